@@ -1,0 +1,111 @@
+//! Tier 1, and how controllers are made.
+
+use crate::{Control, Event, View};
+use std::collections::BTreeMap;
+use std::fmt;
+use tcpassay_units::{Seed, Stream};
+
+/// A congestion controller that sees every event.
+///
+/// `on` is a pure function of the state, the view and the event: no clock, no environment, randomness only from
+/// the stream given in [`Params`]. Cloning gives an independent controller in the same state.
+pub trait Controller: fmt::Debug + Send {
+    /// The name under which [`build`](crate::build) makes it (`"reno"`).
+    fn name(&self) -> &'static str;
+
+    /// Decides. The answer is absolute: it replaces the control in force.
+    fn on(&mut self, view: &View, event: &Event) -> Control;
+
+    /// Named inner variables for recordings (`("alpha", 0.06)`); empty when there are none.
+    fn internals(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// An independent copy in the same state.
+    fn boxed_clone(&self) -> Box<dyn Controller>;
+}
+
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        self.boxed_clone()
+    }
+}
+
+/// How slow start counts an ACK (the parameter `stack.abc`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ByteCounting {
+    /// One MSS an ACK, as RFC 5681 section 3.1 allows at most without RFC 3465: a delayed ACK counts once.
+    PerAck,
+    /// Appropriate byte counting with a limit of `n` MSS an ACK (RFC 3465; L = 2).
+    Limit(u32),
+    /// All bytes acknowledged, without limit (Linux since 3.13; RFC 9406 recommends so with pacing).
+    #[default]
+    All,
+}
+
+/// What a controller is made of, besides its name.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Parameters of the controller by name (`stack.cc.<name>`), e.g. `beta = 0.7`. Absent ones have defaults.
+    pub values: BTreeMap<String, f64>,
+    /// Slow start's counting (skeleton).
+    pub byte_counting: ByteCounting,
+    /// HyStart++ in slow start (RFC 9406; `stack.hystart`), for the controllers under the skeleton.
+    pub hystart: bool,
+    /// The controller's own dice.
+    pub dice: Stream,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            values: BTreeMap::new(),
+            byte_counting: ByteCounting::default(),
+            hystart: false,
+            dice: Seed(0).stream("cc"),
+        }
+    }
+}
+
+/// One parameter of one controller, for the parameter table.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ParamInfo {
+    /// Name under `stack.cc.`.
+    pub name: &'static str,
+    /// Value when nothing is said.
+    pub default: f64,
+    /// Smallest and largest allowed value, inclusive.
+    pub range: (f64, f64),
+    /// One line.
+    pub doc: &'static str,
+}
+
+/// Why a controller cannot be made: the name, the parameter or the value, and what is allowed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum BuildError {
+    /// No controller has this name.
+    UnknownController {
+        /// What was asked.
+        name: String,
+    },
+    /// The controller has no such parameter.
+    UnknownParam {
+        /// The controller.
+        controller: &'static str,
+        /// What was asked.
+        param: String,
+        /// The parameters that it has.
+        allowed: Vec<&'static str>,
+    },
+    /// The value lies outside the parameter's range (or is not a number).
+    OutOfRange {
+        /// The controller.
+        controller: &'static str,
+        /// The parameter.
+        param: &'static str,
+        /// What was asked.
+        value: f64,
+        /// Smallest and largest allowed.
+        range: (f64, f64),
+    },
+}

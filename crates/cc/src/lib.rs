@@ -1,0 +1,40 @@
+//! Congestion control as pure decisions: `(state, view, event) -> (state', Control)`.
+//!
+//! A controller reads a [`View`], is told an [`Event`], and answers with a whole, absolute [`Control`]. It cannot
+//! see a sequence number, a timer or a header: this crate depends on `units` alone, so the DCTCP bug, where a
+//! controller sent ACKs itself and cleared a timer it did not know of, cannot be written here.
+//!
+//! # Two tiers
+//!
+//! * [`Controller`] sees every event (BBR, a prototype, a deliberately broken mutant).
+//! * [`WindowRule`] is arithmetic only; [`Windowed`] is the shared skeleton around it that owns slow start,
+//!   byte counting, the app-limited rule, the collapse after an RTO, restart after idle, and undo. Reno is then
+//!   fifteen lines.
+//!
+//! # The order of events (the sender asserts it in debug builds)
+//!
+//! `Established` comes first, once. For each arriving ACK the sender updates scoreboard, round-trip time and loss
+//! marks; then tells at most one of `Enter` and `Leave`; then exactly one `Ack`; then it sends, telling `Sent` for
+//! each transmission. Between `Enter` (at most once a window) and `Leave` the data path decides what to send (PRR,
+//! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `Leave`.
+//! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`.
+//!
+//! # Example
+//!
+//! ```
+//! use tcpassay_cc::{Control, Controller, Event, Params, View, build};
+//! use tcpassay_units::Bytes;
+//!
+//! let mut reno = build("reno", &Params::default()).unwrap();
+//! let control = Control { cwnd: Bytes::new(14_600), ssthresh: Bytes::MAX, pacing: None };
+//! let view = View::start(Bytes::new(1460), control);
+//! assert_eq!(reno.on(&view, &Event::Established).cwnd, Bytes::new(14_600));
+//! ```
+
+mod controller;
+mod event;
+mod rule;
+
+pub use controller::{BuildError, ByteCounting, Controller, ParamInfo, Params};
+pub use event::{Ack, Cause, Control, Event, Limited, View};
+pub use rule::{Reset, WindowRule};

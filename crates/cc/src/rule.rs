@@ -1,0 +1,54 @@
+//! Tier 2: arithmetic only.
+
+use crate::{Ack, Cause, ParamInfo, View};
+use std::fmt;
+use tcpassay_units::{Bytes, Rate};
+
+/// Why the skeleton tells a rule to forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reset {
+    /// The retransmission timer fired.
+    Timeout,
+    /// The connection resumes after idle.
+    Idle,
+    /// The last reduction is undone: take back what [`WindowRule::reduce`] changed.
+    Undo,
+}
+
+/// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it; it never sees recovery.
+///
+/// Measure on every ACK, decide only when growth is allowed: `observe` runs on each ACK, in slow start and
+/// recovery too; `grow` only in congestion avoidance, when the congestion window was what limited the sender.
+pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
+    /// The controller's name.
+    const NAME: &'static str;
+    /// Its parameters.
+    const PARAMS: &'static [ParamInfo];
+
+    /// Every ACK, before any decision on it.
+    fn observe(&mut self, _view: &View, _ack: &Ack) {}
+
+    /// The window after `acked` more bytes in congestion avoidance.
+    fn grow(&mut self, view: &View, acked: Bytes) -> Bytes;
+
+    /// The new ssthresh, and so the window that recovery ends with. `flight` as in [`Event::Enter`](crate::Event).
+    fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes;
+
+    /// Asked on each ACK in slow start: a window to leave slow start with now, or `None` to stay in it.
+    fn leave_slow_start(&mut self, _view: &View) -> Option<Bytes> {
+        None
+    }
+
+    /// Forget as `why` says.
+    fn reset(&mut self, _view: &View, _why: Reset) {}
+
+    /// A pacing rate, for rules that set one.
+    fn pacing(&self, _view: &View) -> Option<Rate> {
+        None
+    }
+
+    /// As [`Controller::internals`](crate::Controller::internals).
+    fn internals(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,284 @@
+//! Every switch of the stack, and its named sets.
+
+use tcpassay_cc::ByteCounting;
+use tcpassay_units::{Bytes, Dur};
+
+/// Explicit congestion notification (`stack.ecn`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EcnMode {
+    /// Neither offered nor accepted.
+    #[default]
+    Off,
+    /// RFC 3168: one reduction a window, ECE latched until CWR.
+    Classic,
+    /// RFC 8257: the receiver echoes CE per packet with the two-state machine.
+    Dctcp,
+    /// RFC 9768: counters in ACE (negotiated with AE, CWR, ECE on the SYN).
+    Accurate,
+}
+
+/// What DCTCP's receiver does when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DctcpReceiver {
+    /// Linux before 4.17: acknowledge what came before the change and, by sending that ACK, clear the delayed ACK
+    /// of the segment that changed it. The bug of the paper. Whether the segment's own ACK is then forgotten depends
+    /// on [`AckCheck`].
+    ClearTimer,
+    /// The paper's fix: the delayed-ACK timer of the new segment is armed again.
+    Rearm,
+    /// Linux's fix (2018): the new segment is acknowledged at once.
+    #[default]
+    Immediate,
+}
+
+/// When an arriving segment asks whether an ACK is due (`stack.ack_check`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AckCheck {
+    /// After every segment with data.
+    #[default]
+    Always,
+    /// As Linux: a segment that passes header prediction is always asked; one that does not (CWR, ECE, URG or FIN set,
+    /// out of order, window changed) is asked only if an ACK is still scheduled, which a cleared timer is not.
+    IfScheduledOnSlowPath,
+}
+
+/// Delayed acknowledgements (`stack.delayed_ack`; RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayedAck {
+    /// Acknowledge at once when this many full-sized segments wait; 1 turns delaying off.
+    pub every: u32,
+    /// Longest delay.
+    pub timeout: Dur,
+    /// Linux's adaptive timeout (`ato`, 40 ms to `timeout`, from the inter-arrival time) instead of a fixed one.
+    pub adaptive: bool,
+    /// Segments acknowledged at once at the start and after idle (Linux's quick-ack mode, at most 16); 0 for none.
+    pub quick_ack: u32,
+}
+
+/// Loss detection (`stack.loss_detection`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossDetection {
+    /// Duplicate ACKs or SACKed segments above (RFC 5681, RFC 6675); `adaptive` raises the threshold when reordering
+    /// is seen, as Linux's `tcp_reordering` (to 300) or not at all.
+    DupThresh {
+        /// 3 by RFC 5681.
+        threshold: u32,
+        /// Raise it by the reordering seen.
+        adaptive: bool,
+    },
+    /// RFC 8985, reorder window min RTT / 4, growing with DSACKs when `dsack_adaptation`.
+    Rack {
+        /// Widen the reorder window by a quarter min RTT per round with a DSACK, for 16 recoveries (section 6.2.4).
+        dsack_adaptation: bool,
+    },
+}
+
+/// What to send during recovery (`stack.recovery`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// RFC 6582: window inflation and partial ACKs. Used, too, whenever SACK was not negotiated.
+    NewReno,
+    /// RFC 6675: pipe and scoreboard.
+    Sack,
+    /// RFC 9937: proportional rate reduction (with or without SACK).
+    Prr,
+}
+
+/// cwnd on leaving recovery (`stack.recovery_exit`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RecoveryExit {
+    /// ssthresh, however small the flight.
+    Ssthresh,
+    /// FreeBSD before 2019 (RFC 3782's "less careful" variant): min(ssthresh, flight + MSS), down to 1 MSS.
+    Rfc3782LessCareful,
+    /// RFC 6582 section 3.2 step 3 option 1: min(ssthresh, max(flight, MSS) + MSS).
+    #[default]
+    Rfc6582,
+}
+
+/// Which proofs undo a false recovery (`stack.undo`, a set).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Undo {
+    /// By timestamps: the first ACK after the retransmission echoes the original (RFC 3522, RFC 4015).
+    pub eifel: bool,
+    /// By DSACK: every retransmission was reported as a duplicate (RFC 3708).
+    pub dsack: bool,
+    /// FreeBSD RACK: every retransmission was acknowledged within half an srtt of being sent; cwnd and ssthresh
+    /// are restored and slow start resumes.
+    pub rack_restore: bool,
+}
+
+/// What a sender does after an idle time longer than the RTO (`stack.slow_start_after_idle`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AfterIdle {
+    /// Keep the window.
+    Keep,
+    /// Restart from min(initial window, cwnd) (RFC 5681 section 4.1).
+    #[default]
+    Restart,
+    /// Halve once an RTO of idle time, not below the restart window (RFC 2861, Linux).
+    Decay,
+}
+
+/// When the tail loss probe may be armed (`stack.tlp`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tlp {
+    /// Never.
+    #[default]
+    Off,
+    /// Only in the Open state: Linux 3.10 to 4.14. A sender that has just seen ECE has no probe.
+    OpenOnly,
+    /// In Open and CWR (Linux 4.15 and later; RFC 8985 section 7).
+    On,
+}
+
+/// Pacing by the sender when the controller sets no rate (`stack.pacing`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pacing {
+    /// Send as the window opens.
+    #[default]
+    Off,
+    /// `percent` of cwnd / srtt, in slow start and after it (Linux: 200 and 120).
+    Percent {
+        /// While cwnd < ssthresh / 2.
+        slow_start: u32,
+        /// Otherwise.
+        avoidance: u32,
+    },
+}
+
+/// Lower and upper bound and start value of the retransmission timeout (RFC 6298).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RtoBounds {
+    /// `stack.initial_rto`: before any measurement (1 s).
+    pub initial: Dur,
+    /// `stack.min_rto` (RFC: 1 s; Linux: 200 ms; FreeBSD: 230 ms with its delayed-ACK slop).
+    pub min: Dur,
+    /// `stack.max_rto` (at least 60 s).
+    pub max: Dur,
+    /// How the minimum enters: RFC 6298 rounds srtt + 4 rttvar up to it; Linux puts it under the variance
+    /// (rto = srtt + max(4 rttvar, min)), so that its RTO is never less than srtt + 200 ms.
+    pub min_on_variance: bool,
+}
+
+/// Every switch of one stack. `Config::profile` gives the named sets; each field is a row of the parameter table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// MSS to announce, and largest segment to send without options: MTU minus 40 (IPv4).
+    pub mss: Bytes,
+    /// `stack.sack` (RFC 2018).
+    pub sack: bool,
+    /// `stack.dsack` (RFC 2883): report duplicates.
+    pub dsack: bool,
+    /// `stack.timestamps` (RFC 7323), with PAWS.
+    pub timestamps: bool,
+    /// `stack.window_scale` (RFC 7323).
+    pub window_scale: bool,
+    /// `stack.initial_window` in segments (RFC 6928: 10).
+    pub initial_window: u32,
+    /// RTO bounds.
+    pub rto: RtoBounds,
+    /// `stack.ecn`.
+    pub ecn: EcnMode,
+    /// `stack.dctcp_receiver`.
+    pub dctcp_receiver: DctcpReceiver,
+    /// `stack.ack_check`.
+    pub ack_check: AckCheck,
+    /// `stack.delayed_ack`.
+    pub delayed_ack: DelayedAck,
+    /// `stack.loss_detection`.
+    pub loss_detection: LossDetection,
+    /// `stack.recovery`.
+    pub recovery: Recovery,
+    /// `stack.recovery_exit`.
+    pub recovery_exit: RecoveryExit,
+    /// Reduce on ECE gradually by PRR in a CWR state, as Linux; otherwise cwnd = ssthresh at once (RFC 3168).
+    pub cwr_by_prr: bool,
+    /// `stack.undo`.
+    pub undo: Undo,
+    /// `stack.tlp`.
+    pub tlp: Tlp,
+    /// `stack.frto` (RFC 5682).
+    pub frto: bool,
+    /// `stack.limited_transmit` (RFC 3042).
+    pub limited_transmit: bool,
+    /// `stack.early_retransmit` (RFC 5827).
+    pub early_retransmit: bool,
+    /// `stack.hystart` (RFC 9406), for controllers that have slow start.
+    pub hystart: bool,
+    /// `stack.abc` (RFC 3465).
+    pub byte_counting: ByteCounting,
+    /// `stack.slow_start_after_idle`.
+    pub after_idle: AfterIdle,
+    /// `stack.pacing`.
+    pub pacing: Pacing,
+    /// Largest super-segment handed to the NIC (`nic.gso_max`), or `None` for one MSS a segment (TSO off). A
+    /// super-segment also holds at most a third of the window (Linux `tcp_tso_win_divisor`).
+    pub tso: Option<Bytes>,
+    /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
+    pub tso_defer: bool,
+    /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd.
+    pub send_buffer: Option<Bytes>,
+    /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
+    pub recv_buffer: RecvBuffer,
+    /// `app.nodelay`: Nagle's algorithm off (RFC 1122 section 4.2.3.4).
+    pub nodelay: bool,
+    /// `app.cork`: hold partial segments, at most 200 ms (Linux `TCP_CORK`).
+    pub cork: bool,
+    /// `app.quickack`: no delayed ACKs at all.
+    pub quickack: bool,
+    /// `app.notsent_lowat`: writable only while less than this is unsent.
+    pub notsent_lowat: Option<Bytes>,
+    /// `app.keepalive` (RFC 9293 section 3.8.4).
+    pub keepalive: Option<Keepalive>,
+    /// `app.user_timeout` (RFC 5482; abort when data stay unacknowledged so long); `None` leaves it to the retries.
+    pub user_timeout: Option<Dur>,
+    /// Retransmissions of a SYN or SYN-ACK before giving up.
+    pub syn_retries: u32,
+    /// Retransmissions of data before giving up (Linux `tcp_retries2`).
+    pub retries: u32,
+    /// TIME-WAIT (2 MSL; Linux 60 s).
+    pub time_wait: Dur,
+    /// FIN-WAIT-2 of an orphaned socket.
+    pub fin_wait2: Dur,
+}
+
+/// Receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecvBuffer {
+    /// The window never exceeds this.
+    Fixed(Bytes),
+    /// Dynamic right-sizing: starts at `initial`, doubles what the application read in a round trip, up to `max`.
+    Auto {
+        /// Window at the start.
+        initial: Bytes,
+        /// Largest window.
+        max: Bytes,
+    },
+}
+
+/// Keepalive probes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keepalive {
+    /// Idle time before the first probe.
+    pub idle: Dur,
+    /// Time between probes.
+    pub interval: Dur,
+    /// Unanswered probes before the connection is aborted.
+    pub count: u32,
+}
+
+/// Named sets of switches (`stack.profile`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// What the RFCs say where they say something, in their simplest form.
+    Rfc,
+    /// Linux 6.x.
+    Linux,
+    /// Linux 4.6, with the DCTCP receiver of the paper.
+    Linux46,
+    /// FreeBSD 14, base stack.
+    FreeBsd,
+    /// FreeBSD 14, RACK stack.
+    FreeBsdRack,
+}

@@ -1,0 +1,253 @@
+//! The stack's event log: why it did what it did, in the manner of FreeBSD's black box log.
+//!
+//! The log observes and never decides: with it on or off the stack behaves the same. Positions are 64-bit stream
+//! positions (0 is the SYN, 1 the first byte), so that they read well and never wrap.
+
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
+
+/// One entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LogEntry {
+    /// When.
+    pub at: Time,
+    /// What, and why.
+    pub what: LogEvent,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LogEvent {
+    /// A segment arrived and was acceptable enough to be looked at.
+    SegmentIn {
+        /// Position of its first byte in the peer's stream.
+        seq: u64,
+        /// Position it acknowledges in our stream.
+        ack: u64,
+        /// Payload bytes.
+        len: u32,
+        /// Its flags.
+        flags: Flags,
+        /// Whether it carried CE.
+        ce: bool,
+        /// The peer's receive window after scaling.
+        window: Bytes,
+        /// Number of SACK blocks.
+        sacks: u8,
+    },
+    /// A segment left.
+    SegmentOut {
+        /// Position of its first byte in our stream.
+        seq: u64,
+        /// Position it acknowledges in the peer's stream.
+        ack: u64,
+        /// Payload bytes.
+        len: u32,
+        /// Its flags.
+        flags: Flags,
+        /// Whether any of it had been sent before.
+        retransmission: bool,
+    },
+    /// A segment was refused, and why (`"paws"`, `"out of window"`, `"bad ack"`).
+    Refused {
+        /// The rule that refused it.
+        why: &'static str,
+    },
+    /// A timer was set, moved or cancelled, or fired.
+    Timer {
+        /// Which.
+        timer: Timer,
+        /// What happened to it.
+        change: TimerChange,
+    },
+    /// The connection moved between the states of RFC 9293.
+    State {
+        /// Before.
+        from: State,
+        /// After.
+        to: State,
+    },
+    /// The sender's congestion state moved.
+    Congestion {
+        /// Before.
+        from: CongestionState,
+        /// After.
+        to: CongestionState,
+        /// What caused it (`"dupthresh"`, `"rack"`, `"rto"`, `"ece"`, `"high_seq acked"`, `"undo: eifel"`).
+        why: &'static str,
+    },
+    /// cwnd or ssthresh changed.
+    Window {
+        /// Now in force.
+        cwnd: Bytes,
+        /// Now in force ([`Bytes::MAX`] before the first congestion).
+        ssthresh: Bytes,
+        /// Bytes in flight (RFC 6675 pipe).
+        flight: Bytes,
+        /// The event that changed it (`"ack"`, `"enter"`, `"leave"`, `"timeout"`, `"prr"`, `"resume"`).
+        why: &'static str,
+    },
+    /// A round-trip time was measured.
+    Rtt {
+        /// The sample.
+        sample: Dur,
+        /// Smoothed.
+        srtt: Dur,
+        /// The retransmission timeout that follows.
+        rto: Dur,
+    },
+    /// Segments were marked lost.
+    Lost {
+        /// First position.
+        start: u64,
+        /// Position after the last.
+        end: u64,
+        /// By which rule (`"dupthresh"`, `"rack"`, `"rto"`, `"newreno"`).
+        why: &'static str,
+    },
+    /// A retransmission was shown to have been unnecessary.
+    Spurious {
+        /// First position.
+        start: u64,
+        /// Position after the last.
+        end: u64,
+        /// The proof (`"dsack"`, `"timestamp"`, `"f-rto"`, `"rack"`).
+        why: &'static str,
+    },
+    /// The receiver decided about an acknowledgement.
+    Ack {
+        /// What it decided.
+        decision: AckDecision,
+        /// Why.
+        why: AckReason,
+        /// The position that waits to be, or was, acknowledged.
+        rcv_nxt: u64,
+    },
+    /// The controller asked for a window outside [1 MSS, maximum].
+    Clamped {
+        /// What it asked for.
+        asked: Bytes,
+        /// What it got.
+        given: Bytes,
+    },
+    /// The connection ended without a proper close, and why (`"reset by peer"`, `"user timeout"`, `"retries"`).
+    Aborted {
+        /// The reason.
+        why: &'static str,
+    },
+}
+
+/// A timer of the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timer {
+    /// Retransmission.
+    Rto,
+    /// Tail loss probe.
+    Tlp,
+    /// RACK reordering.
+    RackReorder,
+    /// Zero-window probe.
+    Persist,
+    /// Delayed acknowledgement.
+    DelayedAck,
+    /// Keepalive.
+    Keepalive,
+    /// TIME-WAIT, or FIN-WAIT-2 of an orphan.
+    TimeWait,
+    /// Release of the next paced segment.
+    Pacing,
+    /// SYN or SYN-ACK retransmission.
+    Handshake,
+    /// End of corking.
+    Cork,
+}
+
+/// What happened to a timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimerChange {
+    /// It will fire at this time.
+    Set(Time),
+    /// It will not fire.
+    Cancelled,
+    /// It fired.
+    Fired,
+}
+
+/// The states of RFC 9293 section 3.3.2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum State {
+    /// No connection.
+    Closed,
+    /// Waiting for a SYN.
+    Listen,
+    /// SYN sent.
+    SynSent,
+    /// SYN received, SYN-ACK sent.
+    SynReceived,
+    /// Open both ways.
+    Established,
+    /// We closed first; our FIN is out.
+    FinWait1,
+    /// Our FIN is acknowledged.
+    FinWait2,
+    /// The peer closed first.
+    CloseWait,
+    /// Both closed at once; our FIN is out.
+    Closing,
+    /// The peer closed first, then we did.
+    LastAck,
+    /// Waiting for old segments to die.
+    TimeWait,
+}
+
+/// The sender's congestion state, in Linux's words.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum CongestionState {
+    /// Nothing unusual.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACKs, not yet a loss.
+    Disorder,
+    /// Window reduction after a mark.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// What the receiver does about an acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckDecision {
+    /// Sent at once.
+    Now,
+    /// Delayed until this time.
+    Delayed(Time),
+    /// Neither sent nor timed: it is forgotten until something else asks (the DCTCP bug).
+    Forgotten,
+}
+
+/// Why the receiver decided so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckReason {
+    /// Enough full-sized segments wait.
+    EveryN,
+    /// Quick-ack mode: start of the connection, after idle, or the socket option.
+    Quick,
+    /// Out of order, filling a gap, or a duplicate (RFC 5681 section 4.2).
+    OutOfOrder,
+    /// The CE mark changed (RFC 8257 section 3.2).
+    CeChange,
+    /// The delayed-ACK timer fired.
+    Timer,
+    /// The application read and the window opened by enough.
+    WindowUpdate,
+    /// Data or a FIN carries it.
+    Piggyback,
+    /// A FIN arrived.
+    Fin,
+    /// A window or keepalive probe, or an unacceptable segment, is answered.
+    Answer,
+    /// First of the segments that may wait.
+    Delay,
+}
