@@ -251,3 +251,35 @@ pub enum AckReason {
     /// First of the segments that may wait.
     Delay,
 }
+
+/// Where a connection's parts write their entries: one branch a call when it is off.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    on: bool,
+    entries: Vec<LogEntry>,
+}
+
+impl Log {
+    /// Whether entries are kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Turns it on or off. Entries already kept stay until drained.
+    pub(crate) fn set(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// Keeps what `event` builds; does not call it when the log is off.
+    #[inline]
+    pub(crate) fn put(&mut self, at: Time, event: impl FnOnce() -> LogEvent) {
+        if self.on {
+            self.entries.push(LogEntry { at, what: event() });
+        }
+    }
+
+    /// Takes every entry out, oldest first; the memory stays.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = LogEntry> + '_ {
+        self.entries.drain(..)
+    }
+}

@@ -1,0 +1,195 @@
+//! The named sets of switches.
+//!
+//! Each value stands where it has a source; what a profile leaves out or does otherwise than the real stack is listed in
+//! `docs/deviations.md`. Things that belong to other entities (ECN, MSS, offloads, buffers) start at the simplest value here
+//! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
+
+use crate::{
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Pacing, Profile,
+    Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
+};
+use tcpassay_cc::ByteCounting;
+use tcpassay_units::{Bytes, Dur};
+
+impl Profile {
+    /// Every profile, in the order of the documentation.
+    pub const ALL: [Profile; 5] =
+        [Profile::Rfc, Profile::Linux, Profile::Linux46, Profile::FreeBsd, Profile::FreeBsdRack];
+
+    /// The name under which the parameter table knows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profile::Rfc => "rfc",
+            Profile::Linux => "linux",
+            Profile::Linux46 => "linux-4.6",
+            Profile::FreeBsd => "freebsd",
+            Profile::FreeBsdRack => "freebsd-rack",
+        }
+    }
+
+    /// The profile of that name.
+    pub fn by_name(name: &str) -> Option<Profile> {
+        Profile::ALL.into_iter().find(|p| p.name() == name)
+    }
+}
+
+impl Config {
+    /// The switches of a named stack.
+    pub fn profile(profile: Profile) -> Config {
+        match profile {
+            Profile::Rfc => rfc(),
+            Profile::Linux => linux(),
+            Profile::Linux46 => linux_4_6(),
+            Profile::FreeBsd => freebsd(),
+            Profile::FreeBsdRack => freebsd_rack(),
+        }
+    }
+}
+
+fn rfc() -> Config {
+    Config {
+        mss: Bytes::new(1460),
+        sack: true,
+        dsack: true,
+        timestamps: true,
+        window_scale: true,
+        initial_window: 10, // RFC 6928
+        rto: RtoBounds {
+            initial: Dur::from_secs(1), // RFC 6298 section 2.1
+            min: Dur::from_secs(1),     // section 2.4
+            max: Dur::from_secs(60),    // section 2.5
+            min_on_variance: false,
+        },
+        ecn: EcnMode::Off,
+        dctcp_receiver: DctcpReceiver::Immediate,
+        ack_check: AckCheck::Always,
+        // RFC 1122 section 4.2.3.2: at least every second segment, less than half a second.
+        delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: false, quick_ack: 0 },
+        loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: false }, // RFC 5681
+        recovery: Recovery::Sack,                                                   // RFC 6675
+        recovery_exit: RecoveryExit::Rfc6582,
+        cwr_by_prr: false,
+        undo: Undo::default(),
+        tlp: Tlp::Off,
+        frto: false,
+        limited_transmit: true, // RFC 5681 section 3.2: SHOULD
+        early_retransmit: false,
+        hystart: false,
+        byte_counting: ByteCounting::Limit(1), // RFC 5681 equation 2: min(N, SMSS)
+        after_idle: AfterIdle::Restart,        // RFC 5681 section 4.1
+        pacing: Pacing::Off,
+        tso: None,
+        tso_defer: false,
+        send_buffer: None,
+        recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
+        nodelay: false,
+        cork: false,
+        quickack: false,
+        notsent_lowat: None,
+        keepalive: None,
+        user_timeout: Some(Dur::from_secs(300)), // RFC 9293 section 3.9.1.1: five minutes
+        // RFC 9293 section 3.8.3: R2 of a SYN is at least 3 minutes; 1+2+4+8+16+32+60+60 s = 183 s.
+        syn_retries: 7,
+        retries: 15,
+        time_wait: Dur::from_secs(240), // 2 MSL, RFC 9293 section 3.4.2
+        fin_wait2: Dur::from_secs(240),
+    }
+}
+
+fn linux() -> Config {
+    Config {
+        rto: RtoBounds {
+            initial: Dur::from_secs(1), // TCP_TIMEOUT_INIT
+            min: Dur::from_millis(200), // TCP_RTO_MIN
+            max: Dur::from_secs(120),   // TCP_RTO_MAX
+            min_on_variance: true,      // tcp_rtt_estimator keeps mdev_max at or above it
+        },
+        ack_check: AckCheck::IfScheduledOnSlowPath, // tcp_rcv_established, tcp_ack_snd_check
+        // TCP_DELACK_MAX, TCP_MAX_QUICKACKS
+        delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: true, quick_ack: 16 },
+        loss_detection: LossDetection::Rack { dsack_adaptation: true }, // tcp_recovery = 1
+        recovery: Recovery::Prr,
+        recovery_exit: RecoveryExit::Ssthresh, // tcp_end_cwnd_reduction
+        cwr_by_prr: true,                      // tcp_enter_cwr
+        undo: Undo { eifel: true, dsack: true, rack_restore: false }, // tcp_may_undo
+        tlp: Tlp::On,                          // tcp_early_retrans = 3
+        frto: true,                            // tcp_frto = 2
+        byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
+        after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
+        tso_defer: true,
+        // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
+        recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
+        user_timeout: None,
+        syn_retries: 6,                // tcp_syn_retries
+        retries: 15,                   // tcp_retries2
+        time_wait: Dur::from_secs(60), // TCP_TIMEWAIT_LEN
+        fin_wait2: Dur::from_secs(60), // tcp_fin_timeout
+        ..rfc()
+    }
+}
+
+fn linux_4_6() -> Config {
+    Config {
+        dctcp_receiver: DctcpReceiver::ClearTimer, // dctcp_ce_state_0_to_1 before 4.17
+        // RACK came in 4.4 and marked losses beside FACK's and the adaptive threshold.
+        loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true },
+        early_retransmit: true, // tcp_early_retrans = 3
+        tlp: Tlp::OpenOnly,     // tcp_schedule_loss_probe: only in TCP_CA_Open
+        // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
+        recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
+        ..linux()
+    }
+}
+
+fn freebsd() -> Config {
+    Config {
+        rto: RtoBounds {
+            initial: Dur::from_secs(1), // net.inet.tcp.rexmit_initial
+            min: Dur::from_millis(230), // rexmit_min 30 ms + rexmit_slop 200 ms
+            max: Dur::from_secs(64),    // TCPTV_REXMTMAX
+            min_on_variance: true,
+        },
+        delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(40), adaptive: false, quick_ack: 0 },
+        recovery: Recovery::Prr, // net.inet.tcp.do_prr = 1
+        undo: Undo { eifel: true, dsack: false, rack_restore: false }, // TF_PREVVALID, CC_RTO_ERR
+        byte_counting: ByteCounting::Limit(2), // net.inet.tcp.abc_l_var
+        // recvspace 64 KiB, recvbuf_max 2 MiB
+        recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
+        user_timeout: None,
+        syn_retries: 6,                // within keepinit, 75 s
+        retries: 12,                   // TCP_MAXRXTSHIFT
+        time_wait: Dur::from_secs(60), // 2 * net.inet.tcp.msl
+        fin_wait2: Dur::from_secs(60), // net.inet.tcp.finwait2_timeout
+        ..rfc()
+    }
+}
+
+fn freebsd_rack() -> Config {
+    Config {
+        loss_detection: LossDetection::Rack { dsack_adaptation: true }, // rack.c, RFC 8985 section 6.2.4
+        tlp: Tlp::On,
+        undo: Undo { eifel: true, dsack: false, rack_restore: true },
+        ..freebsd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_found_by_their_names_and_by_nothing_else() {
+        assert_eq!(Profile::by_name("linux-4.6"), Some(Profile::Linux46));
+        assert_eq!(Profile::by_name("freebsd-rack"), Some(Profile::FreeBsdRack));
+        assert_eq!(Profile::by_name("Linux"), None);
+    }
+
+    #[test]
+    fn linux_4_6_has_what_the_rate_limiter_stalls_on() {
+        let cfg = Config::profile(Profile::Linux46);
+        assert_eq!(cfg.dctcp_receiver, DctcpReceiver::ClearTimer);
+        assert_eq!(cfg.ack_check, AckCheck::IfScheduledOnSlowPath);
+        assert_eq!(cfg.tlp, Tlp::OpenOnly);
+        assert_eq!(cfg.rto.min, Dur::from_millis(200));
+    }
+}
