@@ -79,33 +79,3 @@ pub struct ParamInfo {
     /// One line.
     pub doc: &'static str,
 }
-
-/// Why a controller cannot be made: the name, the parameter or the value, and what is allowed.
-#[derive(Clone, PartialEq, Debug)]
-pub enum BuildError {
-    /// No controller has this name.
-    UnknownController {
-        /// What was asked.
-        name: String,
-    },
-    /// The controller has no such parameter.
-    UnknownParam {
-        /// The controller.
-        controller: &'static str,
-        /// What was asked.
-        param: String,
-        /// The parameters that it has.
-        allowed: Vec<&'static str>,
-    },
-    /// The value lies outside the parameter's range (or is not a number).
-    OutOfRange {
-        /// The controller.
-        controller: &'static str,
-        /// The parameter.
-        param: &'static str,
-        /// What was asked.
-        value: f64,
-        /// Smallest and largest allowed.
-        range: (f64, f64),
-    },
-}

@@ -17,7 +17,9 @@
 //! marks; then tells at most one of `Enter` and `Leave`; then exactly one `Ack`; then it sends, telling `Sent` for
 //! each transmission. Between `Enter` (at most once a window) and `Leave` the data path decides what to send (PRR,
 //! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `Leave`.
-//! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`.
+//! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`. It may come in the middle of a recovery that
+//! `Enter` opened; one `Leave` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
+//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`.
 //!
 //! # Example
 //!
@@ -31,10 +33,20 @@
 //! assert_eq!(reno.on(&view, &Event::Established).cwnd, Bytes::new(14_600));
 //! ```
 
+mod additive;
 mod controller;
+mod error;
 mod event;
+mod registry;
 mod rule;
+mod rules;
+mod windowed;
 
-pub use controller::{BuildError, ByteCounting, Controller, ParamInfo, Params};
+pub use additive::Additive;
+pub use controller::{ByteCounting, Controller, ParamInfo, Params};
+pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
+pub use registry::{Values, build, names, params};
 pub use rule::{Reset, WindowRule};
+pub use rules::Reno;
+pub use windowed::Windowed;

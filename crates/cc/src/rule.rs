@@ -11,8 +11,6 @@ pub enum Reset {
     Timeout,
     /// The connection resumes after idle.
     Idle,
-    /// The last reduction is undone: take back what [`WindowRule::reduce`] changed.
-    Undo,
 }
 
 /// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it; it never sees recovery.
@@ -28,19 +26,25 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// Every ACK, before any decision on it.
     fn observe(&mut self, _view: &View, _ack: &Ack) {}
 
-    /// The window after `acked` more bytes in congestion avoidance.
+    /// The window after `acked` more bytes in congestion avoidance. It may be smaller than the present one (Vegas);
+    /// the skeleton then lowers ssthresh with it, so that slow start does not resume.
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes;
 
     /// The new ssthresh, and so the window that recovery ends with. `flight` as in [`Event::Enter`](crate::Event).
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes;
 
-    /// Asked on each ACK in slow start: a window to leave slow start with now, or `None` to stay in it.
+    /// Asked on each ACK in slow start, outside recovery and whatever limits the sender: a window to leave slow
+    /// start with now, or `None` to stay in it. It becomes ssthresh, too.
     fn leave_slow_start(&mut self, _view: &View) -> Option<Bytes> {
         None
     }
 
-    /// Forget as `why` says.
+    /// Forget as `why` says. After a timeout, [`reduce`](WindowRule::reduce) has been asked before.
     fn reset(&mut self, _view: &View, _why: Reset) {}
+
+    /// The reductions since `before`, this rule's state at that time, were false: take back what they changed, but
+    /// keep what was measured meanwhile.
+    fn undo(&mut self, _before: &Self) {}
 
     /// A pacing rate, for rules that set one.
     fn pacing(&self, _view: &View) -> Option<Rate> {

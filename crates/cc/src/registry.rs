@@ -1,0 +1,148 @@
+//! Controllers by name, and their parameters.
+
+use crate::rules::Reno;
+use crate::{BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
+
+/// A controller's parameters, each with the value asked for or its default, checked against its range.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Values {
+    infos: &'static [ParamInfo],
+    values: Vec<f64>,
+}
+
+struct Entry {
+    name: &'static str,
+    params: &'static [ParamInfo],
+    make: fn(&Values, &Params) -> Box<dyn Controller>,
+}
+
+/// An entry of the table: the rule `R`, made by `new`, under the skeleton.
+macro_rules! windowed {
+    ($rule:ty) => {
+        Entry {
+            name: <$rule>::NAME,
+            params: <$rule>::PARAMS,
+            make: |values, params| Box::new(Windowed::new(<$rule>::new(values, params), params)),
+        }
+    };
+}
+
+/// In alphabetical order.
+static TABLE: &[Entry] = &[windowed!(Reno)];
+
+/// Makes the controller called `name`.
+///
+/// # Errors
+///
+/// No controller has this name; it lacks one of the parameters; or a value is out of range or not a number.
+pub fn build(name: &str, params: &Params) -> Result<Box<dyn Controller>, BuildError> {
+    let entry = TABLE
+        .iter()
+        .find(|entry| entry.name == name)
+        .ok_or_else(|| BuildError::UnknownController { name: name.to_owned(), allowed: names() })?;
+    let values = Values::resolve(entry.name, entry.params, params)?;
+    Ok((entry.make)(&values, params))
+}
+
+/// The controllers that [`build`] knows, in alphabetical order.
+pub fn names() -> Vec<&'static str> {
+    TABLE.iter().map(|entry| entry.name).collect()
+}
+
+/// The parameters of the controller called `name`; empty when it has none, or is none.
+pub fn params(name: &str) -> &'static [ParamInfo] {
+    TABLE.iter().find(|entry| entry.name == name).map_or(&[], |entry| entry.params)
+}
+
+impl Values {
+    /// Checks what was asked against what the controller declares.
+    ///
+    /// # Errors
+    ///
+    /// It lacks one of the parameters; or a value is out of range or not a number.
+    pub fn resolve(
+        controller: &'static str,
+        infos: &'static [ParamInfo],
+        params: &Params,
+    ) -> Result<Values, BuildError> {
+        for (param, &value) in &params.values {
+            let Some(info) = infos.iter().find(|info| info.name == param) else {
+                let allowed = infos.iter().map(|info| info.name).collect();
+                return Err(BuildError::UnknownParam { controller, param: param.clone(), allowed });
+            };
+            if !(info.range.0..=info.range.1).contains(&value) {
+                return Err(BuildError::OutOfRange {
+                    controller,
+                    param: info.name,
+                    value,
+                    range: info.range,
+                });
+            }
+        }
+        let values =
+            infos.iter().map(|info| params.values.get(info.name).copied().unwrap_or(info.default)).collect();
+        Ok(Values { infos, values })
+    }
+
+    /// The value of a parameter. Panics when the controller does not declare it.
+    pub fn get(&self, name: &str) -> f64 {
+        let at = self.infos.iter().position(|info| info.name == name);
+        self.values[at.expect("a rule reads only parameters that it declares")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(name: &str, value: f64) -> Params {
+        Params { values: [(name.to_owned(), value)].into(), ..Params::default() }
+    }
+
+    #[test]
+    fn every_controller_is_built_by_its_name_and_says_it() {
+        for name in names() {
+            assert_eq!(build(name, &Params::default()).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn the_names_are_sorted() {
+        assert!(names().is_sorted());
+    }
+
+    #[test]
+    fn every_default_lies_in_its_range_and_every_bound_builds() {
+        for name in names() {
+            for info in params(name) {
+                for value in [info.default, info.range.0, info.range.1] {
+                    assert!(build(name, &asking(info.name, value)).is_ok(), "{name} {info:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_controller_is_refused_with_the_names_that_there_are() {
+        let error = build("rneo", &Params::default()).unwrap_err().to_string();
+        assert!(error.starts_with("`rneo` is not a congestion controller; allowed are "), "{error}");
+        assert!(error.contains("reno"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_refused_with_the_parameters_that_there_are() {
+        let error = build("reno", &asking("gain", 1.0)).unwrap_err().to_string();
+        assert_eq!(error, "`reno` has no parameter `gain`; allowed are beta, beta_ecn");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_range() {
+        let error = build("reno", &asking("beta", 1.5)).unwrap_err().to_string();
+        assert_eq!(error, "beta = 1.5 of `reno` is out of range; allowed is 0.1 to 0.95");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused() {
+        assert!(build("reno", &asking("beta", f64::NAN)).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! Reno's arithmetic: additive increase, multiplicative decrease.
+//!
+//! Source: RFC 5681 section 3.1 (slow start is in the skeleton), with the byte counting of RFC 3465 section 2.1; the
+//! smaller decrease after a mark is RFC 8511 (ABE), off by default. Fast retransmit and recovery (section 3.2) are the
+//! data path's.
+//!
+//! Differences:
+//!
+//! * The decrease factor is a parameter; RFC 5681 has 1/2.
+//! * Congestion avoidance adds one MSS at each `cwnd` bytes acknowledged (the RFC's recommended way), rather than
+//!   `SMSS * SMSS / cwnd` with every ACK (its equation 3).
+//! * The window after a reduction is taken from the flight size as equation 4 says; Linux takes it from cwnd.
+
+use crate::{Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use tcpassay_units::Bytes;
+
+/// Reno (RFC 5681).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reno {
+    beta: f64,
+    beta_ecn: f64,
+    increase: Additive,
+}
+
+impl Reno {
+    pub(crate) fn new(values: &Values, _params: &Params) -> Reno {
+        Reno { beta: values.get("beta"), beta_ecn: values.get("beta_ecn"), increase: Additive::default() }
+    }
+}
+
+impl WindowRule for Reno {
+    const NAME: &'static str = "reno";
+    const PARAMS: &'static [ParamInfo] = &[
+        ParamInfo {
+            name: "beta",
+            default: 0.5,
+            range: (0.1, 0.95),
+            doc: "factor on the flight after a loss",
+        },
+        ParamInfo {
+            name: "beta_ecn",
+            default: 0.5,
+            range: (0.1, 0.95),
+            doc: "factor on the flight after a congestion mark (RFC 8511: 0.8)",
+        },
+    ];
+
+    fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
+        self.increase.grow(view.control.cwnd, view.mss, acked)
+    }
+
+    fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
+        self.increase.clear();
+        let beta = match cause {
+            Cause::Loss => self.beta,
+            Cause::Ecn => self.beta_ecn,
+        };
+        // RFC 5681 equation 4.
+        Bytes::from_f64(flight.as_f64() * beta).max(view.mss * 2)
+    }
+
+    fn reset(&mut self, _view: &View, _why: Reset) {
+        self.increase.clear();
+    }
+}
