@@ -1,1 +1,19 @@
-//! placeholder
+//! `tcpassay._native`: the data plane as the Python package sees it.
+//!
+//! Conversions only. A decision made here could be tested neither by cargo (this crate links no interpreter) nor by
+//! reading the package, so every rule lives on one of the two sides. The typed view of this module is
+//! `python/tcpassay/_native.pyi`; `tests/test_native.py` compares the two.
+
+mod toml;
+
+/// The data plane of tcpassay.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::toml::{TomlError, read_toml};
+
+    /// Version of the data plane; part of what a recording is a function of.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

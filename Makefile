@@ -1,0 +1,69 @@
+# What CI runs, and what runs at a desk. `make demo` and `make test` set up everything they need.
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .setup
+OUT ?= out
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# The native module is always optimised: a debug build simulates ten times slower. `dev` is for work on the bindings.
+PROFILE ?= release
+PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-limiter-sequence rate-limiter-fixed
+
+# The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: help setup demo test test-rust test-python check lint format bench clean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMPS)/native ## The Python environment and the native module (nothing to do when nothing changed)
+
+$(STAMPS)/venv: tools/venv.sh
+	@mkdir -p $(STAMPS)
+	@sh tools/venv.sh $(VENV)
+	@touch $@
+
+$(STAMPS)/packages: $(STAMPS)/venv requirements.lock requirements-dev.lock
+	@echo "Installing the pinned Python packages"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock -r requirements-dev.lock
+	@touch $@
+
+$(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
+	@echo "Building the native module"
+	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
+	@touch $@
+
+demo: setup ## The paper's rate limiter: Figures 2, 3, 4 and 7, and where to look at them
+	@set -e; for plan in $(PLANS); do \
+		$(BIN)/tcpassay run plans/$$plan.toml --jobs $(JOBS) --out $(OUT)/$$plan --force; \
+	done
+	@$(BIN)/python tools/demo.py $(OUT)
+
+test: test-rust test-python ## Every test, Rust and Python
+
+test-rust:
+	cargo test --locked --workspace --quiet
+
+test-python: setup
+	$(BIN)/python -m pytest --quiet
+
+check: lint test ## What CI runs: lints, then every test
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup ## Format Rust and Python
+	cargo fmt --all
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format
+
+clean: ## Remove what make made, but for Cargo's target folder
+	rm -rf $(VENV) $(STAMPS) $(OUT) python/tcpassay/_native*.so

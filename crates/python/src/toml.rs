@@ -1,0 +1,105 @@
+//! TOML with places: Python's own reader forgets the line of a key, and an error without it is a riddle.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use toml_edit::{Document, Item, TableLike, Value};
+
+create_exception!(
+    _native,
+    TomlError,
+    PyValueError,
+    "Text that is not TOML: `args` are (message, line, column)."
+);
+
+/// The document as dicts, lists and scalars, and the place `(line, column)`, from 1, of every key and element by
+/// its path, `("figure", 0, "kind")`. Dates become strings.
+#[pyfunction]
+pub fn read_toml<'py>(py: Python<'py>, text: &str) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    let document = Document::parse(text).map_err(|error| {
+        let (line, column) = place(text, error.span().map_or(0, |span| span.start));
+        TomlError::new_err((error.message().to_owned(), line, column))
+    })?;
+    let mut reader = Reader { text, path: Vec::new(), places: PyDict::new(py) };
+    let data = reader.table(py, document.as_table())?;
+    Ok((data, reader.places))
+}
+
+/// Line and column, from 1 and in characters, of a byte offset.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+struct Reader<'py, 'a> {
+    text: &'a str,
+    path: Vec<Bound<'py, PyAny>>,
+    places: Bound<'py, PyDict>,
+}
+
+impl<'py> Reader<'py, '_> {
+    /// Runs `read` one step deeper in the path, and notes where that step stands.
+    fn at<T>(
+        &mut self,
+        py: Python<'py>,
+        step: Bound<'py, PyAny>,
+        span: Option<std::ops::Range<usize>>,
+        read: impl FnOnce(&mut Self) -> PyResult<T>,
+    ) -> PyResult<T> {
+        self.path.push(step);
+        if let Some(span) = span {
+            self.places.set_item(PyTuple::new(py, &self.path)?, place(self.text, span.start))?;
+        }
+        let result = read(self);
+        self.path.pop();
+        result
+    }
+
+    fn table(&mut self, py: Python<'py>, table: &dyn TableLike) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, item) in table.iter() {
+            let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
+            let step = name.into_pyobject(py)?.into_any();
+            let value = self.at(py, step, span, |reader| reader.item(py, item))?;
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    fn item(&mut self, py: Python<'py>, item: &Item) -> PyResult<Bound<'py, PyAny>> {
+        match item {
+            Item::None => Ok(py.None().into_bound(py)),
+            Item::Value(value) => self.value(py, value),
+            Item::Table(table) => Ok(self.table(py, table)?.into_any()),
+            Item::ArrayOfTables(tables) => {
+                let list = PyList::empty(py);
+                for (index, table) in tables.iter().enumerate() {
+                    let step = index.into_pyobject(py)?.into_any();
+                    list.append(self.at(py, step, table.span(), |reader| reader.table(py, table))?)?;
+                }
+                Ok(list.into_any())
+            }
+        }
+    }
+
+    fn value(&mut self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match value {
+            Value::String(text) => text.value().into_pyobject(py)?.into_any(),
+            Value::Integer(number) => number.value().into_pyobject(py)?.into_any(),
+            Value::Float(number) => number.value().into_pyobject(py)?.into_any(),
+            Value::Boolean(truth) => truth.value().into_pyobject(py)?.to_owned().into_any(),
+            Value::Datetime(date) => date.value().to_string().into_pyobject(py)?.into_any(),
+            Value::InlineTable(table) => self.table(py, table)?.into_any(),
+            Value::Array(array) => {
+                let list = PyList::empty(py);
+                for (index, element) in array.iter().enumerate() {
+                    let step = index.into_pyobject(py)?.into_any();
+                    list.append(self.at(py, step, element.span(), |reader| reader.value(py, element))?)?;
+                }
+                list.into_any()
+            }
+        })
+    }
+}
