@@ -37,6 +37,7 @@ impl SeqNum {
 
     /// The number on the circle of 64-bit position `pos` when `self` is position 0.
     #[expect(clippy::cast_possible_truncation, reason = "a circle keeps the low 32 bits")]
+    #[must_use]
     pub const fn at(self, pos: u64) -> SeqNum {
         SeqNum(self.0.wrapping_add(pos as u32))
     }

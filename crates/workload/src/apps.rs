@@ -1,0 +1,246 @@
+//! Every application of one host.
+
+use crate::client::Client;
+use crate::end::End;
+use crate::plan::{ConnKey, HostId, Plan};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use tcpassay_units::{Bytes, Time};
+
+/// One end of a connection at one host: an index that the host may use for a table of its own. After
+/// [`Sockets::close`], or after [`Apps::failed`], the slot is used again for another connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// The sockets of a host, as its applications use them. All of them are non-blocking.
+pub trait Sockets {
+    /// Opens a connection to `key.server`; its options and its congestion control are those of `key.part`. The
+    /// application hears from it by [`Apps::ready`].
+    fn connect(&mut self, slot: Slot, key: ConnKey);
+    /// Hands over `n` bytes; returns how many were taken (none before the connection stands). When that is fewer than
+    /// `n`, [`Apps::ready`] follows once more would be taken.
+    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes;
+    /// Bytes that a read would return.
+    fn readable(&self, slot: Slot) -> Bytes;
+    /// Takes up to `n` bytes that arrived in order; returns how many.
+    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes;
+    /// The peer closed its direction and everything before that was read.
+    fn peer_closed(&self, slot: Slot) -> bool;
+    /// Closes our direction behind what was written.
+    fn shutdown(&mut self, slot: Slot);
+    /// Gives the socket up, behind what was written; the slot is free.
+    fn close(&mut self, slot: Slot);
+}
+
+/// What ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CompletionKind {
+    /// A bulk flow: from its arrival to the peer's FIN, which answers ours after everything was read.
+    Flow,
+    /// A request: from its arrival to the last byte of its response.
+    Rpc,
+    /// A barrier round of incast: from the first request to the last byte of the last response.
+    Round,
+}
+
+/// Something that ended, with the times that an application sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// What.
+    pub kind: CompletionKind,
+    /// The connection (of a round: the one that answered last).
+    pub key: ConnKey,
+    /// Bytes from client to server (of a round: to all servers).
+    pub request: Bytes,
+    /// Bytes from server to client.
+    pub response: Bytes,
+    /// When the application wanted it to begin.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// False when the connection failed under it.
+    pub ok: bool,
+}
+
+/// Every application of one host; see the [crate](crate) for the order of calls.
+#[derive(Clone, Debug)]
+pub struct Apps {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) host: HostId,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) ends: Vec<End>,
+    free: Vec<u32>,
+    wakes: BinaryHeap<Reverse<(Time, u64, Wake)>>,
+    inserted: u64,
+    pub(crate) done: Vec<Completion>,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Wake {
+    /// A client begins.
+    Begin(u32),
+    /// So many flows or requests arrive at a client.
+    Arrive(u32, u32),
+    /// A client's duration is over.
+    Stop(u32),
+    /// The next round of an incast client.
+    Round(u32),
+    /// A client may open its next flow to this server.
+    Next(u32, HostId),
+    /// A thinking connection issues its next request; the second number is the slot's generation.
+    Think(u32, u32),
+    /// A pacing or slowly reading end is due.
+    End(u32, u32),
+}
+
+impl Apps {
+    pub(crate) fn new(plan: Arc<Plan>, host: HostId) -> Apps {
+        let clients =
+            (0u16..).zip(plan.parts()).filter_map(|(at, part)| Client::new(&plan, at, part, host)).collect();
+        Apps {
+            plan,
+            host,
+            clients,
+            ends: Vec::new(),
+            free: Vec::new(),
+            wakes: BinaryHeap::new(),
+            inserted: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// The host whose applications these are.
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// Begins: sets the timers of what starts later. Opens nothing by itself.
+    pub fn start(&mut self, now: Time) {
+        for at in 0..self.clients.len() {
+            let spec = &self.plan.parts()[usize::from(self.clients[at].part)].spec;
+            let begin = now + spec.start;
+            let stop = spec.duration.map(|d| begin.saturating_add(d));
+            let at = u32::try_from(at).expect("few clients");
+            self.at(begin, Wake::Begin(at));
+            if let Some(stop) = stop {
+                self.at(stop, Wake::Stop(at));
+            }
+        }
+    }
+
+    /// When [`Apps::wake`] is wanted next.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.wakes.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Does what is due at `now`.
+    pub fn wake(&mut self, now: Time, sockets: &mut impl Sockets) {
+        while let Some(Reverse((at, _, what))) = self.wakes.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.wakes.pop();
+            match what {
+                Wake::Begin(client) => self.begin(now, client, sockets),
+                Wake::Arrive(client, n) => self.arrive(now, client, n, sockets),
+                Wake::Stop(client) => self.stop(now, client, sockets),
+                Wake::Round(client) => self.round(now, client, sockets),
+                Wake::Next(client, server) => self.next_flow(now, client, server, sockets),
+                Wake::Think(slot, generation) => {
+                    if self.lives(slot, generation) {
+                        self.next_request(now, slot, sockets);
+                    }
+                }
+                Wake::End(slot, generation) => {
+                    if self.lives(slot, generation) {
+                        self.ends[slot as usize].wake_at = Time::MAX;
+                        self.ready(now, Slot(slot), sockets);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection arrived for this host: its end gets a slot. [`Apps::ready`] follows when data arrives.
+    pub fn accept(&mut self, key: ConnKey) -> Slot {
+        let end = End::server(&self.plan, key);
+        self.place(end)
+    }
+
+    /// A socket became connected, readable, writable, or closed by its peer. Calling it without need is harmless.
+    pub fn ready(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+        let end = &mut self.ends[slot.0 as usize];
+        let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
+        let before = self.done.len();
+        let step = end.step(now, slot, spec, sockets, &mut self.done);
+        if step.next < end.wake_at {
+            end.wake_at = step.next;
+            let generation = end.generation;
+            self.at(step.next, Wake::End(slot.0, generation));
+        }
+        self.settle(now, slot, before, step.over, sockets);
+    }
+
+    /// The connection failed (reset, refused, timed out). What was under way is recorded as not completed; the slot
+    /// is free, and the host gives up the socket by itself.
+    pub fn failed(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+        let before = self.done.len();
+        self.ends[slot.0 as usize].fail(now, &mut self.done);
+        self.settle(now, slot, before, true, sockets);
+    }
+
+    /// What completed since the last call, in order of time.
+    pub fn drain_completions(&mut self) -> std::vec::Drain<'_, Completion> {
+        self.done.drain(..)
+    }
+
+    /// Whether nothing is under way and nothing will begin.
+    pub fn is_idle(&self) -> bool {
+        self.wakes.is_empty() && self.free.len() == self.ends.len()
+    }
+
+    /// Frees the slot of an end that is over, and tells its client what completed.
+    fn settle(&mut self, now: Time, slot: Slot, before: usize, over: bool, sockets: &mut impl Sockets) {
+        let completed = self.done.len() - before;
+        if completed == 0 && !over {
+            return;
+        }
+        let client = self.ends[slot.0 as usize].client;
+        if over {
+            self.vacate(slot);
+        }
+        if let Some(client) = client {
+            self.completed(now, client, slot, completed, over, sockets);
+        }
+    }
+
+    pub(crate) fn at(&mut self, when: Time, what: Wake) {
+        self.wakes.push(Reverse((when, self.inserted, what)));
+        self.inserted += 1;
+    }
+
+    pub(crate) fn place(&mut self, mut end: End) -> Slot {
+        if let Some(at) = self.free.pop() {
+            end.generation = self.ends[at as usize].generation + 1;
+            self.ends[at as usize] = end;
+            return Slot(at);
+        }
+        let at = u32::try_from(self.ends.len()).expect("fewer than 2^32 connections");
+        self.ends.push(end);
+        Slot(at)
+    }
+
+    fn vacate(&mut self, slot: Slot) {
+        let end = &mut self.ends[slot.0 as usize];
+        assert!(end.live, "slot {} is given up twice", slot.0);
+        end.live = false;
+        self.free.push(slot.0);
+    }
+
+    fn lives(&self, slot: u32, generation: u32) -> bool {
+        let end = &self.ends[slot as usize];
+        end.live && end.generation == generation
+    }
+}

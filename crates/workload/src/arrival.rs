@@ -1,0 +1,220 @@
+//! When things begin: arrivals that do not ask what has completed, and waits between one thing and the next.
+
+use crate::error::Bad;
+use rand_distr::{Distribution, Exp1};
+use std::fmt;
+use tcpassay_units::{Bytes, Dur, Rate, Stream};
+
+/// When the next flow or request begins (`app.arrival`).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arrival {
+    /// When one before it completed: the load gives way to a slow network.
+    Closed,
+    /// With exponential gaps of this mean rate, whatever has completed.
+    Poisson(Pace),
+    /// With equal gaps.
+    Uniform(Pace),
+    /// This many at once, every `app.gap`.
+    Burst(u32),
+}
+
+/// How often things begin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// So many a second: `1000/s`.
+    PerSecond(f64),
+    /// So much offered load: `1Gbit`; how many a second follows from the mean size.
+    Load(Rate),
+}
+
+/// Time between one thing and the next (`app.think`, `app.gap`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Always the same: `10ms`.
+    Fixed(Dur),
+    /// Exponential with this mean: `exp:10ms`.
+    Exp(Dur),
+}
+
+const ARRIVALS: &str = "`closed`, `poisson:<rate>`, `uniform:<rate>`, `burst:<n>`, \
+    a rate being `<number>/s` or an offered load such as `1Gbit`";
+const WAITS: &str = "a length of time (`10ms`) or `exp:<mean>`";
+
+impl Pace {
+    fn parse(text: &str) -> Result<Pace, Bad> {
+        let bad = |why: String| Bad::new(why, ARRIVALS);
+        let Some(number) = text.strip_suffix("/s") else {
+            return text.parse().map(Pace::Load).map_err(|e| bad(format!("{e}")));
+        };
+        match number.parse::<f64>() {
+            Ok(x) if x > 0.0 && x <= 1e9 => Ok(Pace::PerSecond(x)),
+            _ => Err(bad(format!("`{number}` a second is not above zero and at most 1e9"))),
+        }
+    }
+
+    /// Arrivals a second when each brings `mean` bytes.
+    pub fn per_second(self, mean: f64) -> f64 {
+        match self {
+            Pace::PerSecond(x) => x,
+            Pace::Load(rate) => Bytes::new(rate.bits_per_sec()).as_f64() / (mean * 8.0),
+        }
+    }
+}
+
+impl Arrival {
+    pub(crate) fn parse(text: &str) -> Result<Arrival, Bad> {
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("closed", "") => Ok(Arrival::Closed),
+            ("poisson", pace) => Pace::parse(pace).map(Arrival::Poisson),
+            ("uniform", pace) => Pace::parse(pace).map(Arrival::Uniform),
+            ("burst", n) => match n.parse::<u32>() {
+                Ok(n) if n > 0 => Ok(Arrival::Burst(n)),
+                _ => Err(Bad::new(format!("`{n}` is not a number of one or more"), ARRIVALS)),
+            },
+            (kind, _) => Err(Bad::new(format!("`{kind}` is no arrival process"), ARRIVALS)),
+        }
+    }
+
+    /// Time to the next arrival and how many arrive then, when each brings `mean` bytes; `None` when arrivals wait
+    /// for completions.
+    pub(crate) fn next(&self, mean: f64, gap: Wait, dice: &mut Stream) -> Option<(Dur, u32)> {
+        match self {
+            Arrival::Closed => None,
+            Arrival::Poisson(pace) => {
+                let unit: f64 = Exp1.sample(dice);
+                Some((Dur::from_secs_f64(unit / pace.per_second(mean)), 1))
+            }
+            Arrival::Uniform(pace) => Some((Dur::from_secs_f64(1.0 / pace.per_second(mean)), 1)),
+            Arrival::Burst(n) => Some((gap.draw(dice), *n)),
+        }
+    }
+}
+
+impl Wait {
+    /// No time at all.
+    pub const NONE: Wait = Wait::Fixed(Dur::ZERO);
+
+    pub(crate) fn parse(text: &str) -> Result<Wait, Bad> {
+        let dur = |text: &str| text.parse::<Dur>().map_err(|e| Bad::new(e.to_string(), WAITS));
+        match text.split_once(':') {
+            None => Ok(Wait::Fixed(dur(text)?)),
+            Some(("exp", mean)) => Ok(Wait::Exp(dur(mean)?)),
+            Some((kind, _)) => Err(Bad::new(format!("`{kind}` is no distribution of times"), WAITS)),
+        }
+    }
+
+    /// One wait.
+    pub fn draw(self, dice: &mut Stream) -> Dur {
+        match self {
+            Wait::Fixed(d) => d,
+            Wait::Exp(mean) => {
+                let unit: f64 = Exp1.sample(dice);
+                mean.mul_f64(unit)
+            }
+        }
+    }
+
+    /// The mean.
+    pub fn mean(self) -> Dur {
+        match self {
+            Wait::Fixed(d) | Wait::Exp(d) => d,
+        }
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::PerSecond(x) => write!(f, "{x}/s"),
+            Pace::Load(rate) => write!(f, "{rate}"),
+        }
+    }
+}
+
+impl fmt::Display for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arrival::Closed => f.write_str("closed"),
+            Arrival::Poisson(pace) => write!(f, "poisson:{pace}"),
+            Arrival::Uniform(pace) => write!(f, "uniform:{pace}"),
+            Arrival::Burst(n) => write!(f, "burst:{n}"),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Fixed(d) => write!(f, "{d}"),
+            Wait::Exp(mean) => write!(f, "exp:{mean}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tcpassay_units::Seed;
+
+    #[test]
+    fn arrivals_and_waits_print_as_they_are_written() {
+        for text in ["closed", "poisson:1000/s", "poisson:5Gbit", "uniform:250/s", "burst:10"] {
+            assert_eq!(Arrival::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
+        }
+        for text in ["10ms", "exp:2us"] {
+            assert_eq!(Wait::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_load_of_8_gbit_with_1_mb_flows_is_a_thousand_flows_a_second() {
+        let pace = Pace::Load(Rate::from_gbit(8));
+        assert!((pace.per_second(1e6) - 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn uniform_arrivals_of_250_a_second_are_4_ms_apart() {
+        let mut dice = Seed(1).stream("a");
+        let arrival = Arrival::Uniform(Pace::PerSecond(250.0));
+        assert_eq!(arrival.next(1.0, Wait::NONE, &mut dice), Some((Dur::from_millis(4), 1)));
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
+        let mut dice = Seed(2).stream("a");
+        let arrival = Arrival::Poisson(Pace::PerSecond(1000.0));
+        let gaps: Vec<f64> = (0..50_000)
+            .map(|_| arrival.next(1.0, Wait::NONE, &mut dice).expect("open").0.as_secs_f64())
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / 50_000.0;
+        let var = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / 50_000.0;
+        assert!((mean - 1e-3).abs() < 2e-5, "{mean}");
+        assert!((var.sqrt() - 1e-3).abs() < 4e-5, "{}", var.sqrt());
+    }
+
+    #[test]
+    fn wrong_arrivals_say_what_is_allowed() {
+        for text in
+            ["", "poisson", "poisson:0/s", "poisson:-1/s", "uniform:10", "burst:0", "burst:x", "closed:1"]
+        {
+            assert!(Arrival::parse(text).is_err(), "{text}");
+        }
+        let error = Arrival::parse("poison:1/s")
+            .map_err(|bad| bad.at("app.arrival", "poison:1/s"))
+            .expect_err("unknown");
+        assert!(
+            error.to_string().starts_with(
+                "`app.arrival` = `poison:1/s`: `poison` is no arrival process; allowed: `closed`"
+            )
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = Arrival::parse(&text);
+            let _ = Wait::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One end of a connection: bytes owed, bytes expected.
+
+use crate::apps::{Completion, CompletionKind, Slot, Sockets};
+use crate::plan::{ConnKey, Plan};
+use crate::spec::{Behaviour, Spec};
+use std::collections::VecDeque;
+use tcpassay_units::{Bytes, Carry, Stream, Time};
+
+/// How much a slow reader takes at once when `app.read_size` does not say.
+const SLOW_READ: Bytes = Bytes::new(16_384);
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub key: ConnKey,
+    /// Index into the host's clients; `None` at the accepting end.
+    pub client: Option<u32>,
+    /// False once the slot is free.
+    pub live: bool,
+    /// Distinguishes the connections that used the slot.
+    pub generation: u32,
+    /// The earliest timer set for this end.
+    pub wake_at: Time,
+    role: Role,
+    /// Bytes to write that the socket has not taken.
+    owed: u64,
+    /// Close our direction once nothing is owed.
+    shut: bool,
+    /// Our direction is closed.
+    was_shut: bool,
+    /// A slow reader's next read.
+    next_read: Time,
+    read_carry: Carry,
+    /// Where both ends draw sizes.
+    sizes: Stream,
+}
+
+#[derive(Clone, Debug)]
+enum Role {
+    /// Sends; done when the peer has read everything and closed.
+    Source { started: Time, total: u64, feed: Feed },
+    /// Sends requests, expects responses in order.
+    Requester { waiting: VecDeque<Request> },
+    /// Expects requests, answers each when it is complete.
+    Responder { left: u64, response: u64 },
+    /// Reads.
+    Sink,
+}
+
+/// Where a source's bytes come from.
+#[derive(Clone, Debug)]
+enum Feed {
+    /// All is owed already.
+    Given,
+    /// As much as the socket takes.
+    Endless,
+    /// A burst at each tick.
+    Paced { next: Time, carry: Carry },
+    /// A burst, a rest after the socket took it.
+    OnOff { next: Time },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    start: Time,
+    asks: u64,
+    answer: u64,
+    left: u64,
+}
+
+/// What a step left behind.
+pub(crate) struct Step {
+    /// When the end wants to be looked at again, whatever the socket does.
+    pub next: Time,
+    /// The end closed its socket.
+    pub over: bool,
+}
+
+impl End {
+    fn new(plan: &Plan, key: ConnKey, client: Option<u32>, role: Role) -> End {
+        End {
+            key,
+            client,
+            live: true,
+            generation: 0,
+            wake_at: Time::MAX,
+            role,
+            owed: 0,
+            shut: false,
+            was_shut: false,
+            next_read: Time::ZERO,
+            read_carry: Carry::default(),
+            sizes: plan.stream(&key.to_string()),
+        }
+    }
+
+    /// The end that opens the connection.
+    pub fn client(plan: &Plan, key: ConnKey, client: u32, now: Time) -> End {
+        let spec = &plan.part(key).spec;
+        let feed = match spec.behaviour {
+            Behaviour::Paced => Feed::Paced { next: now, carry: Carry::default() },
+            Behaviour::OnOff => Feed::OnOff { next: now },
+            Behaviour::Bulk if spec.flow_size.is_some() => Feed::Given,
+            Behaviour::Bulk => Feed::Endless,
+            Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
+                return End::new(plan, key, Some(client), Role::Requester { waiting: VecDeque::new() });
+            }
+            Behaviour::Mix => unreachable!("a mix is split into its members"),
+        };
+        let mut end = End::new(plan, key, Some(client), Role::Source { started: now, total: 0, feed });
+        if let (Behaviour::Bulk, Some(size)) = (spec.behaviour, &spec.flow_size) {
+            end.owed = size.draw(&mut end.sizes).get();
+            end.shut = true;
+        }
+        end
+    }
+
+    /// The end that accepts it.
+    pub fn server(plan: &Plan, key: ConnKey) -> End {
+        let spec = &plan.part(key).spec;
+        match spec.behaviour {
+            Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
+                let mut end = End::new(plan, key, None, Role::Responder { left: 0, response: 0 });
+                let (left, response) = end.draw_message(spec);
+                end.role = Role::Responder { left, response };
+                end
+            }
+            _ => End::new(plan, key, None, Role::Sink),
+        }
+    }
+
+    /// The sizes of the connection's next request and response: the same sequence at both ends.
+    fn draw_message(&mut self, spec: &Spec) -> (u64, u64) {
+        let request = spec.request.draw(&mut self.sizes).get();
+        (request, spec.response.draw(&mut self.sizes).get())
+    }
+
+    /// A request arrives; it is written at the next step.
+    pub fn request(&mut self, now: Time, spec: &Spec) {
+        let (request, response) = self.draw_message(spec);
+        let Role::Requester { waiting } = &mut self.role else { panic!("only a requester has requests") };
+        waiting.push_back(Request { start: now, asks: request, answer: response, left: response });
+        self.owed += request;
+    }
+
+    /// Requests without a complete response.
+    pub fn outstanding(&self) -> usize {
+        if let Role::Requester { waiting } = &self.role { waiting.len() } else { 0 }
+    }
+
+    /// Begins nothing new; closes our direction behind what is owed.
+    pub fn finish(&mut self) {
+        self.shut = true;
+        if let Role::Source { feed, .. } = &mut self.role {
+            *feed = Feed::Given;
+        }
+    }
+
+    /// Reads, writes and closes what can be read, written and closed.
+    pub fn step(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        spec: &Spec,
+        sockets: &mut impl Sockets,
+        done: &mut Vec<Completion>,
+    ) -> Step {
+        let mut next = self.read(now, slot, spec, sockets, done);
+        next = next.min(self.write(now, slot, spec, sockets));
+        if self.shut && self.owed == 0 && !self.was_shut {
+            self.was_shut = true;
+            sockets.shutdown(slot);
+        }
+        let over = sockets.peer_closed(slot);
+        if over {
+            match self.role {
+                Role::Source { .. } if self.was_shut => done.push(self.flow_over(now, true)),
+                // The peer left before we were done.
+                Role::Source { .. } | Role::Requester { .. } => self.fail(now, done),
+                // Responses that the socket has not taken yet have no reader any more.
+                Role::Responder { .. } | Role::Sink => {}
+            }
+            sockets.close(slot);
+        }
+        Step { next: if over { Time::MAX } else { next }, over }
+    }
+
+    fn read(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        spec: &Spec,
+        sockets: &mut impl Sockets,
+        done: &mut Vec<Completion>,
+    ) -> Time {
+        loop {
+            let readable = sockets.readable(slot);
+            if readable.is_zero() {
+                return Time::MAX;
+            }
+            let mut n = readable.min(spec.read_size.unwrap_or(Bytes::MAX));
+            if let Some(rate) = spec.read_rate {
+                if now < self.next_read {
+                    return self.next_read;
+                }
+                n = n.min(spec.read_size.unwrap_or(SLOW_READ));
+                self.next_read = now.max(self.next_read) + rate.tx_time(n, &mut self.read_carry);
+            }
+            let got = sockets.read(slot, n);
+            if got.is_zero() {
+                return Time::MAX;
+            }
+            self.consume(now, got.get(), spec, done);
+        }
+    }
+
+    /// Bytes arrived: they complete messages by count.
+    fn consume(&mut self, now: Time, mut n: u64, spec: &Spec, done: &mut Vec<Completion>) {
+        match &mut self.role {
+            Role::Source { .. } | Role::Sink => {}
+            Role::Requester { waiting } => {
+                while let (true, Some(first)) = (n > 0, waiting.front_mut()) {
+                    let taken = n.min(first.left);
+                    first.left -= taken;
+                    n -= taken;
+                    if first.left == 0 {
+                        let request = waiting.pop_front().expect("it is the first");
+                        done.push(completion(self.key, request, now, true));
+                    }
+                }
+            }
+            Role::Responder { .. } => {
+                while n > 0 {
+                    let Role::Responder { left, response } = &mut self.role else { unreachable!() };
+                    let taken = n.min(*left);
+                    *left -= taken;
+                    n -= taken;
+                    if *left == 0 {
+                        self.owed += *response;
+                        let (left, response) = self.draw_message(spec);
+                        self.role = Role::Responder { left, response };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands over what is owed; returns when more will be owed by the clock.
+    fn write(&mut self, now: Time, slot: Slot, spec: &Spec, sockets: &mut impl Sockets) -> Time {
+        let call = spec.write_size.unwrap_or(Bytes::MAX);
+        let mut written = 0;
+        let mut next = Time::MAX;
+        if let Role::Source { feed, .. } = &mut self.role {
+            match feed {
+                Feed::Given => {}
+                Feed::Endless => loop {
+                    let want = call.min(Bytes::new(1 << 40));
+                    let taken = sockets.write(slot, want);
+                    written += taken.get();
+                    if taken < want {
+                        break;
+                    }
+                },
+                Feed::Paced { next: tick, carry } => {
+                    while *tick <= now {
+                        let burst = spec.burst.draw(&mut self.sizes);
+                        self.owed += burst.get();
+                        *tick += spec.rate.expect("checked: paced has a rate").tx_time(burst, carry);
+                    }
+                    next = *tick;
+                }
+                Feed::OnOff { next: tick } => {
+                    if self.owed == 0 && *tick <= now {
+                        self.owed = spec.burst.draw(&mut self.sizes).get();
+                    }
+                }
+            }
+        }
+        while self.owed > 0 {
+            let want = call.min(Bytes::new(self.owed));
+            let taken = sockets.write(slot, want);
+            self.owed -= taken.get();
+            written += taken.get();
+            if taken < want {
+                break;
+            }
+        }
+        if let Role::Source { total, feed, .. } = &mut self.role {
+            *total += written;
+            if let Feed::OnOff { next: tick } = feed {
+                if written > 0 && self.owed == 0 {
+                    *tick = now.saturating_add(spec.gap.draw(&mut self.sizes));
+                }
+                if self.owed == 0 {
+                    next = *tick;
+                }
+            }
+        }
+        next
+    }
+
+    /// Everything under way has failed.
+    pub fn fail(&mut self, now: Time, done: &mut Vec<Completion>) {
+        if let Role::Requester { waiting } = &mut self.role {
+            for request in waiting.drain(..) {
+                done.push(completion(self.key, request, now, false));
+            }
+        } else if let Role::Source { .. } = self.role {
+            done.push(self.flow_over(now, false));
+        }
+    }
+
+    fn flow_over(&self, now: Time, ok: bool) -> Completion {
+        let Role::Source { started, total, .. } = self.role else { panic!("only a source is a flow") };
+        Completion {
+            kind: CompletionKind::Flow,
+            key: self.key,
+            request: Bytes::new(total),
+            response: Bytes::ZERO,
+            start: started,
+            end: now,
+            ok,
+        }
+    }
+}
+
+fn completion(key: ConnKey, request: Request, end: Time, ok: bool) -> Completion {
+    Completion {
+        kind: CompletionKind::Rpc,
+        key,
+        request: Bytes::new(request.asks),
+        response: Bytes::new(request.answer),
+        start: request.start,
+        end,
+        ok,
+    }
+}

@@ -1,0 +1,360 @@
+//! Sizes of flows and messages, and the published distributions of them.
+//!
+//! The web-search table is that of the DCTCP paper (Alizadeh et al., SIGCOMM 2010, Figure 4) and the data-mining table
+//! that of VL2 (Greenberg et al., SIGCOMM 2009), both with the numbers that the pFabric simulations published and that
+//! later generators share. Between two points the distribution is linear in the size, as in those generators; the mean
+//! therefore depends on that choice (a step function to the lower point gives data mining 2.1 MB, to the upper 23 MB).
+
+use crate::error::Bad;
+use rand_distr::{Distribution, Exp1, Pareto};
+use std::fmt;
+use tcpassay_units::{Bytes, Stream};
+
+/// A distribution of sizes. A draw is never less than one byte.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Size {
+    /// Always the same: `10KB` or `fixed:10KB`.
+    Fixed(Bytes),
+    /// Exponential with this mean: `exp:10KB`.
+    Exp(Bytes),
+    /// Pareto with a mean and a shape above 1: `pareto:10KB:1.2`. The smallest draw is `mean (shape - 1) / shape`.
+    Pareto {
+        /// The mean.
+        mean: Bytes,
+        /// The shape (alpha); below 2 the variance is infinite.
+        shape: f64,
+    },
+    /// One of a few, by weight: `choice:10KB@0.9,1MB@0.1`.
+    Choice(Vec<(Bytes, f64)>),
+    /// Points of a cumulative distribution: `websearch`, `datamining`, `file:<cdf>`.
+    Table(SizeTable),
+}
+
+/// A cumulative distribution of sizes by its points, linear between them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SizeTable {
+    name: String,
+    /// Sizes and the share of draws at or below them; both never decrease, the last share is 1.
+    points: Vec<(f64, f64)>,
+}
+
+const ALLOWED: &str = "a size (`10KB`), `fixed:<size>`, `exp:<mean>`, `pareto:<mean>:<shape above 1>`, \
+    `choice:<size>@<weight>,...`, `websearch`, `datamining`, `file:<path of a cdf>`";
+
+const WEB_SEARCH: [(f64, f64); 12] = [
+    (0.0, 0.0),
+    (10e3, 0.15),
+    (20e3, 0.2),
+    (30e3, 0.3),
+    (50e3, 0.4),
+    (80e3, 0.53),
+    (200e3, 0.6),
+    (1e6, 0.7),
+    (2e6, 0.8),
+    (5e6, 0.9),
+    (10e6, 0.97),
+    (30e6, 1.0),
+];
+
+const DATA_MINING: [(f64, f64); 13] = [
+    (0.0, 0.0),
+    (180.0, 0.1),
+    (216.0, 0.2),
+    (560.0, 0.3),
+    (900.0, 0.4),
+    (1100.0, 0.5),
+    (1870.0, 0.6),
+    (3160.0, 0.7),
+    (10e3, 0.8),
+    (400e3, 0.9),
+    (3.16e6, 0.95),
+    (100e6, 0.98),
+    (1e9, 1.0),
+];
+
+impl Size {
+    /// DCTCP's web-search flows; mean 1.71 MB.
+    pub fn web_search() -> Size {
+        Size::Table(SizeTable { name: "websearch".to_owned(), points: WEB_SEARCH.to_vec() })
+    }
+
+    /// VL2's data-mining flows; mean 12.66 MB, of which half the flows are below 1.1 KB.
+    pub fn data_mining() -> Size {
+        Size::Table(SizeTable { name: "datamining".to_owned(), points: DATA_MINING.to_vec() })
+    }
+
+    /// Reads the grammar of [`Size`]. `file` gives the text of a CDF file.
+    pub(crate) fn parse(text: &str, file: &dyn Fn(&str) -> Result<String, String>) -> Result<Size, Bad> {
+        let bad = |why: String| Bad::new(why, ALLOWED);
+        let bytes = |text: &str| match text.parse::<Bytes>() {
+            Ok(Bytes::ZERO) => Err(bad("a size of zero is no message".to_owned())),
+            Ok(n) => Ok(n),
+            Err(e) => Err(bad(e.to_string())),
+        };
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("websearch", "") => Ok(Size::web_search()),
+            ("datamining", "") => Ok(Size::data_mining()),
+            ("fixed", rest) => Ok(Size::Fixed(bytes(rest)?)),
+            ("exp", rest) => Ok(Size::Exp(bytes(rest)?)),
+            ("pareto", rest) => {
+                let (mean, shape) =
+                    rest.split_once(':').ok_or_else(|| bad("the shape is missing".to_owned()))?;
+                let shape: f64 = shape.parse().map_err(|_| bad(format!("`{shape}` is not a number")))?;
+                if !(shape > 1.0 && shape.is_finite()) {
+                    return Err(bad(format!("with a shape of {shape} there is no mean")));
+                }
+                Ok(Size::Pareto { mean: bytes(mean)?, shape })
+            }
+            ("choice", rest) => {
+                let mut choices = Vec::new();
+                for item in rest.split(',') {
+                    let (size, weight) = item.split_once('@').unwrap_or((item, "1"));
+                    let weight: f64 =
+                        weight.parse().map_err(|_| bad(format!("`{weight}` is not a number")))?;
+                    if !(weight > 0.0 && weight.is_finite()) {
+                        return Err(bad(format!("a weight of {weight} is not above zero")));
+                    }
+                    choices.push((bytes(size)?, weight));
+                }
+                Ok(Size::Choice(choices))
+            }
+            ("file", path) => {
+                let content = file(path).map_err(bad)?;
+                SizeTable::parse(path, &content).map(Size::Table).map_err(bad)
+            }
+            (_, "") => Ok(Size::Fixed(bytes(text)?)),
+            (kind, _) => Err(bad(format!("`{kind}` is no distribution"))),
+        }
+    }
+
+    /// One size.
+    pub fn draw(&self, dice: &mut Stream) -> Bytes {
+        let drawn = match self {
+            Size::Fixed(n) => return *n,
+            Size::Exp(mean) => {
+                let unit: f64 = Exp1.sample(dice);
+                mean.as_f64() * unit
+            }
+            Size::Pareto { mean, shape } => {
+                let least = mean.as_f64() * (shape - 1.0) / shape;
+                Pareto::new(least, *shape).expect("checked when it was read").sample(dice)
+            }
+            Size::Choice(choices) => {
+                let total: f64 = choices.iter().map(|(_, w)| w).sum();
+                let mut at = dice.unit() * total;
+                for (size, weight) in choices {
+                    at -= weight;
+                    if at < 0.0 {
+                        return *size;
+                    }
+                }
+                return choices.last().expect("at least one choice").0;
+            }
+            Size::Table(table) => table.at(dice.unit()),
+        };
+        Bytes::from_f64(drawn).max(Bytes::new(1))
+    }
+
+    /// The mean in bytes.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Size::Fixed(n) => n.as_f64(),
+            Size::Exp(mean) | Size::Pareto { mean, .. } => mean.as_f64(),
+            Size::Choice(choices) => {
+                let total: f64 = choices.iter().map(|(_, w)| w).sum();
+                choices.iter().map(|(n, w)| n.as_f64() * w).sum::<f64>() / total
+            }
+            Size::Table(table) => table.mean(),
+        }
+    }
+}
+
+impl SizeTable {
+    /// Reads a CDF file: one `<bytes> <share>` a line, both never falling, the last share 1 (or 100, for percent).
+    /// Empty lines and what follows `#` are skipped.
+    ///
+    /// # Errors
+    /// The line and what is wrong with it.
+    pub fn parse(name: &str, text: &str) -> Result<SizeTable, String> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line_no = at + 1;
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let number = |text: &str| match text.parse::<f64>() {
+                Ok(x) if x >= 0.0 && x.is_finite() => Ok(x),
+                _ => Err(format!("{name}:{line_no}: `{text}` is not a number of zero or more")),
+            };
+            let [size, share] = fields[..] else {
+                return Err(format!("{name}:{line_no}: `{line}` is not a size in bytes and a share"));
+            };
+            let (size, share) = (number(size)?, number(share)?);
+            if points.last().is_some_and(|&(s, p)| size < s || share < p) {
+                return Err(format!("{name}:{line_no}: `{line}` is below the line before"));
+            }
+            points.push((size, share));
+        }
+        let Some(&(largest, total)) = points.last() else {
+            return Err(format!("{name}: no line with a size and a share"));
+        };
+        let whole = if (total - 100.0).abs() < 1e-9 { 100.0 } else { 1.0 };
+        if (total - whole).abs() > 1e-9 {
+            return Err(format!("{name}: the last share is {total}; it must be 1 (or 100 for percent)"));
+        }
+        if largest < 1.0 {
+            return Err(format!("{name}: the largest size is {largest}; it must be at least 1 byte"));
+        }
+        for point in &mut points {
+            point.1 /= whole;
+        }
+        if points[0].1 > 0.0 {
+            // Without a point at share 0 the first size is the smallest.
+            points.insert(0, (points[0].0, 0.0));
+        }
+        Ok(SizeTable { name: name.to_owned(), points })
+    }
+
+    /// The size below which a share `p` of the draws lies.
+    fn at(&self, p: f64) -> f64 {
+        let next = self.points.partition_point(|&(_, share)| share <= p).min(self.points.len() - 1);
+        let (s1, p1) = self.points[next];
+        let (s0, p0) = self.points[next.saturating_sub(1)];
+        if p1 > p0 { s0 + (s1 - s0) * (p - p0) / (p1 - p0) } else { s1 }
+    }
+
+    fn mean(&self) -> f64 {
+        self.points.windows(2).map(|w| (w[1].1 - w[0].1) * f64::midpoint(w[0].0, w[1].0)).sum()
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Fixed(n) => write!(f, "{n}"),
+            Size::Exp(mean) => write!(f, "exp:{mean}"),
+            Size::Pareto { mean, shape } => write!(f, "pareto:{mean}:{shape}"),
+            Size::Choice(choices) => {
+                let items: Vec<String> = choices.iter().map(|(n, w)| format!("{n}@{w}")).collect();
+                write!(f, "choice:{}", items.join(","))
+            }
+            Size::Table(table) => match table.name.as_str() {
+                name @ ("websearch" | "datamining") => f.write_str(name),
+                path => write!(f, "file:{path}"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tcpassay_units::Seed;
+
+    fn parse(text: &str) -> Result<Size, String> {
+        let file = |path: &str| match path {
+            "two.cdf" => Ok("# bytes share\n100 0.5\n200 1.0\n".to_owned()),
+            "percent.cdf" => Ok("0 0\n1000 100\n".to_owned()),
+            "falls.cdf" => Ok("100 0.5\n50 1\n".to_owned()),
+            "short.cdf" => Ok("100 0.5\n200 0.9\n".to_owned()),
+            _ => Err(format!("{path}: no such file")),
+        };
+        Size::parse(text, &file).map_err(|bad| bad.at("app.flow_size", text).to_string())
+    }
+
+    fn mean_of_draws(size: &Size, n: u32) -> f64 {
+        let mut dice = Seed(5).stream("draws");
+        (0..n).map(|_| size.draw(&mut dice).as_f64()).sum::<f64>() / f64::from(n)
+    }
+
+    #[test]
+    fn the_published_tables_have_their_means() {
+        assert!((Size::web_search().mean() - 1_711_250.0).abs() < 1e-6);
+        assert!((Size::data_mining().mean() - 12_658_198.6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_third_of_the_web_search_flows_is_below_30_kb_and_three_in_ten_above_1_mb() {
+        let mut dice = Seed(1).stream("w");
+        let draws: Vec<Bytes> = (0..100_000).map(|_| Size::web_search().draw(&mut dice)).collect();
+        let below = draws.iter().filter(|n| n.get() <= 30_000).count();
+        let above = draws.iter().filter(|n| n.get() > 1_000_000).count();
+        assert!((29_500..30_500).contains(&below), "{below}");
+        assert!((29_500..30_500).contains(&above), "{above}");
+        assert!(draws.iter().all(|n| (1..=30_000_000).contains(&n.get())));
+    }
+
+    #[test]
+    fn draws_average_to_the_mean_that_the_distribution_states() {
+        for (text, tolerance) in [
+            ("10KB", 0.0),
+            ("exp:10KB", 0.02),
+            ("pareto:10KB:2.5", 0.03),
+            ("choice:10KB@0.5,1MB@0.5", 0.02),
+            ("websearch", 0.02),
+            ("file:two.cdf", 0.02),
+        ] {
+            let size = parse(text).expect(text);
+            let off = mean_of_draws(&size, 100_000) / size.mean() - 1.0;
+            assert!(off.abs() <= tolerance, "{text}: off by {off}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_point_at_share_zero_starts_at_its_first_size() {
+        let Ok(Size::Table(table)) = parse("file:two.cdf") else { panic!("not a table") };
+        let quartiles = [0.0, 0.25, 0.5, 0.75].map(|p| Bytes::from_f64(table.at(p)).get());
+        assert_eq!(quartiles, [100, 100, 100, 150]);
+        let Ok(Size::Table(percent)) = parse("file:percent.cdf") else { panic!("not a table") };
+        assert!((percent.at(0.3) - 300.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_printed_parses_back() {
+        for text in
+            ["10KB", "exp:10KB", "pareto:10KB:1.2", "choice:10KB@0.5,1MB@0.5", "websearch", "file:two.cdf"]
+        {
+            let size = parse(text).expect(text);
+            assert_eq!(size.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_size_shows_the_value_what_is_wrong_and_what_is_allowed() {
+        let error = parse("pareto:10KB:0.9").expect_err("no mean");
+        assert!(error.starts_with(
+            "`app.flow_size` = `pareto:10KB:0.9`: with a shape of 0.9 there is no mean; allowed: a size"
+        ));
+        assert!(parse("gauss:10KB").expect_err("unknown").contains("`gauss` is no distribution"));
+        assert!(parse("10").expect_err("no unit").contains("the unit is missing"));
+        assert!(parse("0B").expect_err("zero").contains("a size of zero"));
+        assert!(parse("choice:10KB@-1").expect_err("weight").contains("a weight of -1 is not above zero"));
+        assert!(
+            parse("file:falls.cdf")
+                .expect_err("falls")
+                .contains("falls.cdf:2: `50 1` is below the line before")
+        );
+        assert!(parse("file:short.cdf").expect_err("short").contains("the last share is 0.9"));
+        assert!(parse("file:none.cdf").expect_err("missing").contains("none.cdf: no such file"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = parse(&text);
+            let _ = SizeTable::parse("p", &text);
+        }
+
+        #[test]
+        fn a_draw_is_at_least_one_byte_and_within_its_table(seed: u64) {
+            let mut dice = Seed(seed).stream("d");
+            for size in [Size::data_mining(), Size::Exp(Bytes::new(2)), Size::Pareto { mean: Bytes::new(1), shape: 1.1 }] {
+                prop_assert!(size.draw(&mut dice).get() >= 1);
+            }
+            prop_assert!(Size::data_mining().draw(&mut dice).get() <= 1_000_000_000);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! One behaviour and its numbers: the `app.*` rows of the parameter table.
+
+use crate::arrival::{Arrival, Wait};
+use crate::error::{Bad, SpecError};
+use crate::size::Size;
+use std::fmt;
+use tcpassay_units::{Bytes, Dur, Rate};
+
+/// What an application does (`app.workload`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Behaviour {
+    /// Sends one stream, as much as the socket takes: endless, or flows of `app.flow_size`.
+    #[default]
+    Bulk,
+    /// Requests and responses in a closed loop: the next begins when one before it is answered.
+    Rpc,
+    /// Requests that arrive whatever has been answered; the wait for a free connection counts.
+    RpcOpen,
+    /// Sends `app.burst`, rests `app.gap`, and again.
+    OnOff,
+    /// Sends `app.burst` every so often that `app.rate` results, like a video source. What the socket does not take
+    /// stays owed.
+    Paced,
+    /// Asks all its servers at once, waits for all answers (a barrier), and again.
+    Incast,
+    /// Several of the others at once (`app.mix`).
+    Mix,
+}
+
+impl Behaviour {
+    const ALL: [(Behaviour, &'static str); 7] = [
+        (Behaviour::Bulk, "bulk"),
+        (Behaviour::Rpc, "rpc"),
+        (Behaviour::RpcOpen, "rpc-open"),
+        (Behaviour::OnOff, "onoff"),
+        (Behaviour::Paced, "paced"),
+        (Behaviour::Incast, "incast"),
+        (Behaviour::Mix, "mix"),
+    ];
+
+    /// As it is written in a plan.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(b, _)| *b == self).expect("every behaviour has a name").1
+    }
+
+    fn parse(text: &str) -> Result<Behaviour, Bad> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(b, _)| *b).ok_or_else(|| {
+            Bad::new("there is no such workload", "bulk, rpc, rpc-open, onoff, paced, incast, mix")
+        })
+    }
+}
+
+impl fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One behaviour and its numbers. The default is the simplest: one endless bulk flow from the start.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spec {
+    /// `app.workload`.
+    pub behaviour: Behaviour,
+    /// `app.name`: what completions call it; derived from the behaviour and its sizes when absent.
+    pub name: Option<String>,
+    /// `app.flows`: connections of each pair, at least 1.
+    pub flows: u32,
+    /// `app.flow_size`: bytes of a bulk flow; `None` never ends.
+    pub flow_size: Option<Size>,
+    /// `app.arrival`.
+    pub arrival: Arrival,
+    /// `app.start`: time from the start of the run to the first connection.
+    pub start: Dur,
+    /// `app.duration`: time from `start` after which nothing new begins; what has begun is completed. `None` goes on
+    /// to the end of the run, but repeats no bulk flow that has a size.
+    pub duration: Option<Dur>,
+    /// `app.request`.
+    pub request: Size,
+    /// `app.response`.
+    pub response: Size,
+    /// `app.concurrency`: outstanding requests of each connection, at least 1.
+    pub concurrency: u32,
+    /// `app.think`: time from an answer to the next request; from the end of a bulk flow to the next.
+    pub think: Wait,
+    /// `app.rate`: of a paced source, in application bytes.
+    pub rate: Option<Rate>,
+    /// `app.burst`: bytes at once of `onoff` and `paced`.
+    pub burst: Size,
+    /// `app.gap`: rest between bursts of `onoff` and of `burst:<n>` arrivals.
+    pub gap: Wait,
+    /// `app.write_size`: largest write call; `None` hands over all there is.
+    pub write_size: Option<Bytes>,
+    /// `app.read_size`: largest read call; `None` takes all there is.
+    pub read_size: Option<Bytes>,
+    /// `app.read_rate`: how fast both ends read; `None` reads as data arrives.
+    pub read_rate: Option<Rate>,
+    /// `app.mix`: the members of a [`Behaviour::Mix`].
+    pub mix: Vec<Spec>,
+}
+
+impl Default for Spec {
+    fn default() -> Spec {
+        Spec {
+            behaviour: Behaviour::Bulk,
+            name: None,
+            flows: 1,
+            flow_size: None,
+            arrival: Arrival::Closed,
+            start: Dur::ZERO,
+            duration: None,
+            request: Size::Fixed(Bytes::new(10_000)),
+            response: Size::Fixed(Bytes::new(100)),
+            concurrency: 1,
+            think: Wait::NONE,
+            rate: None,
+            burst: Size::Fixed(Bytes::new(100_000)),
+            gap: Wait::Fixed(Dur::from_millis(10)),
+            write_size: None,
+            read_size: None,
+            read_rate: None,
+            mix: Vec::new(),
+        }
+    }
+}
+
+/// The rows that [`Spec::set`] reads, without their `app.`.
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, think, \
+    rate, burst, gap, write_size, read_size, read_rate, mix";
+const COUNT: &str = "a number from 1 to 1000000";
+const DUR: &str = "a length of time, as in `10ms`";
+const BYTES: &str = "a number of bytes, as in `30KB`, or `auto`";
+const RATE: &str = "a rate, as in `1Gbit`, or `none`";
+
+impl Spec {
+    /// Reads rows of the parameter table (`app.flows`, `4`), then looks at them [together](Spec::check). `app.mix` is
+    /// read last, so that its members inherit the other rows. `file` gives the text of a CDF file.
+    ///
+    /// # Errors
+    /// The first row that is wrong.
+    pub fn read<'a>(
+        rows: impl IntoIterator<Item = (&'a str, &'a str)>,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Spec, SpecError> {
+        let mut spec = Spec::default();
+        let mut mix = None;
+        for (path, value) in rows {
+            if path == "app.mix" {
+                mix = Some(value);
+            } else {
+                spec.set(path, value, file)?;
+            }
+        }
+        if let Some(value) = mix {
+            spec.set("app.mix", value, file)?;
+        }
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// Sets the row `path` to `value`.
+    ///
+    /// # Errors
+    /// An unknown row or a wrong value, with what is allowed.
+    pub fn set(
+        &mut self,
+        path: &str,
+        value: &str,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<(), SpecError> {
+        self.set_row(path.strip_prefix("app.").unwrap_or(path), value, file)
+            .map_err(|bad| bad.at(path, value))
+    }
+
+    fn set_row(
+        &mut self,
+        row: &str,
+        value: &str,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<(), Bad> {
+        match row {
+            "workload" => self.behaviour = Behaviour::parse(value)?,
+            "name" if !value.is_empty() => self.name = Some(value.to_owned()),
+            "name" => return Err(Bad::new("it is empty", "any word")),
+            "flows" => self.flows = count(value)?,
+            "flow_size" if value == "endless" => self.flow_size = None,
+            "flow_size" => self.flow_size = Some(Size::parse(value, file)?),
+            "arrival" => self.arrival = Arrival::parse(value)?,
+            "start" => self.start = unit(value, DUR)?,
+            "duration" if value == "run" => self.duration = None,
+            "duration" => self.duration = Some(unit(value, "a length of time, as in `10s`, or `run`")?),
+            "request" => self.request = Size::parse(value, file)?,
+            "response" => self.response = Size::parse(value, file)?,
+            "concurrency" => self.concurrency = count(value)?,
+            "think" => self.think = Wait::parse(value)?,
+            "rate" => self.rate = optional(value, "none", RATE)?,
+            "burst" => self.burst = Size::parse(value, file)?,
+            "gap" => self.gap = Wait::parse(value)?,
+            "write_size" => self.write_size = call_size(value)?,
+            "read_size" => self.read_size = call_size(value)?,
+            "read_rate" => self.read_rate = optional(value, "none", RATE)?,
+            "mix" => self.mix = self.members(value, file)?,
+            _ => return Err(Bad::new("there is no such row", ROWS)),
+        }
+        Ok(())
+    }
+
+    /// Members are separated by `+`; each is a workload and rows of its own, as in
+    /// `rpc request=10KB flows=2 + rpc request=1MB`. What a member does not say it takes from the spec around it.
+    fn members(&self, text: &str, file: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<Spec>, Bad> {
+        let mut members = Vec::new();
+        for item in text.split('+') {
+            let mut words = item.split_whitespace();
+            let mut member = Spec { mix: Vec::new(), name: None, ..self.clone() };
+            let workload = words.next().ok_or_else(|| Bad::new("a member is empty", MIX))?;
+            member.behaviour = Behaviour::parse(workload)?;
+            if member.behaviour == Behaviour::Mix {
+                return Err(Bad::new("a mix cannot hold a mix", MIX));
+            }
+            for word in words {
+                let (row, value) = word
+                    .split_once('=')
+                    .ok_or_else(|| Bad::new(format!("`{word}` is not `<row>=<value>`"), MIX))?;
+                if matches!(row, "workload" | "mix") {
+                    return Err(Bad::new(format!("`{row}` cannot stand inside a member"), MIX));
+                }
+                member
+                    .set_row(row, value, file)
+                    .map_err(|bad| Bad::new(format!("in `{word}`: {}", bad.why), bad.allowed))?;
+            }
+            members.push(member);
+        }
+        Ok(members)
+    }
+
+    /// Looks at the rows together.
+    ///
+    /// # Errors
+    /// The row that does not go with the others.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let wrong = |row: &str, value: String, why: &str, allowed: &'static str| {
+            Err(Bad::new(why, allowed).at(&format!("app.{row}"), &value))
+        };
+        let open = self.arrival != Arrival::Closed;
+        match self.behaviour {
+            Behaviour::Mix => {
+                if self.mix.is_empty() {
+                    return wrong("mix", String::new(), "a mix needs members", MIX);
+                }
+                return self.mix.iter().try_for_each(Spec::check);
+            }
+            Behaviour::Bulk if open && self.flow_size.is_none() => {
+                return wrong("flow_size", "endless".to_owned(), "flows that arrive must end", "a size");
+            }
+            Behaviour::RpcOpen if !open => {
+                return wrong(
+                    "arrival",
+                    self.arrival.to_string(),
+                    "`rpc-open` does not wait for completions",
+                    "poisson:<rate>, uniform:<rate>, burst:<n>",
+                );
+            }
+            Behaviour::Rpc | Behaviour::Incast | Behaviour::OnOff | Behaviour::Paced if open => {
+                let why = format!("`{}` has no arrivals", self.behaviour);
+                return wrong(
+                    "arrival",
+                    self.arrival.to_string(),
+                    &why,
+                    "closed (or app.workload = rpc-open)",
+                );
+            }
+            Behaviour::Paced if self.rate.is_none() => {
+                return wrong("rate", "none".to_owned(), "`paced` needs a rate", "a rate, as in `10Mbit`");
+            }
+            _ => {}
+        }
+        let rests = self.behaviour == Behaviour::OnOff || matches!(self.arrival, Arrival::Burst(_));
+        if rests && self.gap.mean().is_zero() {
+            return wrong("gap", self.gap.to_string(), "bursts without a gap never end", "more than 0s");
+        }
+        Ok(())
+    }
+
+    /// What completions call it.
+    pub fn class(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        match (self.behaviour, &self.flow_size) {
+            (Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast, _) => {
+                format!("{} {}/{}", self.behaviour, self.request, self.response)
+            }
+            (Behaviour::Bulk, Some(size)) => format!("bulk {size}"),
+            _ => self.behaviour.to_string(),
+        }
+    }
+}
+
+const MIX: &str =
+    "members joined by `+`, each `<workload> <row>=<value> ...`, as in `rpc request=10KB + bulk flows=2`";
+
+fn count(text: &str) -> Result<u32, Bad> {
+    match text.parse::<u32>() {
+        Ok(n) if (1..=1_000_000).contains(&n) => Ok(n),
+        Ok(_) => Err(Bad::new("it is out of range", COUNT)),
+        Err(_) => Err(Bad::new("it is not a whole number", COUNT)),
+    }
+}
+
+fn unit<T: std::str::FromStr>(text: &str, allowed: &'static str) -> Result<T, Bad>
+where
+    T::Err: fmt::Display,
+{
+    text.parse().map_err(|e| Bad::new(format!("{e}"), allowed))
+}
+
+fn optional<T: std::str::FromStr>(text: &str, absent: &str, allowed: &'static str) -> Result<Option<T>, Bad>
+where
+    T::Err: fmt::Display,
+{
+    if text == absent { Ok(None) } else { unit(text, allowed).map(Some) }
+}
+
+fn call_size(text: &str) -> Result<Option<Bytes>, Bad> {
+    match optional(text, "auto", BYTES)? {
+        Some(Bytes::ZERO) => Err(Bad::new("a call of no bytes does nothing", BYTES)),
+        size => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrival::Pace;
+
+    fn none(path: &str) -> Result<String, String> {
+        Err(format!("{path}: no such file"))
+    }
+
+    fn read(rows: &[(&str, &str)]) -> Result<Spec, String> {
+        Spec::read(rows.iter().copied(), &none).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_rows_of_the_paper_s_mixed_rpcs_read_as_two_members() {
+        let spec = read(&[
+            ("app.mix", "rpc request=10KB response=100B flows=2 + rpc request=1MB concurrency=4"),
+            ("app.workload", "mix"),
+            ("app.response", "1KB"),
+        ])
+        .expect("valid");
+        assert_eq!(spec.mix.len(), 2);
+        assert_eq!(spec.mix[0].class(), "rpc 10KB/100B");
+        assert_eq!(spec.mix[0].flows, 2);
+        assert_eq!(spec.mix[1].class(), "rpc 1MB/1KB");
+        assert_eq!(spec.mix[1].concurrency, 4);
+    }
+
+    #[test]
+    fn open_arrivals_read() {
+        let spec = read(&[("app.workload", "rpc-open"), ("app.arrival", "poisson:1000/s")]).expect("valid");
+        assert_eq!(spec.arrival, Arrival::Poisson(Pace::PerSecond(1000.0)));
+    }
+
+    #[test]
+    fn rows_that_do_not_go_together_are_refused_with_the_row_at_fault() {
+        for (rows, message) in [
+            (
+                vec![("app.workload", "rpc-open")],
+                "`app.arrival` = `closed`: `rpc-open` does not wait for completions",
+            ),
+            (
+                vec![("app.workload", "rpc"), ("app.arrival", "burst:2")],
+                "`app.arrival` = `burst:2`: `rpc` has no arrivals",
+            ),
+            (vec![("app.workload", "paced")], "`app.rate` = `none`: `paced` needs a rate"),
+            (
+                vec![("app.workload", "onoff"), ("app.gap", "0s")],
+                "`app.gap` = `0s`: bursts without a gap never end",
+            ),
+            (vec![("app.arrival", "poisson:1/s")], "`app.flow_size` = `endless`: flows that arrive must end"),
+            (vec![("app.workload", "mix")], "`app.mix` = ``: a mix needs members"),
+        ] {
+            let error = read(&rows).expect_err(message);
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_show_the_value_and_what_is_allowed() {
+        for (path, value, message) in [
+            ("app.flows", "0", "`app.flows` = `0`: it is out of range; allowed: a number from 1 to 1000000"),
+            ("app.flows", "many", "`app.flows` = `many`: it is not a whole number"),
+            ("app.start", "10", "`app.start` = `10`: `10` is not a length of time: the unit is missing"),
+            ("app.write_size", "0B", "`app.write_size` = `0B`: a call of no bytes does nothing"),
+            (
+                "app.workload",
+                "bulky",
+                "`app.workload` = `bulky`: there is no such workload; allowed: bulk, rpc,",
+            ),
+            ("app.colour", "red", "`app.colour` = `red`: there is no such row; allowed: workload, name,"),
+            ("app.mix", "rpc + ", "`app.mix` = `rpc + `: a member is empty"),
+            ("app.mix", "rpc flows", "`app.mix` = `rpc flows`: `flows` is not `<row>=<value>`"),
+            ("app.mix", "rpc flows=0", "`app.mix` = `rpc flows=0`: in `flows=0`: it is out of range"),
+            ("app.mix", "mix", "`app.mix` = `mix`: a mix cannot hold a mix"),
+        ] {
+            let error = read(&[(path, value)]).expect_err(message);
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}

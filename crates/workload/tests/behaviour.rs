@@ -1,0 +1,253 @@
+//! What each workload does, by the clock, over pipes of 1 ms: connecting takes 2 ms.
+
+mod net;
+
+use net::{Ran, run, run_with};
+use proptest::prelude::*;
+use tcpassay_units::{Bytes, Dur, Seed, Time};
+use tcpassay_workload::{Completion, CompletionKind, HostId, Pair, Plan, Spec};
+
+const PAIR: [Pair; 1] = [Pair { sender: HostId(0), receiver: HostId(1) }];
+
+fn spec(rows: &[(&str, &str)]) -> Spec {
+    Spec::read(rows.iter().copied(), &|path| Err(format!("{path}: no such file"))).expect("a valid spec")
+}
+
+fn pair(rows: &[(&str, &str)], end: Time) -> Ran {
+    run(Plan::new(&spec(rows), &PAIR, Seed(1)), 2, 100_000, end)
+}
+
+const fn ms(n: u64) -> Time {
+    Time::from_nanos(n * 1_000_000)
+}
+
+fn times(done: &[Completion]) -> Vec<(u64, u64)> {
+    done.iter().map(|c| (c.start.as_nanos() / 1_000_000, c.end.as_nanos() / 1_000_000)).collect()
+}
+
+#[test]
+fn a_bulk_flow_with_a_size_ends_when_the_peer_s_fin_answers_ours() {
+    let ran = pair(&[("app.flow_size", "50KB")], ms(1000));
+    // Connected at 2 ms, all data and the FIN arrive at 3 ms, the peer's FIN at 4 ms.
+    assert_eq!(times(&ran.done), [(0, 4)]);
+    assert_eq!(ran.done[0].request, Bytes::new(50_000));
+    assert_eq!(ran.net.passed(ran.done[0].key).read, [50_000, 0]);
+    assert!(ran.done[0].ok && ran.idle);
+}
+
+#[test]
+fn an_endless_flow_fills_the_buffer_until_its_duration_is_over() {
+    let ran = pair(&[("app.duration", "10ms"), ("app.start", "5ms")], ms(1000));
+    // 100 KB at 7, 8, ... 15 ms: begun 5 ms, stopped at 15 ms before that write.
+    assert_eq!(ran.net.writes.len(), 8);
+    assert!(ran.net.writes.iter().all(|(_, _, n)| *n == 100_000));
+    assert_eq!(times(&ran.done), [(5, 17)]);
+    assert_eq!(ran.done[0].request, Bytes::new(800_000));
+    assert!(ran.idle);
+}
+
+#[test]
+fn bulk_flows_with_a_size_and_a_duration_follow_each_other() {
+    let ran = pair(&[("app.flow_size", "10KB"), ("app.duration", "10ms"), ("app.think", "1ms")], ms(1000));
+    assert_eq!(times(&ran.done), [(0, 4), (5, 9)]);
+    assert!(ran.idle);
+}
+
+#[test]
+fn poisson_flows_arrive_at_their_rate_whatever_has_completed() {
+    let rows = [("app.flow_size", "10KB"), ("app.arrival", "poisson:1000/s"), ("app.duration", "2s")];
+    let ran = pair(&rows, ms(3000));
+    assert!((1850..2150).contains(&ran.done.len()), "{}", ran.done.len());
+    assert!(ran.idle);
+}
+
+#[test]
+fn bursts_of_flows_begin_together_every_gap() {
+    let rows = [
+        ("app.flow_size", "10KB"),
+        ("app.arrival", "burst:3"),
+        ("app.gap", "20ms"),
+        ("app.duration", "50ms"),
+    ];
+    let ran = pair(&rows, ms(1000));
+    let opened: Vec<u64> = ran.net.opened.iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+    assert_eq!(opened, [0, 0, 0, 20, 20, 20, 40, 40, 40]);
+}
+
+#[test]
+fn a_closed_loop_issues_the_next_request_when_the_answer_is_complete_and_thought_over() {
+    let rows = [("app.workload", "rpc"), ("app.think", "3ms"), ("app.duration", "12ms")];
+    let ran = pair(&rows, ms(1000));
+    // The first waits for the handshake; each takes a round trip of 2 ms, then 3 ms pass.
+    assert_eq!(times(&ran.done), [(0, 4), (7, 9)]);
+    assert!(ran.done.iter().all(|c| c.kind == CompletionKind::Rpc && c.ok));
+    assert_eq!((ran.done[0].request, ran.done[0].response), (Bytes::new(10_000), Bytes::new(100)));
+    assert!(ran.idle);
+}
+
+#[test]
+fn concurrency_keeps_that_many_requests_outstanding_on_each_connection() {
+    let rows =
+        [("app.workload", "rpc"), ("app.concurrency", "3"), ("app.flows", "2"), ("app.duration", "5ms")];
+    let ran = pair(&rows, ms(1000));
+    // Two connections with three each: answered at 4 ms, and again at 6 ms.
+    assert_eq!(times(&ran.done), [[(0, 4); 6], [(4, 6); 6]].concat());
+}
+
+#[test]
+fn open_loop_requests_are_timed_from_their_arrival_and_wait_for_the_ones_before() {
+    let rows = [
+        ("app.workload", "rpc-open"),
+        ("app.arrival", "uniform:1000/s"),
+        ("app.duration", "3500us"),
+        ("app.request", "150KB"),
+    ];
+    let ran = pair(&rows, ms(1000));
+    // 100 KB fit into the pipe: 1.5 ms a request. Arrivals at 0, 1, 2, 3 ms; the pipe opens at 2 ms and
+    // takes 100 KB a millisecond, so that the bytes are complete there at 4, 5, 7, 8 ms, back 1 ms later.
+    assert_eq!(times(&ran.done), [(0, 5), (1, 6), (2, 8), (3, 9)]);
+    assert!(ran.idle);
+}
+
+#[test]
+fn on_off_rests_after_the_socket_took_the_burst() {
+    let rows =
+        [("app.workload", "onoff"), ("app.burst", "150KB"), ("app.gap", "10ms"), ("app.duration", "30ms")];
+    let ran = pair(&rows, ms(1000));
+    let writes: Vec<(u64, u64)> =
+        ran.net.writes.iter().map(|(t, _, n)| (t.as_nanos() / 1_000_000, *n)).collect();
+    assert_eq!(writes, [(2, 100_000), (3, 50_000), (13, 100_000), (14, 50_000), (24, 100_000), (25, 50_000)]);
+}
+
+#[test]
+fn a_paced_source_writes_a_burst_at_each_tick_of_its_rate() {
+    let rows =
+        [("app.workload", "paced"), ("app.rate", "8Mbit"), ("app.burst", "5KB"), ("app.duration", "16ms")];
+    let ran = pair(&rows, ms(1000));
+    // 5 KB at 8 Mbit/s every 5 ms from the start; the first waits for the connection.
+    let writes: Vec<(u64, u64)> =
+        ran.net.writes.iter().map(|(t, _, n)| (t.as_nanos() / 1_000_000, *n)).collect();
+    assert_eq!(writes, [(2, 5_000), (5, 5_000), (10, 5_000), (15, 5_000)]);
+}
+
+#[test]
+fn incast_asks_all_servers_at_once_and_waits_for_all_before_it_asks_again() {
+    let pairs: Vec<Pair> = (1..4).map(|n| Pair { sender: HostId(n), receiver: HostId(0) }).collect();
+    let rows = [
+        ("app.workload", "incast"),
+        ("app.request", "100B"),
+        ("app.response", "20KB"),
+        ("app.think", "1ms"),
+        ("app.duration", "6ms"),
+    ];
+    let ran = run(Plan::new(&spec(&rows), &pairs, Seed(1)), 4, 100_000, ms(1000));
+    let rounds: Vec<Completion> =
+        ran.done.iter().filter(|c| c.kind == CompletionKind::Round).copied().collect();
+    assert_eq!(times(&rounds), [(0, 4), (5, 7)]);
+    assert_eq!((rounds[0].request, rounds[0].response), (Bytes::new(300), Bytes::new(60_000)));
+    assert_eq!(ran.done.len(), 2 + 6);
+    assert!(ran.net.opened.iter().all(|(_, key)| key.client == HostId(0)), "the receiver asks");
+    assert!(ran.idle);
+}
+
+#[test]
+fn a_mix_runs_its_members_side_by_side_under_their_own_classes() {
+    let spec = spec(&[
+        ("app.workload", "mix"),
+        ("app.duration", "9ms"),
+        ("app.mix", "rpc request=10KB + rpc request=100KB"),
+    ]);
+    let plan = Plan::new(&spec, &PAIR, Seed(1));
+    assert_eq!(plan.parts()[1].class, "rpc 100KB/100B");
+    let ran = run(plan, 2, 100_000, ms(1000));
+    let count = |part| ran.done.iter().filter(|c| c.key.part == part).count();
+    assert_eq!((count(0), count(1)), (4, 4));
+}
+
+#[test]
+fn a_slow_reader_takes_its_rate_and_no_more() {
+    let rows = [("app.duration", "100ms"), ("app.read_rate", "80Mbit"), ("app.read_size", "10KB")];
+    let ran = pair(&rows, ms(50));
+    // 10 KB a millisecond from 3 ms to 50 ms: 48 reads.
+    let read: u64 = ran.net.reads.iter().map(|(_, _, n)| n).sum();
+    assert_eq!(read, 480_000);
+}
+
+#[test]
+fn write_calls_are_no_larger_than_write_size() {
+    let ran = pair(&[("app.flow_size", "50KB"), ("app.write_size", "20KB")], ms(100));
+    let sizes: Vec<u64> = ran.net.writes.iter().map(|(_, _, n)| *n).collect();
+    assert_eq!(sizes, [20_000, 20_000, 10_000]);
+}
+
+#[test]
+fn arrivals_of_an_open_loop_do_not_move_when_the_network_is_slower() {
+    let rows = [
+        ("app.workload", "rpc-open"),
+        ("app.arrival", "poisson:500/s"),
+        ("app.request", "exp:20KB"),
+        ("app.duration", "200ms"),
+    ];
+    let starts = |delay| {
+        let plan = Plan::new(&spec(&rows), &PAIR, Seed(3));
+        let ran = run_with(plan, 2, 100_000, delay, ms(60_000));
+        assert!(ran.idle);
+        let mut starts: Vec<(Time, Bytes)> = ran.done.iter().map(|c| (c.start, c.request)).collect();
+        starts.sort_unstable();
+        starts
+    };
+    let fast = starts(Dur::from_micros(10));
+    assert!(fast.len() > 50);
+    assert_eq!(fast, starts(Dur::from_millis(70)));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let run = |seed| {
+        let rows = [("app.flow_size", "websearch"), ("app.arrival", "poisson:100/s"), ("app.duration", "1s")];
+        run(Plan::new(&spec(&rows), &PAIR, Seed(seed)), 2, 100_000, ms(5000)).done
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_byte_that_is_asked_for_is_written_once_and_read_once(
+        seed: u64,
+        buffer in 1u64..200_000,
+        workload in prop::sample::select(vec!["rpc", "rpc-open", "incast", "bulk", "onoff", "paced"]),
+        size in prop::sample::select(vec!["3KB", "exp:5KB", "choice:1B@1,20KB@1"]),
+        flows in prop::sample::select(vec!["1", "3"]),
+        write in prop::sample::select(vec!["auto", "7B", "1460B"]),
+    ) {
+        // The smallest buffers would need a million round trips.
+        let buffer = if workload == "bulk" { buffer.max(1000) } else { buffer.max(100) };
+        let mut rows = vec![
+            ("app.workload", workload), ("app.request", size), ("app.response", size), ("app.burst", size),
+            ("app.rate", "1Mbit"), ("app.flows", flows), ("app.write_size", write), ("app.duration", "20ms"),
+        ];
+        if workload == "rpc-open" {
+            rows.push(("app.arrival", "poisson:300/s"));
+        }
+        if workload == "bulk" {
+            rows.push(("app.flow_size", size));
+        }
+        let ran = run(Plan::new(&spec(&rows), &PAIR, Seed(seed)), 2, buffer, ms(1_000_000));
+        prop_assert!(ran.idle, "every application ends");
+        let mut keys: Vec<_> = ran.net.opened.iter().map(|(_, key)| *key).collect();
+        keys.dedup();
+        for key in keys {
+            let passed = ran.net.passed(key);
+            prop_assert_eq!(passed.written, passed.read);
+            let of_key = ran.done.iter().filter(|c| c.key == key && c.kind != CompletionKind::Round);
+            let asked = of_key.fold([0, 0], |sum, c| {
+                assert!(c.ok && c.end >= c.start);
+                [sum[0] + c.request.get(), sum[1] + c.response.get()]
+            });
+            prop_assert_eq!(passed.written, asked);
+        }
+    }
+}
