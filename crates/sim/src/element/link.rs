@@ -1,0 +1,191 @@
+//! A link: a drop-tail queue before a wire of fixed rate and delay. One event for each packet.
+//!
+//! The instant at which a packet begins to be sent is known when it arrives, because nothing overtakes it and the rate is
+//! fixed. So a packet goes into flight at once, with the instant it arrives at the other end; the link's one wake-up is
+//! that of the first in flight. How much waits is exact all the same: a cursor in the flight stands at the first packet
+//! that has not begun to be sent, and moves up when somebody asks.
+//!
+//! A packet being sent does not count as waiting, as in Linux a packet that the device took is no longer in the queueing
+//! discipline; so a packet that finds the link idle is never dropped. (htsim and ns-2 count the one being sent.)
+
+use super::{Backlog, Element, IntoElement};
+use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
+
+/// How much may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// At most so many bytes.
+    pub bytes: Bytes,
+    /// At most so many packets.
+    pub packets: u32,
+}
+
+impl Limit {
+    /// No limit at all.
+    pub const NONE: Limit = Limit { bytes: Bytes::MAX, packets: u32::MAX };
+
+    /// `n` bytes.
+    pub const fn bytes(n: Bytes) -> Limit {
+        Limit { bytes: n, packets: u32::MAX }
+    }
+
+    /// `n` packets.
+    pub const fn packets(n: u32) -> Limit {
+        Limit { bytes: Bytes::MAX, packets: n }
+    }
+
+    /// Whether `more` bytes in one packet fit behind `backlog`.
+    pub(crate) fn fits(self, backlog: Backlog, more: u64) -> bool {
+        backlog.packets < self.packets && backlog.bytes.saturating_add(more) <= self.bytes.get()
+    }
+}
+
+/// A link with a drop-tail queue. See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkSpec {
+    /// Capacity; `None` sends in no time.
+    pub rate: Option<Rate>,
+    /// Propagation, one way.
+    pub delay: Dur,
+    /// How much may wait.
+    pub limit: Limit,
+    /// Packets of ECN-capable flows that find more than this waiting are marked CE (RFC 8257 section 3.1 and RED with
+    /// both thresholds equal). Others pass unmarked.
+    pub mark_above: Option<Bytes>,
+    /// Bytes that every wire packet occupies besides its IP packet: 0 counts a full packet as 1500, 38 is all of
+    /// Ethernet (header 14, FCS 4, preamble 8, gap 12). Queues count IP bytes.
+    pub overhead: u32,
+}
+
+impl LinkSpec {
+    /// An unlimited queue before `rate` and `delay`, without marking or overhead.
+    pub const fn new(rate: Rate, delay: Dur) -> LinkSpec {
+        LinkSpec { rate: Some(rate), delay, limit: Limit::NONE, mark_above: None, overhead: 0 }
+    }
+
+    /// A delay alone.
+    pub const fn delay(delay: Dur) -> LinkSpec {
+        LinkSpec { rate: None, delay, limit: Limit::NONE, mark_above: None, overhead: 0 }
+    }
+}
+
+impl IntoElement for LinkSpec {
+    fn into_element(self, _: &str, _: Seed) -> Element {
+        Element::Link(Link {
+            spec: self,
+            free_at: Time::ZERO,
+            carry: Carry::default(),
+            flight: PacketList::default(),
+            first_waiting: None,
+            waiting: Backlog::default(),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    spec: LinkSpec,
+    /// When everything taken so far has been sent.
+    free_at: Time,
+    carry: Carry,
+    flight: PacketList,
+    /// Of the packets in flight, the first that had not begun to be sent when last looked at.
+    first_waiting: Option<PacketId>,
+    waiting: Backlog,
+}
+
+impl Link {
+    #[inline]
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let now = core.now;
+        let packet = &core.packets[id];
+        let (ip, segs) = (packet.size_u32(), packet.segs);
+        let start = if self.free_at > now {
+            self.advance(core);
+            if !self.spec.limit.fits(self.waiting, u64::from(ip)) {
+                io.drop(core, id, Drop::Full);
+                return;
+            }
+            if let Some(threshold) = self.spec.mark_above
+                && self.waiting.bytes > threshold.get()
+            {
+                io.mark(core, id);
+            }
+            self.free_at
+        } else {
+            self.advance(core);
+            self.carry = Carry::default();
+            now
+        };
+        if let Some(rate) = self.spec.rate {
+            let wire = u64::from(ip) + u64::from(self.spec.overhead) * u64::from(segs);
+            self.free_at = start + rate.tx_time(Bytes::new(wire), &mut self.carry);
+        } else {
+            self.free_at = start;
+        }
+        let due = self.free_at + self.spec.delay;
+        let packet = &mut core.packets[id];
+        packet.stamp = start;
+        packet.due = due;
+        let first = self.flight.is_empty();
+        self.flight.push_back(&mut core.packets, id);
+        if start > now {
+            self.waiting.packets += 1;
+            self.waiting.bytes += u64::from(ip);
+            if self.first_waiting.is_none() {
+                self.first_waiting = Some(id);
+            }
+        }
+        if io.stats.is_some() {
+            io.queued(core, self.waiting.bytes, self.waiting.packets);
+            io.waited(now, start);
+        }
+        if first {
+            io.wake_at(core, Some(due));
+        }
+    }
+
+    #[inline]
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+        // The first packet in flight began to be sent before now, so the cursor must move off it.
+        self.advance(core);
+        let next = loop {
+            let Some(id) = self.flight.front() else { break None };
+            let due = core.packets[id].due;
+            if due > core.now {
+                break Some(due);
+            }
+            self.flight.pop_front(&core.packets);
+            io.forward(core, id);
+        };
+        io.wake_at(core, next);
+    }
+
+    pub fn held(&self) -> u64 {
+        u64::from(self.flight.len())
+    }
+
+    pub fn backlog(&mut self, core: &Core) -> Backlog {
+        self.advance(core);
+        self.waiting
+    }
+
+    /// Moves the cursor past what has begun to be sent by now.
+    #[inline]
+    fn advance(&mut self, core: &Core) {
+        while let Some(id) = self.first_waiting {
+            let packet = &core.packets[id];
+            if packet.stamp > core.now {
+                return;
+            }
+            self.waiting.packets -= 1;
+            self.waiting.bytes -= u64::from(packet.size_u32());
+            self.first_waiting = self.flight.after(&core.packets, id);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

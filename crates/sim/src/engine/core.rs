@@ -1,0 +1,222 @@
+//! What elements and hosts may do: read the clock, hold packets, pass them on, ask to be woken.
+
+use super::counters::{Counters, Drop};
+use super::network::{HostId, NodeId, TimerId};
+use super::packet::{Arena, FlowId, Packet, PacketId};
+use super::scheduler::{Scheduler, SourceId};
+use super::stats::QueueStats;
+use std::collections::VecDeque;
+use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::Ecn;
+
+/// Who is woken by a source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    Node(NodeId),
+    Timer(TimerId),
+}
+
+/// What happened to a packet at an element, for whoever watches ([`Network::watch`](super::Network::watch)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// It arrived; the packet is shown as it came.
+    In,
+    /// It left; the packet is shown as it goes on.
+    Out,
+    /// It was marked CE, or given ECE.
+    Marked,
+    /// It was dropped.
+    Dropped(Drop),
+}
+
+/// What the run loop tells the hosts between two events.
+#[derive(Clone, Debug)]
+pub(crate) enum Notice {
+    Seen { node: NodeId, what: Seen, packet: Packet },
+    Sent { host: HostId, flow: FlowId, bytes: Bytes },
+}
+
+/// A buffer that several ports of a switch share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Pool {
+    pub capacity: u64,
+    pub used: u64,
+}
+
+/// The part of the network that elements and hosts act on. See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Core {
+    pub(crate) now: Time,
+    pub(crate) queue: Scheduler,
+    pub(crate) owners: Vec<Owner>,
+    pub(crate) packets: Arena,
+    /// Packets under way within the present instant: each to be received by a node.
+    pub(crate) moving: VecDeque<(NodeId, PacketId)>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) egress: Vec<NodeId>,
+    pub(crate) pools: Vec<Pool>,
+}
+
+impl Core {
+    /// The present instant.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A packet. Panics or shows another packet when `id` was freed: a bug of ours.
+    #[inline]
+    pub fn packet(&self, id: PacketId) -> &Packet {
+        &self.packets[id]
+    }
+
+    /// `packet` leaves `packet.src` by the first element of its way out, in the present instant, after what is already
+    /// under way. Panics when the host has no way out.
+    #[inline]
+    pub fn send(&mut self, mut packet: Packet) {
+        packet.created = self.now;
+        let to = self.egress[usize::from(packet.src.0)];
+        assert!(to != NodeId::NONE, "host {} has no way out", packet.src.0);
+        let id = self.packets.insert(packet);
+        self.moving.push_back((to, id));
+    }
+
+    /// A new timer, not set. It is `Hosts::timer`'s argument when it fires.
+    pub fn add_timer(&mut self) -> TimerId {
+        let source = self.queue.add();
+        let owner = Owner::Timer(TimerId(source));
+        self.own(source, owner);
+        TimerId(source)
+    }
+
+    /// The end of a timer; its id will be used again.
+    pub fn remove_timer(&mut self, timer: TimerId) {
+        self.queue.remove(timer.0);
+    }
+
+    /// Fires `timer` at `at` instead of whenever it would have; in the past means now.
+    #[inline]
+    pub fn set_timer(&mut self, timer: TimerId, at: Time) {
+        self.queue.set(timer.0, at.max(self.now));
+    }
+
+    /// Cancels `timer`.
+    #[inline]
+    pub fn clear_timer(&mut self, timer: TimerId) {
+        self.queue.clear(timer.0);
+    }
+
+    /// When `timer` will fire.
+    pub fn timer(&self, timer: TimerId) -> Option<Time> {
+        self.queue.pending(timer.0)
+    }
+
+    /// Packets alive anywhere in the network, and the most that ever were.
+    pub fn packets_alive(&self) -> (usize, usize) {
+        (self.packets.live(), self.packets.capacity())
+    }
+
+    /// Tells the sending host that the packet is no longer in its queues, when it asked for that.
+    pub(crate) fn sent(&mut self, id: PacketId) {
+        let p = &mut self.packets[id];
+        if p.notify {
+            p.notify = false;
+            let (host, flow, bytes) = (p.src, p.flow, p.size());
+            self.notices.push(Notice::Sent { host, flow, bytes });
+        }
+    }
+
+    pub(crate) fn own(&mut self, source: SourceId, owner: Owner) {
+        let at = source.0 as usize;
+        if at >= self.owners.len() {
+            self.owners.resize(at + 1, owner);
+        }
+        self.owners[at] = owner;
+    }
+}
+
+/// How an element speaks to the rest: its way out, its wake-up, its counters.
+#[derive(Clone, Debug)]
+pub(crate) struct Io {
+    pub node: NodeId,
+    pub next: NodeId,
+    pub source: SourceId,
+    pub watched: bool,
+    pub counters: Counters,
+    pub stats: Option<Box<QueueStats>>,
+}
+
+impl Io {
+    /// Passes a packet to the next element.
+    #[inline]
+    pub fn forward(&mut self, core: &mut Core, id: PacketId) {
+        self.forward_to(core, id, self.next);
+    }
+
+    /// Passes a packet to `to`.
+    #[inline]
+    pub fn forward_to(&mut self, core: &mut Core, id: PacketId, to: NodeId) {
+        self.counters.packets_out += 1;
+        self.counters.bytes_out += u64::from(core.packets[id].size_u32());
+        if self.watched {
+            self.see(core, id, Seen::Out);
+        }
+        core.moving.push_back((to, id));
+    }
+
+    /// The end of a packet.
+    pub fn drop(&mut self, core: &mut Core, id: PacketId, why: Drop) {
+        self.counters.dropped[why] += 1;
+        self.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
+        if self.watched {
+            self.see(core, id, Seen::Dropped(why));
+        }
+        core.sent(id);
+        core.packets.free(id);
+    }
+
+    /// Marks a packet CE when it may be marked; says whether it was (a packet that already carried CE counts).
+    pub fn mark(&mut self, core: &mut Core, id: PacketId) -> bool {
+        if !core.packets[id].ecn.is_capable() {
+            return false;
+        }
+        core.packets[id].ecn = Ecn::Ce;
+        self.counters.marked += 1;
+        if self.watched {
+            self.see(core, id, Seen::Marked);
+        }
+        true
+    }
+
+    /// Wakes this element at `at` instead of whenever it would have been woken.
+    #[inline]
+    pub fn wake_at(&self, core: &mut Core, at: Option<Time>) {
+        match at {
+            Some(at) => core.queue.set(self.source, at),
+            None => core.queue.clear(self.source),
+        }
+    }
+
+    /// The queue, as an arriving packet left it.
+    #[inline]
+    pub fn queued(&mut self, core: &Core, bytes: u64, packets: u32) {
+        if let Some(stats) = &mut self.stats {
+            stats.queued(core.now, bytes, packets);
+        }
+    }
+
+    /// A packet waited from `since` until `until`.
+    #[inline]
+    pub fn waited(&mut self, since: Time, until: Time) {
+        if let Some(stats) = &mut self.stats {
+            stats.waited(until.since(since));
+        }
+    }
+
+    /// Out of line: only watched elements come here.
+    #[cold]
+    pub fn see(&self, core: &mut Core, id: PacketId, what: Seen) {
+        let packet = core.packets[id].clone();
+        core.notices.push(Notice::Seen { node: self.node, what, packet });
+    }
+}

@@ -1,0 +1,286 @@
+//! The graph of elements and the loop that runs it.
+
+use super::core::{Core, Io, Notice, Owner, Pool, Seen};
+use super::counters::{Counters, Drop};
+use super::packet::{FlowId, Packet, PacketId};
+use super::scheduler::SourceId;
+use super::stats::QueueStats;
+use crate::element::{Backlog, Element, IntoElement};
+use tcpassay_units::{Bytes, Dur, Seed, Time};
+
+/// An element of the network.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    pub(crate) const NONE: NodeId = NodeId(u32::MAX);
+}
+
+/// An endpoint, in the order of [`Network::add_host`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct HostId(pub u16);
+
+/// A timer of a host or connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TimerId(pub(crate) SourceId);
+
+/// A buffer shared by ports of a switch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PoolId(pub(crate) u32);
+
+/// What stands at the edge of the network: the stacks and applications of all hosts.
+///
+/// Every callback runs in the instant `net.now()`. Packets given to [`Core::send`] set out when the callback returns.
+pub trait Hosts {
+    /// `packet` arrived at `host`. It is freed when this returns.
+    fn receive(&mut self, net: &mut Core, host: HostId, packet: PacketId);
+
+    /// `timer` fired; it is not set any more.
+    fn timer(&mut self, net: &mut Core, timer: TimerId);
+
+    /// A packet with [`Packet::notify`] left the queues of its host (or was dropped there): the point at which Linux
+    /// lets the socket of a flow queue more (TCP small queues).
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowId, bytes: Bytes) {
+        let _ = (net, host, flow, bytes);
+    }
+
+    /// Something happened at an element that is watched. It must not influence the run, so it cannot reach it.
+    fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
+        let _ = (now, node, what, packet);
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    io: Io,
+    element: Element,
+}
+
+/// A network: elements, how they are joined, and the state of a run.
+#[derive(Clone, Debug)]
+pub struct Network {
+    seed: Seed,
+    core: Core,
+    nodes: Vec<Node>,
+    names: Vec<String>,
+    events: u64,
+    trace: u64,
+}
+
+impl Network {
+    /// An empty network, whose elements draw from `seed`.
+    pub fn new(seed: Seed) -> Network {
+        Network {
+            seed,
+            core: Core::default(),
+            nodes: Vec::new(),
+            names: Vec::new(),
+            events: 0,
+            trace: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    /// Adds an element that leads nowhere yet. Its dice are those of `name`, whatever else the network has; panics
+    /// when the name is taken.
+    pub fn add(&mut self, name: &str, element: impl IntoElement) -> NodeId {
+        assert!(!self.names.iter().any(|n| n == name), "two elements are called `{name}`");
+        let node = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 elements"));
+        let source = self.core.queue.add();
+        self.core.own(source, Owner::Node(node));
+        let io = Io {
+            node,
+            next: NodeId::NONE,
+            source,
+            watched: false,
+            counters: Counters::default(),
+            stats: None,
+        };
+        self.nodes.push(Node { io, element: element.into_element(name, self.seed) });
+        self.names.push(name.to_owned());
+        node
+    }
+
+    /// Adds a host: an id for [`Packet::src`] and [`Packet::dst`], and the element that packets to it end at.
+    pub fn add_host(&mut self, name: &str) -> (HostId, NodeId) {
+        let host = HostId(u16::try_from(self.core.egress.len()).expect("fewer than 65536 hosts"));
+        self.core.egress.push(NodeId::NONE);
+        (host, self.add(name, Element::Host(host)))
+    }
+
+    /// Adds a buffer of `capacity` for ports to share ([`PortSpec::pool`](crate::element::PortSpec)).
+    pub fn add_pool(&mut self, capacity: Bytes) -> PoolId {
+        self.core.pools.push(Pool { capacity: capacity.get(), used: 0 });
+        PoolId(u32::try_from(self.core.pools.len() - 1).expect("fewer than 2^32 buffers"))
+    }
+
+    /// What leaves `from` enters `to`.
+    pub fn connect(&mut self, from: NodeId, to: NodeId) {
+        self.nodes[from.0 as usize].io.next = to;
+    }
+
+    /// Joins the elements one after the other.
+    pub fn chain(&mut self, path: &[NodeId]) {
+        for pair in path.windows(2) {
+            self.connect(pair[0], pair[1]);
+        }
+    }
+
+    /// What `host` sends passes the elements of `path`, which this joins, one after the other. Panics when it is empty.
+    pub fn set_egress(&mut self, host: HostId, path: &[NodeId]) {
+        self.chain(path);
+        self.core.egress[usize::from(host.0)] = *path.first().expect("a way out has an element");
+    }
+
+    /// On the switch `at`, packets to `dst` leave by one of `ports`, chosen by their flow. Panics when `at` is not a
+    /// switch or `ports` is empty.
+    pub fn route(&mut self, at: NodeId, dst: HostId, ports: &[NodeId]) {
+        let Element::Switch(switch) = &mut self.nodes[at.0 as usize].element else {
+            panic!("`{}` is not a switch", self.names[at.0 as usize]);
+        };
+        switch.route(dst, ports);
+    }
+
+    /// Shows [`Hosts::observe`] every packet that enters, leaves, is marked or dropped at `node`.
+    pub fn watch(&mut self, node: NodeId) {
+        self.nodes[node.0 as usize].io.watched = true;
+    }
+
+    /// Keeps queue length and waiting times of `node`, one sample each `interval`.
+    pub fn collect(&mut self, node: NodeId, interval: Dur) {
+        self.nodes[node.0 as usize].io.stats = Some(Box::new(QueueStats::new(interval)));
+    }
+
+    /// What was collected at `node`.
+    pub fn stats(&self, node: NodeId) -> Option<&QueueStats> {
+        self.nodes[node.0 as usize].io.stats.as_deref()
+    }
+
+    /// The counters of `node`.
+    pub fn counters(&self, node: NodeId) -> &Counters {
+        &self.nodes[node.0 as usize].io.counters
+    }
+
+    /// Packets inside `node`, counted in its queues.
+    pub fn held(&self, node: NodeId) -> u64 {
+        self.nodes[node.0 as usize].element.held()
+    }
+
+    /// What waits in `node` before `flow` at present.
+    pub fn backlog(&mut self, node: NodeId, flow: FlowId) -> Backlog {
+        self.nodes[node.0 as usize].element.backlog(&self.core, flow)
+    }
+
+    /// All elements, in the order they were added.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &str)> {
+        (0..).map(NodeId).zip(self.names.iter().map(String::as_str))
+    }
+
+    /// The name of `node`.
+    pub fn name(&self, node: NodeId) -> &str {
+        &self.names[node.0 as usize]
+    }
+
+    /// Events so far, and a hash over their instants and sources: two runs with the same trace took the same steps.
+    pub fn trace(&self) -> (u64, u64) {
+        (self.events, self.trace)
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Time {
+        self.core.now
+    }
+
+    /// The clock, timers and packets, to set a run up and to look at it.
+    pub fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// Runs every event up to and at `end`, and leaves the clock there.
+    pub fn run_until<H: Hosts>(&mut self, hosts: &mut H, end: Time) {
+        self.settle(hosts);
+        while self.step(hosts, end) {}
+        self.core.now = self.core.now.max(end);
+    }
+
+    /// Runs the next event if it is due by `end`; says whether there was one. What [`Core::send`] was given before the
+    /// run sets out first.
+    #[inline]
+    pub fn step<H: Hosts>(&mut self, hosts: &mut H, end: Time) -> bool {
+        let Some((at, source)) = self.core.queue.peek() else { return false };
+        if at > end {
+            return false;
+        }
+        debug_assert!(at >= self.core.now, "an event in the past");
+        self.core.now = at;
+        self.events += 1;
+        self.trace = (self.trace ^ at.as_nanos() ^ u64::from(source.0) << 48).wrapping_mul(0x0100_0000_01b3);
+        match self.core.owners[source.0 as usize] {
+            Owner::Node(node) => {
+                let node = &mut self.nodes[node.0 as usize];
+                node.element.wake(&mut node.io, &mut self.core);
+            }
+            Owner::Timer(timer) => {
+                self.core.queue.clear(source);
+                hosts.timer(&mut self.core, timer);
+            }
+        }
+        self.settle(hosts);
+        true
+    }
+
+    /// Everything that happens in the present instant: packets move until each is held, gone or delivered.
+    #[inline]
+    fn settle<H: Hosts>(&mut self, hosts: &mut H) {
+        loop {
+            while let Some((to, id)) = self.core.moving.pop_front() {
+                self.receive(hosts, to, id);
+            }
+            if self.core.notices.is_empty() {
+                return;
+            }
+            self.tell(hosts);
+        }
+    }
+
+    #[inline]
+    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, id: PacketId) {
+        assert!(to != NodeId::NONE, "an element leads nowhere");
+        let node = &mut self.nodes[to.0 as usize];
+        node.io.counters.packets_in += 1;
+        node.io.counters.bytes_in += u64::from(self.core.packets[id].size_u32());
+        if node.io.watched {
+            node.io.see(&mut self.core, id, Seen::In);
+        }
+        match &mut node.element {
+            Element::Host(host) => {
+                let host = *host;
+                if self.core.packets[id].corrupt {
+                    node.io.drop(&mut self.core, id, Drop::Checksum);
+                    return;
+                }
+                node.io.counters.packets_out += 1;
+                node.io.counters.bytes_out += u64::from(self.core.packets[id].size_u32());
+                hosts.receive(&mut self.core, host, id);
+                self.core.packets.free(id);
+            }
+            Element::MarkAcks(rule) => {
+                let rule = *rule;
+                let backlog =
+                    self.nodes[rule.queue.0 as usize].element.backlog(&self.core, self.core.packets[id].flow);
+                let node = &mut self.nodes[to.0 as usize];
+                rule.receive(&mut node.io, &mut self.core, id, backlog);
+            }
+            element => element.receive(&mut node.io, &mut self.core, id),
+        }
+    }
+
+    #[cold]
+    fn tell<H: Hosts>(&mut self, hosts: &mut H) {
+        for notice in std::mem::take(&mut self.core.notices) {
+            match notice {
+                Notice::Seen { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),
+                Notice::Sent { host, flow, bytes } => hosts.sent(&mut self.core, host, flow, bytes),
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Packets, where they live, and lists of them.
+//!
+//! A packet lies in one [`Arena`] for its whole life and travels as a [`PacketId`]; queues and flights are lists threaded
+//! through the packets themselves, so that no element allocates.
+
+use super::network::HostId;
+use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// Which flow a packet belongs to: the same number in both directions of a connection. Classifiers, fair queues and
+/// equal-cost routing look at nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FlowId(pub u32);
+
+/// Where a packet lies in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PacketId(u32);
+
+impl PacketId {
+    const NONE: PacketId = PacketId(u32::MAX);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a packet carries above IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// A TCP segment.
+    #[default]
+    Tcp,
+    /// A UDP datagram of `segment.len` bytes (background traffic); the rest of `segment` is void.
+    Udp,
+}
+
+/// A packet, or a super-segment on its way between a stack and the wire (TSO, GRO).
+///
+/// 128 bytes: two cache lines, what elements look at first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Packet {
+    /// When the element that holds it lets it go.
+    pub(crate) due: Time,
+    /// When it entered the present queue, or, on a [`Link`](crate::element::Link), begins to be sent.
+    pub(crate) stamp: Time,
+    /// When the stack gave it to the network.
+    pub created: Time,
+    /// The packet behind it in the list it is on.
+    next: PacketId,
+    /// IP bytes on the wire: headers of every wire packet, and payload.
+    size: u32,
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// The host that sent it.
+    pub src: HostId,
+    /// The host it goes to.
+    pub dst: HostId,
+    /// Payload bytes of each wire packet but the last; meaningful when `segs` is above 1.
+    pub mss: u16,
+    /// Wire packets it stands for: 1, or more for a super-segment.
+    pub segs: u16,
+    /// Bytes of the IP header: 20 (IPv4) or 40 (IPv6).
+    pub ip_header: u8,
+    /// The ECN field.
+    pub ecn: Ecn,
+    /// TCP or UDP.
+    pub kind: Kind,
+    /// Damaged on the way: the receiving host's checksum will find out and drop it.
+    pub corrupt: bool,
+    /// Tell the sender when it has left the queues of its host ([`Hosts::sent`](super::Hosts::sent)); only a
+    /// [`Port`](crate::element::PortSpec) does.
+    pub notify: bool,
+    /// Which of the output buffers of a switch port it waits in; set on the way in (`element::Ingress`).
+    pub band: u8,
+    /// The TCP header, options, and the length of the payload.
+    pub segment: Segment,
+}
+
+/// An Ethernet network's usual largest IP packet.
+pub const MTU: u32 = 1500;
+
+impl Packet {
+    /// A TCP segment from `src` to `dst`, to be sent as wire packets of at most `mss` payload bytes each.
+    ///
+    /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
+    pub fn tcp(src: HostId, dst: HostId, flow: FlowId, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
+        let segs = if segment.len <= mss {
+            1
+        } else {
+            assert!(!segment.flags.any(Flags::SYN | Flags::RST), "a super-segment with SYN or RST");
+            segment.len.div_ceil(mss)
+        };
+        let mut p = Packet {
+            due: Time::ZERO,
+            stamp: Time::ZERO,
+            created: Time::ZERO,
+            next: PacketId::NONE,
+            size: 0,
+            flow,
+            src,
+            dst,
+            mss: u16::try_from(mss).unwrap_or(u16::MAX),
+            segs: u16::try_from(segs).expect("at most 65535 wire packets in a super-segment"),
+            ip_header: 20,
+            ecn,
+            kind: Kind::Tcp,
+            corrupt: false,
+            notify: false,
+            band: 0,
+            segment,
+        };
+        p.measure();
+        p
+    }
+
+    /// A UDP datagram of `payload` bytes.
+    pub fn udp(src: HostId, dst: HostId, flow: FlowId, payload: u32, ecn: Ecn) -> Packet {
+        let segment = Segment { len: payload, ..Segment::default() };
+        let mut p = Packet::tcp(src, dst, flow, segment, ecn, payload.max(1));
+        p.kind = Kind::Udp;
+        p.measure();
+        p
+    }
+
+    /// The same over IPv6.
+    #[must_use]
+    pub fn over_ipv6(mut self) -> Packet {
+        self.ip_header = 40;
+        self.measure();
+        self
+    }
+
+    /// Bytes of the IP packet; of a super-segment, of all the packets it will be on the wire, as Linux's queueing
+    /// disciplines count it (`qdisc_pkt_len_init`).
+    pub fn size(&self) -> Bytes {
+        Bytes::new(u64::from(self.size))
+    }
+
+    /// As [`Packet::size`], as a number for the hot paths of elements.
+    #[inline]
+    pub(crate) fn size_u32(&self) -> u32 {
+        self.size
+    }
+
+    /// Bytes of headers of one wire packet, IP and above.
+    pub fn headers(&self) -> u32 {
+        let transport = match self.kind {
+            Kind::Tcp => self.segment.header_len(),
+            Kind::Udp => 8,
+        };
+        u32::from(self.ip_header) + transport
+    }
+
+    /// Computes `size` again, after the payload, the options or `segs` changed.
+    pub fn measure(&mut self) {
+        self.size = self.segment.len + u32::from(self.segs) * self.headers();
+    }
+
+    /// Whether it is a TCP segment that does nothing but acknowledge.
+    pub fn is_pure_ack(&self) -> bool {
+        self.kind == Kind::Tcp
+            && self.segment.len == 0
+            && !self.segment.flags.any(Flags::SYN | Flags::FIN | Flags::RST)
+    }
+}
+
+/// The packets of a run, by index. Freed places are used again, last freed first.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    slots: Vec<Packet>,
+    free: PacketId,
+    live: usize,
+    created: u64,
+}
+
+impl Default for Arena {
+    fn default() -> Arena {
+        Arena { slots: Vec::new(), free: PacketId::NONE, live: 0, created: 0 }
+    }
+}
+
+impl Arena {
+    /// Puts `packet` in.
+    pub fn insert(&mut self, mut packet: Packet) -> PacketId {
+        self.live += 1;
+        self.created += 1;
+        packet.next = PacketId::NONE;
+        if self.free == PacketId::NONE {
+            let id = PacketId(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets at once"));
+            self.slots.push(packet);
+            return id;
+        }
+        let id = self.free;
+        let slot = &mut self.slots[id.index()];
+        self.free = slot.next;
+        *slot = packet;
+        id
+    }
+
+    /// The end of a packet.
+    pub fn free(&mut self, id: PacketId) {
+        self.live -= 1;
+        self.slots[id.index()].next = self.free;
+        self.free = id;
+    }
+
+    /// Packets alive: on a list of some element, or between two.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Packets ever put in, copies and splits included.
+    pub fn created(&self) -> u64 {
+        self.created
+    }
+
+    /// Places reserved, the most packets that were ever alive at once.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+impl std::ops::Index<PacketId> for Arena {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.slots[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<PacketId> for Arena {
+    #[inline]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id.index()]
+    }
+}
+
+/// A first-in-first-out list of packets, threaded through the packets: a packet is on at most one.
+#[derive(Clone, Debug)]
+pub struct PacketList {
+    head: PacketId,
+    tail: PacketId,
+    len: u32,
+    bytes: u64,
+}
+
+impl Default for PacketList {
+    fn default() -> PacketList {
+        PacketList { head: PacketId::NONE, tail: PacketId::NONE, len: 0, bytes: 0 }
+    }
+}
+
+impl PacketList {
+    /// Adds at the back.
+    #[inline]
+    pub fn push_back(&mut self, arena: &mut Arena, id: PacketId) {
+        let p = &mut arena[id];
+        p.next = PacketId::NONE;
+        self.bytes += u64::from(p.size);
+        if self.len == 0 {
+            self.head = id;
+        } else {
+            arena[self.tail].next = id;
+        }
+        self.tail = id;
+        self.len += 1;
+    }
+
+    /// Adds at the front.
+    pub fn push_front(&mut self, arena: &mut Arena, id: PacketId) {
+        let p = &mut arena[id];
+        p.next = self.head;
+        self.bytes += u64::from(p.size);
+        if self.len == 0 {
+            self.tail = id;
+        }
+        self.head = id;
+        self.len += 1;
+    }
+
+    /// Takes the first.
+    #[inline]
+    pub fn pop_front(&mut self, arena: &Arena) -> Option<PacketId> {
+        let id = self.front()?;
+        let p = &arena[id];
+        self.head = p.next;
+        self.bytes -= u64::from(p.size);
+        self.len -= 1;
+        Some(id)
+    }
+
+    /// The first.
+    #[inline]
+    pub fn front(&self) -> Option<PacketId> {
+        (self.len > 0).then_some(self.head)
+    }
+
+    /// The last.
+    pub fn back(&self) -> Option<PacketId> {
+        (self.len > 0).then_some(self.tail)
+    }
+
+    /// The packet behind `id`, which is on this list.
+    #[inline]
+    pub(crate) fn after(&self, arena: &Arena, id: PacketId) -> Option<PacketId> {
+        (id != self.tail).then(|| arena[id].next)
+    }
+
+    /// Packets on the list.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Their IP bytes together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(payload: u32, mss: u32) -> Packet {
+        let segment = Segment { len: payload, flags: Flags::ACK, ..Segment::default() };
+        Packet::tcp(HostId(0), HostId(1), FlowId(0), segment, Ecn::NotEct, mss)
+    }
+
+    #[test]
+    fn a_full_segment_of_an_mtu_of_1500_counts_1500_bytes() {
+        assert_eq!(packet(1460, 1460).size(), Bytes::new(1500));
+        assert_eq!(packet(1440, 1440).over_ipv6().size(), Bytes::new(1500));
+    }
+
+    #[test]
+    fn a_super_segment_counts_the_headers_of_every_packet_it_will_be() {
+        let p = packet(2921, 1460);
+        assert_eq!((p.segs, p.size()), (3, Bytes::new(2921 + 3 * 40)));
+    }
+
+    #[test]
+    fn a_datagram_has_28_bytes_of_headers() {
+        assert_eq!(Packet::udp(HostId(0), HostId(1), FlowId(0), 1000, Ecn::NotEct).size(), Bytes::new(1028));
+    }
+
+    #[test]
+    fn a_packet_takes_two_cache_lines() {
+        assert_eq!(size_of::<Packet>(), 128);
+    }
+
+    #[test]
+    fn a_freed_place_is_used_again() {
+        let mut arena = Arena::default();
+        let a = arena.insert(packet(1, 1460));
+        let b = arena.insert(packet(2, 1460));
+        arena.free(a);
+        assert_eq!(arena.insert(packet(3, 1460)), a);
+        assert_eq!((arena[a].segment.len, arena[b].segment.len), (3, 2));
+        assert_eq!((arena.live(), arena.capacity(), arena.created()), (2, 2, 3));
+    }
+
+    #[test]
+    fn a_list_keeps_order_and_counts_bytes() {
+        let mut arena = Arena::default();
+        let ids: Vec<PacketId> = (1..=3).map(|n| arena.insert(packet(n, 1460))).collect();
+        let mut list = PacketList::default();
+        list.push_back(&mut arena, ids[1]);
+        list.push_back(&mut arena, ids[2]);
+        list.push_front(&mut arena, ids[0]);
+        assert_eq!((list.len(), list.bytes()), (3, 126));
+        let order: Vec<PacketId> = std::iter::from_fn(|| list.pop_front(&arena)).collect();
+        assert_eq!(order, ids);
+        assert_eq!((list.len(), list.bytes(), list.front()), (0, 0, None));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a collector keeps about a queue. Passive: it makes no event and changes nothing.
+
+use tcpassay_units::{Dur, Time};
+
+/// One interval of a queue's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueSample {
+    /// When the interval began.
+    pub start: Time,
+    /// The longest queue found by an arriving packet, itself included, in bytes; in an interval without arrivals, zero.
+    pub max_bytes: u64,
+    /// The same in packets.
+    pub max_packets: u32,
+}
+
+/// The series of a queue's length and the histogram of its waiting times.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueStats {
+    interval: Dur,
+    samples: Vec<QueueSample>,
+    sojourn: Histogram,
+}
+
+impl QueueStats {
+    /// A series with one sample each `interval`. Panics when that is zero.
+    pub fn new(interval: Dur) -> QueueStats {
+        assert!(!interval.is_zero(), "a series needs an interval");
+        QueueStats { interval, samples: Vec::new(), sojourn: Histogram::default() }
+    }
+
+    /// Intervals in which a packet arrived, in order.
+    pub fn samples(&self) -> &[QueueSample] {
+        &self.samples
+    }
+
+    /// How long packets waited for their turn, without their own transmission.
+    pub fn sojourn(&self) -> &Histogram {
+        &self.sojourn
+    }
+
+    pub(crate) fn queued(&mut self, now: Time, bytes: u64, packets: u32) {
+        let width = self.interval.as_nanos();
+        let start = Time::from_nanos(now.as_nanos() / width * width);
+        match self.samples.last_mut() {
+            Some(last) if last.start == start => {
+                last.max_bytes = last.max_bytes.max(bytes);
+                last.max_packets = last.max_packets.max(packets);
+            }
+            _ => self.samples.push(QueueSample { start, max_bytes: bytes, max_packets: packets }),
+        }
+    }
+
+    pub(crate) fn waited(&mut self, d: Dur) {
+        self.sojourn.record(d);
+    }
+}
+
+/// A histogram of durations with 16 buckets to each power of two: a value is known to 6 percent, up to any length.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    count: u64,
+    sum: u128,
+    max: Dur,
+}
+
+impl Histogram {
+    /// Counts one value.
+    pub fn record(&mut self, d: Dur) {
+        let at = Histogram::bucket(d.as_nanos());
+        if at >= self.buckets.len() {
+            self.buckets.resize(at + 1, 0);
+        }
+        self.buckets[at] += 1;
+        self.count += 1;
+        self.sum += u128::from(d.as_nanos());
+        self.max = self.max.max(d);
+    }
+
+    /// Values counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The mean, exact to a nanosecond; zero without values.
+    pub fn mean(&self) -> Dur {
+        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        Dur::from_nanos(u64::try_from(mean).expect("a mean of 64-bit values"))
+    }
+
+    /// The largest value, exact.
+    pub fn max(&self) -> Dur {
+        self.max
+    }
+
+    /// The value below or at which a share `q` (0 to 1) of the values lies, as the upper end of its bucket, but never
+    /// above the largest value; zero without values.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rank among fewer than 2^53 values"
+    )]
+    pub fn quantile(&self, q: f64) -> Dur {
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (at, n) in self.buckets.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                return Dur::from_nanos(Histogram::upper(at)).min(self.max);
+            }
+        }
+        Dur::ZERO
+    }
+
+    /// Below 16 each value has its own bucket; above, the top five bits choose.
+    fn bucket(ns: u64) -> usize {
+        if ns < 16 {
+            return usize::try_from(ns).expect("below 16");
+        }
+        let shift = 59 - ns.leading_zeros();
+        let top = usize::try_from(ns >> shift).expect("five bits");
+        shift as usize * 16 + top
+    }
+
+    fn upper(bucket: usize) -> u64 {
+        if bucket < 16 {
+            return bucket as u64;
+        }
+        let shift = bucket / 16 - 1;
+        let top = (bucket - shift * 16) as u64;
+        ((top << shift) - 1).wrapping_add(1 << shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_of_1_to_1000_are_known_to_6_percent() {
+        let mut h = Histogram::default();
+        for ns in 1..=1000 {
+            h.record(Dur::from_nanos(ns));
+        }
+        assert_eq!(h.quantile(0.5), Dur::from_nanos(511));
+        assert_eq!(h.quantile(0.99), Dur::from_nanos(991));
+        assert_eq!(h.quantile(1.0), Dur::from_nanos(1000));
+        assert_eq!((h.mean(), h.max(), h.count()), (Dur::from_nanos(500), Dur::from_nanos(1000), 1000));
+    }
+
+    #[test]
+    fn a_series_keeps_the_longest_queue_of_each_interval() {
+        let mut s = QueueStats::new(Dur::from_nanos(100));
+        for (at, bytes) in [(5, 10), (99, 30), (50, 20), (250, 5)] {
+            s.queued(Time::from_nanos(at), bytes, 1);
+        }
+        let got: Vec<(u64, u64)> = s.samples().iter().map(|s| (s.start.as_nanos(), s.max_bytes)).collect();
+        assert_eq!(got, [(0, 30), (200, 5)]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_its_values_and_is_at_most_a_sixteenth_wide(ns: u64) {
+            let upper = Histogram::upper(Histogram::bucket(ns));
+            prop_assert!(upper >= ns);
+            prop_assert!(upper - ns <= ns / 16);
+        }
+    }
+}
