@@ -6,6 +6,7 @@ mod info;
 mod log;
 mod profile;
 mod seam;
+mod send;
 
 pub use config::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Pacing,

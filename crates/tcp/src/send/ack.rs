@@ -1,0 +1,216 @@
+//! What happens on an ACK, in order: scoreboard, round-trip time, delivery rate, loss detection and congestion state,
+//! the controller, the window, the timers.
+//!
+//! Sources: RFC 5681, RFC 6675 section 5; `tcp_ack` of Linux for the order.
+
+use super::Sender;
+use super::delivery::{Delivered, Sample};
+use crate::config::EcnMode;
+use crate::log::{CongestionState, Log, LogEvent};
+use crate::seam::{AckIn, AckOut, Span};
+use tcpassay_cc::{Ack, Event};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// What the rest of the work needs to know of the ACK and of the state before it.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub now: Time,
+    /// The cumulative point moved.
+    pub advanced: bool,
+    /// A duplicate ACK (RFC 5681 section 2).
+    pub dup: bool,
+    /// Marks were reported.
+    pub marked: bool,
+    pub dsack: Option<Span>,
+    /// The ACK carried payload, moved the window or the cumulative point (Linux `FLAG_NOT_DUP`).
+    pub informs: bool,
+    /// Flight size before.
+    pub prior_out: u64,
+    /// SACKed bytes before.
+    pub prior_sacked: u64,
+}
+
+impl Arrival {
+    /// A timer stands in for an ACK that brought nothing.
+    pub fn timer(now: Time, out: u64, sacked: u64) -> Arrival {
+        Arrival {
+            now,
+            advanced: false,
+            dup: false,
+            marked: false,
+            dsack: None,
+            informs: false,
+            prior_out: out,
+            prior_sacked: sacked,
+        }
+    }
+}
+
+impl Sender {
+    /// An acceptable ACK arrived.
+    pub fn on_ack(&mut self, now: Time, ack: &AckIn, log: &mut Log) -> AckOut {
+        debug_assert!(self.up, "an ACK before the handshake was done");
+        self.cc.begin_ack();
+        let prior_una = self.board.una;
+        let upto = ack.ack.max(prior_una);
+        let same_window = ack.ack < prior_una || ack.window == self.wnd;
+        let mut a = Arrival {
+            now,
+            advanced: upto > prior_una,
+            dup: false,
+            marked: ack.ece && self.ecn && self.cfg.ecn != EcnMode::Accurate
+                || ack.accurate_ce.is_some_and(|n| n > 0),
+            dsack: ack.dsack.clone(),
+            informs: ack.carries_data || !same_window || upto > prior_una,
+            prior_out: self.board.outstanding(),
+            prior_sacked: self.board.sacked,
+        };
+        a.dup = a.prior_out > 0 && !a.informs && ack.ack == prior_una;
+        self.stats.ece_acks_in += u64::from(ack.ece);
+        self.stats.dup_acks_in += u64::from(a.dup);
+
+        let mut d = Delivered {
+            now,
+            echo_ms: echo_ms(now, ack),
+            min_rtt: self.rtt.windowed_min(),
+            early: self.rtt.srtt.unwrap_or(Dur::ZERO) / 2,
+            recover: self.recover,
+            ..Delivered::default()
+        };
+        if a.advanced {
+            self.board.ack_to(upto, &mut d);
+        }
+        if self.sack && !ack.sacks.is_empty() {
+            self.board.sack(&ack.sacks, &mut d);
+        }
+        if ack.ack >= prior_una {
+            self.wnd = ack.window;
+            self.max_wnd = self.max_wnd.max(ack.window);
+        }
+        self.count_duplicates(&a, &mut d);
+        if !self.sack && d.ambiguous {
+            // Without SACK the originals above a filled hole may have arrived before the timeout.
+            d.original = false;
+        }
+        let rtt = self.measure(&a, &d, ack, log);
+        let sample = self.deliveries.on_ack(&d, self.rtt.min);
+        if self.racks() {
+            self.rack.update(&d);
+        }
+        if let Some(dsack) = &a.dsack {
+            self.on_dsack(now, dsack, log);
+        }
+        if a.advanced {
+            self.timers.on_progress(now);
+        }
+
+        let lost = self.move_state(&a, &d, log);
+        self.tell_ack(&a, &d, ack, rtt, sample, lost, log);
+        self.update_window(&a, &d, lost, log);
+        self.cc.end_ack();
+        self.follow_up(&a, &d, log);
+
+        self.buf.follow(self.cwnd);
+        self.pacer.update(&self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.update_timers_on_ack(&a, log);
+        debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
+        AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
+    }
+
+    /// Duplicate ACKs: with SACK those that report something new (RFC 6675 section 2), without it each stands for a
+    /// segment that left the network.
+    fn count_duplicates(&mut self, a: &Arrival, d: &mut Delivered) {
+        if self.sack {
+            if a.advanced {
+                self.dup_acks = 0;
+            } else if d.sacked > 0 {
+                self.dup_acks += 1;
+            }
+            return;
+        }
+        if a.advanced {
+            self.dup_acks = 0;
+            // One segment of the partial ACK filled the hole; the rest had been counted by their duplicates.
+            let hole = if self.state == CongestionState::Recovery { self.mss } else { 0 };
+            let known = self.dup_bytes.min(d.acked.saturating_sub(hole));
+            self.dup_bytes = if self.board.outstanding() == 0 { 0 } else { self.dup_bytes - known };
+            d.bytes -= known.min(d.bytes);
+        } else if a.dup && self.state != CongestionState::Loss {
+            self.dup_acks += 1;
+            let most = self.board.outstanding() - self.board.lost.max(self.mss).min(self.board.outstanding());
+            let more = self.mss.min(most.saturating_sub(self.dup_bytes));
+            self.dup_bytes += more;
+            d.bytes += more;
+        }
+    }
+
+    /// Round-trip samples: Karn's rule by position, the timestamp where positions are ambiguous. Gives the controller's
+    /// sample, of the newest segment.
+    fn measure(&mut self, a: &Arrival, d: &Delivered, ack: &AckIn, log: &mut Log) -> Option<Dur> {
+        let by_position = if d.ambiguous { None } else { d.times }.or(d.sack_times);
+        let newest = by_position.map(|(_, last)| a.now.since(last));
+        let rtt = match by_position {
+            Some((first, _)) => Some(a.now.since(first)),
+            None if a.advanced && self.timestamps => timestamp_rtt(ack),
+            None => None,
+        };
+        if let Some(newest) = newest {
+            self.rtt.observe_min(a.now, newest);
+        }
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt);
+            self.rtt.backoff = 0;
+            log.put(a.now, || LogEvent::Rtt {
+                sample: rtt,
+                srtt: self.rtt.srtt.expect("a sample was taken"),
+                rto: self.rtt.rto(),
+            });
+        }
+        newest
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one event")]
+    fn tell_ack(
+        &mut self,
+        a: &Arrival,
+        d: &Delivered,
+        ack: &AckIn,
+        rtt: Option<Dur>,
+        sample: Sample,
+        lost: u64,
+        log: &mut Log,
+    ) {
+        if d.acked == 0 && d.bytes == 0 && lost == 0 && !a.marked {
+            return;
+        }
+        let marked = match (self.cfg.ecn, ack.accurate_ce) {
+            (EcnMode::Accurate, Some(n)) => n,
+            _ if a.marked => d.bytes,
+            _ => 0,
+        };
+        self.deliveries.marked += marked;
+        let event = Event::Ack(Ack {
+            acked: Bytes::new(d.acked - u64::from(d.fin)),
+            delivered: Bytes::new(d.bytes),
+            lost: Bytes::new(lost),
+            marked: Bytes::new(marked),
+            rtt,
+            delivery_rate: sample.rate,
+            app_limited: sample.app_limited,
+            round: self.deliveries.round,
+        });
+        self.tell(a.now, &event, "ack", log);
+    }
+}
+
+/// The millisecond in which the echoed timestamp was made: our clock of one millisecond, whatever its offset.
+fn echo_ms(now: Time, ack: &AckIn) -> Option<u64> {
+    let age = ack.ts_now.wrapping_sub(ack.ts_ecr?);
+    (now.as_nanos() / 1_000_000).checked_sub(u64::from(age))
+}
+
+/// RFC 7323 section 4: the round trip by timestamp, at least one tick.
+fn timestamp_rtt(ack: &AckIn) -> Option<Dur> {
+    let ticks = ack.ts_now.wrapping_sub(ack.ts_ecr?);
+    (ticks < 1 << 31).then(|| Dur::from_millis(u64::from(ticks.max(1))))
+}

@@ -1,0 +1,571 @@
+//! The scoreboard: what was sent and not yet cumulatively acknowledged, in order of the stream.
+//!
+//! It knows positions, marks and byte counts. It must not know congestion state, timers or the controller: those ask
+//! it questions ([`Board::pipe`], [`Board::next_lost`]) and tell it what to mark.
+//!
+//! Cost: an in-order ACK touches the records that it acknowledges and nothing else. SACK blocks that an earlier ACK
+//! reported are cut away before the walk; marks resume from hints.
+//!
+//! Sources: RFC 2018, RFC 6675 section 4 (pipe, `IsLost`); Linux `tcp_input.c` for the flags.
+
+use super::delivery::{Delivered, Snapshot};
+use crate::seam::Span;
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
+use tcpassay_units::Time;
+
+/// Selectively acknowledged.
+pub(super) const SACKED: u8 = 1;
+/// Marked lost (stays set while its retransmission is in flight).
+pub(super) const LOST: u8 = 1 << 1;
+/// A retransmission of it is in flight.
+pub(super) const RETX: u8 = 1 << 2;
+/// It was retransmitted at least once.
+pub(super) const EVER: u8 = 1 << 3;
+/// Its last position is the FIN.
+pub(super) const FIN: u8 = 1 << 4;
+/// The sender was limited by the application when it was sent.
+pub(super) const APP: u8 = 1 << 5;
+
+/// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// First position.
+    pub start: u64,
+    /// Last transmission.
+    pub sent_at: Time,
+    /// Delivery state when it was last sent.
+    pub snap: Snapshot,
+    /// Positions, the FIN included.
+    pub len: u32,
+    /// Marks.
+    pub flags: u8,
+    /// Transmissions, saturating.
+    pub tries: u8,
+}
+
+impl Sent {
+    /// Position after the last.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Whether all of `marks` are set.
+    pub fn is(&self, marks: u8) -> bool {
+        self.flags & marks == marks
+    }
+}
+
+/// The scoreboard.
+#[derive(Clone, Debug)]
+pub(super) struct Board {
+    q: VecDeque<Sent>,
+    /// First position not cumulatively acknowledged.
+    pub una: u64,
+    /// Next new position.
+    pub nxt: u64,
+    /// Bytes SACKed.
+    pub sacked: u64,
+    /// Bytes marked lost and not SACKed.
+    pub lost: u64,
+    /// Bytes of retransmissions in flight.
+    pub retx: u64,
+    /// Of `lost`, bytes whose retransmission is not in flight.
+    pub pending: u64,
+    /// Position after the highest SACKed one (at least `una`).
+    pub high_sacked: u64,
+    /// The SACK blocks of the ACK before.
+    cache: ArrayVec<Span, 4>,
+    /// Nothing below needs a retransmission.
+    retx_hint: u64,
+    /// Everything unSACKed below is marked lost by the duplicate threshold.
+    mark_hint: u64,
+    /// Nothing below is an original transmission in flight.
+    rack_hint: u64,
+    /// Retransmissions in order of time: (when, first position, position after the last); stale ones are skipped.
+    resent: VecDeque<(Time, u64, u64)>,
+}
+
+/// What a RACK scan found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct RackScan {
+    /// Bytes newly marked lost.
+    pub lost: u64,
+    /// Span of them.
+    pub first: u64,
+    /// Position after the last of them.
+    pub last: u64,
+    /// When the last of those that may still be reordered becomes lost.
+    pub wait: Option<Time>,
+    /// A retransmission was among the lost.
+    pub retransmission: bool,
+}
+
+impl Board {
+    /// Nothing sent; the next position is `at`.
+    pub fn new(at: u64) -> Board {
+        Board {
+            q: VecDeque::new(),
+            una: at,
+            nxt: at,
+            sacked: 0,
+            lost: 0,
+            retx: 0,
+            pending: 0,
+            high_sacked: at,
+            cache: ArrayVec::new(),
+            retx_hint: at,
+            mark_hint: at,
+            rack_hint: at,
+            resent: VecDeque::new(),
+        }
+    }
+
+    /// Sent and not cumulatively acknowledged (RFC 5681 `FlightSize`).
+    pub fn outstanding(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// RFC 6675 section 4, `pipe`: each byte that is neither SACKed nor lost, and each retransmitted byte again.
+    pub fn pipe(&self) -> u64 {
+        self.outstanding() + self.retx - self.sacked - self.lost
+    }
+
+    /// The oldest record.
+    pub fn front(&self) -> Option<&Sent> {
+        self.q.front()
+    }
+
+    /// The newest record.
+    pub fn back(&self) -> Option<&Sent> {
+        self.q.back()
+    }
+
+    /// The record at `index`.
+    pub fn at(&self, index: usize) -> &Sent {
+        &self.q[index]
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.q.len()
+    }
+
+    /// Appends new data.
+    pub fn push(&mut self, sent: Sent) {
+        debug_assert_eq!(sent.start, self.nxt);
+        self.nxt = sent.end();
+        self.q.push_back(sent);
+    }
+
+    /// Index of the record that holds `pos`, or the number of records when `pos` is beyond them.
+    fn find(&self, pos: u64) -> usize {
+        if pos <= self.una {
+            return 0;
+        }
+        self.q.partition_point(|s| s.end() <= pos)
+    }
+
+    /// Takes `sent` (all or a front part of a record) out of the counts.
+    fn forget(&mut self, sent: &Sent) {
+        let n = u64::from(sent.len);
+        if sent.is(SACKED) {
+            self.sacked -= n;
+            return;
+        }
+        if sent.is(LOST) {
+            self.lost -= n;
+            if !sent.is(RETX) {
+                self.pending -= n;
+            }
+        }
+        if sent.is(RETX) {
+            self.retx -= n;
+        }
+    }
+
+    /// Moves the cumulative point to `ack`. Touches only the records that it covers.
+    pub fn ack_to(&mut self, ack: u64, out: &mut Delivered) {
+        let known = if self.sacked > 0 { self.high_sacked } else { 0 };
+        debug_assert!(ack >= self.una && ack <= self.nxt, "an ACK outside what was sent");
+        while let Some(front) = self.q.front_mut() {
+            if front.start >= ack {
+                break;
+            }
+            let covered = ack - front.start;
+            if covered >= u64::from(front.len) {
+                let sent = *front;
+                self.q.pop_front();
+                self.forget(&sent);
+                out.acked(&sent, sent.start < known);
+            } else {
+                let part = u32::try_from(covered).expect("less than the record's length");
+                let sent = Sent { len: part, flags: front.flags & !FIN, ..*front };
+                front.start = ack;
+                front.len -= part;
+                self.forget(&sent);
+                out.acked(&sent, sent.start < known);
+            }
+        }
+        self.una = ack;
+        self.high_sacked = self.high_sacked.max(ack);
+        if self.q.is_empty() {
+            self.resent.clear();
+        }
+    }
+
+    /// Cuts record `index` in two at `pos`, which lies inside it.
+    fn split(&mut self, index: usize, pos: u64) {
+        let s = &mut self.q[index];
+        debug_assert!(s.start < pos && pos < s.end());
+        let head = u32::try_from(pos - s.start).expect("inside the record");
+        let tail = Sent { start: pos, len: s.len - head, ..*s };
+        s.len = head;
+        s.flags &= !FIN;
+        self.q.insert(index + 1, tail);
+    }
+
+    /// Marks what `blocks` report (RFC 2018). Blocks lie above the cumulative point; parts outside what was sent are
+    /// ignored.
+    pub fn sack(&mut self, blocks: &ArrayVec<Span, 4>, out: &mut Delivered) {
+        let known = self.high_sacked;
+        for block in blocks {
+            let mut start = block.start.max(self.una);
+            let mut end = block.end.min(self.nxt);
+            // Known from the ACK before: the block grew at one end, or not at all.
+            for known in &self.cache {
+                if known.start <= start && start < known.end {
+                    start = known.end;
+                }
+                if known.start < end && end <= known.end {
+                    end = known.start;
+                }
+            }
+            if start < end {
+                self.sack_span(start, end, known, out);
+            }
+        }
+        self.cache.clone_from(blocks);
+    }
+
+    fn sack_span(&mut self, start: u64, end: u64, known: u64, out: &mut Delivered) {
+        let mut i = self.find(start);
+        while i < self.q.len() && self.q[i].start < end {
+            if self.q[i].is(SACKED) {
+                i += 1;
+                continue;
+            }
+            if self.q[i].start < start {
+                self.split(i, start);
+                i += 1;
+            }
+            if self.q[i].end() > end {
+                self.split(i, end);
+            }
+            let mut sent = self.q[i];
+            self.forget(&sent);
+            out.sacked(&sent, sent.start < known);
+            sent.flags = (sent.flags | SACKED) & !(LOST | RETX);
+            self.sacked += u64::from(sent.len);
+            self.q[i] = sent;
+            i += 1;
+        }
+        self.high_sacked = self.high_sacked.max(end);
+    }
+
+    /// RFC 6675 `IsLost`: the position below which every unSACKed byte has `threshold` discontiguous SACKed runs
+    /// above it, or more than (`threshold` - 1) x `mss` SACKed bytes. Walks from the highest SACKed record down, about
+    /// `threshold` records.
+    pub fn lost_below(&self, threshold: u32, mss: u64) -> u64 {
+        if self.sacked == 0 {
+            return self.una;
+        }
+        let enough = u64::from(threshold.saturating_sub(1)) * mss;
+        let (mut bytes, mut runs, mut in_run) = (0, 0, false);
+        let top = self.find(self.high_sacked - 1).min(self.q.len() - 1);
+        for i in (0..=top).rev() {
+            let s = &self.q[i];
+            if s.is(SACKED) {
+                bytes += u64::from(s.len);
+                runs += u32::from(!in_run);
+                in_run = true;
+                if bytes > enough || runs >= threshold {
+                    return s.start;
+                }
+            } else {
+                in_run = false;
+            }
+        }
+        self.una
+    }
+
+    /// Marks everything unSACKed below `pos` lost, once; gives the bytes newly marked.
+    pub fn mark_below(&mut self, pos: u64) -> u64 {
+        let mut marked = 0;
+        let mut i = self.find(self.mark_hint);
+        while i < self.q.len() && self.q[i].start < pos {
+            if self.q[i].flags & (SACKED | LOST) == 0 {
+                marked += self.mark(i);
+            }
+            i += 1;
+        }
+        self.mark_hint = self.mark_hint.max(pos);
+        marked
+    }
+
+    /// Marks the first `mss` bytes lost unless they are; gives the bytes newly marked.
+    pub fn mark_front(&mut self, mss: u64) -> u64 {
+        let Some(front) = self.q.front() else { return 0 };
+        if front.flags & (SACKED | LOST) != 0 {
+            return 0;
+        }
+        if u64::from(front.len) > mss {
+            self.split(0, self.una + mss);
+        }
+        self.mark(0)
+    }
+
+    /// Marks record `i` lost, again when its retransmission was in flight.
+    fn mark(&mut self, i: usize) -> u64 {
+        let s = &mut self.q[i];
+        debug_assert!(!s.is(SACKED) && (!s.is(LOST) || s.is(RETX)));
+        let n = u64::from(s.len);
+        if !s.is(LOST) {
+            self.lost += n;
+        }
+        if s.is(RETX) {
+            self.retx -= n;
+        }
+        self.pending += n;
+        s.flags = (s.flags | LOST) & !RETX;
+        self.retx_hint = self.retx_hint.min(s.start);
+        n
+    }
+
+    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout); gives the bytes newly marked.
+    pub fn mark_where(&mut self, is_lost: impl Fn(&Sent) -> bool) -> u64 {
+        let mut marked = 0;
+        for i in 0..self.q.len() {
+            let s = &self.q[i];
+            if !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) && is_lost(s) {
+                marked += self.mark(i);
+            }
+        }
+        marked
+    }
+
+    /// Takes all loss marks back: the recovery was false.
+    pub fn unmark(&mut self) {
+        for s in &mut self.q {
+            s.flags &= !LOST;
+        }
+        self.lost = 0;
+        self.pending = 0;
+        self.mark_hint = self.una;
+        self.rack_hint = self.una;
+        self.retx_hint = self.nxt;
+        let mut resent: Vec<_> = self
+            .q
+            .iter()
+            .filter(|s| s.flags & (EVER | SACKED) == EVER)
+            .map(|s| (s.sent_at, s.start, s.end()))
+            .collect();
+        resent.sort_unstable();
+        self.resent = resent.into();
+    }
+
+    /// Forgets all SACK marks: the receiver took data back (RFC 2018 section 8).
+    pub fn renege(&mut self) {
+        for s in &mut self.q {
+            s.flags &= !SACKED;
+        }
+        self.sacked = 0;
+        self.high_sacked = self.una;
+        self.cache.clear();
+        self.mark_hint = self.una;
+        self.rack_hint = self.una;
+    }
+
+    /// The first record that is lost and not in flight again.
+    pub fn next_lost(&mut self) -> Option<usize> {
+        if self.pending == 0 {
+            return None;
+        }
+        let mut i = self.find(self.retx_hint);
+        while self.q[i].flags & (LOST | RETX) != LOST {
+            i += 1;
+        }
+        self.retx_hint = self.q[i].start;
+        Some(i)
+    }
+
+    /// RFC 6675 section 4 `NextSeg` rule 3: the first record that is neither SACKed nor retransmitted, below the
+    /// highest SACKed one.
+    pub fn next_unsacked(&self, above: u64) -> Option<usize> {
+        let first = self.find(above);
+        (first..self.q.len())
+            .take_while(|&i| self.q[i].start < self.high_sacked)
+            .find(|&i| self.q[i].flags & (SACKED | LOST | RETX) == 0)
+    }
+
+    /// The last record, if it is not SACKed (a rescue retransmission or a loss probe); walks down over SACKed ones.
+    pub fn last_unsacked(&self) -> Option<usize> {
+        (0..self.q.len()).rev().find(|&i| !self.q[i].is(SACKED))
+    }
+
+    /// Cuts record `index` so that it holds at most `max` positions from its start.
+    pub fn trim(&mut self, index: usize, max: u64) {
+        let s = &self.q[index];
+        if u64::from(s.len) > max {
+            let pos = s.start + max;
+            self.split(index, pos);
+        }
+    }
+
+    /// Cuts record `index` so that it holds at most `max` positions up to its end; gives the index of that part.
+    pub fn trim_to_tail(&mut self, index: usize, max: u64) -> usize {
+        let s = &self.q[index];
+        if u64::from(s.len) <= max {
+            return index;
+        }
+        let pos = s.end() - max;
+        self.split(index, pos);
+        index + 1
+    }
+
+    /// Record `index` is sent again.
+    pub fn resend(&mut self, index: usize, now: Time, snap: Snapshot, app_limited: bool) -> Sent {
+        let s = &mut self.q[index];
+        debug_assert!(!s.is(SACKED));
+        let n = u64::from(s.len);
+        if s.flags & (LOST | RETX) == LOST {
+            self.pending -= n;
+        }
+        if !s.is(RETX) {
+            self.retx += n;
+        }
+        s.flags |= RETX | EVER;
+        if app_limited {
+            s.flags |= APP;
+        } else {
+            s.flags &= !APP;
+        }
+        s.sent_at = now;
+        s.snap = snap;
+        s.tries = s.tries.saturating_add(1);
+        let sent = *s;
+        self.resent.push_back((now, sent.start, sent.end()));
+        sent
+    }
+
+    /// RFC 8985 section 6.2 step 5: marks what was sent before (`xmit`, `end`) and is older than `expired` says; gives
+    /// what it marked and, over the rest of what was sent before, the latest time at which `deadline` passes.
+    pub fn rack_scan(
+        &mut self,
+        xmit: Time,
+        end: u64,
+        now: Time,
+        deadline: impl Fn(Time) -> Time,
+    ) -> RackScan {
+        let mut scan = RackScan::default();
+        let sent_before = |s: &Sent| (s.sent_at, s.end()) < (xmit, end);
+        // Original transmissions lie in order of time.
+        let mut i = self.find(self.rack_hint);
+        let mut contiguous = true;
+        while i < self.q.len() {
+            let s = self.q[i];
+            if s.flags & (SACKED | LOST | EVER) == 0 {
+                if !sent_before(&s) {
+                    break;
+                }
+                contiguous &= self.rack_judge(i, now, &deadline, &mut scan);
+            }
+            if contiguous {
+                self.rack_hint = s.end();
+            }
+            i += 1;
+        }
+        // Retransmissions have an order of their own.
+        let mut k = 0;
+        while let Some(&(at, start, stop)) = self.resent.get(k) {
+            if at > xmit {
+                break;
+            }
+            let mut alive = false;
+            let mut j = self.find(start);
+            while j < self.q.len() && self.q[j].start < stop {
+                let s = self.q[j];
+                if s.sent_at == at && s.start >= start && !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) {
+                    if sent_before(&s) {
+                        alive |= !self.rack_judge(j, now, &deadline, &mut scan);
+                    } else {
+                        alive = true;
+                    }
+                }
+                j += 1;
+            }
+            if alive {
+                k += 1;
+            } else if k == 0 {
+                self.resent.pop_front();
+            } else {
+                self.resent.remove(k);
+            }
+        }
+        scan
+    }
+
+    /// Marks record `i` when its deadline passed; otherwise notes the deadline. Says whether it was marked.
+    fn rack_judge(
+        &mut self,
+        i: usize,
+        now: Time,
+        deadline: &impl Fn(Time) -> Time,
+        scan: &mut RackScan,
+    ) -> bool {
+        let s = self.q[i];
+        let at = deadline(s.sent_at);
+        if at > now {
+            scan.wait = Some(scan.wait.map_or(at, |w| w.max(at)));
+            return false;
+        }
+        if scan.lost == 0 {
+            scan.first = s.start;
+        }
+        scan.last = s.end();
+        scan.retransmission |= s.is(RETX);
+        scan.lost += self.mark(i);
+        true
+    }
+
+    /// Whether the counts equal a recount of the records. Walks all of them.
+    pub fn audit(&self) -> Result<(), String> {
+        let (mut sacked, mut lost, mut retx, mut pending, mut pos) = (0, 0, 0, 0, self.una);
+        for s in &self.q {
+            if s.start != pos || s.len == 0 {
+                return Err(format!("record at {} where {pos} is next", s.start));
+            }
+            pos = s.end();
+            let n = u64::from(s.len);
+            if s.is(SACKED) {
+                sacked += n;
+                if s.flags & (LOST | RETX) != 0 || s.end() > self.high_sacked {
+                    return Err(format!("SACKed record with marks {:#b} at {}", s.flags, s.start));
+                }
+                continue;
+            }
+            lost += if s.is(LOST) { n } else { 0 };
+            retx += if s.is(RETX) { n } else { 0 };
+            pending += if s.flags & (LOST | RETX) == LOST { n } else { 0 };
+            if s.flags & (LOST | RETX) == LOST && s.start < self.retx_hint {
+                return Err(format!("lost record at {} below the hint {}", s.start, self.retx_hint));
+            }
+            if s.is(RETX) && !s.is(EVER) {
+                return Err(format!("a retransmission that never was at {}", s.start));
+            }
+        }
+        let counted = (sacked, lost, retx, pending, pos);
+        let kept = (self.sacked, self.lost, self.retx, self.pending, self.nxt);
+        if counted == kept { Ok(()) } else { Err(format!("counted {counted:?}, kept {kept:?}")) }
+    }
+}

@@ -1,0 +1,71 @@
+//! The send buffer: how far the application may be ahead of the acknowledgements.
+//!
+//! Sources: Linux `tcp_sndbuf_expand` (twice the window), `TCP_NOTSENT_LOWAT`.
+
+use super::Sender;
+use crate::config::Config;
+use tcpassay_units::{Bytes, Time};
+
+/// Room that an autotuned buffer starts with, in segments of the initial window.
+const FLOOR: u64 = 64 << 10;
+
+/// The stream's end as the application left it.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    /// Position after the last byte written; the FIN's own position once `fin` is set.
+    pub end: u64,
+    /// A FIN follows.
+    pub fin: bool,
+    fixed: Option<u64>,
+    size: u64,
+}
+
+impl Buffer {
+    pub fn new(cfg: &Config) -> Buffer {
+        let fixed = cfg.send_buffer.map(Bytes::get);
+        Buffer { end: 1, fin: false, fixed, size: fixed.unwrap_or(FLOOR) }
+    }
+
+    /// The window is `cwnd` now: an autotuned buffer holds twice that and never shrinks.
+    pub fn follow(&mut self, cwnd: u64) {
+        if self.fixed.is_none() {
+            self.size = self.size.max(2 * cwnd);
+        }
+    }
+}
+
+impl Sender {
+    /// Bytes that [`write`](Sender::write) would accept.
+    pub fn writable(&self) -> u64 {
+        if self.buf.fin {
+            return 0;
+        }
+        let unsent = self.unsent();
+        if self.cfg.notsent_lowat.is_some_and(|low| unsent >= low.get()) {
+            return 0;
+        }
+        self.buf.size.saturating_sub(self.buf.end - self.board.una)
+    }
+
+    /// The application writes `n` bytes; gives how many were taken.
+    pub fn write(&mut self, _now: Time, n: u64) -> u64 {
+        let taken = n.min(self.writable());
+        self.buf.end += taken;
+        taken
+    }
+
+    /// No more writes: a FIN follows what was written.
+    pub fn finish(&mut self) {
+        self.buf.fin = true;
+    }
+
+    /// Bytes written and never sent.
+    pub fn unsent(&self) -> u64 {
+        self.buf.end.saturating_sub(self.board.nxt)
+    }
+
+    /// Something has never been sent: bytes or the FIN.
+    pub(super) fn has_new(&self) -> bool {
+        self.board.nxt < self.buf.end + u64::from(self.buf.fin)
+    }
+}

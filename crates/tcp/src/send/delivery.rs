@@ -1,0 +1,205 @@
+//! What one ACK delivered, delivery-rate samples and round counting.
+//!
+//! Sources: draft-cheng-iccrg-delivery-rate-estimation; RFC 6298 and Karn's rule for round-trip samples (as Linux
+//! `tcp_clean_rtx_queue`: the oldest segment acknowledged feeds the RTO, the newest one controllers and RACK).
+
+use super::board::{APP, EVER, FIN, SACKED, Sent};
+use tcpassay_units::{Bytes, Dur, Rate, Time};
+
+/// The delivery state when a segment was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Snapshot {
+    /// Bytes delivered by then.
+    pub delivered: u64,
+    /// When the last of them was.
+    pub delivered_at: Time,
+    /// When the first segment of the sample's flight was sent.
+    pub first_sent_at: Time,
+}
+
+/// Collects what one ACK delivers, record by record.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivered {
+    /// When the ACK arrived.
+    pub now: Time,
+    /// The millisecond in which the echoed timestamp was made, when there is one.
+    pub echo_ms: Option<u64>,
+    /// Retransmissions acknowledged faster than this are taken for the original (RFC 8985 section 6.2 step 2).
+    pub min_rtt: Option<Dur>,
+    /// A retransmission acknowledged faster than this was too early (FreeBSD's RACK restore).
+    pub early: Dur,
+    /// Only originals that end here or before count for [`Delivered::original`].
+    pub recover: u64,
+
+    /// Positions newly acknowledged cumulatively.
+    pub acked: u64,
+    /// Whether the FIN was among them.
+    pub fin: bool,
+    /// Bytes newly SACKed.
+    pub sacked: u64,
+    /// Bytes delivered: newly acknowledged or newly SACKed, each once.
+    pub bytes: u64,
+    /// A retransmitted segment was acknowledged cumulatively: round-trip samples by position are ambiguous.
+    pub ambiguous: bool,
+    /// Oldest and newest transmission time of originals acknowledged cumulatively.
+    pub times: Option<(Time, Time)>,
+    /// The same of originals newly SACKed.
+    pub sack_times: Option<(Time, Time)>,
+    /// The most recently sent segment, for the rate sample.
+    pub newest: Option<(Snapshot, Time, bool)>,
+    /// The most recently sent segment whose delivery is certain (RACK): when, position after it.
+    pub rack: Option<(Time, u64)>,
+    /// Its round-trip time.
+    pub rack_rtt: Dur,
+    /// Highest position after a delivered segment.
+    pub highest: u64,
+    /// Lowest first position of an original that was delivered although a higher one was known to be.
+    pub late_original: Option<u64>,
+    /// An original below `recover` was delivered (F-RTO's evidence).
+    pub original: bool,
+    /// Bytes whose only retransmission was acknowledged too early to have caused it.
+    pub early_bytes: u64,
+    /// Bytes of retransmitted segments delivered that do not count as early.
+    pub timely_bytes: u64,
+}
+
+impl Delivered {
+    /// `sent` (or a front part of a record) was acknowledged cumulatively; `below` says that a higher position was
+    /// SACKed before.
+    pub fn acked(&mut self, sent: &Sent, below: bool) {
+        self.acked += u64::from(sent.len);
+        self.fin |= sent.is(FIN);
+        if sent.is(EVER) {
+            self.ambiguous = true;
+        }
+        if sent.is(SACKED) {
+            return;
+        }
+        if !sent.is(EVER) {
+            let first = self.times.map_or(sent.sent_at, |(first, _)| first);
+            self.times = Some((first, sent.sent_at));
+            if below {
+                self.late(sent.start);
+            }
+        }
+        self.take(sent);
+    }
+
+    /// `sent` was newly SACKed; `below` says that a higher position was SACKed before.
+    pub fn sacked(&mut self, sent: &Sent, below: bool) {
+        self.sacked += u64::from(sent.len);
+        if !sent.is(EVER) {
+            let first = self.sack_times.map_or(sent.sent_at, |(first, _)| first);
+            self.sack_times = Some((first, sent.sent_at));
+            if below {
+                self.late(sent.start);
+            }
+        }
+        self.take(sent);
+    }
+
+    /// An original that starts at `pos` arrived after a later one.
+    fn late(&mut self, pos: u64) {
+        self.late_original = Some(self.late_original.map_or(pos, |p| p.min(pos)));
+    }
+
+    fn take(&mut self, sent: &Sent) {
+        self.bytes += u64::from(sent.len);
+        self.highest = self.highest.max(sent.end());
+        if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
+            self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
+        }
+        let rtt = self.now.since(sent.sent_at);
+        if sent.is(EVER) {
+            if sent.tries == 2 && rtt < self.early {
+                self.early_bytes += u64::from(sent.len);
+            } else {
+                self.timely_bytes += u64::from(sent.len);
+            }
+            let echoes_original = self.echo_ms.is_some_and(|ms| ms < sent.sent_at.as_nanos() / 1_000_000);
+            if echoes_original || self.min_rtt.is_some_and(|min| rtt < min) {
+                return;
+            }
+        } else if sent.end() <= self.recover {
+            self.original = true;
+        }
+        if self.rack.is_none_or(|newest| newest < (sent.sent_at, sent.end())) {
+            self.rack = Some((sent.sent_at, sent.end()));
+            self.rack_rtt = rtt;
+        }
+    }
+}
+
+/// A delivery-rate sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// The rate.
+    pub rate: Option<Rate>,
+    /// It was limited by the application.
+    pub app_limited: bool,
+}
+
+/// The connection's delivery state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Deliveries {
+    /// Bytes delivered.
+    pub total: u64,
+    /// Of those, bytes reported as marked.
+    pub marked: u64,
+    /// When the last were.
+    at: Time,
+    /// When the segment that begins the present sample was sent.
+    first_sent_at: Time,
+    /// The sender is limited by the application until this many bytes are delivered; zero when it is not.
+    app_limited_until: u64,
+    /// Round trips so far.
+    pub round: u64,
+    /// The round ends with the first segment sent when this much had been delivered.
+    round_edge: u64,
+}
+
+impl Deliveries {
+    /// The state to keep with a segment sent now. `idle`: nothing else is in flight, so a new sample begins.
+    pub fn snapshot(&mut self, now: Time, idle: bool) -> Snapshot {
+        if idle {
+            self.first_sent_at = now;
+            self.at = now;
+        }
+        Snapshot { delivered: self.total, delivered_at: self.at, first_sent_at: self.first_sent_at }
+    }
+
+    /// The application left the window unused with `flight` bytes in flight.
+    pub fn set_app_limited(&mut self, flight: u64) {
+        self.app_limited_until = (self.total + flight).max(1);
+    }
+
+    /// Whether a segment sent now is limited by the application.
+    pub fn app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
+    /// Counts `d` in and takes a sample.
+    pub fn on_ack(&mut self, d: &Delivered, min_rtt: Option<Dur>) -> Sample {
+        if d.bytes == 0 {
+            return Sample { rate: None, app_limited: false };
+        }
+        self.total += d.bytes;
+        self.at = d.now;
+        if self.app_limited_until > 0 && self.total > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let Some((snap, sent_at, app_limited)) = d.newest else {
+            return Sample { rate: None, app_limited: false };
+        };
+        if snap.delivered >= self.round_edge {
+            self.round += 1;
+            self.round_edge = self.total;
+        }
+        self.first_sent_at = sent_at;
+        let interval = sent_at.since(snap.first_sent_at).max(d.now.since(snap.delivered_at));
+        // Shorter than a round trip cannot be right: ACKs were lost or compressed after retransmissions.
+        let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
+        let rate = valid.then(|| Rate::from_bytes_per(Bytes::new(self.total - snap.delivered), interval));
+        Sample { rate, app_limited }
+    }
+}

@@ -1,0 +1,69 @@
+//! The sender's share of [`Info`].
+
+use super::Sender;
+use crate::Info;
+use tcpassay_units::{Bytes, Time};
+
+/// What the sender counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub bytes_sent: u64,
+    pub bytes_retransmitted: u64,
+    pub retransmissions: u64,
+    pub timeouts: u64,
+    pub recoveries: u64,
+    pub ecn_reductions: u64,
+    pub undos: u64,
+    pub spurious: u64,
+    pub tlp_probes: u64,
+    pub ece_acks_in: u64,
+    pub dup_acks_in: u64,
+}
+
+impl Sender {
+    /// Writes everything that the sender knows into `info`.
+    pub fn fill(&self, now: Time, info: &mut Info) {
+        let bytes = Bytes::new;
+        let (limited_cwnd, limited_rwnd, limited_app) =
+            if self.up { self.limits.until(now) } else { Default::default() };
+        let fin_acked = u64::from(self.fin_acked());
+        *info = Info {
+            ca_state: self.state,
+            mss: bytes(self.mss),
+            cwnd: bytes(self.cwnd),
+            ssthresh: self.cc.control.ssthresh,
+            srtt: self.rtt.srtt,
+            rttvar: self.rtt.rttvar,
+            rto: self.rtt.rto(),
+            min_rtt: self.rtt.min,
+            flight: bytes(self.pipe()),
+            unacked: bytes(self.board.outstanding()),
+            sacked: bytes(self.board.sacked + self.dup_bytes),
+            lost: bytes(self.board.pending),
+            notsent: bytes(self.unsent()),
+            bytes_sent: bytes(self.stats.bytes_sent),
+            bytes_acked: bytes(self.board.una - 1 - fin_acked),
+            bytes_retransmitted: bytes(self.stats.bytes_retransmitted),
+            retransmissions: self.stats.retransmissions,
+            timeouts: self.stats.timeouts,
+            recoveries: self.stats.recoveries,
+            ecn_reductions: self.stats.ecn_reductions,
+            undos: self.stats.undos,
+            spurious: self.stats.spurious,
+            tlp_probes: self.stats.tlp_probes,
+            delivered: bytes(self.deliveries.total),
+            delivered_ce: bytes(self.deliveries.marked),
+            ece_acks_in: self.stats.ece_acks_in,
+            dup_acks_in: self.stats.dup_acks_in,
+            snd_wnd: bytes(self.wnd),
+            limited_cwnd,
+            limited_rwnd,
+            limited_app,
+            pacing_rate: self.pacer.rate,
+            clamps: self.cc.clamps,
+            controller: self.cc.name(),
+            internals: self.cc.internals(),
+            ..info.clone()
+        };
+    }
+}

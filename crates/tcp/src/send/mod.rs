@@ -1,0 +1,271 @@
+//! The sender: the outgoing stream from the application's bytes to acknowledged ones.
+//!
+//! Sans I/O. The connection tells it [`Sender::write`], [`Sender::on_ack`] and [`Sender::on_timer`]; it asks
+//! [`Sender::poll`] what to put on the wire. It speaks of 64-bit stream positions (see `seam`) and must not know
+//! headers, options or the receiver.
+//!
+//! | file | rule | source |
+//! | --- | --- | --- |
+//! | `board` | what is in flight, SACK, loss marks, pipe | RFC 2018, RFC 6675 |
+//! | `delivery` | what an ACK delivered, rate samples, rounds | draft-cheng-iccrg-delivery-rate-estimation |
+//! | `rtt` | smoothed RTT, RTO, minimum | RFC 6298 |
+//! | `ack` | the order of work on an ACK | RFC 5681; `tcp_ack` of Linux |
+//! | `detect` | duplicate threshold, early retransmit, reordering | RFC 5681, 6675, 5827 |
+//! | `rack` | time-based loss detection | RFC 8985 |
+//! | `recovery` | entering, moving through and leaving recovery | RFC 6582, 6675, 3168 |
+//! | `prr` | the window on the way down | RFC 9937 |
+//! | `undo` | false recoveries | RFC 3522, 4015, 3708; FreeBSD's RACK |
+//! | `timeout` | RTO and F-RTO | RFC 6298, 5682 |
+//! | `tlp` | the tail loss probe | RFC 8985 section 7 |
+//! | `transmit`, `size` | what to send next, how much of it | RFC 9293 section 3.8.6, RFC 896, RFC 3042 |
+//! | `pace` | when to send it | `tcp_update_pacing_rate` of Linux |
+//! | `timers` | which deadline is next; persist | RFC 9293 section 3.8.6.1 |
+//! | `driver` | the controller and the order of its events | `tcpassay_cc` |
+//!
+//! # Known differences from the sources
+//!
+//! * A zero-window probe carries no data and an old position (`una - 1`), as Linux's, not a byte of new data.
+//! * Everything is counted in bytes, where Linux counts segments; the FIN counts as one byte in flight.
+//! * With [`Recovery::NewReno`] SACK blocks are ignored, as if SACK had not been negotiated; DSACK is not.
+//! * A retransmission found lost during RTO recovery is sent again without a second reduction.
+
+mod ack;
+mod board;
+mod buffer;
+mod delivery;
+mod detect;
+mod driver;
+mod info;
+mod pace;
+mod prr;
+mod rack;
+mod recovery;
+mod rtt;
+mod size;
+mod timeout;
+mod timers;
+mod tlp;
+mod transmit;
+mod undo;
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::{Config, EcnMode, Recovery};
+use crate::log::{CongestionState, Log, LogEvent};
+use crate::seam::Agreed;
+use board::Board;
+use buffer::Buffer;
+use delivery::Deliveries;
+use detect::Reordering;
+use driver::Driver;
+use info::Counters;
+use pace::Pacer;
+use prr::Prr;
+use rack::Rack;
+use rtt::Rtt;
+use tcpassay_cc::{Controller, Event, View};
+use tcpassay_units::{Bytes, Dur, Time};
+use timeout::Frto;
+use timers::Timers;
+use tlp::Probe;
+use transmit::Limits;
+use undo::UndoState;
+
+/// The sender half of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    cfg: Config,
+    cc: Driver,
+    board: Board,
+    buf: Buffer,
+    rtt: Rtt,
+    deliveries: Deliveries,
+    rack: Rack,
+    reordering: Reordering,
+    prr: Prr,
+    undo: UndoState,
+    probe: Probe,
+    pacer: Pacer,
+    timers: Timers,
+    limits: Limits,
+    stats: Counters,
+    /// The handshake is done.
+    up: bool,
+    mss: u64,
+    /// SACK in force for recovery.
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+    /// The peer's window from `una` on.
+    wnd: u64,
+    /// The largest it was.
+    max_wnd: u64,
+    state: CongestionState,
+    /// Window of the data path: the controller's outside recovery, the recovery algorithm's in it.
+    cwnd: u64,
+    /// `RecoveryPoint`, `recover`, `high_seq`: the episode ends when this is acknowledged.
+    recover: u64,
+    /// The present reduction was told as `Enter` and awaits its `Leave`.
+    entered: bool,
+    /// Retransmit the next lost (or first) record whatever the window: the first of an episode.
+    force: bool,
+    /// Duplicate ACKs in a row.
+    dup_acks: u32,
+    /// Bytes that duplicate ACKs stand for when there is no SACK.
+    dup_bytes: u64,
+    /// RFC 6675 rules 3 and 4.
+    high_rxt: u64,
+    rescue: Option<u64>,
+    /// Bytes sent beyond cwnd by limited transmit in this disorder.
+    limited_sent: u64,
+    /// F-RTO is deciding.
+    frto: Frto,
+    /// Announce CWR on the next new data.
+    cwr_due: bool,
+    /// Last transmission of data.
+    last_sent: Time,
+}
+
+impl Sender {
+    /// A sender before its handshake; it accepts writes.
+    pub fn new(cfg: &Config, cc: Box<dyn Controller>) -> Sender {
+        Sender {
+            cc: Driver::new(cc),
+            board: Board::new(1),
+            buf: Buffer::new(cfg),
+            rtt: Rtt::new(cfg.rto),
+            deliveries: Deliveries::default(),
+            rack: Rack::default(),
+            reordering: Reordering::new(cfg.loss_detection),
+            prr: Prr::default(),
+            undo: UndoState::default(),
+            probe: Probe::default(),
+            pacer: Pacer::default(),
+            timers: Timers::default(),
+            limits: Limits::default(),
+            stats: Counters::default(),
+            up: false,
+            mss: cfg.mss.get(),
+            sack: false,
+            timestamps: false,
+            ecn: false,
+            wnd: 0,
+            max_wnd: 0,
+            state: CongestionState::Open,
+            cwnd: 0,
+            recover: 0,
+            entered: false,
+            force: false,
+            dup_acks: 0,
+            dup_bytes: 0,
+            high_rxt: 0,
+            rescue: None,
+            limited_sent: 0,
+            frto: Frto::Off,
+            cwr_due: false,
+            last_sent: Time::ZERO,
+            cfg: cfg.clone(),
+        }
+    }
+
+    /// The handshake finished: the initial window is in force and data may leave.
+    pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
+        self.up = true;
+        self.mss = agreed.mss.get();
+        self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
+        self.timestamps = agreed.timestamps;
+        self.ecn = agreed.ecn && self.cfg.ecn != EcnMode::Off;
+        self.wnd = agreed.window;
+        self.max_wnd = agreed.window;
+        self.last_sent = now;
+        self.limits.start(now);
+        match agreed.rtt {
+            Some(rtt) => {
+                self.rtt.sample(rtt);
+                self.rtt.observe_min(now, rtt);
+            }
+            None if agreed.handshake_lost => self.rtt.fall_back(),
+            None => {}
+        }
+        // RFC 5681 section 3.1: one segment when the SYN or SYN-ACK was lost.
+        let segments = if agreed.handshake_lost { 1 } else { self.cfg.initial_window.max(1) };
+        self.cc.control.cwnd = agreed.mss * u64::from(segments);
+        self.tell(now, &Event::Established, "established", log);
+        self.cwnd = self.cc.control.cwnd.get();
+        self.buf.follow(self.cwnd);
+        self.pacer.update(&self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+    }
+
+    fn bytes_mss(&self) -> Bytes {
+        Bytes::new(self.mss)
+    }
+
+    /// What the controller may read.
+    fn view(&self, now: Time) -> View {
+        View {
+            now,
+            mss: self.bytes_mss(),
+            control: self.cc.control,
+            flight: Bytes::new(self.pipe()),
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min,
+            limited: self.limits.over_flight(self.cc.control, self.mss),
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: &Event, why: &'static str, log: &mut Log) {
+        let view = self.view(now);
+        self.cc.tell(&view, event, why, log);
+    }
+
+    /// Bytes in flight: RFC 6675's pipe, or without SACK less one segment a duplicate ACK.
+    fn pipe(&self) -> u64 {
+        self.board.pipe().saturating_sub(self.dup_bytes)
+    }
+
+    fn set_state(&mut self, now: Time, to: CongestionState, why: &'static str, log: &mut Log) {
+        if self.state != to {
+            log.put(now, || LogEvent::Congestion { from: self.state, to, why });
+            self.state = to;
+        }
+    }
+
+    /// The window changed by the data path's own rule.
+    fn set_cwnd(&mut self, now: Time, cwnd: u64, why: &'static str, log: &mut Log) {
+        if self.cwnd != cwnd {
+            self.cwnd = cwnd;
+            log.put(now, || LogEvent::Window {
+                cwnd: Bytes::new(cwnd),
+                ssthresh: self.cc.control.ssthresh,
+                flight: Bytes::new(self.pipe()),
+                why,
+            });
+        }
+    }
+
+    /// First position not cumulatively acknowledged.
+    pub fn snd_una(&self) -> u64 {
+        self.board.una
+    }
+
+    /// Next new position.
+    pub fn snd_nxt(&self) -> u64 {
+        self.board.nxt
+    }
+
+    /// The FIN has been sent (at least once).
+    pub fn fin_sent(&self) -> bool {
+        self.buf.fin && self.board.nxt > self.buf.end
+    }
+
+    /// The FIN is acknowledged.
+    pub fn fin_acked(&self) -> bool {
+        self.buf.fin && self.board.una > self.buf.end
+    }
+
+    /// The retransmission timeout in force.
+    pub fn rto(&self) -> Dur {
+        self.rtt.rto()
+    }
+}

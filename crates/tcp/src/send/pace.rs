@@ -1,0 +1,61 @@
+//! Pacing: the earliest time of the next transmission.
+//!
+//! Sources: the controller's rate; otherwise `tcp_update_pacing_rate` of Linux (percent of cwnd / srtt).
+
+use crate::config::Pacing;
+use tcpassay_cc::Control;
+use tcpassay_units::{Bytes, Dur, Rate, Time};
+
+/// Release times.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pacer {
+    /// In force.
+    pub rate: Option<Rate>,
+    /// Nothing leaves before.
+    next: Time,
+    /// Something waits for `next`.
+    waiting: bool,
+}
+
+impl Pacer {
+    /// The rate after an ACK.
+    pub fn update(&mut self, rule: &Pacing, control: &Control, srtt: Option<Dur>) {
+        self.rate = match (control.pacing, *rule, srtt) {
+            (Some(rate), ..) => Some(rate),
+            (None, Pacing::Percent { slow_start, avoidance }, Some(srtt)) if !srtt.is_zero() => {
+                let percent = if control.cwnd < control.ssthresh / 2 { slow_start } else { avoidance };
+                let bytes = Bytes::new(control.cwnd.get().saturating_mul(u64::from(percent)) / 100);
+                Some(Rate::from_bytes_per(bytes, srtt))
+            }
+            _ => None,
+        };
+    }
+
+    /// Whether the next transmission must wait; then [`Pacer::deadline`] says until when.
+    pub fn blocks(&mut self, now: Time) -> bool {
+        self.waiting = self.rate.is_some() && now < self.next;
+        self.waiting
+    }
+
+    /// Nothing waits.
+    pub fn rest(&mut self) {
+        self.waiting = false;
+    }
+
+    /// `bytes` left now.
+    pub fn sent(&mut self, now: Time, bytes: u64) {
+        if let Some(rate) = self.rate {
+            self.next = self.next.max(now).saturating_add(rate.time_for(Bytes::new(bytes)));
+        }
+    }
+
+    /// When what waits may leave.
+    pub fn deadline(&self) -> Option<Time> {
+        self.waiting.then_some(self.next)
+    }
+
+    /// Bytes that pass in a millisecond: the most that one super-segment should hold (Linux `tcp_tso_autosize`).
+    pub fn burst(&self) -> Option<u64> {
+        self.rate.map(|rate| rate.bytes_in(Dur::from_millis(1)).get())
+    }
+}

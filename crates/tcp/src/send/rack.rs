@@ -1,0 +1,127 @@
+//! RACK: a segment is lost when one sent later was delivered and the reordering window has passed.
+//!
+//! Source: RFC 8985 section 6.2, step by step. The timestamps of the original and of its retransmission are told apart
+//! with a clock of one millisecond.
+
+use super::Sender;
+use super::board::RackScan;
+use super::delivery::Delivered;
+use crate::config::LossDetection;
+use crate::log::CongestionState;
+use tcpassay_units::{Dur, Time};
+
+/// RACK's variables (RFC 8985 section 5.3).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rack {
+    /// Transmission time of the most recently sent segment known to be delivered.
+    xmit: Time,
+    /// Its position after the last.
+    end: u64,
+    /// Its round-trip time.
+    rtt: Dur,
+    /// Highest position after a delivered segment.
+    fack: u64,
+    /// An original was delivered after one sent later.
+    pub reordering_seen: bool,
+    /// Quarters of the minimum round-trip time.
+    pub mult: u32,
+    /// Recoveries until `mult` returns to one.
+    pub persist: u32,
+    /// A DSACK was seen in the round that ends here.
+    dsack_round: Option<u64>,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            xmit: Time::ZERO,
+            end: 0,
+            rtt: Dur::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            mult: 1,
+            persist: 16,
+            dsack_round: None,
+        }
+    }
+}
+
+impl Rack {
+    /// Steps 2 and 3: the newest delivery, and whether reordering was seen.
+    pub fn update(&mut self, d: &Delivered) {
+        if let Some((xmit, end)) = d.rack {
+            self.rtt = d.rack_rtt;
+            if (self.xmit, self.end) < (xmit, end) {
+                (self.xmit, self.end) = (xmit, end);
+            }
+        }
+        if d.late_original.is_some() {
+            self.reordering_seen = true;
+        }
+        self.fack = self.fack.max(d.highest);
+    }
+
+    /// Step 4, growth: one quarter more a round that saw a DSACK.
+    pub fn on_dsack(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_some_and(|end| una >= end) {
+            self.dsack_round = None;
+        }
+        if self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.mult += 1;
+            self.persist = 16;
+        }
+    }
+
+    /// Step 4, decay: after sixteen recoveries without a DSACK.
+    pub fn on_recovery_end(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+
+    /// Highest position known to be delivered.
+    pub fn fack(&self) -> u64 {
+        self.fack
+    }
+}
+
+impl Sender {
+    /// Whether RACK decides: it needs SACK (RFC 8985 section 3).
+    pub(super) fn racks(&self) -> bool {
+        self.sack && matches!(self.cfg.loss_detection, LossDetection::Rack { .. })
+    }
+
+    /// Step 4: the reordering window.
+    pub(super) fn reo_wnd(&self) -> Dur {
+        if !self.rack.reordering_seen {
+            let recovering = matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
+            if recovering || self.board.sacked >= 3 * self.mss {
+                return Dur::ZERO;
+            }
+        }
+        let mult = match self.cfg.loss_detection {
+            LossDetection::Rack { dsack_adaptation: true } => self.rack.mult,
+            _ => 1,
+        };
+        let min = self.rtt.windowed_min().unwrap_or(Dur::ZERO);
+        (min * u64::from(mult) / 4).min(self.rtt.srtt.unwrap_or(Dur::ZERO))
+    }
+
+    /// Step 5: marks what is lost and sets the reordering timer for what may still be reordered.
+    pub(super) fn detect_by_time(&mut self, now: Time) -> RackScan {
+        let window = self.rack.rtt + self.reo_wnd();
+        let scan =
+            self.board.rack_scan(self.rack.xmit, self.rack.end, now, |sent| sent.saturating_add(window));
+        self.timers.reorder = scan.wait;
+        scan
+    }
+
+    /// RFC 8985 section 6.3: on a timeout the first segment is lost, and whatever is older than the window.
+    pub(super) fn rack_mark_on_timeout(&mut self, now: Time) -> u64 {
+        let window = self.rack.rtt + self.reo_wnd();
+        let una = self.board.una;
+        self.board.mark_where(|s| s.start == una || s.sent_at.saturating_add(window) <= now)
+    }
+}

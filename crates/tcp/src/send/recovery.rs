@@ -1,0 +1,260 @@
+//! The congestion states: how a recovery begins, moves and ends.
+//!
+//! Sources: RFC 5681 section 3.2, RFC 6582 (NewReno), RFC 6675 section 5, RFC 9937, RFC 3168 section 6.1.2;
+//! `tcp_fastretrans_alert` of Linux for the states.
+
+use super::Sender;
+use super::ack::Arrival;
+use super::delivery::Delivered;
+use super::prr::Prr;
+use crate::config::{EcnMode, Recovery, RecoveryExit};
+use crate::log::{CongestionState as Ca, Log, LogEvent};
+use tcpassay_cc::{Cause, Event};
+use tcpassay_units::{Bytes, Time};
+
+impl Sender {
+    /// Detects loss and moves the state, with at most one `Enter` or `Leave`. Gives the bytes newly marked lost.
+    pub(super) fn move_state(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
+        match self.state {
+            Ca::Loss => self.in_loss(a, d, log),
+            Ca::Recovery => self.in_recovery(a, d, log),
+            Ca::Open | Ca::Disorder | Ca::Cwr => self.in_open(a, d, log),
+        }
+    }
+
+    fn in_recovery(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
+        if let Some(why) = self.proven_false(a, d) {
+            self.leave(a.now, true, why, log);
+            return 0;
+        }
+        if self.board.una >= self.recover {
+            self.leave(a.now, false, "recovery point acknowledged", log);
+            return self.detect(a.now, d, log);
+        }
+        let mut lost = self.detect(a.now, d, log);
+        if !self.sack && a.advanced {
+            // RFC 6582 section 3.2 step 3, partial ACK: the next hole is lost and goes out at once.
+            let marked = self.board.mark_front(self.mss);
+            self.log_lost(a.now, self.board.una, self.board.una + marked, marked, "newreno", log);
+            lost += marked;
+            self.force = self.cfg.recovery == Recovery::NewReno;
+        }
+        lost
+    }
+
+    fn in_open(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
+        if let Some(why) = self.late_proof() {
+            self.leave(a.now, true, why, log);
+        }
+        let lost = self.detect(a.now, d, log);
+        if self.cc.moved() {
+            return lost;
+        }
+        if self.board.pending > 0 {
+            self.enter_recovery(a.now, a.prior_out, a.prior_out - a.prior_sacked, log);
+        } else if self.state == Ca::Cwr && self.board.una > self.recover {
+            self.leave(a.now, false, "high_seq acked", log);
+        } else {
+            self.probe_evidence(a, log);
+            if !self.cc.moved() && a.marked && self.state != Ca::Cwr {
+                self.enter_cwr(a.now, Cause::Ecn, a.prior_out, a.prior_out - a.prior_sacked, "ece", log);
+            }
+        }
+        self.settle(a.now, log);
+        lost
+    }
+
+    /// After the controller was told the ACK: what could not be told before it. One ACK may end an episode and show the
+    /// reason of the next one; the next one begins here, before anything is sent.
+    pub(super) fn follow_up(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) {
+        if !matches!(self.state, Ca::Open | Ca::Disorder) {
+            return;
+        }
+        let flight = a.prior_out;
+        if self.board.pending > 0 {
+            self.enter_recovery(a.now, flight, flight - a.prior_sacked, log);
+        } else if a.marked && self.cc.moved_last() {
+            self.enter_cwr(a.now, Cause::Ecn, flight, flight - a.prior_sacked, "ece", log);
+        } else {
+            return;
+        }
+        self.update_window(a, d, 0, log);
+    }
+
+    /// Open or Disorder, by whether duplicates are about.
+    pub(super) fn settle(&mut self, now: Time, log: &mut Log) {
+        let disorder = self.board.sacked > 0 || self.dup_acks > 0;
+        match self.state {
+            Ca::Open if disorder => {
+                self.limited_sent = 0;
+                self.set_state(now, Ca::Disorder, "duplicate ACK", log);
+            }
+            Ca::Disorder if !disorder => self.set_state(now, Ca::Open, "in order", log),
+            _ => {}
+        }
+    }
+
+    /// Marks losses by the configured rule; gives the bytes newly marked.
+    pub(super) fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
+        if self.racks() {
+            let scan = self.detect_by_time(now);
+            self.log_lost(now, scan.first, scan.last, scan.lost, "rack", log);
+            return scan.lost;
+        }
+        let (lost, why) = self.detect_by_count(d);
+        self.log_lost(now, self.board.una, self.board.high_sacked, lost, why, log);
+        lost
+    }
+
+    pub(super) fn log_lost(
+        &self,
+        now: Time,
+        start: u64,
+        end: u64,
+        lost: u64,
+        why: &'static str,
+        log: &mut Log,
+    ) {
+        if lost > 0 {
+            log.put(now, || LogEvent::Lost { start, end, why });
+        }
+    }
+
+    /// Fast recovery begins. `flight` is RFC 5681's flight size, `undelivered` what of it was not SACKed before.
+    pub(super) fn enter_recovery(&mut self, now: Time, flight: u64, undelivered: u64, log: &mut Log) {
+        self.stats.recoveries += 1;
+        // One reduction a window: a loss found while a mark's reduction is under way adds none.
+        if !self.entered {
+            let flight = flight - self.limited_sent.min(flight);
+            self.enter(now, Cause::Loss, flight, log);
+            self.prr = Prr::begin(undelivered, self.mss);
+        } else if !self.cfg.cwr_by_prr {
+            self.prr = Prr::begin(undelivered, self.mss);
+        }
+        self.recover = self.board.nxt;
+        self.high_rxt = self.board.una;
+        self.rescue = None;
+        self.undo.begin(self.board.una);
+        self.probe.cancel();
+        self.set_state(now, Ca::Recovery, if self.racks() { "rack" } else { "dupthresh" }, log);
+        match self.cfg.recovery {
+            Recovery::Prr => {}
+            Recovery::Sack if self.sack => {
+                self.force = true;
+                self.set_cwnd(now, self.target(), "enter", log);
+            }
+            // RFC 6582 section 3.2 step 2 (RFC 5681 section 3.2 step 3): inflated by what has left the network.
+            Recovery::Sack | Recovery::NewReno => {
+                self.force = true;
+                let inflated = self.target() + u64::from(self.dup_acks.max(1)) * self.mss;
+                self.set_cwnd(now, inflated, "enter", log);
+            }
+        }
+    }
+
+    /// A window reduction without retransmission: a mark, or a loss that a probe repaired.
+    pub(super) fn enter_cwr(
+        &mut self,
+        now: Time,
+        cause: Cause,
+        flight: u64,
+        undelivered: u64,
+        why: &'static str,
+        log: &mut Log,
+    ) {
+        if cause == Cause::Ecn {
+            self.stats.ecn_reductions += 1;
+        }
+        self.enter(now, cause, flight, log);
+        self.recover = self.board.nxt;
+        self.prr = Prr::begin(undelivered, self.mss);
+        self.undo.clear();
+        if !self.cfg.cwr_by_prr {
+            self.set_cwnd(now, self.target().min(self.cwnd), "enter", log);
+        }
+        self.set_state(now, Ca::Cwr, why, log);
+    }
+
+    fn enter(&mut self, now: Time, cause: Cause, flight: u64, log: &mut Log) {
+        self.tell(now, &Event::Enter { cause, flight: Bytes::new(flight) }, "enter", log);
+        self.entered = true;
+        self.announce_cwr();
+    }
+
+    /// RFC 3168 section 6.1.2: the reduction, whatever its cause, is announced on the next new data.
+    pub(super) fn announce_cwr(&mut self) {
+        self.cwr_due = self.ecn && self.cfg.ecn != EcnMode::Accurate;
+    }
+
+    /// The window that the reduction ends with.
+    pub(super) fn target(&self) -> u64 {
+        let control = &self.cc.control;
+        let target = if control.ssthresh == Bytes::MAX { control.cwnd } else { control.ssthresh };
+        target.get().max(self.mss)
+    }
+
+    /// The episode ends; the controller's window is in force again.
+    pub(super) fn leave(&mut self, now: Time, spurious: bool, why: &'static str, log: &mut Log) {
+        let exit = if spurious || self.state != Ca::Recovery { Bytes::MAX } else { self.exit_bound() };
+        if spurious {
+            self.stats.undos += 1;
+            self.board.unmark();
+            self.undo.clear();
+            self.force = false;
+        }
+        if matches!(self.state, Ca::Recovery | Ca::Loss) {
+            self.rack.on_recovery_end();
+        }
+        self.frto = super::timeout::Frto::Off;
+        self.entered = false;
+        self.dup_acks = 0;
+        self.dup_bytes = 0;
+        self.tell(now, &Event::Leave { spurious, exit }, "leave", log);
+        self.cwnd = self.cc.control.cwnd.get();
+        let to = if self.board.sacked > 0 { Ca::Disorder } else { Ca::Open };
+        self.set_state(now, to, why, log);
+    }
+
+    fn exit_bound(&self) -> Bytes {
+        let flight = self.pipe();
+        match self.cfg.recovery_exit {
+            RecoveryExit::Ssthresh => Bytes::MAX,
+            RecoveryExit::Rfc3782LessCareful => Bytes::new(flight + self.mss),
+            RecoveryExit::Rfc6582 => Bytes::new(flight.max(self.mss) + self.mss),
+        }
+    }
+
+    /// The data path's window after the ACK.
+    pub(super) fn update_window(&mut self, a: &Arrival, d: &Delivered, lost: u64, log: &mut Log) {
+        match self.state {
+            Ca::Open | Ca::Disorder | Ca::Loss => self.cwnd = self.cc.control.cwnd.get(),
+            Ca::Cwr if self.cfg.cwr_by_prr => self.reduce_by_prr(a, d, lost, log),
+            Ca::Cwr => {}
+            Ca::Recovery => match self.cfg.recovery {
+                Recovery::Prr => self.reduce_by_prr(a, d, lost, log),
+                Recovery::Sack if self.sack => {}
+                Recovery::Sack | Recovery::NewReno => self.inflate(a, d, log),
+            },
+        }
+    }
+
+    fn reduce_by_prr(&mut self, a: &Arrival, d: &Delivered, lost: u64, log: &mut Log) {
+        if d.bytes == 0 && self.prr.out > 0 {
+            return;
+        }
+        let safe = a.advanced && lost == 0;
+        let cwnd = self.prr.on_ack(d.bytes, self.pipe(), self.target(), safe, self.mss);
+        self.set_cwnd(a.now, cwnd, "prr", log);
+    }
+
+    /// RFC 6582 section 3.2 steps 2 and 3.
+    fn inflate(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) {
+        if a.advanced {
+            let back = if d.acked >= self.mss { self.mss } else { 0 };
+            let cwnd = (self.cwnd.saturating_sub(d.acked) + back).max(self.mss);
+            self.set_cwnd(a.now, cwnd, "newreno", log);
+        } else if a.dup && self.dup_acks > self.reordering.threshold {
+            self.set_cwnd(a.now, self.cwnd + self.mss, "newreno", log);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Round-trip time and retransmission timeout.
+//!
+//! Sources: RFC 6298 (estimator, bounds, backoff); Linux `tcp_rtt_estimator` for [`RtoBounds::min_on_variance`], where
+//! the minimum lies under the variance: the RTO is never less than srtt + min.
+//!
+//! Known differences: Linux keeps the largest deviation of a round trip and lets it fall only once a round trip; here
+//! each sample enters RFC 6298's filter. The clock's granularity G is taken as zero, its ticks being nanoseconds.
+
+use crate::config::RtoBounds;
+use tcpassay_units::{Dur, Time};
+
+/// Estimator and timeout.
+#[derive(Clone, Debug)]
+pub(super) struct Rtt {
+    bounds: RtoBounds,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Dur>,
+    /// Mean deviation.
+    pub rttvar: Dur,
+    /// Timeout without backoff.
+    base: Dur,
+    /// Doublings in force.
+    pub backoff: u32,
+    /// Smallest sample of the connection.
+    pub min: Option<Dur>,
+    /// Most recent sample.
+    pub latest: Option<Dur>,
+    window: MinFilter,
+}
+
+impl Rtt {
+    /// Nothing measured.
+    pub fn new(bounds: RtoBounds) -> Rtt {
+        Rtt {
+            bounds,
+            srtt: None,
+            rttvar: Dur::ZERO,
+            base: bounds.initial,
+            backoff: 0,
+            min: None,
+            latest: None,
+            window: MinFilter::default(),
+        }
+    }
+
+    /// The handshake was retransmitted and gave no sample: 3 s until data give one (RFC 6298 section 5.7).
+    pub fn fall_back(&mut self) {
+        self.base = self.base.max(Dur::from_secs(3)).min(self.bounds.max);
+    }
+
+    /// RFC 6298 section 2.
+    pub fn sample(&mut self, r: Dur) {
+        match self.srtt {
+            None => {
+                self.srtt = Some(r);
+                self.rttvar = r / 2;
+            }
+            Some(srtt) => {
+                self.rttvar = (self.rttvar * 3 + srtt.abs_diff(r)) / 4;
+                self.srtt = Some((srtt * 7 + r) / 8);
+            }
+        }
+        let srtt = self.srtt.expect("just set");
+        let spread = self.rttvar * 4;
+        self.base = if self.bounds.min_on_variance {
+            srtt + spread.max(self.bounds.min)
+        } else {
+            (srtt + spread).max(self.bounds.min)
+        }
+        .min(self.bounds.max);
+    }
+
+    /// A round trip without doubt, for the minimum.
+    pub fn observe_min(&mut self, now: Time, r: Dur) {
+        self.latest = Some(r);
+        self.min = Some(self.min.map_or(r, |m| m.min(r)));
+        self.window.update(now, r);
+    }
+
+    /// Smallest sample of the last five minutes (Linux `tcp_min_rtt_wlen`), which RACK measures reordering with.
+    pub fn windowed_min(&self) -> Option<Dur> {
+        self.window.get()
+    }
+
+    /// The timeout in force.
+    pub fn rto(&self) -> Dur {
+        self.base.saturating_mul(1 << self.backoff.min(32)).min(self.bounds.max)
+    }
+
+    /// RFC 6298 section 5.5.
+    pub fn back_off(&mut self) {
+        self.backoff += 1;
+    }
+}
+
+/// The minimum over a sliding window, by three samples (Kathleen Nichols' filter, Linux `lib/win_minmax.c`).
+#[derive(Clone, Copy, Debug, Default)]
+struct MinFilter {
+    best: [Option<(Time, Dur)>; 3],
+}
+
+const WINDOW: Dur = Dur::from_secs(300);
+
+impl MinFilter {
+    fn update(&mut self, now: Time, r: Dur) {
+        let new = (now, r);
+        let [Some(a), Some(b), Some(c)] = self.best else {
+            self.best = [Some(new); 3];
+            return;
+        };
+        if r <= a.1 || now.since(c.0) > WINDOW {
+            self.best = [Some(new); 3];
+            return;
+        }
+        if r <= b.1 {
+            self.best = [Some(a), Some(new), Some(new)];
+        } else if r <= c.1 {
+            self.best[2] = Some(new);
+        }
+        let [Some(a), Some(b), Some(c)] = self.best else { return };
+        if now.since(a.0) > WINDOW {
+            self.best = [Some(b), Some(c), Some(new)];
+        } else if b.0 == a.0 && now.since(a.0) > WINDOW / 4 {
+            self.best = [Some(a), Some(new), Some(new)];
+        } else if c.0 == b.0 && now.since(a.0) > WINDOW / 2 {
+            self.best[2] = Some(new);
+        }
+    }
+
+    fn get(&self) -> Option<Dur> {
+        self.best[0].map(|(_, r)| r)
+    }
+}

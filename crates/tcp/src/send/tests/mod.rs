@@ -1,0 +1,193 @@
+//! RFC behaviours, named test by test.
+
+mod basics;
+
+use super::Sender;
+use crate::config::{Config, Profile};
+use crate::log::Log;
+use crate::seam::{AckIn, Agreed, Chunk, GaveUp, Span};
+use tcpassay_cc::{Control, Controller, Event, Limited, View};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// Reno in its simplest form: slow start by bytes, one MSS a window in avoidance, half on loss.
+#[derive(Clone, Debug, Default)]
+struct TinyReno {
+    recovering: bool,
+    collapsed: bool,
+    before: Option<Control>,
+    events: Vec<String>,
+}
+
+impl Controller for TinyReno {
+    fn name(&self) -> &'static str {
+        "tiny"
+    }
+
+    fn on(&mut self, view: &View, event: &Event) -> Control {
+        let mut c = view.control;
+        match *event {
+            Event::Ack(ack) if !self.recovering => {
+                if c.cwnd < c.ssthresh {
+                    c.cwnd += ack.acked;
+                } else if view.limited == Limited::Cwnd {
+                    c.cwnd += Bytes::new(view.mss.get() * ack.acked.get() / c.cwnd.get());
+                }
+            }
+            Event::Enter { flight, .. } => {
+                self.before = Some(c);
+                self.recovering = true;
+                c.ssthresh = (flight / 2).max(view.mss * 2);
+                c.cwnd = c.ssthresh;
+            }
+            Event::Timeout { flight, again } => {
+                if !again {
+                    if !self.recovering {
+                        self.before = Some(c);
+                    }
+                    c.ssthresh = (flight / 2).max(view.mss * 2);
+                }
+                self.recovering = false;
+                self.collapsed = true;
+                c.cwnd = view.mss;
+            }
+            Event::Leave { spurious, exit } => {
+                if spurious {
+                    let before = self.before.take().expect("something to undo");
+                    c.cwnd = c.cwnd.max(before.cwnd);
+                    c.ssthresh = before.ssthresh;
+                } else if !self.collapsed {
+                    c.cwnd = c.ssthresh.min(exit);
+                }
+                self.recovering = false;
+                self.collapsed = false;
+            }
+            Event::Resume { restart, .. } => c.cwnd = restart,
+            _ => {}
+        }
+        c
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// A sender with MSS 1000, round trips of 100 ms, and a peer whose ACKs the test writes.
+struct Rig {
+    s: Sender,
+    log: Log,
+    now: Time,
+    window: u64,
+}
+
+fn ms(n: u64) -> Dur {
+    Dur::from_millis(n)
+}
+
+/// RFC profile with an MSS of 1000 bytes.
+fn rfc() -> Config {
+    Config { mss: Bytes::new(1000), ..Config::profile(Profile::Rfc) }
+}
+
+fn linux() -> Config {
+    Config { mss: Bytes::new(1000), ..Config::profile(Profile::Linux) }
+}
+
+fn agreed() -> Agreed {
+    Agreed {
+        mss: Bytes::new(1000),
+        sack: true,
+        timestamps: false,
+        ecn: false,
+        window: 1_000_000,
+        rtt: Some(ms(100)),
+        handshake_lost: false,
+    }
+}
+
+/// Position after the first `n` segments.
+fn seg(n: u64) -> u64 {
+    1 + n * 1000
+}
+
+impl Rig {
+    fn with(cfg: &Config, agreed: &Agreed) -> Rig {
+        let mut log = Log::default();
+        log.set(true);
+        let mut s = Sender::new(cfg, Box::<TinyReno>::default());
+        let now = Time::ZERO + ms(1000);
+        s.established(now, agreed, &mut log);
+        Rig { s, log, now, window: agreed.window }
+    }
+
+    fn new(cfg: &Config) -> Rig {
+        Rig::with(cfg, &agreed())
+    }
+
+    fn no_sack(cfg: &Config) -> Rig {
+        Rig::with(cfg, &Agreed { sack: false, ..agreed() })
+    }
+
+    fn advance(&mut self, by: Dur) {
+        self.now += by;
+    }
+
+    /// Everything that may leave now.
+    fn drain(&mut self) -> Vec<Chunk> {
+        std::iter::from_fn(|| self.s.poll(self.now, &mut self.log)).collect()
+    }
+
+    /// Segment numbers (from 0) of everything that may leave now.
+    fn sent(&mut self) -> Vec<u64> {
+        self.drain().iter().map(|c| (c.span.start - 1) / 1000).collect()
+    }
+
+    /// Writes `n` segments and sends what may leave.
+    fn write(&mut self, n: u64) -> Vec<u64> {
+        assert_eq!(self.s.write(self.now, n * 1000), n * 1000);
+        self.sent()
+    }
+
+    fn ack_in(&self, ack: u64) -> AckIn {
+        AckIn { ack, window: self.window, ts_now: self.ts_now(), ..AckIn::default() }
+    }
+
+    fn ts_now(&self) -> u32 {
+        u32::try_from(self.now.as_nanos() / 1_000_000).unwrap().wrapping_add(77)
+    }
+
+    fn deliver(&mut self, ack: &AckIn) {
+        self.s.on_ack(self.now, ack, &mut self.log);
+    }
+
+    /// The first `n` segments are acknowledged.
+    fn ack(&mut self, n: u64) -> Vec<u64> {
+        let ack = self.ack_in(seg(n));
+        self.deliver(&ack);
+        self.sent()
+    }
+
+    /// The same with SACK blocks, in segments.
+    fn sack(&mut self, n: u64, blocks: &[Span]) -> Vec<u64> {
+        let mut ack = self.ack_in(seg(n));
+        ack.sacks = blocks.iter().map(|b| seg(b.start)..seg(b.end)).collect();
+        self.deliver(&ack);
+        self.sent()
+    }
+
+    /// Waits for the next timer and runs it.
+    fn fire(&mut self) -> Result<Vec<u64>, GaveUp> {
+        self.now = self.s.next_timer().expect("a timer runs");
+        self.s.on_timer(self.now, &mut self.log)?;
+        Ok(self.sent())
+    }
+
+    /// Time until the next timer.
+    fn wait(&self) -> Dur {
+        self.s.next_timer().expect("a timer runs").since(self.now)
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.s.cwnd
+    }
+}

@@ -1,0 +1,200 @@
+//! Deadlines. A timer is a time or nothing; the host asks for the earliest and comes back then.
+//!
+//! Sources: RFC 6298 section 5; RFC 9293 section 3.8.6.1 (persist); Linux `tcp_send_probe0`, `TCP_CORK` (200 ms).
+
+use super::Sender;
+use super::ack::Arrival;
+use crate::config::RtoBounds;
+use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
+use crate::seam::{Chunk, GaveUp};
+use tcpassay_units::{Dur, Time};
+
+/// Longest time that cork holds a partial segment.
+const CORK: Dur = Dur::from_millis(200);
+
+/// The sender's timers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timers {
+    /// Retransmission.
+    pub rto: Option<Time>,
+    /// Tail loss probe.
+    pub tlp: Option<Time>,
+    /// RACK reordering.
+    pub reorder: Option<Time>,
+    /// Zero-window probe.
+    persist: Option<Time>,
+    persist_backoff: u32,
+    /// A zero-window probe is to be sent by the next poll.
+    probe_due: bool,
+    /// End of corking.
+    cork: Option<Time>,
+    /// Cork's time is over: one partial segment may leave.
+    pub uncork: bool,
+    /// Timeouts in a row.
+    pub rto_count: u32,
+    /// When the cumulative point last moved, or sending began.
+    pub progress: Time,
+}
+
+fn note(log: &mut Log, now: Time, timer: Timer, change: TimerChange) {
+    log.put(now, || LogEvent::Timer { timer, change });
+}
+
+impl Timers {
+    /// The retransmission timer starts anew.
+    pub fn set_rto(&mut self, now: Time, rto: Dur, log: &mut Log) {
+        let at = now.saturating_add(rto);
+        if self.rto != Some(at) {
+            self.rto = Some(at);
+            note(log, now, Timer::Rto, TimerChange::Set(at));
+        }
+    }
+
+    /// The cumulative point moved.
+    pub fn on_progress(&mut self, now: Time) {
+        self.progress = now;
+        self.rto_count = 0;
+    }
+
+    /// The peer's window is shut and nothing is in flight.
+    pub fn start_persist(&mut self, now: Time, rto: Dur, bounds: &RtoBounds, log: &mut Log) {
+        if self.persist.is_some() || self.probe_due {
+            return;
+        }
+        let wait = rto.saturating_mul(1 << self.persist_backoff.min(32)).max(bounds.min).min(bounds.max);
+        let at = now.saturating_add(wait);
+        self.persist = Some(at);
+        if self.persist_backoff == 0 {
+            self.progress = now;
+        }
+        note(log, now, Timer::Persist, TimerChange::Set(at));
+    }
+
+    /// Data left: the window is open.
+    pub fn stop_persist(&mut self) {
+        self.persist = None;
+        self.persist_backoff = 0;
+        self.probe_due = false;
+    }
+
+    /// A partial segment is held.
+    pub fn hold_cork(&mut self, now: Time, log: &mut Log) {
+        if self.cork.is_none() && !self.uncork {
+            let at = now.saturating_add(CORK);
+            self.cork = Some(at);
+            note(log, now, Timer::Cork, TimerChange::Set(at));
+        }
+    }
+
+    /// Cork was taken off.
+    pub fn stop_cork(&mut self) {
+        self.cork = None;
+        self.uncork = false;
+    }
+}
+
+impl Sender {
+    /// The earliest deadline.
+    pub fn next_timer(&self) -> Option<Time> {
+        let t = &self.timers;
+        [t.rto, t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()].into_iter().flatten().min()
+    }
+
+    /// Runs every timer that is due. What is to be sent then comes from the next polls.
+    pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
+        let due = |t: Option<Time>| t.is_some_and(|t| t <= now);
+        if due(self.timers.reorder) {
+            self.timers.reorder = None;
+            note(log, now, Timer::RackReorder, TimerChange::Fired);
+            self.on_reorder_timer(now, log);
+        }
+        if due(self.timers.tlp) {
+            self.timers.tlp = None;
+            note(log, now, Timer::Tlp, TimerChange::Fired);
+            self.on_probe_timer(now, log);
+        }
+        if due(self.timers.rto) {
+            self.timers.rto = None;
+            note(log, now, Timer::Rto, TimerChange::Fired);
+            self.on_rto(now, log)?;
+        }
+        if due(self.timers.persist) {
+            self.timers.persist = None;
+            note(log, now, Timer::Persist, TimerChange::Fired);
+            self.on_persist(now)?;
+        }
+        if due(self.timers.cork) {
+            self.timers.cork = None;
+            note(log, now, Timer::Cork, TimerChange::Fired);
+            self.timers.uncork = true;
+        }
+        Ok(())
+    }
+
+    /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
+    fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
+        let scan = self.detect_by_time(now);
+        self.log_lost(now, scan.first, scan.last, scan.lost, "rack", log);
+        if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
+            let out = self.board.outstanding();
+            self.enter_recovery(now, out, out - self.board.sacked, log);
+            let a = Arrival::timer(now, out, self.board.sacked);
+            self.update_window(&a, &super::delivery::Delivered::default(), scan.lost, log);
+        }
+    }
+
+    /// RFC 9293 section 3.8.6.1: probe, ever more slowly; give up as Linux does when probes stay unanswered.
+    fn on_persist(&mut self, now: Time) -> Result<(), GaveUp> {
+        if self.cfg.user_timeout.is_some_and(|t| now.since(self.timers.progress) >= t) {
+            return Err(GaveUp::UserTimeout);
+        }
+        if self.timers.persist_backoff >= self.cfg.retries {
+            return Err(GaveUp::Retries);
+        }
+        self.timers.persist_backoff += 1;
+        self.timers.probe_due = true;
+        Ok(())
+    }
+
+    /// A zero-window probe: no data, at the position before the first unacknowledged one, so that the peer must answer.
+    pub(super) fn window_probe(&mut self) -> Option<Chunk> {
+        if !std::mem::take(&mut self.timers.probe_due) {
+            return None;
+        }
+        let at = self.board.una - 1;
+        Some(Chunk { span: at..at, fin: false, push: false, retransmission: false, cwr: false, ect: false })
+    }
+
+    /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress
+    /// (RFC 6298 sections 5.2 and 5.3); then the probe.
+    pub(super) fn update_timers_on_ack(&mut self, a: &Arrival, log: &mut Log) {
+        if self.board.outstanding() == 0 {
+            if self.timers.rto.take().is_some() {
+                note(log, a.now, Timer::Rto, TimerChange::Cancelled);
+            }
+            self.timers.tlp = None;
+            self.timers.reorder = None;
+            self.probe.due = false;
+            return;
+        }
+        if a.advanced {
+            self.timers.set_rto(a.now, self.rtt.rto(), log);
+            self.schedule_probe(a.now, log);
+        } else if !matches!(self.state, Ca::Open | Ca::Cwr) {
+            self.timers.tlp = None;
+        }
+    }
+
+    /// `app.nodelay`.
+    pub fn set_nodelay(&mut self, on: bool) {
+        self.cfg.nodelay = on;
+    }
+
+    /// `app.cork`.
+    pub fn set_cork(&mut self, on: bool) {
+        self.cfg.cork = on;
+        if !on {
+            self.timers.stop_cork();
+        }
+    }
+}

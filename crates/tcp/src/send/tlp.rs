@@ -1,0 +1,131 @@
+//! The tail loss probe: when the end of a flight stays unacknowledged, one segment asks for an ACK before the RTO would.
+//!
+//! Sources: RFC 8985 section 7; for [`Tlp::OpenOnly`] `tcp_schedule_loss_probe` of Linux 4.6.
+
+use super::Sender;
+use super::ack::Arrival;
+use crate::config::Tlp;
+use crate::log::{CongestionState as Ca, Log, Timer, TimerChange};
+use crate::seam::{Chunk, Span};
+use tcpassay_cc::Cause;
+use tcpassay_units::{Dur, Time};
+
+/// The receiver's largest delay of an ACK (RFC 8985 `TLP.max_ack_delay`; Linux `TCP_DELACK_MAX`).
+const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
+
+/// The probe of this episode.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probe {
+    /// To be sent by the next poll.
+    pub due: bool,
+    /// `TLP.end_seq`: set while a probe is out.
+    end: Option<u64>,
+    /// The probe was a retransmission of this.
+    retransmitted: Option<Span>,
+    /// A DSACK reported the probe.
+    duplicate: bool,
+}
+
+impl Probe {
+    /// No probe is out or due.
+    pub fn cancel(&mut self) {
+        *self = Probe::default();
+    }
+
+    /// The receiver reported `span` twice.
+    pub fn on_dsack(&mut self, span: &Span) {
+        if self.retransmitted.as_ref().is_some_and(|probe| span.start <= probe.start && span.end >= probe.end)
+        {
+            self.duplicate = true;
+        }
+    }
+}
+
+impl Sender {
+    /// Arms the probe timer, or not (RFC 8985 section 7.2).
+    pub(super) fn schedule_probe(&mut self, now: Time, log: &mut Log) {
+        let at = self.probe_time(now);
+        self.timers.tlp = at;
+        if let Some(at) = at {
+            log.put(now, || crate::log::LogEvent::Timer { timer: Timer::Tlp, change: TimerChange::Set(at) });
+        }
+    }
+
+    fn probe_time(&self, now: Time) -> Option<Time> {
+        let state_allows = match self.cfg.tlp {
+            Tlp::Off => false,
+            Tlp::OpenOnly => self.state == Ca::Open,
+            Tlp::On => matches!(self.state, Ca::Open | Ca::Cwr),
+        };
+        let out = self.board.outstanding();
+        if !state_allows || !self.sack || out == 0 || self.probe.end.is_some() || self.board.sacked > 0 {
+            return None;
+        }
+        let rto = self.timers.rto?;
+        let single = out <= self.mss;
+        let pto = if self.cfg.tlp == Tlp::OpenOnly {
+            // Only when the window or the application is what stops the sender.
+            if self.cwnd >= self.pipe() + self.mss && self.has_new() {
+                return None;
+            }
+            let srtt = self.rtt.srtt?;
+            let pto = (srtt * 2).max(Dur::from_millis(10));
+            if single { pto.max(srtt * 3 / 2 + MAX_ACK_DELAY) } else { pto }
+        } else {
+            match self.rtt.srtt {
+                Some(srtt) if single => srtt * 2 + MAX_ACK_DELAY,
+                Some(srtt) => srtt * 2,
+                None => Dur::from_secs(1),
+            }
+        };
+        Some(now.saturating_add(pto).min(rto).max(now))
+    }
+
+    /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (section 7.3).
+    pub(super) fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
+        self.probe.due = true;
+        self.timers.set_rto(now, self.rtt.rto(), log);
+    }
+
+    /// Section 7.3: new data if the peer's window allows, whatever cwnd says; otherwise the last segment again.
+    pub(super) fn send_probe(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        self.probe.due = false;
+        let room = (self.board.una + self.wnd).saturating_sub(self.board.nxt);
+        let n = self.unsent().min(self.mss);
+        let chunk = if n > 0 && n <= room {
+            self.probe.retransmitted = None;
+            self.emit_new(now, n, log)
+        } else {
+            let last = self.board.last_unsacked()?;
+            let last = self.board.trim_to_tail(last, self.mss);
+            let chunk = self.emit_again(now, last, log);
+            self.probe.retransmitted = Some(chunk.span.start..chunk.span.end + u64::from(chunk.fin));
+            chunk
+        };
+        self.stats.tlp_probes += 1;
+        self.probe.end = Some(self.board.nxt);
+        self.probe.duplicate = false;
+        self.timers.tlp = None;
+        Some(chunk)
+    }
+
+    /// Section 7.4: whether the probe repaired a loss, which the controller must hear of.
+    pub(super) fn probe_evidence(&mut self, a: &Arrival, log: &mut Log) {
+        let Some(end) = self.probe.end else { return };
+        let una = self.board.una;
+        if una < end {
+            return;
+        }
+        if self.probe.retransmitted.is_none() || self.probe.duplicate {
+            self.probe.cancel();
+        } else if una > end {
+            self.probe.cancel();
+            if self.state != Ca::Cwr {
+                self.enter_cwr(a.now, Cause::Loss, a.prior_out, a.prior_out - a.prior_sacked, "tlp", log);
+            }
+        } else if !a.informs {
+            // Original and probe both arrived: a duplicate ACK without SACK.
+            self.probe.cancel();
+        }
+    }
+}

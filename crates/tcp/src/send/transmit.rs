@@ -1,0 +1,389 @@
+//! What goes on the wire next: probes, retransmissions, new data, in that order.
+//!
+//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861;
+//! Linux `tcp_cwnd_validate` for what limited the sender.
+
+use super::Sender;
+use super::board::{APP, FIN, Sent};
+use super::size::{self, Ask};
+use super::timeout::Frto;
+use crate::config::{AfterIdle, EcnMode, Recovery};
+use crate::log::{CongestionState as Ca, Log};
+use crate::seam::Chunk;
+use tcpassay_cc::{Control, Event, Limited};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// What limits the sender, and for how long it did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    now: Limited,
+    since: Time,
+    /// Time limited by cwnd, by the peer's window, by the application.
+    pub cwnd: Dur,
+    pub rwnd: Dur,
+    pub app: Dur,
+    /// cwnd was filled in the present window.
+    filled: bool,
+    most_out: u64,
+    window_end: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            now: Limited::App,
+            since: Time::ZERO,
+            cwnd: Dur::ZERO,
+            rwnd: Dur::ZERO,
+            app: Dur::ZERO,
+            filled: false,
+            most_out: 0,
+            window_end: 0,
+        }
+    }
+}
+
+impl Limits {
+    /// The clock starts.
+    pub fn start(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// Time under each limit up to `now`: cwnd, peer's window, application.
+    pub fn until(&self, now: Time) -> (Dur, Dur, Dur) {
+        let mut copy = *self;
+        copy.charge(now);
+        (copy.cwnd, copy.rwnd, copy.app)
+    }
+
+    fn charge(&mut self, now: Time) {
+        let spent = now.since(self.since);
+        self.since = now;
+        match self.now {
+            Limited::Cwnd => self.cwnd += spent,
+            Limited::Rwnd => self.rwnd += spent,
+            Limited::App => self.app += spent,
+        }
+    }
+
+    fn set(&mut self, now: Time, limit: Limited) {
+        if self.now != limit {
+            self.charge(now);
+            self.now = limit;
+        }
+    }
+
+    /// Linux `tcp_cwnd_validate`: over each window, whether cwnd was ever filled and the most in flight.
+    fn validate(&mut self, filled: bool, una: u64, nxt: u64) {
+        let out = nxt - una;
+        if una >= self.window_end || filled || (!self.filled && out > self.most_out) {
+            self.filled = filled;
+            self.most_out = out;
+            self.window_end = nxt;
+        }
+    }
+
+    /// What limited the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use counts as full.
+    pub fn over_flight(&self, control: Control, _mss: u64) -> Limited {
+        let cwnd = control.cwnd;
+        if self.filled || (cwnd < control.ssthresh && cwnd.get() < 2 * self.most_out) {
+            return Limited::Cwnd;
+        }
+        if self.now == Limited::Rwnd { Limited::Rwnd } else { Limited::App }
+    }
+}
+
+impl Sender {
+    /// The next thing to send, until `None`. What it gives counts as sent at `now`.
+    pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        if !self.up {
+            return None;
+        }
+        if let Some(probe) = self.window_probe() {
+            return Some(probe);
+        }
+        if self.probe.due
+            && let Some(chunk) = self.send_probe(now, log)
+        {
+            return Some(chunk);
+        }
+        if !self.force && self.pacer.blocks(now) {
+            return None;
+        }
+        match self.next(now, log) {
+            Ok(chunk) => Some(chunk),
+            Err(limit) => {
+                self.rest(now, limit, log);
+                None
+            }
+        }
+    }
+
+    /// RFC 6675 section 4, `NextSeg`.
+    fn next(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
+        if self.frto == Frto::New && !self.force {
+            // RFC 5682 step 2b: new data, not retransmissions, until the next ACK decides.
+            match self.send_new(now, log) {
+                Err(_) if self.board.nxt == self.recover => self.frto = Frto::Off,
+                other => return other,
+            }
+        }
+        // Rule 1.
+        if let Some(answer) = self.send_lost(now, log) {
+            return answer;
+        }
+        // Rule 2.
+        let limit = match self.send_new(now, log) {
+            Ok(chunk) => return Ok(chunk),
+            Err(limit) => limit,
+        };
+        if self.state == Ca::Recovery
+            && self.cfg.recovery == Recovery::Sack
+            && self.sack
+            && limit != Limited::Cwnd
+        {
+            return self.send_unsacked(now, log).ok_or(limit);
+        }
+        Err(limit)
+    }
+
+    /// Bytes that count against the window.
+    pub(super) fn used(&self) -> u64 {
+        let out = self.board.outstanding();
+        match self.state {
+            // The window is inflated instead.
+            Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
+            Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
+            // RFC 3042: two segments beyond the window. With SACK each reported segment lets one go (RFC 6675).
+            Ca::Open | Ca::Disorder if !self.sack => out - self.dup_bytes.min(2 * self.mss).min(out),
+            _ => self.pipe(),
+        }
+    }
+
+    fn room(&self) -> u64 {
+        self.cwnd.saturating_sub(self.used())
+    }
+
+    fn gso(&self) -> u64 {
+        let Some(gso) = self.cfg.tso else { return self.mss };
+        let burst = self.pacer.burst().map_or(u64::MAX, |b| b.max(2 * self.mss));
+        let most = gso.get().min(burst);
+        (most - most % self.mss).max(self.mss)
+    }
+
+    fn send_lost(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {
+        let index = match self.board.next_lost() {
+            Some(index) => index,
+            None if self.force && self.board.front().is_some_and(|s| !s.is(super::board::SACKED)) => 0,
+            None => {
+                self.force = false;
+                return None;
+            }
+        };
+        let sent = self.board.at(index);
+        let (start, len) = (sent.start, u64::from(sent.len));
+        if start != self.board.una && start >= self.board.una + self.wnd {
+            return Some(Err(Limited::Rwnd));
+        }
+        let unit = len.min(self.mss);
+        let room = self.room();
+        if room < unit && !self.force {
+            return Some(Err(Limited::Cwnd));
+        }
+        let most = room.min(self.gso()).max(unit);
+        self.board.trim(index, if most >= len { len } else { most - most % self.mss });
+        self.force = false;
+        Some(Ok(self.emit_again(now, index, log)))
+    }
+
+    /// RFC 6675 section 4 `NextSeg` rules 3 and 4: below the highest SACKed position what is not known to be lost,
+    /// and once a recovery the last unSACKed segment.
+    fn send_unsacked(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        if self.room() < self.mss {
+            return None;
+        }
+        if let Some(index) = self.board.next_unsacked(self.high_rxt) {
+            self.board.trim(index, self.mss);
+            return Some(self.emit_again(now, index, log));
+        }
+        if self.rescue.is_some_and(|at| self.board.una <= at) {
+            return None;
+        }
+        let last = self.board.last_unsacked()?;
+        let last = self.board.trim_to_tail(last, self.mss);
+        if self.board.at(last).is(super::board::RETX) {
+            return None;
+        }
+        self.rescue = Some(self.recover);
+        let high_rxt = self.high_rxt;
+        let chunk = self.emit_again(now, last, log);
+        // HighRxt stays where it was.
+        self.high_rxt = high_rxt;
+        Some(chunk)
+    }
+
+    fn send_new(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
+        let wnd_room = (self.board.una + self.wnd).saturating_sub(self.board.nxt);
+        let avail = self.unsent();
+        if avail == 0 {
+            // A FIN alone: the congestion window is not asked (as Linux), the peer's is.
+            return if !self.has_new() {
+                Err(Limited::App)
+            } else if wnd_room == 0 {
+                Err(Limited::Rwnd)
+            } else {
+                Ok(self.emit_new(now, 0, log))
+            };
+        }
+        if self.board.outstanding() == 0 {
+            self.after_idle(now, log);
+        }
+        let ask = Ask {
+            mss: self.mss,
+            avail,
+            cwnd_room: self.room(),
+            wnd_room,
+            cwnd: self.cwnd,
+            max_wnd: self.max_wnd,
+            gso: self.gso(),
+            partial: self.partial_allowed(),
+            may_defer: self.may_defer(now),
+        };
+        let n = size::decide(&ask)?;
+        Ok(self.emit_new(now, n, log))
+    }
+
+    /// Nagle and cork: whether a segment smaller than the MSS may leave.
+    fn partial_allowed(&self) -> bool {
+        if self.buf.fin || self.timers.uncork {
+            return true;
+        }
+        if self.cfg.cork {
+            return false;
+        }
+        self.cfg.nodelay || self.board.outstanding() == 0
+    }
+
+    /// Linux `tcp_tso_should_defer`: only while the next ACK is about to come.
+    fn may_defer(&self, now: Time) -> bool {
+        self.cfg.tso_defer
+            && self.cfg.tso.is_some()
+            && !matches!(self.state, Ca::Recovery | Ca::Loss)
+            && self
+                .board
+                .front()
+                .zip(self.rtt.srtt)
+                .is_some_and(|(head, srtt)| now.since(head.sent_at) >= srtt / 2)
+    }
+
+    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO.
+    fn after_idle(&mut self, now: Time, log: &mut Log) {
+        let idle = now.since(self.last_sent);
+        let rto = self.rtt.rto();
+        if idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
+            return;
+        }
+        let cwnd = self.cc.control.cwnd;
+        let initial = self.bytes_mss() * u64::from(self.cfg.initial_window.max(1));
+        let floor = initial.min(cwnd);
+        let restart = match self.cfg.after_idle {
+            AfterIdle::Decay => {
+                // RFC 2861: half for each RTO of idle time.
+                let halvings = (idle / rto).min(63);
+                Bytes::new(cwnd.get() >> halvings).max(floor)
+            }
+            _ => floor,
+        };
+        self.tell(now, &Event::Resume { idle, rto, restart }, "resume", log);
+        self.cwnd = self.cc.control.cwnd.get();
+        // Told once for this idle time.
+        self.last_sent = now;
+    }
+
+    /// Sends `n` new bytes, and the FIN when it follows and the peer's window holds it.
+    pub(super) fn emit_new(&mut self, now: Time, n: u64, log: &mut Log) -> Chunk {
+        let start = self.board.nxt;
+        let end = start + n;
+        let wnd_end = self.board.una + self.wnd;
+        let fin = self.buf.fin && end == self.buf.end && end < wnd_end;
+        let idle = self.board.outstanding() == 0;
+        if idle {
+            self.timers.progress = now;
+        }
+        let snap = self.deliveries.snapshot(now, idle);
+        let flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
+        let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
+        self.board.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        if self.state == Ca::Disorder && self.board.outstanding() > self.cwnd {
+            self.limited_sent += n;
+        }
+        self.account(now, n, log);
+        if self.timers.rto.is_none() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        self.timers.stop_persist();
+        self.schedule_probe(now, log);
+        let cwr = self.cwr_due && n > 0;
+        if cwr {
+            self.cwr_due = false;
+        }
+        Chunk { span: start..end, fin, push: end == self.buf.end, retransmission: false, cwr, ect: self.ecn }
+    }
+
+    /// Sends record `index` again.
+    pub(super) fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
+        let snap = self.deliveries.snapshot(now, false);
+        let sent = self.board.resend(index, now, snap, self.deliveries.app_limited());
+        let fin = sent.is(FIN);
+        let n = u64::from(sent.len) - u64::from(fin);
+        self.undo.on_retransmit(now, &sent);
+        self.high_rxt = self.high_rxt.max(sent.end());
+        self.stats.bytes_retransmitted += n;
+        self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
+        self.account(now, n, log);
+        // RFC 6675 section 5 step 4.3 lets the timer start anew; Linux does when it is the first segment.
+        if sent.start == self.board.una || self.timers.rto.is_none() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        Chunk {
+            span: sent.start..sent.start + n,
+            fin,
+            push: sent.start + n == self.buf.end,
+            retransmission: true,
+            cwr: false,
+            ect: self.ecn && self.cfg.ecn == EcnMode::Dctcp,
+        }
+    }
+
+    fn account(&mut self, now: Time, n: u64, log: &mut Log) {
+        self.stats.bytes_sent += n;
+        self.last_sent = now;
+        if matches!(self.state, Ca::Recovery | Ca::Cwr) {
+            self.prr.out += n;
+        }
+        self.pacer.sent(now, n);
+        self.timers.uncork = false;
+        self.tell(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
+        if self.state == Ca::Open || self.state == Ca::Disorder || self.state == Ca::Loss {
+            self.cwnd = self.cc.control.cwnd.get();
+        }
+    }
+
+    /// Nothing more to send for now, because of `limit`.
+    fn rest(&mut self, now: Time, limit: Limited, log: &mut Log) {
+        self.pacer.rest();
+        let room = self.room();
+        self.limits.set(now, limit);
+        let filled = limit == Limited::Cwnd || room < self.mss;
+        self.limits.validate(filled, self.board.una, self.board.nxt);
+        if limit == Limited::App && room >= self.mss && self.board.pending == 0 {
+            self.deliveries.set_app_limited(self.pipe());
+        }
+        if limit == Limited::App && self.unsent() > 0 && self.cfg.cork {
+            self.timers.hold_cork(now, log);
+        }
+        if limit == Limited::Rwnd && self.board.outstanding() == 0 {
+            self.timers.start_persist(now, self.rtt.rto(), &self.cfg.rto, log);
+        }
+    }
+}
