@@ -1,0 +1,1 @@
+"""Plans: the parameter table, plan files, constraints between parameters."""

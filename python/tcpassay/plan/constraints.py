@@ -1,0 +1,206 @@
+"""Constraints between parameters: what they mean.
+
+The language is that of PICT's constraints (Czerwonka, "Pairwise Testing in the Real World", 2006, and the
+PICT user guide), read by `constraint_parser`:
+
+    IF [stack.cc] = "dctcp" AND [queue.ecn_mark] <> "off" THEN [stack.ecn] IN {"dctcp", "accurate"}
+    [app.sndbuf] >= [app.request]
+
+Known differences from PICT: values carry units and compare as quantities (`quantity`); upper and lower case
+differ in names and texts (not in keywords); TRUE and FALSE are values; an order between two values that have
+none, as of `"auto"` and `"64KB"`, is false instead of an error, because a parameter may mix the two; and
+`together`, for groups of parameters that vary together, has no PICT spelling.
+
+A constraint judges complete cases of valid values. It says nothing about the invalid values that a plan adds
+to test refusal: a case that holds one is not judged by the constraints that mention the parameter which holds
+it.
+
+This module knows nothing of levels, tables or generators; `cover.space` turns a constraint into the set of
+what it allows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+from tcpassay.errors import Place
+from tcpassay.plan.quantity import Quantity, Value, quantity
+
+Operator = Literal["=", "<>", "<", "<=", ">", ">="]
+Case = Mapping[str, Value]
+"""A value for each parameter by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`[parameter] operator value`."""
+
+    parameter: str
+    operator: Operator
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`[parameter] IN {value, ...}`."""
+
+    parameter: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`[parameter] LIKE "pattern"`: `*` stands for any characters, `?` for one."""
+
+    parameter: str
+    pattern: str
+
+
+Leaf = Relation | Member | Like
+"""What looks at one parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`[left] operator [right]`."""
+
+    left: str
+    operator: Operator
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`NOT term`."""
+
+    term: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """`term AND term ...`; true without terms."""
+
+    terms: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction:
+    """`term OR term ...`; false without terms."""
+
+    terms: tuple["Expression", ...]
+
+
+Expression = Leaf | Comparison | Negation | Conjunction | Disjunction
+
+
+def rule(condition: Expression, then: Expression, otherwise: Expression | None = None) -> Expression:
+    """`IF condition THEN then ELSE otherwise`; without `otherwise`, true when the condition is false."""
+    met = Disjunction((Negation(condition), then))
+    return met if otherwise is None else Conjunction((met, Disjunction((condition, otherwise))))
+
+
+def together(parameters: Sequence[str], rows: Iterable[Sequence[Value]]) -> Expression:
+    """The parameters take only these combinations of values: a group that varies together."""
+    return Disjunction(
+        tuple(
+            Conjunction(tuple(Relation(p, "=", value) for p, value in zip(parameters, row, strict=True)))
+            for row in rows
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint of a plan or of the parameter table, with what is needed to name it in a message."""
+
+    expression: Expression
+    text: str
+    """As the user wrote it."""
+    place: Place | None = field(default=None, compare=False)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that it mentions, each once, in order of mention."""
+        return tuple(dict.fromkeys(mentioned(self.expression)))
+
+    def holds(self, case: Case) -> bool:
+        """Whether a case that gives every mentioned parameter a valid value is allowed."""
+        return holds(self.expression, case)
+
+    def __str__(self) -> str:
+        text = " ".join(self.text.split())
+        return f"{text} ({self.place})" if self.place else text
+
+
+def mentioned(expression: Expression) -> Iterator[str]:
+    """The parameters in order of mention, with repetitions."""
+    match expression:
+        case Comparison(left, _, right):
+            yield left
+            yield right
+        case Negation(term):
+            yield from mentioned(term)
+        case Conjunction(terms) | Disjunction(terms):
+            for term in terms:
+                yield from mentioned(term)
+        case leaf:
+            yield leaf.parameter
+
+
+def holds(expression: Expression, case: Case) -> bool:
+    """Whether the expression is true of a case that gives every mentioned parameter a value."""
+    match expression:
+        case Comparison(left, operator, right):
+            return compare(case[left], operator, case[right])
+        case Negation(term):
+            return not holds(term, case)
+        case Conjunction(terms):
+            return all(holds(term, case) for term in terms)
+        case Disjunction(terms):
+            return any(holds(term, case) for term in terms)
+        case leaf:
+            return accepts(leaf, case[leaf.parameter])
+
+
+def accepts(leaf: Leaf, value: Value) -> bool:
+    """Whether the leaf is true when its parameter has this value."""
+    match leaf:
+        case Relation(_, operator, right):
+            return compare(value, operator, right)
+        case Member(_, values):
+            return any(compare(value, "=", member) for member in values)
+        case Like(_, pattern):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            return _pattern(pattern).fullmatch(text) is not None
+
+
+def compare(left: Value, operator: Operator, right: Value) -> bool:
+    """`left operator right` as quantities; an order between values that have none is false."""
+    a, b = _quantity(type(left).__name__, left), _quantity(type(right).__name__, right)
+    match operator:
+        case "=":
+            return a == b
+        case "<>":
+            return a != b
+        case "<":
+            return a.less(b)
+        case ">":
+            return b.less(a)
+        case "<=":
+            return a.less(b) or (a == b and a.comparable(b))
+        case ">=":
+            return b.less(a) or (a == b and a.comparable(b))
+
+
+@cache
+def _quantity(_type: str, value: Value) -> Quantity:
+    # The type is part of the key because True == 1 == 1.0 and they mean different things.
+    return quantity(value)
+
+
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    wild = {"*": ".*", "?": "."}
+    return re.compile("".join(wild.get(char, re.escape(char)) for char in pattern), re.DOTALL)
