@@ -1,0 +1,303 @@
+"""Cases from a space, by a strategy. A suite is a function of (space, strategy, seed, existing cases).
+
+| strategy | cases | how many |
+| --- | --- | --- |
+| `Full` | every allowed combination of valid levels, in lexical order | their number, known before |
+| `TWay` | a covering array: all allowed combinations of any t; more in families | about d^t log n |
+| `Random` | different allowed combinations, each equally likely | as asked |
+| `Boundary` | the default; each ordered parameter at its lowest and highest; all lowest; all highest | 2 n |
+| `OneAtATime` | the default, then each other level of each parameter alone | the number of levels |
+
+Where the default or a single change of it is not allowed, the allowed case that departs from it in as few
+parameters as possible stands in.
+
+An invalid level never meets another one in a case, or the refusal of one would hide the other (PICT's
+"negative testing"), and the constraints that mention its parameter do not judge the case. `TWay` pairs an
+invalid level with all combinations of t - 1 others; the other strategies have one case for each, otherwise at
+the default.
+
+Existing cases are kept as a prefix by all strategies. `TWay` builds strength t on its own array of strength t
+- 1, so that extending 2 to 3 to 4 keeps the cases already run even when nothing but the seed is known of
+them.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tcpassay.cover.contradiction import check
+from tcpassay.cover.coverwise_model import Demand, covering_array
+from tcpassay.cover.network import Network
+from tcpassay.cover.space import Rows, Space
+from tcpassay.errors import UserError
+from tcpassay.plan.quantity import Value, quantity
+
+STRENGTHS: Final = range(2, 7)
+"""Interaction strengths of `TWay` and of families."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Parameters that interact more closely than the rest."""
+
+    name: str
+    parameters: tuple[str, ...]
+    strength: int
+    """2 to 6; with as many parameters or fewer, their full product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Every allowed combination."""
+
+    limit: int = 100_000
+    """More cases than this are refused before they are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class TWay:
+    """A covering array of one strength over all parameters, and of others over families of them."""
+
+    strength: int = 2
+    families: tuple[Family, ...] = ()
+
+    def demands(self, space: Space, most: int = max(STRENGTHS)) -> list[Demand]:
+        """What must be covered, no strength above `most`. The first demand is that on all parameters.
+
+        Raises `UserError` for a strength out of range or a family that names no parameter.
+        """
+        _in_range(self.strength, "the plan")
+        demands = [Demand(space.free, min(self.strength, most))]
+        for family in self.families:
+            what = f"the family `{family.name}`"
+            _in_range(family.strength, what)
+            members = sorted({space.parameter(name, what) for name in family.parameters})
+            demands.append(Demand(tuple(v for v in members if v in space.free), min(family.strength, most)))
+        return demands
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Different combinations, drawn with equal probability; all of them when there are fewer."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The default case and its departures to the lowest and the highest level."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneAtATime:
+    """The default case and each level that is not in it."""
+
+
+Strategy = Full | TWay | Random | Boundary | OneAtATime
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Cases of a space."""
+
+    space: Space
+    rows: Rows
+    notes: tuple[str, ...] = field(default=())
+    """What the strategy could not do, each as a sentence."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def cases(self) -> Iterator[dict[str, Value]]:
+        """The cases in order."""
+        for row in self.rows.tolist():
+            yield self.space.values(row)
+
+
+def generate(
+    space: Space, strategy: Strategy, seed: int = 0, existing: Iterable[Mapping[str, Value]] = ()
+) -> Suite:
+    """The cases that `strategy` wants, after the `existing` ones.
+
+    Raises `UserError`: a contradiction, a product above the limit, an existing case that is not one of the
+    space.
+    """
+    check(space)
+    before = space.rows(existing)
+    _check_existing(space, before)
+    notes: list[str] = []
+    if isinstance(strategy, TWay):
+        rows = before
+        highest = max([strategy.strength, *(family.strength for family in strategy.families)])
+        strategy.demands(space)
+        for most in range(min(STRENGTHS), highest + 1):
+            rows = _covering(space, strategy.demands(space, most), seed, rows)
+    else:
+        match strategy:
+            case Full(limit):
+                wanted = _full(space, limit)
+            case Random(count):
+                wanted = _random(space, count, seed)
+            case Boundary():
+                wanted = _departures(space, _boundaries(space), notes)
+            case OneAtATime():
+                wanted = _departures(space, _singles(space), notes)
+        negatives = [_refused(space, v, level) for v, level in _invalid(space)]
+        rows = _extended(before, [*wanted, *negatives])
+    return Suite(space, rows, tuple(notes))
+
+
+def count(space: Space) -> int:
+    """The number of allowed combinations of valid levels, exact, without making them."""
+    return Network(space.sizes, space.tables).count()
+
+
+def _in_range(strength: int, what: str) -> None:
+    if strength not in STRENGTHS:
+        raise UserError(
+            f"{what} asks for interaction strength {strength}; allowed are {STRENGTHS[0]} to {STRENGTHS[-1]}"
+        )
+
+
+def _check_existing(space: Space, rows: Rows) -> None:
+    for n, row in enumerate(rows.tolist()):
+        bad = [v for v, level in enumerate(row) if level >= space.sizes[v]]
+        if len(bad) > 1:
+            named = " and ".join(f"`{space.parameters[v].name}`" for v in bad)
+            raise UserError(f"existing case {n} has invalid values of {named}; one is the most")
+        for table in space.tables:
+            if (
+                not any(v in table.scope for v in bad)
+                and not table.allowed[tuple(row[v] for v in table.scope)]
+            ):
+                raise UserError(f"existing case {n} is against the constraint {table.constraint}")
+
+
+def _covering(space: Space, demands: Sequence[Demand], seed: int, existing: Rows) -> Rows:
+    """Extend by what the demands miss: first the valid cases, then those of each invalid level."""
+    invalid = existing >= np.array(space.sizes)
+    valid = existing[~invalid.any(axis=1)]
+    parts = [existing, covering_array(space, demands, seed, valid)[len(valid) :]]
+    for v, level in _invalid(space):
+        mine = existing[existing[:, v] == level]
+        others = [
+            Demand(tuple(u for u in d.parameters if u != v), d.strength - 1)
+            for n, d in enumerate(demands)
+            if n == 0 or v in d.parameters
+        ]
+        rows = covering_array(space, others, seed, mine, dropped=frozenset([v]))
+        rows[:, v] = level
+        parts.append(rows[len(mine) :])
+    return np.concatenate(parts)
+
+
+def _invalid(space: Space) -> list[tuple[int, int]]:
+    """The invalid levels, as parameter and number."""
+    return [
+        (v, level)
+        for v, parameter in enumerate(space.parameters)
+        for level in range(len(parameter.levels), len(parameter.all_levels))
+    ]
+
+
+def _refused(space: Space, variable: int, level: int) -> list[int]:
+    """The case for one invalid level, as close to the default as the other constraints allow."""
+    tables = tuple(table for table in space.tables if variable not in table.scope)
+    row = Network(space.sizes, tables).nearest(_default(space), {})
+    if row is None:
+        raise AssertionError("fewer constraints cannot contradict each other when all do not")
+    row[variable] = level
+    return row
+
+
+def _full(space: Space, limit: int) -> list[list[int]]:
+    network = Network(space.sizes, space.tables)
+    number = network.count()
+    if number > limit:
+        raise UserError(
+            f"the full product has {number} cases, more than the limit of {limit}; raise the limit, fix "
+            "parameters, or use the strategy t-way"
+        )
+    rows: list[list[int]] = network.all().tolist()
+    return rows
+
+
+def _random(space: Space, wanted: int, seed: int) -> list[list[int]]:
+    if wanted < 0:
+        raise UserError(f"{wanted} is no number of random cases; 0 or more is")
+    network = Network(space.sizes, space.tables)
+    draw, rng = network.sampler(), random.Random(seed)  # noqa: S311  (reproducible is the point)
+    most = min(wanted, network.count())
+    rows: dict[tuple[int, ...], None] = {}
+    # When all combinations are asked for, drawing until the last one came takes number * log(number) draws.
+    while len(rows) < most:
+        rows.setdefault(tuple(draw(rng)))
+    return [list(row) for row in rows]
+
+
+def _default(space: Space) -> list[int]:
+    return [parameter.default for parameter in space.parameters]
+
+
+def _departures(
+    space: Space, wanted: Iterable[tuple[list[int], Mapping[int, int]]], notes: list[str]
+) -> list[list[int]]:
+    network = Network(space.sizes, space.tables)
+    rows = []
+    for target, fixed in wanted:
+        row = network.nearest(target, fixed)
+        if row is not None:
+            rows.append(row)
+            continue
+        for v, level in fixed.items():
+            parameter = space.parameters[v]
+            notes.append(
+                f"no case has `{parameter.name}` = `{parameter.levels[level]}`: the constraints rule it out"
+            )
+    return rows
+
+
+def _singles(space: Space) -> Iterator[tuple[list[int], Mapping[int, int]]]:
+    default = _default(space)
+    yield default, {}
+    for v, parameter in enumerate(space.parameters):
+        for level in range(len(parameter.levels)):
+            if level != parameter.default:
+                yield default, {v: level}
+
+
+def _boundaries(space: Space) -> Iterator[tuple[list[int], Mapping[int, int]]]:
+    default = _default(space)
+    lowest, highest = list(default), list(default)
+    yield default, {}
+    for v, parameter in enumerate(space.parameters):
+        ends = _ends(parameter.levels)
+        if ends is not None:
+            lowest[v], highest[v] = ends
+            yield from ((default, {v: end}) for end in ends)
+    yield lowest, {}
+    yield highest, {}
+
+
+def _ends(levels: Sequence[Value]) -> tuple[int, int] | None:
+    """The lowest and the highest level that have an order; of several kinds the first one counts."""
+    meanings = [(n, meaning) for n, level in enumerate(levels) if (meaning := quantity(level)).ordered]
+    lowest = highest = meanings[0] if meanings else None
+    if lowest is None or highest is None:
+        return None
+    for candidate in meanings[1:]:
+        if candidate[1].less(lowest[1]):
+            lowest = candidate
+        if highest[1].less(candidate[1]):
+            highest = candidate
+    return (lowest[0], highest[0]) if lowest != highest else None
+
+
+def _extended(existing: Rows, wanted: Iterable[Sequence[int]]) -> Rows:
+    """The existing rows, then each wanted one that is not there yet."""
+    seen = {tuple(row) for row in existing.tolist()}
+    new = [row for row in dict.fromkeys(map(tuple, wanted)) if row not in seen]
+    return np.concatenate([existing, np.array(new, dtype=np.int32).reshape(len(new), existing.shape[1])])

@@ -1,0 +1,279 @@
+"""Counts what cases cover, and trusts nothing that the generator says.
+
+A tuple is a choice of levels for t parameters. It is valid when some complete case that the constraints allow
+contains it, and covered when one of the given cases that are allowed does. Coverage is covered over valid
+tuples; the missing ones are listed. Parameters with one level are left out: they would pad the count with
+tuples of a lower strength.
+
+Validity comes from the solver (`network`): for the parameters of a tuple that belong to one component of the
+constraint graph, the projection of all that the component allows, computed once for each set of parameters.
+An allowed case proves its own tuples valid, and a tuple with an impossible pair is not; the solver decides
+the rest. Coverage comes from marking the cases' tuples in a table. For n parameters of d levels and m cases:
+O(C(n, t) (m + t^2 d^t)), plus one elimination for each pair, and at most one for each set of up to t
+parameters, within a component: exponential only in the width of the constraints.
+
+Cases with an invalid level cover no valid tuple. They are counted apart: for each invalid level, which valid
+combinations of t - 1 other parameters it was met with; the constraints that mention its parameter do not
+judge those.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcpassay.cover.generate import STRENGTHS, TWay
+from tcpassay.cover.network import Network
+from tcpassay.cover.space import Allowed, Rows, Space
+from tcpassay.plan.quantity import Value
+
+Codes = NDArray[np.int64]
+Tuple = dict[str, Value]
+"""A choice of levels for some parameters."""
+
+EXAMPLES: Final = 10
+"""Missing tuples that a line lists unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The coverage of one demand: all parameters, a family, or the invalid levels, at one strength."""
+
+    name: str
+    """`all parameters`, the name of the family, or `invalid values`."""
+    strength: int
+    parameters: int
+    """How many parameters vary in it."""
+    total: int
+    """Valid tuples."""
+    covered: int
+    excluded: int
+    """Tuples that the constraints leave no case for."""
+    examples: tuple[Tuple, ...]
+    """The first missing tuples."""
+
+    @property
+    def missing(self) -> int:
+        """Valid tuples that no case covers."""
+        return self.total - self.covered
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.missing == 0
+
+    @property
+    def ratio(self) -> float:
+        """From 0 to 1; 1 when there is nothing to cover."""
+        return self.covered / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """A case that counts for nothing because it is not allowed."""
+
+    case: int
+    """From 0."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a set of cases covers."""
+
+    lines: tuple[Line, ...]
+    cases: int
+    forbidden: tuple[Forbidden, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Whether no line misses a tuple."""
+        return all(line.complete for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The coverage of two parameters: a cell of a heat map."""
+
+    first: str
+    second: str
+    total: int
+    covered: int
+
+
+def verify(
+    space: Space, cases: Iterable[Mapping[str, Value]], strategy: TWay, examples: int | None = EXAMPLES
+) -> Report:
+    """The coverage for each strength up to that of `strategy` and for each of its families.
+
+    `examples` limits the missing tuples listed for each line; `None` lists all. Raises `UserError` for a case
+    that is not one of the space at all.
+    """
+    return verify_rows(space, space.rows(cases), strategy, examples)
+
+
+def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None = EXAMPLES) -> Report:
+    """As `verify`, for cases that are rows already."""
+    forbidden, invalid = _judge(space, rows)
+    good = np.ones(len(rows), dtype=np.bool_)
+    good[[f.case for f in forbidden]] = False
+    whole, *families = strategy.demands(space)
+    counter = _Counter(space, Network(space.sizes, space.tables), rows[good & (invalid < 0)], examples)
+    lines = [
+        counter.line("all parameters", space.free, strength)
+        for strength in range(STRENGTHS[0], min(whole.strength, len(space.free)) + 1)
+    ] or [counter.line("all parameters", space.free, len(space.free))]
+    for family, demand in zip(strategy.families, families, strict=True):
+        lines.append(
+            counter.line(family.name, demand.parameters, min(demand.strength, len(demand.parameters)))
+        )
+    if any(parameter.invalid for parameter in space.parameters):
+        lines.append(_invalid_line(space, rows[good], invalid[good], strategy.strength, examples))
+    return Report(tuple(lines), len(rows), tuple(forbidden))
+
+
+def pairs(space: Space, cases: Iterable[Mapping[str, Value]]) -> list[Pair]:
+    """The coverage of each pair of parameters that vary."""
+    rows = space.rows(cases)
+    forbidden, invalid = _judge(space, rows)
+    good = invalid < 0
+    good[[f.case for f in forbidden]] = False
+    counter = _Counter(space, Network(space.sizes, space.tables), rows[good], 0)
+    return [
+        Pair(
+            space.parameters[a].name, space.parameters[b].name, int(valid.sum()), int((valid & covered).sum())
+        )
+        for (a, b), valid, covered in counter.tuples(space.free, 2)
+    ]
+
+
+def _judge(space: Space, rows: Rows) -> tuple[list[Forbidden], NDArray[np.int64]]:
+    """The cases that are not allowed; and for each case the parameter with an invalid level, or -1."""
+    outside = rows >= np.array(space.sizes, dtype=np.int32)
+    invalid = np.where(outside.any(axis=1), outside.argmax(axis=1), -1).astype(np.int64)
+    reasons = {int(n): "more than one invalid value" for n in np.flatnonzero(outside.sum(axis=1) > 1)}
+    for table in space.tables:
+        scope = list(table.scope)
+        judged = np.flatnonzero(~outside[:, scope].any(axis=1))
+        broken = judged[~table.allowed[tuple(rows[judged][:, scope].T)]]
+        for n in broken.tolist():
+            reasons.setdefault(n, f"against the constraint {table.constraint}")
+    return [Forbidden(n, reason) for n, reason in sorted(reasons.items())], invalid
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """Counts tuples of valid levels in allowed rows."""
+
+    space: Space
+    network: Network
+    rows: Rows
+    examples: int | None
+    _projections: dict[tuple[int, ...], Allowed | None] = field(default_factory=dict, init=False)
+
+    def line(self, name: str, parameters: Sequence[int], strength: int) -> Line:
+        total = covered_total = possible = 0
+        examples: list[Tuple] = []
+        for scope, valid, covered in self.tuples(parameters, strength):
+            number = int(np.count_nonzero(valid))
+            hit = int(np.count_nonzero(valid & covered))
+            total, covered_total, possible = total + number, covered_total + hit, possible + valid.size
+            if hit < number and (self.examples is None or len(examples) < self.examples):
+                examples += self._missing(scope, valid & ~covered)
+        return Line(
+            name,
+            strength,
+            len(parameters),
+            total,
+            covered_total,
+            possible - total,
+            tuple(examples[: self.examples]),
+        )
+
+    def tuples(
+        self, parameters: Sequence[int], strength: int
+    ) -> Iterator[tuple[tuple[int, ...], Allowed, Allowed]]:
+        """For each set of `strength` parameters, what is valid and what is covered, flat over levels."""
+        columns = np.ascontiguousarray(self.rows.T).astype(np.int64)
+        # Sets that begin alike follow each other, so the code of the beginning is kept.
+        codes: list[Codes] = [np.zeros(len(self.rows), dtype=np.int64)]
+        before: tuple[int, ...] = ()
+        for scope in combinations(sorted(parameters), strength):
+            same = next(
+                (n for n, (a, b) in enumerate(zip(before, scope, strict=False)) if a != b), len(before)
+            )
+            del codes[same + 1 :]
+            for v in scope[same:]:
+                codes.append(codes[-1] * self.space.sizes[v] + columns[v])
+            before = scope
+            covered = np.zeros(prod(self.space.sizes[v] for v in scope), dtype=np.bool_)
+            covered[codes[-1]] = True
+            yield scope, self._valid(scope, covered), covered
+
+    def _valid(self, scope: tuple[int, ...], covered: Allowed) -> Allowed:
+        """What is valid.
+
+        What every pair of a tuple allows bounds it from above, what allowed cases cover from below; only
+        where the two differ is the solver asked.
+        """
+        component = self.network.component
+        parts = [
+            tuple(v for v in scope if component[v] == c) for c in sorted({component[v] for v in scope} - {-1})
+        ]
+        bound = self._product(
+            scope, [pair for part in parts for pair in (combinations(part, 2) if part[1:] else [part])]
+        )
+        if not np.any(bound & ~covered):
+            return bound
+        return self._product(scope, parts)
+
+    def _product(self, scope: tuple[int, ...], parts: Iterable[tuple[int, ...]]) -> Allowed:
+        sizes = self.space.sizes
+        valid = np.ones(tuple(sizes[v] for v in scope), dtype=np.bool_)
+        for part in parts:
+            allowed = self._projection(part)
+            if allowed is not None:
+                valid &= allowed.reshape([sizes[v] if v in part else 1 for v in scope])
+        return valid.reshape(-1)
+
+    def _projection(self, part: tuple[int, ...]) -> Allowed | None:
+        """What the constraints leave of parameters of one component; `None` for everything."""
+        if part not in self._projections:
+            allowed = self.network.parts[self.network.component[part[0]]].project(part)
+            self._projections[part] = None if allowed.all() else allowed
+        return self._projections[part]
+
+    def _missing(self, scope: tuple[int, ...], missing: Allowed) -> list[Tuple]:
+        shape = tuple(self.space.sizes[v] for v in scope)
+        parameters = [self.space.parameters[v] for v in scope]
+        return [
+            {
+                p.name: p.levels[int(level)]
+                for p, level in zip(parameters, np.unravel_index(code, shape), strict=True)
+            }
+            for code in np.flatnonzero(missing)[: self.examples]
+        ]
+
+
+def _invalid_line(
+    space: Space, rows: Rows, invalid: NDArray[np.int64], strength: int, examples: int | None
+) -> Line:
+    """The combinations of `strength` - 1 other parameters that each invalid level was met with."""
+    total = covered = excluded = 0
+    missing: list[Tuple] = []
+    for v, parameter in enumerate(space.parameters):
+        tables = tuple(table for table in space.tables if v not in table.scope)
+        others = [u for u in space.free if u != v]
+        for level in range(len(parameter.levels), len(parameter.all_levels)):
+            mine = rows[(invalid == v) & (rows[:, v] == level)]
+            counter = _Counter(space, Network(space.sizes, tables), mine, examples)
+            line = counter.line("", others, min(strength - 1, len(others)))
+            total, covered, excluded = total + line.total, covered + line.covered, excluded + line.excluded
+            missing += [{parameter.name: parameter.all_levels[level], **tuple_} for tuple_ in line.examples]
+    return Line(
+        "invalid values", strength, len(space.free), total, covered, excluded, tuple(missing[:examples])
+    )
