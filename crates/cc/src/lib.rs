@@ -34,9 +34,12 @@
 //! ```
 
 mod additive;
+mod cbrt;
+pub mod conformance;
 mod controller;
 mod error;
 mod event;
+mod hystart;
 mod registry;
 mod rule;
 mod rules;
@@ -48,5 +51,5 @@ pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
 pub use registry::{Values, build, names, params};
 pub use rule::{Reset, WindowRule};
-pub use rules::Reno;
+pub use rules::{Cubic, Dctcp, ModifiedVegas, Reno, Vegas};
 pub use windowed::Windowed;

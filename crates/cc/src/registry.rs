@@ -1,6 +1,6 @@
 //! Controllers by name, and their parameters.
 
-use crate::rules::Reno;
+use crate::rules::{Cubic, Dctcp, ModifiedVegas, Reno, Vegas};
 use crate::{BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
 
 /// A controller's parameters, each with the value asked for or its default, checked against its range.
@@ -28,7 +28,8 @@ macro_rules! windowed {
 }
 
 /// In alphabetical order.
-static TABLE: &[Entry] = &[windowed!(Reno)];
+static TABLE: &[Entry] =
+    &[windowed!(Cubic), windowed!(Dctcp), windowed!(ModifiedVegas), windowed!(Reno), windowed!(Vegas)];
 
 /// Makes the controller called `name`.
 ///

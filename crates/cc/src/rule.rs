@@ -11,6 +11,8 @@ pub enum Reset {
     Timeout,
     /// The connection resumes after idle.
     Idle,
+    /// A recovery is over, also an undone one: what was measured in it does not speak of the new window.
+    Recovered,
 }
 
 /// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it; it never sees recovery.
@@ -30,7 +32,8 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// the skeleton then lowers ssthresh with it, so that slow start does not resume.
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes;
 
-    /// The new ssthresh, and so the window that recovery ends with. `flight` as in [`Event::Enter`](crate::Event).
+    /// The window that recovery ends with, and so the new ssthresh (which the skeleton keeps at two segments or
+    /// more, RFC 5681 equation 4). `flight` as in [`Event::Enter`](crate::Event).
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes;
 
     /// Asked on each ACK in slow start, outside recovery and whatever limits the sender: a window to leave slow
@@ -44,7 +47,7 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
 
     /// The reductions since `before`, this rule's state at that time, were false: take back what they changed, but
     /// keep what was measured meanwhile.
-    fn undo(&mut self, _before: &Self) {}
+    fn undo(&mut self, _view: &View, _before: &Self) {}
 
     /// A pacing rate, for rules that set one.
     fn pacing(&self, _view: &View) -> Option<Rate> {

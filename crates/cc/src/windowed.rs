@@ -15,6 +15,7 @@
 //! * Restart after idle keeps three quarters of the old window in ssthresh (RFC 2861 section 3), which RFC 5681
 //!   leaves open.
 
+use crate::hystart::{Growth, HyStart};
 use crate::{Ack, ByteCounting, Cause, Control, Controller, Event, Limited, Params, Reset, View, WindowRule};
 use tcpassay_units::Bytes;
 
@@ -26,6 +27,8 @@ pub struct Windowed<R> {
     phase: Phase,
     before: Option<Before<R>>,
     peak: Peak,
+    /// Present in the first slow start alone, when asked for.
+    hystart: Option<HyStart>,
 }
 
 /// Where recovery stands.
@@ -33,8 +36,8 @@ pub struct Windowed<R> {
 enum Phase {
     /// No recovery.
     Open,
-    /// Between `Enter` and `Leave`: the window rests.
-    Reduced(Cause),
+    /// Between `Enter` and `Leave`: the window rests. Recovery will end with `window`.
+    Reduced { cause: Cause, window: Bytes },
     /// The recovery of a loss ended with the ACK that is told next.
     JustLeft,
     /// Between `Timeout` and `Leave`: slow start rebuilds the window.
@@ -47,6 +50,7 @@ struct Before<R> {
     cwnd: Bytes,
     ssthresh: Bytes,
     rule: R,
+    hystart: Option<HyStart>,
 }
 
 /// The largest flight of this round trip and the one before.
@@ -82,6 +86,7 @@ impl<R: WindowRule> Windowed<R> {
             phase: Phase::Open,
             before: None,
             peak: Peak::default(),
+            hystart: params.hystart.then(HyStart::default),
         }
     }
 
@@ -98,14 +103,14 @@ impl<R: WindowRule> Windowed<R> {
         let counted = match self.phase {
             Phase::Open => ack.acked,
             Phase::Collapsed => ack.acked.min(ack.delivered),
-            Phase::Reduced(_) => return (cwnd, ssthresh),
+            Phase::Reduced { .. } => return (cwnd, ssthresh),
             Phase::JustLeft => {
                 self.phase = Phase::Open;
                 return (cwnd, ssthresh);
             }
         };
         if cwnd < ssthresh {
-            self.slow_start(view, counted)
+            self.slow_start(view, ack, counted)
         } else if view.limited == Limited::Cwnd && !counted.is_zero() {
             self.avoid(view, counted)
         } else {
@@ -113,13 +118,21 @@ impl<R: WindowRule> Windowed<R> {
         }
     }
 
-    fn slow_start(&mut self, view: &View, acked: Bytes) -> (Bytes, Bytes) {
+    fn slow_start(&mut self, view: &View, ack: &Ack, acked: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
         if self.phase == Phase::Open
             && let Some(window) = self.rule.leave_slow_start(view)
         {
             let window = window.max(view.mss);
             return (window, ssthresh.min(window));
+        }
+        let growth = match &mut self.hystart {
+            Some(hystart) if self.phase == Phase::Open => hystart.on_ack(ack),
+            _ => Growth::Standard,
+        };
+        if growth == Growth::Leave {
+            self.hystart = None;
+            return (cwnd, cwnd);
         }
         // An application that fills half the window could fill all of it before its growth is noticed: without this,
         // a sender that is limited now and then would never leave a small window.
@@ -133,7 +146,10 @@ impl<R: WindowRule> Windowed<R> {
             ByteCounting::Limit(n) => view.mss * u64::from(n),
             ByteCounting::All => Bytes::MAX,
         };
-        let grown = cwnd.saturating_add(acked.min(limit));
+        let grown = cwnd.saturating_add(match growth {
+            Growth::Conservative => acked.min(limit) / HyStart::CSS_GROWTH_DIVISOR,
+            _ => acked.min(limit),
+        });
         if grown <= ssthresh {
             return (grown, ssthresh);
         }
@@ -156,24 +172,30 @@ impl<R: WindowRule> Windowed<R> {
             cwnd: view.control.cwnd,
             ssthresh: view.control.ssthresh,
             rule: self.rule.clone(),
+            hystart: self.hystart.take(),
         });
     }
 
-    /// ssthresh after a reduction: what the rule says, but a reduction never raises the window (RFC 5681's floor of
-    /// two segments apart).
+    /// What the rule reduces to. A reduction never raises the window, RFC 5681's floor of two segments apart.
     fn reduced(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
-        self.rule.reduce(view, cause, flight).min(view.control.cwnd.max(view.mss * 2)).max(view.mss)
+        let cwnd = view.control.cwnd;
+        // Flight counts what SACK reported, in exchange for which more was sent than the window allows.
+        self.rule.reduce(view, cause, flight.min(cwnd)).min(cwnd.max(view.mss * 2)).max(view.mss)
     }
 
     fn enter(&mut self, view: &View, cause: Cause, flight: Bytes) -> (Bytes, Bytes) {
-        if matches!(self.phase, Phase::Reduced(_) | Phase::Collapsed) {
-            // Reduced for this window already. The sender does not tell it twice; a mark in a loss is one event.
+        if matches!(self.phase, Phase::Reduced { .. } | Phase::Collapsed) {
+            // This window is reduced already.
             return (view.control.cwnd, view.control.ssthresh);
         }
         self.remember(view);
-        self.phase = Phase::Reduced(cause);
-        let ssthresh = self.reduced(view, cause, flight);
-        (ssthresh.min(view.control.cwnd), ssthresh)
+        let mut window = self.reduced(view, cause, flight);
+        if cause == Cause::Ecn {
+            // The floor of two segments is for losses; marks reduce down to one (RFC 9438 section 4.6).
+            window = window.min(view.control.cwnd);
+        }
+        self.phase = Phase::Reduced { cause, window };
+        (window, window.max(view.mss * 2))
     }
 
     fn timeout(&mut self, view: &View, flight: Bytes, again: bool) -> (Bytes, Bytes) {
@@ -181,42 +203,42 @@ impl<R: WindowRule> Windowed<R> {
             // RFC 5681 section 3.1: held constant when the same segment times out again.
             return (view.mss, view.control.ssthresh);
         }
-        let in_recovery = matches!(self.phase, Phase::Reduced(_));
-        if !in_recovery {
+        let ssthresh = if let (Phase::Reduced { .. }, Some(before)) = (self.phase, &self.before) {
+            // The same window is lost more thoroughly: reduced from where it was, not from what is left of it.
+            let control = Control { cwnd: before.cwnd, ..view.control };
+            self.reduced(&View { control, ..*view }, Cause::Loss, flight).min(view.control.ssthresh)
+        } else {
             self.remember(view);
-        }
+            self.reduced(view, Cause::Loss, flight)
+        };
         self.phase = Phase::Collapsed;
-        let mut ssthresh = self.reduced(view, Cause::Loss, flight);
-        if in_recovery {
-            ssthresh = ssthresh.min(view.control.ssthresh);
-        }
         self.rule.reset(view, Reset::Timeout);
-        (view.mss, ssthresh)
+        (view.mss, ssthresh.max(view.mss * 2))
     }
 
     fn leave(&mut self, view: &View, spurious: bool, exit: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
-        let before = self.before.take();
-        let from = self.phase;
-        self.phase = Phase::Open;
-        if spurious {
-            let Some(before) = before else { return (cwnd, ssthresh) };
-            self.rule.undo(&before.rule);
-            return (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh));
-        }
         let bound = exit.max(view.mss);
-        match from {
-            Phase::Reduced(Cause::Ecn) => (ssthresh.min(bound), ssthresh),
-            Phase::Reduced(Cause::Loss) => {
-                self.phase = Phase::JustLeft;
-                (ssthresh.min(bound), ssthresh)
+        let from = std::mem::replace(&mut self.phase, Phase::Open);
+        let answer = match (from, self.before.take()) {
+            (_, Some(before)) if spurious => {
+                self.rule.undo(view, &before.rule);
+                self.hystart = before.hystart;
+                (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh))
             }
-            Phase::Collapsed => {
+            (Phase::Reduced { cause: Cause::Ecn, window }, _) => (window.min(bound), ssthresh),
+            (Phase::Reduced { cause: Cause::Loss, window }, _) => {
+                self.phase = Phase::JustLeft;
+                (window.min(bound), ssthresh)
+            }
+            (Phase::Collapsed, _) => {
                 self.phase = Phase::JustLeft;
                 (cwnd.min(bound), ssthresh)
             }
-            Phase::Open | Phase::JustLeft => (cwnd, ssthresh),
-        }
+            (Phase::Open | Phase::JustLeft, _) => (cwnd, ssthresh),
+        };
+        self.rule.reset(view, Reset::Recovered);
+        answer
     }
 
     fn resume(&mut self, view: &View, restart: Bytes) -> (Bytes, Bytes) {

@@ -1,5 +1,14 @@
 //! The window rules, each with its source and how it differs from it.
 
+mod cubic;
+mod dctcp;
+mod mvegas;
+mod queue;
 mod reno;
+mod vegas;
 
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
+pub use mvegas::ModifiedVegas;
 pub use reno::Reno;
+pub use vegas::Vegas;

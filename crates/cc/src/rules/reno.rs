@@ -23,7 +23,8 @@ pub struct Reno {
 }
 
 impl Reno {
-    pub(crate) fn new(values: &Values, _params: &Params) -> Reno {
+    /// With the parameters that [`WindowRule::PARAMS`] declares.
+    pub fn new(values: &Values, _params: &Params) -> Reno {
         Reno { beta: values.get("beta"), beta_ecn: values.get("beta_ecn"), increase: Additive::default() }
     }
 }
@@ -51,15 +52,19 @@ impl WindowRule for Reno {
 
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
         self.increase.clear();
-        let beta = match cause {
-            Cause::Loss => self.beta,
-            Cause::Ecn => self.beta_ecn,
-        };
-        // RFC 5681 equation 4.
-        Bytes::from_f64(flight.as_f64() * beta).max(view.mss * 2)
+        match cause {
+            // RFC 5681 equation 4.
+            Cause::Loss => Bytes::from_f64(flight.as_f64() * self.beta).max(view.mss * 2),
+            // RFC 3168 section 6.1.2: marks reduce the window down to one segment.
+            Cause::Ecn => Bytes::from_f64(flight.as_f64() * self.beta_ecn).max(view.mss),
+        }
     }
 
     fn reset(&mut self, _view: &View, _why: Reset) {
         self.increase.clear();
+    }
+
+    fn undo(&mut self, _view: &View, before: &Reno) {
+        self.increase = before.increase;
     }
 }

@@ -1,0 +1,374 @@
+//! A sender in miniature: it makes legal events of steps, and keeps no more state than that needs.
+
+use super::clauses::{self, Clause, Told};
+use super::{Contract, Step};
+use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
+use tcpassay_units::{Bytes, Dur, Time};
+
+const MSS: Bytes = Bytes::new(1000);
+const INITIAL_WINDOW: Bytes = Bytes::new(10_000);
+/// The largest window that a sender with window scaling can use (RFC 7323 section 2.2), and more than any history
+/// of the kit can earn.
+pub(super) const MAX_WINDOW: Bytes = Bytes::new(1 << 30);
+const BASE_RTT: Dur = Dur::from_millis(20);
+const RTO: Dur = Dur::from_millis(200);
+
+/// What histories reached, in events.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Coverage {
+    /// ACKs in slow start, outside recovery.
+    pub slow_start: u64,
+    /// ACKs in congestion avoidance.
+    pub avoidance: u64,
+    /// Of both, ACKs while the application or the peer limited the sender.
+    pub limited: u64,
+    /// Recoveries that loss began.
+    pub losses: u64,
+    /// Reductions that marks began.
+    pub marks: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Timeouts in the middle of a recovery.
+    pub timeouts_in_recovery: u64,
+    /// Recoveries proven false.
+    pub undos: u64,
+    /// Starts after idle.
+    pub resumes: u64,
+}
+
+impl Coverage {
+    pub(super) fn add(&mut self, other: Coverage) {
+        self.slow_start += other.slow_start;
+        self.avoidance += other.avoidance;
+        self.limited += other.limited;
+        self.losses += other.losses;
+        self.marks += other.marks;
+        self.timeouts += other.timeouts;
+        self.timeouts_in_recovery += other.timeouts_in_recovery;
+        self.undos += other.undos;
+        self.resumes += other.resumes;
+    }
+}
+
+/// The recovery under way.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Recovery {
+    /// It ends when everything up to here is acknowledged.
+    point: u64,
+    /// A timeout is part of it.
+    pub(super) timeout: bool,
+    /// What was in force before.
+    pub(super) before: Control,
+    /// What the controller answered to its beginning.
+    pub(super) entered: Control,
+}
+
+/// The sender.
+#[derive(Debug)]
+pub(super) struct Bench {
+    contract: Contract,
+    controller: Box<dyn Controller>,
+    /// Whether clones of the controller are made and led astray.
+    pub(super) disturbed: bool,
+    pub(super) coverage: Coverage,
+    now: Time,
+    control: Control,
+    limited: Limited,
+    exit: Bytes,
+    /// Stream positions: acknowledged, sent, and sent when the round began.
+    una: u64,
+    nxt: u64,
+    round_end: u64,
+    round: u64,
+    /// Bytes above `una` that SACK reported, and that are thought lost and not yet sent again.
+    sacked: Bytes,
+    lost: Bytes,
+    recovery: Option<Recovery>,
+    /// Timeouts since the last cumulative progress.
+    timeouts: u32,
+    /// The largest flight of this round and the one before.
+    peaks: [Bytes; 2],
+    srtt: Option<Dur>,
+    min_rtt: Option<Dur>,
+}
+
+type Outcome = Result<(), (Clause, String)>;
+
+impl Bench {
+    pub(super) fn new(contract: Contract, controller: Box<dyn Controller>) -> Bench {
+        let control = Control { cwnd: INITIAL_WINDOW, ssthresh: Bytes::MAX, pacing: None };
+        let mut bench = Bench {
+            contract,
+            controller,
+            disturbed: false,
+            coverage: Coverage::default(),
+            now: Time::ZERO,
+            control,
+            limited: Limited::Cwnd,
+            exit: Bytes::MAX,
+            una: 0,
+            nxt: 0,
+            round_end: 0,
+            round: 0,
+            sacked: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            recovery: None,
+            timeouts: 0,
+            peaks: [Bytes::ZERO; 2],
+            srtt: None,
+            min_rtt: None,
+        };
+        bench.tell(Event::Established).expect("no clause binds before the first event");
+        bench
+    }
+
+    pub(super) fn take(&mut self, step: Step) -> Outcome {
+        match step {
+            Step::Send { segments, unless } => self.send(segments, unless),
+            Step::Ack { segments, marked, queue } => self.ack(segments, marked, queue),
+            Step::Sack { segments, lost } => self.sack(segments, lost),
+            Step::Undo => self.undo(),
+            Step::Timeout => self.timeout(),
+            Step::ExitRule { segments } => {
+                self.exit = if segments == 0 { Bytes::MAX } else { MSS * u64::from(segments) };
+                Ok(())
+            }
+            Step::Idle => self.idle(),
+            Step::Wait { ms } => {
+                self.now += Dur::from_millis(u64::from(ms));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether two senders that took the same steps stand the same.
+    pub(super) fn same_as(&self, other: &Bench) -> Outcome {
+        if self.control == other.control && self.controller.internals() == other.controller.internals() {
+            return Ok(());
+        }
+        let detail = format!(
+            "{:?} {:?} with clones made and {:?} {:?} without",
+            self.control,
+            self.controller.internals(),
+            other.control,
+            other.controller.internals()
+        );
+        Err((Clause::Pure, detail))
+    }
+
+    fn outstanding(&self) -> Bytes {
+        Bytes::new(self.nxt - self.una)
+    }
+
+    fn flight(&self) -> Bytes {
+        self.outstanding() - self.sacked - self.lost
+    }
+
+    fn send(&mut self, segments: u8, unless: Limited) -> Outcome {
+        self.limited = unless;
+        for _ in 0..segments {
+            // In recovery by loss the data path is bound by ssthresh, here in its simplest form.
+            if self.flight() + MSS > self.control.cwnd && !self.flight().is_zero() {
+                self.limited = Limited::Cwnd;
+                break;
+            }
+            if self.lost.is_zero() {
+                self.nxt += MSS.get();
+            } else {
+                self.lost = self.lost.saturating_sub(MSS);
+            }
+            self.tell(Event::Sent { bytes: MSS })?;
+        }
+        Ok(())
+    }
+
+    fn ack(&mut self, segments: u8, marked: bool, queue: u8) -> Outcome {
+        let acked = (MSS * u64::from(segments)).min(self.outstanding());
+        if acked.is_zero() {
+            return Ok(());
+        }
+        let before = self.flight();
+        self.now += Dur::from_micros(100);
+        self.una += acked.get();
+        self.timeouts = 0;
+        // First what is in flight, then holes, then what SACK had reported: with all acknowledged, nothing remains.
+        let rest = acked.saturating_sub(before);
+        let from_holes = rest.min(self.lost);
+        self.lost -= from_holes;
+        self.sacked -= rest - from_holes;
+        let delivered = acked.min(before) + from_holes;
+        let covers_round = self.una > self.round_end;
+        if covers_round {
+            self.round += 1;
+            self.round_end = self.nxt;
+            self.peaks = [Bytes::ZERO, self.peaks[0]];
+        }
+        let rtt = BASE_RTT + Dur::from_millis(u64::from(queue));
+        self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        match self.recovery {
+            Some(recovery) if self.una >= recovery.point => self.leave(false)?,
+            None if marked => self.enter(Cause::Ecn, acked + self.outstanding())?,
+            _ => {}
+        }
+        let marked = if marked { delivered } else { Bytes::ZERO };
+        self.tell_ack(Ack { acked, delivered, marked, rtt: Some(rtt), ..self.empty_ack() })
+    }
+
+    fn sack(&mut self, segments: u8, lost: bool) -> Outcome {
+        let before = self.flight();
+        // A hole of one segment stays.
+        let delivered = (MSS * u64::from(segments)).min(before.saturating_sub(MSS));
+        if delivered.is_zero() {
+            return Ok(());
+        }
+        self.now += Dur::from_micros(100);
+        let flight = self.outstanding();
+        self.sacked += delivered;
+        let newly = if lost { MSS.min(self.flight()) } else { Bytes::ZERO };
+        self.lost += newly;
+        if lost && self.recovery.is_none() {
+            self.enter(Cause::Loss, flight)?;
+        }
+        self.tell_ack(Ack { delivered, lost: newly, ..self.empty_ack() })
+    }
+
+    fn undo(&mut self) -> Outcome {
+        if self.recovery.is_none() {
+            return Ok(());
+        }
+        self.lost = Bytes::ZERO;
+        self.leave(true)?;
+        self.tell_ack(self.empty_ack())
+    }
+
+    fn timeout(&mut self) -> Outcome {
+        let flight = self.outstanding();
+        if flight.is_zero() {
+            return Ok(());
+        }
+        self.now += RTO;
+        self.lost = flight - self.sacked;
+        let again = self.timeouts > 0;
+        self.timeouts += 1;
+        self.coverage.timeouts += 1;
+        self.coverage.timeouts_in_recovery += u64::from(self.recovery.is_some_and(|r| !r.timeout));
+        let before = match self.recovery {
+            // Progress was made since the last timeout: this one is an event of its own.
+            Some(recovery) if !recovery.timeout || again => recovery.before,
+            _ => self.control,
+        };
+        self.tell(Event::Timeout { flight, again })?;
+        self.recovery = Some(Recovery { point: self.nxt, timeout: true, before, entered: self.control });
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Outcome {
+        while !self.outstanding().is_zero() {
+            self.ack(u8::MAX, false, 0)?;
+        }
+        let idle = RTO * 3;
+        self.now += idle;
+        self.coverage.resumes += 1;
+        let restart = INITIAL_WINDOW.min(self.control.cwnd);
+        self.tell(Event::Resume { idle, rto: RTO, restart })?;
+        self.send(1, Limited::App)
+    }
+
+    fn enter(&mut self, cause: Cause, flight: Bytes) -> Outcome {
+        match cause {
+            Cause::Loss => self.coverage.losses += 1,
+            Cause::Ecn => self.coverage.marks += 1,
+        }
+        let before = self.control;
+        self.tell(Event::Enter { cause, flight })?;
+        self.recovery = Some(Recovery { point: self.nxt, timeout: false, before, entered: self.control });
+        Ok(())
+    }
+
+    fn leave(&mut self, spurious: bool) -> Outcome {
+        self.coverage.undos += u64::from(spurious);
+        self.tell(Event::Leave { spurious, exit: self.exit })?;
+        self.recovery = None;
+        self.timeouts = 0;
+        Ok(())
+    }
+
+    fn empty_ack(&self) -> Ack {
+        Ack {
+            acked: Bytes::ZERO,
+            delivered: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            marked: Bytes::ZERO,
+            rtt: None,
+            delivery_rate: None,
+            app_limited: self.limited == Limited::App,
+            round: self.round,
+        }
+    }
+
+    fn tell_ack(&mut self, ack: Ack) -> Outcome {
+        // What was in flight before, counting what was wrongly thought lost.
+        let flight = self.flight() + ack.delivered + ack.lost;
+        self.peaks[0] = self.peaks[0].max(flight);
+        if self.recovery.is_none() {
+            let slow = self.control.cwnd < self.control.ssthresh;
+            *(if slow { &mut self.coverage.slow_start } else { &mut self.coverage.avoidance }) += 1;
+            self.coverage.limited += u64::from(self.limited != Limited::Cwnd);
+        }
+        self.tell(Event::Ack(ack))
+    }
+
+    fn tell(&mut self, event: Event) -> Outcome {
+        let view = View {
+            now: self.now,
+            mss: MSS,
+            control: self.control,
+            flight: self.flight(),
+            srtt: self.srtt,
+            min_rtt: self.min_rtt,
+            limited: self.limited,
+        };
+        if self.disturbed {
+            lead_astray(self.controller.boxed_clone(), &view);
+            // From time to time the copy goes on instead of the original.
+            if self.now.as_nanos().is_multiple_of(3) {
+                self.controller = self.controller.boxed_clone();
+            }
+        }
+        let copy = self.controller.boxed_clone();
+        let answer = self.controller.on(&view, &event);
+        let told = Told {
+            view: &view,
+            event: &event,
+            answer: &answer,
+            recovery: self.recovery.as_ref(),
+            peak: self.peaks[0].max(self.peaks[1]),
+        };
+        clauses::range(&told)?;
+        if self.contract == Contract::Window {
+            clauses::window(&told)?;
+            clauses::more_acked_never_less(&told, copy)?;
+        }
+        self.control = Control { cwnd: answer.cwnd.clamp(MSS, MAX_WINDOW), ..answer };
+        Ok(())
+    }
+}
+
+/// Tells a copy of the controller what did not happen.
+fn lead_astray(mut copy: Box<dyn Controller>, view: &View) {
+    let flight = view.control.cwnd;
+    let _ = copy.on(view, &Event::Timeout { flight, again: false });
+    let _ = copy.on(view, &Event::Leave { spurious: false, exit: Bytes::MAX });
+    let ack = Ack {
+        acked: MSS,
+        delivered: MSS,
+        lost: Bytes::ZERO,
+        marked: MSS,
+        rtt: Some(Dur::from_millis(1)),
+        delivery_rate: None,
+        app_limited: false,
+        round: 1 << 40,
+    };
+    let _ = copy.on(view, &Event::Ack(ack));
+}

@@ -1,0 +1,210 @@
+//! CUBIC's arithmetic: the window as a cubic function of the time since the last congestion.
+//!
+//! Source: RFC 9438, whole: the cubic function and its bounds (section 4.2), the Reno-friendly region (4.3), concave and
+//! convex regions (4.4, 4.5), multiplicative decrease (4.6), fast convergence (4.7), timeouts (4.8), spurious events
+//! (4.9), the way into congestion avoidance (4.10) and application-limited flows (5.8).
+//!
+//! Differences:
+//!
+//! * Windows are bytes, not segments; each ACK counts for the segments that it acknowledges, as in Linux. The RFC's
+//!   increment "for each received new ACK" would make CUBIC slower with delayed ACKs.
+//! * The window is the higher of `W_est` and the cubic step on every ACK (section 4.2's summary; Linux takes the faster
+//!   of the two), where section 4.3 sets it to `W_est` as soon as `W_cubic(t)` is below that. The two differ within
+//!   one round trip of where the curves cross; the RFC's form makes an ACK for more bytes earn less there, and may
+//!   lower the window.
+//! * When congestion avoidance begins above `W_max` (slow start went beyond it), K is 0 and `W_max` the present
+//!   window, as the RFC has it only for an undefined `W_max` (Linux `bictcp_update`). Equation 2 would want the root of a
+//!   negative number.
+//! * Time counts towards `t` only between two ACKs that both found the sender limited by its window, which is how
+//!   this rule sees the application-limited periods that the RFC excludes.
+//! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.
+
+use crate::cbrt::cbrt;
+use crate::{Ack, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// CUBIC (RFC 9438).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cubic {
+    c: f64,
+    beta: f64,
+    beta_ecn: f64,
+    /// `alpha_cubic` of section 4.3.
+    alpha: f64,
+    fast_convergence: bool,
+    /// In bytes, once there was congestion or congestion avoidance.
+    w_max: Option<f64>,
+    /// `cwnd_prior`, in bytes; 0 before ssthresh was ever set.
+    cwnd_prior: f64,
+    stage: Option<Stage>,
+    last: Seen,
+}
+
+/// One stage of congestion avoidance.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Stage {
+    /// `t_epoch`, moved on by the time in which the window was not used.
+    epoch: Time,
+    /// K in seconds.
+    k: f64,
+    /// In bytes.
+    w_est: f64,
+    /// What of the window's growth is not yet a whole byte.
+    fraction: f64,
+}
+
+/// The ACK before.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Seen {
+    at: Time,
+    limited: Limited,
+}
+
+impl Cubic {
+    /// With the parameters that [`WindowRule::PARAMS`] declares.
+    pub fn new(values: &Values, _params: &Params) -> Cubic {
+        let beta = values.get("beta");
+        Cubic {
+            c: values.get("c"),
+            beta,
+            beta_ecn: values.get("beta_ecn"),
+            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
+            fast_convergence: values.get("fast_convergence") > 0.0,
+            w_max: None,
+            cwnd_prior: 0.0,
+            stage: None,
+            last: Seen { at: Time::ZERO, limited: Limited::App },
+        }
+    }
+
+    fn begin_stage(&mut self, view: &View) -> Stage {
+        let cwnd = view.control.cwnd.as_f64();
+        if self.cwnd_prior <= 0.0 {
+            // Section 4.10: the first slow start ended without congestion.
+            self.cwnd_prior = cwnd;
+        }
+        let w_max = self.w_max.map_or(cwnd, |w_max| w_max.max(cwnd));
+        self.w_max = Some(w_max);
+        // Equation 2, with windows in bytes.
+        let k = cbrt((w_max - cwnd) / (self.c * view.mss.as_f64()));
+        Stage { epoch: view.now, k, w_est: cwnd, fraction: 0.0 }
+    }
+}
+
+impl WindowRule for Cubic {
+    const NAME: &'static str = "cubic";
+    const PARAMS: &'static [ParamInfo] = &[
+        ParamInfo {
+            name: "c",
+            default: 0.4,
+            range: (0.01, 10.0),
+            doc: "aggressiveness, segments per cubic second (RFC 9438 section 4.1.1)",
+        },
+        ParamInfo {
+            name: "beta",
+            default: 0.7,
+            range: (0.5, 0.95),
+            doc: "factor on the flight after a loss (RFC 9438 section 4.6)",
+        },
+        ParamInfo {
+            name: "beta_ecn",
+            default: 0.7,
+            range: (0.5, 0.95),
+            doc: "factor on the flight after a congestion mark (RFC 8511: 0.85)",
+        },
+        ParamInfo {
+            name: "fast_convergence",
+            default: 1.0,
+            range: (0.0, 1.0),
+            doc: "0 off, otherwise on (RFC 9438 section 4.7)",
+        },
+    ];
+
+    fn observe(&mut self, view: &View, _ack: &Ack) {
+        let used = view.limited == Limited::Cwnd && self.last.limited == Limited::Cwnd;
+        if !used && let Some(stage) = &mut self.stage {
+            stage.epoch = stage.epoch.saturating_add(view.now.since(self.last.at)).min(view.now);
+        }
+        self.last = Seen { at: view.now, limited: view.limited };
+    }
+
+    fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
+        let mut stage = match self.stage {
+            Some(stage) => stage,
+            None => self.begin_stage(view),
+        };
+        let cwnd = view.control.cwnd.as_f64();
+        let mss = view.mss.as_f64();
+        let w_max = self.w_max.unwrap_or(cwnd);
+        // Equation 1.
+        let w_cubic = |t: Dur| {
+            let x = t.as_secs_f64() - stage.k;
+            self.c * mss * x * x * x + w_max
+        };
+        let t = view.now.since(stage.epoch);
+        let share = acked.as_f64() / cwnd;
+        // Equation 4.
+        let alpha = if stage.w_est >= self.cwnd_prior { 1.0 } else { self.alpha };
+        stage.w_est += alpha * mss * share;
+        let target = w_cubic(t.saturating_add(view.srtt.unwrap_or(Dur::ZERO))).clamp(cwnd, 1.5 * cwnd);
+        // An ACK cannot earn more than the target, however much it acknowledges.
+        let towards = cwnd + stage.fraction + (target - cwnd) * share.min(1.0);
+        // Section 4.2: "the higher of the two".
+        let window = towards.max(stage.w_est);
+        let whole = floor(window);
+        stage.fraction = window - whole.as_f64();
+        self.stage = Some(stage);
+        whole
+    }
+
+    fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
+        let (beta, floor) = match cause {
+            Cause::Loss => (self.beta, view.mss * 2),
+            // Section 4.6: marks reduce the window down to one segment.
+            Cause::Ecn => (self.beta_ecn, view.mss),
+        };
+        let cwnd = view.control.cwnd.as_f64();
+        self.w_max = Some(match self.w_max {
+            Some(w_max) if self.fast_convergence && cwnd < w_max => cwnd * (1.0 + beta) / 2.0,
+            _ => cwnd,
+        });
+        self.cwnd_prior = cwnd;
+        self.stage = None;
+        Bytes::from_f64(flight.as_f64() * beta).max(floor)
+    }
+
+    fn reset(&mut self, _view: &View, why: Reset) {
+        match why {
+            Reset::Timeout => {
+                // Section 4.8: the next stage begins with K = 0 and `W_max` its first window.
+                self.w_max = None;
+                self.stage = None;
+            }
+            Reset::Idle => self.stage = None,
+            Reset::Recovered => {}
+        }
+    }
+
+    fn undo(&mut self, view: &View, before: &Cubic) {
+        // Section 4.9.2: not when the window has already grown beyond what it was.
+        if view.control.cwnd.as_f64() < self.cwnd_prior {
+            self.w_max = before.w_max;
+            self.cwnd_prior = before.cwnd_prior;
+            self.stage = before.stage;
+        }
+    }
+
+    fn internals(&self) -> Vec<(&'static str, f64)> {
+        let mut values = vec![("w_max", self.w_max.unwrap_or(0.0)), ("cwnd_prior", self.cwnd_prior)];
+        if let Some(stage) = &self.stage {
+            values.extend([("k", stage.k), ("w_est", stage.w_est)]);
+        }
+        values
+    }
+}
+
+/// Whole bytes, so that the fraction stays.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+fn floor(x: f64) -> Bytes {
+    Bytes::new(x as u64)
+}

@@ -1,0 +1,104 @@
+//! DCTCP's arithmetic: reduce by how much was marked, not by whether.
+//!
+//! Source: RFC 8257 section 3.3 (the estimate and the reduction), 3.5 (loss), 4.2 (the estimator's gain).
+//!
+//! Differences:
+//!
+//! * The window over which marks are counted is the sender's round (`Ack::round`) instead of `DCTCP.WindowEnd`,
+//!   the same up to one ACK. The ACK that ends it counts in it, as in the RFC.
+//! * When the first mark of a window arrives with the ACK that ends a round, the reduction uses the estimate from
+//!   before that ACK: a controller is told `Enter` before `Ack`. Linux updates the estimate first; the estimates
+//!   of neighbouring rounds differ by at most `g`.
+//! * The share is of bytes delivered, SACK included (Linux), rather than of bytes cumulatively acknowledged.
+//! * The window rests for the round trip after a reduction (Linux, state CWR; the skeleton).
+//! * A reduction leaves at least two segments (Linux `dctcp_ssthresh`); the RFC names no floor.
+
+use crate::{Ack, Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use tcpassay_units::Bytes;
+
+/// DCTCP (RFC 8257).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Dctcp {
+    g: f64,
+    /// `DCTCP.Alpha`, the estimate of the share of bytes marked, 0 to 1.
+    alpha: f64,
+    round: u64,
+    /// `DCTCP.BytesAcked`.
+    delivered: Bytes,
+    /// `DCTCP.BytesMarked`.
+    marked: Bytes,
+    increase: Additive,
+}
+
+impl Dctcp {
+    /// With the parameters that [`WindowRule::PARAMS`] declares.
+    pub fn new(values: &Values, _params: &Params) -> Dctcp {
+        Dctcp {
+            g: values.get("g"),
+            alpha: values.get("alpha"),
+            round: 0,
+            delivered: Bytes::ZERO,
+            marked: Bytes::ZERO,
+            increase: Additive::default(),
+        }
+    }
+}
+
+impl WindowRule for Dctcp {
+    const NAME: &'static str = "dctcp";
+    const PARAMS: &'static [ParamInfo] = &[
+        ParamInfo {
+            name: "g",
+            default: 0.0625,
+            range: (0.001, 1.0),
+            doc: "gain of the estimator of the marked share (RFC 8257 section 4.2)",
+        },
+        ParamInfo {
+            name: "alpha",
+            default: 1.0,
+            range: (0.0, 1.0),
+            doc: "estimate of the marked share at the start (RFC 8257 section 3.3)",
+        },
+    ];
+
+    fn observe(&mut self, _view: &View, ack: &Ack) {
+        self.delivered += ack.delivered;
+        self.marked += ack.marked;
+        if ack.round != self.round {
+            self.round = ack.round;
+            if !self.delivered.is_zero() {
+                let share = self.marked.as_f64() / self.delivered.as_f64();
+                self.alpha = (1.0 - self.g) * self.alpha + self.g * share.min(1.0);
+                self.delivered = Bytes::ZERO;
+                self.marked = Bytes::ZERO;
+            }
+        }
+    }
+
+    fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
+        self.increase.grow(view.control.cwnd, view.mss, acked)
+    }
+
+    fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
+        self.increase.clear();
+        let window = match cause {
+            Cause::Ecn => Bytes::from_f64(view.control.cwnd.as_f64() * (1.0 - self.alpha / 2.0)),
+            Cause::Loss => flight / 2,
+        };
+        window.max(view.mss * 2)
+    }
+
+    fn reset(&mut self, _view: &View, why: Reset) {
+        if why != Reset::Recovered {
+            self.increase.clear();
+        }
+    }
+
+    fn undo(&mut self, _view: &View, before: &Dctcp) {
+        self.increase = before.increase;
+    }
+
+    fn internals(&self) -> Vec<(&'static str, f64)> {
+        vec![("alpha", self.alpha)]
+    }
+}

@@ -1,0 +1,120 @@
+//! Modified Vegas: Vegas that leaves slow start at its first measurement and throws dice between its bounds.
+//!
+//! Source: the TCP Congestion Project Report on modified Vegas (a module for Linux 3.13); all that it does not change is
+//! [`Vegas`](super::Vegas), with what is said there about the paper and Linux.
+//!
+//! What the report changes:
+//!
+//! * Slow start ends with the first round that has enough samples, whatever they say, and the window is set to
+//!   the predicted one: what the path holds without a queue, and one packet.
+//! * alpha is 1 and beta 6 instead of 2 and 4, and between them the window may still grow: with `n` packets queued,
+//!   by one with probability `2^(6-n) / 64`: 1/2, 1/4, 1/8, 1/16, 1/32, 1/64 for 1 to 6.
+//!
+//! How this differs from the report:
+//!
+//! * The dice are fair: a number from 0 to 63 of the controller's own stream. The report multiplies the round-trip
+//!   time, an address and a sequence number, takes the remainder by 63 (so 63 never comes), and for the signed
+//!   product gets negative numbers, with which the window always grows. The table of odds is what the text says it wants.
+//! * The report's module compared without regard to whether the application fills the window (as `vegas`).
+
+use super::queue::{Queue, Verdict, above, below, one_less, predicted, queued};
+use crate::{Ack, Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use tcpassay_units::{Bytes, Stream};
+
+/// Modified Vegas.
+#[derive(Clone, Debug)]
+pub struct ModifiedVegas {
+    alpha: f64,
+    beta: f64,
+    queue: Queue,
+    increase: Additive,
+    dice: Stream,
+}
+
+/// The odds are so many to one in [`SIDES`] with no packet queued, and half with each.
+const ODDS_LOG2: u64 = 6;
+const SIDES: u64 = 1 << ODDS_LOG2;
+
+impl ModifiedVegas {
+    /// With the parameters that [`WindowRule::PARAMS`] declares.
+    pub fn new(values: &Values, params: &Params) -> ModifiedVegas {
+        ModifiedVegas {
+            alpha: values.get("alpha"),
+            beta: values.get("beta"),
+            queue: Queue::default(),
+            increase: Additive::default(),
+            dice: params.dice.clone(),
+        }
+    }
+
+    /// Whether the window grows with `queued` packets, between alpha and beta.
+    fn roll(&mut self, queued: u64) -> bool {
+        queued <= ODDS_LOG2 && self.dice.below(SIDES) < SIDES >> queued
+    }
+}
+
+impl WindowRule for ModifiedVegas {
+    const NAME: &'static str = "mvegas";
+    const PARAMS: &'static [ParamInfo] = &[
+        ParamInfo {
+            name: "alpha",
+            default: 1.0,
+            range: (1.0, 6.0),
+            doc: "fewer queued packets than this: the window grows by one a round trip",
+        },
+        ParamInfo {
+            name: "beta",
+            default: 6.0,
+            range: (1.0, 6.0),
+            doc: "more queued packets than this: the window shrinks by one a round trip",
+        },
+    ];
+
+    fn observe(&mut self, _view: &View, ack: &Ack) {
+        self.queue.observe(ack);
+    }
+
+    fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
+        match self.queue.verdict() {
+            None => view.control.cwnd,
+            Some(Verdict::Unsure) => self.increase.grow(view.control.cwnd, view.mss, acked),
+            Some(Verdict::Measured { rtt, base }) => {
+                let queued = queued(view, rtt, base);
+                if above(queued, self.beta) {
+                    one_less(view)
+                } else if below(queued, self.alpha) || self.roll(queued) {
+                    view.control.cwnd.saturating_add(view.mss)
+                } else {
+                    view.control.cwnd
+                }
+            }
+        }
+    }
+
+    fn reduce(&mut self, view: &View, _cause: Cause, flight: Bytes) -> Bytes {
+        self.increase.clear();
+        (flight / 2).max(view.mss * 2)
+    }
+
+    fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
+        match self.queue.verdict() {
+            Some(Verdict::Measured { rtt, base }) => Some(predicted(view, rtt, base).max(view.mss * 2)),
+            _ => None,
+        }
+    }
+
+    fn reset(&mut self, _view: &View, why: Reset) {
+        self.queue.reset(why);
+        if why != Reset::Recovered {
+            self.increase.clear();
+        }
+    }
+
+    fn undo(&mut self, _view: &View, before: &ModifiedVegas) {
+        self.increase = before.increase;
+    }
+
+    fn internals(&self) -> Vec<(&'static str, f64)> {
+        self.queue.internals()
+    }
+}
