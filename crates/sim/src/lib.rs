@@ -1,4 +1,7 @@
-//! The substrate `model`: a network of elements under one event queue.
+//! The substrate `model`: event queue, elements, topologies, the parameter table, one run of a case.
 
+pub mod case;
 pub mod element;
 pub mod engine;
+pub mod params;
+pub mod topology;

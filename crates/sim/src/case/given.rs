@@ -1,0 +1,265 @@
+//! What a case says: parsed triples, and the most specific of them for an entity.
+
+use super::CaseError;
+use crate::params::{self, ParamSpec, Setting, Value};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use tcpassay_units::{Bytes, Dur};
+
+/// The parsed triples of a case by full path (`link.delay`, `sender/stack.ecn`).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Given {
+    rows: BTreeMap<String, Setting>,
+    /// `stack.cc.<name>`, which no row declares: `(address, name)`.
+    controllers: BTreeMap<(String, String), f64>,
+}
+
+/// An entity's view: the most specific address first, then the plain path unless `plain` is false.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope<'a> {
+    given: &'a Given,
+    addresses: &'a [&'a str],
+    plain: bool,
+}
+
+/// `sender/stack.ecn` is address `sender`, path `stack.ecn`.
+pub(super) fn split(full: &str) -> (&str, &str) {
+    full.split_once('/').unwrap_or(("", full))
+}
+
+fn join(address: &str, path: &str) -> String {
+    if address.is_empty() { path.to_owned() } else { format!("{address}/{path}") }
+}
+
+impl Given {
+    /// Parses triples one by one; every error is reported, not only the first.
+    pub fn parse(triples: &BTreeMap<String, Value>, errors: &mut Vec<CaseError>) -> Given {
+        let mut given = Given::default();
+        for (full, value) in triples {
+            let (address, path) = split(full);
+            if let Some(name) = path.strip_prefix("stack.cc.") {
+                match controller_value(name, value) {
+                    Ok(x) => drop(given.controllers.insert((address.to_owned(), name.to_owned()), x)),
+                    Err(why) => errors.push(CaseError::new(full, Some(value), why)),
+                }
+                continue;
+            }
+            match params::find(path) {
+                None => errors.push(CaseError::new(full, None, unknown(path))),
+                Some(row) => match Given::setting(row, address, value) {
+                    Ok(setting) => drop(given.rows.insert(full.clone(), setting)),
+                    Err(why) => errors.push(CaseError::new(full, Some(value), why)),
+                },
+            }
+        }
+        given
+    }
+
+    fn setting(row: &ParamSpec, address: &str, value: &Value) -> Result<Setting, String> {
+        if !row.substrates.model {
+            return Err(format!("the model cannot honour it; substrates that can are {}", row.substrates));
+        }
+        let whole = ["topology", "rack.hosts", "switch.buffers", "app.background"];
+        if !address.is_empty() && whole.contains(&row.path) {
+            return Err("it holds for the whole network and takes no address".to_owned());
+        }
+        row.kind.parse(value)
+    }
+
+    /// Refuses addresses that the network does not have.
+    pub fn check_addresses(&self, known: &[&str], errors: &mut Vec<CaseError>) {
+        let fulls = self.rows.keys().cloned();
+        let controllers =
+            self.controllers.keys().map(|(address, name)| join(address, &format!("stack.cc.{name}")));
+        for full in fulls.chain(controllers) {
+            let (address, _) = split(&full);
+            if !address.is_empty() && !known.contains(&address) {
+                let some = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+                errors.push(CaseError::new(
+                    &full,
+                    None,
+                    format!("nothing is called `{address}` in this topology; there are {some}"),
+                ));
+            }
+        }
+    }
+
+    /// The view of an entity.
+    pub fn scope<'a>(&'a self, addresses: &'a [&'a str], plain: bool) -> Scope<'a> {
+        Scope { given: self, addresses, plain }
+    }
+
+    /// The view of the whole network.
+    pub fn whole(&self) -> Scope<'_> {
+        Scope { given: self, addresses: &[], plain: true }
+    }
+
+    /// Triples that are not at their default, or, with an address, not what the plain path says.
+    pub fn to_triples(&self) -> BTreeMap<String, Value> {
+        let differs = |full: &str, setting: &Setting| {
+            let (address, path) = split(full);
+            let row = params::find(path).expect("parsed before");
+            let default = row.default_setting();
+            let plain = if address.is_empty() { None } else { self.rows.get(path) };
+            *setting != *plain.unwrap_or(&default)
+        };
+        let rows = self.rows.iter().filter(|(full, s)| differs(full, s)).map(|(full, s)| {
+            let value = match s {
+                Setting::Bool(b) => Value::Bool(*b),
+                Setting::Int(n) => Value::Int(*n),
+                Setting::Probability(p) => Value::Real(*p),
+                other => Value::Text(other.to_string()),
+            };
+            (full.clone(), value)
+        });
+        let controllers = self
+            .controllers
+            .iter()
+            .map(|((address, name), x)| (join(address, &format!("stack.cc.{name}")), Value::Real(*x)));
+        rows.chain(controllers).collect()
+    }
+}
+
+fn unknown(path: &str) -> String {
+    match params::nearest(path) {
+        Some(known) => format!("no such parameter; did you mean `{known}`?"),
+        None => "no such parameter; `tcpassay params` lists all".to_owned(),
+    }
+}
+
+fn controller_value(name: &str, value: &Value) -> Result<f64, String> {
+    let known: Vec<&str> =
+        tcpassay_cc::names().into_iter().flat_map(tcpassay_cc::params).map(|info| info.name).collect();
+    if !known.contains(&name) {
+        return Err(format!("no controller has a parameter `{name}`; there are {}", known.join(", ")));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "ranges of controllers are far below 2^53")]
+    let x = match value {
+        Value::Int(n) => *n as f64,
+        Value::Real(x) => *x,
+        Value::Text(t) => t.parse().map_err(|_| "allowed is a number".to_owned())?,
+        Value::Bool(_) => return Err("allowed is a number".to_owned()),
+    };
+    Ok(x)
+}
+
+impl Scope<'_> {
+    /// The setting of `path`, and the full path at which it was given (or the plain path of a default).
+    pub fn find(&self, path: &str) -> (Setting, String) {
+        let plain = if self.plain { Some("") } else { None };
+        for address in self.addresses.iter().copied().chain(plain) {
+            let full = join(address, path);
+            if let Some(setting) = self.given.rows.get(&full) {
+                return (setting.clone(), full);
+            }
+        }
+        let row = params::find(path).unwrap_or_else(|| panic!("{path} is not in the table"));
+        (row.default_setting(), path.to_owned())
+    }
+
+    /// Where `path` was set, for errors.
+    pub fn place(&self, path: &str) -> String {
+        self.find(path).1
+    }
+
+    /// The setting of `path`.
+    pub fn get(&self, path: &str) -> Setting {
+        self.find(path).0
+    }
+
+    pub fn on(&self, path: &str) -> bool {
+        match self.get(path) {
+            Setting::Bool(b) => b,
+            other => panic!("{path} = {other} is no switch"),
+        }
+    }
+
+    /// A switch, or `None` for what the profile says.
+    pub fn switch(&self, path: &str) -> Option<bool> {
+        match self.get(path) {
+            Setting::Bool(b) => Some(b),
+            Setting::Word(_) => None,
+            other => panic!("{path} = {other} is no switch"),
+        }
+    }
+
+    pub fn word(&self, path: &str) -> &'static str {
+        match self.get(path) {
+            Setting::Word(w) => w,
+            other => panic!("{path} = {other} is no word"),
+        }
+    }
+
+    pub fn chance(&self, path: &str) -> f64 {
+        match self.get(path) {
+            Setting::Probability(p) => p,
+            other => panic!("{path} = {other} is no probability"),
+        }
+    }
+
+    pub fn dur(&self, path: &str) -> Dur {
+        self.maybe_dur(path).unwrap_or_else(|| panic!("{path} is no length of time"))
+    }
+
+    pub fn bytes(&self, path: &str) -> Bytes {
+        self.maybe_bytes(path).unwrap_or_else(|| panic!("{path} is no number of bytes"))
+    }
+
+    pub fn int(&self, path: &str) -> u32 {
+        self.maybe_int(path).unwrap_or_else(|| panic!("{path} is no whole number"))
+    }
+
+    /// A length of time, or `None` for a word.
+    pub fn maybe_dur(&self, path: &str) -> Option<Dur> {
+        if let Setting::Dur(d) = self.get(path) { Some(d) } else { None }
+    }
+
+    /// A number of bytes, or `None` for a word.
+    pub fn maybe_bytes(&self, path: &str) -> Option<Bytes> {
+        if let Setting::Bytes(b) = self.get(path) { Some(b) } else { None }
+    }
+
+    /// A rate, or `None` for a word.
+    pub fn maybe_rate(&self, path: &str) -> Option<tcpassay_units::Rate> {
+        if let Setting::Rate(r) = self.get(path) { Some(r) } else { None }
+    }
+
+    /// A whole number, or `None` for a word.
+    pub fn maybe_int(&self, path: &str) -> Option<u32> {
+        if let Setting::Int(n) = self.get(path) {
+            Some(u32::try_from(n).expect("ranges of the table fit 32 bits"))
+        } else {
+            None
+        }
+    }
+
+    /// A text read by its grammar, or `None` for a word.
+    pub fn maybe<T: FromStr<Err = String>>(&self, path: &str) -> Option<T> {
+        if let Setting::Text(t) = self.get(path) {
+            Some(t.parse().expect("the table's check read it before"))
+        } else {
+            None
+        }
+    }
+
+    /// A text read by its grammar.
+    pub fn read<T: FromStr<Err = String>>(&self, path: &str) -> T {
+        self.maybe(path).unwrap_or_else(|| panic!("{path} is no text"))
+    }
+
+    /// The controllers' parameters that hold here.
+    pub fn controller_values(&self) -> BTreeMap<String, f64> {
+        let mut values = BTreeMap::new();
+        let plain = if self.plain { Some("") } else { None };
+        let order: Vec<&str> = self.addresses.iter().copied().chain(plain).collect();
+        // The most specific last, so that it wins.
+        for address in order.into_iter().rev() {
+            for ((at, name), x) in &self.given.controllers {
+                if at == address {
+                    values.insert(name.clone(), *x);
+                }
+            }
+        }
+        values
+    }
+}

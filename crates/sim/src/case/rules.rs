@@ -1,0 +1,211 @@
+//! What must hold between the settings of a case.
+
+use super::given::Scope;
+use super::{Case, CaseError, Mark};
+use crate::params::Setting;
+use crate::params::grammar::{Buffers, LinkRate};
+use crate::topology::Shape;
+use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
+use tcpassay_units::Bytes;
+
+pub(super) fn check(case: &Case, errors: &mut Vec<CaseError>) {
+    for (i, host) in case.hosts.iter().enumerate() {
+        let names = case.net.host_addresses(i);
+        let rules = Rules { scope: case.host_scope(&names), errors };
+        rules.host(host);
+    }
+    for &(sender, receiver) in &case.net.flows {
+        path(case, sender, receiver, errors);
+    }
+    for i in 0..case.links.len() {
+        link(case, i, errors);
+    }
+    switch(case, errors);
+}
+
+struct Rules<'a> {
+    scope: Scope<'a>,
+    errors: &'a mut Vec<CaseError>,
+}
+
+impl Rules<'_> {
+    fn refuse(&mut self, path: &str, other: &str, why: &str) {
+        let (a, b) = (self.scope.find(path), self.scope.find(other));
+        self.errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
+    }
+
+    fn host(mut self, host: &super::HostSettings) {
+        let stack = &host.stack;
+        if host.cc == "dctcp" && stack.ecn != EcnMode::Dctcp {
+            self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
+        }
+        let receiver = self.scope.get("stack.dctcp_receiver");
+        if receiver != Setting::Word("profile") && stack.ecn != EcnMode::Dctcp {
+            self.refuse("stack.dctcp_receiver", "stack.ecn", "a DCTCP receiver needs stack.ecn = dctcp");
+        }
+        if stack.mss.get() + super::settings::HEADERS > host.mtu.get() {
+            self.refuse("stack.mss", "stack.mtu", "a segment and 40 bytes of headers must fit in the MTU");
+        }
+        if host.nic.tso && self.scope.bytes("nic.gso_max") <= stack.mss {
+            let why = format!("tso needs a super-segment larger than the MSS of {}", stack.mss);
+            self.refuse("nic.gso_max", "stack.mtu", &why);
+        }
+        if host.nic.stale_hash && !host.nic.gro {
+            self.refuse(
+                "nic.lro_order",
+                "nic.gro",
+                "stale-hash sorts the batches of receive offload: nic.gro = on",
+            );
+        }
+        if stack.rto.min > stack.rto.max {
+            self.refuse("stack.min_rto", "stack.max_rto", "the smallest timeout is above the largest");
+        } else if stack.rto.initial < stack.rto.min {
+            self.refuse("stack.initial_rto", "stack.min_rto", "the first timeout is below the smallest");
+        } else if stack.rto.initial > stack.rto.max {
+            self.refuse("stack.initial_rto", "stack.max_rto", "the first timeout is above the largest");
+        }
+        if !stack.sack {
+            if self.scope.switch("stack.dsack") == Some(true) {
+                self.refuse("stack.dsack", "stack.sack", "DSACK is reported in SACK blocks");
+            }
+            if matches!(stack.loss_detection, LossDetection::Rack { .. }) {
+                self.refuse("stack.loss_detection", "stack.sack", "RACK needs SACK (RFC 8985 section 3)");
+            }
+            if stack.recovery == Recovery::Sack {
+                self.refuse("stack.recovery", "stack.sack", "RFC 6675 needs SACK; newreno and prr do not");
+            }
+            if stack.tlp != Tlp::Off {
+                self.refuse("stack.tlp", "stack.sack", "the tail loss probe needs SACK (RFC 8985 section 3)");
+            }
+        }
+        if stack.undo.eifel && !stack.timestamps && self.scope.get("stack.undo") != Setting::Word("profile") {
+            self.refuse("stack.undo", "stack.timestamps", "Eifel compares timestamps (RFC 3522)");
+        }
+        self.controller(host);
+    }
+
+    /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
+    fn controller(&mut self, host: &super::HostSettings) {
+        let values = tcpassay_cc::Params { values: host.cc_values.clone(), ..tcpassay_cc::Params::default() };
+        if let Err(why) = tcpassay_cc::build(&host.cc, &values) {
+            let cc = self.scope.find("stack.cc");
+            self.errors.push(CaseError::new(
+                &cc.1,
+                Some(&crate::params::Value::Text(cc.0.to_string())),
+                why.to_string(),
+            ));
+        }
+    }
+}
+
+/// What both ends and everything between them must agree on.
+fn path(case: &Case, sender: usize, receiver: usize, errors: &mut Vec<CaseError>) {
+    let (s, r) = (case.net.host_addresses(sender), case.net.host_addresses(receiver));
+    let (s, r) = (case.host_scope(&s), case.host_scope(&r));
+    let name = |i: usize| case.net.hosts[i].name.as_str();
+    let mut same = |path: &str, differs: bool, why: &str| {
+        if differs {
+            let ((a, at_a), (b, at_b)) = (s.find(path), r.find(path));
+            // A default has no place of its own: name the end that has it.
+            let at = |place: String, i: usize| {
+                if place.contains('/') { place } else { format!("{}/{path}", name(i)) }
+            };
+            errors.push(CaseError::between((&at(at_a, sender), &a), (&at(at_b, receiver), &b), why));
+        }
+    };
+    let (a, b) = (&case.hosts[sender], &case.hosts[receiver]);
+    same("stack.mtu", a.mtu != b.mtu, "the MTU is equal along a path");
+    same("stack.ecn", a.stack.ecn != b.stack.ecn, "ECN is the same at both ends of a connection");
+    let Some(ports) = case.routes.path(&case.net, sender, receiver) else {
+        let why = format!("no path leads from `{}` to `{}`", name(sender), name(receiver));
+        errors.push(CaseError::new("topology", None, why));
+        return;
+    };
+    for port in ports {
+        let link = &case.net.links[port.link];
+        let queue = &case.links[port.link].queue;
+        let queued = link.main || case.net.link_addresses(port.link).iter().any(|a| a.contains("access"));
+        if queued && queue.mark != Mark::Off && a.stack.ecn == EcnMode::Off {
+            let names = case.net.link_addresses(port.link);
+            let scope = case.given.scope(&names, link.main);
+            let (mark, ecn) = (scope.find("queue.ecn_mark"), s.find("stack.ecn"));
+            let why = "marking needs ECN at both ends: stack.ecn other than off";
+            errors.push(CaseError::between((&mark.1, &mark.0), (&ecn.1, &ecn.0), why));
+        }
+    }
+}
+
+fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
+    let names = case.net.link_addresses(i);
+    let scope = case.given.scope(&names, case.net.links[i].main);
+    let settings = &case.links[i];
+    let queue = &settings.queue;
+    let mut refuse = |path: &str, other: &str, why: &str| {
+        let (a, b) = (scope.find(path), scope.find(other));
+        errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
+    };
+    let shaper = matches!(queue.kind, "htb" | "tbf");
+    if shaper && queue.rate.is_none() {
+        refuse("queue.kind", "queue.rate", "a shaper needs its rate");
+    }
+    if !shaper && queue.rate.is_some() {
+        refuse("queue.rate", "queue.kind", "only htb and tbf have a rate of their own");
+    }
+    if let Some(burst) = queue.burst
+        && burst < Bytes::new(9216).min(mtu(case))
+    {
+        refuse("queue.burst", "stack.mtu", "a bucket smaller than a packet passes none");
+    }
+    if queue.kind == "red" && queue.red.0 >= queue.red.1 {
+        refuse("queue.red_min", "queue.red_max", "the lower threshold is below the upper");
+    }
+    if queue.kind == "dualpi2" && queue.mark != Mark::Off {
+        refuse("queue.ecn_mark", "queue.kind", "dualpi2 marks by itself; the step is for the others");
+    }
+    if queue.place == "sender" && !matches!(case.net.shape, Shape::Pair) {
+        refuse("queue.place", "topology", "a queue in the sending host is for topology = pair");
+    }
+    if matches!(settings.rate, LinkRate::Trace(_)) && (shaper || queue.kind != "fifo") {
+        refuse("link.rate", "queue.kind", "a link with a trace has a fifo");
+    }
+    if settings.jitter.size > settings.delay {
+        refuse(
+            "link.jitter",
+            "link.delay",
+            "jitter beyond the delay would need packets that arrive before they left",
+        );
+    }
+}
+
+/// The largest MTU of any host.
+fn mtu(case: &Case) -> Bytes {
+    case.hosts.iter().map(|h| h.mtu).max().expect("a network has hosts")
+}
+
+fn switch(case: &Case, errors: &mut Vec<CaseError>) {
+    if case.buffers == Buffers::Port {
+        return;
+    }
+    let whole = case.given.whole();
+    let at = |path: &str| whole.find(path);
+    let buffers = at("switch.buffers");
+    if case.net.switches.is_empty() {
+        let other = at("topology");
+        let why = "there is no switch; dumbbell, star, racks and file have one";
+        errors.push(CaseError::between((&buffers.1, &buffers.0), (&other.1, &other.0), why));
+    }
+    if case.links.iter().any(|l| l.queue.kind != "fifo") {
+        let other = at("queue.kind");
+        let why = "ports of a shared or dual buffer are fifo";
+        errors.push(CaseError::between((&buffers.1, &buffers.0), (&other.1, &other.0), why));
+    }
+    let (Buffers::Shared(size) | Buffers::Dual(size)) = case.buffers else { return };
+    if size < mtu(case) {
+        let other = at("stack.mtu");
+        errors.push(CaseError::between(
+            (&buffers.1, &buffers.0),
+            (&other.1, &other.0),
+            "a buffer holds a packet",
+        ));
+    }
+}

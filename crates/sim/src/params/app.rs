@@ -1,0 +1,242 @@
+//! Parameters of the application.
+
+use super::{Kind, ParamSpec, Substrates};
+use tcpassay_units::{Bytes, Dur};
+use tcpassay_workload::{Background, Spec, SpecError};
+
+type P = ParamSpec;
+const MKH: Substrates = Substrates::MKH;
+
+/// The workload crate reads these rows; here it is only asked whether it would.
+macro_rules! row_of_spec {
+    ($path:literal, $form:literal) => {
+        Kind::Text { form: $form, check: |text| accepts($path, text) }
+    };
+}
+
+fn accepts(path: &str, text: &str) -> Result<(), String> {
+    // The file is read, and its errors told, when the case is made.
+    let any_cdf = |_: &str| Ok("1 1".to_owned());
+    Spec::default().set(path, text, &any_cdf).map_err(|SpecError { why, .. }| why)
+}
+
+const BUFFER: Kind =
+    Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) });
+const CALL: Kind = Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000) });
+
+pub(super) const ROWS: &[ParamSpec] = &[
+    P::new(
+        "app.workload",
+        Kind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"]),
+        "bulk",
+        &["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"],
+        MKH,
+        "What the applications do: stream, ask and answer (closed or open loop), pause, pace, answer all at once",
+    ),
+    P::new(
+        "app.mix",
+        Kind::Or(
+            &["none"],
+            &row_of_spec!(
+                "app.mix",
+                "members joined by `+`, as in `rpc request=10KB + rpc request=1MB flows=2`"
+            ),
+        ),
+        "none",
+        &["none", "rpc request=10KB + rpc request=1MB"],
+        MKH,
+        "The members of workload `mix`; what one does not say it takes from the other rows",
+    )
+    .needs("app.workload = mix"),
+    P::new(
+        "app.flows",
+        Kind::Int { min: 1, max: 100_000 },
+        "1",
+        &["1", "2", "10", "100"],
+        MKH,
+        "Parallel connections from each sender to its receiver",
+    ),
+    P::new(
+        "app.flow_size",
+        row_of_spec!(
+            "app.flow_size",
+            "`endless`, `<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+        ),
+        "endless",
+        &["endless", "1MB", "websearch"],
+        MKH,
+        "Bytes of each flow of `bulk`, `onoff` (of each burst) and `paced`, or their distribution",
+    ),
+    P::new(
+        "app.arrival",
+        row_of_spec!(
+            "app.arrival",
+            "`closed`, `poisson:<rate>`, `uniform:<rate>` (as `1000/s`, or a load as `1Gbit`) or `burst:<n>`"
+        ),
+        "closed",
+        &["closed", "poisson:1000/s"],
+        MKH,
+        "When the next request of `rpc-open` or the next flow of `bulk` arrives",
+    ),
+    P::new(
+        "app.duration",
+        Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) },
+        "1s",
+        &["1s", "5s", "10s"],
+        MKH,
+        "Length of the run from app.start; it ends sooner when all traffic is finished",
+    ),
+    P::new("app.start", Kind::DUR, "0s", &["0s", "100ms"], MKH, "When the first connection is opened"),
+    P::new(
+        "app.request",
+        row_of_spec!(
+            "app.request",
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+        ),
+        "10KB",
+        &["10KB", "1MB", "choice:10KB@1,1MB@1"],
+        MKH,
+        "Bytes of a request of `rpc`, `rpc-open`, from sender to receiver (`incast`: to each sender)",
+    ),
+    P::new(
+        "app.response",
+        row_of_spec!(
+            "app.response",
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+        ),
+        "100B",
+        &["100B", "10KB"],
+        MKH,
+        "Bytes of a response of `rpc`, `rpc-open`, `incast`",
+    ),
+    P::new(
+        "app.concurrency",
+        Kind::Int { min: 1, max: 10_000 },
+        "1",
+        &["1", "4", "16"],
+        MKH,
+        "Requests outstanding on each connection",
+    ),
+    P::new(
+        "app.think",
+        row_of_spec!("app.think", "a length of time, or `exp:<mean>`"),
+        "0s",
+        &["0s", "1ms", "exp:1ms"],
+        MKH,
+        "Pause between an answer and the next request, or between two bulk flows",
+    ),
+    P::new(
+        "app.rate",
+        Kind::Or(&["none"], &Kind::Rate),
+        "none",
+        &["none", "100Mbit"],
+        MKH,
+        "Rate at which each application of `paced` writes",
+    ),
+    P::new(
+        "app.burst",
+        row_of_spec!(
+            "app.burst",
+            "`<bytes>`, `exp:<mean>`, `pareto:<mean>:<shape>`, `choice:<bytes>@<weight>,...`, `websearch`, `datamining` or `file:<cdf>`"
+        ),
+        "100KB",
+        &["100KB", "1MB"],
+        MKH,
+        "Bytes that `paced` and `onoff` write at once",
+    ),
+    P::new(
+        "app.gap",
+        row_of_spec!("app.gap", "a length of time, or `exp:<mean>`"),
+        "10ms",
+        &["10ms", "1s", "exp:10ms"],
+        MKH,
+        "Rest between the bursts of `onoff` and of `burst:<n>` arrivals",
+    ),
+    P::new(
+        "app.write_size",
+        CALL,
+        "auto",
+        &["auto", "1448B", "100B"],
+        MKH,
+        "Largest write call; auto: all there is",
+    ),
+    P::new("app.read_size", CALL, "auto", &["auto", "1KB"], MKH, "Largest read call; auto: all there is"),
+    P::new(
+        "app.read_rate",
+        Kind::Or(&["none"], &Kind::Rate),
+        "none",
+        &["none", "100Mbit"],
+        MKH,
+        "Rate at which the receiving application reads; a slow reader closes the window",
+    ),
+    P::new(
+        "app.sndbuf",
+        BUFFER,
+        "auto",
+        &["auto", "64KB", "4MB"],
+        MKH,
+        "Send buffer (SO_SNDBUF, as effective bytes)",
+    ),
+    P::new(
+        "app.rcvbuf",
+        BUFFER,
+        "auto",
+        &["auto", "64KB", "4MB"],
+        MKH,
+        "Receive buffer (SO_RCVBUF, as effective bytes)",
+    ),
+    P::new("app.nodelay", Kind::Bool, "off", &["off", "on"], MKH, "TCP_NODELAY: Nagle's algorithm off"),
+    P::new(
+        "app.cork",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        MKH,
+        "TCP_CORK: hold partial segments, at most 200 ms",
+    ),
+    P::new(
+        "app.notsent_lowat",
+        Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(4_000_000_000) }),
+        "off",
+        &["off", "128KB"],
+        MKH,
+        "TCP_NOTSENT_LOWAT: writable only while less than this is unsent",
+    ),
+    P::new("app.quickack", Kind::Bool, "off", &["off", "on"], MKH, "TCP_QUICKACK, kept on: no delayed ACKs"),
+    P::new("app.blocking", Kind::Bool, "on", &["on", "off"], Substrates::KH, "Blocking sockets"),
+    P::new(
+        "app.keepalive",
+        Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
+        "off",
+        &["off", "1s"],
+        MKH,
+        "Idle time before the first keepalive probe; probes follow at a tenth of it, nine at most",
+    ),
+    P::new(
+        "app.user_timeout",
+        Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
+        "off",
+        &["off", "5s"],
+        MKH,
+        "TCP_USER_TIMEOUT: abort when data stay unacknowledged so long (RFC 5482)",
+    ),
+    P::new(
+        "app.linger",
+        Kind::Or(&["off"], &Kind::DUR),
+        "off",
+        &["off", "0s"],
+        MKH,
+        "SO_LINGER: close waits so long for the data, then resets; 0s resets at once",
+    ),
+    P::new(
+        "app.background",
+        Kind::Text {
+            form: "`none`, `bulk:<n>[:<cc>]`, `poisson:<percent>%` (of the bottleneck) or `udp:<rate>`",
+            check: |text| Background::read(text).map(drop).map_err(|why| why.why),
+        },
+        "none",
+        &["none", "bulk:1:cubic", "poisson:30%", "udp:100Mbit"],
+        MKH,
+        "Competing traffic over the same path",
+    ),
+];

@@ -1,0 +1,411 @@
+//! Texts with a grammar of their own, as typed values.
+//!
+//! Each type reads one form of text (`FromStr`, whose error says what is wrong), and [`check`] turns it into the
+//! check of a row of the table.
+
+use std::str::FromStr;
+use tcpassay_units::{Bytes, Dur, Rate};
+
+/// The check of a table row whose text reads as `T`.
+pub(super) fn check<T: FromStr<Err = String>>(text: &str) -> Result<(), String> {
+    text.parse::<T>().map(drop)
+}
+
+fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("`{text}` is not {what}"))
+}
+
+fn unit<T: FromStr<Err = tcpassay_units::UnitError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|why: tcpassay_units::UnitError| why.to_string())
+}
+
+/// A probability written as a number from 0 to 1 or a percentage.
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
+    let p: f64 = match text.strip_suffix('%') {
+        Some(percent) => number::<f64>(percent, "a percentage")? / 100.0,
+        None => number(text, "a probability")?,
+    };
+    if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(format!("`{text}` is not from 0 to 1")) }
+}
+
+/// `stack.delayed_ack`: `off`, or `<n>,<timeout>[,adaptive][,quick:<k>]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayedAck(pub tcpassay_tcp::DelayedAck);
+
+impl FromStr for DelayedAck {
+    type Err = String;
+    fn from_str(text: &str) -> Result<DelayedAck, String> {
+        let mut d = tcpassay_tcp::DelayedAck {
+            every: 1,
+            timeout: Dur::from_millis(40),
+            adaptive: false,
+            quick_ack: 0,
+        };
+        if text == "off" {
+            return Ok(DelayedAck(d));
+        }
+        let (every, rest) = text.split_once(',').ok_or("the timeout is missing")?;
+        d.every = number(every, "a number of segments")?;
+        if !(1..=64).contains(&d.every) {
+            return Err(format!("{} segments are not from 1 to 64", d.every));
+        }
+        let mut parts = rest.split(',');
+        d.timeout = unit(parts.next().expect("split gives at least one part"))?;
+        if d.timeout.is_zero() || d.timeout > Dur::from_secs(10) {
+            return Err(format!("the timeout {} is not from 1ns to 10s", d.timeout));
+        }
+        for part in parts {
+            match part.split_once(':') {
+                None if part == "adaptive" => d.adaptive = true,
+                Some(("quick", k)) => {
+                    d.quick_ack = number(k, "a number of segments")?;
+                    if d.quick_ack > 1000 {
+                        return Err(format!("quick:{k} is more than 1000"));
+                    }
+                }
+                _ => return Err(format!("`{part}` is neither `adaptive` nor `quick:<n>`")),
+            }
+        }
+        Ok(DelayedAck(d))
+    }
+}
+
+/// `stack.loss_detection`: `dupthresh[:<n>][:adaptive]`, `rack[:dsack]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossDetection(pub tcpassay_tcp::LossDetection);
+
+impl FromStr for LossDetection {
+    type Err = String;
+    fn from_str(text: &str) -> Result<LossDetection, String> {
+        use tcpassay_tcp::LossDetection::{DupThresh, Rack};
+        let mut parts = text.split(':');
+        let detection = match parts.next() {
+            Some("rack") => match parts.next() {
+                None => Rack { dsack_adaptation: false },
+                Some("dsack") => Rack { dsack_adaptation: true },
+                Some(other) => return Err(format!("`{other}` is not `dsack`")),
+            },
+            Some("dupthresh") => {
+                let (mut threshold, mut adaptive) = (3, false);
+                for part in parts.by_ref() {
+                    if part == "adaptive" {
+                        adaptive = true;
+                    } else {
+                        threshold = number(part, "a number of duplicate ACKs")?;
+                    }
+                }
+                if !(1..=300).contains(&threshold) {
+                    return Err(format!("a threshold of {threshold} is not from 1 to 300"));
+                }
+                DupThresh { threshold, adaptive }
+            }
+            _ => return Err(String::new()),
+        };
+        if parts.next().is_some() { Err(String::new()) } else { Ok(LossDetection(detection)) }
+    }
+}
+
+/// `stack.undo`: `off`, or a set of `eifel`, `dsack`, `rack-restore` joined by `+`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undo(pub tcpassay_tcp::Undo);
+
+impl FromStr for Undo {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Undo, String> {
+        let mut undo = tcpassay_tcp::Undo::default();
+        if text != "off" {
+            for part in text.split('+') {
+                match part {
+                    "eifel" => undo.eifel = true,
+                    "dsack" => undo.dsack = true,
+                    "rack-restore" => undo.rack_restore = true,
+                    _ => return Err(format!("`{part}` is no undo")),
+                }
+            }
+        }
+        Ok(Undo(undo))
+    }
+}
+
+/// `stack.abc`: `per-ack`, `all`, or the limit in MSS an ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Abc(pub tcpassay_cc::ByteCounting);
+
+impl FromStr for Abc {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Abc, String> {
+        use tcpassay_cc::ByteCounting;
+        match text {
+            "per-ack" | "off" => Ok(Abc(ByteCounting::PerAck)),
+            "all" => Ok(Abc(ByteCounting::All)),
+            "on" => Ok(Abc(ByteCounting::Limit(2))),
+            n => match number(n, "a number of MSS")? {
+                0 => Err("a limit of 0 never grows".to_owned()),
+                n => Ok(Abc(ByteCounting::Limit(n))),
+            },
+        }
+    }
+}
+
+/// `stack.pacing`: `off`, `on` (Linux's 200 % and 120 %), or `<slow start>%,<avoidance>%`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacing(pub tcpassay_tcp::Pacing);
+
+impl FromStr for Pacing {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Pacing, String> {
+        use tcpassay_tcp::Pacing::{Off, Percent};
+        let percent = |t: &str| -> Result<u32, String> {
+            let n = number(t.strip_suffix('%').ok_or("the `%` is missing")?, "a whole percentage")?;
+            if (1..=10_000).contains(&n) { Ok(n) } else { Err(format!("`{t}` is not from 1% to 10000%")) }
+        };
+        match text {
+            "off" => Ok(Pacing(Off)),
+            "on" => Ok(Pacing(Percent { slow_start: 200, avoidance: 120 })),
+            _ => {
+                let (ss, ca) = text.split_once(',').ok_or("the second percentage is missing")?;
+                Ok(Pacing(Percent { slow_start: percent(ss)?, avoidance: percent(ca)? }))
+            }
+        }
+    }
+}
+
+/// `link.rate`: a rate, or `trace:<file>` (mahimahi's format: one delivery opportunity of 1500 bytes a line, in ms).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkRate {
+    /// Constant.
+    Fixed(Rate),
+    /// The file's name.
+    Trace(String),
+}
+
+impl FromStr for LinkRate {
+    type Err = String;
+    fn from_str(text: &str) -> Result<LinkRate, String> {
+        match text.strip_prefix("trace:") {
+            Some("") => Err("the file's name is missing".to_owned()),
+            Some(file) => Ok(LinkRate::Trace(file.to_owned())),
+            None => Ok(LinkRate::Fixed(unit(text)?)),
+        }
+    }
+}
+
+/// `link.loss_model`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LossModel {
+    /// Each packet with `link.loss`, correlated by `link.loss_correlation`.
+    Bernoulli,
+    /// Gilbert-Elliott, as netem's `loss gemodel p r 1-h 1-k`.
+    GilbertElliott {
+        /// Probability to move from good to bad, per packet.
+        p: f64,
+        /// Probability to move from bad to good.
+        r: f64,
+        /// Loss probability in the bad state.
+        bad: f64,
+        /// Loss probability in the good state.
+        good: f64,
+    },
+    /// Exactly these packets with payload, counted from 1 as they arrive at the link.
+    List(Vec<u64>),
+}
+
+impl FromStr for LossModel {
+    type Err = String;
+    fn from_str(text: &str) -> Result<LossModel, String> {
+        if text == "bernoulli" {
+            return Ok(LossModel::Bernoulli);
+        }
+        if let Some(rest) = text.strip_prefix("gilbert-elliott:") {
+            let p: Vec<f64> = rest.split(',').map(probability).collect::<Result<_, _>>()?;
+            return match p[..] {
+                [p, r, bad, good] => Ok(LossModel::GilbertElliott { p, r, bad, good }),
+                [p, r] => Ok(LossModel::GilbertElliott { p, r, bad: 1.0, good: 0.0 }),
+                _ => Err("two or four probabilities are needed".to_owned()),
+            };
+        }
+        let list = text.strip_prefix("list:").ok_or_else(String::new)?;
+        let mut packets: Vec<u64> =
+            list.split(',').map(|n| number(n, "a packet's number")).collect::<Result<_, _>>()?;
+        packets.sort_unstable();
+        packets.dedup();
+        if packets.first() == Some(&0) {
+            return Err("packets are counted from 1".to_owned());
+        }
+        Ok(LossModel::List(packets))
+    }
+}
+
+/// `link.reorder`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Reorder {
+    /// None.
+    Off,
+    /// As netem: with this probability a packet overtakes the `gap` packets before it.
+    Gap {
+        /// Probability.
+        p: f64,
+        /// Packets.
+        gap: u32,
+    },
+    /// Bursts of `n` packets arrive in reverse.
+    ReverseBurst(u32),
+}
+
+impl FromStr for Reorder {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Reorder, String> {
+        if text == "off" {
+            return Ok(Reorder::Off);
+        }
+        let (head, n) = text.split_once(':').ok_or_else(String::new)?;
+        let n: u32 = number(n, "a number of packets")?;
+        match head {
+            "reverse-burst" if (2..=1024).contains(&n) => Ok(Reorder::ReverseBurst(n)),
+            "reverse-burst" => Err(format!("a burst of {n} is not from 2 to 1024")),
+            _ if n == 0 || n > 1024 => Err(format!("a gap of {n} is not from 1 to 1024")),
+            _ => Ok(Reorder::Gap { p: probability(head)?, gap: n }),
+        }
+    }
+}
+
+/// `link.policer`: `off` or `<rate>,<burst>`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policer(pub Option<(Rate, Bytes)>);
+
+impl FromStr for Policer {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Policer, String> {
+        if text == "off" {
+            return Ok(Policer(None));
+        }
+        let (rate, burst) = text.split_once(',').ok_or("the burst is missing")?;
+        Ok(Policer(Some((unit(rate)?, unit(burst)?))))
+    }
+}
+
+/// `link.slot`: `off`, or `<shortest gap>,<longest gap>[,<packets>]`: packets leave only in slots, at most so many each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(pub Option<(Dur, Dur, u32)>);
+
+impl FromStr for Slot {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Slot, String> {
+        if text == "off" {
+            return Ok(Slot(None));
+        }
+        let parts: Vec<&str> = text.split(',').collect();
+        let (min, max, packets) = match parts[..] {
+            [min, max] => (min, max, u32::MAX),
+            [min, max, n] => (min, max, number(n, "a number of packets")?),
+            _ => return Err(String::new()),
+        };
+        let (min, max): (Dur, Dur) = (unit(min)?, unit(max)?);
+        if min.is_zero() || min > max || packets == 0 {
+            return Err("gaps and packets are positive and the longest gap comes second".to_owned());
+        }
+        Ok(Slot(Some((min, max, packets))))
+    }
+}
+
+/// `queue.limit`: bytes, or packets as in `100p`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Bytes on the wire.
+    Bytes(Bytes),
+    /// Packets; a super-segment counts as one, as in Linux.
+    Packets(u32),
+}
+
+impl FromStr for Limit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Limit, String> {
+        let limit = match text.strip_suffix('p') {
+            Some(n) => Limit::Packets(number(n, "a number of packets")?),
+            None => Limit::Bytes(unit(text)?),
+        };
+        match limit {
+            Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => Err("an empty queue holds nothing".to_owned()),
+            limit => Ok(limit),
+        }
+    }
+}
+
+/// `switch.buffers`: `shared:<size>`, `dual:<size>` (of each buffer), or `port` (each port has its own `queue.limit`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Buffers {
+    /// Each output port its own.
+    Port,
+    /// One for all ports.
+    Shared(Bytes),
+    /// Two an output port, half of the input ports each, served round robin.
+    Dual(Bytes),
+}
+
+impl FromStr for Buffers {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Buffers, String> {
+        match text.split_once(':') {
+            None if text == "port" => Ok(Buffers::Port),
+            Some(("shared", size)) => Ok(Buffers::Shared(unit(size)?)),
+            Some(("dual", size)) => Ok(Buffers::Dual(unit(size)?)),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_delayed_ack_is_a_count_a_timeout_and_extras() {
+        let d = "2,40ms,adaptive,quick:16".parse::<DelayedAck>().unwrap().0;
+        assert_eq!((d.every, d.timeout, d.adaptive, d.quick_ack), (2, Dur::from_millis(40), true, 16));
+        assert_eq!("off".parse::<DelayedAck>().unwrap().0.every, 1);
+        assert_eq!("2".parse::<DelayedAck>().unwrap_err(), "the timeout is missing");
+        assert!("0,40ms".parse::<DelayedAck>().is_err());
+        assert!("2,40ms,slow".parse::<DelayedAck>().is_err());
+    }
+
+    #[test]
+    fn loss_detection_reads_its_threshold_and_adaptation() {
+        use tcpassay_tcp::LossDetection as L;
+        let read = |t: &str| t.parse::<LossDetection>().map(|d| d.0);
+        assert_eq!(read("dupthresh"), Ok(L::DupThresh { threshold: 3, adaptive: false }));
+        assert_eq!(read("dupthresh:5:adaptive"), Ok(L::DupThresh { threshold: 5, adaptive: true }));
+        assert_eq!(read("rack:dsack"), Ok(L::Rack { dsack_adaptation: true }));
+        assert!(read("rack:dsack:x").is_err());
+        assert!(read("dupthresh:0").is_err());
+    }
+
+    #[test]
+    fn an_explicit_loss_list_is_sorted_and_counts_from_one() {
+        assert_eq!("list:7,3,3".parse(), Ok(LossModel::List(vec![3, 7])));
+        assert!("list:0".parse::<LossModel>().is_err());
+        assert!("gilbert-elliott:0.1,0.2,0.3".parse::<LossModel>().is_err());
+    }
+
+    #[test]
+    fn a_limit_is_bytes_or_packets() {
+        assert_eq!("30KB".parse(), Ok(Limit::Bytes(Bytes::new(30_000))));
+        assert_eq!("100p".parse(), Ok(Limit::Packets(100)));
+        assert!("100".parse::<Limit>().is_err());
+        assert!("0p".parse::<Limit>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z0-9:,.%+/-]{0,24}") {
+            let _ = text.parse::<DelayedAck>();
+            let _ = text.parse::<LossDetection>();
+            let _ = text.parse::<LossModel>();
+            let _ = text.parse::<Reorder>();
+            let _ = text.parse::<Slot>();
+            let _ = text.parse::<Policer>();
+            let _ = text.parse::<Buffers>();
+            let _ = text.parse::<Limit>();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Parameters of the stack. A row whose default is `profile` takes what `stack.profile` says.
+
+use super::grammar::{Abc, DelayedAck, LossDetection, Pacing, Undo, check};
+use super::{Kind, ParamSpec, Substrates};
+use tcpassay_units::{Bytes, Dur};
+
+type P = ParamSpec;
+const MKH: Substrates = Substrates::MKH;
+const MK: Substrates = Substrates::MK;
+const M: Substrates = Substrates::M;
+
+/// The controllers that [`tcpassay_cc::build`] makes.
+pub(crate) const CONTROLLERS: &[&str] = &["reno", "cubic", "dctcp", "vegas", "mvegas"];
+
+const PROFILE: &[&str] = &["profile"];
+const TIME: Kind = Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) };
+const RTO: Kind = Kind::Or(PROFILE, &TIME);
+const COUNT: Kind = Kind::Or(PROFILE, &Kind::Int { min: 1, max: 255 });
+const ON_OFF: &[&str] = &["profile", "off", "on"];
+
+pub(super) const ROWS: &[ParamSpec] = &[
+    P::new(
+        "stack.profile",
+        Kind::Choice(&["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"]),
+        "rfc",
+        &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
+        M,
+        "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
+    ),
+    P::new("stack.cc", Kind::Choice(CONTROLLERS), "reno", CONTROLLERS, MKH, "Congestion controller")
+        .needs("dctcp needs stack.ecn = dctcp at both ends"),
+    P::new(
+        "stack.ecn",
+        Kind::Choice(&["off", "classic", "dctcp", "accurate"]),
+        "off",
+        &["off", "classic", "dctcp", "accurate"],
+        MKH,
+        "Explicit congestion notification: RFC 3168, RFC 8257's per-packet echo, RFC 9768's counters",
+    )
+    .needs("the same at both ends of a connection"),
+    P::new(
+        "stack.delayed_ack",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text {
+                form: "`off` or `<n>,<timeout>[,adaptive][,quick:<k>]`, as in `2,40ms,quick:16`",
+                check: check::<DelayedAck>,
+            },
+        ),
+        "profile",
+        &["profile", "off", "2,40ms", "2,200ms"],
+        M,
+        "Acknowledge every n segments or after the timeout; the first k at once",
+    ),
+    P::new(
+        "stack.dctcp_receiver",
+        Kind::Choice(&["profile", "clear-timer", "rearm", "immediate"]),
+        "profile",
+        &["profile", "immediate", "rearm", "clear-timer"],
+        MK,
+        "On a change of CE with an ACK delayed: clear its timer (the bug), arm it again, acknowledge at once",
+    )
+    .needs("stack.ecn = dctcp"),
+    P::new(
+        "stack.ack_check",
+        Kind::Choice(&["profile", "always", "if-scheduled-on-slow-path"]),
+        "profile",
+        &["profile", "always", "if-scheduled-on-slow-path"],
+        M,
+        "When an arriving segment asks whether an ACK is due (Linux's slow path asks only if one is scheduled)",
+    ),
+    P::new("stack.sack", Kind::SWITCH, "profile", ON_OFF, MKH, "Selective acknowledgements (RFC 2018)"),
+    P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)")
+        .needs("on needs stack.sack"),
+    P::new("stack.timestamps", Kind::SWITCH, "profile", ON_OFF, MKH, "Timestamps and PAWS (RFC 7323)"),
+    P::new("stack.window_scale", Kind::SWITCH, "profile", ON_OFF, MKH, "Window scaling (RFC 7323)"),
+    P::new(
+        "stack.initial_window",
+        Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
+        "profile",
+        &["profile", "2", "10"],
+        M,
+        "Initial window in segments (RFC 6928: 10)",
+    ),
+    P::new(
+        "stack.initial_rto",
+        RTO,
+        "profile",
+        &["profile", "1s"],
+        M,
+        "Retransmission timeout before a measurement",
+    )
+    .needs("stack.min_rto <= stack.initial_rto <= stack.max_rto"),
+    P::new(
+        "stack.min_rto",
+        RTO,
+        "profile",
+        &["profile", "200ms", "10ms"],
+        M,
+        "Smallest retransmission timeout",
+    )
+    .needs("stack.min_rto <= stack.max_rto"),
+    P::new("stack.max_rto", RTO, "profile", &["profile", "60s"], M, "Largest retransmission timeout"),
+    P::new(
+        "stack.rto_floor",
+        Kind::Choice(&["profile", "rto", "variance"]),
+        "profile",
+        &["profile", "rto", "variance"],
+        M,
+        "Where min_rto enters: max(min, srtt + 4 rttvar) (RFC 6298), or srtt + max(min, 4 rttvar) (Linux)",
+    ),
+    P::new(
+        "stack.loss_detection",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text {
+                form: "`dupthresh[:<n>][:adaptive]` or `rack[:dsack]`",
+                check: check::<LossDetection>,
+            },
+        ),
+        "profile",
+        &["profile", "dupthresh", "dupthresh:adaptive", "rack", "rack:dsack"],
+        MKH,
+        "How loss is detected: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
+    )
+    .needs("rack needs stack.sack"),
+    P::new(
+        "stack.recovery",
+        Kind::Choice(&["profile", "newreno", "sack", "prr"]),
+        "profile",
+        &["profile", "newreno", "sack", "prr"],
+        M,
+        "What recovery sends: RFC 6582, RFC 6675, RFC 9937",
+    )
+    .needs("sack needs stack.sack"),
+    P::new(
+        "stack.recovery_exit",
+        Kind::Choice(&["profile", "ssthresh", "rfc3782-less-careful", "rfc6582"]),
+        "profile",
+        &["profile", "ssthresh", "rfc6582", "rfc3782-less-careful"],
+        M,
+        "cwnd on leaving recovery",
+    ),
+    P::new(
+        "stack.cwr",
+        Kind::Choice(&["profile", "at-once", "prr"]),
+        "profile",
+        &["profile", "at-once", "prr"],
+        M,
+        "Reduction on ECE: cwnd = ssthresh at once (RFC 3168), or step by step by PRR (Linux)",
+    ),
+    P::new(
+        "stack.undo",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text {
+                form: "`off`, or `eifel`, `dsack`, `rack-restore` joined by `+`",
+                check: check::<Undo>,
+            },
+        ),
+        "profile",
+        &["profile", "off", "eifel", "eifel+dsack", "rack-restore"],
+        M,
+        "Proofs that undo a false recovery (RFC 3522, RFC 3708, FreeBSD RACK)",
+    ),
+    P::new(
+        "stack.tlp",
+        Kind::Choice(&["profile", "off", "open-only", "on"]),
+        "profile",
+        &["profile", "off", "open-only", "on"],
+        M,
+        "Tail loss probe (RFC 8985 section 7); open-only: not after ECE (Linux before 4.15)",
+    )
+    .needs("on and open-only need stack.sack"),
+    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, M, "Detects spurious timeouts (RFC 5682)"),
+    P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, M, "HyStart++ in slow start (RFC 9406)"),
+    P::new(
+        "stack.pacing",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text { form: "`off`, `on` or `<slow start>%,<avoidance>%`", check: check::<Pacing> },
+        ),
+        "profile",
+        &["profile", "off", "on"],
+        M,
+        "Spread a window over its round trip (on: 200%,120%, as Linux)",
+    ),
+    P::new(
+        "stack.slow_start_after_idle",
+        Kind::Choice(&["profile", "off", "on", "decay"]),
+        "profile",
+        &["profile", "off", "on", "decay"],
+        M,
+        "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
+    ),
+    P::new(
+        "stack.abc",
+        Kind::Or(
+            PROFILE,
+            &Kind::Text {
+                form: "`per-ack`, `all`, or a limit in MSS an ACK, as in `2`",
+                check: check::<Abc>,
+            },
+        ),
+        "profile",
+        &["profile", "per-ack", "2", "all"],
+        M,
+        "How slow start counts an ACK (RFC 3465)",
+    ),
+    P::new(
+        "stack.limited_transmit",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "New data on the first duplicate ACKs (RFC 3042)",
+    ),
+    P::new(
+        "stack.early_retransmit",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "A lower threshold for small flights (RFC 5827)",
+    ),
+    P::new(
+        "stack.mtu",
+        Kind::Bytes { min: super::net::SMALLEST_MTU, max: Bytes::new(9216) },
+        "1500B",
+        &["1500B", "9000B"],
+        MKH,
+        "Largest IP packet",
+    )
+    .needs("equal along a path"),
+    P::new(
+        "stack.mss",
+        Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(88), max: Bytes::new(9176) }),
+        "auto",
+        &["auto", "536B"],
+        MKH,
+        "Largest segment announced; auto: MTU less 40 bytes of headers",
+    )
+    .needs("stack.mss + 40 <= stack.mtu"),
+    P::new(
+        "stack.rcv_autotune",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        MKH,
+        "The receive buffer follows the rate (dynamic right-sizing)",
+    ),
+    P::new(
+        "stack.max_rwnd",
+        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
+        "profile",
+        &["profile", "65535B", "6MB"],
+        MKH,
+        "Largest receive window that autotuning reaches",
+    ),
+    P::new(
+        "stack.small_queues",
+        Kind::Or(&["off", "auto"], &Kind::BYTES),
+        "off",
+        &["off", "auto"],
+        M,
+        "TCP small queues: bytes a connection may have below it in its own host (auto: 1 ms of pacing, as Linux)",
+    ),
+    P::new(
+        "stack.tso_defer",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "Wait for window rather than send a small super-segment (Linux)",
+    ),
+    P::new(
+        "stack.syn_retries",
+        COUNT,
+        "profile",
+        &["profile", "6"],
+        M,
+        "Retransmissions of a SYN before giving up",
+    ),
+    P::new(
+        "stack.retries",
+        COUNT,
+        "profile",
+        &["profile", "15"],
+        M,
+        "Retransmissions of data before giving up",
+    ),
+    P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT"),
+    P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], M, "Length of FIN-WAIT-2 of an orphan"),
+];

@@ -1,0 +1,121 @@
+//! Shortest paths.
+
+use super::{Net, Node};
+
+/// One direction of one link: `forward` is the way of the data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Port {
+    /// Index into [`Net::links`].
+    pub link: usize,
+    /// From `from` to `to`.
+    pub forward: bool,
+}
+
+/// For every node the port that leads to each host: fewest links, ties by the order of the links.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    hosts: usize,
+    nodes: usize,
+    /// `next[node * hosts + destination]`.
+    next: Vec<Option<Port>>,
+}
+
+impl Routes {
+    /// Routes of a network.
+    pub fn of(net: &Net) -> Routes {
+        let (hosts, nodes) = (net.hosts.len(), net.hosts.len() + net.switches.len());
+        let mut routes = Routes { hosts, nodes, next: vec![None; hosts * nodes] };
+        // Links by node, so that thousands of hosts stay cheap.
+        let mut at: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+        for (i, link) in net.links.iter().enumerate() {
+            at[routes.index(link.from)].push(i);
+            at[routes.index(link.to)].push(i);
+        }
+        let mut queue = Vec::new();
+        for destination in 0..hosts {
+            let mut seen = vec![false; nodes];
+            seen[destination] = true;
+            queue.clear();
+            queue.push(Node::Host(destination));
+            let mut head = 0;
+            while head < queue.len() {
+                let here = queue[head];
+                head += 1;
+                for &i in &at[routes.index(here)] {
+                    let link = &net.links[i];
+                    // Towards `here`: forward when the link ends here.
+                    let forward = link.to == here;
+                    let there = if forward { link.from } else { link.to };
+                    let index = routes.index(there);
+                    if !seen[index] {
+                        seen[index] = true;
+                        routes.next[index * hosts + destination] = Some(Port { link: i, forward });
+                        // A host forwards nothing: paths end there.
+                        if matches!(there, Node::Switch(_)) {
+                            queue.push(there);
+                        }
+                    }
+                }
+            }
+        }
+        routes
+    }
+
+    fn index(&self, node: Node) -> usize {
+        match node {
+            Node::Host(i) => i,
+            Node::Switch(i) => self.hosts + i,
+        }
+    }
+
+    /// The port that leads from `node` to host `destination`; `None` when nothing does (or it is there).
+    pub fn next(&self, node: Node, destination: usize) -> Option<Port> {
+        debug_assert!(self.index(node) < self.nodes, "a node of another network");
+        self.next[self.index(node) * self.hosts + destination]
+    }
+
+    /// The ports from host `from` to host `to`; `None` when there is no path.
+    pub fn path(&self, net: &Net, from: usize, to: usize) -> Option<Vec<Port>> {
+        let mut path = Vec::new();
+        let mut here = Node::Host(from);
+        while here != Node::Host(to) {
+            let port = self.next(here, to)?;
+            let link = &net.links[port.link];
+            here = if port.forward { link.to } else { link.from };
+            path.push(port);
+        }
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_between_racks_goes_up_and_down_the_spine() {
+        let net = Net::of(&"racks:1x1".parse().unwrap(), 1, &|_| unreachable!()).unwrap();
+        let path = Routes::of(&net).path(&net, 0, 1).unwrap();
+        let names: Vec<_> = path.iter().map(|p| (net.links[p.link].name.as_str(), p.forward)).collect();
+        assert_eq!(
+            names,
+            [
+                ("access-sender0", true),
+                ("uplink-rack0", true),
+                ("uplink-rack1", true),
+                ("access-receiver0", true)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_way_back_takes_the_same_links_backwards() {
+        let net = Net::of(&"dumbbell:2".parse().unwrap(), 1, &|_| unreachable!()).unwrap();
+        let routes = Routes::of(&net);
+        let (s, r) = net.flows[1];
+        let mut back = routes.path(&net, r, s).unwrap();
+        back.reverse();
+        let there = routes.path(&net, s, r).unwrap();
+        assert!(there.iter().zip(&back).all(|(a, b)| a.link == b.link && a.forward != b.forward));
+    }
+}
