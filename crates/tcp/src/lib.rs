@@ -5,6 +5,7 @@ mod conn;
 mod info;
 mod log;
 mod profile;
+mod recv;
 mod seam;
 mod send;
 

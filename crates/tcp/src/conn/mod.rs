@@ -1,10 +1,28 @@
 //! One connection: the handshake, the states, and the wire on both sides of them.
+//!
+//! | file | what | source |
+//! | --- | --- | --- |
+//! | `open` | SYN, SYN-ACK, what they negotiate | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
+//! | `input` | arriving segments in the synchronised states | RFC 9293 section 3.10.7, RFC 5961, RFC 7323 |
+//! | `output` | what goes out next, and its header | RFC 9293 section 3.1 |
+//! | `timer` | handshake, keepalive, TIME-WAIT; delayed ACK and the sender's | RFC 9293 section 3.8 |
+//! | `socket` | what an application calls | RFC 9293 section 3.9.1 |
 
+mod input;
+mod open;
+mod output;
+mod socket;
+mod timer;
+
+use crate::LogEntry;
+use crate::config::{Config, EcnMode};
 use crate::info::Info;
-use crate::log::Log;
-use crate::{Config, LogEntry, State};
+use crate::log::{Log, LogEvent, State};
+use crate::recv::Receiver;
+use crate::send::Sender;
+use open::Opening;
 use tcpassay_cc::Controller;
-use tcpassay_units::{Bytes, SeqNum, Time};
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// A segment for the network.
@@ -36,23 +54,144 @@ pub enum ConnError {
 ///
 /// After every call that may change something (`on_segment`, `on_timer`, `write`, `read`, `shutdown`, ...) the host calls
 /// [`poll_transmit`](Connection::poll_transmit) until it gives `None`, and then looks at
-/// [`next_timer`](Connection::next_timer).
+/// [`next_timer`](Connection::next_timer). A decision about an acknowledgement is made only when nothing is left that
+/// could carry it, so a host that hands in two segments without polling between them loses one of two duplicate ACKs.
 #[derive(Clone, Debug)]
 pub struct Connection {
     cfg: Config,
-    cc: Box<dyn Controller>,
     state: State,
     log: Log,
+    send: Sender,
+    recv: Receiver,
+    /// Our and the peer's sequence number of position 0.
+    iss: SeqNum,
+    irs: SeqNum,
+    open: Opening,
+    ts: Stamps,
+    /// The mode of ECN that was agreed on.
+    ecn: EcnMode,
+    /// Payload of a full segment that we send; what the NIC cuts to.
+    mss: u32,
+    sack: bool,
+    /// The peer's window scale.
+    peer_shift: u8,
+    /// The peer's window as last announced, where it stood in a header (`pred_flags` of Linux), and in bytes.
+    window_field: u16,
+    snd_wnd: u64,
+    max_snd_wnd: u64,
+    /// SND.WL1 and SND.WL2.
+    wl1: u64,
+    wl2: u64,
+    /// Accurate ECN: packets that the peer reported as marked (s.cep).
+    reported_ce: u64,
+    /// When anything last happened.
+    clock: Time,
+    /// Last arrival, and keepalive probes sent since.
+    last_in: Time,
+    probes: u32,
+    probe_due: bool,
+    /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2; [`Time::MAX`] when neither runs.
+    linger: Time,
+    /// The application has closed: nobody reads.
+    orphan: bool,
+    /// A reset to send.
+    reset: Option<Reset>,
+    challenge: Challenge,
+    error: Option<ConnError>,
+    stats: Stats,
 }
 
-#[expect(
-    missing_docs,
-    clippy::unused_self,
-    clippy::needless_pass_by_value,
-    reason = "signatures first; bodies follow"
-)]
-#[allow(unused_variables, clippy::missing_const_for_fn)]
+/// Timestamps of RFC 7323.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stamps {
+    on: bool,
+    offset: u32,
+    /// TS.Recent, and when it was set.
+    recent: u32,
+    recent_at: Time,
+}
+
+impl Stamps {
+    /// Our clock: milliseconds, as Linux and FreeBSD.
+    #[expect(clippy::cast_possible_truncation, reason = "the option's clock wraps")]
+    fn now(&self, now: Time) -> u32 {
+        self.offset.wrapping_add((now.as_nanos() / 1_000_000) as u32)
+    }
+}
+
+/// A reset to send.
+#[derive(Clone, Copy, Debug)]
+struct Reset {
+    seq: SeqNum,
+    /// The ACK field, when ACK is set.
+    ack: Option<SeqNum>,
+}
+
+/// The throttle of RFC 5961 section 7: at most ten challenge ACKs in five seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Challenge {
+    since: Time,
+    sent: u32,
+}
+
+impl Challenge {
+    const MOST: u32 = 10;
+    const PERIOD: Dur = Dur::from_secs(5);
+
+    fn allowed(&mut self, now: Time) -> bool {
+        if now.since(self.since) >= Challenge::PERIOD {
+            *self = Challenge { since: now, sent: 0 };
+        }
+        self.sent += 1;
+        self.sent <= Challenge::MOST
+    }
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    segments_in: u64,
+    segments_out: u64,
+    acks_out: u64,
+    refused: u64,
+}
+
 impl Connection {
+    fn new(cfg: &Config, cc: Box<dyn Controller>, iss: SeqNum, ts_offset: u32, state: State) -> Connection {
+        Connection {
+            state,
+            log: Log::default(),
+            send: Sender::new(cfg, cc),
+            recv: Receiver::new(cfg),
+            iss,
+            irs: SeqNum::new(0),
+            open: Opening::new(cfg),
+            ts: Stamps { offset: ts_offset, ..Stamps::default() },
+            ecn: EcnMode::Off,
+            mss: u32::try_from(cfg.mss.get()).expect("an MSS fits 16 bits"),
+            sack: false,
+            peer_shift: 0,
+            window_field: 0,
+            snd_wnd: 0,
+            max_snd_wnd: 0,
+            wl1: 0,
+            wl2: 0,
+            reported_ce: 5,
+            clock: Time::ZERO,
+            last_in: Time::ZERO,
+            probes: 0,
+            probe_due: false,
+            linger: Time::MAX,
+            orphan: false,
+            reset: None,
+            challenge: Challenge::default(),
+            error: None,
+            stats: Stats::default(),
+            cfg: cfg.clone(),
+        }
+    }
+
+    /// An active open: the SYN is ready in [`poll_transmit`](Connection::poll_transmit). `iss` is our initial sequence number and
+    /// `ts_offset` what our timestamp clock shows at the start of the run (RFC 7323 section 5.4 wants both random).
     pub fn connect(
         cfg: &Config,
         cc: Box<dyn Controller>,
@@ -60,53 +199,72 @@ impl Connection {
         ts_offset: u32,
         now: Time,
     ) -> Connection {
-        Connection { cfg: cfg.clone(), cc, state: State::SynSent, log: Log::default() }
+        let mut c = Connection::new(cfg, cc, iss, ts_offset, State::SynSent);
+        c.last_in = now;
+        c.open.send_syn(now);
+        c
     }
+
+    /// A passive open of one connection: it waits for a SYN.
     pub fn listen(cfg: &Config, cc: Box<dyn Controller>, iss: SeqNum, ts_offset: u32) -> Connection {
-        Connection { cfg: cfg.clone(), cc, state: State::Listen, log: Log::default() }
+        Connection::new(cfg, cc, iss, ts_offset, State::Listen)
     }
-    pub fn on_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {}
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
-        None
-    }
-    pub fn next_timer(&self) -> Option<Time> {
-        None
-    }
-    pub fn on_timer(&mut self, now: Time) {}
-    pub fn write(&mut self, now: Time, n: Bytes) -> Bytes {
-        Bytes::ZERO
-    }
-    pub fn writable(&self) -> Bytes {
-        Bytes::ZERO
-    }
-    pub fn read(&mut self, now: Time, n: Bytes) -> Bytes {
-        Bytes::ZERO
-    }
-    pub fn readable(&self) -> Bytes {
-        Bytes::ZERO
-    }
-    pub fn peer_closed(&self) -> bool {
-        false
-    }
-    pub fn shutdown(&mut self, now: Time) {}
-    pub fn close(&mut self, now: Time) {}
-    pub fn abort(&mut self, now: Time) {}
-    pub fn set_nodelay(&mut self, now: Time, on: bool) {}
-    pub fn set_cork(&mut self, now: Time, on: bool) {}
-    pub fn set_quickack(&mut self, now: Time, on: bool) {}
-    pub fn error(&self) -> Option<ConnError> {
-        None
-    }
+
+    /// State of RFC 9293 section 3.3.2.
     pub fn state(&self) -> State {
         self.state
     }
-    pub fn info(&self) -> Info {
-        Info { state: self.state, controller: self.cc.name(), ..Info::empty() }
+
+    /// Why the connection ended, if it did not end by closing.
+    pub fn error(&self) -> Option<ConnError> {
+        self.error
     }
+
+    /// A snapshot of counters and present values.
+    pub fn info(&self) -> Info {
+        let mut info = Info::empty();
+        self.send.fill(self.clock, &mut info);
+        self.recv.fill_info(&mut info);
+        info.state = self.state;
+        info.segments_in = self.stats.segments_in;
+        info.segments_out = self.stats.segments_out;
+        info.acks_out = self.stats.acks_out;
+        info.refused = self.stats.refused;
+        info.snd_wnd = Bytes::new(self.snd_wnd);
+        info
+    }
+
+    /// Turns the event log on or off; it changes nothing else.
     pub fn set_log(&mut self, on: bool) {
         self.log.set(on);
     }
+
+    /// Takes what was logged, oldest first.
     pub fn drain_log(&mut self) -> impl Iterator<Item = LogEntry> + '_ {
         self.log.drain()
+    }
+
+    fn set_state(&mut self, now: Time, to: State) {
+        let from = self.state;
+        if from != to {
+            self.state = to;
+            self.log.put(now, || LogEvent::State { from, to });
+        }
+    }
+
+    fn refuse(&mut self, now: Time, why: &'static str) {
+        self.stats.refused += 1;
+        self.log.put(now, || LogEvent::Refused { why });
+    }
+
+    /// The connection is over: by `error`, or properly.
+    fn end(&mut self, now: Time, error: Option<ConnError>, why: &'static str) {
+        if let Some(error) = error {
+            self.error = Some(error);
+            self.log.put(now, || LogEvent::Aborted { why });
+        }
+        self.open.stop();
+        self.linger = Time::MAX;
+        self.set_state(now, State::Closed);
     }
 }

@@ -264,6 +264,16 @@ impl Sender {
         self.buf.fin && self.board.una > self.buf.end
     }
 
+    /// Nothing is outstanding and nothing waits.
+    pub fn idle(&self) -> bool {
+        self.board.outstanding() == 0 && !self.has_new()
+    }
+
+    /// Smoothed round-trip time, once measured.
+    pub fn srtt(&self) -> Option<Dur> {
+        self.rtt.srtt
+    }
+
     /// The retransmission timeout in force.
     pub fn rto(&self) -> Dur {
         self.rtt.rto()

@@ -1,0 +1,423 @@
+//! Arriving segments.
+//!
+//! Order of the tests as in RFC 9293 section 3.10.7.4, with the timestamps of RFC 7323 before them and the answers of
+//! RFC 5961. A segment that is in order, as predicted and plain takes a short way first, as in Linux
+//! (`tcp_rcv_established`), where which way it took decides how it is acknowledged.
+//!
+//! Known differences: a segment with data is looked at when it ends at or after the last ACK that we sent (as Linux), so
+//! that the ACK it carries counts although its data came before; an old pure ACK that fails PAWS is dropped without an
+//! answer (Linux `tcp_disordered_ack` is more refined).
+
+use super::{ConnError, Connection, Reset};
+use crate::config::EcnMode;
+use crate::log::{LogEvent, State};
+use crate::recv::{Arrival, ace_of};
+use crate::seam::{AckIn, Span};
+use arrayvec::ArrayVec;
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::{Ecn, Flags, Segment, Timestamps};
+
+/// RFC 7323 section 5.5: TS.Recent is not to be trusted after 24 days without an update.
+const STAMP_LIFE: Dur = Dur::from_secs(24 * 86_400);
+
+impl Connection {
+    /// A segment arrived from the network, with the ECN field of its IP header.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        self.stats.segments_in += 1;
+        self.clock = now;
+        self.last_in = now;
+        self.probes = 0;
+        if self.log.is_on() {
+            self.log_in(now, segment, ecn);
+        }
+        if self.state == State::Established && self.predicted(now, segment, ecn) {
+            return;
+        }
+        match self.state {
+            State::Closed => self.input_closed(segment),
+            State::Listen => self.input_listen(now, segment, ecn),
+            State::SynSent => self.input_syn_sent(now, segment, ecn),
+            _ => self.input(now, segment, ecn),
+        }
+    }
+
+    fn log_in(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
+        let event = LogEvent::SegmentIn {
+            seq: segment.seq.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0),
+            ack: segment.ack.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0),
+            len: segment.len,
+            flags: segment.flags,
+            ce: ecn == Ecn::Ce,
+            window: tcpassay_units::Bytes::new(u64::from(segment.window) << shift),
+            sacks: u8::try_from(segment.options.sack.len()).expect("at most 4"),
+        };
+        self.log.put(now, || event);
+    }
+
+    /// Header prediction: the next segment in order, with nothing but ACK and PSH, no change of window, nothing out of
+    /// order here. Gives whether the segment was such and is done.
+    #[inline]
+    fn predicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
+        let nxt = self.recv.nxt();
+        if segment.flags.without(Flags::PSH) != Flags::ACK
+            || segment.window != self.window_field
+            || segment.seq != self.irs.at(nxt)
+            || !segment.options.sack.is_empty()
+            || !self.recv.predictable()
+            || u64::from(segment.len) > self.recv.edge() - nxt
+            || self.ecn == EcnMode::Accurate
+        {
+            return false;
+        }
+        let una = self.send.snd_una();
+        let ahead = i64::from(segment.ack.distance(self.iss.at(una)));
+        if ahead < 0 || una.saturating_add_signed(ahead) > self.send.snd_nxt() {
+            return false;
+        }
+        if self.ts.on {
+            match segment.options.timestamps {
+                Some(t) if t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 => {
+                    self.note_stamp(now, nxt, t)
+                }
+                _ => return false,
+            }
+        }
+        let ack = una.saturating_add_signed(ahead);
+        self.wl1 = nxt;
+        self.wl2 = ack;
+        if ahead > 0 || segment.len == 0 {
+            let input = self.ack_in(now, segment, ack);
+            self.send.on_ack(now, &input, &mut self.log);
+        }
+        if segment.len > 0 {
+            let arrival = Arrival {
+                span: nxt..nxt + u64::from(segment.len),
+                fin: false,
+                push: segment.flags.has(Flags::PSH),
+                cwr: false,
+                ecn,
+                fast: true,
+                acks: ahead > 0,
+                rtt: self.stamp_rtt(now, segment),
+                rto: self.send.rto(),
+            };
+            self.recv.data(now, &arrival, &mut self.log);
+        }
+        true
+    }
+
+    /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).
+    fn input_closed(&mut self, segment: &Segment) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        self.reset = Some(if segment.flags.has(Flags::ACK) {
+            Reset { seq: segment.ack, ack: None }
+        } else {
+            Reset { seq: tcpassay_units::SeqNum::new(0), ack: Some(segment.end()) }
+        });
+    }
+
+    /// The synchronised states and SYN-RECEIVED.
+    fn input(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        let flags = segment.flags;
+        let nxt = self.recv.nxt();
+        let Some(seq) = segment.seq.unwrap_near(self.irs, nxt) else {
+            self.refuse(now, "out of window");
+            if !flags.has(Flags::RST) {
+                self.recv.answer(0..0);
+            }
+            return;
+        };
+        let span = seq..seq + u64::from(segment.len);
+        if flags.has(Flags::SYN) {
+            self.input_syn(now, segment, seq);
+            return;
+        }
+        if !self.in_time(now, segment, &span) || !self.acceptable(now, segment, &span) {
+            return;
+        }
+        if let Some(t) = segment.options.timestamps
+            && self.ts.on
+        {
+            self.note_stamp(now, seq, t);
+        }
+        if flags.has(Flags::RST) {
+            self.input_reset(now, seq);
+            return;
+        }
+        if !flags.has(Flags::ACK) {
+            return;
+        }
+        let opening = self.state == State::SynReceived;
+        if opening {
+            if segment.ack != self.iss.at(1) {
+                self.refuse(now, "bad ack");
+                self.reset = Some(Reset { seq: segment.ack, ack: None });
+                return;
+            }
+            self.syn_acked(now, segment);
+        }
+        if !self.input_ack(now, segment, seq, opening) {
+            return;
+        }
+        self.input_data(now, segment, span, ecn);
+    }
+
+    /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
+    fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64) {
+        if self.state == State::SynReceived && seq == 0 {
+            if segment.flags.has(Flags::ACK) && segment.ack == self.iss.at(1) {
+                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN.
+                self.syn_acked(now, segment);
+                self.recv.answer(0..0);
+            } else {
+                self.open.repeat();
+            }
+            return;
+        }
+        // RFC 5961 section 4.
+        self.refuse(now, "syn in connection");
+        self.challenge(now);
+    }
+
+    /// A challenge ACK (RFC 5961), unless there were too many.
+    fn challenge(&mut self, now: Time) {
+        if self.challenge.allowed(now) {
+            self.recv.answer(0..0);
+        }
+    }
+
+    /// PAWS (RFC 7323 section 5). Gives whether the segment may go on.
+    fn in_time(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
+        if !self.ts.on || segment.flags.has(Flags::RST) {
+            return true;
+        }
+        let Some(t) = segment.options.timestamps else {
+            // RFC 7323 section 3.2: silently dropped.
+            self.refuse(now, "no timestamp");
+            return false;
+        };
+        let old = t.val.wrapping_sub(self.ts.recent).cast_signed() < 0;
+        if !old || now.since(self.ts.recent_at) > STAMP_LIFE {
+            return true;
+        }
+        self.refuse(now, "paws");
+        if segment.seq_len() > 0 {
+            self.recv.answer(span.clone());
+        }
+        false
+    }
+
+    /// The acceptability test of RFC 9293 section 3.10.7.4.
+    fn acceptable(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
+        let end = span.start + u64::from(segment.seq_len());
+        let early = if segment.seq_len() == 0 {
+            span.start < self.recv.nxt()
+        } else {
+            end < self.recv.last_acked().max(1)
+        };
+        if !early && span.start <= self.recv.edge() {
+            return true;
+        }
+        self.refuse(now, "out of window");
+        if !segment.flags.has(Flags::RST) {
+            let fin = segment.flags.has(Flags::FIN);
+            if fin && self.state == State::TimeWait {
+                // Our ACK of the FIN was lost: it is sent again, and 2 MSL start again.
+                self.linger = now.saturating_add(self.cfg.time_wait);
+            }
+            self.recv.answer(span.clone());
+        }
+        false
+    }
+
+    /// RFC 7323 section 4.3: what a later segment's timestamp is compared with and echoed.
+    #[inline]
+    fn note_stamp(&mut self, now: Time, seq: u64, t: Timestamps) {
+        if seq <= self.recv.last_acked() && t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 {
+            self.ts.recent = t.val;
+            self.ts.recent_at = now;
+        }
+    }
+
+    /// A reset in the window (RFC 5961 section 3): only the exact next position counts.
+    fn input_reset(&mut self, now: Time, seq: u64) {
+        if seq != self.recv.nxt() {
+            self.refuse(now, "inexact reset");
+            self.challenge(now);
+            return;
+        }
+        match self.state {
+            State::SynReceived if self.open.passive => {
+                self.open = super::open::Opening::new(&self.cfg);
+                self.set_state(now, State::Listen);
+            }
+            State::SynReceived => self.end(now, Some(ConnError::Refused), "refused by peer"),
+            // Both sides are done: nothing is lost.
+            State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
+            _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
+        }
+    }
+
+    /// The ACK field. Gives whether the segment's data are to be looked at.
+    fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
+        let una = self.send.snd_una();
+        let ack = segment.ack.unwrap_near(self.iss, self.send.snd_nxt());
+        // RFC 5961 section 5: neither beyond what was sent nor older than a window.
+        let Some(ack) = ack.filter(|&a| a <= self.send.snd_nxt() && a + self.max_snd_wnd >= una) else {
+            self.refuse(now, "bad ack");
+            self.challenge(now);
+            return false;
+        };
+        if ack >= una && (self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack)) {
+            self.snd_wnd = u64::from(segment.window) << self.peer_shift;
+            self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
+            self.window_field = segment.window;
+            self.wl1 = seq;
+            self.wl2 = ack;
+        }
+        let mut input = self.ack_in(now, segment, ack);
+        if self.sack && !segment.options.sack.is_empty() {
+            self.read_sacks(segment, ack, &mut input);
+        }
+        match (self.ecn, self.cfg.ecn) {
+            (EcnMode::Off, _) => {}
+            (EcnMode::Accurate, _) => {
+                if !opening {
+                    input.accurate_ce = Some(self.read_ace(segment));
+                }
+            }
+            // A classic peer of an accurate sender: the echo stands for one packet.
+            (_, EcnMode::Accurate) => {
+                input.accurate_ce = segment.flags.has(Flags::ECE).then_some(u64::from(self.mss));
+            }
+            _ => input.ece = segment.flags.has(Flags::ECE),
+        }
+        let out = self.send.on_ack(now, &input, &mut self.log);
+        if out.fin_acked {
+            self.fin_acked(now);
+        }
+        self.state != State::Closed
+    }
+
+    /// The ACK without what is rare.
+    #[inline]
+    fn ack_in(&self, now: Time, segment: &Segment, ack: u64) -> AckIn {
+        AckIn {
+            ack,
+            window: self.snd_wnd,
+            sacks: ArrayVec::new(),
+            dsack: None,
+            ts_ecr: if self.ts.on { segment.options.timestamps.map(|t| t.ecr) } else { None },
+            ts_now: self.ts.now(now),
+            ece: false,
+            accurate_ce: None,
+            carries_data: segment.seq_len() > 0,
+        }
+    }
+
+    /// SACK blocks as positions: the DSACK apart (RFC 2883 section 4), nothing that was never sent.
+    fn read_sacks(&self, segment: &Segment, ack: u64, input: &mut AckIn) {
+        let nxt = self.send.snd_nxt();
+        let blocks: ArrayVec<Option<Span>, 4> = segment
+            .options
+            .sack
+            .iter()
+            .map(|b| {
+                let start = b.start.unwrap_near(self.iss, ack)?;
+                let end = b.end.unwrap_near(self.iss, ack)?;
+                (start < end && end <= nxt && start > 0).then_some(start..end)
+            })
+            .collect();
+        let second = blocks.get(1).cloned().flatten();
+        for (i, block) in blocks.into_iter().enumerate() {
+            let Some(block) = block else { continue };
+            let within = |s: &Span| s.start <= block.start && block.end <= s.end;
+            if i == 0 && (block.end <= ack || second.as_ref().is_some_and(within)) {
+                input.dsack = Some(block);
+            } else if block.end > ack {
+                input.sacks.push(block.start.max(ack)..block.end);
+            }
+        }
+    }
+
+    /// The peer's count of marked packets (RFC 9768 appendix A.2.1, without the guard against a full turn between two ACKs).
+    fn read_ace(&mut self, segment: &Segment) -> u64 {
+        let more = ace_of(segment.flags).wrapping_sub(self.reported_ce) & 7;
+        self.reported_ce += more;
+        more * u64::from(self.mss)
+    }
+
+    fn stamp_rtt(&self, now: Time, segment: &Segment) -> Option<Dur> {
+        if !self.ts.on {
+            return None;
+        }
+        let ecr = segment.options.timestamps?.ecr;
+        let ms = self.ts.now(now).wrapping_sub(ecr);
+        (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
+    }
+
+    /// Everything we sent, the FIN included, is acknowledged.
+    fn fin_acked(&mut self, now: Time) {
+        match self.state {
+            State::FinWait1 => {
+                self.set_state(now, State::FinWait2);
+                if self.orphan {
+                    self.linger = now.saturating_add(self.cfg.fin_wait2);
+                }
+            }
+            State::Closing => self.time_wait(now),
+            State::LastAck => self.end(now, None, "closed"),
+            _ => {}
+        }
+    }
+
+    fn time_wait(&mut self, now: Time) {
+        self.set_state(now, State::TimeWait);
+        self.linger = now.saturating_add(self.cfg.time_wait);
+    }
+
+    /// Payload and FIN.
+    fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn) {
+        let flags = segment.flags;
+        if flags.has(Flags::URG) {
+            // RFC 9293 section 3.8.5: the pointer is relative to the segment.
+            self.recv.urgent(span.start + u64::from(segment.urgent));
+        }
+        if segment.seq_len() == 0 {
+            return;
+        }
+        if self.orphan && span.end > self.recv.nxt() && !self.recv.finished() {
+            // RFC 9293 section 3.10.4: nobody is left to read; RFC 2525 section 2.17.
+            self.reset = Some(self.own_reset());
+            self.end(now, None, "data after close");
+            return;
+        }
+        let arrival = Arrival {
+            span,
+            fin: flags.has(Flags::FIN),
+            push: flags.has(Flags::PSH),
+            cwr: flags.has(Flags::CWR) && self.ecn != EcnMode::Accurate,
+            ecn,
+            fast: false,
+            acks: false,
+            rtt: self.stamp_rtt(now, segment),
+            rto: self.send.rto(),
+        };
+        if self.recv.data(now, &arrival, &mut self.log) {
+            match self.state {
+                State::Established => self.set_state(now, State::CloseWait),
+                State::FinWait1 => self.set_state(now, State::Closing),
+                State::FinWait2 => self.time_wait(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Our reset of an open connection.
+    pub(super) fn own_reset(&self) -> Reset {
+        Reset { seq: self.iss.at(self.send.snd_nxt()), ack: Some(self.irs.at(self.recv.nxt())) }
+    }
+}

@@ -1,0 +1,308 @@
+//! The handshake: who offers what, what both agree on, and its retransmission.
+//!
+//! Known differences: data on a SYN is not kept (it is not acknowledged, so it comes again); no SYN cookies, no Fast Open.
+
+use super::{ConnError, Connection, Reset};
+use crate::config::{Config, EcnMode};
+use crate::log::{LogEvent, State, Timer, TimerChange};
+use crate::recv::Echo;
+use crate::seam::Agreed;
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
+
+/// State of the handshake.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    /// A SYN or SYN-ACK is to go out.
+    pub due: bool,
+    /// How often it went out, and whether any of that was a repetition.
+    pub sent: u32,
+    repeated: bool,
+    /// A passive open, which a reset brings back to LISTEN (RFC 9293 section 3.10.7.4).
+    pub passive: bool,
+    first_at: Time,
+    /// Retransmission; [`Time::MAX`] when it does not run.
+    pub timer: Time,
+    rto: Dur,
+    /// What the peer's SYN offered, once it arrived.
+    peer: Option<Offer>,
+    /// What our SYN-ACK grants, or what our SYN-ACK's flags say about ECN.
+    pub ecn_flags: Flags,
+    /// Accurate ECN: the client's first ACK tells how the SYN-ACK arrived instead of a count.
+    pub tell_handshake: Option<Flags>,
+    /// FIN asked for before the handshake finished.
+    pub finish: bool,
+}
+
+/// What a SYN or SYN-ACK offers.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    mss: u16,
+    shift: Option<u8>,
+    sack: bool,
+    timestamps: Option<Timestamps>,
+    window: u16,
+}
+
+/// The three ECN flags of a SYN that offers accurate ECN (RFC 9768 section 3.1.1).
+const ACCURATE: Flags = Flags::from_bits(Flags::AE.bits() | Flags::CWR.bits() | Flags::ECE.bits());
+/// Of a SYN that offers classic ECN.
+const CLASSIC: Flags = Flags::from_bits(Flags::CWR.bits() | Flags::ECE.bits());
+
+impl Opening {
+    pub(super) fn new(cfg: &Config) -> Opening {
+        Opening {
+            due: false,
+            sent: 0,
+            repeated: false,
+            passive: false,
+            first_at: Time::ZERO,
+            timer: Time::MAX,
+            rto: cfg.rto.initial,
+            peer: None,
+            ecn_flags: match cfg.ecn {
+                EcnMode::Off => Flags::NONE,
+                EcnMode::Classic | EcnMode::Dctcp => CLASSIC,
+                EcnMode::Accurate => ACCURATE,
+            },
+            tell_handshake: None,
+            finish: false,
+        }
+    }
+
+    pub(super) fn send_syn(&mut self, now: Time) {
+        self.due = true;
+        self.first_at = now;
+    }
+
+    /// The SYN-ACK is asked for again.
+    pub(super) fn repeat(&mut self) {
+        self.due = true;
+        self.repeated = true;
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.due = false;
+        self.timer = Time::MAX;
+    }
+}
+
+/// How a packet's field is told in the ACE field during the handshake (RFC 9768 table 2 and 3).
+fn handshake_ace(field: Ecn) -> Flags {
+    match field {
+        Ecn::NotEct => Flags::CWR,
+        Ecn::Ect1 => Flags::CWR | Flags::ECE,
+        Ecn::Ect0 => Flags::AE,
+        Ecn::Ce => Flags::AE | Flags::CWR,
+    }
+}
+
+impl Connection {
+    /// LISTEN (RFC 9293 section 3.10.7.2).
+    pub(super) fn input_listen(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.reset = Some(Reset { seq: segment.ack, ack: None });
+            return;
+        }
+        if !segment.flags.has(Flags::SYN) {
+            return;
+        }
+        self.peer_syn(now, segment);
+        let flags = segment.flags;
+        self.open.ecn_flags = match (self.cfg.ecn, flags.has(ACCURATE), flags.has(CLASSIC)) {
+            (EcnMode::Accurate, true, _) => handshake_ace(ecn),
+            (EcnMode::Off, ..) | (_, false, false) => Flags::NONE,
+            // RFC 3168 section 6.1.1, and to an accurate client the answer of a classic server.
+            _ => Flags::ECE,
+        };
+        self.ecn = match (self.cfg.ecn, flags.has(ACCURATE), flags.has(CLASSIC)) {
+            (EcnMode::Accurate, true, _) => EcnMode::Accurate,
+            (EcnMode::Off, ..) | (_, false, false) => EcnMode::Off,
+            (EcnMode::Accurate, false, true) => EcnMode::Classic,
+            (mode, ..) => mode,
+        };
+        self.open.passive = true;
+        self.set_state(now, State::SynReceived);
+        self.open.send_syn(now);
+    }
+
+    /// SYN-SENT (RFC 9293 section 3.10.7.3).
+    pub(super) fn input_syn_sent(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        let flags = segment.flags;
+        let acked = flags.has(Flags::ACK);
+        if acked && (segment.ack != self.iss.at(1) || self.open.sent == 0) {
+            self.refuse(now, "bad ack");
+            if !flags.has(Flags::RST) {
+                self.reset = Some(Reset { seq: segment.ack, ack: None });
+            }
+            return;
+        }
+        if flags.has(Flags::RST) {
+            if acked {
+                self.end(now, Some(ConnError::Refused), "refused by peer");
+            }
+            return;
+        }
+        if !flags.has(Flags::SYN) {
+            return;
+        }
+        self.peer_syn(now, segment);
+        if !acked {
+            // Simultaneous open: both SYNs crossed. The answer repeats our SYN with an ACK.
+            self.ecn = EcnMode::Off;
+            self.open.ecn_flags = Flags::NONE;
+            self.set_state(now, State::SynReceived);
+            self.open.due = true;
+            return;
+        }
+        let offered = self.open.ecn_flags;
+        let granted = flags.has(Flags::ECE) && !flags.has(Flags::CWR);
+        self.ecn = match self.cfg.ecn {
+            _ if offered == Flags::NONE => EcnMode::Off,
+            EcnMode::Off => EcnMode::Off,
+            EcnMode::Classic if granted => EcnMode::Classic,
+            EcnMode::Dctcp if granted => EcnMode::Dctcp,
+            EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
+            // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 (and 101) is a classic server.
+            EcnMode::Accurate => match (flags.has(Flags::AE), flags.has(Flags::CWR), flags.has(Flags::ECE)) {
+                (false, false, false) | (true, true, true) => EcnMode::Off,
+                (_, false, true) => EcnMode::Classic,
+                _ => EcnMode::Accurate,
+            },
+        };
+        if self.ecn == EcnMode::Accurate {
+            self.open.tell_handshake = Some(handshake_ace(ecn));
+        }
+        self.established(now, ecn);
+        // The third segment of the handshake.
+        self.recv.answer(0..0);
+    }
+
+    /// SYN-RECEIVED: `segment` passed the acceptability tests and its ACK covers our SYN, or it is the peer's SYN-ACK
+    /// of a simultaneous open.
+    pub(super) fn syn_acked(&mut self, now: Time, segment: &Segment) {
+        if self.ecn == EcnMode::Accurate {
+            // Whether our SYN-ACK was marked (RFC 9768 table 3): the count starts at 6 instead of 5.
+            let marked = Flags::AE | Flags::CWR;
+            self.reported_ce =
+                if segment.flags.without(Flags::from_bits(!ACCURATE.bits())) == marked { 6 } else { 5 };
+        }
+        self.established(now, Ecn::NotEct);
+    }
+
+    /// Remembers what the peer's SYN says.
+    fn peer_syn(&mut self, now: Time, segment: &Segment) {
+        self.irs = segment.seq;
+        let o = &segment.options;
+        self.open.peer = Some(Offer {
+            mss: o.mss.unwrap_or(536).max(64),
+            shift: o.window_scale,
+            sack: o.sack_permitted,
+            timestamps: o.timestamps,
+            window: segment.window,
+        });
+        self.ts.on = self.cfg.timestamps && o.timestamps.is_some();
+        if let Some(ts) = o.timestamps {
+            self.ts.recent = ts.val;
+            self.ts.recent_at = now;
+        }
+    }
+
+    /// Both SYNs are acknowledged: both halves learn what was agreed.
+    fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn) {
+        let peer = self.open.peer.expect("established without a SYN of the peer");
+        let scaled = self.cfg.window_scale && peer.shift.is_some();
+        // RFC 7323 section 2.3: a shift above 14 is read as 14.
+        self.peer_shift = if scaled { peer.shift.unwrap_or(0).min(14) } else { 0 };
+        let our_shift = if scaled { self.recv.first_window().1 } else { 0 };
+        self.sack = self.cfg.sack && peer.sack;
+        let options = if self.ts.on { 12 } else { 0 };
+        let ours = self.cfg.mss.get();
+        let mss = ours.min(u64::from(peer.mss)) - options;
+        self.mss = u32::try_from(mss).expect("at most 16 bits");
+        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce);
+        let echo = match self.ecn {
+            EcnMode::Off => Echo::Off,
+            EcnMode::Classic => Echo::Classic { ece: false },
+            EcnMode::Dctcp => Echo::Dctcp { ce: false },
+            EcnMode::Accurate => Echo::Accurate { packets: 5 + marked, told: 5 + marked },
+        };
+        self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
+        self.snd_wnd = u64::from(peer.window);
+        self.max_snd_wnd = self.snd_wnd;
+        self.window_field = peer.window;
+        let lost = self.open.repeated;
+        let agreed = Agreed {
+            mss: Bytes::new(mss),
+            sack: self.sack,
+            timestamps: self.ts.on,
+            ecn: self.ecn != EcnMode::Off,
+            window: self.snd_wnd,
+            rtt: (!lost).then(|| now.since(self.open.first_at)),
+            handshake_lost: lost,
+        };
+        self.open.stop();
+        let handshake = Timer::Handshake;
+        self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
+        self.set_state(now, State::Established);
+        self.send.established(now, &agreed, &mut self.log);
+        if std::mem::take(&mut self.open.finish) {
+            self.send.finish();
+            self.set_state(now, State::FinWait1);
+        }
+    }
+
+    /// The SYN or SYN-ACK that is due.
+    pub(super) fn make_syn(&mut self, now: Time) -> (Segment, Ecn) {
+        self.open.due = false;
+        self.open.sent += 1;
+        if self.open.sent == 1 {
+            self.open.first_at = now;
+        }
+        self.open.timer = now.saturating_add(self.open.rto);
+        let at = self.open.timer;
+        self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
+        let answer = self.state == State::SynReceived;
+        let peer = self.open.peer;
+        // An option is answered only where it was offered.
+        let offered = |by_peer: fn(&Offer) -> bool| !answer || peer.as_ref().is_some_and(by_peer);
+        let (window, shift) = self.recv.first_window();
+        let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
+        let options = Options {
+            mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
+            window_scale: (self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
+            sack_permitted: self.cfg.sack && offered(|p| p.sack),
+            timestamps: (self.cfg.timestamps && offered(|p| p.timestamps.is_some())).then_some(stamps),
+            ..Options::default()
+        };
+        // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN.
+        if self.open.repeated && !answer {
+            self.open.ecn_flags = Flags::NONE;
+        }
+        let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | self.open.ecn_flags;
+        let ack = if answer { self.irs.at(1) } else { SeqNum::new(0) };
+        let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len: 0, options };
+        // Linux: with DCTCP every packet of the connection is ECN-capable, the SYN, too.
+        let capable = match self.state {
+            State::SynReceived => self.ecn == EcnMode::Dctcp,
+            _ => self.cfg.ecn == EcnMode::Dctcp && self.open.ecn_flags != Flags::NONE,
+        };
+        (segment, if capable { Ecn::Ect0 } else { Ecn::NotEct })
+    }
+
+    /// The handshake's timer is due.
+    pub(super) fn on_handshake_timer(&mut self, now: Time) {
+        self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
+        self.open.timer = Time::MAX;
+        let patience = self.cfg.user_timeout.is_some_and(|t| now.since(self.open.first_at) >= t);
+        if self.open.sent > self.cfg.syn_retries || patience {
+            self.end(now, Some(ConnError::TimedOut), "handshake");
+            return;
+        }
+        self.open.rto = (self.open.rto * 2).min(self.cfg.rto.max);
+        self.open.repeat();
+    }
+}

@@ -1,0 +1,189 @@
+//! What goes out next, and its header.
+
+use super::{Connection, Outgoing};
+use crate::config::EcnMode;
+use crate::log::{LogEvent, State};
+use crate::recv::OldAck;
+use crate::seam::{Chunk, Span};
+use arrayvec::ArrayVec;
+use tcpassay_units::Time;
+use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+
+impl Connection {
+    /// The next segment for the network. Call it until it gives `None`, after every input.
+    ///
+    /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
+    /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+        if self.reset.is_some() {
+            return self.make_reset(now);
+        }
+        match self.state {
+            State::Closed | State::Listen => return None,
+            State::SynSent | State::SynReceived => {
+                if !self.open.due {
+                    return None;
+                }
+                let (segment, ecn) = self.make_syn(now);
+                return Some(self.wrap(now, segment, 0, ecn, self.open.sent > 1));
+            }
+            _ => {}
+        }
+        if let Some(old) = self.recv.take_old_ack() {
+            return Some(self.make_old_ack(now, &old));
+        }
+        if let Some(chunk) = self.send.poll(now, &mut self.log) {
+            return Some(self.make_data(now, &chunk));
+        }
+        if std::mem::take(&mut self.probe_due) {
+            let seq = self.send.snd_nxt() - 1;
+            return Some(self.make_ack(now, seq));
+        }
+        if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
+            let seq = self.send.snd_nxt();
+            let out = self.make_ack(now, seq);
+            self.recv.ack_sent(now, false, 1, &mut self.log);
+            return Some(out);
+        }
+        None
+    }
+
+    fn make_data(&mut self, now: Time, chunk: &Chunk) -> Outgoing {
+        let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
+        if len == 0 && !chunk.fin {
+            // A window probe: an old position, which the peer must answer. It is not taken for an ACK there.
+            return self.make_ack(now, chunk.span.start);
+        }
+        let mut flags = Flags::ACK | self.ecn_flags();
+        if chunk.push {
+            flags |= Flags::PSH;
+        }
+        if chunk.fin {
+            flags |= Flags::FIN;
+        }
+        if chunk.cwr && self.ecn != EcnMode::Accurate {
+            flags |= Flags::CWR;
+        }
+        let capable = match self.ecn {
+            EcnMode::Off => false,
+            EcnMode::Dctcp => true,
+            EcnMode::Classic | EcnMode::Accurate => chunk.ect,
+        };
+        let mut options = self.options(now);
+        let mut tells = true;
+        if self.recv.has_blocks() {
+            // Blocks go along where the segment has room; otherwise an ACK of its own follows.
+            tells = len + 4 + 8 * 4 <= self.mss;
+            if tells {
+                self.put_sacks(&mut options);
+            }
+        }
+        let segment = Segment {
+            seq: self.iss.at(chunk.span.start),
+            ack: self.irs.at(self.recv.nxt()),
+            flags,
+            window: self.recv.announce(),
+            urgent: 0,
+            len,
+            options,
+        };
+        if tells {
+            let packets = len.div_ceil(self.mss.max(1)).max(1);
+            self.recv.ack_sent(now, true, packets, &mut self.log);
+        }
+        let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
+        self.wrap(now, segment, chunk.span.start, ecn, chunk.retransmission)
+    }
+
+    /// A segment without payload at position `seq`.
+    fn make_ack(&mut self, now: Time, seq: u64) -> Outgoing {
+        let mut options = self.options(now);
+        if self.recv.has_blocks() {
+            self.put_sacks(&mut options);
+        }
+        let segment = Segment {
+            seq: self.iss.at(seq),
+            ack: self.irs.at(self.recv.nxt()),
+            flags: Flags::ACK | self.ecn_flags(),
+            window: self.recv.announce(),
+            urgent: 0,
+            len: 0,
+            options,
+        };
+        self.stats.acks_out += 1;
+        self.wrap(now, segment, seq, self.control_ecn(), false)
+    }
+
+    fn make_old_ack(&mut self, now: Time, old: &OldAck) -> Outgoing {
+        let mut options = self.options(now);
+        if self.sack {
+            options.sack = self.blocks(&old.sacks);
+        }
+        let seq = self.send.snd_nxt();
+        let segment = Segment {
+            seq: self.iss.at(seq),
+            ack: self.irs.at(old.nxt),
+            flags: if old.ece { Flags::ACK | Flags::ECE } else { Flags::ACK },
+            window: self.recv.announce_at(old.nxt),
+            urgent: 0,
+            len: 0,
+            options,
+        };
+        self.stats.acks_out += 1;
+        self.wrap(now, segment, seq, self.control_ecn(), false)
+    }
+
+    fn make_reset(&mut self, now: Time) -> Option<Outgoing> {
+        let reset = self.reset.take()?;
+        let segment = Segment {
+            seq: reset.seq,
+            ack: reset.ack.unwrap_or_default(),
+            flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
+            ..Segment::default()
+        };
+        let pos = reset.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
+        Some(self.wrap(now, segment, pos, Ecn::NotEct, false))
+    }
+
+    /// Linux's DCTCP makes every packet ECN-capable, pure ACKs, too (`tcp_ecn_send`).
+    fn control_ecn(&self) -> Ecn {
+        if self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct }
+    }
+
+    /// ECE or ACE.
+    fn ecn_flags(&mut self) -> Flags {
+        if let Some(handshake) = self.open.tell_handshake.take() {
+            return handshake;
+        }
+        self.recv.echo_flags()
+    }
+
+    fn options(&self, now: Time) -> Options {
+        let timestamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
+        Options { timestamps, ..Options::default() }
+    }
+
+    fn put_sacks(&mut self, options: &mut Options) {
+        if self.sack {
+            let room = if self.ts.on { 3 } else { 4 };
+            let spans = self.recv.sacks(room);
+            options.sack = self.blocks(&spans);
+        }
+    }
+
+    fn blocks(&self, spans: &ArrayVec<Span, 4>) -> ArrayVec<SackBlock, 4> {
+        let room = if self.ts.on { 3 } else { 4 };
+        let on_wire = |s: &Span| SackBlock { start: self.irs.at(s.start), end: self.irs.at(s.end) };
+        spans.iter().take(room).map(on_wire).collect()
+    }
+
+    fn wrap(&mut self, now: Time, segment: Segment, seq: u64, ecn: Ecn, retransmission: bool) -> Outgoing {
+        self.stats.segments_out += 1;
+        if self.log.is_on() {
+            let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
+            let (len, flags) = (segment.len, segment.flags);
+            self.log.put(now, || LogEvent::SegmentOut { seq, ack, len, flags, retransmission });
+        }
+        Outgoing { segment, ecn, mss: self.mss.max(1) }
+    }
+}

@@ -1,0 +1,109 @@
+//! What an application calls (RFC 9293 section 3.9.1).
+
+use super::Connection;
+use crate::log::State;
+use tcpassay_units::{Bytes, Time};
+
+impl Connection {
+    /// Queues up to `n` bytes to be sent; gives how many were accepted (send buffer, `notsent_lowat`), zero when the call
+    /// would block or nothing may be sent any more.
+    pub fn write(&mut self, now: Time, n: Bytes) -> Bytes {
+        if !self.may_send() {
+            return Bytes::ZERO;
+        }
+        Bytes::new(self.send.write(now, n.get()))
+    }
+
+    /// How much [`write`](Connection::write) would accept.
+    pub fn writable(&self) -> Bytes {
+        if self.may_send() { Bytes::new(self.send.writable()) } else { Bytes::ZERO }
+    }
+
+    fn may_send(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
+            && !self.open.finish
+    }
+
+    /// Reads up to `n` bytes in order; gives how many there were. May open the window enough for an ACK.
+    pub fn read(&mut self, now: Time, n: Bytes) -> Bytes {
+        Bytes::new(self.recv.read(now, n.get()))
+    }
+
+    /// How much [`read`](Connection::read) would give.
+    pub fn readable(&self) -> Bytes {
+        Bytes::new(self.recv.readable())
+    }
+
+    /// The peer has closed and everything it sent is read.
+    pub fn peer_closed(&self) -> bool {
+        self.recv.finished() && self.recv.readable() == 0
+    }
+
+    /// Urgent data have been announced and not been read (RFC 9293 section 3.8.5).
+    pub fn is_urgent(&self) -> bool {
+        self.recv.is_urgent()
+    }
+
+    /// No more writes: a FIN follows what was written. Reading goes on (half close).
+    pub fn shutdown(&mut self, now: Time) {
+        match self.state {
+            State::Listen | State::SynSent => self.end(now, None, "closed"),
+            State::SynReceived => self.open.finish = true,
+            State::Established => {
+                self.send.finish();
+                self.set_state(now, State::FinWait1);
+            }
+            State::CloseWait => {
+                self.send.finish();
+                self.set_state(now, State::LastAck);
+            }
+            _ => {}
+        }
+    }
+
+    /// Neither writes nor reads any more. Unread data are lost to the peer's application, so it is told by a reset
+    /// (RFC 2525 section 2.17); otherwise the connection closes in order.
+    pub fn close(&mut self, now: Time) {
+        if self.orphan {
+            return;
+        }
+        if self.recv.readable() > 0 {
+            self.abort(now);
+            return;
+        }
+        self.orphan = true;
+        if self.state == State::FinWait2 {
+            self.linger = now.saturating_add(self.cfg.fin_wait2);
+        }
+        self.shutdown(now);
+    }
+
+    /// Ends at once, with a reset where the peer needs one (RFC 9293 section 3.10.5); also a close with a linger time of zero.
+    pub fn abort(&mut self, now: Time) {
+        self.orphan = true;
+        match self.state {
+            State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait => self.reset = Some(self.own_reset()),
+            _ => {}
+        }
+        self.end(now, None, "aborted");
+    }
+
+    /// Nagle's algorithm off or on.
+    pub fn set_nodelay(&mut self, _now: Time, on: bool) {
+        self.send.set_nodelay(on);
+    }
+
+    /// Corked: only full segments leave, at most for 200 ms.
+    pub fn set_cork(&mut self, _now: Time, on: bool) {
+        self.send.set_cork(on);
+    }
+
+    /// Acknowledge everything at once, or not. Switching it on acknowledges what waits.
+    pub fn set_quickack(&mut self, _now: Time, on: bool) {
+        self.recv.set_quickack(on);
+    }
+}

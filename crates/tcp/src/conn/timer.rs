@@ -1,0 +1,77 @@
+//! The connection's own timers, and which deadline comes next.
+
+use super::{ConnError, Connection};
+use crate::log::{LogEvent, State, Timer, TimerChange};
+use crate::seam::GaveUp;
+use tcpassay_units::Time;
+
+impl Connection {
+    /// The next deadline. A call of [`on_timer`](Connection::on_timer) before it does no harm.
+    pub fn next_timer(&self) -> Option<Time> {
+        let own = self.recv.timer().min(self.open.timer).min(self.linger).min(self.keepalive_at());
+        let at = if self.synchronised() { self.send.next_timer().unwrap_or(Time::MAX).min(own) } else { own };
+        (at != Time::MAX && self.state != State::Closed).then_some(at)
+    }
+
+    /// Runs every timer that is due.
+    pub fn on_timer(&mut self, now: Time) {
+        self.clock = now;
+        if self.state == State::Closed {
+            return;
+        }
+        if self.recv.timer() <= now {
+            self.fired(now, Timer::DelayedAck);
+            self.recv.on_timer(self.send.rto());
+        }
+        if self.open.timer <= now {
+            self.on_handshake_timer(now);
+        }
+        if self.linger <= now {
+            self.fired(now, Timer::TimeWait);
+            self.end(now, None, "closed");
+        }
+        if self.keepalive_at() <= now {
+            self.on_keepalive(now);
+        }
+        if self.synchronised()
+            && self.send.next_timer().is_some_and(|t| t <= now)
+            && let Err(gave_up) = self.send.on_timer(now, &mut self.log)
+        {
+            let why = match gave_up {
+                GaveUp::Retries => "retries",
+                GaveUp::UserTimeout => "user timeout",
+            };
+            self.end(now, Some(ConnError::TimedOut), why);
+        }
+    }
+
+    fn fired(&mut self, now: Time, timer: Timer) {
+        self.log.put(now, || LogEvent::Timer { timer, change: TimerChange::Fired });
+    }
+
+    /// Both SYNs are acknowledged, and the connection is not over.
+    pub(super) fn synchronised(&self) -> bool {
+        self.state >= State::Established
+    }
+
+    /// RFC 9293 section 3.8.4: only while nothing is outstanding; retransmission tests the peer otherwise.
+    fn keepalive_at(&self) -> Time {
+        let Some(k) = self.cfg.keepalive else { return Time::MAX };
+        if !matches!(self.state, State::Established | State::CloseWait) || !self.send.idle() {
+            return Time::MAX;
+        }
+        self.last_in.saturating_add(k.idle).saturating_add(k.interval.saturating_mul(u64::from(self.probes)))
+    }
+
+    fn on_keepalive(&mut self, now: Time) {
+        self.fired(now, Timer::Keepalive);
+        let most = self.cfg.keepalive.map_or(0, |k| k.count);
+        if self.probes >= most {
+            self.reset = Some(self.own_reset());
+            self.end(now, Some(ConnError::TimedOut), "keepalive");
+            return;
+        }
+        self.probes += 1;
+        self.probe_due = true;
+    }
+}

@@ -1,0 +1,366 @@
+//! When to acknowledge.
+//!
+//! Two engines behind one interface: the plain one of RFC 1122 and RFC 5681 (every n full segments, a fixed timer, at once
+//! for what is unusual), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
+//! `scheduled`, `pushed`, `ato`, `quick`, `pingpong`. Sources: `tcp_event_data_recv`, `tcp_measure_rcv_mss`,
+//! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
+//! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6.
+//!
+//! Known differences: time is nanoseconds, not jiffies; a closed gap is acknowledged at once also in the 4.6 profile,
+//! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
+
+use crate::log::AckReason;
+use crate::{AckCheck, Config, DctcpReceiver, DelayedAck};
+use tcpassay_units::{Dur, Time};
+
+/// `TCP_DELACK_MIN` and `TCP_ATO_MIN`.
+const ATO_MIN: Dur = Dur::from_millis(40);
+/// `TCP_MSS_DEFAULT`: the first guess of the peer's segment size.
+const MSS_DEFAULT: u64 = 536;
+/// `TCP_MIN_MSS`.
+const MSS_MIN: u64 = 88;
+
+/// What the check decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Send an ACK now.
+    Now(AckReason),
+    /// Wait until this time.
+    Delay(Time),
+    /// Nobody asked, although a segment waits: forgotten.
+    Forgotten,
+}
+
+/// What is known where the check is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// In-order bytes not acknowledged yet.
+    pub unacked: u64,
+    /// Out-of-order data are waiting.
+    pub gaps: bool,
+    /// An ACK sent now would announce at least the window announced before.
+    pub window_kept: bool,
+    /// Smoothed round-trip time, if measured.
+    pub srtt: Option<Dur>,
+}
+
+/// State of the acknowledgement policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Acks {
+    rule: DelayedAck,
+    receiver: DctcpReceiver,
+    check: AckCheck,
+    /// `app.quickack`.
+    pub always_quick: bool,
+    /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
+    pub scheduled: bool,
+    /// `ICSK_ACK_NOW` and its like: the next check acknowledges, for this reason.
+    due: Option<AckReason>,
+    /// The delayed-ACK timer; [`Time::MAX`] when it does not run.
+    pub timer: Time,
+    /// `delayed_ack_reserved` of `tcp_dctcp.c`: the last decision was to delay, and no pure ACK left since.
+    reserved: bool,
+    /// A data segment arrived and the check has not been made. Its value: header prediction passed.
+    pending: Option<bool>,
+    /// The change of CE sent the old ACK with `ClearTimer` in this segment's processing.
+    cleared: bool,
+    pushed: bool,
+    pushed_twice: bool,
+    ato: Dur,
+    quick: u32,
+    pingpong: bool,
+    last_data: Time,
+    rcv_mss: u64,
+    last_len: u64,
+    full_mss: u64,
+}
+
+impl Acks {
+    pub(crate) fn new(cfg: &Config) -> Acks {
+        Acks {
+            rule: cfg.delayed_ack,
+            receiver: cfg.dctcp_receiver,
+            check: cfg.ack_check,
+            always_quick: cfg.quickack,
+            scheduled: false,
+            due: None,
+            timer: Time::MAX,
+            reserved: false,
+            pending: None,
+            cleared: false,
+            pushed: false,
+            pushed_twice: false,
+            ato: Dur::ZERO,
+            quick: 0,
+            pingpong: false,
+            last_data: Time::ZERO,
+            rcv_mss: MSS_DEFAULT,
+            last_len: 0,
+            full_mss: cfg.mss.get(),
+        }
+    }
+
+    /// The largest payload that the peer may send is known.
+    pub(crate) fn set_mss(&mut self, full: u64) {
+        self.full_mss = full;
+        self.rcv_mss = full.clamp(MSS_MIN, MSS_DEFAULT);
+    }
+
+    /// Estimated payload of the peer's full segments.
+    pub(crate) fn rcv_mss(&self) -> u64 {
+        self.rcv_mss
+    }
+
+    /// In-order data arrived. `window` is the announced window, `rto` the sender's timeout in force.
+    #[inline]
+    pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {
+        self.scheduled = true;
+        self.measure(len, push);
+        if self.ato.is_zero() {
+            // The first data segment starts the engine.
+            self.enter_quick(window);
+            self.ato = ATO_MIN;
+        } else {
+            let gap = now.since(self.last_data);
+            if gap <= ATO_MIN / 2 {
+                self.ato = self.ato / 2 + ATO_MIN / 2;
+            } else if gap < self.ato {
+                self.ato = (self.ato / 2 + gap).min(rto);
+            } else if gap > rto {
+                // The sender restarted after idle: it needs ACKs quickly.
+                self.enter_quick(window);
+            }
+        }
+        self.last_data = now;
+    }
+
+    /// `tcp_measure_rcv_mss`. A super-segment's length stands for its full packets.
+    #[inline]
+    fn measure(&mut self, len: u64, push: bool) {
+        let last = std::mem::take(&mut self.last_len);
+        let len = len.min(self.full_mss);
+        if len >= self.rcv_mss {
+            self.rcv_mss = len;
+            return;
+        }
+        // Long enough to be a full segment of a small path, or not the end of a write: two of a size prove it.
+        if len >= MSS_DEFAULT || (len >= MSS_MIN && !push) {
+            self.last_len = len;
+            if len == last {
+                self.rcv_mss = len;
+                return;
+            }
+        }
+        self.pushed_twice |= self.pushed;
+        self.pushed = true;
+    }
+
+    /// `tcp_incr_quickack`.
+    fn enter_quick(&mut self, window: u64) {
+        let packets = u32::try_from(window / (2 * self.rcv_mss)).unwrap_or(u32::MAX).max(2);
+        self.quick = self.quick.max(packets.min(self.rule.quick_ack));
+    }
+
+    /// `tcp_enter_quickack_mode`: something unusual happened (a mark, a duplicate).
+    pub(crate) fn quick_mode(&mut self, window: u64) {
+        if self.rule.quick_ack > 0 {
+            self.enter_quick(window);
+            self.pingpong = false;
+            self.ato = ATO_MIN;
+        }
+    }
+
+    /// Data arrived that must be acknowledged at the next check.
+    #[inline]
+    pub(crate) fn demand(&mut self, why: AckReason) {
+        self.scheduled = true;
+        if self.due.is_none() {
+            self.due = Some(why);
+        }
+    }
+
+    /// A FIN arrived. Linux hopes that the application's answer will carry the ACK (`tcp_fin`).
+    pub(crate) fn fin(&mut self) {
+        self.scheduled = true;
+        if self.rule.adaptive {
+            self.pingpong = true;
+        } else {
+            self.demand(AckReason::Fin);
+        }
+    }
+
+    /// The check is to be made once what can carry the ACK has been sent.
+    #[inline]
+    pub(crate) fn ask_later(&mut self, fast: bool) {
+        self.pending = Some(fast);
+    }
+
+    /// Whether the CE change is to send the old ACK first.
+    pub(crate) fn old_ack_due(&self) -> bool {
+        match self.receiver {
+            DctcpReceiver::ClearTimer | DctcpReceiver::Rearm => self.reserved,
+            DctcpReceiver::Immediate => self.timer != Time::MAX,
+        }
+    }
+
+    /// The CE mark changed, and `sent` says whether an ACK for what came before goes out first.
+    pub(crate) fn ce_changed(&mut self, sent: bool) {
+        match self.receiver {
+            DctcpReceiver::Immediate => self.demand(AckReason::CeChange),
+            DctcpReceiver::Rearm if sent => {
+                self.sent(true, 1);
+                self.scheduled = true;
+            }
+            DctcpReceiver::ClearTimer if sent => {
+                self.sent(true, 1);
+                self.cleared = true;
+            }
+            DctcpReceiver::Rearm | DctcpReceiver::ClearTimer => {}
+        }
+    }
+
+    /// CWR arrived with data: the peer's window may be one packet. Linux acknowledges at once since 2018, when the
+    /// receiver was mended.
+    pub(crate) fn cwr(&mut self) {
+        if self.rule.adaptive && self.receiver == DctcpReceiver::Immediate {
+            self.demand(AckReason::CeChange);
+        }
+    }
+
+    /// Whether [`Acks::decide`] has something to decide.
+    #[inline]
+    pub(crate) fn undecided(&self) -> bool {
+        self.pending.is_some() || self.due.is_some()
+    }
+
+    /// The check, after everything that could carry the ACK was sent.
+    pub(crate) fn decide(&mut self, now: Time, ask: Ask) -> Option<Verdict> {
+        let fast = self.pending.take();
+        let cleared = std::mem::take(&mut self.cleared);
+        if let Some(fast) = fast {
+            let asked = match self.check {
+                AckCheck::Always => !cleared,
+                AckCheck::IfScheduledOnSlowPath => fast || self.scheduled,
+            };
+            // `due` outlives a cleared schedule only where it was set after it.
+            if !asked && self.due.is_none() {
+                return (ask.unacked > 0).then_some(Verdict::Forgotten);
+            }
+        }
+        if let Some(why) = self.due.take() {
+            return Some(Verdict::Now(why));
+        }
+        fast?;
+        let quick = self.always_quick || (self.quick > 0 && !self.pingpong);
+        let enough = if self.rule.adaptive {
+            ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && ask.window_kept
+        } else {
+            ask.unacked >= u64::from(self.rule.every) * self.rcv_mss
+        };
+        if enough || self.rule.every <= 1 {
+            Some(Verdict::Now(AckReason::EveryN))
+        } else if quick {
+            Some(Verdict::Now(AckReason::Quick))
+        } else if ask.gaps {
+            Some(Verdict::Now(AckReason::OutOfOrder))
+        } else {
+            Some(self.delay(now, ask.srtt))
+        }
+    }
+
+    /// `tcp_send_delayed_ack`, or the fixed timer.
+    fn delay(&mut self, now: Time, srtt: Option<Dur>) -> Verdict {
+        self.reserved = true;
+        self.scheduled = true;
+        if !self.rule.adaptive {
+            if self.timer == Time::MAX {
+                self.timer = now.saturating_add(self.rule.timeout);
+            }
+            return Verdict::Delay(self.timer);
+        }
+        let mut ato = self.ato;
+        if ato > ATO_MIN {
+            let patient = self.pingpong || self.pushed;
+            let mut most = if patient { self.rule.timeout } else { Dur::from_millis(500) };
+            if let Some(srtt) = srtt {
+                most = most.min(srtt.max(ATO_MIN));
+            }
+            ato = ato.min(most);
+        }
+        let mut at = now.saturating_add(ato.min(self.rule.timeout));
+        if self.timer != Time::MAX {
+            if self.timer <= now.saturating_add(ato / 4) {
+                return Verdict::Now(AckReason::Timer);
+            }
+            at = at.min(self.timer);
+        }
+        self.timer = at;
+        Verdict::Delay(at)
+    }
+
+    /// The delayed-ACK timer is due. Gives whether an ACK is to be sent.
+    pub(crate) fn fire(&mut self, rto: Dur) -> bool {
+        self.timer = Time::MAX;
+        if !self.scheduled {
+            return false;
+        }
+        if self.rule.adaptive {
+            if self.pingpong {
+                self.pingpong = false;
+                self.ato = ATO_MIN;
+            } else {
+                self.ato = (self.ato * 2).min(rto);
+            }
+        }
+        self.demand(AckReason::Timer);
+        true
+    }
+
+    /// A segment that acknowledges everything left: `pure` without payload, `packets` on the wire.
+    #[inline]
+    pub(crate) fn sent(&mut self, pure: bool, packets: u32) {
+        self.scheduled = false;
+        self.due = None;
+        self.timer = Time::MAX;
+        self.pushed = false;
+        self.pushed_twice = false;
+        self.pending = None;
+        self.cleared = false;
+        if pure {
+            self.reserved = false;
+        }
+        if self.quick > 0 {
+            self.quick = self.quick.saturating_sub(packets);
+            if self.quick == 0 {
+                self.ato = ATO_MIN;
+            }
+        }
+    }
+
+    /// Data left: a reply within `ato` of what arrived is a conversation (`tcp_event_data_sent`).
+    #[inline]
+    pub(crate) fn replied(&mut self, now: Time) {
+        if self.rule.adaptive && now.since(self.last_data) < self.ato {
+            self.pingpong = true;
+        }
+    }
+
+    /// The application read; the first half of `tcp_cleanup_rbuf`. `empty`: nothing is left to read.
+    pub(crate) fn read(&mut self, unacked: u64, empty: bool) {
+        if self.rule.adaptive
+            && self.scheduled
+            && (unacked > self.rcv_mss || (empty && (self.pushed_twice || (self.pushed && !self.pingpong))))
+        {
+            self.demand(AckReason::EveryN);
+        }
+    }
+
+    /// `app.quickack` was switched. Switching it on acknowledges what waits (`TCP_QUICKACK`).
+    pub(crate) fn set_quick(&mut self, on: bool) {
+        self.always_quick = on;
+        self.pingpong = !on && self.pingpong;
+        if on && self.scheduled {
+            self.demand(AckReason::Quick);
+        }
+    }
+}

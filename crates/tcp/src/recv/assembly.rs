@@ -1,0 +1,156 @@
+//! What arrived out of order, as ranges of stream positions, and what of it the next SACK option says.
+//!
+//! RFC 2018 section 4: the first block holds the segment that arrived last, the others repeat the most recently reported
+//! ones. RFC 2883: a duplicate is reported once, as the first block of the next ACK.
+//!
+//! Known difference from both: like Linux, a block that was pushed out of the option by newer ones is not reported
+//! again when those are filled (`tcp_sack_new_ofo_skb` keeps four).
+
+use crate::seam::Span;
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
+
+/// Out-of-order ranges above the next expected position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Assembly {
+    /// Sorted; no two touch.
+    ranges: VecDeque<Span>,
+    /// Ranges of the set in the order in which SACK reports them.
+    recent: ArrayVec<Span, 4>,
+}
+
+impl Assembly {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Blocks to report, most recent first.
+    pub(crate) fn blocks(&self) -> &ArrayVec<Span, 4> {
+        &self.recent
+    }
+
+    /// Adds a range; gives the first part of it that was there already (RFC 2883), if any.
+    pub(crate) fn insert(&mut self, span: Span) -> Option<Span> {
+        debug_assert!(span.start < span.end, "an empty range");
+        // Ranges in [first, last) overlap or touch the new one.
+        let first = self.ranges.partition_point(|r| r.end < span.start);
+        let mut last = first;
+        let mut whole = span.clone();
+        let mut duplicate = None;
+        while let Some(r) = self.ranges.get(last) {
+            if r.start > span.end {
+                break;
+            }
+            let overlap = r.start.max(span.start)..r.end.min(span.end);
+            if duplicate.is_none() && overlap.start < overlap.end {
+                duplicate = Some(overlap);
+            }
+            whole = whole.start.min(r.start)..whole.end.max(r.end);
+            last += 1;
+        }
+        if last == first {
+            self.ranges.insert(first, whole.clone());
+        } else {
+            self.ranges[first] = whole.clone();
+            self.ranges.drain(first + 1..last);
+        }
+        self.recent.retain(|r| r.end < whole.start || whole.end < r.start);
+        if self.recent.is_full() {
+            self.recent.pop();
+        }
+        self.recent.insert(0, whole);
+        duplicate
+    }
+
+    /// The next expected position rose to `nxt`: takes out what is now in order and gives the position after it.
+    pub(crate) fn advance(&mut self, mut nxt: u64) -> u64 {
+        if self.ranges.is_empty() {
+            return nxt;
+        }
+        while let Some(r) = self.ranges.front() {
+            if r.start > nxt {
+                break;
+            }
+            nxt = nxt.max(r.end);
+            self.ranges.pop_front();
+        }
+        self.recent.retain(|r| r.start > nxt);
+        nxt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn blocks(a: &Assembly) -> Vec<Span> {
+        a.blocks().iter().cloned().collect()
+    }
+
+    #[test]
+    fn the_first_block_holds_the_segment_that_arrived_last() {
+        let mut a = Assembly::default();
+        assert_eq!(a.insert(20..30), None);
+        assert_eq!(a.insert(60..70), None);
+        assert_eq!(a.insert(40..50), None);
+        assert_eq!(blocks(&a), [40..50, 60..70, 20..30]);
+        assert_eq!(a.insert(30..40), None);
+        assert_eq!(blocks(&a), [20..50, 60..70]);
+    }
+
+    #[test]
+    fn a_fifth_block_pushes_the_oldest_report_out() {
+        let mut a = Assembly::default();
+        for i in 1..=5 {
+            a.insert(i * 10..i * 10 + 5);
+        }
+        assert_eq!(blocks(&a), [50..55, 40..45, 30..35, 20..25]);
+    }
+
+    #[test]
+    fn filling_the_gap_gives_everything_up_to_the_next_gap() {
+        let mut a = Assembly::default();
+        a.insert(20..30);
+        a.insert(40..50);
+        assert_eq!(a.advance(20), 30);
+        assert_eq!(blocks(&a), std::slice::from_ref(&(40..50)));
+        assert_eq!(a.advance(45), 50);
+        assert!(a.is_empty());
+    }
+
+    #[test]
+    fn the_part_that_was_there_already_is_named() {
+        let mut a = Assembly::default();
+        a.insert(20..30);
+        assert_eq!(a.insert(25..35), Some(25..30));
+        assert_eq!(a.insert(20..35), Some(20..35));
+    }
+
+    proptest! {
+        #[test]
+        fn the_ranges_are_the_set_of_positions_that_arrived(
+            spans in prop::collection::vec((0u64..200, 1u64..20), 1..60), cut in 0u64..220,
+        ) {
+            let mut a = Assembly::default();
+            let mut set = BTreeSet::new();
+            for (start, len) in spans {
+                a.insert(start..start + len);
+                set.extend(start..start + len);
+                for b in a.blocks() {
+                    prop_assert!(a.ranges.contains(b));
+                }
+            }
+            let flat: Vec<u64> = a.ranges.iter().cloned().flatten().collect();
+            prop_assert_eq!(flat, set.iter().copied().collect::<Vec<_>>());
+            let nxt = a.advance(cut);
+            let mut want = cut;
+            while set.contains(&want) {
+                want += 1;
+            }
+            prop_assert_eq!(nxt, want);
+            prop_assert!(a.ranges.iter().all(|r| r.start > nxt));
+        }
+    }
+}

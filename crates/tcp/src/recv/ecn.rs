@@ -1,0 +1,163 @@
+//! What the receiver tells the sender about marks.
+//!
+//! Sources: RFC 3168 section 6.1.3 (classic), RFC 8257 section 3.2 (DCTCP), RFC 9768 section 3.2 (accurate);
+//! `__tcp_ecn_check_ce` and `tcp_dctcp.c` of Linux 4.6 for the state machine as it was built.
+
+use tcpassay_wire::{Ecn, Flags};
+
+/// State of the echo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Echo {
+    /// ECN is not in force.
+    #[default]
+    Off,
+    /// ECE is latched by CE and released by CWR.
+    Classic {
+        /// Latched.
+        ece: bool,
+    },
+    /// ECE tells the mark of what is acknowledged.
+    Dctcp {
+        /// The last segment carried CE.
+        ce: bool,
+    },
+    /// Packets with CE are counted; the low three bits go into every ACK.
+    Accurate {
+        /// r.cep: packets with CE, from 5 on.
+        packets: u64,
+        /// r.cep when the last ACK left.
+        told: u64,
+    },
+}
+
+/// What a data segment's mark asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asks {
+    /// Nothing.
+    Nothing,
+    /// The sender's window may be small: acknowledge quickly (Linux enters quick-ack mode).
+    Quick,
+    /// DCTCP: the mark changed; the state before was this.
+    Changed {
+        /// ECE for what came before.
+        was: bool,
+    },
+    /// Accurate ECN: enough new marks to tell at once (RFC 9768 section 3.2.2.5.1).
+    Tell,
+}
+
+impl Echo {
+    /// ECE (or ACE) bits of a segment sent now.
+    #[inline]
+    pub(crate) fn flags(&self) -> Flags {
+        match *self {
+            Echo::Off | Echo::Classic { ece: false } | Echo::Dctcp { ce: false } => Flags::NONE,
+            Echo::Classic { ece: true } | Echo::Dctcp { ce: true } => Flags::ECE,
+            Echo::Accurate { packets, .. } => ace(packets),
+        }
+    }
+
+    /// A segment with CWR arrived: the sender has heard (RFC 3168 section 6.1.3). With DCTCP the next mark decides.
+    pub(crate) fn cwr(&mut self) {
+        if let Echo::Classic { ece } = self {
+            *ece = false;
+        }
+    }
+
+    /// A data segment of `packets` wire packets arrived with this field.
+    #[inline]
+    pub(crate) fn data(&mut self, field: Ecn, packets: u64) -> Asks {
+        match self {
+            Echo::Off => Asks::Nothing,
+            Echo::Classic { ece } => match field {
+                Ecn::Ce if !*ece => {
+                    *ece = true;
+                    Asks::Quick
+                }
+                // Probably a retransmission: its sender waits.
+                Ecn::NotEct => Asks::Quick,
+                _ => Asks::Nothing,
+            },
+            Echo::Dctcp { ce } => {
+                // Not-ECT (a retransmission) does not move the machine in Linux.
+                if field == Ecn::NotEct {
+                    return Asks::Quick;
+                }
+                let was = *ce;
+                *ce = field == Ecn::Ce;
+                if was == *ce { Asks::Nothing } else { Asks::Changed { was } }
+            }
+            Echo::Accurate { packets: n, told } => {
+                if field != Ecn::Ce {
+                    return Asks::Nothing;
+                }
+                *n += packets;
+                // "Increment-Triggered ACKs", with n = 2.
+                if *n - *told >= 2 { Asks::Tell } else { Asks::Nothing }
+            }
+        }
+    }
+
+    /// An ACK left.
+    #[inline]
+    pub(crate) fn told(&mut self) {
+        if let Echo::Accurate { packets, told } = self {
+            *told = *packets;
+        }
+    }
+}
+
+/// The ACE field of a counter (RFC 9768 section 3.2.2: AE is its highest bit).
+fn ace(counter: u64) -> Flags {
+    let mut flags = Flags::NONE;
+    for (bit, flag) in [(4, Flags::AE), (2, Flags::CWR), (1, Flags::ECE)] {
+        if counter & bit != 0 {
+            flags |= flag;
+        }
+    }
+    flags
+}
+
+/// The counter modulo 8 in the ACE field of `flags`.
+pub(crate) fn ace_of(flags: Flags) -> u64 {
+    u64::from(flags.has(Flags::AE)) << 2
+        | u64::from(flags.has(Flags::CWR)) << 1
+        | u64::from(flags.has(Flags::ECE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classic_ece_stays_until_cwr_however_many_unmarked_segments_come() {
+        let mut echo = Echo::Classic { ece: false };
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Quick);
+        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Nothing);
+        assert_eq!(echo.flags(), Flags::ECE);
+        echo.cwr();
+        assert_eq!(echo.flags(), Flags::NONE);
+    }
+
+    #[test]
+    fn dctcp_ece_is_the_mark_of_the_last_segment() {
+        let mut echo = Echo::Dctcp { ce: false };
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Changed { was: false });
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Nothing);
+        assert_eq!(echo.flags(), Flags::ECE);
+        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Changed { was: true });
+        assert_eq!(echo.flags(), Flags::NONE);
+    }
+
+    #[test]
+    fn accurate_ace_counts_marked_packets_from_5_modulo_8() {
+        let mut echo = Echo::Accurate { packets: 5, told: 5 };
+        assert_eq!(ace_of(echo.flags()), 5);
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Nothing);
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Tell);
+        assert_eq!(ace_of(echo.flags()), 7);
+        assert_eq!(echo.data(Ecn::Ce, 4), Asks::Tell);
+        assert_eq!(ace_of(echo.flags()), 3);
+        assert_eq!(echo.flags(), Flags::CWR | Flags::ECE);
+    }
+}

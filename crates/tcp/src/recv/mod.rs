@@ -1,0 +1,493 @@
+//! The receiver: the incoming stream from segments to the application's reads, and what to tell the sender about it.
+//!
+//! Sans I/O. The connection hands it what passed the acceptability test, unwrapped to stream positions; it decides about
+//! acknowledgements, window, SACK and the echo of marks. It must not know headers, states or the outgoing stream.
+//!
+//! | file | rule | source |
+//! | --- | --- | --- |
+//! | `assembly` | out-of-order data, SACK blocks, DSACK | RFC 2018, RFC 2883 |
+//! | `window` | receive window and buffer | RFC 9293 section 3.8.6, RFC 7323 |
+//! | `acks` | when to acknowledge | RFC 1122, RFC 5681; Linux |
+//! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
+
+mod acks;
+mod assembly;
+mod ecn;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use crate::log::{AckDecision, AckReason, Log, LogEvent};
+use crate::seam::Span;
+use crate::{Config, Info};
+use acks::Acks;
+pub(crate) use acks::{Ask, Verdict};
+use arrayvec::ArrayVec;
+use assembly::Assembly;
+use ecn::Asks;
+pub(crate) use ecn::{Echo, ace_of};
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::{Ecn, Flags};
+use window::Window;
+
+/// A segment with data or FIN, acceptable, in stream positions.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Arrival {
+    /// Positions of its payload; may begin below what was received and end beyond the window.
+    pub span: Span,
+    /// A FIN stands at `span.end`.
+    pub fin: bool,
+    /// PSH.
+    pub push: bool,
+    /// CWR, in the modes where it means "window reduced".
+    pub cwr: bool,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// It passed header prediction (Linux's fast path).
+    pub fast: bool,
+    /// The fast path asks only if an ACK is scheduled, because the segment acknowledges something, too.
+    pub acks: bool,
+    /// now - TSecr in our clock, when timestamps are in force.
+    pub rtt: Option<Dur>,
+    /// The sender's retransmission timeout.
+    pub rto: Dur,
+}
+
+/// An ACK for what came before a change of CE (RFC 8257 section 3.2), with the state of then.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct OldAck {
+    /// Position acknowledged.
+    pub nxt: u64,
+    /// ECE.
+    pub ece: bool,
+    /// SACK blocks of then.
+    pub sacks: ArrayVec<Span, 4>,
+}
+
+/// The receiver half of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// RCV.NXT; past the FIN once that arrived in order.
+    nxt: u64,
+    /// First position that the application has not read.
+    read: u64,
+    /// RCV.NXT when the last ACK left (Linux `rcv_wup`; RFC 7323 Last.ACK.sent).
+    acked: u64,
+    /// Right edge announced.
+    edge: u64,
+    /// Position of the FIN, once seen.
+    fin: Option<u64>,
+    assembly: Assembly,
+    dsack: Option<Span>,
+    report_duplicates: bool,
+    window: Window,
+    acks: Acks,
+    echo: Echo,
+    /// An ECT mark was seen: from then on a Not-ECT segment is a retransmission.
+    ect_seen: bool,
+    /// RCV.NXT at the last mark, for DCTCP's old ACK (`prior_rcv_nxt`).
+    nxt_at_mark: u64,
+    old_ack: Option<OldAck>,
+    /// End of urgent data (RFC 9293 section 3.8.5).
+    urgent: u64,
+    adaptive: bool,
+    stats: Stats,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    ce_segments: u64,
+    ce_bytes: u64,
+    data_segments: u64,
+    duplicate_bytes: u64,
+    out_of_order: u64,
+    delayed: u64,
+    delay_timeouts: u64,
+    forgotten: u64,
+}
+
+impl Receiver {
+    pub(crate) fn new(cfg: &Config) -> Receiver {
+        Receiver {
+            nxt: 1,
+            read: 1,
+            acked: 1,
+            edge: 1,
+            fin: None,
+            assembly: Assembly::default(),
+            dsack: None,
+            report_duplicates: false,
+            window: Window::new(cfg.recv_buffer, cfg.mss.get()),
+            acks: Acks::new(cfg),
+            echo: Echo::Off,
+            ect_seen: false,
+            nxt_at_mark: 1,
+            old_ack: None,
+            urgent: 0,
+            adaptive: cfg.delayed_ack.adaptive,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The window of a SYN, which is never scaled, and the scale to offer.
+    pub(crate) fn first_window(&self) -> (u16, u8) {
+        (self.window.first(), self.window.wanted_shift())
+    }
+
+    /// The handshake agreed: our window scale, the payload of the peer's full segments, DSACK, and ECN.
+    pub(crate) fn agreed(&mut self, shift: u8, mss: u64, dsack: bool, echo: Echo) {
+        self.window.shift = shift;
+        self.window.set_mss(mss);
+        self.acks.set_mss(mss);
+        self.report_duplicates = dsack;
+        self.echo = echo;
+        self.edge = 1 + u64::from(self.window.first());
+    }
+
+    #[inline]
+    pub(crate) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Last.ACK.sent of RFC 7323.
+    #[inline]
+    pub(crate) fn last_acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Right edge of the window.
+    #[inline]
+    pub(crate) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Nothing is out of order, and the window is open: header prediction may be tried.
+    #[inline]
+    pub(crate) fn predictable(&self) -> bool {
+        self.assembly.is_empty() && self.edge > self.nxt && self.fin.is_none()
+    }
+
+    /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
+    pub(crate) fn data(&mut self, now: Time, a: &Arrival, log: &mut Log) -> bool {
+        self.stats.data_segments += 1;
+        if a.cwr {
+            self.echo.cwr();
+            if !a.span.is_empty() {
+                self.acks.cwr();
+            }
+        }
+        // Never beyond what was promised; a FIN needs no memory, so that it may stand at the edge.
+        let end = a.span.end.min(self.edge);
+        let fin = a.fin && end == a.span.end;
+        let span = a.span.start..end;
+        if a.span.start > self.nxt {
+            self.out_of_order(now, span, fin, a, log);
+            return false;
+        }
+        if span.end <= self.nxt && !(fin && span.end == self.nxt) {
+            self.duplicate(span.start..span.end.max(span.start));
+            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+            self.acks.demand(AckReason::OutOfOrder);
+            return false;
+        }
+        if span.start < self.nxt {
+            self.duplicate(span.start..self.nxt);
+        }
+        self.in_order(now, span.end, fin, a, log)
+    }
+
+    #[inline]
+    fn in_order(&mut self, now: Time, end: u64, fin: bool, a: &Arrival, log: &mut Log) -> bool {
+        let len = end.saturating_sub(self.nxt);
+        let gaps = !self.assembly.is_empty();
+        self.nxt = end;
+        if fin {
+            self.fin = Some(end);
+        }
+        if gaps {
+            self.nxt = self.assembly.advance(end);
+        }
+        let finished = self.fin == Some(self.nxt);
+        if finished {
+            self.nxt += 1;
+        }
+        if len > 0 {
+            self.window.arrived(now, self.nxt, self.edge, a.rtt);
+            self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
+            self.mark(now, len, a.ecn, log);
+        }
+        if gaps {
+            // RFC 5681 section 4.2: at once when a gap is filled, in all or in part.
+            self.acks.demand(AckReason::OutOfOrder);
+        }
+        if finished {
+            self.acks.fin();
+        }
+        self.acks.ask_later(a.fast && !a.acks);
+        finished
+    }
+
+    fn out_of_order(&mut self, now: Time, span: Span, fin: bool, a: &Arrival, log: &mut Log) {
+        self.stats.out_of_order += 1;
+        let len = span.end.saturating_sub(span.start);
+        self.mark(now, len, a.ecn, log);
+        if fin {
+            self.fin = Some(span.end);
+        }
+        if len > 0 {
+            // Memory is promised by the window; what lies inside is kept.
+            if let Some(again) = self.assembly.insert(span) {
+                self.duplicate(again);
+            }
+        }
+        // RFC 5681 section 4.2: a duplicate ACK at once.
+        self.acks.demand(AckReason::OutOfOrder);
+        self.acks.ask_later(false);
+    }
+
+    /// Something that had arrived came again.
+    fn duplicate(&mut self, span: Span) {
+        self.stats.duplicate_bytes += span.end - span.start;
+        if self.report_duplicates && !span.is_empty() {
+            self.dsack = Some(span);
+        }
+    }
+
+    /// A segment was not acceptable, or repeats what is known: it is answered (RFC 9293 section 3.10.7.4).
+    pub(crate) fn answer(&mut self, span: Span) {
+        if !span.is_empty() && span.start < self.nxt {
+            self.duplicate(span.start..span.end.min(self.nxt));
+            self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+        }
+        self.acks.demand(AckReason::Answer);
+    }
+
+    /// The mark of a data segment.
+    #[inline]
+    fn mark(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
+        if field == Ecn::Ce {
+            self.stats.ce_segments += 1;
+            self.stats.ce_bytes += len;
+        }
+        if self.echo == Echo::Off {
+            return;
+        }
+        let packets = len.div_ceil(self.acks.rcv_mss()).max(1);
+        match self.echo.data(field, packets) {
+            Asks::Nothing => {}
+            Asks::Quick => {
+                if field == Ecn::Ce || self.ect_seen {
+                    self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+                }
+            }
+            Asks::Tell => self.acks.demand(AckReason::CeChange),
+            Asks::Changed { was } => self.ce_changed(now, was, log),
+        }
+        if field.is_capable() {
+            self.ect_seen = true;
+            self.nxt_at_mark = self.nxt;
+        }
+    }
+
+    fn ce_changed(&mut self, now: Time, was: bool, log: &mut Log) {
+        let sent = self.acks.old_ack_due();
+        if sent {
+            let nxt = self.nxt_at_mark;
+            let mut sacks = self.assembly.blocks().clone();
+            sacks.retain(|b| b.start > nxt);
+            self.old_ack = Some(OldAck { nxt, ece: was, sacks });
+            self.acked = nxt;
+            log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));
+        }
+        self.acks.ce_changed(sent);
+    }
+
+    /// Urgent data up to `end` were announced.
+    pub(crate) fn urgent(&mut self, end: u64) {
+        self.urgent = self.urgent.max(end);
+    }
+
+    /// Urgent data are to come or to be read.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgent > self.read
+    }
+
+    /// The ACK that goes out before anything else.
+    #[inline]
+    pub(crate) fn take_old_ack(&mut self) -> Option<OldAck> {
+        if self.old_ack.is_none() { None } else { self.old_ack.take() }
+    }
+
+    /// Whether a pure ACK is due now. To be asked when nothing was left that could carry it; sending is then certain.
+    #[inline]
+    pub(crate) fn ack_due(&mut self, now: Time, srtt: Option<Dur>, log: &mut Log) -> bool {
+        if !self.acks.undecided() {
+            return false;
+        }
+        let ask = Ask {
+            unacked: self.nxt - self.acked.min(self.nxt),
+            gaps: !self.assembly.is_empty(),
+            // Up to what the scale cannot say.
+            window_kept: self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt
+                + self.window.unit()
+                > self.edge.saturating_sub(self.acked),
+            srtt,
+        };
+        let nxt = self.nxt;
+        match self.acks.decide(now, ask) {
+            None => false,
+            Some(Verdict::Now(why)) => {
+                log.put(now, || ack_event(AckDecision::Now, why, nxt));
+                true
+            }
+            Some(Verdict::Delay(at)) => {
+                self.stats.delayed += 1;
+                log.put(now, || ack_event(AckDecision::Delayed(at), AckReason::Delay, nxt));
+                false
+            }
+            Some(Verdict::Forgotten) => {
+                self.stats.forgotten += 1;
+                log.put(now, || ack_event(AckDecision::Forgotten, AckReason::CeChange, nxt));
+                false
+            }
+        }
+    }
+
+    /// The window field of a segment that leaves now; it counts as announced.
+    #[inline]
+    pub(crate) fn announce(&mut self) -> u16 {
+        let offer = self.window.offer(self.read, self.nxt, self.edge);
+        self.edge = offer.edge;
+        offer.field
+    }
+
+    /// The window field of an ACK for the older position `nxt`, with the right edge in force.
+    pub(crate) fn announce_at(&self, nxt: u64) -> u16 {
+        u16::try_from((self.edge - nxt).div_ceil(self.window.unit())).unwrap_or(u16::MAX)
+    }
+
+    /// ECE, or the ACE bits, of a segment that leaves now.
+    #[inline]
+    pub(crate) fn echo_flags(&self) -> Flags {
+        self.echo.flags()
+    }
+
+    /// There is something for the SACK option.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.dsack.is_some() || !self.assembly.is_empty()
+    }
+
+    /// SACK blocks of an ACK that leaves now: the DSACK once, then the others.
+    #[inline]
+    pub(crate) fn sacks(&mut self, room: usize) -> ArrayVec<Span, 4> {
+        let mut blocks = ArrayVec::new();
+        if let Some(again) = self.dsack.take() {
+            blocks.push(again);
+        }
+        for b in self.assembly.blocks() {
+            if blocks.len() < room {
+                blocks.push(b.clone());
+            }
+        }
+        blocks
+    }
+
+    /// A segment that acknowledges everything left; `data`: with payload or FIN, in `packets` packets.
+    #[inline]
+    pub(crate) fn ack_sent(&mut self, now: Time, data: bool, packets: u32, log: &mut Log) {
+        if data && self.acks.scheduled {
+            let nxt = self.nxt;
+            log.put(now, || ack_event(AckDecision::Now, AckReason::Piggyback, nxt));
+        }
+        self.acked = self.nxt;
+        self.echo.told();
+        self.acks.sent(!data, packets);
+        if data {
+            self.acks.replied(now);
+        }
+    }
+
+    /// The delayed-ACK deadline, or [`Time::MAX`].
+    #[inline]
+    pub(crate) fn timer(&self) -> Time {
+        self.acks.timer
+    }
+
+    /// The delayed-ACK timer is due.
+    pub(crate) fn on_timer(&mut self, rto: Dur) {
+        if self.acks.fire(rto) {
+            self.stats.delay_timeouts += 1;
+        }
+    }
+
+    /// Bytes that can be read.
+    #[inline]
+    pub(crate) fn readable(&self) -> u64 {
+        self.stream_end() - self.read
+    }
+
+    /// In-order bytes end here (the FIN is not one).
+    #[inline]
+    fn stream_end(&self) -> u64 {
+        self.nxt - u64::from(self.finished())
+    }
+
+    /// The FIN arrived in order.
+    #[inline]
+    pub(crate) fn finished(&self) -> bool {
+        self.fin.is_some_and(|f| f < self.nxt)
+    }
+
+    /// The application reads up to `n` bytes.
+    pub(crate) fn read(&mut self, now: Time, n: u64) -> u64 {
+        let n = n.min(self.readable());
+        if n == 0 {
+            return 0;
+        }
+        self.read += n;
+        self.window.consumed(now, self.read);
+        self.acks.read(self.nxt - self.acked.min(self.nxt), self.readable() == 0);
+        if !self.finished() && self.worth_telling() {
+            self.acks.demand(AckReason::WindowUpdate);
+        }
+        n
+    }
+
+    /// Whether the window has opened enough for an ACK of its own: Linux's rule (twice the window in force), or BSD's (two
+    /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
+    fn worth_telling(&self) -> bool {
+        let current = self.edge.saturating_sub(self.nxt);
+        let new = self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt;
+        if self.adaptive {
+            return 2 * current <= self.window.buf && new > 0 && new >= 2 * current;
+        }
+        let gain = new - current;
+        let buf = self.window.buf;
+        2 * gain >= buf || (gain >= 2 * self.acks.rcv_mss() && (gain >= buf / 4 || current <= buf / 8))
+    }
+
+    pub(crate) fn set_quickack(&mut self, on: bool) {
+        self.acks.set_quick(on);
+    }
+
+    pub(crate) fn fill_info(&self, info: &mut Info) {
+        let s = &self.stats;
+        info.ce_segments_in = s.ce_segments;
+        info.ce_bytes_in = Bytes::new(s.ce_bytes);
+        info.data_segments_in = s.data_segments;
+        info.bytes_received = Bytes::new(self.stream_end() - 1);
+        info.bytes_duplicate = Bytes::new(s.duplicate_bytes);
+        info.out_of_order_in = s.out_of_order;
+        info.delayed_acks = s.delayed;
+        info.delayed_ack_timeouts = s.delay_timeouts;
+        info.forgotten_acks = s.forgotten;
+        info.rcv_wnd = Bytes::new(self.edge.saturating_sub(self.nxt));
+        info.rcv_buf = Bytes::new(self.window.buf);
+    }
+}
+
+fn ack_event(decision: AckDecision, why: AckReason, rcv_nxt: u64) -> LogEvent {
+    LogEvent::Ack { decision, why, rcv_nxt }
+}

@@ -1,0 +1,200 @@
+//! The receive window: how far the peer may send, and how large the buffer should be.
+//!
+//! * The right edge never moves left (RFC 9293 section 3.8.6), and moves right only by a worthwhile amount: the silly
+//!   window avoidance of section 3.8.6.2.2.
+//! * A buffer that tunes itself follows what the application read in a round trip (dynamic right-sizing, Fisk and
+//!   Feng 2001; `tcp_rcv_space_adjust` of Linux): twice that and sixteen segments, more while it still grows.
+//!
+//! Known differences: memory is the bytes of the stream, not buffers with overhead; a window is not reduced to zero below a
+//! sixteenth of the buffer, as Linux does, but to what the rule above leaves.
+
+use crate::RecvBuffer;
+use tcpassay_units::{Dur, Time};
+
+/// Size of the buffer and the scale of the window.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    /// Bytes that may stand unread.
+    pub buf: u64,
+    max: u64,
+    /// Our window scale, 0 unless both ends offered one.
+    pub shift: u8,
+    /// Full segment of the peer, as far as known.
+    mss: u64,
+    rtt: Dur,
+    /// Round trip by window: a window's worth has arrived when this position has.
+    round_end: u64,
+    round_at: Time,
+    /// What the application read in the best round so far, and since when and where it is counted.
+    space: u64,
+    read_from: u64,
+    read_at: Time,
+}
+
+/// A window as it goes into a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Offer {
+    pub field: u16,
+    /// Position of the right edge that it stands for.
+    pub edge: u64,
+}
+
+impl Window {
+    pub(crate) fn new(buffer: RecvBuffer, mss: u64) -> Window {
+        let (buf, max) = match buffer {
+            RecvBuffer::Fixed(n) => (n.get(), n.get()),
+            RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
+        };
+        Window {
+            buf,
+            max,
+            shift: 0,
+            mss,
+            rtt: Dur::ZERO,
+            round_end: 0,
+            round_at: Time::ZERO,
+            space: 10 * mss,
+            read_from: 1,
+            read_at: Time::ZERO,
+        }
+    }
+
+    /// The scale that lets the largest buffer be announced (RFC 7323 section 2.2, at most 14).
+    pub(crate) fn wanted_shift(&self) -> u8 {
+        (0..14).find(|s| self.max >> s <= 0xffff).unwrap_or(14)
+    }
+
+    /// Bytes of one unit of the window field.
+    pub(crate) fn unit(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// The first window, unscaled as on every SYN.
+    pub(crate) fn first(&self) -> u16 {
+        u16::try_from(self.buf).unwrap_or(u16::MAX)
+    }
+
+    /// What to announce when `read` is the first unread position, `nxt` the next expected and `edge` the right edge in force.
+    pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
+        let unit = self.unit();
+        let free = read + self.buf;
+        // RFC 9293 section 3.8.6.2.2: by at least min(half the buffer, one segment).
+        let worthwhile = free >= edge + (self.buf / 2).min(self.mss).max(1);
+        let open = if worthwhile { free.saturating_sub(nxt) / unit } else { 0 };
+        // What was promised stays promised, also where the scale cannot say it exactly (Linux rounds up, too).
+        let promised = edge.saturating_sub(nxt).div_ceil(unit);
+        let field = u16::try_from(open.max(promised)).unwrap_or(u16::MAX);
+        Offer { field, edge: edge.max(nxt + (u64::from(field) << self.shift)) }
+    }
+
+    /// In-order data arrived up to `nxt`; `edge` is the right edge. `by_timestamp` is now - TSecr, when the segment has one.
+    #[inline]
+    pub(crate) fn arrived(&mut self, now: Time, nxt: u64, edge: u64, by_timestamp: Option<Dur>) {
+        if self.buf == self.max {
+            return;
+        }
+        if let Some(rtt) = by_timestamp {
+            self.sample(rtt);
+        }
+        if nxt >= self.round_end {
+            if self.round_end > 0 {
+                // A window arrives in a round trip or more, never less.
+                let took = now.since(self.round_at);
+                self.rtt = if self.rtt.is_zero() { took } else { self.rtt.min(took) };
+            }
+            self.round_end = edge.max(nxt + 1);
+            self.round_at = now;
+        }
+    }
+
+    fn sample(&mut self, rtt: Dur) {
+        // The clock of the option ticks in milliseconds.
+        let rtt = rtt.max(Dur::from_millis(1));
+        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt) / 8 };
+    }
+
+    /// The application has read up to `read`.
+    #[inline]
+    pub(crate) fn consumed(&mut self, now: Time, read: u64) {
+        if self.buf == self.max || self.rtt.is_zero() || now.since(self.read_at) < self.rtt {
+            return;
+        }
+        let copied = read - self.read_from;
+        if copied > self.space {
+            let mut want = 2 * copied + 16 * self.mss;
+            // Growth by a quarter looks like slow start; by half, like doubling.
+            if copied >= self.space + self.space / 2 {
+                want *= 2;
+            } else if copied >= self.space + self.space / 4 {
+                want += want / 2;
+            }
+            self.buf = self.buf.max(want.min(self.max));
+            self.space = copied;
+        }
+        self.read_from = read;
+        self.read_at = now;
+    }
+
+    /// The largest payload of a segment is known now.
+    pub(crate) fn set_mss(&mut self, mss: u64) {
+        self.mss = mss;
+        self.space = 10 * mss;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpassay_units::Bytes;
+
+    fn fixed(n: u64) -> Window {
+        Window::new(RecvBuffer::Fixed(Bytes::new(n)), 1000)
+    }
+
+    #[test]
+    fn the_edge_moves_only_by_a_segment_or_half_the_buffer() {
+        let w = fixed(10_000);
+        assert_eq!(w.offer(1, 1, 10_001), Offer { field: 10_000, edge: 10_001 });
+        // 999 bytes read: not worth it.
+        assert_eq!(w.offer(1000, 5001, 10_001), Offer { field: 5000, edge: 10_001 });
+        assert_eq!(w.offer(1001, 5001, 10_001), Offer { field: 6000, edge: 11_001 });
+    }
+
+    #[test]
+    fn a_full_buffer_gives_a_zero_window_and_a_small_one_opens_by_half() {
+        let w = fixed(1000);
+        assert_eq!(w.offer(1, 1001, 1001).field, 0);
+        assert_eq!(w.offer(500, 1001, 1001).field, 0);
+        assert_eq!(w.offer(501, 1001, 1001).field, 500);
+    }
+
+    #[test]
+    fn a_promise_that_the_scale_cannot_say_is_rounded_up_not_taken_back() {
+        let mut w = fixed(1 << 20);
+        w.shift = 7;
+        // 1000 bytes are promised; 8 * 128 = 1024 covers them.
+        assert_eq!(w.offer(1, 1 + (1 << 20) - 1000, 1 + (1 << 20)).field, 8);
+    }
+
+    #[test]
+    fn the_scale_is_the_smallest_that_can_say_the_largest_buffer() {
+        assert_eq!(fixed(65_535).wanted_shift(), 0);
+        assert_eq!(fixed(65_536).wanted_shift(), 1);
+        assert_eq!(fixed(6 << 20).wanted_shift(), 7);
+        assert_eq!(fixed(u64::MAX).wanted_shift(), 14);
+    }
+
+    #[test]
+    fn a_buffer_that_tunes_itself_grows_fourfold_while_reading_doubles_and_stops_at_its_maximum() {
+        let mut w =
+            Window::new(RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(1_000_000) }, 1000);
+        let rtt = Dur::from_millis(10);
+        w.arrived(Time::ZERO, 1, 29_201, Some(rtt));
+        w.consumed(Time::from_nanos(20_000_000), 15_001);
+        assert_eq!(w.buf, 2 * (2 * 15_000 + 16_000));
+        w.consumed(Time::from_nanos(25_000_000), 40_001);
+        assert_eq!(w.buf, 92_000, "not twice in a round trip");
+        w.consumed(Time::from_nanos(40_000_000), 415_001);
+        assert_eq!(w.buf, 1_000_000);
+    }
+}

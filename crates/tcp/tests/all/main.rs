@@ -1,0 +1,4 @@
+//! The behaviours of the RFCs, named test by test, through the public interface.
+
+mod common;
+mod handshake;
