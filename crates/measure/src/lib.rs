@@ -1,1 +1,28 @@
-//! placeholder
+//! What a run leaves behind, and what can be computed from it.
+//!
+//! * [`Recording`] - all that one run of one case left behind, with the environment it really ran in. It is written to a
+//!   folder and read back: JSON for what is small, Parquet for tables, pcapng for packets.
+//! * [`Collector`] - what the run feeds while it runs: counters, series, histograms, events, packets. It costs an
+//!   addition or a comparison a packet, and nothing that is not asked for.
+//! * [`Event`] - one line of the event log, which reads like FreeBSD's black box log.
+//!
+//! A recording does not know which substrate made it, except for its name: the model, a kernel and a host leave the same
+//! tables, and every number computed from them is computed by the same code.
+//!
+//! This crate must not know what a connection or an element is, and it never decides anything in a run.
+
+mod collect;
+mod event;
+mod histogram;
+mod recording;
+mod serial;
+mod series;
+
+pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
+pub use event::{Event, EventKind, Reason};
+pub use histogram::Histogram;
+pub use recording::{
+    Captured, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment, Flow, FlowCounters,
+    Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
+};
+pub use series::{Column, EntitySeries, Series};

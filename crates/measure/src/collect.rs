@@ -1,0 +1,549 @@
+//! What a run feeds while it runs.
+//!
+//! The calls below stand in the innermost loop of a simulator, once or twice for each packet. They add to counters of
+//! the flow or device, compare the time with the end of the interval under way, and append to columns when an interval
+//! is over. None of them allocates, apart from columns that grow.
+
+use crate::event::Event;
+use crate::histogram::Histogram;
+use crate::recording::{
+    Captured, Completion, Delivery, Device, Flow, Interface, Latency, LatencyKind, Recording,
+};
+use crate::series::{Column, EntitySeries, Series};
+use tcpassay_units::{Dur, Time};
+
+/// What to collect. The default collects counters only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the command line")]
+pub struct Collect {
+    /// Time series at this interval.
+    pub series: Option<Dur>,
+    /// Distributions of one-way latency, RTT and queue delay.
+    pub latency: bool,
+    /// Each packet's delivery, for series at any interval.
+    pub deliveries: bool,
+    /// The event log.
+    pub events: bool,
+    /// Captured packets.
+    pub packets: bool,
+}
+
+/// A flow of the collector: its place in [`Recording::flows`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowId(pub u32);
+
+/// A device of the collector: its place in [`Recording::devices`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceId(pub u32);
+
+/// A capture point of the collector: its place in [`Recording::interfaces`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct InterfaceId(pub u32);
+
+/// Collects; see the module.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    collect: Collect,
+    flows: Vec<FlowTap>,
+    devices: Vec<DeviceTap>,
+    interfaces: Vec<Interface>,
+    /// RTT and one-way latency of the flows beyond [`OWN_LATENCY`].
+    latency: [Histogram; 2],
+    deliveries: Vec<Delivery>,
+    completions: Vec<Completion>,
+    events: Vec<Event>,
+    packets: Vec<Captured>,
+}
+
+#[derive(Clone, Debug)]
+struct FlowTap {
+    info: Flow,
+    /// Its own distributions of RTT and one-way latency, as long as there are few flows.
+    latency: Option<Box<[Histogram; 2]>>,
+    sums: Sums<4>,
+    gauges: Gauges,
+}
+
+#[derive(Clone, Debug)]
+struct DeviceTap {
+    info: Device,
+    delay: Histogram,
+    sums: Sums<3>,
+    backlog: Peaks,
+}
+
+/// Flows beyond this many share one distribution: a thousand histograms would be a hundred megabytes.
+const OWN_LATENCY: usize = 256;
+const RTT: usize = 0;
+const ONE_WAY: usize = 1;
+
+const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
+const GAUGES: [&str; 7] =
+    ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
+const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
+
+/// Numbers added up within each interval. Times never go back.
+#[derive(Clone, Debug)]
+struct Sums<const N: usize> {
+    interval: u64,
+    /// End of the interval under way; `u64::MAX` when no series are kept, so that the comparison in the hot path is all.
+    edge: u64,
+    first: Option<u64>,
+    now: [u64; N],
+    columns: [Vec<u64>; N],
+}
+
+impl<const N: usize> Sums<N> {
+    fn new(interval: Option<Dur>) -> Sums<N> {
+        Sums {
+            interval: interval.map_or(0, Dur::as_nanos),
+            edge: if interval.is_some() { 0 } else { u64::MAX },
+            first: None,
+            now: [0; N],
+            columns: [const { Vec::new() }; N],
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, at: Time) -> &mut [u64; N] {
+        if at.as_nanos() >= self.edge {
+            self.roll(at.as_nanos());
+        }
+        &mut self.now
+    }
+
+    /// Ends the interval under way and those without anything up to `at`.
+    #[cold]
+    fn roll(&mut self, at: u64) {
+        let interval = at / self.interval;
+        if self.first.is_none() {
+            self.first = Some(interval);
+        } else {
+            let mut ended = self.edge / self.interval;
+            for (column, now) in self.columns.iter_mut().zip(&mut self.now) {
+                column.push(std::mem::take(now));
+            }
+            while ended < interval {
+                for column in &mut self.columns {
+                    column.push(0);
+                }
+                ended += 1;
+            }
+        }
+        self.edge = (interval + 1) * self.interval;
+    }
+
+    /// The columns, filled up to the interval before `end`, or the one under way when it is not empty.
+    fn finish(mut self, end: Time) -> Option<(u64, [Vec<u64>; N])> {
+        let first = self.first?;
+        let end = end.as_nanos().max(self.edge - self.interval);
+        if end >= self.edge {
+            self.roll(end);
+        }
+        if end > self.edge - self.interval || self.now.iter().any(|n| *n > 0) {
+            for (column, now) in self.columns.iter_mut().zip(&self.now) {
+                column.push(*now);
+            }
+        }
+        Some((first, self.columns))
+    }
+}
+
+/// The largest number within each interval; the last one stays in force where nothing is said.
+#[derive(Clone, Debug)]
+struct Peaks {
+    interval: u64,
+    edge: u64,
+    peak: u64,
+    any: bool,
+    first: Option<u64>,
+    column: Vec<Option<u64>>,
+}
+
+impl Peaks {
+    fn new(interval: Option<Dur>) -> Peaks {
+        Peaks {
+            interval: interval.map_or(0, Dur::as_nanos),
+            edge: if interval.is_some() { 0 } else { u64::MAX },
+            peak: 0,
+            any: false,
+            first: None,
+            column: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, at: Time, value: u64) {
+        if at.as_nanos() >= self.edge {
+            self.roll(at.as_nanos());
+        }
+        self.any = true;
+        self.peak = self.peak.max(value);
+    }
+
+    #[cold]
+    fn roll(&mut self, at: u64) {
+        let interval = at / self.interval;
+        match self.first {
+            None => self.first = Some(interval),
+            Some(first) => {
+                self.column.push(self.any.then_some(self.peak));
+                let whole = usize::try_from(interval - first).expect("intervals fit memory");
+                self.column.resize(whole, None);
+            }
+        }
+        self.peak = 0;
+        self.any = false;
+        self.edge = (interval + 1) * self.interval;
+    }
+
+    fn finish(mut self) -> Option<(u64, Vec<Option<u64>>)> {
+        let first = self.first?;
+        self.column.push(self.any.then_some(self.peak));
+        Some((first, self.column))
+    }
+}
+
+/// What is read off at the end of each interval: one row a sample.
+#[derive(Clone, Debug, Default)]
+struct Gauges {
+    rows: Vec<(u64, Sample)>,
+}
+
+/// What a sender says of itself at one instant. Absent is what it does not tell.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Sample {
+    /// Congestion window in bytes.
+    pub cwnd: Option<f64>,
+    /// Slow-start threshold in bytes; absent before the first congestion.
+    pub ssthresh: Option<f64>,
+    /// Bytes in flight.
+    pub flight: Option<f64>,
+    /// Smoothed round-trip time in nanoseconds.
+    pub srtt: Option<f64>,
+    /// Retransmission timeout in nanoseconds.
+    pub rto: Option<f64>,
+    /// DCTCP's alpha.
+    pub alpha: Option<f64>,
+    /// Pacing rate in bits a second.
+    pub pacing: Option<f64>,
+}
+
+impl Sample {
+    /// In the order of [`GAUGES`].
+    fn fields(&self) -> [Option<f64>; 7] {
+        [self.cwnd, self.ssthresh, self.flight, self.srtt, self.rto, self.alpha, self.pacing]
+    }
+}
+
+impl Collector {
+    /// A collector of `collect`. Panics when the series' interval is zero.
+    pub fn new(collect: Collect) -> Collector {
+        assert!(collect.series != Some(Dur::ZERO), "a series needs an interval");
+        Collector {
+            collect,
+            flows: Vec::new(),
+            devices: Vec::new(),
+            interfaces: Vec::new(),
+            latency: Default::default(),
+            deliveries: Vec::new(),
+            completions: Vec::new(),
+            events: Vec::new(),
+            packets: Vec::new(),
+        }
+    }
+
+    /// What is collected.
+    pub fn collect(&self) -> &Collect {
+        &self.collect
+    }
+
+    /// Adds a flow; its counters and its summary may be filled later through [`Collector::flow_mut`].
+    pub fn add_flow(&mut self, info: Flow) -> FlowId {
+        let id = FlowId(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
+        let own = self.collect.latency && self.flows.len() < OWN_LATENCY;
+        self.flows.push(FlowTap {
+            info,
+            latency: own.then(Box::default),
+            sums: Sums::new(self.collect.series),
+            gauges: Gauges::default(),
+        });
+        id
+    }
+
+    /// Adds a device.
+    pub fn add_device(&mut self, info: Device) -> DeviceId {
+        let id = DeviceId(u32::try_from(self.devices.len()).expect("fewer than 2^32 devices"));
+        self.devices.push(DeviceTap {
+            info,
+            delay: Histogram::default(),
+            sums: Sums::new(self.collect.series),
+            backlog: Peaks::new(self.collect.series),
+        });
+        id
+    }
+
+    /// Adds a capture point.
+    pub fn add_interface(&mut self, interface: Interface) -> InterfaceId {
+        let id = InterfaceId(u32::try_from(self.interfaces.len()).expect("fewer than 2^32 interfaces"));
+        self.interfaces.push(interface);
+        id
+    }
+
+    /// What is known about a flow.
+    pub fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
+        &mut self.flows[flow.0 as usize].info
+    }
+
+    /// What is known about a device.
+    pub fn device_mut(&mut self, device: DeviceId) -> &mut Device {
+        &mut self.devices[device.0 as usize].info
+    }
+
+    /// A packet left the sending host; `bytes` is its payload.
+    #[inline]
+    pub fn sent(&mut self, flow: FlowId, bytes: u32, retransmission: bool) {
+        let counters = &mut self.flows[flow.0 as usize].info.counters;
+        if bytes == 0 {
+            counters.acks_sent += 1;
+            return;
+        }
+        counters.sent_packets += 1;
+        counters.sent_bytes += u64::from(bytes);
+        if retransmission {
+            counters.retransmitted_packets += 1;
+            counters.retransmitted_bytes += u64::from(bytes);
+        }
+    }
+
+    /// A packet with payload reached the receiving host, before its stack looks at it.
+    #[inline]
+    pub fn delivered(&mut self, flow: FlowId, packet: Delivery) {
+        let tap = &mut self.flows[flow.0 as usize];
+        let counters = &mut tap.info.counters;
+        counters.delivered_packets += 1;
+        counters.delivered_bytes += u64::from(packet.bytes);
+        counters.delivered_wire_bytes += u64::from(packet.wire_bytes);
+        counters.ce_packets += u64::from(packet.ce);
+        if self.collect.series.is_some() {
+            let sums = tap.sums.at(packet.at);
+            sums[0] += u64::from(packet.wire_bytes);
+            sums[1] += u64::from(packet.bytes);
+            sums[3] += u64::from(packet.ce);
+        }
+        if self.collect.latency {
+            tap.latency.as_deref_mut().unwrap_or(&mut self.latency)[ONE_WAY].record(packet.one_way);
+        }
+        if self.collect.deliveries {
+            self.deliveries.push(Delivery { flow: flow.0, ..packet });
+        }
+    }
+
+    /// The application read `bytes`.
+    #[inline]
+    pub fn read(&mut self, flow: FlowId, at: Time, bytes: u64) {
+        let tap = &mut self.flows[flow.0 as usize];
+        tap.info.counters.read_bytes += bytes;
+        if self.collect.series.is_some() {
+            tap.sums.at(at)[2] += bytes;
+        }
+    }
+
+    /// The sender measured a round-trip time.
+    #[inline]
+    pub fn rtt(&mut self, flow: FlowId, rtt: Dur) {
+        if self.collect.latency {
+            let own = self.flows[flow.0 as usize].latency.as_deref_mut();
+            own.unwrap_or(&mut self.latency)[RTT].record(rtt);
+        }
+    }
+
+    /// A packet was taken by a device: the backlog it found, itself included.
+    #[inline]
+    pub fn queued(&mut self, device: DeviceId, at: Time, backlog: u64) {
+        let tap = &mut self.devices[device.0 as usize];
+        let counters = &mut tap.info.counters;
+        counters.max_backlog_bytes = counters.max_backlog_bytes.max(backlog);
+        if self.collect.series.is_some() {
+            tap.backlog.at(at, backlog);
+        }
+    }
+
+    /// A packet leaves a device at `at`, which may be in the future but never goes back; `waited` is the time it spent
+    /// there without its own transmission.
+    #[inline]
+    pub fn passed(&mut self, device: DeviceId, at: Time, wire_bytes: u32, waited: Dur) {
+        let tap = &mut self.devices[device.0 as usize];
+        tap.info.counters.packets += 1;
+        tap.info.counters.bytes += u64::from(wire_bytes);
+        if self.collect.series.is_some() {
+            tap.sums.at(at)[0] += u64::from(wire_bytes);
+        }
+        if self.collect.latency {
+            tap.delay.record(waited);
+        }
+    }
+
+    /// A device dropped a packet.
+    #[inline]
+    pub fn dropped(&mut self, device: DeviceId, at: Time, wire_bytes: u32) {
+        let tap = &mut self.devices[device.0 as usize];
+        tap.info.counters.drops += 1;
+        tap.info.counters.dropped_bytes += u64::from(wire_bytes);
+        if self.collect.series.is_some() {
+            tap.sums.at(at)[1] += 1;
+        }
+    }
+
+    /// A device marked a packet CE.
+    #[inline]
+    pub fn marked(&mut self, device: DeviceId, at: Time) {
+        let tap = &mut self.devices[device.0 as usize];
+        tap.info.counters.marks += 1;
+        if self.collect.series.is_some() {
+            tap.sums.at(at)[2] += 1;
+        }
+    }
+
+    /// When the run should read off its senders: the ends of the intervals. `None` when no series are kept.
+    pub fn next_sample(&self, now: Time) -> Option<Time> {
+        let interval = self.collect.series?.as_nanos();
+        Some(Time::from_nanos((now.as_nanos() / interval + 1) * interval))
+    }
+
+    /// What a sender says at the end of an interval: it becomes the value of the interval that ends at `at`.
+    pub fn sample(&mut self, flow: FlowId, at: Time, sample: Sample) {
+        let Some(interval) = self.collect.series else { return };
+        let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
+        self.flows[flow.0 as usize].gauges.rows.push((ended, sample));
+    }
+
+    /// Whether an event or a packet would be kept: ask before making one.
+    #[inline]
+    pub fn wants_events(&self) -> bool {
+        self.collect.events
+    }
+
+    /// Whether a packet would be kept: ask before making one.
+    #[inline]
+    pub fn wants_packets(&self) -> bool {
+        self.collect.packets
+    }
+
+    /// One row of the event log.
+    pub fn event(&mut self, event: Event) {
+        if self.collect.events {
+            self.events.push(event);
+        }
+    }
+
+    /// One captured packet.
+    pub fn packet(&mut self, packet: Captured) {
+        if self.collect.packets {
+            self.packets.push(packet);
+        }
+    }
+
+    /// A flow, request or round ended.
+    pub fn completed(&mut self, completion: Completion) {
+        self.completions.push(completion);
+    }
+
+    /// The recording of a run that ended at `end`; its header, environment and hosts are the caller's to fill.
+    pub fn finish(self, end: Time) -> Recording {
+        let mut recording = Recording {
+            interfaces: self.interfaces,
+            deliveries: self.deliveries,
+            completions: self.completions,
+            events: self.events,
+            packets: self.packets,
+            ..Recording::default()
+        };
+        recording.header.duration = end.since(Time::ZERO);
+        let mut all = self.latency;
+        let mut latencies = Vec::new();
+        let mut entities = Vec::new();
+        let mut keep = |kind, entity: &str, histogram: Histogram| {
+            if histogram.count() > 0 {
+                latencies.push(Latency { kind, entity: entity.to_owned(), histogram });
+            }
+        };
+        for tap in self.flows {
+            if let Some(latency) = tap.latency {
+                let [rtt, one_way] = *latency;
+                all[RTT].add(&rtt);
+                all[ONE_WAY].add(&one_way);
+                keep(LatencyKind::Rtt, &tap.info.name, rtt);
+                keep(LatencyKind::OneWay, &tap.info.name, one_way);
+            }
+            let last = tap.info.end.unwrap_or(end).min(end);
+            entities.extend(flow_series(&tap.info.name, tap.sums, &tap.gauges, last));
+            recording.flows.push(tap.info);
+        }
+        for tap in self.devices {
+            keep(LatencyKind::QueueDelay, &tap.info.name, tap.delay);
+            entities.extend(device_series(&tap.info.name, tap.sums, tap.backlog, end));
+            recording.devices.push(tap.info);
+        }
+        let [rtt, one_way] = all;
+        keep(LatencyKind::Rtt, "all", rtt);
+        keep(LatencyKind::OneWay, "all", one_way);
+        recording.latencies = latencies;
+        recording.series = self.collect.series.map(|interval| Series { interval, entities });
+        recording
+    }
+}
+
+fn flow_series(name: &str, sums: Sums<4>, gauges: &Gauges, end: Time) -> Option<EntitySeries> {
+    let (first, sums) = sums.finish(end)?;
+    let len = sums[0].len();
+    let mut columns = sum_columns(FLOW_SUMS, sums);
+    for (place_of_field, field) in GAUGES.iter().enumerate() {
+        let mut values = vec![f64::NAN; len];
+        let mut any = false;
+        for (interval, sample) in &gauges.rows {
+            let place = interval.checked_sub(first).and_then(|i| usize::try_from(i).ok());
+            if let (Some(place), Some(value)) = (place.filter(|i| *i < len), sample.fields()[place_of_field])
+            {
+                values[place] = value;
+                any = true;
+            }
+        }
+        if any {
+            columns.push(Column { name: (*field).to_owned(), values });
+        }
+    }
+    Some(EntitySeries { entity: name.to_owned(), first, columns })
+}
+
+fn device_series(name: &str, sums: Sums<3>, backlog: Peaks, end: Time) -> Option<EntitySeries> {
+    let (first, sums) = sums.finish(end)?;
+    let len = sums[0].len();
+    let mut columns = sum_columns(DEVICE_SUMS, sums);
+    if let Some((start, peaks)) = backlog.finish() {
+        let mut values = vec![f64::NAN; len];
+        for (interval, peak) in (start..).zip(peaks) {
+            let place = interval.checked_sub(first).and_then(|i| usize::try_from(i).ok());
+            if let (Some(place), Some(peak)) = (place.filter(|i| *i < len), peak) {
+                values[place] = exact(peak);
+            }
+        }
+        columns.push(Column { name: "max_backlog_bytes".to_owned(), values });
+    }
+    Some(EntitySeries { entity: name.to_owned(), first, columns })
+}
+
+fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<u64>; N]) -> Vec<Column> {
+    let columns = names.into_iter().zip(sums);
+    columns
+        .map(|(name, values)| Column {
+            name: name.to_owned(),
+            values: values.into_iter().map(exact).collect(),
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
+fn exact(n: u64) -> f64 {
+    n as f64
+}

@@ -1,0 +1,113 @@
+//! Distributions of times, to three significant digits.
+
+use hdrhistogram::Histogram as Hdr;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tcpassay_units::Dur;
+
+/// A distribution of lengths of time. Each value is kept to 0.1 %; mean and maximum are as good as that.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Histogram(Hdr<u64>);
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram(Hdr::new(3).expect("3 digits are between 0 and 5"))
+    }
+}
+
+impl Histogram {
+    /// Counts `d`.
+    pub fn record(&mut self, d: Dur) {
+        // It grows as it must; only a count beyond u64 could fail.
+        self.0.record(d.as_nanos()).expect("a resizable histogram takes any value");
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The value that a share `q` (0 to 1) of all values does not exceed; `None` without values.
+    pub fn quantile(&self, q: f64) -> Option<Dur> {
+        (self.count() > 0).then(|| Dur::from_nanos(self.0.value_at_quantile(q)))
+    }
+
+    /// Largest value, rounded up to the histogram's precision; `None` without values.
+    pub fn max(&self) -> Option<Dur> {
+        (self.count() > 0).then(|| Dur::from_nanos(self.0.max()))
+    }
+
+    /// Smallest value, rounded down to the histogram's precision; `None` without values.
+    pub fn min(&self) -> Option<Dur> {
+        (self.count() > 0).then(|| Dur::from_nanos(self.0.min()))
+    }
+
+    /// Mean in nanoseconds; `None` without values.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.mean())
+    }
+
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Histogram) {
+        self.0.add(&other.0).expect("a resizable histogram takes any other");
+    }
+
+    /// Values in ascending order with how often each was counted.
+    pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
+        self.0.iter_recorded().map(|v| (Dur::from_nanos(v.value_iterated_to()), v.count_at_value()))
+    }
+}
+
+/// As a list of `[nanoseconds, count]`.
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(self.counts().map(|(value, count)| (value.as_nanos(), count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Histogram, D::Error> {
+        let mut histogram = Histogram::default();
+        for (value, count) in Vec::<(u64, u64)>::deserialize(d)? {
+            histogram.0.record_n(value, count).map_err(serde::de::Error::custom)?;
+        }
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_histogram_has_no_quantile_no_mean_and_no_maximum() {
+        let empty = Histogram::default();
+        assert_eq!((empty.quantile(0.5), empty.max(), empty.mean_ns()), (None, None, None));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values_to_a_thousandth() {
+        let mut h = Histogram::default();
+        for n in 1..=1000 {
+            h.record(Dur::from_micros(n));
+        }
+        let near =
+            |got: Option<Dur>, us: f64| (got.expect("values").as_secs_f64() * 1e6 / us - 1.0).abs() < 1e-3;
+        assert!(near(h.quantile(0.5), 500.0));
+        assert!(near(h.quantile(0.99), 990.0));
+        assert!(near(h.quantile(0.999), 999.0));
+        assert!(near(h.max(), 1000.0));
+        assert!((h.mean_ns().expect("values") / 500_500.0 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_histogram_survives_json() {
+        let mut h = Histogram::default();
+        for n in [0, 1, 999, 45_000_000, 3_600_000_000_000] {
+            h.record(Dur::from_nanos(n));
+        }
+        let text = serde_json::to_string(&h).expect("numbers");
+        let back: Histogram = serde_json::from_str(&text).expect("its own text");
+        assert_eq!(back, h);
+        assert_eq!(serde_json::to_string(&back).expect("numbers"), text);
+    }
+}

@@ -1,0 +1,360 @@
+//! What one run of one case left behind.
+
+use crate::event::Event;
+use crate::histogram::Histogram;
+use crate::serial::{bytes, dur, optional_rate, optional_time, time};
+use crate::series::Series;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_wire::{Ecn, Segment};
+
+/// All that one run of one case left behind.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Recording {
+    /// What ran.
+    pub header: Header,
+    /// What the path was asked to be and what it was measured to be.
+    pub environment: Vec<Environment>,
+    /// Names of the hosts; other tables refer to them by place.
+    pub hosts: Vec<String>,
+    /// One direction of a connection each; tables refer to them by place.
+    pub flows: Vec<Flow>,
+    /// Links, queues and shapers; tables refer to them by place.
+    pub devices: Vec<Device>,
+    /// Further counters: entity, name, value.
+    pub counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Distributions of latency.
+    pub latencies: Vec<Latency>,
+    /// Capture points of [`Recording::packets`].
+    pub interfaces: Vec<Interface>,
+    /// Time series (`series.parquet`).
+    #[serde(skip)]
+    pub series: Option<Series>,
+    /// Each packet's arrival at its receiver (`deliveries.parquet`), when it was asked for.
+    #[serde(skip)]
+    pub deliveries: Vec<Delivery>,
+    /// Flows, requests and rounds that ended (`completions.parquet`).
+    #[serde(skip)]
+    pub completions: Vec<Completion>,
+    /// The event log (`events.parquet`).
+    #[serde(skip)]
+    pub events: Vec<Event>,
+    /// Captured packets (`packets.pcapng`), in order of time.
+    #[serde(skip)]
+    pub packets: Vec<Captured>,
+}
+
+/// What ran, and how it ended.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the program that ran it.
+    pub version: String,
+    /// `model`, `kernel`, `host`.
+    pub substrate: String,
+    /// The one seed of the run.
+    pub seed: u64,
+    /// The case, complete: also what is at its default.
+    pub case: Vec<Triple>,
+    /// The command that repeats the run.
+    pub replay: Option<String>,
+    /// When the run ended, from its start.
+    #[serde(rename = "duration_ns", with = "dur")]
+    pub duration: Dur,
+    /// False when the run was interrupted; what is there is right, but not all.
+    pub complete: bool,
+    /// The device whose rate is the capacity of the path, by its place in [`Recording::devices`].
+    pub bottleneck: Option<u32>,
+}
+
+/// One row of a case.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Triple {
+    /// `sender`, `receiver`, `link`, `queue`, `topology`.
+    pub entity: String,
+    /// The path in the parameter table, `stack.cc`.
+    pub parameter: String,
+    /// The value with its unit, `10ms`.
+    pub value: String,
+}
+
+/// A property of the environment, verified.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Environment {
+    /// Where: `link`, `sender.nic`.
+    pub entity: String,
+    /// What: `rate`, `rtt`, `loss`, `marks`.
+    pub property: String,
+    /// Unit of both numbers.
+    pub unit: String,
+    /// What the case asked for; `None` when it did not say.
+    pub asked: Option<f64>,
+    /// What was measured; `None` when it could not be.
+    pub measured: Option<f64>,
+}
+
+/// One direction of a connection.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Flow {
+    /// Name as an entity: `flow.3`.
+    pub name: String,
+    /// Which connection; both its directions have the same number.
+    pub connection: u32,
+    /// Sending host, by its place in [`Recording::hosts`].
+    pub from: u32,
+    /// Receiving host.
+    pub to: u32,
+    /// What it is for: `bulk`, `rpc 10KB/100B`, `background`.
+    pub class: String,
+    /// Congestion control of the sender.
+    pub cc: String,
+    /// Maximum segment size.
+    #[serde(rename = "mss_bytes", with = "bytes")]
+    pub mss: Bytes,
+    /// When its connection was opened.
+    #[serde(rename = "start_ns", with = "time")]
+    pub start: Time,
+    /// When its connection was closed; `None` when it was open at the end of the run.
+    #[serde(rename = "end_ns", with = "optional_time")]
+    pub end: Option<Time>,
+    /// What passed.
+    pub counters: FlowCounters,
+    /// What the sender says of itself at the end.
+    pub tcp: TcpSummary,
+}
+
+/// What passed in one direction of a connection. Bytes on the wire include headers, as the bottleneck counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FlowCounters {
+    /// Packets that left the sending host with payload, after segmentation.
+    pub sent_packets: u64,
+    /// Their payload.
+    pub sent_bytes: u64,
+    /// Of these packets: retransmissions.
+    pub retransmitted_packets: u64,
+    /// Their payload.
+    pub retransmitted_bytes: u64,
+    /// Packets that left the sending host without payload.
+    pub acks_sent: u64,
+    /// Packets with payload that reached the receiving host.
+    pub delivered_packets: u64,
+    /// Their payload.
+    pub delivered_bytes: u64,
+    /// Their length on the wire.
+    pub delivered_wire_bytes: u64,
+    /// Of these packets: with CE.
+    pub ce_packets: u64,
+    /// Bytes that the application read.
+    pub read_bytes: u64,
+}
+
+/// What the sender of a flow says of itself: `TCP_INFO`, and what only a model can say. Absent is what the substrate
+/// does not tell, never 0.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TcpSummary {
+    /// Congestion window at the end, in bytes.
+    pub cwnd_bytes: Option<u64>,
+    /// Slow-start threshold at the end, in bytes; `None` also before the first congestion.
+    pub ssthresh_bytes: Option<u64>,
+    /// Smoothed round-trip time at the end.
+    pub srtt_ns: Option<u64>,
+    /// Its mean deviation.
+    pub rttvar_ns: Option<u64>,
+    /// Smallest round-trip time.
+    pub min_rtt_ns: Option<u64>,
+    /// Retransmission timeout at the end.
+    pub rto_ns: Option<u64>,
+    /// Retransmitted segments.
+    pub retransmits: Option<u64>,
+    /// Retransmissions that were shown to have been unnecessary.
+    pub spurious_retransmits: Option<u64>,
+    /// Segments that were marked lost.
+    pub lost: Option<u64>,
+    /// Retransmission timeouts that fired.
+    pub timeouts: Option<u64>,
+    /// Time from the last acceptable ACK, or the last transmission, to each timeout, in all.
+    pub timeout_time_ns: Option<u64>,
+    /// Entries into fast recovery.
+    pub recoveries: Option<u64>,
+    /// Recoveries that were undone.
+    pub undos: Option<u64>,
+    /// Tail loss probes sent.
+    pub probes: Option<u64>,
+    /// Bytes acknowledged.
+    pub bytes_acked: Option<u64>,
+    /// Segments sent.
+    pub segments_out: Option<u64>,
+    /// Segments received.
+    pub segments_in: Option<u64>,
+    /// ACKs received that carried ECE.
+    pub ece_acks: Option<u64>,
+    /// Segments received that carried CE.
+    pub ce_segments: Option<u64>,
+    /// Times the receiver at this end waited with an ACK until its timer fired.
+    pub delayed_ack_timeouts: Option<u64>,
+    /// Pure ACKs sent by this end.
+    pub acks_out: Option<u64>,
+    /// Time in which the congestion window held the sender back.
+    pub cwnd_limited_ns: Option<u64>,
+    /// Time in which the receive window did.
+    pub rwnd_limited_ns: Option<u64>,
+    /// Time in which the application had nothing to send.
+    pub app_limited_ns: Option<u64>,
+    /// DCTCP's alpha at the end.
+    pub alpha: Option<f64>,
+    /// Controller outputs that had to be clamped.
+    pub clamps: Option<u64>,
+}
+
+/// A link, queue or shaper.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Device {
+    /// Name as an entity: `queue.bottleneck`.
+    pub name: String,
+    /// `link`, `fifo`, `htb`, `red`, ...
+    pub kind: String,
+    /// Its rate; `None` when it has none or it varies.
+    #[serde(rename = "rate_bps", with = "optional_rate")]
+    pub rate: Option<Rate>,
+    /// What passed.
+    pub counters: DeviceCounters,
+}
+
+/// What passed a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Packets that left it.
+    pub packets: u64,
+    /// Their length on the wire.
+    pub bytes: u64,
+    /// Packets that it dropped.
+    pub drops: u64,
+    /// Their length.
+    pub dropped_bytes: u64,
+    /// Packets that it marked CE.
+    pub marks: u64,
+    /// The largest backlog that a packet found on arrival, itself included, in bytes.
+    pub max_backlog_bytes: u64,
+}
+
+/// A distribution of latency.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    /// Of what.
+    pub kind: LatencyKind,
+    /// A flow, a device, or `all`.
+    pub entity: String,
+    /// In nanoseconds.
+    pub histogram: Histogram,
+}
+
+/// What a latency is measured between.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// A packet with payload, from the sender's stack to the receiving host's.
+    OneWay,
+    /// The sender's round-trip time samples.
+    Rtt,
+    /// A packet's wait in a device, without its own transmission.
+    QueueDelay,
+}
+
+/// A packet with payload that reached its receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// When.
+    pub at: Time,
+    /// Place of its flow in [`Recording::flows`].
+    pub flow: u32,
+    /// Length on the wire.
+    pub wire_bytes: u32,
+    /// Payload.
+    pub bytes: u32,
+    /// Time since it left the sender's stack.
+    pub one_way: Dur,
+    /// Whether it carried CE.
+    pub ce: bool,
+}
+
+/// What ended; see `tcpassay-workload` for the exact instants.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionKind {
+    /// A bulk flow.
+    Flow,
+    /// A request with its response.
+    Rpc,
+    /// A barrier round.
+    Round,
+}
+
+/// A flow, request or round that ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// What.
+    pub kind: CompletionKind,
+    /// Class of the workload, `rpc 10KB/100B`.
+    pub class: String,
+    /// Host that began it.
+    pub client: u32,
+    /// Host that answered (last).
+    pub server: u32,
+    /// Connection; the client's counter in its class.
+    pub connection: u32,
+    /// Bytes to the server.
+    pub request: Bytes,
+    /// Bytes to the client.
+    pub response: Bytes,
+    /// When the application wanted it to begin.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// Time that it would take on an idle path, for the slowdown; `None` when that is unknown.
+    pub ideal: Option<Dur>,
+    /// False when the connection failed under it.
+    pub ok: bool,
+}
+
+/// A point at which packets were captured.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Interface {
+    /// `sender0.nic`.
+    pub name: String,
+    /// A line about it for the reader of the capture.
+    pub description: String,
+}
+
+/// A captured packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Captured {
+    /// When.
+    pub at: Time,
+    /// Where, by its place in [`Recording::interfaces`].
+    pub interface: u32,
+    /// Sending host.
+    pub from: u32,
+    /// Receiving host.
+    pub to: u32,
+    /// Sender's port.
+    pub from_port: u16,
+    /// Receiver's port.
+    pub to_port: u16,
+    /// ECN field of its IP header.
+    pub ecn: Ecn,
+    /// Its IP identification, which tells copies apart.
+    pub id: u16,
+    /// What became of it here (`dropped: full`, `marked`), shown as the packet's comment.
+    pub note: Option<&'static str>,
+    /// The segment; `None` for a datagram.
+    pub segment: Option<Segment>,
+    /// Payload of a datagram; unused for a segment.
+    pub datagram_len: u32,
+}
+
+impl Recording {
+    /// The flows that carried payload.
+    pub fn data_flows(&self) -> impl Iterator<Item = (u32, &Flow)> {
+        (0u32..).zip(&self.flows).filter(|(_, flow)| flow.counters.sent_bytes > 0)
+    }
+}
