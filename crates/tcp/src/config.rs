@@ -221,6 +221,8 @@ pub struct Config {
     pub send_buffer: Option<Bytes>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
+    /// `stack.nagle`: what a segment smaller than the MSS waits for.
+    pub nagle: Nagle,
     /// `app.nodelay`: Nagle's algorithm off (RFC 1122 section 4.2.3.4).
     pub nodelay: bool,
     /// `app.cork`: hold partial segments, at most 200 ms (Linux `TCP_CORK`).
@@ -241,6 +243,17 @@ pub struct Config {
     pub time_wait: Dur,
     /// FIN-WAIT-2 of an orphaned socket.
     pub fin_wait2: Dur,
+}
+
+/// What a segment smaller than the MSS waits for (`stack.nagle`; off with `app.nodelay`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Nagle {
+    /// Everything sent before is acknowledged (RFC 896, RFC 1122 section 4.2.3.4).
+    #[default]
+    All,
+    /// The small segment sent before is acknowledged (draft-minshall-nagle; Linux): the odd end of a large write does
+    /// not wait for an ACK that the receiver delays.
+    Small,
 }
 
 /// Receive buffer.

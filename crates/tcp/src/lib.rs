@@ -10,7 +10,7 @@ mod seam;
 mod send;
 
 pub use config::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Pacing,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Nagle, Pacing,
     Profile, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
 };
 pub use conn::{ConnError, Connection, Outgoing};

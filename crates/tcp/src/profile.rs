@@ -5,7 +5,7 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Pacing, Profile,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Nagle, Pacing, Profile,
     Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
 };
 use tcpassay_cc::ByteCounting;
@@ -82,6 +82,7 @@ fn rfc() -> Config {
         tso_defer: false,
         send_buffer: None,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
+        nagle: Nagle::All,
         nodelay: false,
         cork: false,
         quickack: false,
@@ -117,6 +118,7 @@ fn linux() -> Config {
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
         tso_defer: true,
+        nagle: Nagle::Small, // tcp_minshall_check
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         user_timeout: None,
