@@ -103,6 +103,7 @@ impl Sender {
         if a.advanced {
             self.timers.on_progress(now);
         }
+        self.timers.on_answer(now);
 
         let lost = self.move_state(&a, &d, log);
         self.tell_ack(&a, &d, ack, rtt, sample, lost, log);

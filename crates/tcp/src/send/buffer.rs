@@ -41,10 +41,8 @@ impl Sender {
             return 0;
         }
         let unsent = self.unsent();
-        if self.cfg.notsent_lowat.is_some_and(|low| unsent >= low.get()) {
-            return 0;
-        }
-        self.buf.size.saturating_sub(self.buf.end - self.board.una)
+        let room = self.buf.size.saturating_sub(self.buf.end - self.board.una);
+        self.cfg.notsent_lowat.map_or(room, |low| room.min(low.get().saturating_sub(unsent)))
     }
 
     /// The application writes `n` bytes; gives how many were taken.

@@ -123,6 +123,10 @@ pub(crate) struct Sender {
     frto: Frto,
     /// Announce CWR on the next new data.
     cwr_due: bool,
+    /// Position after the last segment smaller than the MSS (draft-minshall-nagle).
+    small_end: u64,
+    /// Partial ACKs in this recovery.
+    partial_acks: u32,
     /// Last transmission of data.
     last_sent: Time,
 }
@@ -142,7 +146,7 @@ impl Sender {
             undo: UndoState::default(),
             probe: Probe::default(),
             pacer: Pacer::default(),
-            timers: Timers::default(),
+            timers: Timers::new(cfg.user_timeout),
             limits: Limits::default(),
             stats: Counters::default(),
             up: false,
@@ -164,6 +168,8 @@ impl Sender {
             limited_sent: 0,
             frto: Frto::Off,
             cwr_due: false,
+            small_end: 0,
+            partial_acks: 0,
             last_sent: Time::ZERO,
             cfg: cfg.clone(),
         }
@@ -210,7 +216,7 @@ impl Sender {
             flight: Bytes::new(self.pipe()),
             srtt: self.rtt.srtt,
             min_rtt: self.rtt.min,
-            limited: self.limits.over_flight(self.cc.control, self.mss),
+            limited: self.limits.over_flight(self.cc.control),
         }
     }
 

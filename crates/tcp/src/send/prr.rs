@@ -27,7 +27,8 @@ impl Prr {
         let mut count = if pipe > ssthresh {
             let due =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.recover_fs));
-            u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out)
+            // Rounded up to whole segments, as in the RFC's figures and in Linux, which counts segments.
+            u64::try_from(due).unwrap_or(u64::MAX).next_multiple_of(mss).saturating_sub(self.out)
         } else {
             let mut count = self.delivered.saturating_sub(self.out).max(delivered);
             if safe {

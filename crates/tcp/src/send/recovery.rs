@@ -34,6 +34,7 @@ impl Sender {
         let mut lost = self.detect(a.now, d, log);
         if !self.sack && a.advanced {
             // RFC 6582 section 3.2 step 3, partial ACK: the next hole is lost and goes out at once.
+            self.partial_acks += 1;
             let marked = self.board.mark_front(self.mss);
             self.log_lost(a.now, self.board.una, self.board.una + marked, marked, "newreno", log);
             lost += marked;
@@ -134,6 +135,7 @@ impl Sender {
         self.recover = self.board.nxt;
         self.high_rxt = self.board.una;
         self.rescue = None;
+        self.partial_acks = 0;
         self.undo.begin(self.board.una);
         self.probe.cancel();
         self.set_state(now, Ca::Recovery, if self.racks() { "rack" } else { "dupthresh" }, log);

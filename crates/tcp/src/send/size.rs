@@ -16,7 +16,9 @@ pub(super) struct Ask {
     /// Free in the peer's window.
     pub wnd_room: u64,
     pub cwnd: u64,
-    /// The largest window that the peer ever offered.
+    /// The peer's window.
+    pub wnd: u64,
+    /// The largest window that the peer ever offered; zero when a part of a segment may leave in any case.
     pub max_wnd: u64,
     /// Largest super-segment; the MSS without TSO.
     pub gso: u64,
@@ -57,7 +59,7 @@ pub(super) fn decide(ask: &Ask) -> Result<u64, Limited> {
     }
     let n = whole(limit.min(goal)).max(unit.min(limit));
     // A third of the window is worth sending; less may wait for the next ACK.
-    let worth = ask.cwnd.min(ask.max_wnd) / 3;
+    let worth = ask.cwnd.min(ask.wnd) / 3;
     if ask.may_defer && n < goal && limit < avail && limit < worth {
         return Err(if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd });
     }

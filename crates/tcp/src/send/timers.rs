@@ -4,7 +4,7 @@
 
 use super::Sender;
 use super::ack::Arrival;
-use crate::config::RtoBounds;
+use crate::config::{Recovery, RtoBounds};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
 use crate::seam::{Chunk, GaveUp};
 use tcpassay_units::{Dur, Time};
@@ -24,6 +24,12 @@ pub(super) struct Timers {
     /// Zero-window probe.
     persist: Option<Time>,
     persist_backoff: u32,
+    /// Probes that nothing answered.
+    unanswered: u32,
+    /// The persist timer fired on a window too small for a segment: what fits leaves (RFC 9293 section 3.8.6.2.1).
+    pub override_sws: bool,
+    /// `user_timeout`.
+    patience: Option<Dur>,
     /// A zero-window probe is to be sent by the next poll.
     probe_due: bool,
     /// End of corking.
@@ -41,9 +47,17 @@ fn note(log: &mut Log, now: Time, timer: Timer, change: TimerChange) {
 }
 
 impl Timers {
+    /// No timer runs.
+    pub fn new(patience: Option<Dur>) -> Timers {
+        Timers { patience, ..Timers::default() }
+    }
+
     /// The retransmission timer starts anew.
     pub fn set_rto(&mut self, now: Time, rto: Dur, log: &mut Log) {
-        let at = now.saturating_add(rto);
+        let mut at = now.saturating_add(rto);
+        if let Some(patience) = self.patience {
+            at = at.min(self.progress.saturating_add(patience)).max(now);
+        }
         if self.rto != Some(at) {
             self.rto = Some(at);
             note(log, now, Timer::Rto, TimerChange::Set(at));
@@ -74,7 +88,17 @@ impl Timers {
     pub fn stop_persist(&mut self) {
         self.persist = None;
         self.persist_backoff = 0;
+        self.unanswered = 0;
         self.probe_due = false;
+        self.override_sws = false;
+    }
+
+    /// An ACK arrived: the peer lives.
+    pub fn on_answer(&mut self, now: Time) {
+        self.unanswered = 0;
+        if self.persist.is_some() {
+            self.progress = now;
+        }
     }
 
     /// A partial segment is held.
@@ -148,11 +172,16 @@ impl Sender {
         if self.cfg.user_timeout.is_some_and(|t| now.since(self.timers.progress) >= t) {
             return Err(GaveUp::UserTimeout);
         }
-        if self.timers.persist_backoff >= self.cfg.retries {
+        if self.timers.unanswered >= self.cfg.retries {
             return Err(GaveUp::Retries);
         }
         self.timers.persist_backoff += 1;
-        self.timers.probe_due = true;
+        if self.wnd > 0 {
+            self.timers.override_sws = true;
+        } else {
+            self.timers.unanswered += 1;
+            self.timers.probe_due = true;
+        }
         Ok(())
     }
 
@@ -177,12 +206,22 @@ impl Sender {
             self.probe.due = false;
             return;
         }
-        if a.advanced {
+        if a.advanced && self.timer_restarts() {
             self.timers.set_rto(a.now, self.rtt.rto(), log);
+        }
+        if a.advanced {
             self.schedule_probe(a.now, log);
         } else if !matches!(self.state, Ca::Open | Ca::Cwr) {
             self.timers.tlp = None;
         }
+    }
+
+    /// RFC 6582 section 4, the impatient variant: only the first partial ACK restarts the timer.
+    pub(super) fn timer_restarts(&self) -> bool {
+        self.sack
+            || self.state != Ca::Recovery
+            || self.cfg.recovery == Recovery::Prr
+            || self.partial_acks <= 1
     }
 
     /// `app.nodelay`.

@@ -7,7 +7,7 @@ use super::Sender;
 use super::board::{APP, FIN, Sent};
 use super::size::{self, Ask};
 use super::timeout::Frto;
-use crate::config::{AfterIdle, EcnMode, Recovery};
+use crate::config::{AfterIdle, EcnMode, Nagle, Recovery};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::Chunk;
 use tcpassay_cc::{Control, Event, Limited};
@@ -84,7 +84,7 @@ impl Limits {
     }
 
     /// What limited the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use counts as full.
-    pub fn over_flight(&self, control: Control, _mss: u64) -> Limited {
+    pub fn over_flight(&self, control: Control) -> Limited {
         let cwnd = control.cwnd;
         if self.filled || (cwnd < control.ssthresh && cwnd.get() < 2 * self.most_out) {
             return Limited::Cwnd;
@@ -244,7 +244,8 @@ impl Sender {
             cwnd_room: self.room(),
             wnd_room,
             cwnd: self.cwnd,
-            max_wnd: self.max_wnd,
+            wnd: self.wnd,
+            max_wnd: if self.timers.override_sws { 0 } else { self.max_wnd },
             gso: self.gso(),
             partial: self.partial_allowed(),
             may_defer: self.may_defer(now),
@@ -261,7 +262,11 @@ impl Sender {
         if self.cfg.cork {
             return false;
         }
-        self.cfg.nodelay || self.board.outstanding() == 0
+        self.cfg.nodelay
+            || match self.cfg.nagle {
+                Nagle::All => self.board.outstanding() == 0,
+                Nagle::Small => self.small_end <= self.board.una,
+            }
     }
 
     /// Linux `tcp_tso_should_defer`: only while the next ACK is about to come.
@@ -318,6 +323,9 @@ impl Sender {
             self.limited_sent += n;
         }
         self.account(now, n, log);
+        if n % self.mss != 0 {
+            self.small_end = end;
+        }
         if self.timers.rto.is_none() {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
@@ -342,7 +350,7 @@ impl Sender {
         self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
         self.account(now, n, log);
         // RFC 6675 section 5 step 4.3 lets the timer start anew; Linux does when it is the first segment.
-        if sent.start == self.board.una || self.timers.rto.is_none() {
+        if (sent.start == self.board.una && self.timer_restarts()) || self.timers.rto.is_none() {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
         Chunk {

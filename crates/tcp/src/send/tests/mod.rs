@@ -1,6 +1,9 @@
 //! RFC behaviours, named test by test.
 
 mod basics;
+mod newreno;
+mod prr;
+mod sack;
 
 use super::Sender;
 use crate::config::{Config, Profile};
@@ -14,8 +17,17 @@ use tcpassay_units::{Bytes, Dur, Time};
 struct TinyReno {
     recovering: bool,
     collapsed: bool,
+    /// The ACK that ends a recovery earns no growth.
+    left: bool,
     before: Option<Control>,
-    events: Vec<String>,
+    /// Window kept on a loss, in tenths; 5 by default.
+    keep: Option<u64>,
+}
+
+impl TinyReno {
+    fn reduced(&self, flight: Bytes, mss: Bytes) -> Bytes {
+        (flight * self.keep.unwrap_or(5) / 10).max(mss * 2)
+    }
 }
 
 impl Controller for TinyReno {
@@ -26,6 +38,7 @@ impl Controller for TinyReno {
     fn on(&mut self, view: &View, event: &Event) -> Control {
         let mut c = view.control;
         match *event {
+            Event::Ack(_) if std::mem::take(&mut self.left) => {}
             Event::Ack(ack) if !self.recovering => {
                 if c.cwnd < c.ssthresh {
                     c.cwnd += ack.acked;
@@ -36,7 +49,7 @@ impl Controller for TinyReno {
             Event::Enter { flight, .. } => {
                 self.before = Some(c);
                 self.recovering = true;
-                c.ssthresh = (flight / 2).max(view.mss * 2);
+                c.ssthresh = self.reduced(flight, view.mss);
                 c.cwnd = c.ssthresh;
             }
             Event::Timeout { flight, again } => {
@@ -44,7 +57,7 @@ impl Controller for TinyReno {
                     if !self.recovering {
                         self.before = Some(c);
                     }
-                    c.ssthresh = (flight / 2).max(view.mss * 2);
+                    c.ssthresh = self.reduced(flight, view.mss);
                 }
                 self.recovering = false;
                 self.collapsed = true;
@@ -60,6 +73,7 @@ impl Controller for TinyReno {
                 }
                 self.recovering = false;
                 self.collapsed = false;
+                self.left = !spurious;
             }
             Event::Resume { restart, .. } => c.cwnd = restart,
             _ => {}
@@ -112,9 +126,13 @@ fn seg(n: u64) -> u64 {
 
 impl Rig {
     fn with(cfg: &Config, agreed: &Agreed) -> Rig {
+        Rig::controlled(cfg, agreed, TinyReno::default())
+    }
+
+    fn controlled(cfg: &Config, agreed: &Agreed, cc: TinyReno) -> Rig {
         let mut log = Log::default();
         log.set(true);
-        let mut s = Sender::new(cfg, Box::<TinyReno>::default());
+        let mut s = Sender::new(cfg, Box::new(cc));
         let now = Time::ZERO + ms(1000);
         s.established(now, agreed, &mut log);
         Rig { s, log, now, window: agreed.window }

@@ -1,0 +1,121 @@
+//! RFC 6582, and the rule for leaving recovery.
+
+use super::*;
+use crate::config::{Recovery, RecoveryExit};
+use crate::log::CongestionState as Ca;
+
+#[test]
+fn three_duplicates_inflate_by_three_and_each_further_one_by_one() {
+    let mut r = Rig::no_sack(&rfc());
+    r.write(30);
+    r.advance(ms(100));
+    assert_eq!(r.ack(0), [10], "limited transmit");
+    assert_eq!(r.ack(0), [11], "limited transmit");
+    assert_eq!(r.ack(0), [0]);
+    assert_eq!(r.cwnd(), 8000, "ssthresh 5 and three");
+    for expected in [9000, 10_000, 11_000, 12_000] {
+        assert_eq!(r.ack(0), [0; 0]);
+        assert_eq!(r.cwnd(), expected);
+    }
+    assert_eq!(r.ack(0), [12], "13 segments of window, 12 outstanding");
+}
+
+#[test]
+fn a_partial_ack_retransmits_the_next_hole_and_deflates() {
+    let mut r = Rig::no_sack(&rfc());
+    r.write(12);
+    r.advance(ms(100));
+    for _ in 0..9 {
+        r.ack(0);
+    }
+    // Ten were out, two more by limited transmit; 5 + 3 + 6.
+    assert_eq!(r.cwnd(), 14_000);
+    r.advance(ms(100));
+    assert_eq!(r.ack(4), [4], "the second hole goes out at once");
+    assert_eq!(r.cwnd(), 11_000, "less 4 acknowledged, plus 1");
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(100));
+    r.ack(12);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.cwnd(), 2000, "min(ssthresh 5, max(flight 0, 1) + 1)");
+}
+
+#[test]
+fn only_the_first_partial_ack_restarts_the_timer() {
+    let mut r = Rig::no_sack(&rfc());
+    r.write(10);
+    r.advance(ms(100));
+    for _ in 0..3 {
+        r.ack(0);
+    }
+    r.advance(ms(100));
+    r.ack(3);
+    assert_eq!(r.wait(), Dur::from_secs(1));
+    r.advance(ms(100));
+    r.ack(5);
+    assert_eq!(r.wait(), ms(900), "the impatient variant");
+}
+
+#[test]
+fn duplicates_of_what_the_last_recovery_sent_do_not_start_another() {
+    let mut r = Rig::no_sack(&rfc());
+    r.write(12);
+    r.advance(ms(100));
+    for _ in 0..3 {
+        r.ack(0);
+    }
+    r.advance(ms(100));
+    r.ack(12);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.write(4).len(), 2);
+    for _ in 0..4 {
+        assert!(!r.ack(12).contains(&12));
+    }
+    assert_eq!(r.s.stats.recoveries, 1);
+}
+
+/// One loss in a window of 9 with every duplicate but three lost: the flight is empty when recovery ends.
+fn leave_with_nothing_in_flight(exit: RecoveryExit) -> (u64, usize) {
+    let cfg = Config { recovery: Recovery::Sack, recovery_exit: exit, ..rfc() };
+    let mut r = Rig::new(&cfg);
+    r.window = 9000;
+    let window = r.ack_in(1);
+    r.deliver(&window);
+    r.write(9);
+    r.advance(ms(40));
+    for k in 2..=4 {
+        r.sack(0, &[1..k]);
+    }
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(40));
+    r.ack(9);
+    assert_eq!(r.s.board.outstanding(), 0);
+    let cwnd = r.cwnd();
+    (cwnd, r.write(8).len())
+}
+
+#[test]
+fn rfc_6582_leaves_an_empty_recovery_with_two_segments() {
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Rfc6582), (2000, 2));
+}
+
+#[test]
+fn the_less_careful_rule_leaves_it_with_one_which_a_delayed_ack_answers_late() {
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Rfc3782LessCareful), (1000, 1));
+}
+
+#[test]
+fn the_ssthresh_rule_leaves_it_with_a_burst() {
+    assert_eq!(leave_with_nothing_in_flight(RecoveryExit::Ssthresh), (4500, 4));
+}
+
+#[test]
+fn newreno_ignores_sack_blocks() {
+    let mut r = Rig::new(&Config { recovery: Recovery::NewReno, ..rfc() });
+    r.write(10);
+    for k in 2..=3 {
+        r.sack(0, &[1..k]);
+    }
+    assert_eq!(r.s.board.sacked, 0);
+    assert_eq!(r.sack(0, &[1..4]), [0]);
+}

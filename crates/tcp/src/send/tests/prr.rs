@@ -1,0 +1,126 @@
+//! RFC 9937, against the sending patterns of its examples and of Linux's own scripts.
+
+use super::super::prr::Prr;
+use super::*;
+use crate::config::Recovery;
+use crate::log::CongestionState as Ca;
+
+fn prr() -> Config {
+    Config { recovery: Recovery::Prr, recovery_exit: crate::config::RecoveryExit::Ssthresh, ..rfc() }
+}
+
+/// How many segments leave on each ACK.
+fn pattern(r: &mut Rig, blocks: impl Iterator<Item = u64>) -> Vec<usize> {
+    blocks.map(|k| r.sack(0, &[1..k]).len()).collect()
+}
+
+#[test]
+fn one_loss_of_twenty_sends_on_every_other_ack_until_the_flight_is_half() {
+    // RFC 9937 section 5, first example: 20 outstanding, the first is lost, ssthresh 10.
+    let mut r = Rig::new(&Config { initial_window: 20, ..prr() });
+    assert_eq!(r.write(60).len(), 20);
+    r.advance(ms(100));
+    // Two of limited transmit, the retransmission, then one for every two ACKs.
+    let sent = pattern(&mut r, 2..=20);
+    assert_eq!(sent, [1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0]);
+    assert_eq!(r.s.board.pipe(), 10_000);
+}
+
+#[test]
+fn a_burst_of_losses_is_refilled_by_slow_start_up_to_ssthresh() {
+    // RFC 9937 section 5, second example: the first 15 of 20 are lost; pipe falls far below ssthresh at once.
+    let mut r = Rig::new(&Config { initial_window: 20, ..prr() });
+    assert_eq!(r.write(60).len(), 20);
+    r.advance(ms(100));
+    let mut sent = Vec::new();
+    for k in 16..=20 {
+        sent.push(r.sack(0, &[15..k]).len());
+    }
+    // Limited transmit twice; then 1 on entering (nothing sent in recovery yet), then one an ACK: the ACKs do not
+    // advance the cumulative point, so the conservative bound holds.
+    assert_eq!(sent, [1, 1, 1, 1, 1]);
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(100));
+    // A partial ACK without further loss: the slow-start bound allows one more than was delivered.
+    assert_eq!(r.sack(1, &[15..20]).len(), 2);
+    assert_eq!(r.sack(2, &[15..20]).len(), 2);
+}
+
+#[test]
+fn the_bounds_of_one_ack_by_hand() {
+    let mss = 1000;
+    // Above ssthresh: proportional. 20 in flight, ssthresh 10: 3 delivered allow 1.5, rounded up, one of them sent.
+    let mut p = Prr::begin(20_000, mss);
+    p.out = 1000;
+    assert_eq!(p.on_ack(3000, 17_000, 10_000, false, mss), 18_000);
+    // Below ssthresh, not safe: what was delivered.
+    let mut p = Prr::begin(20_000, mss);
+    p.out = 1000;
+    assert_eq!(p.on_ack(1000, 4000, 10_000, false, mss), 5000);
+    // Safe: one segment more.
+    assert_eq!(p.on_ack(1000, 4000, 10_000, true, mss), 6000);
+    // Never beyond ssthresh.
+    assert_eq!(p.on_ack(9000, 9500, 10_000, true, mss), 10_000);
+    // The first transmission of a recovery is always allowed.
+    let mut p = Prr::begin(20_000, mss);
+    assert_eq!(p.on_ack(0, 18_000, 10_000, false, mss), 19_000);
+}
+
+#[test]
+fn in_flight_at_ssthresh_sends_one_segment_for_each_delivered() {
+    // google/packetdrill fast_recovery/prr-ss-10pkt-lost-1: seen on Linux with CUBIC, which keeps 0.7.
+    let mut r = Rig::controlled(&prr(), &agreed(), TinyReno { keep: Some(7), ..TinyReno::default() });
+    assert_eq!(r.write(10).len(), 10);
+    r.advance(ms(110));
+    assert_eq!(pattern(&mut r, 2..=4), [0, 0, 1]);
+    assert_eq!(r.cwnd(), 7000);
+    assert_eq!(r.write(7).len(), 0);
+    assert_eq!(pattern(&mut r, 5..=10), [1, 1, 1, 1, 1, 1]);
+    r.advance(ms(20));
+    assert_eq!(r.ack(10), [16]);
+    assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 7000));
+}
+
+#[test]
+fn four_losses_of_ten_go_out_one_for_each_ack_and_leave_the_window_at_ssthresh() {
+    // google/packetdrill fast_recovery/prr-ss-30pkt-lost1_4.
+    let mut r = Rig::controlled(&prr(), &agreed(), TinyReno { keep: Some(7), ..TinyReno::default() });
+    assert_eq!(r.write(10).len(), 10);
+    r.advance(ms(10));
+    assert_eq!(r.sack(0, &[4..5]), [0; 0]);
+    assert_eq!(r.sack(0, &[4..6]), [0; 0]);
+    assert_eq!(r.sack(0, &[4..7]), [0]);
+    assert_eq!(r.sack(0, &[4..8]), [1]);
+    assert_eq!(r.sack(0, &[4..9]), [2]);
+    assert_eq!(r.sack(0, &[4..10]), [3]);
+    r.advance(ms(10));
+    for n in [1, 2, 3] {
+        assert_eq!(r.sack(n, &[4..10]), [0; 0]);
+    }
+    r.ack(10);
+    assert_eq!(r.write(10).len(), 7);
+}
+
+#[test]
+fn prr_works_on_duplicate_acks_without_sack() {
+    let mut r = Rig::no_sack(&prr());
+    r.write(30);
+    r.advance(ms(100));
+    let sent: Vec<_> = (0..9).map(|_| r.ack(0).len()).collect();
+    assert_eq!(sent, [1, 1, 1, 0, 1, 0, 1, 0, 0]);
+    r.advance(ms(100));
+    let sent = r.ack(5);
+    assert_eq!(sent[0], 5, "the next hole first");
+    assert_eq!(r.s.state, Ca::Recovery);
+}
+
+#[test]
+fn recovery_ends_with_the_window_at_ssthresh() {
+    let mut r = Rig::new(&prr());
+    r.write(40);
+    r.advance(ms(100));
+    pattern(&mut r, 2..=10);
+    r.advance(ms(100));
+    r.ack(12);
+    assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 5000));
+}

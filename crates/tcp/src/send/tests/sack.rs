@@ -1,0 +1,208 @@
+//! RFC 6675, RFC 3042, RFC 5827: loss by counting, with SACK.
+
+use super::*;
+use crate::log::CongestionState as Ca;
+
+#[test]
+fn the_third_duplicate_ack_retransmits_the_first_segment_and_halves_the_window() {
+    let mut r = Rig::new(&rfc());
+    assert_eq!(r.write(30).len(), 10);
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[1..2]), [10], "limited transmit");
+    assert_eq!(r.sack(0, &[1..3]), [11], "limited transmit");
+    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.sack(0, &[1..4]), [0]);
+    assert_eq!(r.s.state, Ca::Recovery);
+    // RFC 5681 section 3.2: the two segments of limited transmit are not in the flight that is halved.
+    assert_eq!(r.cwnd(), 5000);
+}
+
+#[test]
+fn recovery_sends_new_data_when_pipe_falls_below_the_window() {
+    let mut r = Rig::new(&rfc());
+    r.write(30);
+    r.advance(ms(100));
+    for k in 2..=4 {
+        r.sack(0, &[1..k]);
+    }
+    // 12 out, 3 SACKed, 1 lost, 1 retransmitted.
+    assert_eq!(r.s.board.pipe(), 9000);
+    for k in 5..=8 {
+        assert_eq!(r.sack(0, &[1..k]), [0; 0], "pipe is {}", r.s.board.pipe());
+    }
+    assert_eq!(r.s.board.pipe(), 5000);
+    assert_eq!(r.sack(0, &[1..9]), [12]);
+    assert_eq!(r.sack(0, &[1..10]), [13]);
+    r.advance(ms(100));
+    // Acknowledges the retransmission, what was SACKed and the two of limited transmit: recovery is over.
+    assert_eq!(r.ack(12), [14]);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.cwnd(), 3000, "RFC 6582: min(ssthresh 5, flight 2 + 1)");
+}
+
+#[test]
+fn a_window_update_is_not_a_duplicate_ack_but_its_sack_block_counts() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    for k in 2..=3 {
+        r.sack(0, &[1..k]);
+    }
+    r.window += 5000;
+    assert_eq!(
+        r.sack(0, &[1..4]),
+        [0],
+        "RFC 6675 section 2: an ACK that reports something new is a duplicate"
+    );
+}
+
+#[test]
+fn without_sack_a_window_update_is_not_a_duplicate_ack() {
+    let mut r = Rig::no_sack(&rfc());
+    r.write(10);
+    r.ack(0);
+    r.ack(0);
+    r.window += 5000;
+    assert_eq!(r.ack(0), [0; 0]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.ack(0), [0]);
+}
+
+#[test]
+fn holes_are_lost_once_three_segments_above_them_are_sacked() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.advance(ms(100));
+    // 0, 2 and 5 are missing.
+    assert_eq!(r.sack(0, &[1..2]), [0; 0]);
+    assert_eq!(r.sack(0, &[3..4, 1..2]), [0; 0]);
+    assert_eq!(r.sack(0, &[3..5, 1..2]), [0]);
+    assert_eq!((r.s.board.lost, r.s.board.pipe()), (1000, 7000), "2 has but two segments above it");
+    r.sack(0, &[6..7, 3..5, 1..2]);
+    assert_eq!(r.s.board.lost, 2000);
+    r.sack(0, &[6..8, 3..5, 1..2]);
+    assert_eq!(r.s.board.lost, 2000, "5 has but two segments above it");
+    r.sack(0, &[6..9, 3..5, 1..2]);
+    assert_eq!(r.s.board.lost, 3000);
+}
+
+#[test]
+fn three_discontiguous_small_segments_mean_loss_like_three_full_ones() {
+    let mut r = Rig::new(&Config { nodelay: true, ..rfc() });
+    for _ in 0..10 {
+        r.s.write(r.now, 10);
+        r.drain();
+    }
+    let mut ack = r.ack_in(1);
+    for n in [1u64, 3, 5] {
+        ack.sacks.insert(0, 1 + n * 10..11 + n * 10);
+        r.deliver(&ack);
+    }
+    assert_eq!(r.s.state, Ca::Recovery);
+    // Above 10..20 there are three discontiguous runs as well? No: it is SACKED; 20..30 has two runs above it.
+    assert_eq!(r.s.board.lost, 10);
+}
+
+#[test]
+fn next_seg_prefers_lost_segments_then_new_data_then_the_rest_below_the_highest_sack() {
+    let mut r = Rig::new(&rfc());
+    assert_eq!(r.write(11).len(), 10);
+    r.advance(ms(100));
+    // 0, 1 and 8 are missing; one new segment remains.
+    assert_eq!(r.sack(0, &[2..4]), [10]);
+    assert_eq!(r.sack(0, &[2..6]), [0], "rule 1, unconditionally");
+    assert_eq!(r.sack(0, &[2..8]), [1], "rule 1");
+    // 11 out, 6 + 1 SACKed, 2 lost, 2 retransmitted: pipe 4 of 5; 8 has two SACKed above it at most.
+    assert_eq!(r.sack(0, &[9..10, 2..8]), [8], "rule 3: nothing new is left");
+    assert_eq!(r.s.board.pipe(), 5000);
+}
+
+#[test]
+fn a_rescue_retransmission_sends_the_last_segment_once_a_recovery() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.advance(ms(100));
+    let sent: Vec<_> = (2..=7).flat_map(|k| r.sack(0, &[1..k])).collect();
+    assert_eq!(sent, [0, 9], "rule 4 when pipe lets one go and there is nothing else");
+    r.advance(ms(100));
+    // 7 and 8 are missing as well.
+    assert_eq!(r.ack(7), [0; 0], "once a recovery");
+    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.sack(7, &[9..10]), [7, 8], "rule 3 below the rescued one");
+}
+
+#[test]
+fn limited_transmit_can_be_turned_off() {
+    let mut r = Rig::new(&Config { limited_transmit: false, ..rfc() });
+    r.write(30);
+    assert_eq!(r.sack(0, &[1..2]), [0; 0]);
+    assert_eq!(r.sack(0, &[1..3]), [0; 0]);
+    assert_eq!(r.sack(0, &[1..4]), [0]);
+}
+
+#[test]
+fn early_retransmit_takes_two_duplicates_for_three_outstanding_segments() {
+    let mut r = Rig::new(&Config { early_retransmit: true, ..rfc() });
+    assert_eq!(r.write(3), [0, 1, 2]);
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[1..2]), [0; 0]);
+    assert_eq!(r.sack(0, &[1..3]), [0], "RFC 5827: all but one segment reported");
+    let mut r = Rig::new(&rfc());
+    r.write(3);
+    r.sack(0, &[1..2]);
+    assert_eq!(r.sack(0, &[1..3]), [0; 0]);
+}
+
+#[test]
+fn early_retransmit_works_without_sack() {
+    let mut r = Rig::no_sack(&Config { early_retransmit: true, ..rfc() });
+    assert_eq!(r.write(3), [0, 1, 2]);
+    assert_eq!(r.ack(0), [0; 0]);
+    assert_eq!(r.ack(0), [0]);
+}
+
+#[test]
+fn the_adaptive_threshold_rises_to_the_reordering_seen_and_falls_on_a_timeout() {
+    use crate::config::LossDetection;
+    let cfg = Config { loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true }, ..rfc() };
+    let mut r = Rig::new(&cfg);
+    r.write(20);
+    r.advance(ms(100));
+    // 0 comes after 2, before three duplicates.
+    r.sack(0, &[1..3]);
+    r.ack(3);
+    assert_eq!(r.s.reordering.threshold, 3);
+    // 3 comes after 9, although the sender retransmitted nothing (two ACKs only).
+    r.sack(3, &[4..6]);
+    r.ack(10);
+    assert_eq!(r.s.reordering.threshold, 3, "distance 6 - 3");
+    let mut r = Rig::new(&cfg);
+    r.write(30);
+    r.advance(ms(100));
+    r.sack(0, &[5..6]);
+    r.sack(0, &[5..6, 0..1]);
+    assert_eq!(r.s.reordering.threshold, 6, "0 arrived six segments behind 5");
+    for k in 7..=10 {
+        assert!(!r.sack(1, &[5..k]).contains(&1), "five segments are no longer a sign of loss");
+    }
+    assert!(r.sack(1, &[5..11]).contains(&1), "six are");
+}
+
+#[test]
+fn a_sack_that_cuts_a_super_segment_marks_only_what_it_covers() {
+    let mut r = Rig::new(&Config { tso: Some(Bytes::new(64_000)), ..rfc() });
+    r.s.write(r.now, 10_000);
+    let sent = r.drain();
+    assert_eq!(sent.iter().map(|c| c.span.clone()).collect::<Vec<_>>(), [1..5001, 5001..10_001]);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.sack(0, &[1..3]);
+    let chunks: Vec<_> = {
+        let mut ack = r.ack_in(1);
+        ack.sacks.push(1001..4001);
+        r.deliver(&ack);
+        r.drain()
+    };
+    assert_eq!(chunks.iter().map(|c| c.span.clone()).collect::<Vec<_>>(), [1..1001]);
+    assert_eq!(r.s.board.audit(), Ok(()));
+    assert_eq!((r.s.board.sacked, r.s.board.lost, r.s.board.retx), (3000, 1000, 1000));
+}
