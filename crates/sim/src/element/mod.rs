@@ -7,21 +7,35 @@
 //! | element | what it does | events per packet |
 //! | --- | --- | --- |
 //! | [`LinkSpec`] | rate, delay, drop-tail queue, step marking | 1 |
+//! | [`PortSpec`] | any [`QueueSpec`] (FIFO, shapers, AQM) before any [`Pace`], TSO, shared buffers | 2 |
+//! | [`SplitSpec`] | segmentation alone | 0 |
+//! | [`MarkAcks`] | ECE on returning ACKs while a queue is long | 0 |
+//! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
 
 mod link;
 mod mark;
+mod pace;
+mod port;
+mod queue;
+mod split;
 mod switch;
 #[cfg(test)]
 mod test_net;
 
 pub use link::{Limit, LinkSpec};
 pub use mark::MarkAcks;
+pub use pace::{Pace, TraceError};
+pub use port::{PortSpec, Share};
+pub use queue::{FifoSpec, HtbClass, HtbSpec, QueueSpec, TbfSpec};
+pub use split::SplitSpec;
 pub use switch::SwitchSpec;
 
 pub(crate) use switch::Switch;
 
 use crate::engine::{Core, FlowId, HostId, Io, PacketId};
 use link::Link;
+use port::Port;
+use split::Split;
 use tcpassay_units::Seed;
 
 /// What waits in an element: packets that are not yet being sent.
@@ -47,6 +61,10 @@ pub enum Element {
     Host(HostId),
     /// See [`LinkSpec`].
     Link(Link),
+    /// See [`PortSpec`].
+    Port(Box<Port>),
+    /// See [`SplitSpec`].
+    Split(Split),
     /// See [`MarkAcks`].
     MarkAcks(MarkAcks),
     /// See [`SwitchSpec`].
@@ -59,6 +77,8 @@ impl Element {
         match self {
             Element::Link(e) => e.receive(io, core, id),
             Element::Switch(e) => e.receive(io, core, id),
+            Element::Port(e) => e.receive(io, core, id),
+            Element::Split(e) => e.receive(io, core, id),
             Element::Host(_) | Element::MarkAcks(_) => unreachable!("the run loop delivers to these"),
         }
     }
@@ -67,7 +87,8 @@ impl Element {
     pub(crate) fn wake(&mut self, io: &mut Io, core: &mut Core) {
         match self {
             Element::Link(e) => e.wake(io, core),
-            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) => {
+            Element::Port(e) => e.wake(io, core),
+            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) | Element::Split(_) => {
                 unreachable!("an element that never asks to be woken")
             }
         }
@@ -77,15 +98,17 @@ impl Element {
     pub(crate) fn held(&self) -> u64 {
         match self {
             Element::Link(e) => e.held(),
-            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) => 0,
+            Element::Port(e) => e.held(),
+            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) | Element::Split(_) => 0,
         }
     }
 
     /// What waits before `flow`.
-    pub(crate) fn backlog(&mut self, core: &Core, _flow: FlowId) -> Backlog {
+    pub(crate) fn backlog(&mut self, core: &Core, flow: FlowId) -> Backlog {
         match self {
             Element::Link(e) => e.backlog(core),
-            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) => Backlog::default(),
+            Element::Port(e) => e.backlog(flow),
+            _ => Backlog::default(),
         }
     }
 }

@@ -33,7 +33,15 @@ pub enum Seen {
 #[derive(Clone, Debug)]
 pub(crate) enum Notice {
     Seen { node: NodeId, what: Seen, packet: Packet },
-    Sent { host: HostId, flow: FlowId, bytes: Bytes },
+    Sent(Sent),
+}
+
+/// A packet left the queues of its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sent {
+    pub host: HostId,
+    pub flow: FlowId,
+    pub bytes: Bytes,
 }
 
 /// A buffer that several ports of a switch share.
@@ -116,14 +124,12 @@ impl Core {
         (self.packets.live(), self.packets.capacity())
     }
 
-    /// Tells the sending host that the packet is no longer in its queues, when it asked for that.
-    pub(crate) fn sent(&mut self, id: PacketId) {
+    /// What to tell the host of a packet that leaves its queues, once, when it asked for that.
+    pub(crate) fn take_sent(&mut self, id: PacketId) -> Option<Sent> {
         let p = &mut self.packets[id];
-        if p.notify {
-            p.notify = false;
-            let (host, flow, bytes) = (p.src, p.flow, p.size());
-            self.notices.push(Notice::Sent { host, flow, bytes });
-        }
+        let sent = p.notify.then(|| Sent { host: p.src, flow: p.flow, bytes: p.size() });
+        p.notify = false;
+        sent
     }
 
     pub(crate) fn own(&mut self, source: SourceId, owner: Owner) {
@@ -171,7 +177,8 @@ impl Io {
         if self.watched {
             self.see(core, id, Seen::Dropped(why));
         }
-        core.sent(id);
+        let sent = core.take_sent(id);
+        core.notices.extend(sent.map(Notice::Sent));
         core.packets.free(id);
     }
 

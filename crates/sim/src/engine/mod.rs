@@ -74,4 +74,4 @@ pub use packet::{Arena, FlowId, Kind, MTU, Packet, PacketId, PacketList};
 pub use scheduler::{Scheduler, SourceId};
 pub use stats::{Histogram, QueueSample, QueueStats};
 
-pub(crate) use self::core::Io;
+pub(crate) use self::core::{Io, Notice, Sent};

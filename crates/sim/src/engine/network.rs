@@ -279,7 +279,7 @@ impl Network {
         for notice in std::mem::take(&mut self.core.notices) {
             match notice {
                 Notice::Seen { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),
-                Notice::Sent { host, flow, bytes } => hosts.sent(&mut self.core, host, flow, bytes),
+                Notice::Sent(s) => hosts.sent(&mut self.core, s.host, s.flow, s.bytes),
             }
         }
     }

@@ -71,6 +71,8 @@ pub struct Packet {
     /// Tell the sender when it has left the queues of its host ([`Hosts::sent`](super::Hosts::sent)); only a
     /// [`Port`](crate::element::PortSpec) does.
     pub notify: bool,
+    /// The TCP flags AE, CWR and ECE are a counter (accurate ECN, RFC 9768), which segmentation and merging keep apart.
+    pub accecn: bool,
     /// Which of the output buffers of a switch port it waits in; set on the way in (`element::Ingress`).
     pub band: u8,
     /// The TCP header, options, and the length of the payload.
@@ -107,6 +109,7 @@ impl Packet {
             kind: Kind::Tcp,
             corrupt: false,
             notify: false,
+            accecn: false,
             band: 0,
             segment,
         };

@@ -1,0 +1,313 @@
+//! Hierarchical token buckets, as Linux's `net/sched/sch_htb.c`.
+//!
+//! Every class has two buckets: one filled at its rate, one at its ceiling. A class whose both buckets are not negative
+//! may send; one above its rate but below its ceiling may borrow from its parent; one above its ceiling may not send.
+//! A leaf with packets sends on behalf of the first class on its way up that may. Served first is who borrows least
+//! (a lower level lends first), then the lower priority number, then the leaves in turn, each a quantum at a time.
+//! Super-segments pass whole and may take a bucket below zero once, as there.
+//!
+//! Differences: a packet's time is not rounded (the remainder is carried), a class's state is known exactly at
+//! every dequeue instead of through a queue of expected changes, the turn goes over all leaves of a priority and not class by
+//! class within inner classes, and there is no hysteresis (the kernel's default).
+
+use super::{Offer, Queue, QueueSpec};
+use crate::element::Backlog;
+use crate::engine::{Core, FlowId, Io, PacketId};
+use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
+
+/// A hierarchy of token buckets.
+///
+/// Flow n belongs to leaf n modulo the number of leaves, in the order of `classes`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HtbSpec {
+    /// Every class stands after its parent.
+    pub classes: Vec<HtbClass>,
+}
+
+/// A class. One that no other names as its parent is a leaf.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HtbClass {
+    /// Where its parent stands in [`HtbSpec::classes`]; `None` for a root.
+    pub parent: Option<usize>,
+    /// What it may always send.
+    pub rate: Rate,
+    /// What it may send when its parent lends. At least `rate`.
+    pub ceil: Rate,
+    /// What may pass at once at `rate` after idleness.
+    pub burst: Bytes,
+    /// What may pass at once at `ceil`.
+    pub cburst: Bytes,
+    /// Of leaves: the lower number is offered spare capacity first. 0 to 7.
+    pub prio: u8,
+    /// Of leaves: bytes sent in one turn.
+    pub quantum: Bytes,
+    /// Of leaves: what waits. Must not be a shaper.
+    pub queue: QueueSpec,
+}
+
+impl HtbClass {
+    /// A class as `tc` makes it: priority 0, both bursts equal, and a quantum of a tenth of the bytes a second at `rate`
+    /// (`r2q` 10), from 1000 to 200,000.
+    pub fn new(parent: Option<usize>, rate: Rate, ceil: Rate, burst: Bytes, queue: QueueSpec) -> HtbClass {
+        let quantum = (rate.bits_per_sec() / 8 / 10).clamp(1_000, 200_000);
+        HtbClass { parent, rate, ceil, burst, cburst: burst, prio: 0, quantum: Bytes::new(quantum), queue }
+    }
+}
+
+impl HtbSpec {
+    /// One class for all flows.
+    pub fn single(rate: Rate, burst: Bytes, queue: QueueSpec) -> HtbSpec {
+        HtbSpec { classes: vec![HtbClass::new(None, rate, rate, burst, queue)] }
+    }
+
+    /// `leaves` equal classes, each of which may borrow all that the others leave of `rate`. Panics when `leaves` is zero.
+    pub fn equal(rate: Rate, leaves: u32, burst: Bytes, queue: &QueueSpec) -> HtbSpec {
+        let share = rate.mul_f64(1.0 / f64::from(leaves));
+        let mut classes = vec![HtbClass::new(None, rate, rate, burst, queue.clone())];
+        classes.extend((0..leaves).map(|_| HtbClass::new(Some(0), share, rate, burst, queue.clone())));
+        HtbSpec { classes }
+    }
+}
+
+/// Linux's `TC_HTB_MAXDEPTH`: roots are at level 7, leaves at level 0.
+const DEPTH: usize = 8;
+
+/// A bucket goes no deeper into debt than this (`mbuffer`).
+const DEBT: i64 = 60_000_000_000;
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    rate: Rate,
+    /// What it holds at most, in nanoseconds at its rate.
+    depth: i64,
+    tokens: i64,
+    carry: Carry,
+}
+
+impl Bucket {
+    fn new(rate: Rate, burst: Bytes) -> Bucket {
+        let depth = nanos(rate.time_for(burst));
+        Bucket { rate, depth, tokens: depth, carry: Carry::default() }
+    }
+
+    fn charge(&mut self, passed: i64, bytes: u64) {
+        let cost = nanos(self.rate.tx_time(Bytes::new(bytes), &mut self.carry));
+        self.tokens = ((self.tokens + passed).min(self.depth) - cost).max(1 - DEBT);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    CanSend,
+    MayBorrow,
+    CannotSend,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    parent: Option<usize>,
+    level: usize,
+    rate: Bucket,
+    ceil: Bucket,
+    /// When the buckets were last filled.
+    filled: Time,
+}
+
+impl Class {
+    fn passed(&self, now: Time) -> i64 {
+        nanos(now - self.filled).min(DEBT)
+    }
+
+    fn mode(&self, now: Time) -> Mode {
+        let passed = self.passed(now);
+        if self.ceil.tokens + passed < 0 {
+            Mode::CannotSend
+        } else if self.rate.tokens + passed >= 0 {
+            Mode::CanSend
+        } else {
+            Mode::MayBorrow
+        }
+    }
+
+    /// When `tokens` of this class have become zero.
+    fn ready(&self, tokens: i64) -> Time {
+        self.filled + Dur::from_nanos(u64::try_from(-tokens).expect("in debt"))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Leaf {
+    class: usize,
+    prio: u8,
+    quantum: i64,
+    deficit: [i64; DEPTH],
+    queue: Queue,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Htb {
+    classes: Vec<Class>,
+    leaves: Vec<Leaf>,
+    /// Of each level and priority, the leaf whose turn it is.
+    turn: [[usize; 8]; DEPTH],
+    total: Backlog,
+}
+
+impl Htb {
+    pub fn new(spec: HtbSpec, name: &str, seed: Seed) -> Htb {
+        let mut classes: Vec<Class> = Vec::new();
+        let mut leaves = Vec::new();
+        let parents: Vec<Option<usize>> = spec.classes.iter().map(|c| c.parent).collect();
+        for (at, c) in spec.classes.into_iter().enumerate() {
+            assert!(c.ceil >= c.rate, "a class with a ceiling below its rate");
+            assert!(c.parent.is_none_or(|p| p < at), "a class before its parent");
+            let leaf = !parents.contains(&Some(at));
+            let level = match c.parent {
+                _ if leaf => 0,
+                None => DEPTH - 1,
+                Some(p) => classes[p].level.checked_sub(1).filter(|l| *l > 0).expect("at most eight levels"),
+            };
+            classes.push(Class {
+                parent: c.parent,
+                level,
+                rate: Bucket::new(c.rate, c.burst),
+                ceil: Bucket::new(c.ceil, c.cburst),
+                filled: Time::ZERO,
+            });
+            if leaf {
+                assert!(
+                    !matches!(c.queue, QueueSpec::Tbf(_) | QueueSpec::Htb(_)),
+                    "a shaper inside a shaper"
+                );
+                assert!(c.prio < 8, "a priority above 7");
+                let quantum = i64::try_from(c.quantum.get()).expect("a quantum below 2^63");
+                assert!(quantum > 0, "a quantum of zero");
+                let queue = Queue::new(c.queue, &format!("{name}.{at}"), seed);
+                leaves.push(Leaf { class: at, prio: c.prio, quantum, deficit: [0; DEPTH], queue });
+            }
+        }
+        assert!(!leaves.is_empty(), "a hierarchy without classes");
+        Htb { classes, leaves, turn: [[0; 8]; DEPTH], total: Backlog::default() }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let leaf = self.leaf_of(core.packets[id].flow);
+        let queue = &mut self.leaves[leaf].queue;
+        let before = queue.total();
+        queue.enqueue(io, core, id);
+        let after = queue.total();
+        self.account(before, after);
+    }
+
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Offer {
+        loop {
+            let (leaf, level) = match self.choose(core.now) {
+                Ok(chosen) => chosen,
+                Err(offer) => return offer,
+            };
+            let queue = &mut self.leaves[leaf].queue;
+            let before = queue.total();
+            let offer = queue.dequeue(io, core);
+            let after = queue.total();
+            self.account(before, after);
+            match offer {
+                Offer::Packet(id) => {
+                    self.charge(leaf, level, core.now, core.packets[id].size().get());
+                    return offer;
+                }
+                Offer::At(_) => unreachable!("a shaper inside a shaper"),
+                // The leaf dropped all it had.
+                Offer::Nothing => {}
+            }
+        }
+    }
+
+    pub fn total(&self) -> Backlog {
+        self.total
+    }
+
+    pub fn backlog(&self, flow: FlowId) -> Backlog {
+        self.leaves[self.leaf_of(flow)].queue.total()
+    }
+
+    fn leaf_of(&self, flow: FlowId) -> usize {
+        flow.0 as usize % self.leaves.len()
+    }
+
+    fn account(&mut self, before: Backlog, after: Backlog) {
+        self.total.packets = self.total.packets + after.packets - before.packets;
+        self.total.bytes = self.total.bytes + after.bytes - before.bytes;
+    }
+
+    /// The leaf that sends next and the level of the class that lends; otherwise when to ask again.
+    fn choose(&self, now: Time) -> Result<(usize, usize), Offer> {
+        let mut best: Option<(usize, u8, usize, usize)> = None;
+        let mut soonest: Option<Time> = None;
+        for (at, leaf) in self.leaves.iter().enumerate() {
+            if leaf.queue.total().packets == 0 {
+                continue;
+            }
+            let mut class = Some(leaf.class);
+            while let Some(c) = class {
+                let c = &self.classes[c];
+                let ready = match c.mode(now) {
+                    Mode::CanSend => {
+                        let turn = self.turn[c.level][usize::from(leaf.prio)];
+                        let place = (at + self.leaves.len() - turn) % self.leaves.len();
+                        let offer = (c.level, leaf.prio, place, at);
+                        best = Some(best.map_or(offer, |b| b.min(offer)));
+                        break;
+                    }
+                    Mode::CannotSend => {
+                        class = None;
+                        c.ready(c.ceil.tokens)
+                    }
+                    Mode::MayBorrow => {
+                        class = c.parent;
+                        c.ready(c.rate.tokens)
+                    }
+                };
+                soonest = Some(soonest.map_or(ready, |s| s.min(ready)));
+            }
+        }
+        match (best, soonest) {
+            (Some((level, _, _, leaf)), _) => Ok((leaf, level)),
+            (None, Some(at)) => Err(Offer::At(at)),
+            (None, None) => Err(Offer::Nothing),
+        }
+    }
+
+    fn charge(&mut self, leaf: usize, level: usize, now: Time, bytes: u64) {
+        let leaves = self.leaves.len();
+        let l = &mut self.leaves[leaf];
+        l.deficit[level] -= i64::try_from(bytes).expect("a packet");
+        let turn = &mut self.turn[level][usize::from(l.prio)];
+        *turn = leaf;
+        if l.deficit[level] < 0 {
+            l.deficit[level] += l.quantum;
+            *turn = (leaf + 1) % leaves;
+        }
+        let mut class = Some(l.class);
+        while let Some(c) = class {
+            let c = &mut self.classes[c];
+            let passed = c.passed(now);
+            if c.level >= level {
+                c.rate.charge(passed, bytes);
+            } else {
+                // It borrowed: its own rate is not charged, only filled.
+                c.rate.tokens += passed;
+            }
+            c.ceil.charge(passed, bytes);
+            c.filled = now;
+            class = c.parent;
+        }
+    }
+}
+
+fn nanos(d: Dur) -> i64 {
+    i64::try_from(d.as_nanos()).expect("below 292 years")
+}
+
+#[cfg(test)]
+#[path = "htb_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! The token bucket filter, as Linux's `net/sched/sch_tbf.c`.
+//!
+//! Tokens are time, as there: a bucket of B bytes at rate R holds at most B / R, and a packet costs its time at R. A
+//! super-segment larger than the bucket could never pass, so it is cut into wire packets on arrival; a wire packet
+//! larger than the bucket is dropped. Difference: no peak rate, and no rounding of a packet's time (the remainder is
+//! carried to the next).
+
+use super::{Offer, Queue, QueueSpec};
+use crate::element::Backlog;
+use crate::element::split::split;
+use crate::engine::{Core, Drop, Io, PacketId};
+use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
+
+/// A token bucket before another discipline.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TbfSpec {
+    /// The rate that is not exceeded in the long run.
+    pub rate: Rate,
+    /// What may pass at once after idleness.
+    pub burst: Bytes,
+    /// What waits. Must not be a shaper.
+    pub inner: Box<QueueSpec>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tbf {
+    rate: Rate,
+    burst: Bytes,
+    /// `burst` as time at `rate`.
+    depth: Dur,
+    tokens: Dur,
+    checked: Time,
+    carry: Carry,
+    inner: Queue,
+    /// The packet that waits for tokens, taken from `inner`.
+    head: Option<PacketId>,
+    head_bytes: u64,
+}
+
+impl Tbf {
+    pub fn new(spec: TbfSpec, name: &str, seed: Seed) -> Tbf {
+        assert!(!matches!(*spec.inner, QueueSpec::Tbf(_) | QueueSpec::Htb(_)), "a shaper inside a shaper");
+        let depth = spec.rate.time_for(spec.burst);
+        Tbf {
+            rate: spec.rate,
+            burst: spec.burst,
+            depth,
+            tokens: depth,
+            checked: Time::ZERO,
+            carry: Carry::default(),
+            inner: Queue::new(*spec.inner, name, seed),
+            head: None,
+            head_bytes: 0,
+        }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let packet = &core.packets[id];
+        if packet.size() <= self.burst {
+            self.inner.enqueue(io, core, id);
+        } else if packet.segs > 1 {
+            let mut pieces = split(io, &mut core.packets, id);
+            while let Some(piece) = pieces.pop_front(&core.packets) {
+                self.enqueue(io, core, piece);
+            }
+        } else {
+            io.drop(core, id, Drop::Full);
+        }
+    }
+
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Offer {
+        if self.head.is_none() {
+            match self.inner.dequeue(io, core) {
+                Offer::Packet(id) => {
+                    self.head = Some(id);
+                    self.head_bytes = core.packets[id].size().get();
+                }
+                other => return other,
+            }
+        }
+        let id = self.head.expect("taken above");
+        self.tokens = self.depth.min(self.tokens + (core.now - self.checked));
+        self.checked = core.now;
+        let mut carry = self.carry;
+        let cost = self.rate.tx_time(Bytes::new(self.head_bytes), &mut carry);
+        if cost > self.tokens {
+            return Offer::At(core.now + (cost - self.tokens));
+        }
+        self.tokens -= cost;
+        self.carry = carry;
+        self.head = None;
+        Offer::Packet(id)
+    }
+
+    pub fn total(&self) -> Backlog {
+        let inner = self.inner.total();
+        match self.head {
+            None => inner,
+            Some(_) => Backlog { packets: inner.packets + 1, bytes: inner.bytes + self.head_bytes },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::queue::FifoSpec;
+    use crate::element::test_net::{Line, data};
+    use crate::element::{Pace, PortSpec};
+
+    fn tbf(burst: u64) -> Line {
+        let inner = Box::new(QueueSpec::Fifo(FifoSpec::UNLIMITED));
+        let spec = TbfSpec { rate: Rate::from_mbit(8), burst: Bytes::new(burst), inner };
+        Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO))
+    }
+
+    #[test]
+    fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
+        let mut line = tbf(3000);
+        for _ in 0..4 {
+            line.send(data(1460));
+        }
+        line.finish();
+        // 1500 bytes at 8 Mbit/s are 1.5 ms.
+        assert_eq!(line.times(), [0, 0, 1_500_000, 3_000_000]);
+    }
+
+    #[test]
+    fn tokens_never_exceed_the_bucket() {
+        let mut line = tbf(3000);
+        line.run_until(1_000_000_000);
+        for _ in 0..3 {
+            line.send(data(1460));
+        }
+        line.finish();
+        assert_eq!(line.times(), [1_000_000_000, 1_000_000_000, 1_001_500_000]);
+    }
+
+    #[test]
+    fn a_super_segment_larger_than_the_bucket_is_cut() {
+        let mut line = tbf(3000);
+        line.send(data(4380));
+        line.finish();
+        assert_eq!(line.times(), [0, 0, 1_500_000]);
+        assert_eq!(line.counters().made, 2);
+    }
+
+    #[test]
+    fn a_super_segment_that_fits_the_bucket_passes_whole() {
+        let mut line = tbf(4500);
+        line.send(data(4380));
+        line.finish();
+        assert_eq!((line.times(), line.arrived[0].1.segs), (vec![0], 3));
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_bucket_is_dropped() {
+        let mut line = tbf(1000);
+        line.send(data(1460));
+        line.finish();
+        assert_eq!(line.counters().dropped[Drop::Full], 1);
+    }
+
+    #[test]
+    fn the_rate_holds_over_a_thousand_packets_to_the_nanosecond() {
+        let inner = Box::new(QueueSpec::Fifo(FifoSpec::UNLIMITED));
+        let spec = TbfSpec { rate: Rate::from_gbit(3), burst: Bytes::new(1499), inner };
+        let mut line = Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO));
+        for _ in 0..1001 {
+            line.send(data(1459));
+        }
+        line.finish();
+        // The first at 0 empties the bucket, which rounds up to 3998 ns; 1000 more take 1499 * 8000 / 3 = 3997333.3 ns.
+        let last = *line.times().last().unwrap();
+        assert!((3_997_332..=3_997_334).contains(&last), "{last}");
+    }
+}
