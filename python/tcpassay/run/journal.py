@@ -1,0 +1,450 @@
+"""The journal: which cases a run has, which were begun, and what came of each, safe against `kill -9`.
+
+One SQLite file in WAL mode. A case is recorded before it runs (`claim`) and after (`finish`), each in a
+transaction of its own, so a process that dies at any moment leaves every case either finished, with outcome
+and payload, or not: then it is claimed again, from the start. A finished case is never claimed again.
+
+Several processes may work on one journal. Each holds a lock on a file of its own while it lives; the kernel
+drops it when the process ends, however it ends, and the next `open` or `claim` returns the cases of the dead
+to those that wait. (A process id would not do: ids are reused, and say nothing across containers.)
+
+`synchronous=NORMAL`: a commit survives the death of the process at once, and a power failure once the WAL has
+been synchronised, at the latest at the next checkpoint. After a power failure the last finished cases may run
+again; the file is whole either way (sqlite.org/wal.html). It must stand on a local file system, as WAL needs
+shared memory.
+
+The journal does not know how a case is run, nor what the payload means.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tcpassay.errors import Place, UserError
+
+NAME: Final = "journal.sqlite"
+_VERSION: Final = "1"
+_BUSY_SECONDS: Final = 60.0
+_BATCH: Final = 500
+_NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+Json = Mapping[str, Any]
+
+
+class Outcome(StrEnum):
+    """What came of a case."""
+
+    DONE = "done"
+    """It ran to its end."""
+    FAILED = "failed"
+    """It ended with an error of its own."""
+    CRASHED = "crashed"
+    """Its process died."""
+    TIMEOUT = "timeout"
+    """It took longer than its limit."""
+    MEMORY = "memory"
+    """It ran out of memory."""
+    REFUSED = "refused"
+    """Its values were refused, as they are for a case with an invalid value."""
+
+
+_SCHEMA: Final = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE owners (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL);
+CREATE TABLE cases (
+    number INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    owner INTEGER REFERENCES owners (id),
+    attempts INTEGER NOT NULL DEFAULT 0,
+    outcome TEXT CHECK (outcome IN ({", ".join(f"'{outcome}'" for outcome in Outcome)})),
+    payload TEXT,
+    started REAL,
+    finished REAL
+);
+CREATE INDEX waiting ON cases (position, number) WHERE outcome IS NULL AND owner IS NULL;
+CREATE INDEX running ON cases (owner) WHERE owner IS NOT NULL;
+"""
+
+
+class JournalError(UserError):
+    """The journal cannot be used: it is missing, damaged, of another plan, or cannot be written."""
+
+
+class NoSpaceError(JournalError):
+    """There is no space left. What was recorded before stays; the run can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A case that this process is to run."""
+
+    number: int
+    case: dict[str, Any]
+    attempt: int
+    """From 1; more when a process died while it ran the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the journal knows of a case."""
+
+    number: int
+    """From 0, in the order of the plan."""
+    case: dict[str, Any]
+    outcome: Outcome | None
+    """`None` for a case that waits or runs."""
+    payload: dict[str, Any] | None
+    running: bool
+    attempts: int
+    """How often it was begun."""
+    seconds: float | None
+    """Wall time from claim to finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many cases are where."""
+
+    waiting: int
+    running: int
+    finished: dict[Outcome, int]
+    """By outcome, those that occur."""
+
+    @property
+    def total(self) -> int:
+        """All cases."""
+        return self.waiting + self.running + sum(self.finished.values())
+
+
+class Journal:
+    """An open journal, for one thread of the process that opened it."""
+
+    def __init__(self, folder: Path, database: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._folder = folder
+        self._database = database
+        self._clock = clock
+        self._process = os.getpid()
+        self._owner = 0
+        self._lock = -1
+
+    @staticmethod
+    def create(folder: Path, plan: str, cases: Iterable[Json], order: Sequence[int] | None = None) -> None:
+        """Make the journal of a run of the plan with digest `plan`, whole or not at all.
+
+        `order` gives the numbers of the cases in the order in which they are to run. Raises `JournalError`
+        when the folder has a journal already or cannot be written.
+        """
+        path = folder / NAME
+        if path.exists():
+            raise JournalError(
+                "there is a run in this folder already; resume it or choose another", Place(path)
+            )
+        try:
+            handle, name = tempfile.mkstemp(prefix=".journal-", suffix=".new", dir=folder)
+        except OSError as error:
+            raise JournalError(f"a journal cannot be written: {error.strerror}", Place(path)) from error
+        os.close(handle)
+        try:
+            with _translated(path), contextlib.closing(_connect(Path(name))) as database:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.executescript("BEGIN;" + _SCHEMA)
+                database.executemany(
+                    "INSERT INTO meta VALUES (?, ?)", [("version", _VERSION), ("plan", plan)]
+                )
+                _insert(database, 0, cases)
+                if order is not None:
+                    positions = [(position, number) for position, number in enumerate(order)]
+                    database.executemany("UPDATE cases SET position = ? WHERE number = ?", positions)
+                database.execute("COMMIT")
+            _synchronise(Path(name))
+            try:
+                # Unlike a rename, a link does not replace what another process put there meanwhile.
+                path.hardlink_to(name)
+            except FileExistsError as error:
+                raise JournalError(
+                    "another process has just begun a run in this folder", Place(path)
+                ) from error
+            _synchronise(folder)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    @classmethod
+    def open(cls, folder: Path, plan: str | None = None, clock: Callable[[], float] = time.time) -> Self:
+        """Open the journal of a run, and return the cases of processes that died to those that wait.
+
+        With `plan`, the run must be of the plan with this digest. Raises `JournalError`.
+        """
+        path = folder / NAME
+        if not path.is_file():
+            raise JournalError("there is no journal, so no run to resume; start it anew", Place(path))
+        with _translated(path):
+            journal = cls(folder, _connect(path), clock)
+            try:
+                journal._check(plan)
+                journal._register()
+                journal._release_dead()
+            except BaseException:
+                journal.close()
+                raise
+            return journal
+
+    def claim(self) -> Claim | None:
+        """The next case to run, recorded as begun; `None` when no case waits.
+
+        When others still run some, they may come back later if their process dies.
+        """
+        with self._transaction() as database:
+            row = self._next(database)
+            if row is None:
+                self._release_dead_in(database)
+                row = self._next(database)
+            if row is None:
+                return None
+            number, content, attempts = row
+            database.execute(
+                "UPDATE cases SET owner = ?, attempts = attempts + 1, started = ? WHERE number = ?",
+                (self._owner, self._clock(), number),
+            )
+        return Claim(number, json.loads(content), attempts + 1)
+
+    def finish(self, claim: Claim, outcome: Outcome, payload: Json | None = None) -> None:
+        """Record what came of a claimed case. It will never be claimed again."""
+        text = None if payload is None else _dumps(payload)
+        with self._transaction() as database:
+            changed = database.execute(
+                "UPDATE cases SET outcome = ?, payload = ?, finished = ?, owner = NULL "
+                "WHERE number = ? AND owner = ? AND attempts = ? AND outcome IS NULL",
+                (outcome, text, self._clock(), claim.number, self._owner, claim.attempt),
+            )
+            if changed.rowcount != 1:
+                raise AssertionError(f"case {claim.number} is finished by a process that does not run it")
+
+    def release(self, claim: Claim) -> None:
+        """Give a claimed case back unfinished, as when the user stops the run."""
+        with self._transaction() as database:
+            database.execute(
+                "UPDATE cases SET owner = NULL WHERE number = ? AND owner = ? AND outcome IS NULL",
+                (claim.number, self._owner),
+            )
+
+    def extend(self, plan: str, cases: Iterable[Json]) -> None:
+        """Add cases after those there are; `plan` is the digest of the plan that now holds."""
+        with self._transaction() as database:
+            (first,) = database.execute("SELECT coalesce(max(number), -1) + 1 FROM cases").fetchone()
+            _insert(database, first, cases)
+            database.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (plan,))
+
+    def entries(self) -> Iterator[Entry]:
+        """All cases in the order of the plan, read in batches: what ends meanwhile may show or not."""
+        last = -1
+        while True:
+            with _translated(self._folder / NAME):
+                rows = self._database.execute(
+                    "SELECT number, content, outcome, payload, owner IS NOT NULL, attempts, "
+                    "finished - started FROM cases WHERE number > ? ORDER BY number LIMIT ?",
+                    (last, _BATCH),
+                ).fetchall()
+            for number, content, outcome, payload, running, attempts, seconds in rows:
+                last = number
+                yield Entry(
+                    number,
+                    json.loads(content),
+                    None if outcome is None else Outcome(outcome),
+                    None if payload is None else json.loads(payload),
+                    bool(running),
+                    attempts,
+                    seconds,
+                )
+            if len(rows) < _BATCH:
+                return
+
+    def counts(self) -> Counts:
+        """How many cases wait, run, and have ended in which way."""
+        with _translated(self._folder / NAME):
+            rows = self._database.execute(
+                "SELECT outcome, owner IS NOT NULL, count(*) FROM cases GROUP BY 1, 2"
+            ).fetchall()
+        waiting = sum(n for outcome, running, n in rows if outcome is None and not running)
+        active = sum(n for outcome, running, n in rows if outcome is None and running)
+        return Counts(waiting, active, {Outcome(o): n for o, _, n in rows if o is not None})
+
+    @property
+    def plan(self) -> str:
+        """The digest of the plan that the run is of."""
+        with _translated(self._folder / NAME):
+            return str(self._database.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()[0])
+
+    def close(self) -> None:
+        """Give back what is claimed and let go of the file."""
+        if os.getpid() != self._process:
+            return
+        with contextlib.suppress(sqlite3.Error):
+            if self._owner:
+                self._database.execute("UPDATE cases SET owner = NULL WHERE owner = ?", (self._owner,))
+                self._database.execute("DELETE FROM owners WHERE id = ?", (self._owner,))
+        with contextlib.suppress(sqlite3.Error):
+            self._database.close()
+        if self._lock >= 0:
+            _MINE.discard(self._lock_path(self._owner))
+            self._lock_path(self._owner).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self, plan: str | None) -> None:
+        path = self._folder / NAME
+        problem = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise JournalError(f"the journal is damaged: {problem}", Place(path))
+        meta = dict(self._database.execute("SELECT key, value FROM meta").fetchall())
+        if meta.get("version") != _VERSION:
+            raise JournalError(
+                f"the journal is of version {meta.get('version')}; this program reads version {_VERSION}",
+                Place(path),
+            )
+        if plan is not None and meta["plan"] != plan:
+            raise JournalError(
+                f"the run in this folder is of another plan (digest {meta['plan']}, not {plan})", Place(path)
+            )
+
+    def _lock_path(self, owner: int) -> Path:
+        return self._folder / f"{NAME}-owner-{owner}"
+
+    def _register(self) -> None:
+        """Become an owner: locked before anyone can see it, or it would look dead."""
+        with self._transaction() as database:
+            cursor = database.execute("INSERT INTO owners (pid) VALUES (?)", (self._process,))
+            self._owner = int(cursor.lastrowid or 0)
+            path = self._lock_path(self._owner)
+            try:
+                self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise JournalError(f"a lock cannot be taken: {error.strerror}", Place(path)) from error
+            _MINE.add(path)
+
+    def _release_dead(self) -> None:
+        with self._transaction() as database:
+            self._release_dead_in(database)
+
+    def _release_dead_in(self, database: sqlite3.Connection) -> None:
+        for (owner,) in database.execute("SELECT id FROM owners").fetchall():
+            if owner != self._owner and not _alive(self._lock_path(owner)):
+                database.execute("UPDATE cases SET owner = NULL WHERE owner = ?", (owner,))
+                database.execute("DELETE FROM owners WHERE id = ?", (owner,))
+                self._lock_path(owner).unlink(missing_ok=True)
+
+    @staticmethod
+    def _next(database: sqlite3.Connection) -> tuple[int, str, int] | None:
+        row: tuple[int, str, int] | None = database.execute(
+            "SELECT number, content, attempts FROM cases WHERE outcome IS NULL AND owner IS NULL "
+            "ORDER BY position, number LIMIT 1"
+        ).fetchone()
+        return row
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if os.getpid() != self._process:
+            raise AssertionError("a journal was used in a fork of the process that opened it")
+        with _translated(self._folder / NAME):
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+
+_MINE: Final[set[Path]] = set()
+"""Lock files that this process holds: its own locks do not stop it, so it would take itself for dead."""
+
+
+def _alive(path: Path) -> bool:
+    """Whether some process holds the lock."""
+    if path in _MINE:
+        return True
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _insert(database: sqlite3.Connection, first: int, cases: Iterable[Json]) -> None:
+    rows = ((number, number, _dumps(case)) for number, case in enumerate(cases, first))
+    database.executemany("INSERT INTO cases (number, position, content) VALUES (?, ?, ?)", rows)
+
+
+def _dumps(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+    )
+    database.execute("PRAGMA synchronous = NORMAL")
+    return database
+
+
+def _publish(made: Path, path: Path) -> None:
+    """Give a file its name, unless another took it meanwhile (a rename would replace that)."""
+    try:
+        path.hardlink_to(made)
+    except FileExistsError as error:
+        raise JournalError("another process has just begun a run in this folder", Place(path)) from error
+    except OSError:  # a file system without hard links
+        made.rename(path)
+
+
+def _synchronise(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """What SQLite says, in the user's words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code in _NO_SPACE:
+            raise NoSpaceError(
+                f"the journal cannot be written, so the disk is most likely full ({error}); what is recorded "
+                "is safe: make space and resume the run",
+                Place(path),
+            ) from error
+        if code & 0xFF in _DAMAGED:
+            raise JournalError(f"the journal is damaged: {error}", Place(path)) from error
+        raise JournalError(f"the journal cannot be used: {error}", Place(path)) from error
