@@ -57,7 +57,8 @@ impl Connection {
     /// RFC 9293 section 3.8.4: only while nothing is outstanding; retransmission tests the peer otherwise.
     fn keepalive_at(&self) -> Time {
         let Some(k) = self.cfg.keepalive else { return Time::MAX };
-        if !matches!(self.state, State::Established | State::CloseWait) || !self.send.idle() {
+        if !matches!(self.state, State::Established | State::CloseWait | State::FinWait2) || !self.send.idle()
+        {
             return Time::MAX;
         }
         self.last_in.saturating_add(k.idle).saturating_add(k.interval.saturating_mul(u64::from(self.probes)))

@@ -170,6 +170,14 @@ impl Acks {
         }
     }
 
+    /// The window can be opened further: Linux tells so with one more quick ACK (`tcp_grow_window`).
+    #[inline]
+    pub(crate) fn window_grew(&mut self) {
+        if self.rule.quick_ack > 0 {
+            self.quick |= 1;
+        }
+    }
+
     /// Data arrived that must be acknowledged at the next check.
     #[inline]
     pub(crate) fn demand(&mut self, why: AckReason) {

@@ -118,7 +118,7 @@ impl Receiver {
             assembly: Assembly::default(),
             dsack: None,
             report_duplicates: false,
-            window: Window::new(cfg.recv_buffer, cfg.mss.get()),
+            window: Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.delayed_ack.adaptive),
             acks: Acks::new(cfg),
             echo: Echo::Off,
             ect_seen: false,
@@ -216,6 +216,9 @@ impl Receiver {
             self.window.arrived(now, self.nxt, self.edge, a.rtt);
             self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
             self.mark(now, len, a.ecn, log);
+            if self.window.grow(len, self.nxt - self.read) {
+                self.acks.window_grew();
+            }
         }
         if gaps {
             // RFC 5681 section 4.2: at once when a gap is filled, in all or in part.

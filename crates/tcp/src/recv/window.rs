@@ -5,6 +5,10 @@
 //! * A buffer that tunes itself follows what the application read in a round trip (dynamic right-sizing, Fisk and
 //!   Feng 2001; `tcp_rcv_space_adjust` of Linux): twice that and sixteen segments, more while it still grows.
 //!
+//! * Linux announces no more than a threshold of its own (`rcv_ssthresh`), which begins at the first window and grows by two
+//!   segments, or twice what arrived, with each segment, while the buffer has room (`tcp_grow_window`). Until it has
+//!   reached the buffer, unread data do not narrow the window.
+//!
 //! Known differences: memory is the bytes of the stream, not buffers with overhead; a window is not reduced to zero below a
 //! sixteenth of the buffer, as Linux does, but to what the rule above leaves.
 
@@ -17,6 +21,8 @@ pub(crate) struct Window {
     /// Bytes that may stand unread.
     pub buf: u64,
     max: u64,
+    /// `rcv_ssthresh`; without Linux's rule larger than any buffer.
+    threshold: u64,
     /// Our window scale, 0 unless both ends offered one.
     pub shift: u8,
     /// Full segment of the peer, as far as known.
@@ -40,14 +46,20 @@ pub(crate) struct Offer {
 }
 
 impl Window {
-    pub(crate) fn new(buffer: RecvBuffer, mss: u64) -> Window {
-        let (buf, max) = match buffer {
-            RecvBuffer::Fixed(n) => (n.get(), n.get()),
-            RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
+    /// `linux`: with its threshold. Its first window is `initial`, or 20 segments of a fixed buffer, and an
+    /// autotuned buffer begins at four times that (`tcp_fixup_rcvbuf` of 4.6).
+    pub(crate) fn new(buffer: RecvBuffer, mss: u64, linux: bool) -> Window {
+        let (first, buf, max) = match buffer {
+            RecvBuffer::Fixed(n) => ((20 * mss).min(n.get()), n.get(), n.get()),
+            RecvBuffer::Auto { initial, max } => {
+                let (first, max) = (initial.get().min(max.get()), max.get());
+                (first, if linux { (4 * first).min(max) } else { first }, max)
+            }
         };
         Window {
             buf,
             max,
+            threshold: if linux { first } else { u64::MAX },
             shift: 0,
             mss,
             rtt: Dur::ZERO,
@@ -71,13 +83,13 @@ impl Window {
 
     /// The first window, unscaled as on every SYN.
     pub(crate) fn first(&self) -> u16 {
-        u16::try_from(self.buf).unwrap_or(u16::MAX)
+        u16::try_from(self.buf.min(self.threshold)).unwrap_or(u16::MAX)
     }
 
     /// What to announce when `read` is the first unread position, `nxt` the next expected and `edge` the right edge in force.
     pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
         let unit = self.unit();
-        let free = read + self.buf;
+        let free = (read + self.buf).min(nxt.saturating_add(self.threshold));
         // RFC 9293 section 3.8.6.2.2: by at least min(half the buffer, one segment).
         let worthwhile = free >= edge + (self.buf / 2).min(self.mss).max(1);
         let open = if worthwhile { free.saturating_sub(nxt) / unit } else { 0 };
@@ -85,6 +97,16 @@ impl Window {
         let promised = edge.saturating_sub(nxt).div_ceil(unit);
         let field = u16::try_from(open.max(promised)).unwrap_or(u16::MAX);
         Offer { field, edge: edge.max(nxt + (u64::from(field) << self.shift)) }
+    }
+
+    /// `len` bytes arrived in order; `unread` wait for the application. Gives whether Linux's threshold grew.
+    #[inline]
+    pub(crate) fn grow(&mut self, len: u64, unread: u64) -> bool {
+        if self.threshold >= self.buf || len < 128 || self.threshold >= self.buf.saturating_sub(unread) {
+            return false;
+        }
+        self.threshold = (self.threshold + 2 * len.max(self.mss)).min(self.buf);
+        true
     }
 
     /// In-order data arrived up to `nxt`; `edge` is the right edge. `by_timestamp` is now - TSecr, when the segment has one.
@@ -148,7 +170,7 @@ mod tests {
     use tcpassay_units::Bytes;
 
     fn fixed(n: u64) -> Window {
-        Window::new(RecvBuffer::Fixed(Bytes::new(n)), 1000)
+        Window::new(RecvBuffer::Fixed(Bytes::new(n)), 1000, false)
     }
 
     #[test]
@@ -186,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_buffer_that_tunes_itself_grows_fourfold_while_reading_doubles_and_stops_at_its_maximum() {
-        let mut w =
-            Window::new(RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(1_000_000) }, 1000);
+        let buffer = RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(1_000_000) };
+        let mut w = Window::new(buffer, 1000, false);
         let rtt = Dur::from_millis(10);
         w.arrived(Time::ZERO, 1, 29_201, Some(rtt));
         w.consumed(Time::from_nanos(20_000_000), 15_001);
@@ -196,5 +218,19 @@ mod tests {
         assert_eq!(w.buf, 92_000, "not twice in a round trip");
         w.consumed(Time::from_nanos(40_000_000), 415_001);
         assert_eq!(w.buf, 1_000_000);
+    }
+
+    #[test]
+    fn linux_opens_the_window_by_two_segments_with_each_until_the_buffer_is_reached() {
+        let mut w = Window::new(RecvBuffer::Fixed(Bytes::new(30_000)), 1000, true);
+        assert_eq!(w.first(), 20_000);
+        assert!(w.grow(1000, 1000));
+        assert_eq!(w.offer(1, 1001, 20_001), Offer { field: 22_000, edge: 23_001 });
+        // A merged segment counts with its length.
+        assert!(w.grow(3000, 4000));
+        assert_eq!(w.offer(4001, 4001, 23_001).field, 28_000);
+        assert!(w.grow(1000, 0));
+        assert!(!w.grow(1000, 0));
+        assert_eq!(w.offer(5001, 5001, 30_000).field, 30_000);
     }
 }

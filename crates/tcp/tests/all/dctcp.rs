@@ -1,0 +1,204 @@
+//! DCTCP's receiver: the state machine of RFC 8257, and the three ways to acknowledge a change of mark.
+//!
+//! The example is the one of "Rethinking the Development and Test of TCP", section 3.2: packets of 100 bytes, named by
+//! their sequence number, 100 the first.
+
+use crate::common::*;
+use tcpassay_tcp::{
+    AckCheck, AckDecision, AckReason, Config, DctcpReceiver, DelayedAck, EcnMode, LogEvent, Profile,
+};
+use tcpassay_units::{Bytes, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+fn config(base: Config, receiver: DctcpReceiver) -> Config {
+    Config {
+        mss: Bytes::new(100),
+        timestamps: false,
+        ecn: EcnMode::Dctcp,
+        dctcp_receiver: receiver,
+        // The example begins after the quick acknowledgements of a connection's start.
+        delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack },
+        ..base
+    }
+}
+
+fn rfc(receiver: DctcpReceiver) -> Config {
+    config(Config::profile(Profile::Rfc), receiver)
+}
+
+fn linux_4_6(receiver: DctcpReceiver) -> Config {
+    config(Config::profile(Profile::Linux46), receiver)
+}
+
+/// A receiver whose peer's first byte has sequence number 100.
+fn receiver(cfg: &Config) -> One {
+    let mut one = One { c: listen(cfg, ISS), now: Time::ZERO };
+    let syn = Segment { seq: SeqNum::new(99), ..syn(cfg) }.flags(Flags::ECE | Flags::CWR);
+    let out = one.take(&syn);
+    assert_eq!(out[0].segment.flags, Flags::SYN | Flags::ACK | Flags::ECE);
+    let ack = Segment { seq: SeqNum::new(100), ..ack(0, 1) };
+    assert_eq!(one.take(&ack), []);
+    one.c.set_log(true);
+    one
+}
+
+/// The packets from sequence number `first` on, `count` of them, merged by GRO.
+fn packets(first: u32, count: u32) -> Segment {
+    Segment { seq: SeqNum::new(first), len: 100 * count, ..ack(0, 1) }
+}
+
+/// What the receiver sends: `"600 ECE"`.
+fn acks(out: &[tcpassay_tcp::Outgoing]) -> Vec<String> {
+    let one = |o: &tcpassay_tcp::Outgoing| {
+        assert_eq!(o.segment.len, 0);
+        let ece = if o.segment.flags.has(Flags::ECE) { " ECE" } else { "" };
+        format!("{}{ece}", o.segment.ack)
+    };
+    out.iter().map(one).collect()
+}
+
+fn decisions(one: &mut One) -> Vec<(AckDecision, AckReason)> {
+    one.c
+        .drain_log()
+        .filter_map(|e| match e.what {
+            LogEvent::Ack { decision, why, .. } => Some((decision, why)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Steps 1 and 2: 100 to 400 arrive merged and are acknowledged, 500 starts the delayed-ACK timer; all carry CE.
+fn steps_1_and_2(cfg: &Config) -> One {
+    let mut one = receiver(cfg);
+    assert_eq!(acks(&one.give(&packets(100, 4), Ecn::Ce)), ["500 ECE"]);
+    assert_eq!(one.give(&packets(500, 1), Ecn::Ce), []);
+    assert!(one.c.next_timer().is_some(), "a delayed ACK for packet 500");
+    decisions(&mut one);
+    one
+}
+
+#[test]
+fn the_papers_eight_steps_end_in_silence_when_the_old_ack_clears_the_timer() {
+    let mut one = steps_1_and_2(&rfc(DctcpReceiver::ClearTimer));
+    // (3) to (6): 600 to 900 arrive merged and unmarked; only what came before them is acknowledged, with ECE.
+    assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE"]);
+    assert_eq!(
+        decisions(&mut one),
+        [(AckDecision::Now, AckReason::CeChange), (AckDecision::Forgotten, AckReason::CeChange)]
+    );
+    // (7) and (8): no timer, no ACK, whatever the time.
+    assert_eq!(one.c.next_timer(), None);
+    assert_eq!(one.until(at_ms(10_000)), []);
+    assert_eq!(one.c.info().forgotten_acks, 1);
+    // The sender's timeout sends 600 again: only now does it hear of 900.
+    assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["1000"]);
+}
+
+#[test]
+fn the_papers_eight_steps_go_on_when_the_timer_is_armed_again() {
+    let mut one = steps_1_and_2(&rfc(DctcpReceiver::Rearm));
+    // Four packets wait: that is more than every second one.
+    assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
+}
+
+#[test]
+fn the_papers_eight_steps_go_on_when_the_change_is_acknowledged_at_once() {
+    let mut one = steps_1_and_2(&rfc(DctcpReceiver::Immediate));
+    assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
+    assert_eq!(
+        decisions(&mut one),
+        [(AckDecision::Now, AckReason::CeChange), (AckDecision::Now, AckReason::CeChange)]
+    );
+}
+
+#[test]
+fn a_single_packet_that_changes_the_mark_waits_for_its_own_timer_when_it_is_armed_again() {
+    let mut one = steps_1_and_2(&rfc(DctcpReceiver::Rearm));
+    one.now = at_ms(50);
+    assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["600 ECE"]);
+    let later = one.until(at_ms(1000));
+    assert_eq!(later.len(), 1);
+    assert_eq!(later[0].0, at_ms(250), "200 ms from the new packet, not from the old one");
+    assert_eq!(acks(&[later[0].1.clone()]), ["700"]);
+}
+
+#[test]
+fn a_single_packet_that_changes_the_mark_is_acknowledged_at_once_by_linux_since_2018() {
+    let mut one = steps_1_and_2(&rfc(DctcpReceiver::Immediate));
+    assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["600 ECE", "700"]);
+    assert_eq!(one.c.next_timer(), None);
+}
+
+#[test]
+fn linux_4_6_forgets_the_packet_that_changes_the_mark_when_it_carries_cwr() {
+    let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
+    // The sender has just reduced its window: CWR keeps the packet off the fast path.
+    assert_eq!(acks(&one.give(&packets(600, 4).flags(Flags::CWR), Ecn::Ect0)), ["600 ECE"]);
+    assert_eq!(one.c.next_timer(), None);
+    assert_eq!(one.c.info().forgotten_acks, 1);
+}
+
+#[test]
+fn linux_4_6_remembers_the_packet_that_changes_the_mark_on_the_fast_path() {
+    let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
+    assert_eq!(acks(&one.give(&packets(600, 4), Ecn::Ect0)), ["600 ECE", "1000"]);
+    assert_eq!(one.c.info().forgotten_acks, 0);
+}
+
+#[test]
+fn linux_4_6_delays_a_single_packet_that_changes_the_mark_on_the_fast_path() {
+    let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
+    assert_eq!(acks(&one.give(&packets(600, 1), Ecn::Ect0)), ["600 ECE"]);
+    assert_eq!(one.c.next_timer(), Some(at_ms(40)), "ato");
+}
+
+#[test]
+fn linux_4_6_with_the_papers_fix_acknowledges_the_packet_with_cwr() {
+    let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::Rearm));
+    assert_eq!(acks(&one.give(&packets(600, 4).flags(Flags::CWR), Ecn::Ect0)), ["600 ECE", "1000"]);
+}
+
+#[test]
+fn a_forgotten_ack_is_made_up_for_by_the_next_packet() {
+    let mut one = steps_1_and_2(&linux_4_6(DctcpReceiver::ClearTimer));
+    one.give(&packets(600, 1).flags(Flags::CWR), Ecn::Ect0);
+    assert_eq!(one.c.info().forgotten_acks, 1);
+    assert_eq!(acks(&one.give(&packets(700, 1), Ecn::Ect0)), ["800"]);
+}
+
+#[test]
+fn without_a_delayed_ack_a_change_of_mark_sends_nothing_extra() {
+    for r in [DctcpReceiver::ClearTimer, DctcpReceiver::Rearm] {
+        let mut one = receiver(&rfc(r));
+        assert_eq!(acks(&one.give(&packets(100, 2), Ecn::Ect0)), ["300"]);
+        assert_eq!(acks(&one.give(&packets(300, 2), Ecn::Ce)), ["500 ECE"]);
+    }
+}
+
+#[test]
+fn each_ack_tells_the_mark_of_what_it_acknowledges() {
+    let mut one = receiver(&rfc(DctcpReceiver::Immediate));
+    let mut heard = Vec::new();
+    for (i, ecn) in [Ecn::Ect0, Ecn::Ce, Ecn::Ce, Ecn::Ce, Ecn::Ect0, Ecn::Ect0].into_iter().enumerate() {
+        let first = 100 + 100 * u32::try_from(i).expect("small");
+        heard.extend(acks(&one.give(&packets(first, 1), ecn)));
+    }
+    assert_eq!(heard, ["200", "300 ECE", "500 ECE", "600"]);
+}
+
+#[test]
+fn cwr_does_not_clear_ece_while_marks_go_on() {
+    let mut one = receiver(&rfc(DctcpReceiver::Immediate));
+    assert_eq!(acks(&one.give(&packets(100, 2), Ecn::Ce)), ["300 ECE"]);
+    assert_eq!(acks(&one.give(&packets(300, 2).flags(Flags::CWR), Ecn::Ce)), ["500 ECE"]);
+}
+
+#[test]
+fn the_profiles_differ_in_receiver_and_check_as_documented() {
+    let old = Config::profile(Profile::Linux46);
+    assert_eq!(
+        (old.dctcp_receiver, old.ack_check),
+        (DctcpReceiver::ClearTimer, AckCheck::IfScheduledOnSlowPath)
+    );
+    assert_eq!(Config::profile(Profile::Linux).dctcp_receiver, DctcpReceiver::Immediate);
+}
