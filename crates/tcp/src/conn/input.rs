@@ -223,11 +223,6 @@ impl Connection {
         }
         self.refuse(now, "out of window");
         if !segment.flags.has(Flags::RST) {
-            let fin = segment.flags.has(Flags::FIN);
-            if fin && self.state == State::TimeWait {
-                // Our ACK of the FIN was lost: it is sent again, and 2 MSL start again.
-                self.linger = now.saturating_add(self.cfg.time_wait);
-            }
             self.recv.answer(span.clone());
         }
         false
@@ -388,6 +383,10 @@ impl Connection {
         }
         if segment.seq_len() == 0 {
             return;
+        }
+        if self.state == State::TimeWait && flags.has(Flags::FIN) {
+            // Our ACK of the FIN was lost: it is sent again, and 2 MSL start again.
+            self.linger = now.saturating_add(self.cfg.time_wait);
         }
         if self.orphan && span.end > self.recv.nxt() && !self.recv.finished() {
             // RFC 9293 section 3.10.4: nobody is left to read; RFC 2525 section 2.17.

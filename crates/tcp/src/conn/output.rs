@@ -55,7 +55,8 @@ impl Connection {
             return self.make_ack(now, chunk.span.start);
         }
         let mut flags = Flags::ACK | self.ecn_flags();
-        if chunk.push {
+        // Nothing is pushed by a FIN alone.
+        if chunk.push && len > 0 {
             flags |= Flags::PSH;
         }
         if chunk.fin {

@@ -1,6 +1,10 @@
 //! The behaviours of the RFCs, named test by test, through the public interface.
 
+mod close;
 mod common;
 mod dctcp;
 mod delivery;
+mod ecn;
 mod handshake;
+mod receive;
+mod timers;

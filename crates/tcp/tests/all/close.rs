@@ -1,0 +1,223 @@
+//! Closing: FIN in every order, half close, TIME-WAIT, resets.
+
+use crate::common::*;
+use tcpassay_tcp::{Config, ConnError, Connection, Profile, State};
+use tcpassay_units::Dur;
+use tcpassay_wire::Flags;
+
+fn fin(seq: u32, acked: u32) -> tcpassay_wire::Segment {
+    ack(seq, acked).flags(Flags::FIN)
+}
+
+#[test]
+fn closing_first_goes_through_fin_wait_to_time_wait_and_ends_after_2_msl() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    assert_eq!(shows(&one.sent()), ["F. 1+0 ack 1"]);
+    assert_eq!(one.c.state(), State::FinWait1);
+    assert_eq!(one.take(&ack(1, 2)), []);
+    assert_eq!(one.c.state(), State::FinWait2);
+    assert_eq!(shows(&one.take(&fin(1, 2))), [". 2+0 ack 2"]);
+    assert_eq!(one.c.state(), State::TimeWait);
+    one.until(at_ms(239_999));
+    assert_eq!(one.c.state(), State::TimeWait);
+    one.until(at_ms(240_000));
+    assert_eq!((one.c.state(), one.c.error()), (State::Closed, None));
+}
+
+#[test]
+fn a_fin_that_comes_again_in_time_wait_is_acknowledged_and_starts_the_wait_anew() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    one.sent();
+    one.take(&ack(1, 2));
+    one.take(&fin(1, 2));
+    one.until(at_ms(100_000));
+    assert_eq!(shows(&one.take(&fin(1, 2))), [". 2+0 ack 2"]);
+    one.until(at_ms(339_999));
+    assert_eq!(one.c.state(), State::TimeWait);
+    one.until(at_ms(340_000));
+    assert_eq!(one.c.state(), State::Closed);
+}
+
+#[test]
+fn the_peers_fin_is_acknowledged_at_once_and_told_when_everything_is_read() {
+    let mut one = One::accepted(&plain());
+    one.take(&data(1, 100));
+    assert_eq!(shows(&one.take(&fin(101, 1))), [". 1+0 ack 102"]);
+    assert_eq!(one.c.state(), State::CloseWait);
+    assert!(!one.c.peer_closed());
+    one.read(100);
+    assert!(one.c.peer_closed());
+    one.c.close(one.now);
+    assert_eq!(shows(&one.sent()), ["F. 1+0 ack 102"]);
+    assert_eq!(one.c.state(), State::LastAck);
+    one.take(&ack(102, 2));
+    assert_eq!((one.c.state(), one.c.error()), (State::Closed, None));
+}
+
+#[test]
+fn linux_lets_its_own_fin_carry_the_ack_of_the_peers() {
+    let cfg = Config { timestamps: false, ..Config::profile(Profile::Linux) };
+    let mut one = One::accepted(&cfg);
+    assert_eq!(one.take(&fin(1, 1)), []);
+    one.c.close(one.now);
+    assert_eq!(shows(&one.sent()), ["F. 1+0 ack 2"]);
+}
+
+#[test]
+fn after_our_fin_data_still_arrive_and_are_read() {
+    let mut one = One::accepted(&plain());
+    one.c.shutdown(one.now);
+    one.sent();
+    one.take(&ack(1, 2));
+    one.take(&data(1, 1460).flags(Flags::PSH));
+    assert_eq!(one.c.write(one.now, bytes(1)), bytes(0), "nothing is sent after a FIN");
+    one.read(1460);
+    // A half-closed connection has no time limit.
+    one.until(at_ms(3_600_000));
+    assert_eq!(one.c.state(), State::FinWait2);
+}
+
+#[test]
+fn the_fin_of_an_orphan_that_is_never_answered_by_a_fin_ends_after_the_timeout() {
+    let mut one = One::accepted(&Config::profile(Profile::Linux));
+    one.c.close(one.now);
+    one.sent();
+    one.take(&ack(1, 2).stamp(2, 5000));
+    assert_eq!(one.c.state(), State::FinWait2);
+    one.until(at_ms(59_999));
+    assert_eq!(one.c.state(), State::FinWait2);
+    one.until(at_ms(60_000));
+    assert_eq!(one.c.state(), State::Closed);
+}
+
+#[test]
+fn both_ends_that_close_at_once_go_through_closing() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    one.sent();
+    assert_eq!(shows(&one.take(&fin(1, 1))), [". 2+0 ack 2"]);
+    assert_eq!(one.c.state(), State::Closing);
+    one.take(&ack(2, 2));
+    assert_eq!(one.c.state(), State::TimeWait);
+}
+
+#[test]
+fn a_fin_that_acknowledges_ours_goes_straight_to_time_wait() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    one.sent();
+    one.take(&fin(1, 2));
+    assert_eq!(one.c.state(), State::TimeWait);
+}
+
+#[test]
+fn a_lost_fin_is_sent_again() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    one.sent();
+    let again = one.until(at_ms(1000));
+    assert_eq!(again.len(), 1);
+    assert_eq!(show(&again[0].1), "F. 1+0 ack 1");
+}
+
+#[test]
+fn a_fin_before_its_data_counts_when_they_have_come() {
+    let mut one = One::accepted(&plain());
+    one.take(&fin(101, 1));
+    assert_eq!(one.c.state(), State::Established);
+    one.take(&data(1, 100));
+    assert_eq!(one.c.state(), State::CloseWait);
+    assert_eq!(one.c.readable(), bytes(100));
+}
+
+#[test]
+fn two_ends_close_in_order_and_both_forget_the_connection() {
+    let cfg = Config::profile(Profile::Linux);
+    let mut net = Two::new(connect(&cfg, 7, tcpassay_units::Time::ZERO), listen(&cfg, 9), ms(10));
+    net.run(at_ms(100), &mut clean);
+    for c in &mut net.ends {
+        c.close(at_ms(100));
+    }
+    net.run(at_ms(200), &mut clean);
+    assert!(net.ends.iter().all(|c| c.state() == State::TimeWait));
+    net.run(at_ms(100_000), &mut clean);
+    assert!(net.ends.iter().all(|c| c.state() == State::Closed && c.error().is_none()));
+    assert!(net.ends.iter().all(|c| Connection::next_timer(c).is_none()));
+}
+
+#[test]
+fn closing_with_unread_data_resets() {
+    let mut one = One::accepted(&plain());
+    one.take(&data(1, 100));
+    one.c.close(one.now);
+    assert_eq!(shows(&one.sent()), ["R. 1+0 ack 101"]);
+    assert_eq!(one.c.state(), State::Closed);
+}
+
+#[test]
+fn data_that_arrive_after_close_are_answered_with_a_reset() {
+    let mut one = One::accepted(&plain());
+    one.c.close(one.now);
+    one.sent();
+    assert_eq!(shows(&one.take(&data(1, 100))), ["R. 2+0 ack 1"]);
+    assert_eq!(one.c.state(), State::Closed);
+}
+
+#[test]
+fn abort_sends_a_reset_and_nothing_after_it() {
+    let mut one = One::accepted(&plain());
+    one.write(100);
+    one.c.abort(one.now);
+    assert_eq!(shows(&one.sent()), ["R. 101+0 ack 1"]);
+    assert_eq!((one.c.next_timer(), one.c.error()), (None, None));
+}
+
+#[test]
+fn only_a_reset_at_exactly_the_next_position_resets() {
+    let mut one = One::accepted(&plain());
+    // RFC 5961 section 3: in the window but not exact: a challenge ACK.
+    assert_eq!(shows(&one.take(&ack(100, 1).flags(Flags::RST))), [". 1+0 ack 1"]);
+    // Outside the window: nothing.
+    assert_eq!(one.take(&ack(0, 1).flags(Flags::RST)), []);
+    assert_eq!(one.c.error(), None);
+    assert_eq!(one.take(&ack(1, 1).flags(Flags::RST)), []);
+    assert_eq!((one.c.state(), one.c.error()), (State::Closed, Some(ConnError::Reset)));
+}
+
+#[test]
+fn an_ack_of_what_was_never_sent_is_challenged_and_its_data_dropped() {
+    let mut one = One::accepted(&plain());
+    let mut wrong = data(1, 100);
+    wrong.ack = wrong.ack + 5000;
+    assert_eq!(shows(&one.take(&wrong)), [". 1+0 ack 1"]);
+    assert_eq!(one.c.readable(), bytes(0));
+}
+
+#[test]
+fn a_segment_beyond_the_window_is_answered_and_dropped() {
+    let mut one = One::accepted(&plain());
+    assert_eq!(shows(&one.take(&data(100_000, 100))), [". 1+0 ack 1"]);
+    assert_eq!(one.c.info().refused, 1);
+}
+
+#[test]
+fn a_fin_waits_for_the_handshake_to_finish() {
+    let cfg = plain();
+    let mut one = One { c: listen(&cfg, ISS), now: tcpassay_units::Time::ZERO };
+    one.take(&syn(&cfg));
+    one.c.close(one.now);
+    assert_eq!(one.c.state(), State::SynReceived);
+    assert_eq!(shows(&one.take(&ack(1, 1))), ["F. 1+0 ack 1"]);
+    assert_eq!(one.c.state(), State::FinWait1);
+}
+
+#[test]
+fn a_silent_peer_is_given_up_after_the_user_timeout() {
+    let mut one = One::accepted(&Config { user_timeout: Some(Dur::from_secs(10)), ..plain() });
+    one.write(100);
+    one.until(at_ms(60_000));
+    assert_eq!((one.c.state(), one.c.error()), (State::Closed, Some(ConnError::TimedOut)));
+    assert!(one.c.info().timeouts > 1);
+}

@@ -1,0 +1,95 @@
+//! Keepalive, window probes, and the log.
+
+use crate::common::*;
+use tcpassay_tcp::{Config, ConnError, Keepalive, LogEvent, Profile, RecvBuffer, State};
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
+
+fn with_keepalive() -> Config {
+    let keepalive = Keepalive { idle: Dur::from_secs(60), interval: Dur::from_secs(10), count: 3 };
+    Config { keepalive: Some(keepalive), ..plain() }
+}
+
+#[test]
+fn an_idle_connection_is_probed_at_an_old_position_and_goes_on_when_answered() {
+    let mut one = One::accepted(&with_keepalive());
+    let out = one.until(at_ms(60_000));
+    assert_eq!(out.len(), 1);
+    assert_eq!(show(&out[0].1), ". 0+0 ack 1");
+    one.take(&ack(1, 1));
+    assert_eq!(one.until(at_ms(119_999)), []);
+    assert_eq!(one.until(at_ms(120_000)).len(), 1);
+    assert_eq!(one.c.state(), State::Established);
+}
+
+#[test]
+fn a_connection_whose_probes_stay_unanswered_is_reset() {
+    let mut one = One::accepted(&with_keepalive());
+    let out = one.until(at_ms(1_000_000));
+    let times: Vec<Time> = out.iter().map(|(t, _)| *t).collect();
+    assert_eq!(times, [at_ms(60_000), at_ms(70_000), at_ms(80_000), at_ms(90_000)]);
+    assert!(out[3].1.segment.flags.has(Flags::RST));
+    assert_eq!(one.c.error(), Some(ConnError::TimedOut));
+}
+
+#[test]
+fn without_keepalive_an_idle_connection_stays_for_ever() {
+    let mut one = One::accepted(&plain());
+    assert_eq!(one.c.next_timer(), None);
+    assert_eq!(one.until(at_ms(10_000_000)), []);
+}
+
+#[test]
+fn a_closed_window_is_probed_ever_more_slowly_and_an_update_lets_data_go() {
+    let mut one = One::accepted(&plain());
+    one.write(1460);
+    one.take(&ack(1, 1461).window(0));
+    assert_eq!(one.write(4380), []);
+    let probes = one.until(at_ms(16_000));
+    let gaps: Vec<u64> = probes.windows(2).map(|w| (w[1].0 - w[0].0).as_millis()).collect();
+    assert!(gaps.len() >= 2 && gaps.windows(2).all(|w| w[1] == 2 * w[0]), "{gaps:?}");
+    assert!(probes.iter().all(|(_, o)| o.segment.len <= 1));
+    let out = one.take(&ack(1, 1461).window(10_000));
+    assert_eq!(out.iter().map(|o| o.segment.len).sum::<u32>(), 4380);
+}
+
+#[test]
+fn a_lost_window_update_is_made_up_for_by_a_probe() {
+    let cfg = Config { recv_buffer: RecvBuffer::Fixed(bytes(2920)), ..plain() };
+    let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(5));
+    net.run(at_ms(50), &mut clean);
+    assert_eq!(net.ends[0].write(net.now, bytes(20_000)), bytes(20_000));
+    net.run(at_ms(300), &mut clean);
+    assert_eq!(net.ends[1].readable(), bytes(2920));
+    assert_eq!(net.ends[1].info().rcv_wnd, bytes(0));
+    // The application reads, and the update is lost.
+    assert_eq!(net.ends[1].read(net.now, bytes(2920)), bytes(2920));
+    assert!(net.ends[1].poll_transmit(net.now).is_some(), "a window update");
+    net.run(at_ms(10_000), &mut clean);
+    assert_eq!(net.ends[1].readable(), bytes(2920));
+}
+
+#[test]
+fn the_log_says_why_and_changes_nothing() {
+    let run = |log: bool| {
+        let cfg = Config::profile(Profile::Linux);
+        let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(10));
+        net.ends[1].set_log(log);
+        net.run(at_ms(100), &mut clean);
+        let mut n = 0;
+        assert_eq!(net.ends[0].write(net.now, bytes(50_000)), bytes(50_000));
+        net.run(at_ms(3000), &mut |_, out| {
+            n += 1;
+            if n % 7 == 3 { vec![] } else { clean(0, out) }
+        });
+        let entries: Vec<_> = net.ends[1].drain_log().collect();
+        (net.segments, net.ends[1].info(), entries)
+    };
+    let (silent, info, none) = run(false);
+    let (logged, same, entries) = run(true);
+    assert_eq!((silent, info, none.len()), (logged, same, 0));
+    assert!(entries.iter().any(|e| matches!(e.what, LogEvent::SegmentIn { .. })));
+    assert!(entries.iter().any(|e| matches!(e.what, LogEvent::Ack { .. })));
+    assert!(entries.iter().any(|e| matches!(e.what, LogEvent::State { to: State::Established, .. })));
+    assert!(entries.windows(2).all(|w| w[0].at <= w[1].at));
+}
