@@ -1,8 +1,13 @@
-//! Every controller keeps the contract, under every counting of slow start, with and without HyStart++.
+//! Every controller keeps the contract, and the kit finds each kind of breach.
 
 use proptest::prelude::*;
-use tcpassay_cc::conformance::{Contract, Step, check, play};
-use tcpassay_cc::{ByteCounting, Params, build, names, params};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tcpassay_cc::conformance::{Clause, Contract, Step, Violation, check, play};
+use tcpassay_cc::{
+    ByteCounting, Cause, Control, Controller, Event, Limited, Params, View, build, names, params,
+};
+use tcpassay_units::Bytes;
 
 #[test]
 fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
@@ -50,4 +55,222 @@ proptest! {
             prop_assert!(false, "{} {:?}: {}", name, params.values, violation);
         }
     }
+}
+
+/// Reno with a fault: what it hears and what it answers can be changed, with one number of memory.
+#[derive(Clone, Debug)]
+struct Faulty {
+    reno: Box<dyn Controller>,
+    hear: fn(&mut View, &mut Event),
+    answer: fn(&View, &Event, Control, &mut u64) -> Control,
+    memory: u64,
+}
+
+impl Controller for Faulty {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+
+    fn on(&mut self, view: &View, event: &Event) -> Control {
+        let (mut heard_view, mut heard) = (*view, *event);
+        (self.hear)(&mut heard_view, &mut heard);
+        let control = self.reno.on(&heard_view, &heard);
+        (self.answer)(view, event, control, &mut self.memory)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+fn none(_: &mut View, _: &mut Event) {}
+
+fn same(_: &View, _: &Event, control: Control, _: &mut u64) -> Control {
+    control
+}
+
+fn breach(
+    hear: fn(&mut View, &mut Event),
+    answer: fn(&View, &Event, Control, &mut u64) -> Control,
+) -> Violation {
+    let make = || -> Box<dyn Controller> {
+        let reno = build("reno", &Params::default()).unwrap();
+        Box::new(Faulty { reno, hear, answer, memory: 0 })
+    };
+    check(Contract::Window, make).expect_err("the kit finds the fault")
+}
+
+/// The breach of `clause` is found and told by a short history.
+#[track_caller]
+fn finds(clause: Clause, violation: &Violation) {
+    assert_eq!(violation.clause, clause, "{violation}");
+    assert!(violation.history.len() <= 8, "not shortened: {violation}");
+}
+
+#[test]
+fn without_a_fault_the_wrapper_keeps_the_contract() {
+    let reno = || build("reno", &Params::default()).unwrap();
+    check(Contract::Window, || Box::new(Faulty { reno: reno(), hear: none, answer: same, memory: 0 }))
+        .unwrap();
+}
+
+#[test]
+fn a_window_below_one_segment_is_found() {
+    let small = |_: &View, e: &Event, c, _: &mut u64| match e {
+        Event::Timeout { .. } => Control { cwnd: Bytes::new(500), ..c },
+        _ => c,
+    };
+    finds(Clause::Range, &breach(none, small));
+}
+
+#[test]
+fn a_window_that_changes_with_sending_is_found() {
+    let counts = |_: &View, e: &Event, c: Control, _: &mut u64| match e {
+        Event::Sent { .. } => Control { cwnd: c.cwnd + Bytes::new(1), ..c },
+        _ => c,
+    };
+    finds(Clause::OnlyForCause, &breach(none, counts));
+}
+
+#[test]
+fn a_window_that_grows_faster_than_it_is_acknowledged_is_found() {
+    let triples = |_: &mut View, e: &mut Event| {
+        if let Event::Ack(ack) = e {
+            ack.acked = ack.acked * 3;
+            ack.delivered = ack.delivered * 3;
+        }
+    };
+    finds(Clause::GrowthIsEarned, &breach(triples, same));
+}
+
+#[test]
+fn an_ack_that_leaves_one_segment_is_found() {
+    let shrinks = |v: &View, e: &Event, c, _: &mut u64| match e {
+        Event::Ack(ack) if ack.round == 3 => Control { cwnd: v.mss, ..c },
+        _ => c,
+    };
+    finds(Clause::AckKeepsTwo, &breach(none, shrinks));
+}
+
+#[test]
+fn growth_of_an_unused_window_is_found() {
+    finds(Clause::AppLimited, &breach(|v, _| v.limited = Limited::Cwnd, same));
+}
+
+#[test]
+fn a_loss_without_a_reduction_is_found() {
+    let ignores = |v: &View, e: &Event, c, _: &mut u64| match e {
+        Event::Enter { cause: Cause::Loss, .. } => {
+            Control { cwnd: v.control.cwnd, ssthresh: v.control.cwnd, ..c }
+        }
+        _ => c,
+    };
+    finds(Clause::Reduces, &breach(none, ignores));
+}
+
+#[test]
+fn a_second_reduction_in_one_window_is_found() {
+    let again = |_: &View, e: &Event, c: Control, recovering: &mut u64| {
+        match e {
+            Event::Enter { .. } => *recovering = 1,
+            Event::Leave { .. } => *recovering = 0,
+            Event::Ack(ack) if *recovering == 1 && !ack.lost.is_zero() => {
+                return Control { ssthresh: c.ssthresh / 2, ..c };
+            }
+            _ => {}
+        }
+        c
+    };
+    finds(Clause::OncePerWindow, &breach(none, again));
+}
+
+#[test]
+fn a_recovery_that_ignores_the_exit_rule_is_found() {
+    let unbound = |_: &mut View, e: &mut Event| {
+        if let Event::Leave { exit, .. } = e {
+            *exit = Bytes::MAX;
+        }
+    };
+    finds(Clause::ExitRule, &breach(unbound, same));
+}
+
+#[test]
+fn a_timeout_that_keeps_two_segments_is_found() {
+    let two = |v: &View, e: &Event, c, _: &mut u64| match e {
+        Event::Timeout { .. } => Control { cwnd: v.mss * 2, ..c },
+        _ => c,
+    };
+    finds(Clause::Collapses, &breach(none, two));
+}
+
+#[test]
+fn a_repeated_timeout_that_halves_again_is_found() {
+    let always_first = |_: &mut View, e: &mut Event| {
+        if let Event::Timeout { again, .. } = e {
+            *again = false;
+        }
+    };
+    // The skeleton halves what is left of the window: one segment, so the floor.
+    finds(Clause::Collapses, &breach(always_first, same));
+}
+
+#[test]
+fn a_false_recovery_that_is_not_undone_is_found() {
+    let believes = |_: &mut View, e: &mut Event| {
+        if let Event::Leave { spurious, .. } = e {
+            *spurious = false;
+        }
+    };
+    finds(Clause::Undo, &breach(believes, same));
+}
+
+#[test]
+fn a_window_kept_over_idle_is_found() {
+    let keeps = |v: &View, e: &Event, c, _: &mut u64| match e {
+        Event::Resume { .. } => v.control,
+        _ => c,
+    };
+    finds(Clause::Restart, &breach(none, keeps));
+}
+
+#[test]
+fn an_ack_for_more_that_earns_less_is_found() {
+    let distrusts = |v: &View, e: &Event, c: Control, _: &mut u64| match e {
+        Event::Ack(ack) if ack.acked > v.mss * 4 => Control { cwnd: c.cwnd.min(v.control.cwnd), ..c },
+        _ => c,
+    };
+    finds(Clause::MoreAckedNeverLess, &breach(none, distrusts));
+}
+
+/// A controller whose copies share a counter.
+#[derive(Clone, Debug)]
+struct Siamese(Arc<AtomicU64>);
+
+impl Controller for Siamese {
+    fn name(&self) -> &'static str {
+        "siamese"
+    }
+
+    fn on(&mut self, view: &View, _: &Event) -> Control {
+        let events = self.0.fetch_add(1, Ordering::Relaxed);
+        Control { cwnd: view.mss * (events + 1), ..view.control }
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn copies_that_share_state_are_found() {
+    let violation = check(Contract::Any, || Box::new(Siamese(Arc::default()))).unwrap_err();
+    assert_eq!(violation.clause, Clause::Pure, "{violation}");
+    assert!(violation.history.len() <= 2, "{violation}");
+}
+
+#[test]
+fn a_violation_tells_the_clause_the_event_and_the_history() {
+    let text = breach(|v, _| v.limited = Limited::Cwnd, same).to_string();
+    assert!(text.starts_with("AppLimited: Ack("), "{text}");
+    assert!(text.contains("\n  Send { segments:"), "{text}");
 }

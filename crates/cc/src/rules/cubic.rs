@@ -133,8 +133,9 @@ impl WindowRule for Cubic {
             Some(stage) => stage,
             None => self.begin_stage(view),
         };
-        let cwnd = view.control.cwnd.as_f64();
         let mss = view.mss.as_f64();
+        let share = acked.as_f64() / view.control.cwnd.as_f64();
+        let cwnd = view.control.cwnd.as_f64() + stage.fraction;
         let w_max = self.w_max.unwrap_or(cwnd);
         // Equation 1.
         let w_cubic = |t: Dur| {
@@ -142,13 +143,12 @@ impl WindowRule for Cubic {
             self.c * mss * x * x * x + w_max
         };
         let t = view.now.since(stage.epoch);
-        let share = acked.as_f64() / cwnd;
         // Equation 4.
         let alpha = if stage.w_est >= self.cwnd_prior { 1.0 } else { self.alpha };
         stage.w_est += alpha * mss * share;
         let target = w_cubic(t.saturating_add(view.srtt.unwrap_or(Dur::ZERO))).clamp(cwnd, 1.5 * cwnd);
         // An ACK cannot earn more than the target, however much it acknowledges.
-        let towards = cwnd + stage.fraction + (target - cwnd) * share.min(1.0);
+        let towards = cwnd + (target - cwnd) * share.min(1.0);
         // Section 4.2: "the higher of the two".
         let window = towards.max(stage.w_est);
         let whole = floor(window);

@@ -1,0 +1,14 @@
+//! Literal traces of every controller, and planted faults that they tell from it.
+//!
+//! Every number was derived from the source that the controller names, by hand or with exact arithmetic outside this
+//! code; the comment of a trace says how.
+
+mod cubic;
+mod dctcp;
+mod hystart;
+mod mutant;
+mod mvegas;
+mod reno;
+mod skeleton;
+mod trace;
+mod vegas;
