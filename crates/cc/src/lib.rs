@@ -19,7 +19,8 @@
 //! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `Leave`.
 //! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`. It may come in the middle of a recovery that
 //! `Enter` opened; one `Leave` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
-//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`.
+//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`. A recovery that ended as
+//! real may still be proven false, a DSACK coming a round trip late: a second, spurious `Leave` then undoes it.
 //!
 //! # Example
 //!

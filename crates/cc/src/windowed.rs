@@ -220,7 +220,9 @@ impl<R: WindowRule> Windowed<R> {
         let Control { cwnd, ssthresh, .. } = view.control;
         let bound = exit.max(view.mss);
         let from = std::mem::replace(&mut self.phase, Phase::Open);
-        let answer = match (from, self.before.take()) {
+        // Kept when the recovery ends as real: the proof that it was false may come a round trip later.
+        let before = if spurious { self.before.take() } else { None };
+        let answer = match (from, before) {
             (_, Some(before)) if spurious => {
                 self.rule.undo(view, &before.rule);
                 self.hystart = before.hystart;

@@ -188,11 +188,9 @@ impl Sender {
         self.cwr_due = self.ecn && self.cfg.ecn != EcnMode::Accurate;
     }
 
-    /// The window that the reduction ends with.
+    /// The window that the reduction ends with: the controller's answer to `Enter`.
     pub(super) fn target(&self) -> u64 {
-        let control = &self.cc.control;
-        let target = if control.ssthresh == Bytes::MAX { control.cwnd } else { control.ssthresh };
-        target.get().max(self.mss)
+        self.cc.control.cwnd.get()
     }
 
     /// The episode ends; the controller's window is in force again.
