@@ -134,9 +134,12 @@ impl Sender {
             // One segment of the partial ACK filled the hole; the rest had been counted by their duplicates.
             let hole = if self.state == CongestionState::Recovery { self.mss } else { 0 };
             let known = self.dup_bytes.min(d.acked.saturating_sub(hole));
-            self.dup_bytes = if self.board.outstanding() == 0 { 0 } else { self.dup_bytes - known };
+            let in_loss = self.state == CongestionState::Loss;
+            self.dup_bytes =
+                if in_loss || self.board.outstanding() == 0 { 0 } else { self.dup_bytes - known };
             d.bytes -= known.min(d.bytes);
-        } else if a.dup && self.state != CongestionState::Loss {
+        } else if a.dup && (self.state != CongestionState::Loss || self.board.nxt > self.recover) {
+            // During F-RTO a duplicate means that its new data arrived.
             self.dup_acks += 1;
             let most = self.board.outstanding() - self.board.lost.max(self.mss).min(self.board.outstanding());
             let more = self.mss.min(most.saturating_sub(self.dup_bytes));

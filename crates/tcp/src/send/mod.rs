@@ -190,6 +190,7 @@ impl Sender {
             Some(rtt) => {
                 self.rtt.sample(rtt);
                 self.rtt.observe_min(now, rtt);
+                self.rack.start(rtt);
             }
             None if agreed.handshake_lost => self.rtt.fall_back(),
             None => {}

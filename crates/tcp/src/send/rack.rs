@@ -47,6 +47,11 @@ impl Default for Rack {
 }
 
 impl Rack {
+    /// The handshake's round trip stands in until data give one.
+    pub fn start(&mut self, rtt: Dur) {
+        self.rtt = rtt;
+    }
+
     /// Steps 2 and 3: the newest delivery, and whether reordering was seen.
     pub fn update(&mut self, d: &Delivered) {
         if let Some((xmit, end)) = d.rack {

@@ -107,7 +107,7 @@ impl Sender {
         {
             return Some(chunk);
         }
-        if !self.force && self.pacer.blocks(now) {
+        if !self.force && self.pacer.blocks(now) && (self.board.pending > 0 || self.has_new()) {
             return None;
         }
         match self.next(now, log) {

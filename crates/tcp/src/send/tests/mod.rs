@@ -1,9 +1,14 @@
 //! RFC behaviours, named test by test.
 
 mod basics;
+mod ecn;
+mod flow;
 mod newreno;
 mod prr;
+mod rack;
+mod rto;
 mod sack;
+mod tlp;
 
 use super::Sender;
 use crate::config::{Config, Profile};
@@ -100,7 +105,11 @@ fn ms(n: u64) -> Dur {
 
 /// RFC profile with an MSS of 1000 bytes.
 fn rfc() -> Config {
-    Config { mss: Bytes::new(1000), ..Config::profile(Profile::Rfc) }
+    Config {
+        mss: Bytes::new(1000),
+        send_buffer: Some(Bytes::new(10_000_000)),
+        ..Config::profile(Profile::Rfc)
+    }
 }
 
 fn linux() -> Config {
@@ -130,9 +139,18 @@ impl Rig {
     }
 
     fn controlled(cfg: &Config, agreed: &Agreed, cc: TinyReno) -> Rig {
+        Rig::boxed(cfg, agreed, Box::new(cc))
+    }
+
+    /// Under a controller of the `cc` crate.
+    fn controlled_by(name: &str, cfg: &Config) -> Rig {
+        Rig::boxed(cfg, &agreed(), tcpassay_cc::build(name, &tcpassay_cc::Params::default()).unwrap())
+    }
+
+    fn boxed(cfg: &Config, agreed: &Agreed, cc: Box<dyn Controller>) -> Rig {
         let mut log = Log::default();
         log.set(true);
-        let mut s = Sender::new(cfg, Box::new(cc));
+        let mut s = Sender::new(cfg, cc);
         let now = Time::ZERO + ms(1000);
         s.established(now, agreed, &mut log);
         Rig { s, log, now, window: agreed.window }

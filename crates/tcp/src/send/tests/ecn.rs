@@ -1,0 +1,143 @@
+//! RFC 3168, RFC 8257, RFC 9768: the sender's answer to marks.
+
+use super::*;
+use crate::config::EcnMode;
+use crate::log::CongestionState as Ca;
+
+fn rig(mode: EcnMode, by_prr: bool) -> Rig {
+    let cfg = Config { ecn: mode, cwr_by_prr: by_prr, ..rfc() };
+    Rig::with(&cfg, &Agreed { ecn: true, ..agreed() })
+}
+
+fn ece(r: &mut Rig, n: u64) -> Vec<Chunk> {
+    let mut ack = r.ack_in(seg(n));
+    ack.ece = true;
+    r.deliver(&ack);
+    r.drain()
+}
+
+#[test]
+fn a_mark_halves_the_window_once_a_window_and_is_announced_once() {
+    let mut r = rig(EcnMode::Classic, false);
+    r.write(100);
+    r.advance(ms(100));
+    ece(&mut r, 2);
+    assert_eq!((r.s.state, r.cwnd()), (Ca::Cwr, 5000));
+    let mut cwr = Vec::new();
+    for n in 3..10 {
+        cwr.extend(ece(&mut r, n).iter().map(|c| (c.span.start, c.cwr)));
+        assert_eq!(r.cwnd(), 5000, "once a window");
+    }
+    assert_eq!(cwr, [(10_001, true), (11_001, false), (12_001, false), (13_001, false)]);
+    r.advance(ms(100));
+    ece(&mut r, 11);
+    assert_eq!(r.s.stats.ecn_reductions, 2, "the next window, marked again");
+    assert_eq!(r.cwnd(), 2500);
+}
+
+#[test]
+fn a_reduction_ends_when_something_sent_after_it_is_acknowledged() {
+    let mut r = rig(EcnMode::Classic, false);
+    r.write(100);
+    r.advance(ms(100));
+    ece(&mut r, 2);
+    r.ack(10);
+    assert_eq!(r.s.state, Ca::Cwr, "the CWR must reach the receiver first");
+    r.advance(ms(100));
+    r.ack(11);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn linux_reduces_by_prr_over_the_window() {
+    let mut r = rig(EcnMode::Classic, true);
+    r.write(100);
+    r.advance(ms(100));
+    ece(&mut r, 1);
+    // 10 in flight, target 5: one at once, then one for every two delivered until five are in flight.
+    let sent: Vec<_> = (2..=10).map(|n| ece(&mut r, n).len()).collect();
+    assert_eq!(sent, [0, 1, 0, 1, 0, 1, 0, 0, 1]);
+    assert_eq!(r.s.board.pipe(), 5000);
+    r.advance(ms(100));
+    r.ack(11);
+    assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 5000));
+}
+
+#[test]
+fn a_loss_during_the_reduction_adds_none() {
+    let mut r = rig(EcnMode::Classic, false);
+    r.write(100);
+    r.advance(ms(100));
+    ece(&mut r, 2);
+    for k in 4..=6 {
+        r.sack(2, &[3..k]);
+    }
+    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.cwnd(), 5000);
+}
+
+#[test]
+fn a_loss_is_announced_too() {
+    let mut r = rig(EcnMode::Classic, false);
+    r.write(100);
+    for k in 2..=4 {
+        r.sack(0, &[1..k]);
+    }
+    let mut chunks = Vec::new();
+    for k in 5..=10 {
+        let mut ack = r.ack_in(1);
+        ack.sacks.push(seg(1)..seg(k));
+        r.deliver(&ack);
+        chunks.extend(r.drain());
+    }
+    assert!(chunks[0].cwr && !chunks[0].retransmission);
+}
+
+#[test]
+fn retransmissions_and_probes_carry_ect_with_dctcp_alone() {
+    for (mode, ect) in [(EcnMode::Classic, false), (EcnMode::Dctcp, true)] {
+        let mut r = rig(mode, false);
+        r.s.write(r.now, 1000);
+        assert!(r.drain()[0].ect);
+        r.now = r.s.next_timer().unwrap();
+        r.s.on_timer(r.now, &mut r.log).unwrap();
+        let chunk = &r.drain()[0];
+        assert!(chunk.retransmission);
+        assert_eq!(chunk.ect, ect, "{mode:?}");
+    }
+}
+
+#[test]
+fn accurate_ecn_reduces_on_reported_bytes_and_never_sets_cwr() {
+    let mut r = rig(EcnMode::Accurate, false);
+    r.write(100);
+    r.advance(ms(100));
+    let mut ack = r.ack_in(seg(1));
+    ack.accurate_ce = Some(1000);
+    r.deliver(&ack);
+    assert_eq!(r.s.state, Ca::Cwr);
+    for n in 2..10 {
+        r.ack(n);
+    }
+    assert!(!r.s.cwr_due);
+    assert_eq!(r.s.deliveries.marked, 1000);
+}
+
+#[test]
+fn ece_without_ecn_in_force_is_ignored() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    ece(&mut r, 2);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn dctcps_marks_count_the_bytes_of_marked_acks() {
+    let mut r = rig(EcnMode::Dctcp, true);
+    r.write(100);
+    r.advance(ms(100));
+    ece(&mut r, 2);
+    r.ack(4);
+    ece(&mut r, 7);
+    assert_eq!((r.s.deliveries.total, r.s.deliveries.marked), (7000, 5000));
+}

@@ -1,0 +1,365 @@
+//! Windows, sizes and waiting: RFC 9293 section 3.8.6, Nagle, cork, pacing, super-segments, idle, the send buffer.
+
+use super::*;
+use crate::config::{AfterIdle, Nagle, Pacing};
+
+fn lens(chunks: &[Chunk]) -> Vec<u64> {
+    chunks.iter().map(|c| c.span.end - c.span.start).collect()
+}
+
+impl Rig {
+    /// Writes `n` bytes; lengths of what leaves.
+    fn put(&mut self, n: u64) -> Vec<u64> {
+        assert_eq!(self.s.write(self.now, n), n);
+        lens(&self.drain())
+    }
+}
+
+#[test]
+fn nagle_holds_a_small_segment_while_anything_is_unacknowledged() {
+    let mut r = Rig::new(&rfc());
+    assert_eq!(r.put(100), [100]);
+    assert_eq!(r.put(100), [0; 0]);
+    assert_eq!(r.put(950), [1000]);
+    let ack = r.ack_in(1101);
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [50]);
+}
+
+#[test]
+fn minshalls_nagle_holds_a_small_segment_only_behind_another_small_one() {
+    let mut r = Rig::new(&Config { nagle: Nagle::Small, ..rfc() });
+    assert_eq!(r.put(1500), [1000, 500]);
+    assert_eq!(r.put(200), [0; 0]);
+    assert_eq!(r.put(1000), [1000], "200 remain");
+    let ack = r.ack_in(1501);
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [200]);
+}
+
+#[test]
+fn nodelay_sends_small_segments_at_once() {
+    let mut r = Rig::new(&rfc());
+    assert_eq!(r.put(100), [100]);
+    r.s.set_nodelay(true);
+    assert_eq!(r.put(100), [100]);
+}
+
+#[test]
+fn cork_holds_a_small_segment_for_200_ms() {
+    let mut r = Rig::new(&Config { cork: true, nodelay: true, ..rfc() });
+    assert_eq!(r.put(1040), [1000]);
+    assert_eq!(r.put(40), [0; 0]);
+    assert_eq!(r.s.next_timer(), Some(r.now + ms(200)));
+    r.now = r.s.next_timer().unwrap();
+    r.s.on_timer(r.now, &mut r.log).unwrap();
+    assert_eq!(lens(&r.drain()), [80]);
+    assert_eq!(r.put(40), [0; 0]);
+    r.s.set_cork(false);
+    assert_eq!(lens(&r.drain()), [40]);
+}
+
+#[test]
+fn a_fin_takes_the_last_small_segment_with_it() {
+    let mut r = Rig::new(&rfc());
+    r.put(1000);
+    assert_eq!(r.put(10), [0; 0]);
+    r.s.finish();
+    let chunks = r.drain();
+    assert_eq!((lens(&chunks), chunks[0].fin, chunks[0].push), (vec![10], true, true));
+    assert!(r.s.fin_sent());
+    let ack = r.ack_in(1012);
+    let out = r.s.on_ack(r.now, &ack, &mut r.log);
+    assert_eq!((out.acked, out.fin_acked), (1010, true));
+    assert_eq!(r.s.next_timer(), None);
+}
+
+#[test]
+fn a_lost_fin_is_retransmitted() {
+    let mut r = Rig::new(&rfc());
+    r.s.finish();
+    let chunk = r.drain().remove(0);
+    assert_eq!((chunk.span, chunk.fin), (1..1, true));
+    r.now = r.s.next_timer().unwrap();
+    r.s.on_timer(r.now, &mut r.log).unwrap();
+    let chunk = r.drain().remove(0);
+    assert_eq!((chunk.span, chunk.fin, chunk.retransmission), (1..1, true, true));
+}
+
+#[test]
+fn a_fin_waits_for_the_peers_window() {
+    let mut r = Rig::with(&rfc(), &Agreed { window: 1000, ..agreed() });
+    r.s.write(r.now, 1000);
+    r.s.finish();
+    let chunks = r.drain();
+    assert_eq!((lens(&chunks), chunks[0].fin), (vec![1000], false));
+    let ack = r.ack_in(1001);
+    r.deliver(&ack);
+    assert!(r.drain()[0].fin);
+}
+
+#[test]
+fn a_shut_window_is_probed_ever_more_slowly_for_as_long_as_the_peer_answers() {
+    let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 2000, ..agreed() });
+    assert_eq!(r.put(5000), [1000, 1000]);
+    r.window = 0;
+    r.advance(ms(100));
+    r.ack(2);
+    for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert_eq!(r.wait(), Dur::from_secs(wait));
+        r.now = r.s.next_timer().unwrap();
+        r.s.on_timer(r.now, &mut r.log).unwrap();
+        let probe = r.drain();
+        assert_eq!(probe.len(), 1);
+        assert_eq!(probe[0].span, 2000..2000, "an old position, so that the peer answers");
+        assert!(!probe[0].ect);
+        r.ack(2);
+    }
+    r.window = 10_000;
+    assert_eq!(r.ack(2), [2, 3, 4]);
+    assert!(r.wait() <= Dur::from_secs(1), "the retransmission timer runs, without backoff");
+}
+
+#[test]
+fn unanswered_probes_run_out() {
+    let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 0, ..agreed() });
+    r.put(1000);
+    for _ in 0..2 {
+        r.now = r.s.next_timer().unwrap();
+        r.s.on_timer(r.now, &mut r.log).unwrap();
+        assert_eq!(r.drain().len(), 1);
+    }
+    r.now = r.s.next_timer().unwrap();
+    assert_eq!(r.s.on_timer(r.now, &mut r.log), Err(GaveUp::Retries));
+}
+
+#[test]
+fn a_window_below_a_segment_is_used_when_it_is_half_of_the_largest_or_time_passes() {
+    let mut r = Rig::with(&rfc(), &Agreed { window: 1500, ..agreed() });
+    assert_eq!(r.put(5000), [1000], "500 are not worth a segment");
+    let mut ack = r.ack_in(1001);
+    ack.window = 800;
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [800], "more than half of 1500");
+    let mut ack = r.ack_in(1801);
+    ack.window = 300;
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [0; 0]);
+    r.now = r.s.next_timer().unwrap();
+    r.s.on_timer(r.now, &mut r.log).unwrap();
+    assert_eq!(lens(&r.drain()), [300], "the override");
+}
+
+#[test]
+fn the_peers_window_bounds_the_flight() {
+    let mut r = Rig::with(&rfc(), &Agreed { window: 3000, ..agreed() });
+    assert_eq!(r.put(9000), [1000, 1000, 1000]);
+    r.advance(ms(100));
+    assert_eq!(r.s.limits.until(r.now).1, ms(100), "and the time is charged to it");
+    assert_eq!(r.ack(1), [3]);
+}
+
+#[test]
+fn time_is_charged_to_what_limits() {
+    let mut r = Rig::new(&rfc());
+    r.advance(ms(50));
+    r.write(20);
+    r.advance(ms(100));
+    r.ack(10);
+    r.advance(ms(30));
+    assert_eq!(r.s.limits.until(r.now), (ms(100), ms(0), ms(80)));
+}
+
+#[test]
+fn a_window_that_the_application_does_not_fill_is_reported_so() {
+    use tcpassay_cc::Limited;
+    let mut r = Rig::new(&rfc());
+    r.write(3);
+    r.advance(ms(100));
+    assert_eq!(r.s.view(r.now).limited, Limited::App);
+    r.ack(3);
+    r.write(10);
+    r.advance(ms(100));
+    assert_eq!(r.s.view(r.now).limited, Limited::Cwnd, "slow start: more than half the window in use");
+}
+
+#[test]
+fn pacing_spaces_segments_by_their_share_of_the_round_trip() {
+    let cfg = Config { pacing: Pacing::Percent { slow_start: 200, avoidance: 120 }, ..rfc() };
+    let mut r = Rig::new(&cfg);
+    // 10 segments in 100 ms, twice as fast in slow start: one every 5 ms.
+    assert_eq!(r.write(3), [0]);
+    assert_eq!(r.wait(), ms(5));
+    assert_eq!(r.fire(), Ok(vec![1]));
+    assert_eq!(r.wait(), ms(5));
+    assert_eq!(r.fire(), Ok(vec![2]));
+    assert_eq!(r.wait(), Dur::from_secs(1));
+}
+
+#[test]
+fn a_paced_super_segment_holds_a_millisecond_of_the_rate_and_at_least_two_segments() {
+    let cfg = Config {
+        pacing: Pacing::Percent { slow_start: 200, avoidance: 120 },
+        tso: Some(Bytes::new(64_000)),
+        ..rfc()
+    };
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.put(9000), [2000]);
+    let mut r = Rig::with(&cfg, &Agreed { rtt: Some(ms(5)), ..agreed() });
+    // 4 MB/s: 4000 bytes a millisecond.
+    assert_eq!(r.put(9000), [4000]);
+}
+
+#[test]
+fn a_super_segment_holds_whole_segments_and_at_most_half_the_window() {
+    let mut r = Rig::new(&Config { tso: Some(Bytes::new(64_000)), ..rfc() });
+    assert_eq!(r.put(20_000), [5000, 5000]);
+    let mut r = Rig::new(&Config { tso: Some(Bytes::new(3500)), ..rfc() });
+    assert_eq!(r.put(20_000), [3000, 3000, 3000, 1000]);
+    let mut r = Rig::new(&Config { tso: Some(Bytes::new(64_000)), ..rfc() });
+    assert_eq!(r.put(2500), [2500], "Nagle: nothing is outstanding");
+    assert_eq!(r.put(1500), [1000]);
+}
+
+#[test]
+fn tso_defer_waits_for_a_third_of_the_window_when_an_ack_is_near() {
+    let cfg = Config { tso: Some(Bytes::new(64_000)), tso_defer: true, ..rfc() };
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.put(60_000), [5000, 5000]);
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [0; 0], "2 of 11: the ACKs of the rest are near");
+    let ack = r.ack_in(seg(3));
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [6000]);
+    let mut r = Rig::new(&cfg);
+    r.put(60_000);
+    r.advance(ms(10));
+    let ack = r.ack_in(seg(1));
+    r.deliver(&ack);
+    assert_eq!(lens(&r.drain()), [2000], "the next ACK is half a round trip away or more");
+}
+
+#[test]
+fn after_an_idle_rto_the_window_restarts_decays_or_stays() {
+    for (after_idle, expected) in [(AfterIdle::Keep, 40), (AfterIdle::Restart, 10), (AfterIdle::Decay, 20)] {
+        let mut r = Rig::new(&Config { after_idle, ..rfc() });
+        r.write(30);
+        for n in [10, 30] {
+            r.advance(ms(100));
+            r.ack(n);
+        }
+        r.advance(ms(100));
+        assert_eq!(r.cwnd(), 40_000);
+        r.advance(ms(1500));
+        assert_eq!(r.write(60).len(), expected, "{after_idle:?}");
+    }
+}
+
+#[test]
+fn a_pause_shorter_than_the_rto_keeps_the_window() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.advance(ms(100));
+    r.ack(10);
+    r.advance(ms(800));
+    assert_eq!(r.write(30).len(), 20);
+}
+
+#[test]
+fn the_send_buffer_bounds_what_is_unacknowledged() {
+    let mut r = Rig::new(&Config { send_buffer: Some(Bytes::new(15_000)), ..rfc() });
+    assert_eq!(r.s.write(r.now, 20_000), 15_000);
+    assert_eq!(r.sent().len(), 10);
+    assert_eq!(r.s.writable(), 0);
+    r.advance(ms(100));
+    r.ack(4);
+    assert_eq!(r.s.writable(), 4000);
+}
+
+#[test]
+fn an_autotuned_send_buffer_is_twice_the_window() {
+    let mut r = Rig::new(&Config { send_buffer: None, ..rfc() });
+    assert_eq!(r.s.writable(), 65_536);
+    let mut base = 0;
+    for n in [10, 20, 40] {
+        let room = r.s.writable();
+        r.s.write(r.now, room);
+        r.sent();
+        r.advance(ms(100));
+        base += n;
+        r.ack(base);
+    }
+    assert_eq!(r.cwnd(), 80_000);
+    assert_eq!(r.s.buf.end + r.s.writable() - r.s.snd_una(), 160_000);
+}
+
+#[test]
+fn notsent_lowat_bounds_what_is_unsent() {
+    let mut r = Rig::new(&Config { notsent_lowat: Some(Bytes::new(4000)), ..rfc() });
+    assert_eq!(r.s.write(r.now, 59_000), 4000);
+    r.sent();
+    assert_eq!(r.s.writable(), 4000);
+    r.write(4);
+    r.write(4);
+    assert_eq!(r.s.unsent(), 2000);
+    assert_eq!(r.s.writable(), 2000);
+}
+
+#[test]
+fn nothing_is_accepted_after_finish() {
+    let mut r = Rig::new(&rfc());
+    r.s.finish();
+    assert_eq!(r.s.write(r.now, 10), 0);
+}
+
+#[test]
+fn rounds_count_round_trips() {
+    let mut r = Rig::new(&rfc());
+    r.write(200);
+    assert_eq!(r.s.deliveries.round, 0);
+    let mut acked = 0;
+    for round in 1..=4 {
+        r.advance(ms(100));
+        let edge = (r.s.snd_nxt() - 1) / 1000;
+        while acked < edge {
+            acked += 1;
+            r.ack(acked);
+            assert_eq!(r.s.deliveries.round, round);
+        }
+    }
+}
+
+#[test]
+fn the_delivery_rate_is_the_window_in_a_round_trip() {
+    use tcpassay_units::Rate;
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.advance(ms(100));
+    let mut d = super::super::delivery::Delivered { now: r.now, ..Default::default() };
+    r.s.board.ack_to(seg(10), &mut d);
+    let sample = r.s.deliveries.on_ack(&d, None);
+    // 10 000 bytes in 100 ms.
+    assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(800_000)));
+}
+
+#[test]
+fn a_controller_is_clamped_to_one_segment_and_the_clamp_is_counted() {
+    #[derive(Clone, Debug)]
+    struct Zero;
+    impl Controller for Zero {
+        fn name(&self) -> &'static str {
+            "zero"
+        }
+        fn on(&mut self, view: &View, _: &Event) -> Control {
+            Control { cwnd: Bytes::ZERO, ..view.control }
+        }
+        fn boxed_clone(&self) -> Box<dyn Controller> {
+            Box::new(self.clone())
+        }
+    }
+    let mut r = Rig::boxed(&rfc(), &agreed(), Box::new(Zero));
+    assert_eq!(r.write(5), [0]);
+    let mut info = crate::Info::empty();
+    r.s.fill(r.now, &mut info);
+    assert_eq!((info.cwnd, info.clamps), (Bytes::new(1000), 2));
+}

@@ -1,0 +1,175 @@
+//! RFC 8985 section 6: loss by time.
+
+use super::*;
+use crate::config::LossDetection;
+use crate::log::CongestionState as Ca;
+
+fn rack() -> Config {
+    Config { loss_detection: LossDetection::Rack { dsack_adaptation: true }, ..rfc() }
+}
+
+/// Ten segments, one a millisecond.
+fn spaced(cfg: &Config) -> Rig {
+    let mut r = Rig::new(cfg);
+    for n in 0..10 {
+        assert_eq!(r.write(1), [n]);
+        r.advance(ms(1));
+    }
+    r
+}
+
+fn dsack(r: &mut Rig, n: u64, block: Span) {
+    let mut ack = r.ack_in(seg(n));
+    ack.dsack = Some(seg(block.start)..seg(block.end));
+    r.deliver(&ack);
+}
+
+#[test]
+fn a_segment_is_lost_a_quarter_of_the_minimum_rtt_after_one_sent_later_was_delivered() {
+    let mut r = Rig::new(&rack());
+    r.write(10);
+    r.advance(ms(100));
+    // One SACK is enough, but not at once: 100 ms round trip, 25 ms window.
+    assert_eq!(r.sack(0, &[7..8]), [0; 0]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.wait(), ms(25));
+    assert_eq!(r.fire(), Ok(vec![0, 1, 2]), "pipe 2 of 5");
+    assert_eq!(r.s.state, Ca::Recovery);
+    // google/packetdrill sack-shift-sacked-7-3-4-8-9: RACK thinks the seven below are lost.
+    assert_eq!(r.s.board.lost, 7000);
+}
+
+#[test]
+fn nothing_is_lost_when_the_missing_segment_comes_within_the_window() {
+    let mut r = spaced(&rack());
+    r.advance(ms(90));
+    r.sack(0, &[1..2]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    r.advance(ms(10));
+    r.ack(2);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.s.stats.recoveries, 0);
+    assert!(r.s.rack.reordering_seen);
+}
+
+#[test]
+fn three_sacked_segments_leave_no_window_until_reordering_was_seen() {
+    let mut r = Rig::new(&rack());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.sack(0, &[1..3]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.sack(0, &[1..4]), [0], "as the duplicate threshold would");
+
+    let mut r = Rig::new(&rack());
+    r.write(20);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.ack(2);
+    assert!(r.s.rack.reordering_seen);
+    r.sack(2, &[3..9]);
+    assert_eq!(r.s.state, Ca::Disorder, "reordering was seen: the window stays");
+    assert_eq!(r.s.timers.reorder, Some(r.now + ms(25)));
+}
+
+#[test]
+fn a_lost_retransmission_is_found_when_one_sent_after_it_is_delivered() {
+    let mut r = Rig::new(&rack());
+    r.write(30);
+    r.advance(ms(100));
+    for k in 2..=9 {
+        r.sack(0, &[1..k]);
+    }
+    assert_eq!(r.s.board.retx, 1000, "the first was retransmitted");
+    r.advance(ms(1));
+    // A new segment after the retransmission.
+    let new = r.sack(0, &[1..10]);
+    assert_eq!(new, [13]);
+    r.advance(ms(100));
+    // That one arrives, the retransmission does not. 100 ms since its sending, no window in recovery.
+    assert_eq!(r.sack(0, &[1..14])[0], 0);
+    assert_eq!(r.s.stats.retransmissions, 2);
+}
+
+#[test]
+fn the_window_grows_a_quarter_a_round_with_a_dsack_and_is_at_most_srtt() {
+    let mut r = Rig::new(&rack());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.ack(10);
+    assert_eq!(r.s.reo_wnd(), ms(25));
+    r.write(1);
+    dsack(&mut r, 10, 0..1);
+    assert_eq!(r.s.reo_wnd(), ms(50));
+    dsack(&mut r, 10, 1..2);
+    assert_eq!(r.s.reo_wnd(), ms(50), "once a round");
+    for n in 3..10 {
+        r.write(1);
+        r.advance(ms(100));
+        let all = (r.s.snd_nxt() - 1) / 1000;
+        r.ack(all);
+        dsack(&mut r, all, 0..1);
+        let expected = (25 * n).min(100);
+        assert_eq!(r.s.reo_wnd(), ms(expected), "round {n}");
+    }
+}
+
+#[test]
+fn the_window_shrinks_after_sixteen_recoveries_without_a_dsack() {
+    let mut r = Rig::new(&rack());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.ack(2);
+    dsack(&mut r, 2, 0..1);
+    assert_eq!((r.s.rack.mult, r.s.rack.persist), (2, 16));
+    for _ in 0..15 {
+        r.s.rack.on_recovery_end();
+    }
+    assert_eq!(r.s.reo_wnd(), ms(50));
+    r.s.rack.on_recovery_end();
+    assert_eq!(r.s.reo_wnd(), ms(25));
+}
+
+#[test]
+fn without_adaptation_a_dsack_does_not_widen_the_window() {
+    let mut r =
+        Rig::new(&Config { loss_detection: LossDetection::Rack { dsack_adaptation: false }, ..rfc() });
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.ack(2);
+    dsack(&mut r, 2, 0..1);
+    assert_eq!(r.s.reo_wnd(), ms(25));
+}
+
+#[test]
+fn an_ack_of_a_retransmission_faster_than_the_minimum_rtt_is_taken_for_the_originals() {
+    let mut r = Rig::new(&rack());
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..2]);
+    r.fire().unwrap();
+    let before = r.s.rack;
+    r.advance(ms(10));
+    r.ack(1);
+    assert_eq!(
+        format!("{:?}", r.s.rack),
+        format!("{before:?}"),
+        "no evidence about the retransmission's time"
+    );
+}
+
+#[test]
+fn a_timeout_marks_the_first_segment_and_what_is_older_than_the_window() {
+    let mut r = Rig::new(&Config { tlp: crate::config::Tlp::Off, ..rack() });
+    r.write(2);
+    r.advance(ms(950));
+    r.write(2);
+    assert_eq!(r.s.timers.rto, Some(Time::ZERO + ms(2000)));
+    r.fire().unwrap();
+    // 2 and 3 are but 50 ms old: RFC 8985 section 6.3 leaves them in flight.
+    assert_eq!((r.s.board.lost, r.s.board.pipe()), (2000, 3000));
+}

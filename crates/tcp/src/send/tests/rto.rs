@@ -1,0 +1,268 @@
+//! RFC 6298, RFC 5682, and the proofs that a recovery was false.
+
+use super::*;
+use crate::config::{LossDetection, Recovery, Undo};
+use crate::log::CongestionState as Ca;
+
+#[test]
+fn the_first_sample_sets_srtt_and_half_of_it_as_variance() {
+    let mut r = Rig::with(&rfc(), &Agreed { rtt: None, ..agreed() });
+    assert_eq!(r.s.rto(), Dur::from_secs(1));
+    r.write(1);
+    r.advance(ms(400));
+    r.ack(1);
+    assert_eq!((r.s.rtt.srtt, r.s.rtt.rttvar), (Some(ms(400)), ms(200)));
+    assert_eq!(r.s.rto(), ms(1200));
+    r.write(1);
+    r.advance(ms(800));
+    r.ack(2);
+    // rttvar = 3/4 200 + 1/4 400, srtt = 7/8 400 + 1/8 800.
+    assert_eq!((r.s.rtt.srtt, r.s.rtt.rttvar), (Some(ms(450)), ms(250)));
+    assert_eq!(r.s.rto(), ms(1450));
+}
+
+#[test]
+fn linux_puts_the_minimum_under_the_variance() {
+    let mut cfg = rfc();
+    cfg.rto.min = ms(200);
+    let r = Rig::with(&cfg, &Agreed { rtt: Some(ms(10)), ..agreed() });
+    assert_eq!(r.s.rto(), ms(200));
+    cfg.rto.min_on_variance = true;
+    let r = Rig::with(&cfg, &Agreed { rtt: Some(ms(10)), ..agreed() });
+    assert_eq!(r.s.rto(), ms(210));
+}
+
+#[test]
+fn a_timestamp_gives_a_sample_where_positions_are_ambiguous() {
+    let mut r = Rig::with(&rfc(), &Agreed { timestamps: true, ..agreed() });
+    r.write(1);
+    r.fire().unwrap();
+    let stamp = r.ts_now();
+    r.advance(ms(100));
+    let mut ack = r.ack_in(seg(1));
+    ack.ts_ecr = Some(stamp);
+    r.deliver(&ack);
+    assert_eq!(r.s.rtt.backoff, 0);
+    assert_eq!(r.s.rto(), Dur::from_secs(1));
+}
+
+#[test]
+fn a_timeout_sends_one_segment_then_slow_starts_over_the_rest() {
+    let mut r = Rig::new(&rfc());
+    r.write(20);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!((r.s.state, r.cwnd()), (Ca::Loss, 1000));
+    assert_eq!(r.s.cc.control.ssthresh, Bytes::new(5000));
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [1, 2]);
+    r.advance(ms(100));
+    assert_eq!(r.ack(3), [3, 4, 5, 6]);
+    assert_eq!(r.cwnd(), 4000);
+    r.advance(ms(100));
+    r.ack(10);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn segments_known_to_be_delivered_are_not_sent_again_after_a_timeout() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.sack(0, &[2..4]);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [1, 4]);
+}
+
+#[test]
+fn a_first_segment_that_was_sacked_and_never_acknowledged_was_taken_back() {
+    let mut r = Rig::new(&rfc());
+    r.write(10);
+    r.sack(0, &[1..3]);
+    r.sack(1, &[1..3]);
+    assert_eq!(r.s.board.sacked, 2000);
+    assert_eq!(r.fire(), Ok(vec![1]), "RFC 2018 section 8: the SACK marks are forgotten");
+    assert_eq!(r.s.board.sacked, 0);
+}
+
+#[test]
+fn retries_run_out() {
+    let mut r = Rig::new(&Config { retries: 3, ..rfc() });
+    r.write(1);
+    for _ in 0..3 {
+        assert_eq!(r.fire(), Ok(vec![0]));
+    }
+    assert_eq!(r.fire(), Err(GaveUp::Retries));
+}
+
+#[test]
+fn the_user_timeout_ends_the_wait_on_time() {
+    let mut r = Rig::new(&Config { user_timeout: Some(ms(2500)), ..rfc() });
+    let start = r.now;
+    r.write(1);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.fire(), Err(GaveUp::UserTimeout));
+    assert_eq!(r.now.since(start), ms(2500));
+}
+
+fn frto() -> Config {
+    Config { frto: true, ..rfc() }
+}
+
+#[test]
+fn f_rto_sends_new_data_after_the_first_ack_and_declares_the_timeout_spurious_on_the_second() {
+    let mut r = Rig::new(&frto());
+    r.write(20);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    // The late ACKs of the originals. The first may be the retransmission's.
+    assert_eq!(r.ack(1), [10, 11], "step 2b: two new segments");
+    let retransmitted = r.s.stats.retransmissions;
+    r.ack(2);
+    assert_eq!(r.s.state, Ca::Open, "step 3b");
+    assert_eq!(r.cwnd(), 11_000, "restored, and grown by the ACK");
+    assert_eq!((retransmitted, r.s.stats.retransmissions, r.s.stats.undos), (1, 1, 1));
+}
+
+#[test]
+fn f_rto_falls_back_when_new_data_bring_a_duplicate() {
+    for sack in [true, false] {
+        let mut r = Rig::with(&frto(), &Agreed { sack, ..agreed() });
+        r.write(20);
+        r.fire().unwrap();
+        r.advance(ms(100));
+        assert_eq!(r.ack(1), [10, 11]);
+        r.advance(ms(100));
+        let sent = if sack { r.sack(1, &[10..11]) } else { r.ack(1) };
+        assert_eq!(sent[0], 1, "step 3a: the loss was real");
+        assert_eq!(r.s.state, Ca::Loss);
+    }
+}
+
+#[test]
+fn f_rto_without_new_data_is_conventional() {
+    let mut r = Rig::new(&frto());
+    r.write(10);
+    r.fire().unwrap();
+    assert_eq!(r.ack(1), [1, 2]);
+    assert_eq!(r.s.state, Ca::Loss);
+}
+
+#[test]
+fn f_rto_believes_a_sack_of_an_original() {
+    let mut r = Rig::new(&frto());
+    r.write(20);
+    r.fire().unwrap();
+    r.sack(0, &[1..2]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.s.stats.undos, 1);
+}
+
+#[test]
+fn without_sack_an_ack_beyond_the_retransmission_proves_nothing() {
+    let mut r = Rig::no_sack(&frto());
+    r.write(20);
+    r.fire().unwrap();
+    r.advance(ms(100));
+    r.ack(5);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Loss, 0));
+}
+
+fn undo(undo: Undo) -> Config {
+    Config { undo, recovery: Recovery::Prr, ..rfc() }
+}
+
+#[test]
+fn eifel_undoes_when_the_ack_echoes_the_original() {
+    for (stamp_after, undone) in [(0, true), (100, false)] {
+        let cfg = undo(Undo { eifel: true, ..Undo::default() });
+        let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
+        r.write(10);
+        let sent_at = r.ts_now();
+        r.advance(ms(100));
+        for k in 2..=4 {
+            r.sack(0, &[1..k]);
+        }
+        assert_eq!(r.s.state, Ca::Recovery);
+        r.advance(ms(5));
+        let mut ack = r.ack_in(seg(10));
+        ack.ts_ecr = Some(sent_at + stamp_after);
+        r.deliver(&ack);
+        assert_eq!(r.s.state, Ca::Open);
+        assert_eq!(r.s.stats.undos, u64::from(undone));
+        assert_eq!(r.cwnd() >= 10_000, undone);
+        assert_eq!(r.s.cc.control.ssthresh == Bytes::MAX, undone);
+    }
+}
+
+#[test]
+fn dsacks_of_every_retransmission_undo_even_after_recovery_ended() {
+    let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
+    r.write(10);
+    r.advance(ms(100));
+    // 0 and 1 come late; both are retransmitted.
+    for k in 3..=8 {
+        r.sack(0, &[2..k]);
+    }
+    assert_eq!(r.s.stats.retransmissions, 2);
+    r.ack(10);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.cwnd(), 2000);
+    r.advance(ms(100));
+    let mut dsack = r.ack_in(seg(10));
+    dsack.dsack = Some(seg(0)..seg(1));
+    r.deliver(&dsack);
+    assert_eq!(r.cwnd(), 2000, "one of two");
+    dsack.dsack = Some(seg(1)..seg(2));
+    r.deliver(&dsack);
+    assert_eq!(r.cwnd(), 10_000);
+    assert_eq!((r.s.stats.undos, r.s.stats.spurious), (1, 2));
+}
+
+#[test]
+fn rack_restores_when_bursts_arrive_in_reverse_order() {
+    // The FreeBSD column: P4 P3 P2 P1, P8 P7 P6 P5, P10 P9 at 45 ms.
+    for (restore, cwnd_at_least) in [(true, 10_000), (false, 0)] {
+        let cfg = Config {
+            loss_detection: LossDetection::Rack { dsack_adaptation: true },
+            ..undo(Undo { rack_restore: restore, ..Undo::default() })
+        };
+        let mut r = Rig::with(&cfg, &Agreed { rtt: Some(ms(45)), ..agreed() });
+        assert_eq!(r.write(10).len(), 10);
+        r.advance(ms(45));
+        r.sack(0, &[3..4]);
+        r.sack(0, &[2..4]);
+        r.sack(0, &[1..4]);
+        // P1 is late by more than the reordering window and goes out again.
+        assert_eq!(r.fire(), Ok(vec![0]));
+        assert_eq!(r.s.state, Ca::Recovery, "the regime is reached");
+        r.advance(ms(1));
+        r.ack(4);
+        assert_eq!(r.s.board.una, 4001);
+        assert_eq!(r.s.stats.undos, u64::from(restore));
+        r.sack(4, &[7..8]);
+        r.sack(4, &[6..8]);
+        r.sack(4, &[5..8]);
+        r.ack(8);
+        r.sack(8, &[9..10]);
+        r.ack(10);
+        assert!(r.cwnd() >= cwnd_at_least, "{}", r.cwnd());
+        assert_eq!(r.s.cc.control.ssthresh == Bytes::MAX, restore, "slow start goes on");
+        assert_eq!(r.s.stats.recoveries, 1, "reordering is known from then on");
+    }
+}
+
+#[test]
+fn rack_does_not_restore_when_the_retransmission_was_needed() {
+    let cfg = Config {
+        loss_detection: LossDetection::Rack { dsack_adaptation: true },
+        ..undo(Undo { rack_restore: true, ..Undo::default() })
+    };
+    let mut r = Rig::new(&cfg);
+    r.write(10);
+    r.advance(ms(100));
+    for k in 2..=10 {
+        r.sack(0, &[1..k]);
+    }
+    r.advance(ms(91));
+    r.ack(10);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 0));
+}

@@ -1,0 +1,169 @@
+//! RFC 8985 section 7, and Linux 4.6's conditions.
+
+use super::*;
+use crate::config::Tlp;
+use crate::log::CongestionState as Ca;
+
+fn tlp(kind: Tlp) -> Config {
+    Config { tlp: kind, ..rfc() }
+}
+
+#[test]
+fn after_two_srtt_the_last_segment_goes_out_again_and_the_rto_starts_anew() {
+    let mut r = Rig::new(&tlp(Tlp::On));
+    assert_eq!(r.write(3), [0, 1, 2]);
+    assert_eq!(r.wait(), ms(200));
+    assert_eq!(r.fire(), Ok(vec![2]));
+    assert_eq!(r.s.stats.tlp_probes, 1);
+    assert_eq!(r.wait(), Dur::from_secs(1), "the RTO counts from the probe");
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.s.timers.tlp, None, "one probe");
+}
+
+#[test]
+fn a_probe_sends_new_data_when_there_are_any_whatever_the_window() {
+    let mut r = Rig::new(&tlp(Tlp::On));
+    assert_eq!(r.write(12).len(), 10);
+    assert_eq!(r.fire(), Ok(vec![10]));
+    assert_eq!(r.s.stats.retransmissions, 0);
+}
+
+#[test]
+fn one_segment_alone_is_given_the_receivers_delay_in_addition() {
+    let mut r = Rig::new(&tlp(Tlp::On));
+    r.write(1);
+    assert_eq!(r.wait(), ms(400));
+    let mut r = Rig::new(&tlp(Tlp::OpenOnly));
+    r.write(1);
+    assert_eq!(r.wait(), ms(350), "Linux 4.6: 1.5 srtt + 200 ms");
+}
+
+#[test]
+fn linux_4_6_waits_at_least_10_ms_and_never_beyond_the_rto() {
+    let rtt = |rtt| Agreed { rtt: Some(rtt), ..agreed() };
+    let mut r = Rig::with(&tlp(Tlp::OpenOnly), &rtt(ms(1)));
+    r.write(3);
+    assert_eq!(r.wait(), ms(10));
+    let mut r = Rig::with(&tlp(Tlp::On), &rtt(ms(1)));
+    r.write(3);
+    assert_eq!(r.wait(), ms(2));
+    let mut cfg = tlp(Tlp::OpenOnly);
+    cfg.rto.min = ms(5);
+    let mut r = Rig::with(&cfg, &rtt(ms(1)));
+    r.write(3);
+    assert_eq!(r.wait(), ms(5));
+}
+
+#[test]
+fn there_is_no_probe_without_sack_nor_with_sacked_segments() {
+    let mut r = Rig::no_sack(&tlp(Tlp::On));
+    r.write(3);
+    assert_eq!(r.wait(), Dur::from_secs(1));
+    let mut r = Rig::new(&tlp(Tlp::On));
+    r.write(3);
+    r.sack(0, &[1..2]);
+    assert_eq!(r.wait(), Dur::from_secs(1));
+}
+
+#[test]
+fn in_cwr_linux_4_6_has_no_probe_and_later_ones_do() {
+    for (kind, probe) in [(Tlp::OpenOnly, false), (Tlp::On, true)] {
+        let cfg = Config { ecn: crate::config::EcnMode::Dctcp, ..tlp(kind) };
+        let mut r = Rig::with(&cfg, &Agreed { ecn: true, ..agreed() });
+        r.write(10);
+        r.advance(ms(100));
+        let mut ack = r.ack_in(seg(2));
+        ack.ece = true;
+        r.deliver(&ack);
+        assert_eq!(r.s.state, Ca::Cwr);
+        r.sent();
+        assert_eq!(r.s.timers.tlp.is_some(), probe, "{kind:?}");
+    }
+}
+
+#[test]
+fn linux_4_6_has_no_probe_while_window_and_data_are_left() {
+    // Pacing keeps data back although the window is open.
+    let cfg = Config {
+        pacing: crate::config::Pacing::Percent { slow_start: 200, avoidance: 120 },
+        ..tlp(Tlp::OpenOnly)
+    };
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.write(10), [0]);
+    assert_eq!(r.s.timers.tlp, None);
+    let mut r = Rig::new(&Config { tlp: Tlp::On, ..cfg });
+    r.write(10);
+    assert!(r.s.timers.tlp.is_some());
+}
+
+/// Three segments, the last probed 200 ms later.
+fn probed() -> Rig {
+    let mut r = Rig::new(&tlp(Tlp::On));
+    r.write(3);
+    r.advance(ms(100));
+    r.ack(2);
+    r.fire().unwrap();
+    assert_eq!(r.s.stats.tlp_probes, 1);
+    r.advance(ms(100));
+    r
+}
+
+#[test]
+fn a_dsack_of_the_probe_shows_that_nothing_was_lost() {
+    let mut r = probed();
+    let mut ack = r.ack_in(seg(3));
+    ack.dsack = Some(seg(2)..seg(3));
+    r.deliver(&ack);
+    r.write(1);
+    r.advance(ms(100));
+    r.ack(4);
+    assert_eq!((r.s.state, r.s.stats.recoveries), (Ca::Open, 0));
+    assert!(r.cwnd() > 10_000);
+}
+
+#[test]
+fn a_duplicate_ack_without_sack_after_the_probe_shows_that_nothing_was_lost() {
+    let mut r = probed();
+    r.ack(3);
+    r.write(1);
+    // The second copy's ACK.
+    r.ack(3);
+    r.advance(ms(100));
+    r.ack(4);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn an_ack_beyond_the_probe_without_such_evidence_reduces_the_window_once() {
+    let mut r = probed();
+    r.ack(3);
+    assert_eq!(r.s.state, Ca::Open, "the ACK of the probe alone says nothing yet");
+    let before = r.cwnd();
+    r.write(4);
+    r.advance(ms(100));
+    r.ack(5);
+    assert_eq!(r.s.state, Ca::Cwr, "the probe repaired a loss");
+    assert!(r.cwnd() < before);
+    r.ack(7);
+    assert_eq!(r.write(1), [7]);
+    r.advance(ms(100));
+    r.ack(8);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn the_probes_sack_shows_the_tail_lost_and_recovery_repairs_it() {
+    let mut r = Rig::new(&Config {
+        loss_detection: crate::config::LossDetection::Rack { dsack_adaptation: true },
+        ..tlp(Tlp::On)
+    });
+    r.write(10);
+    r.advance(ms(100));
+    r.ack(5);
+    // 5 to 9 were lost; the probe is 9.
+    assert_eq!(r.fire(), Ok(vec![9]));
+    r.advance(ms(100));
+    assert_eq!(r.sack(5, &[9..10]), [5, 6]);
+    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.s.stats.timeouts, 0);
+}
