@@ -21,6 +21,11 @@ impl Histogram {
         self.0.record(d.as_nanos()).expect("a resizable histogram takes any value");
     }
 
+    /// Counts `d` `n` times.
+    pub fn record_many(&mut self, d: Dur, n: u64) {
+        self.0.record_n(d.as_nanos(), n).expect("a resizable histogram takes any value");
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.0.len()

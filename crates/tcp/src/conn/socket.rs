@@ -2,7 +2,7 @@
 
 use super::Connection;
 use crate::log::State;
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 
 impl Connection {
     /// Queues up to `n` bytes to be sent; gives how many were accepted (send buffer, `notsent_lowat`), zero when the call
@@ -17,6 +17,22 @@ impl Connection {
     /// How much [`write`](Connection::write) would accept.
     pub fn writable(&self) -> Bytes {
         if self.may_send() { Bytes::new(self.send.writable()) } else { Bytes::ZERO }
+    }
+
+    /// Whether an application that waits to write should be woken: a third of the buffer is free, as in Linux
+    /// (`sk_stream_is_writeable`).
+    pub fn has_room(&self) -> bool {
+        self.may_send() && self.send.has_room()
+    }
+
+    /// Whether everything that was written is acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.send.is_flushed()
+    }
+
+    /// The round-trip time that was measured since this was last asked, for collectors.
+    pub fn take_rtt(&mut self) -> Option<Dur> {
+        self.send.take_rtt()
     }
 
     fn may_send(&self) -> bool {

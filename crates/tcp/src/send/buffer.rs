@@ -45,6 +45,23 @@ impl Sender {
         self.cfg.notsent_lowat.map_or(room, |low| room.min(low.get().saturating_sub(unsent)))
     }
 
+    /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
+    /// be written.
+    pub fn has_room(&self) -> bool {
+        let queued = self.buf.end - self.board.una;
+        self.buf.size.saturating_sub(queued) >= queued / 2 && self.writable() > 0
+    }
+
+    /// Whether everything that was written is acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.board.una >= self.buf.end
+    }
+
+    /// The round-trip time that was measured since this was last asked.
+    pub fn take_rtt(&mut self) -> Option<tcpassay_units::Dur> {
+        self.rtt.fresh.take()
+    }
+
     /// The application writes `n` bytes; gives how many were taken.
     pub fn write(&mut self, _now: Time, n: u64) -> u64 {
         let taken = n.min(self.writable());

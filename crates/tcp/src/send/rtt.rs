@@ -25,6 +25,8 @@ pub(super) struct Rtt {
     pub min: Option<Dur>,
     /// Most recent sample.
     pub latest: Option<Dur>,
+    /// Last sample that entered the estimate, until somebody takes it.
+    pub fresh: Option<Dur>,
     window: MinFilter,
 }
 
@@ -39,6 +41,7 @@ impl Rtt {
             backoff: 0,
             min: None,
             latest: None,
+            fresh: None,
             window: MinFilter::default(),
         }
     }
@@ -50,6 +53,7 @@ impl Rtt {
 
     /// RFC 6298 section 2.
     pub fn sample(&mut self, r: Dur) {
+        self.fresh = Some(r);
         match self.srtt {
             None => {
                 self.srtt = Some(r);

@@ -1,0 +1,74 @@
+//! The stack's log entries as rows of the event log.
+
+use tcpassay_measure::{Event, EventKind, Reason};
+use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
+use tcpassay_units::Bytes;
+
+/// `entry` of host `host`, which sends flow `flow`.
+pub(super) fn event(entry: LogEntry, host: u32, flow: u32) -> Event {
+    let of = |kind| Event::new(entry.at, host, Some(flow), kind);
+    let because = |kind, why: &'static str| Event { why: Reason::Borrowed(why), ..of(kind) };
+    let said = |kind, why: String| Event { why: Reason::Owned(why), ..of(kind) };
+    let below_max = |b: Bytes| (b != Bytes::MAX).then_some(b);
+    match entry.what {
+        LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => Event {
+            seq: Some(seq),
+            ack: Some(ack),
+            len: Some(len),
+            flags: Some(flags),
+            window: Some(window),
+            ce,
+            ..of(EventKind::In)
+        },
+        LogEvent::SegmentOut { seq, ack, len, flags, retransmission } => Event {
+            seq: Some(seq),
+            ack: Some(ack),
+            len: Some(len),
+            flags: Some(flags),
+            ..of(if retransmission { EventKind::Retransmit } else { EventKind::Out })
+        },
+        LogEvent::Refused { why } => because(EventKind::Refused, why),
+        LogEvent::Timer { timer, change } => {
+            let why = format!("{timer:?}");
+            match change {
+                TimerChange::Set(at) => Event { value: Some(at.as_nanos()), ..said(EventKind::TimerSet, why) },
+                TimerChange::Cancelled => said(EventKind::TimerCancel, why),
+                TimerChange::Fired => said(EventKind::TimerFire, why),
+            }
+        }
+        LogEvent::State { from, to } => said(EventKind::State, format!("{from:?}->{to:?}")),
+        LogEvent::Congestion { from, to, why } => said(EventKind::Congestion, format!("{from:?}->{to:?}: {why}")),
+        LogEvent::Window { cwnd, ssthresh, flight, why } => Event {
+            cwnd: Some(cwnd),
+            ssthresh: below_max(ssthresh),
+            flight: Some(flight),
+            ..because(EventKind::Window, why)
+        },
+        LogEvent::Rtt { sample, srtt, rto } => Event {
+            value: Some(sample.as_nanos()),
+            srtt: Some(srtt),
+            rto: Some(rto),
+            ..of(EventKind::Rtt)
+        },
+        LogEvent::Lost { start, end, why } => span(because(EventKind::Lost, why), start, end),
+        LogEvent::Spurious { start, end, why } => span(because(EventKind::Spurious, why), start, end),
+        LogEvent::Ack { decision, why, rcv_nxt } => {
+            let (kind, value) = match decision {
+                AckDecision::Now => (EventKind::AckNow, None),
+                AckDecision::Delayed(until) => (EventKind::AckDelay, Some(until.as_nanos())),
+                AckDecision::Forgotten => (EventKind::AckForget, None),
+            };
+            Event { ack: Some(rcv_nxt), value, ..said(kind, format!("{why:?}")) }
+        }
+        LogEvent::Clamped { asked, given } => Event {
+            cwnd: Some(given),
+            value: Some(asked.get()),
+            ..of(EventKind::Clamp)
+        },
+        LogEvent::Aborted { why } => said(EventKind::State, format!("aborted: {why}")),
+    }
+}
+
+fn span(event: Event, start: u64, end: u64) -> Event {
+    Event { seq: Some(start), len: Some(u32::try_from(end - start).unwrap_or(u32::MAX)), ..event }
+}

@@ -1,0 +1,208 @@
+//! Hosts: connections and applications on the engine's graph.
+//!
+//! A host joins three things that know nothing of each other: [`tcpassay_tcp::Connection`], the applications of
+//! [`tcpassay_workload::Apps`], and the elements of the network. For every input (a segment, a timer, a socket call) the
+//! order is the same: the connection takes it; what it wants to send leaves; the application is told what changed;
+//! what that made ready leaves; the connection's one timer is set anew when it is due sooner than it was.
+//!
+//! Known differences from a real host: an application runs in the instant in which it is woken; an application is
+//! woken to write as Linux does (`sk_stream_is_writeable`: a third of the buffer is free); segments of one direction
+//! that a small queue holds back take the pure ACKs of the other with them.
+//!
+//! It must not know the parameter table: it is given [`HostSettings`].
+
+mod conn;
+mod log;
+mod report;
+mod sockets;
+mod stacks;
+
+pub(crate) use stacks::{Stacks, StacksSpec};
+
+use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId};
+use sockets::Calls;
+use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::Flags;
+use tcpassay_workload::{Apps, Completion, Slot};
+
+/// Everything beyond the network interfaces.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub stacks: Stacks,
+    apps: Vec<HostApps>,
+    /// Hosts whose applications still have something to do.
+    busy: usize,
+}
+
+#[derive(Debug)]
+struct HostApps {
+    apps: Apps,
+    timer: TimerId,
+    armed: Time,
+    busy: bool,
+}
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    Nobody,
+    Conn(u32),
+    Apps(u32),
+    Datagrams,
+}
+
+impl World {
+    /// Hosts whose applications are `apps`, ready to start at time 0.
+    pub fn new(net: &mut Core, mut stacks: Stacks, apps: Vec<Apps>) -> World {
+        let apps: Vec<HostApps> = (0u32..)
+            .zip(apps)
+            .map(|(host, mut apps)| {
+                apps.start(Time::ZERO);
+                let timer = stacks.add_timer(net, Owner::Apps(host));
+                let armed = apps.next_wake().unwrap_or(Time::MAX);
+                if armed != Time::MAX {
+                    net.set_timer(timer, armed);
+                }
+                HostApps { busy: !apps.is_idle(), apps, timer, armed }
+            })
+            .collect();
+        stacks.start_datagrams(net);
+        let busy = apps.iter().filter(|a| a.busy).count();
+        World { stacks, apps, busy }
+    }
+
+    /// Whether no application has anything left to do.
+    pub fn is_finished(&self) -> bool {
+        self.busy == 0 && !self.stacks.has_datagrams()
+    }
+
+    /// After connection `c` took an input.
+    #[inline]
+    fn serve(&mut self, net: &mut Core, c: u32) {
+        self.stacks.transmit(net, c);
+        if let Some((host, slot)) = self.stacks.news(c) {
+            self.tell(net, c, host, slot);
+        } else {
+            self.stacks.arm(net, c);
+        }
+    }
+
+    /// Tells an application, and sends what it made ready.
+    fn tell(&mut self, net: &mut Core, c: u32, host: usize, slot: Slot) {
+        let now = net.now();
+        let failed = self.stacks.has_failed(c);
+        if failed {
+            self.stacks.detach(c);
+        }
+        let apps = &mut self.apps[host].apps;
+        let mut calls = Calls { stacks: &mut self.stacks, net, host };
+        if failed {
+            apps.failed(now, slot, &mut calls);
+        } else {
+            apps.ready(now, slot, &mut calls);
+        }
+        self.stacks.touch(c);
+        self.after_apps(net, host);
+    }
+
+    /// What socket calls made ready, what completed, and when the applications want to be woken next.
+    fn after_apps(&mut self, net: &mut Core, host: usize) {
+        while let Some(c) = self.stacks.next_touched() {
+            self.stacks.transmit(net, c);
+            self.stacks.arm(net, c);
+            if self.stacks.is_over(c) {
+                self.stacks.remove(net, c);
+            }
+        }
+        let a = &mut self.apps[host];
+        let next = a.apps.next_wake().unwrap_or(Time::MAX);
+        if next < a.armed {
+            a.armed = next;
+            net.set_timer(a.timer, next);
+        }
+        let done: Vec<Completion> = a.apps.drain_completions().collect();
+        let busy = !a.apps.is_idle();
+        if busy != a.busy {
+            a.busy = busy;
+            self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
+        }
+        for completion in done {
+            self.stacks.completed(completion);
+        }
+    }
+
+    /// A SYN for a connection that its server does not have yet.
+    fn accept(&mut self, net: &mut Core, flow: usize, id: PacketId) {
+        let c = self.stacks.listen(net, flow);
+        let (host, key) = self.stacks.end_of(c);
+        let slot = self.apps[host].apps.accept(key);
+        self.stacks.attach(c, slot);
+        self.stacks.input(net, c, id);
+        self.serve(net, c);
+        self.finish(net, c);
+    }
+
+    #[inline]
+    fn finish(&mut self, net: &mut Core, c: u32) {
+        if self.stacks.is_over(c) {
+            self.stacks.remove(net, c);
+        }
+    }
+}
+
+impl Hosts for World {
+    #[inline]
+    fn receive(&mut self, net: &mut Core, host: HostId, id: PacketId) {
+        let packet = net.packet(id);
+        if packet.kind == Kind::Udp {
+            self.stacks.datagram_in(packet, net.now());
+            return;
+        }
+        match self.stacks.find(host, packet.flow) {
+            Ok(c) => {
+                self.stacks.input(net, c, id);
+                self.serve(net, c);
+                self.finish(net, c);
+            }
+            Err(Some(flow)) if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) => {
+                self.accept(net, flow, id);
+            }
+            Err(_) => self.stacks.stray(net, host, id),
+        }
+    }
+
+    fn timer(&mut self, net: &mut Core, timer: TimerId) {
+        match self.stacks.owner(timer) {
+            Owner::Conn(c) => {
+                if self.stacks.on_timer(net, c) {
+                    self.serve(net, c);
+                    self.finish(net, c);
+                } else {
+                    self.stacks.arm(net, c);
+                }
+            }
+            Owner::Apps(host) => {
+                let host = host as usize;
+                let now = net.now();
+                let a = &mut self.apps[host];
+                a.armed = Time::MAX;
+                a.apps.wake(now, &mut Calls { stacks: &mut self.stacks, net, host });
+                self.after_apps(net, host);
+            }
+            Owner::Datagrams => self.stacks.send_datagram(net),
+            Owner::Nobody => {}
+        }
+    }
+
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowId, bytes: Bytes) {
+        if let Ok(c) = self.stacks.find(host, flow) {
+            self.stacks.left_host(c, bytes);
+            self.serve(net, c);
+            self.finish(net, c);
+        }
+    }
+
+    fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
+        self.stacks.observe(now, node, what, packet);
+    }
+}

@@ -1,0 +1,216 @@
+//! What the hosts tell the recording besides the hot path's counters.
+
+use super::conn::{Conn, Flow};
+use super::stacks::Stacks;
+use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
+use tcpassay_measure::{Captured, Collector, Completion, CompletionKind, InterfaceId, Sample, TcpSummary};
+use tcpassay_tcp::Info;
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::{Ecn, Segment};
+
+/// State of reporting.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Flows in the recording.
+    pub records: u32,
+    pub datagrams_sent: u64,
+    pub datagrams_received: u64,
+    /// Capture point of each host, then of each watched element.
+    hosts: Vec<InterfaceId>,
+    nodes: Vec<(NodeId, InterfaceId)>,
+    captured: u16,
+    /// How long the base round trip and a byte at the bottleneck take, by (client, server).
+    ideal: Option<Ideal>,
+}
+
+/// Time on an idle path.
+pub(crate) type Ideal = fn(client: u32, server: u32, request: Bytes, response: Bytes) -> Option<Dur>;
+
+impl Report {
+    /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
+    #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
+    pub fn capture(
+        &mut self,
+        collector: &mut Collector,
+        flows: &[Flow],
+        at: Time,
+        host: usize,
+        (flow, from): (FlowId, HostId),
+        segment: &Segment,
+        ecn: Ecn,
+    ) {
+        let interface = self.hosts[host].0;
+        self.put(collector, flows, at, interface, (flow, from), Some(segment), ecn, None);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of a captured packet")]
+    fn put(
+        &mut self,
+        collector: &mut Collector,
+        flows: &[Flow],
+        at: Time,
+        interface: u32,
+        (flow, from): (FlowId, HostId),
+        segment: Option<&Segment>,
+        ecn: Ecn,
+        note: Option<&'static str>,
+    ) {
+        let (place, _) = Flow::place(flow);
+        let Some(f) = flows.get(place) else { return };
+        let (client, server) = (f.key.client.0, f.key.server.0);
+        let ports = ports(place, f);
+        let from_client = u32::from(from.0) == client;
+        let (from, to) = if from_client { (client, server) } else { (server, client) };
+        let (from_port, to_port) = if from_client { ports } else { (ports.1, ports.0) };
+        self.captured = self.captured.wrapping_add(1);
+        collector.packet(Captured {
+            at,
+            interface,
+            from,
+            to,
+            from_port,
+            to_port,
+            ecn,
+            id: self.captured,
+            note,
+            segment: segment.cloned(),
+            datagram_len: 0,
+        });
+    }
+}
+
+/// Ports of client and server: each connection of a place has another client's port.
+fn ports(place: usize, flow: &Flow) -> (u16, u16) {
+    let n = place as u64 + u64::from(flow.count) * 7919;
+    let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");
+    (client, 5001 + flow.key.part)
+}
+
+impl Stacks {
+    /// Capture points of the hosts and of watched elements.
+    pub fn set_interfaces(&mut self, hosts: Vec<InterfaceId>, nodes: Vec<(NodeId, InterfaceId)>) {
+        self.report.hosts = hosts;
+        self.report.nodes = nodes;
+    }
+
+    /// What happened at a watched element.
+    pub fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
+        let Some((_, interface)) = self.report.nodes.iter().find(|(n, _)| *n == node) else { return };
+        let note = match what {
+            Seen::In => return,
+            Seen::Out => None,
+            Seen::Marked => Some("marked"),
+            Seen::Dropped(_) => Some("dropped"),
+        };
+        let segment = (packet.kind == Kind::Tcp).then_some(&packet.segment);
+        let (from, interface) = ((packet.flow, packet.src), interface.0);
+        self.report.put(&mut self.collector, &self.flows, now, interface, from, segment, packet.ecn, note);
+    }
+
+    /// What an application finished.
+    pub fn completed(&mut self, done: tcpassay_workload::Completion) {
+        let key = done.key;
+        self.collector.completed(Completion {
+            kind: match done.kind {
+                tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
+                tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
+                tcpassay_workload::CompletionKind::Round => CompletionKind::Round,
+            },
+            class: self.plan.part(key).class.clone(),
+            client: key.client.0,
+            server: key.server.0,
+            connection: key.index,
+            request: done.request,
+            response: done.response,
+            start: done.start,
+            end: done.end,
+            ideal: self.report.ideal.and_then(|f| f(key.client.0, key.server.0, done.request, done.response)),
+            ok: done.ok,
+        });
+    }
+
+    /// What every sender says of itself at the end of an interval.
+    pub fn sample(&mut self, at: Time) {
+        for conn in self.conns.iter().flatten() {
+            let info = conn.tcp.info();
+            if info.bytes_sent.is_zero() {
+                continue;
+            }
+            self.collector.sample(conn.out, at, sample(&info));
+        }
+    }
+
+    /// The last words of every connection that still lives.
+    pub fn summarise_all(&mut self) {
+        let conns = std::mem::take(&mut self.conns);
+        for conn in conns.iter().flatten() {
+            self.summarise(conn, None);
+        }
+        self.conns = conns;
+    }
+
+    /// The last words of a connection.
+    pub(super) fn summarise(&mut self, conn: &Conn, end: Option<Time>) {
+        let info = conn.tcp.info();
+        let flow = self.collector.flow_mut(conn.out);
+        flow.end = end;
+        flow.tcp = summary(&info);
+        flow.mss = info.mss;
+        flow.counters.retransmitted_packets = info.retransmissions;
+        flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
+    }
+
+    /// Datagrams sent and received.
+    pub fn datagrams(&self) -> (u64, u64) {
+        (self.report.datagrams_sent, self.report.datagrams_received)
+    }
+}
+
+fn alpha(info: &Info) -> Option<f64> {
+    info.internals.iter().find(|(name, _)| *name == "alpha").map(|(_, x)| *x)
+}
+
+fn sample(info: &Info) -> Sample {
+    #[expect(clippy::cast_precision_loss, reason = "rates and times far below 2^53")]
+    let float = |n: u64| n as f64;
+    Sample {
+        cwnd: Some(info.cwnd.as_f64()),
+        ssthresh: (info.ssthresh != Bytes::MAX).then(|| info.ssthresh.as_f64()),
+        flight: Some(info.flight.as_f64()),
+        srtt: info.srtt.map(|d| float(d.as_nanos())),
+        rto: Some(float(info.rto.as_nanos())),
+        alpha: alpha(info),
+        pacing: info.pacing_rate.map(|r| float(r.bits_per_sec())),
+    }
+}
+
+fn summary(info: &Info) -> TcpSummary {
+    TcpSummary {
+        cwnd_bytes: Some(info.cwnd.get()),
+        ssthresh_bytes: (info.ssthresh != Bytes::MAX).then_some(info.ssthresh.get()),
+        srtt_ns: info.srtt.map(Dur::as_nanos),
+        rttvar_ns: Some(info.rttvar.as_nanos()),
+        min_rtt_ns: info.min_rtt.map(Dur::as_nanos),
+        rto_ns: Some(info.rto.as_nanos()),
+        retransmits: Some(info.retransmissions),
+        spurious_retransmits: Some(info.spurious),
+        lost: None,
+        timeouts: Some(info.timeouts),
+        timeout_time_ns: None,
+        recoveries: Some(info.recoveries),
+        undos: Some(info.undos),
+        probes: Some(info.tlp_probes),
+        bytes_acked: Some(info.bytes_acked.get()),
+        segments_out: Some(info.segments_out),
+        segments_in: Some(info.segments_in),
+        ece_acks: Some(info.ece_acks_in),
+        ce_segments: Some(info.ce_segments_in),
+        delayed_ack_timeouts: Some(info.delayed_ack_timeouts),
+        acks_out: Some(info.acks_out),
+        cwnd_limited_ns: Some(info.limited_cwnd.as_nanos()),
+        rwnd_limited_ns: Some(info.limited_rwnd.as_nanos()),
+        app_limited_ns: Some(info.limited_app.as_nanos()),
+        alpha: alpha(info),
+        clamps: Some(info.clamps),
+    }
+}

@@ -1,0 +1,70 @@
+//! The sockets of a host, as its applications use them.
+
+use super::stacks::Stacks;
+use crate::engine::Core;
+use tcpassay_tcp::State;
+use tcpassay_units::Bytes;
+use tcpassay_workload::{ConnKey, Slot, Sockets};
+
+/// A call of an application of `host`.
+pub(super) struct Calls<'a> {
+    pub stacks: &'a mut Stacks,
+    pub net: &'a mut Core,
+    pub host: usize,
+}
+
+impl Sockets for Calls<'_> {
+    fn connect(&mut self, slot: Slot, key: ConnKey) {
+        let c = self.stacks.connect(self.net, key);
+        self.stacks.attach(c, slot);
+        self.stacks.touch(c);
+    }
+
+    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        let c = self.stacks.socket(self.host, slot);
+        let now = self.net.now();
+        let conn = self.stacks.conn(c);
+        // A socket that does not stand yet takes nothing, as a non-blocking connect.
+        let opening = matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen);
+        let taken = if opening { Bytes::ZERO } else { conn.tcp.write(now, n) };
+        conn.blocked = taken < n;
+        if !taken.is_zero() {
+            self.stacks.touch(c);
+        }
+        taken
+    }
+
+    fn readable(&self, slot: Slot) -> Bytes {
+        self.stacks.conn_ref(self.stacks.socket(self.host, slot)).tcp.readable()
+    }
+
+    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        let c = self.stacks.socket(self.host, slot);
+        let now = self.net.now();
+        let taken = self.stacks.conn(c).tcp.read(now, n);
+        if !taken.is_zero() {
+            self.stacks.has_read(c, now, taken);
+            self.stacks.touch(c);
+        }
+        taken
+    }
+
+    fn peer_closed(&self, slot: Slot) -> bool {
+        self.stacks.conn_ref(self.stacks.socket(self.host, slot)).tcp.peer_closed()
+    }
+
+    fn shutdown(&mut self, slot: Slot) {
+        let c = self.stacks.socket(self.host, slot);
+        let now = self.net.now();
+        self.stacks.conn(c).tcp.shutdown(now);
+        self.stacks.touch(c);
+    }
+
+    fn close(&mut self, slot: Slot) {
+        let c = self.stacks.socket(self.host, slot);
+        let now = self.net.now();
+        self.stacks.close(c, now);
+        self.stacks.detach(c);
+        self.stacks.touch(c);
+    }
+}

@@ -1,0 +1,531 @@
+//! The stacks of all hosts: connections, their timers, what they send and receive.
+
+use super::Owner;
+use super::conn::{Conn, Flow, NONE};
+use super::log::event;
+use crate::case::{HostSettings, SmallQueues};
+use crate::engine::{Core, FlowId, HostId, Packet, PacketId, TimerId};
+use std::sync::Arc;
+use tcpassay_measure::{self as measure, Collector, Delivery};
+use tcpassay_tcp::{Config, Connection, EcnMode, State};
+use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time};
+use tcpassay_wire::Ecn;
+use tcpassay_workload::{ConnKey, Plan, Slot, UdpSource};
+
+/// What the stacks are made of.
+pub(crate) struct StacksSpec {
+    /// In the order of the topology.
+    pub hosts: Vec<HostSettings>,
+    /// The engine's id of each.
+    pub ids: Vec<HostId>,
+    pub plan: Arc<Plan>,
+    pub seed: Seed,
+    pub collector: Collector,
+    /// Background datagrams: from, to, when.
+    pub datagrams: Option<(usize, usize, UdpSource)>,
+}
+
+/// The stacks of all hosts.
+#[derive(Debug)]
+pub(crate) struct Stacks {
+    pub(super) hosts: Vec<Stack>,
+    pub(super) conns: Vec<Option<Box<Conn>>>,
+    free: Vec<u32>,
+    pub(super) flows: Vec<Flow>,
+    free_flows: Vec<usize>,
+    touched: Vec<u32>,
+    owners: Vec<Owner>,
+    pub(super) plan: Arc<Plan>,
+    seed: Seed,
+    pub collector: Collector,
+    datagrams: Option<Datagrams>,
+    /// The engine ids of hosts are their places.
+    logs: bool,
+    pub(super) captures: bool,
+    latency: bool,
+    pub(super) report: super::report::Report,
+}
+
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub settings: HostSettings,
+    pub id: HostId,
+    /// Connection of each slot of the applications.
+    slots: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Datagrams {
+    from: HostId,
+    to: HostId,
+    source: UdpSource,
+    timer: Option<TimerId>,
+}
+
+impl Stacks {
+    pub fn new(spec: StacksSpec) -> Stacks {
+        let (hosts, ids) = (spec.hosts, spec.ids);
+        let collect = *spec.collector.collect();
+        let datagrams = spec.datagrams.map(|(from, to, source)| Datagrams {
+            from: ids[from],
+            to: ids[to],
+            source,
+            timer: None,
+        });
+        Stacks {
+            hosts: hosts
+                .into_iter()
+                .zip(ids)
+                .map(|(settings, id)| Stack { settings, id, slots: Vec::new() })
+                .collect(),
+            conns: Vec::new(),
+            free: Vec::new(),
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            touched: Vec::new(),
+            owners: Vec::new(),
+            plan: spec.plan,
+            seed: spec.seed,
+            collector: spec.collector,
+            datagrams,
+            logs: collect.events,
+            captures: collect.packets,
+            latency: collect.latency,
+            report: super::report::Report::default(),
+        }
+    }
+
+    pub fn add_timer(&mut self, net: &mut Core, owner: Owner) -> TimerId {
+        let timer = net.add_timer();
+        let at = timer.index();
+        if at >= self.owners.len() {
+            self.owners.resize(at + 1, Owner::Nobody);
+        }
+        self.owners[at] = owner;
+        timer
+    }
+
+    pub fn owner(&self, timer: TimerId) -> Owner {
+        self.owners[timer.index()]
+    }
+
+    #[inline]
+    pub(super) fn conn(&mut self, c: u32) -> &mut Conn {
+        self.conns[c as usize].as_mut().expect("a connection that lives")
+    }
+
+    #[inline]
+    pub(super) fn conn_ref(&self, c: u32) -> &Conn {
+        self.conns[c as usize].as_ref().expect("a connection that lives")
+    }
+
+    /// The connection of `flow` at `host`; otherwise the flow's place when `host` may still accept it.
+    #[inline]
+    pub fn find(&self, host: HostId, flow: FlowId) -> Result<u32, Option<usize>> {
+        let (place, generation) = Flow::place(flow);
+        let Some(f) = self.flows.get(place).filter(|f| f.generation == generation) else { return Err(None) };
+        let server = self.hosts[f.key.server.0 as usize].id == host;
+        match f.ends[usize::from(server)] {
+            NONE => Err((server && !f.accepted).then_some(place)),
+            c => Ok(c),
+        }
+    }
+
+    /// An arriving segment.
+    #[inline]
+    pub fn input(&mut self, net: &Core, c: u32, id: PacketId) {
+        let now = net.now();
+        let packet = net.packet(id);
+        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
+        if packet.segment.len > 0 {
+            let delivery = Delivery {
+                at: now,
+                flow: 0,
+                wire_bytes: packet.size_u32(),
+                bytes: packet.segment.len,
+                one_way: now.since(packet.created),
+                ce: packet.ecn == Ecn::Ce,
+            };
+            self.collector.delivered(conn.into, delivery);
+            if packet.segs > 1 {
+                let counters = &mut self.collector.flow_mut(conn.into).counters;
+                counters.delivered_packets += u64::from(packet.segs) - 1;
+                counters.ce_packets += if delivery.ce { u64::from(packet.segs) - 1 } else { 0 };
+            }
+        }
+        if self.captures {
+            let (host, flow) = (conn.host, conn.flow);
+            let (segment, ecn) = (&packet.segment, packet.ecn);
+            self.report.capture(&mut self.collector, &self.flows, now, host, (flow, packet.src), segment, ecn);
+        }
+        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
+        conn.tcp.on_segment(now, &packet.segment, packet.ecn);
+        if self.latency
+            && let Some(rtt) = conn.tcp.take_rtt()
+        {
+            self.collector.rtt(conn.out, rtt);
+        }
+    }
+
+    /// Sends what the connection wants to send.
+    #[inline]
+    pub fn transmit(&mut self, net: &mut Core, c: u32) {
+        let now = net.now();
+        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
+        let (from, to) = (&self.hosts[conn.host], self.hosts[conn.peer].id);
+        let small = from.settings.small_queues;
+        let accecn = from.settings.stack.ecn == EcnMode::Accurate;
+        let src = from.id;
+        let limit = match small {
+            SmallQueues::Off => u64::MAX,
+            SmallQueues::Bytes(bytes) => bytes.get(),
+            SmallQueues::Auto => auto_limit(&conn.tcp),
+        };
+        while conn.queued < limit {
+            let Some(out) = conn.tcp.poll_transmit(now) else { break };
+            let mut packet = Packet::tcp(src, to, conn.flow, out.segment, out.ecn, out.mss);
+            packet.accecn = accecn;
+            let counters = &mut self.collector.flow_mut(conn.out).counters;
+            if packet.segment.len > 0 {
+                counters.sent_packets += u64::from(packet.segs);
+                counters.sent_bytes += u64::from(packet.segment.len);
+            } else {
+                counters.acks_sent += 1;
+            }
+            if small != SmallQueues::Off {
+                packet.notify = true;
+                conn.queued += packet.size().get();
+            }
+            if self.captures {
+                let (host, flow) = (conn.host, conn.flow);
+                self.report.capture(
+                    &mut self.collector,
+                    &self.flows,
+                    now,
+                    host,
+                    (flow, src),
+                    &packet.segment,
+                    packet.ecn,
+                );
+            }
+            net.send(packet);
+        }
+        if self.logs {
+            let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
+            for entry in conn.tcp.drain_log() {
+                self.collector.event(event(entry, host, out));
+            }
+        }
+    }
+
+    /// Sets the connection's timer when it is due sooner than it would fire; a timer that moved back fires in vain.
+    #[inline]
+    pub fn arm(&mut self, net: &mut Core, c: u32) {
+        let conn = self.conn(c);
+        let next = conn.tcp.next_timer().unwrap_or(Time::MAX).min(conn.linger_until);
+        if next < conn.armed {
+            conn.armed = next;
+            net.set_timer(conn.timer, next);
+        }
+    }
+
+    /// The connection's timer fired; says whether anything was due.
+    pub fn on_timer(&mut self, net: &Core, c: u32) -> bool {
+        let now = net.now();
+        let conn = self.conn(c);
+        conn.armed = Time::MAX;
+        if conn.linger_until <= now {
+            conn.linger_until = Time::MAX;
+            if !conn.tcp.is_flushed() {
+                conn.tcp.abort(now);
+            }
+            return true;
+        }
+        if conn.tcp.next_timer().is_none_or(|at| at > now) {
+            return false;
+        }
+        conn.tcp.on_timer(now);
+        true
+    }
+
+    /// Whether the application has to be told something, and which.
+    #[inline]
+    pub fn news(&mut self, c: u32) -> Option<(usize, Slot)> {
+        let conn = self.conn(c);
+        let slot = conn.slot?;
+        let host = conn.host;
+        let mut news = !conn.tcp.readable().is_zero() || (conn.blocked && conn.tcp.has_room());
+        if !conn.told_open && !matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen) {
+            conn.told_open = true;
+            news = true;
+        }
+        if !conn.told_closed && conn.tcp.peer_closed() {
+            conn.told_closed = true;
+            news = true;
+        }
+        (news || conn.tcp.state() == State::Closed).then_some((host, slot))
+    }
+
+    /// The connection ended under its application.
+    pub fn has_failed(&self, c: u32) -> bool {
+        let conn = self.conn_ref(c);
+        conn.slot.is_some() && conn.tcp.state() == State::Closed && conn.tcp.error().is_some()
+    }
+
+    /// Both the connection and its application are done.
+    pub fn is_over(&self, c: u32) -> bool {
+        let Some(conn) = &self.conns[c as usize] else { return false };
+        conn.slot.is_none() && conn.tcp.state() == State::Closed
+    }
+
+    pub fn left_host(&mut self, c: u32, bytes: Bytes) {
+        let conn = self.conn(c);
+        conn.queued = conn.queued.saturating_sub(bytes.get());
+    }
+
+    pub fn socket(&self, host: usize, slot: Slot) -> u32 {
+        let c = self.hosts[host].slots[slot.0 as usize];
+        assert!(c != NONE, "a socket call on a slot that was given up");
+        c
+    }
+
+    pub fn attach(&mut self, c: u32, slot: Slot) {
+        let host = self.conn(c).host;
+        self.conn(c).slot = Some(slot);
+        let (slots, at) = (&mut self.hosts[host].slots, slot.0 as usize);
+        if at >= slots.len() {
+            slots.resize(at + 1, NONE);
+        }
+        slots[at] = c;
+    }
+
+    /// The application gave the connection up, or has to.
+    pub fn detach(&mut self, c: u32) {
+        let conn = self.conn(c);
+        let host = conn.host;
+        if let Some(slot) = conn.slot.take() {
+            self.hosts[host].slots[slot.0 as usize] = NONE;
+        }
+    }
+
+    /// Closes as `app.linger` says.
+    pub fn close(&mut self, c: u32, now: Time) {
+        let linger = self.hosts[self.conn_ref(c).host].settings.linger;
+        let conn = self.conn(c);
+        match linger {
+            Some(Dur::ZERO) => conn.tcp.abort(now),
+            Some(patience) => {
+                conn.tcp.close(now);
+                conn.linger_until = now.saturating_add(patience);
+            }
+            None => conn.tcp.close(now),
+        }
+    }
+
+    pub fn touch(&mut self, c: u32) {
+        if let Some(conn) = &mut self.conns[c as usize]
+            && !conn.touched
+        {
+            conn.touched = true;
+            self.touched.push(c);
+        }
+    }
+
+    pub fn next_touched(&mut self) -> Option<u32> {
+        while let Some(c) = self.touched.pop() {
+            if let Some(conn) = &mut self.conns[c as usize] {
+                conn.touched = false;
+                return Some(c);
+            }
+        }
+        None
+    }
+
+    pub fn has_read(&mut self, c: u32, now: Time, bytes: Bytes) {
+        let into = self.conn(c).into;
+        self.collector.read(into, now, bytes.get());
+    }
+
+    pub fn end_of(&self, c: u32) -> (usize, ConnKey) {
+        let conn = self.conn_ref(c);
+        (conn.host, conn.key)
+    }
+
+    /// Opens a connection.
+    pub fn connect(&mut self, net: &mut Core, key: ConnKey) -> u32 {
+        let now = net.now();
+        let out = [self.add_record(key, false, now), self.add_record(key, true, now)];
+        let place = self.free_flows.pop().unwrap_or(self.flows.len());
+        let flow = Flow { key, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
+        if place == self.flows.len() {
+            self.flows.push(flow);
+        } else {
+            let old = &self.flows[place];
+            let (generation, count) = (Flow::next_generation(old.generation), old.count + 1);
+            self.flows[place] = Flow { generation, count, ..flow };
+        }
+        self.open(net, place, false)
+    }
+
+    /// The server's end of a connection whose SYN is arriving.
+    pub fn listen(&mut self, net: &mut Core, place: usize) -> u32 {
+        self.flows[place].accepted = true;
+        self.open(net, place, true)
+    }
+
+    fn open(&mut self, net: &mut Core, place: usize, server: bool) -> u32 {
+        let now = net.now();
+        let flow = self.flows[place];
+        let key = flow.key;
+        let (client, far) = (key.client.0 as usize, key.server.0 as usize);
+        let (host, peer) = if server { (far, client) } else { (client, far) };
+        let name = format!("{key}.{}", if server { "server" } else { "client" });
+        let mut dice = self.seed.stream(&format!("tcp.{name}"));
+        let (iss, offset) = (SeqNum::new(dice.bits32()), dice.bits32());
+        let (config, cc) = self.config(host, key, &name);
+        let mut tcp = if server {
+            Connection::listen(&config, cc, iss, offset)
+        } else {
+            Connection::connect(&config, cc, iss, offset, now)
+        };
+        tcp.set_log(self.logs);
+        let c = self.free.pop().unwrap_or_else(|| {
+            self.conns.push(None);
+            u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")
+        });
+        let timer = self.add_timer(net, Owner::Conn(c));
+        self.conns[c as usize] = Some(Box::new(Conn {
+            tcp,
+            host,
+            peer,
+            flow: Flow::id(place, flow.generation),
+            key,
+            slot: None,
+            out: flow.out[usize::from(server)],
+            into: flow.out[usize::from(!server)],
+            timer,
+            armed: Time::MAX,
+            linger_until: Time::MAX,
+            queued: 0,
+            blocked: false,
+            told_open: false,
+            told_closed: false,
+            touched: false,
+        }));
+        self.flows[place].ends[usize::from(server)] = c;
+        c
+    }
+
+    /// The switches and the controller of a connection: the host's, unless its traffic has a controller of its own,
+    /// which then speaks DCTCP's ECN only when it is DCTCP.
+    fn config(&self, host: usize, key: ConnKey, name: &str) -> (Config, Box<dyn tcpassay_cc::Controller>) {
+        let settings = &self.hosts[host].settings;
+        let mut config = settings.stack.clone();
+        let own = self.plan.part(key).cc.as_deref();
+        let cc = own.unwrap_or(&settings.cc);
+        if own.is_some() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
+            config.ecn = EcnMode::Off;
+        }
+        let params = tcpassay_cc::Params {
+            values: if cc == settings.cc { settings.cc_values.clone() } else { Default::default() },
+            byte_counting: config.byte_counting,
+            hystart: config.hystart,
+            dice: self.seed.stream(&format!("cc.{name}")),
+        };
+        (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
+    }
+
+    /// The end of a connection: its last words go to the recording.
+    pub fn remove(&mut self, net: &mut Core, c: u32) {
+        let conn = self.conns[c as usize].take().expect("a connection that lives");
+        self.summarise(&conn, Some(net.now()));
+        net.remove_timer(conn.timer);
+        self.owners[conn.timer.index()] = Owner::Nobody;
+        self.free.push(c);
+        let (place, _) = Flow::place(conn.flow);
+        let flow = &mut self.flows[place];
+        for end in &mut flow.ends {
+            if *end == c {
+                *end = NONE;
+            }
+        }
+        if flow.ends == [NONE; 2] {
+            self.free_flows.push(place);
+        }
+    }
+
+    /// A segment of a connection that its host does not have: answered with a reset (RFC 9293 section 3.10.7.1).
+    pub fn stray(&mut self, net: &mut Core, host: HostId, id: PacketId) {
+        let packet = net.packet(id).clone();
+        let settings = &self.hosts[usize::from(host.0)].settings;
+        let cc = tcpassay_cc::build("reno", &tcpassay_cc::Params::default()).expect("reno is always there");
+        let mut closed = Connection::listen(&settings.stack, cc, SeqNum::new(0), 0);
+        closed.abort(net.now());
+        closed.on_segment(net.now(), &packet.segment, packet.ecn);
+        while let Some(out) = closed.poll_transmit(net.now()) {
+            net.send(Packet::tcp(host, packet.src, packet.flow, out.segment, out.ecn, out.mss));
+        }
+    }
+
+    pub fn start_datagrams(&mut self, net: &mut Core) {
+        if self.datagrams.is_some() {
+            let timer = self.add_timer(net, Owner::Datagrams);
+            let d = self.datagrams.as_mut().expect("there are some");
+            d.timer = Some(timer);
+            net.set_timer(timer, d.source.next());
+        }
+    }
+
+    pub fn has_datagrams(&self) -> bool {
+        self.datagrams.is_some()
+    }
+
+    pub fn send_datagram(&mut self, net: &mut Core) {
+        let d = self.datagrams.as_mut().expect("a timer of datagrams");
+        let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
+        net.send(Packet::udp(d.from, d.to, FlowId(u32::MAX), payload, Ecn::NotEct));
+        self.report.datagrams_sent += 1;
+        let next = d.source.advance();
+        net.set_timer(d.timer.expect("started"), next);
+    }
+
+    pub fn datagram_in(&mut self, _packet: &Packet, _now: Time) {
+        self.report.datagrams_received += 1;
+    }
+
+    fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
+        let part = self.plan.part(key);
+        let (mut from, mut to) = (key.client.0, key.server.0);
+        if backwards {
+            std::mem::swap(&mut from, &mut to);
+        }
+        let settings = &self.hosts[from as usize].settings;
+        let n = self.report.records;
+        self.report.records += 1;
+        self.collector.add_flow(measure::Flow {
+            name: format!("flow.{n}"),
+            connection: n / 2,
+            from,
+            to,
+            class: part.class.clone(),
+            cc: part.cc.clone().unwrap_or_else(|| settings.cc.clone()),
+            mss: settings.stack.mss,
+            start: now,
+            end: None,
+            counters: measure::FlowCounters::default(),
+            tcp: measure::TcpSummary::default(),
+        })
+    }
+}
+
+/// Linux's `tcp_small_queue_check`: what the connection's rate passes in a millisecond (`sk_pacing_shift` 10), at least
+/// two super-segments; the rate without pacing is 120 % of cwnd an srtt, 200 % in slow start.
+fn auto_limit(tcp: &Connection) -> u64 {
+    let info = tcp.info();
+    let percent = if info.cwnd < info.ssthresh { 200 } else { 120 };
+    let rate = match info.srtt {
+        Some(srtt) if !srtt.is_zero() => info.cwnd.get() * percent / 100 * 1_000_000 / srtt.as_nanos(),
+        _ => 0,
+    };
+    rate.max(2 * 65_536)
+}
