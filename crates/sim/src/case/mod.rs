@@ -11,6 +11,7 @@ pub use settings::{
     Adaptive, HostSettings, Jitter, LinkSettings, Mark, NicSettings, QueueSettings, SmallQueues,
 };
 
+use crate::element::Pace;
 use crate::params::grammar::{Buffers, LinkRate};
 use crate::params::{Setting, Value};
 use crate::topology::{Net, Routes, Shape};
@@ -80,8 +81,8 @@ pub struct Case {
     pub background: Background,
     /// When the run ends at the latest.
     pub end: Dur,
-    /// Delivery opportunities of `link.rate = trace:<file>`, by file name.
-    pub traces: BTreeMap<String, Vec<Dur>>,
+    /// Traces of `link.rate = trace:<file>`, by file name.
+    pub traces: BTreeMap<String, Pace>,
 }
 
 /// Text of a file that a case names.
@@ -268,7 +269,7 @@ impl Case {
         self.end = end;
     }
 
-    /// mahimahi's trace format: a line for each 1500-byte opportunity, in milliseconds from the start.
+    /// Traces of `link.rate`.
     fn read_traces(&mut self, read: ReadFile, errors: &mut Vec<CaseError>) {
         for (i, link) in self.links.iter().enumerate() {
             let LinkRate::Trace(name) = &link.rate else { continue };
@@ -283,20 +284,9 @@ impl Case {
                     continue;
                 }
             };
-            let lines: Result<Vec<Dur>, String> = (1..)
-                .zip(text.lines())
-                .filter(|(_, line)| !line.trim().is_empty())
-                .map(|(n, line)| match line.trim().parse::<u64>() {
-                    Ok(ms) if ms < 86_400_000 => Ok(Dur::from_millis(ms)),
-                    _ => Err(format!("{name}:{n}: `{line}` is not a number of milliseconds below a day")),
-                })
-                .collect();
-            match lines {
-                Err(why) => errors.push(wrong(why)),
-                Ok(at) if at.last().is_none_or(|last| last.is_zero()) || !at.is_sorted() => {
-                    errors.push(wrong("a trace rises to a last line above 0".to_owned()));
-                }
-                Ok(at) => drop(self.traces.insert(name.clone(), at)),
+            match Pace::from_trace(&text) {
+                Ok(pace) => drop(self.traces.insert(name.clone(), pace)),
+                Err(why) => errors.push(wrong(format!("{name}: {why}"))),
             }
         }
     }
@@ -312,10 +302,9 @@ impl Case {
         let settings = &self.links[link];
         let wire = match &settings.rate {
             LinkRate::Fixed(rate) => *rate,
-            LinkRate::Trace(name) => self.traces.get(name).map_or(Rate::from_bits_per_sec(1), |at| {
-                let packets = u64::try_from(at.len()).expect("a file's lines");
-                Rate::from_bytes_per(Bytes::new(1500 * packets), *at.last().expect("not empty"))
-            }),
+            LinkRate::Trace(name) => {
+                self.traces.get(name).map_or(Rate::from_bits_per_sec(1), |pace| mean_rate(pace))
+            }
         };
         match settings.queue.rate {
             Some(rate) if matches!(settings.queue.kind, "htb" | "tbf") => wire.min(rate),
@@ -341,6 +330,30 @@ impl Case {
             plan.push(part);
         }
         plan
+    }
+}
+
+/// What passes in a whole cycle of a trace, over its length.
+fn mean_rate(pace: &Pace) -> Rate {
+    match pace {
+        Pace::Unlimited => Rate::from_bits_per_sec(u64::MAX),
+        Pace::Fixed(rate) => *rate,
+        Pace::Opportunities(at) => {
+            let packets = u64::try_from(at.len()).expect("a file's lines");
+            Rate::from_bytes_per(Bytes::new(1500 * packets), *at.last().expect("not empty"))
+        }
+        Pace::Steps(steps, cycle) => {
+            let ends = steps.iter().skip(1).map(|s| s.0).chain([*cycle]);
+            // Before the first instant the last rate holds.
+            let before = steps.first().map_or(Dur::ZERO, |s| s.0);
+            let wrap = steps.last().and_then(|s| s.1).map_or(Bytes::ZERO, |r| r.bytes_in(before));
+            let within: Bytes = steps
+                .iter()
+                .zip(ends)
+                .filter_map(|((from, rate), to)| Some(rate.as_ref()?.bytes_in(to.saturating_sub(*from))))
+                .sum();
+            Rate::from_bytes_per(wrap + within, *cycle)
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::params::grammar::{
 };
 use std::collections::BTreeMap;
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Profile, Recovery, RecoveryExit,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, Recovery, RecoveryExit,
     RecvBuffer, Tlp,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -148,7 +148,7 @@ pub struct QueueSettings {
     pub kind: &'static str,
     /// `queue.limit`; `None` is automatic.
     pub limit: Option<Limit>,
-    /// `queue.place`.
+    /// `queue.place`; `none` for a queue that no path reaches.
     pub place: &'static str,
     /// `queue.rate`.
     pub rate: Option<Rate>,
@@ -176,7 +176,7 @@ impl QueueSettings {
         QueueSettings {
             kind: "fifo",
             limit: None,
-            place: "link",
+            place: "none",
             rate: None,
             burst: None,
             classes: 1,
@@ -339,6 +339,7 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     let idle = [("off", AfterIdle::Keep), ("on", AfterIdle::Restart), ("decay", AfterIdle::Decay)];
     set(&mut c.after_idle, chosen(s, "stack.slow_start_after_idle", &idle));
     set(&mut c.pacing, s.maybe::<Pacing>("stack.pacing").map(|p| p.0));
+    set(&mut c.nagle, chosen(s, "stack.nagle", &[("all", Nagle::All), ("small", Nagle::Small)]));
     set(&mut c.tso_defer, s.switch("stack.tso_defer"));
     c.tso = s.on("nic.tso").then(|| s.bytes("nic.gso_max"));
     buffers(s, &mut c);

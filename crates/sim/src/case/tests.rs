@@ -174,6 +174,8 @@ fn a_trace_s_mean_rate_is_that_of_its_opportunities() {
     let rows = triples(&[("link.rate", "trace:t")]);
     let case = Case::with_files(&rows, &|_| Ok("1\n2\n3\n4\n".to_owned())).expect("valid");
     assert_eq!(case.link_rate(0), Rate::from_mbit(12));
+    let steps = Case::with_files(&rows, &|_| Ok("0,10Mbit\n1,20Mbit\n2,0\n4,0\n".to_owned())).expect("valid");
+    assert_eq!(steps.link_rate(0), Rate::from_bits_per_sec(7_500_000));
     assert!(Case::with_files(&rows, &|_| Ok("2\n1\n".to_owned())).is_err());
     assert!(Case::with_files(&rows, &|_| Ok(String::new())).is_err());
 }

@@ -24,6 +24,13 @@ pub struct HostId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimerId(pub(crate) SourceId);
 
+impl TimerId {
+    /// A small number that no other timer has as long as this one lives.
+    pub(crate) fn index(self) -> usize {
+        self.0.0 as usize
+    }
+}
+
 /// A buffer shared by ports of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub(crate) u32);

@@ -77,6 +77,12 @@ impl Histogram {
         self.max = self.max.max(d);
     }
 
+    /// Values in ascending order, as the upper ends of their buckets (but never above the largest), with their counts.
+    pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
+        let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        filled.map(|(at, n)| (Dur::from_nanos(Histogram::upper(at)).min(self.max), *n))
+    }
+
     /// Values counted.
     pub fn count(&self) -> u64 {
         self.count

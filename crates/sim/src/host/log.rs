@@ -31,25 +31,26 @@ pub(super) fn event(entry: LogEntry, host: u32, flow: u32) -> Event {
         LogEvent::Timer { timer, change } => {
             let why = format!("{timer:?}");
             match change {
-                TimerChange::Set(at) => Event { value: Some(at.as_nanos()), ..said(EventKind::TimerSet, why) },
+                TimerChange::Set(at) => {
+                    Event { value: Some(at.as_nanos()), ..said(EventKind::TimerSet, why) }
+                }
                 TimerChange::Cancelled => said(EventKind::TimerCancel, why),
                 TimerChange::Fired => said(EventKind::TimerFire, why),
             }
         }
         LogEvent::State { from, to } => said(EventKind::State, format!("{from:?}->{to:?}")),
-        LogEvent::Congestion { from, to, why } => said(EventKind::Congestion, format!("{from:?}->{to:?}: {why}")),
+        LogEvent::Congestion { from, to, why } => {
+            said(EventKind::Congestion, format!("{from:?}->{to:?}: {why}"))
+        }
         LogEvent::Window { cwnd, ssthresh, flight, why } => Event {
             cwnd: Some(cwnd),
             ssthresh: below_max(ssthresh),
             flight: Some(flight),
             ..because(EventKind::Window, why)
         },
-        LogEvent::Rtt { sample, srtt, rto } => Event {
-            value: Some(sample.as_nanos()),
-            srtt: Some(srtt),
-            rto: Some(rto),
-            ..of(EventKind::Rtt)
-        },
+        LogEvent::Rtt { sample, srtt, rto } => {
+            Event { value: Some(sample.as_nanos()), srtt: Some(srtt), rto: Some(rto), ..of(EventKind::Rtt) }
+        }
         LogEvent::Lost { start, end, why } => span(because(EventKind::Lost, why), start, end),
         LogEvent::Spurious { start, end, why } => span(because(EventKind::Spurious, why), start, end),
         LogEvent::Ack { decision, why, rcv_nxt } => {
@@ -60,11 +61,9 @@ pub(super) fn event(entry: LogEntry, host: u32, flow: u32) -> Event {
             };
             Event { ack: Some(rcv_nxt), value, ..said(kind, format!("{why:?}")) }
         }
-        LogEvent::Clamped { asked, given } => Event {
-            cwnd: Some(given),
-            value: Some(asked.get()),
-            ..of(EventKind::Clamp)
-        },
+        LogEvent::Clamped { asked, given } => {
+            Event { cwnd: Some(given), value: Some(asked.get()), ..of(EventKind::Clamp) }
+        }
         LogEvent::Aborted { why } => said(EventKind::State, format!("aborted: {why}")),
     }
 }

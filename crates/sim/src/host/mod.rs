@@ -164,7 +164,9 @@ impl Hosts for World {
                 self.serve(net, c);
                 self.finish(net, c);
             }
-            Err(Some(flow)) if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) => {
+            Err(Some(flow))
+                if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) =>
+            {
                 self.accept(net, flow, id);
             }
             Err(_) => self.stacks.stray(net, host, id),

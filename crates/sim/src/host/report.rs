@@ -3,9 +3,10 @@
 use super::conn::{Conn, Flow};
 use super::stacks::Stacks;
 use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
+use std::collections::BTreeMap;
 use tcpassay_measure::{Captured, Collector, Completion, CompletionKind, InterfaceId, Sample, TcpSummary};
 use tcpassay_tcp::Info;
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// State of reporting.
@@ -19,14 +20,19 @@ pub(super) struct Report {
     hosts: Vec<InterfaceId>,
     nodes: Vec<(NodeId, InterfaceId)>,
     captured: u16,
-    /// How long the base round trip and a byte at the bottleneck take, by (client, server).
-    ideal: Option<Ideal>,
+    /// Round-trip time and rate of the idle path between a client and a server.
+    idle: BTreeMap<(u32, u32), (Dur, Rate)>,
 }
 
-/// Time on an idle path.
-pub(crate) type Ideal = fn(client: u32, server: u32, request: Bytes, response: Bytes) -> Option<Dur>;
-
 impl Report {
+    /// One round trip of the idle path and the bytes of both directions, with the headers of full packets, at its rate.
+    fn ideal(&self, done: &tcpassay_workload::Completion) -> Option<Dur> {
+        let ends = (done.key.client.0, done.key.server.0);
+        let (rtt, rate) = self.idle.get(&ends)?;
+        let payload = done.request + done.response;
+        Some(*rtt + rate.time_for(payload).mul_f64(1500.0 / 1460.0))
+    }
+
     /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
     #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
     pub fn capture(
@@ -124,7 +130,7 @@ impl Stacks {
             response: done.response,
             start: done.start,
             end: done.end,
-            ideal: self.report.ideal.and_then(|f| f(key.client.0, key.server.0, done.request, done.response)),
+            ideal: self.report.ideal(&done),
             ok: done.ok,
         });
     }
@@ -158,6 +164,11 @@ impl Stacks {
         flow.mss = info.mss;
         flow.counters.retransmitted_packets = info.retransmissions;
         flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
+    }
+
+    /// Round-trip time and rate of the idle path between two hosts.
+    pub fn set_idle_path(&mut self, client: u32, server: u32, rtt: Dur, rate: Rate) {
+        self.report.idle.insert((client, server), (rtt, rate));
     }
 
     /// Datagrams sent and received.

@@ -156,7 +156,15 @@ impl Stacks {
         if self.captures {
             let (host, flow) = (conn.host, conn.flow);
             let (segment, ecn) = (&packet.segment, packet.ecn);
-            self.report.capture(&mut self.collector, &self.flows, now, host, (flow, packet.src), segment, ecn);
+            self.report.capture(
+                &mut self.collector,
+                &self.flows,
+                now,
+                host,
+                (flow, packet.src),
+                segment,
+                ecn,
+            );
         }
         let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
         conn.tcp.on_segment(now, &packet.segment, packet.ecn);
@@ -255,7 +263,8 @@ impl Stacks {
         let slot = conn.slot?;
         let host = conn.host;
         let mut news = !conn.tcp.readable().is_zero() || (conn.blocked && conn.tcp.has_room());
-        if !conn.told_open && !matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen) {
+        if !conn.told_open && !matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen)
+        {
             conn.told_open = true;
             news = true;
         }
@@ -485,8 +494,8 @@ impl Stacks {
         let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
         net.send(Packet::udp(d.from, d.to, FlowId(u32::MAX), payload, Ecn::NotEct));
         self.report.datagrams_sent += 1;
-        let next = d.source.advance();
-        net.set_timer(d.timer.expect("started"), next);
+        d.source.advance();
+        net.set_timer(d.timer.expect("started"), d.source.next());
     }
 
     pub fn datagram_in(&mut self, _packet: &Packet, _now: Time) {

@@ -170,7 +170,7 @@ impl FromStr for Pacing {
     }
 }
 
-/// `link.rate`: a rate, or `trace:<file>` (mahimahi's format: one delivery opportunity of 1500 bytes a line, in ms).
+/// `link.rate`: a rate, or `trace:<file>` ([`Pace::from_trace`](crate::element::Pace::from_trace)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkRate {
     /// Constant.

@@ -15,7 +15,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
     P::new(
         "link.rate",
         Kind::Text {
-            form: "a rate, as in `1Gbit`, or `trace:<file>` (a line per 1500-byte opportunity, in ms)",
+            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of `seconds,rate`)",
             check: check::<LinkRate>,
         },
         "1Gbit",

@@ -224,6 +224,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "A lower threshold for small flights (RFC 5827)",
     ),
     P::new(
+        "stack.nagle",
+        Kind::Choice(&["profile", "all", "small"]),
+        "profile",
+        &["profile", "all", "small"],
+        M,
+        "What a small segment waits for: all data acknowledged (RFC 896), or the last small one (Linux)",
+    )
+    .needs("app.nodelay = off"),
+    P::new(
         "stack.mtu",
         Kind::Bytes { min: super::net::SMALLEST_MTU, max: Bytes::new(9216) },
         "1500B",

@@ -1,0 +1,324 @@
+//! From a case to the engine's graph: which elements stand where.
+//!
+//! # A direction of a link
+//!
+//! ```text
+//! from --> [policer] --> queue and wire --> [faults] --> [ECE on ACKs] --> to
+//! ```
+//!
+//! The queue is that of `queue.*` where the link is a bottleneck, else a plain FIFO (a host's is `nic.queue`). Faults
+//! are those of `link.*`: forward all of them, backward `ack_loss` and `ack_thinning`. A host's way in is its NIC:
+//! interrupts, then receive offload. Marks on ACKs are set where a returning ACK meets the queue that its data pass.
+//!
+//! # Where a shaper stands
+//!
+//! With `queue.place` = `sender` (`auto`: htb and tbf of a pair) the queue is in the sending host, above its NIC, as
+//! `tc` puts it: it sees super-segments, and the NIC cuts them behind it. Otherwise super-segments are cut in the host
+//! and queues see wire packets.
+
+use crate::case::{Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
+use crate::element::{
+    FifoSpec, HtbSpec, Limit, LinkSpec, MarkAcks, Pace, PortSpec, QueueSpec, SplitSpec, SwitchSpec, TbfSpec,
+};
+use crate::engine::{HostId, Network, NodeId};
+use crate::params::grammar::{self, LinkRate};
+use crate::topology::{Net, Node, Port, Shape};
+use tcpassay_units::{Bytes, Dur, Rate, Seed};
+
+/// The graph of a case.
+pub(crate) struct Built {
+    pub net: Network,
+    /// The engine's id of each host of the topology.
+    pub hosts: Vec<HostId>,
+    /// Queues and links worth a row in the recording.
+    pub devices: Vec<DeviceNode>,
+    /// Of those, the one whose rate is the capacity.
+    pub bottleneck: usize,
+}
+
+/// A queue or link.
+pub(crate) struct DeviceNode {
+    pub name: String,
+    pub kind: String,
+    pub rate: Option<Rate>,
+    pub node: NodeId,
+}
+
+/// Ends of a direction of a link.
+struct Ends {
+    from: Node,
+    to: Node,
+}
+
+struct Builder<'a> {
+    case: &'a Case,
+    net: Network,
+    ids: Vec<HostId>,
+    /// Where packets enter each host and each switch.
+    host_entry: Vec<NodeId>,
+    switches: Vec<NodeId>,
+    devices: Vec<DeviceNode>,
+    /// The queue of each direction of each link, for marks on the ACKs of the other.
+    queues: Vec<[Option<NodeId>; 2]>,
+    bottleneck: Option<usize>,
+}
+
+/// Builds the network of `case`.
+pub(crate) fn build(case: &Case, seed: Seed) -> Built {
+    let mut b = Builder {
+        case,
+        net: Network::new(seed),
+        ids: Vec::new(),
+        host_entry: Vec::new(),
+        switches: Vec::new(),
+        devices: Vec::new(),
+        queues: vec![[None; 2]; case.links.len()],
+        bottleneck: None,
+    };
+    for host in &case.net.hosts {
+        let (id, node) = b.net.add_host(&host.name);
+        b.ids.push(id);
+        b.host_entry.push(node);
+    }
+    for name in &case.net.switches {
+        let node = b.net.add(name, SwitchSpec);
+        b.switches.push(node);
+    }
+    // Queues first: a mark on ACKs looks at the queue of the other direction.
+    let mut starts = Vec::new();
+    for link in 0..case.links.len() {
+        for forward in [true, false] {
+            let port = Port { link, forward };
+            starts.push((port, b.queue(port)));
+        }
+    }
+    for (port, path) in starts {
+        b.finish(port, path);
+    }
+    let bottleneck = b.bottleneck.unwrap_or(0);
+    Built { net: b.net, hosts: b.ids, devices: b.devices, bottleneck }
+}
+
+impl Builder<'_> {
+    fn ends(&self, port: Port) -> Ends {
+        let link = &self.case.net.links[port.link];
+        if port.forward {
+            Ends { from: link.from, to: link.to }
+        } else {
+            Ends { from: link.to, to: link.from }
+        }
+    }
+
+    fn name(&self, port: Port) -> String {
+        let name = &self.case.net.links[port.link].name;
+        if port.forward { name.clone() } else { format!("{name}.back") }
+    }
+
+    /// Whether `queue.*` holds in this direction.
+    fn is_queued(&self, port: Port) -> bool {
+        let link = &self.case.net.links[port.link];
+        let from_host = matches!(self.ends(port).from, Node::Host(_));
+        let pair = matches!(self.case.net.shape, Shape::Pair);
+        (port.forward || link.both_ways) && (pair || !from_host) && (link.main || link.group == "access")
+    }
+
+    /// The elements from the node to the end of the wire.
+    fn queue(&mut self, port: Port) -> Vec<NodeId> {
+        let case = self.case;
+        let link = &case.links[port.link];
+        let name = self.name(port);
+        let queued = self.is_queued(port);
+        let plain = QueueSettings::plain();
+        let queue = if queued { &link.queue } else { &plain };
+        let mut path = Vec::new();
+        let host = match self.ends(port).from {
+            Node::Host(i) => Some(&case.hosts[i]),
+            Node::Switch(_) => None,
+        };
+        let at_sender = queued && host.is_some() && stands_at_sender(case, queue);
+        if at_sender {
+            let host = host.expect("a sender");
+            let port_spec = PortSpec {
+                tx_coalesce: host.nic.tx_delay,
+                ..PortSpec::new(spec(queue, host.mtu), Pace::Unlimited, Dur::ZERO)
+            };
+            let node = self.net.add(&format!("queue.{name}"), port_spec);
+            path.push(node);
+            self.device(port, node, queue.kind, queue.rate.or(fixed(&link.rate)));
+        }
+        if let Some(host) = host {
+            path.extend(self.nic(port, host, queued && !at_sender));
+        }
+        let wire = if at_sender { &plain } else { queue };
+        let host_queue = if queued { None } else { host.and_then(|h| h.nic.queue) };
+        let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
+        let node = self.wire(&wire_name, link, wire, host, host_queue);
+        path.push(node);
+        if !at_sender {
+            self.device(port, node, wire.kind, wire.rate.or(fixed(&link.rate)));
+        }
+        path
+    }
+
+    /// A NIC of its own before the link, when it does something that the link does not: segmentation, a slower rate, a
+    /// queue, or telling the host what has left.
+    fn nic(&mut self, port: Port, host: &HostSettings, separate: bool) -> Option<NodeId> {
+        let tells = host.small_queues != SmallQueues::Off;
+        let slower = separate && (host.nic.rate.is_some() || host.nic.queue.is_some());
+        let name = format!("nic.{}", self.name(port));
+        if tells || slower {
+            let limit = host.nic.queue.map_or(Limit::NONE, Limit::packets);
+            let queue = QueueSpec::Fifo(FifoSpec { limit, mark_above: None });
+            let pace = host.nic.rate.map_or(Pace::Unlimited, Pace::Fixed);
+            let spec = PortSpec {
+                segment: true,
+                tx_coalesce: host.nic.tx_delay,
+                ..PortSpec::new(queue, pace, Dur::ZERO)
+            };
+            return Some(self.net.add(&name, spec));
+        }
+        host.nic.tso.then(|| self.net.add(&name, SplitSpec))
+    }
+
+    fn wire(
+        &mut self,
+        name: &str,
+        link: &LinkSettings,
+        queue: &QueueSettings,
+        host: Option<&HostSettings>,
+        host_queue: Option<u32>,
+    ) -> NodeId {
+        let pace = match &link.rate {
+            LinkRate::Fixed(rate) => {
+                Pace::Fixed(host.and_then(|h| h.nic.rate).map_or(*rate, |nic| nic.min(*rate)))
+            }
+            LinkRate::Trace(file) => self.case.traces[file].clone(),
+        };
+        let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
+        let limit = host_queue.map_or_else(|| limit(queue), Limit::packets);
+        match (queue.kind, pace) {
+            ("fifo", Pace::Fixed(rate)) => {
+                self.net.add(name, LinkSpec { limit, mark_above, ..LinkSpec::new(rate, link.delay) })
+            }
+            (_, pace) => {
+                let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+                self.net.add(name, PortSpec::new(spec(queue, mtu), pace, link.delay))
+            }
+        }
+    }
+
+    fn device(&mut self, port: Port, node: NodeId, kind: &str, rate: Option<Rate>) {
+        let main = self.case.net.links[port.link].main;
+        let bottleneck = main && port.forward;
+        if bottleneck
+            && self.bottleneck.is_none_or(|b| {
+                let slowest = self.devices[b].rate.map_or(u64::MAX, Rate::bits_per_sec);
+                rate.map_or(u64::MAX, Rate::bits_per_sec) < slowest
+            })
+        {
+            self.bottleneck = Some(self.devices.len());
+        }
+        self.queues[port.link][usize::from(!port.forward)] = Some(node);
+        let name = format!("queue.{}", self.name(port));
+        self.devices.push(DeviceNode { name, kind: kind.to_owned(), rate, node });
+    }
+
+    /// From the end of the wire to the next node, and the host's way out.
+    fn finish(&mut self, port: Port, mut path: Vec<NodeId>) {
+        let case = self.case;
+        let ends = self.ends(port);
+        // ACKs of data that pass the other direction's queue.
+        let other = Port { forward: !port.forward, ..port };
+        let queue = &case.links[port.link].queue;
+        if self.is_queued(other)
+            && queue.mark == Mark::Ack
+            && let Some(node) = self.queues[port.link][usize::from(!other.forward)]
+        {
+            let marker = MarkAcks { queue: node, above: queue.threshold };
+            path.push(self.net.add(&format!("mark.{}", self.name(port)), marker));
+        }
+        path.push(match ends.to {
+            Node::Host(i) => self.host_entry[i],
+            Node::Switch(i) => self.switches[i],
+        });
+        self.net.chain(&path);
+        let first = path[0];
+        if let Node::Host(i) = ends.from {
+            self.net.set_egress(self.ids[i], &[first]);
+        }
+        self.lay_routes(port, first);
+    }
+
+    fn lay_routes(&mut self, port: Port, first: NodeId) {
+        let Node::Switch(at) = self.ends(port).from else { return };
+        for destination in 0..self.case.net.hosts.len() {
+            if self.case.routes.next(Node::Switch(at), destination) == Some(port) {
+                self.net.route(self.switches[at], self.ids[destination], &[first]);
+            }
+        }
+    }
+}
+
+fn fixed(rate: &LinkRate) -> Option<Rate> {
+    match rate {
+        LinkRate::Fixed(rate) => Some(*rate),
+        LinkRate::Trace(_) => None,
+    }
+}
+
+/// Whether the queue is in the sending host.
+fn stands_at_sender(case: &Case, queue: &QueueSettings) -> bool {
+    match queue.place {
+        "sender" => true,
+        "link" => false,
+        _ => matches!(case.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
+    }
+}
+
+fn limit(queue: &QueueSettings) -> Limit {
+    match queue.limit {
+        Some(grammar::Limit::Bytes(bytes)) => Limit::bytes(bytes),
+        Some(grammar::Limit::Packets(n)) => Limit::packets(n),
+        None if queue.place == "none" => Limit::NONE,
+        None => Limit::packets(1000),
+    }
+}
+
+fn spec(queue: &QueueSettings, mtu: Bytes) -> QueueSpec {
+    let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
+    let fifo = QueueSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
+    let rate = || queue.rate.expect("checked: a shaper has a rate");
+    match queue.kind {
+        "htb" => {
+            // tc's default: what passes in a tick of a nanosecond, and 1600 bytes.
+            let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
+            if queue.classes == 1 {
+                QueueSpec::Htb(HtbSpec::single(rate(), burst, fifo))
+            } else {
+                QueueSpec::Htb(HtbSpec::equal(rate(), queue.classes, burst, &fifo))
+            }
+        }
+        "tbf" => {
+            let burst = queue.burst.unwrap_or_else(|| rate().bytes_in(Dur::from_millis(1)).max(mtu * 10));
+            QueueSpec::Tbf(TbfSpec { rate: rate(), burst, inner: Box::new(fifo) })
+        }
+        _ => fifo,
+    }
+}
+
+/// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
+pub(crate) fn base_rtt(case: &Case, from: usize, to: usize, size: Bytes) -> Dur {
+    let Some(path) = case.routes.path(&case.net, from, to) else { return Dur::ZERO };
+    path.iter()
+        .map(|port| {
+            let link = &case.links[port.link];
+            let rate = fixed(&link.rate).unwrap_or_else(|| case.link_rate(port.link));
+            link.delay * 2 + rate.time_for(size) + rate.time_for(Bytes::new(52))
+        })
+        .fold(Dur::ZERO, |a, b| a + b)
+}
+
+/// Hosts of the topology by name, for recordings.
+pub(crate) fn host_names(net: &Net) -> Vec<String> {
+    net.hosts.iter().map(|h| h.name.clone()).collect()
+}

@@ -1,0 +1,379 @@
+//! One run of a case.
+
+use crate::build::{Built, base_rtt, build, host_names};
+use crate::case::Case;
+use crate::engine::{Drop, Network, QueueStats};
+use crate::host::{Stacks, StacksSpec, World};
+use crate::params::grammar::LossModel;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tcpassay_measure::{
+    Collect, Collector, Column, Device, DeviceCounters, EntitySeries, Environment, Histogram, Interface,
+    Latency, LatencyKind, Recording, Triple,
+};
+use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
+use tcpassay_workload::{Background, HostId, UdpSource};
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// `app.duration` was over.
+    Duration,
+    /// Nothing was left to do.
+    Finished,
+    /// It was asked to stop ([`Options::stop`]).
+    Interrupted,
+    /// [`Options::max_events`] were used up.
+    EventLimit,
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// What to collect; it never influences the run.
+    pub collect: Collect,
+    /// Most events before the run is given up.
+    pub max_events: u64,
+    /// Set it from elsewhere to stop; what was recorded so far is returned.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl Default for Options<'_> {
+    /// Counters only, a hundred thousand million events, no way to stop.
+    fn default() -> Self {
+        Options { collect: Collect::default(), max_events: 100_000_000_000, stop: None }
+    }
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// All that it left behind.
+    pub recording: Recording,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Events, and a hash over their instants and sources: equal for runs that took the same steps.
+    pub trace: (u64, u64),
+    /// Packets that elements handed on: a packet over three links counts three times.
+    pub hops: u64,
+}
+
+/// Events between two looks at [`Options::stop`].
+const SLICE: u64 = 1 << 16;
+/// How often the rate of devices is looked at when no series say.
+const PROBE: Dur = Dur::from_millis(10);
+
+/// Runs `case`. The outcome is a function of the case, the seed and this version.
+pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
+    let mut built = build(case, seed);
+    let mut world = world(case, seed, &mut built, options.collect);
+    let mut watch = DeviceWatch::new(&mut built, options.collect);
+    let end = Time::ZERO + case.end;
+    let mut events = 0;
+    let mut ended = Ended::Duration;
+    'run: while built.net.core().now() < end {
+        let boundary = watch.next(built.net.core().now()).min(end);
+        let mut slice = SLICE;
+        while built.net.step(&mut world, boundary) {
+            events += 1;
+            slice -= 1;
+            if world.is_finished() {
+                ended = Ended::Finished;
+                break 'run;
+            }
+            if slice == 0 {
+                slice = SLICE;
+                if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                    ended = Ended::Interrupted;
+                    break 'run;
+                }
+                if events >= options.max_events {
+                    ended = Ended::EventLimit;
+                    break 'run;
+                }
+            }
+        }
+        built.net.run_until(&mut world, boundary);
+        watch.sample(&built, boundary);
+        if options.collect.series.is_some() {
+            world.stacks.sample(boundary);
+        }
+    }
+    let now = built.net.core().now();
+    watch.sample(&built, now);
+    finish(case, seed, built, world, watch, ended, now)
+}
+
+/// Stacks, applications and background of a case.
+fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World {
+    let plan = Arc::new(case.plan(seed));
+    let mut collector = Collector::new(collect);
+    let hosts: Vec<_> = case
+        .net
+        .hosts
+        .iter()
+        .map(|h| {
+            let description = format!("{}, between its stack and its NIC", h.name);
+            collector.add_interface(Interface { name: h.name.clone(), description })
+        })
+        .collect();
+    let bottleneck = &built.devices[built.bottleneck];
+    let point = collector.add_interface(Interface {
+        name: bottleneck.name.clone(),
+        description: "what left it, was marked or dropped there".to_owned(),
+    });
+    let watched = vec![(bottleneck.node, point)];
+    if collect.packets {
+        built.net.watch(bottleneck.node);
+    }
+    let datagrams = match &case.background {
+        Background::Udp(rate) => {
+            let (from, to) = case.net.flows[0];
+            Some((from, to, UdpSource::new(*rate, Time::ZERO)))
+        }
+        _ => None,
+    };
+    let mut stacks = Stacks::new(StacksSpec {
+        hosts: case.hosts.clone(),
+        ids: built.hosts.clone(),
+        plan: Arc::clone(&plan),
+        seed,
+        collector,
+        datagrams,
+    });
+    stacks.set_interfaces(hosts, watched);
+    for &(s, r) in &case.net.flows {
+        let (rtt, rate) =
+            (base_rtt(case, s, r, case.hosts[s].mtu), case.bottleneck_rate(s, r).expect("checked: a path"));
+        let (s, r) = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));
+        stacks.set_idle_path(s, r, rtt, rate);
+        stacks.set_idle_path(r, s, rtt, rate);
+    }
+    let apps = (0u32..).zip(&case.net.hosts).map(|(i, _)| plan.apps(HostId(i))).collect();
+    World::new(built.net.core(), stacks, apps)
+}
+
+/// What is read off the devices between events, from outside the run.
+struct DeviceWatch {
+    series: Option<Dur>,
+    interval: Dur,
+    last: Vec<[u64; 3]>,
+    /// By device: bytes, drops, marks of each interval.
+    columns: Vec<[Vec<f64>; 3]>,
+    /// The most bytes in one whole interval.
+    most: Vec<u64>,
+    sampled: Time,
+}
+
+impl DeviceWatch {
+    fn new(built: &mut Built, collect: Collect) -> DeviceWatch {
+        let interval = collect.series.unwrap_or(PROBE);
+        if collect.latency || collect.series.is_some() {
+            for device in &built.devices {
+                built.net.collect(device.node, interval);
+            }
+        }
+        let n = built.devices.len();
+        DeviceWatch {
+            series: collect.series,
+            interval,
+            last: vec![[0; 3]; n],
+            columns: vec![Default::default(); n],
+            most: vec![0; n],
+            sampled: Time::ZERO,
+        }
+    }
+
+    fn next(&self, now: Time) -> Time {
+        let interval = self.interval.as_nanos();
+        Time::from_nanos((now.as_nanos() / interval + 1) * interval)
+    }
+
+    fn sample(&mut self, built: &Built, now: Time) {
+        if now == self.sampled {
+            return;
+        }
+        let whole = now.since(self.sampled) == self.interval;
+        self.sampled = now;
+        for (i, device) in built.devices.iter().enumerate() {
+            let c = built.net.counters(device.node);
+            let present = [c.bytes_out, c.dropped.total(), c.marked];
+            if whole {
+                self.most[i] = self.most[i].max(present[0] - self.last[i][0]);
+            }
+            if self.series.is_some() {
+                for (k, column) in self.columns[i].iter_mut().enumerate() {
+                    #[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
+                    column.push((present[k] - self.last[i][k]) as f64);
+                }
+            }
+            self.last[i] = present;
+        }
+    }
+}
+
+fn finish(
+    case: &Case,
+    seed: Seed,
+    built: Built,
+    mut world: World,
+    watch: DeviceWatch,
+    ended: Ended,
+    now: Time,
+) -> Outcome {
+    world.stacks.summarise_all();
+    let (sent, received) = world.stacks.datagrams();
+    let collect = *world.stacks.collector.collect();
+    let mut recording = world.stacks.collector.finish(now);
+    let header = &mut recording.header;
+    header.version = env!("CARGO_PKG_VERSION").to_owned();
+    header.substrate = "model".to_owned();
+    header.seed = seed.0;
+    header.case = triples(case);
+    header.complete = matches!(ended, Ended::Duration | Ended::Finished);
+    header.bottleneck = Some(u32::try_from(built.bottleneck).expect("few devices"));
+    recording.hosts = host_names(&case.net);
+    for (device, columns) in built.devices.iter().zip(&watch.columns) {
+        let stats = built.net.stats(device.node);
+        recording.devices.push(device_row(&built.net, device, stats));
+        if let Some(stats) = stats.filter(|_| collect.latency) {
+            let histogram = delays(stats);
+            if histogram.count() > 0 {
+                recording.latencies.push(Latency {
+                    kind: LatencyKind::QueueDelay,
+                    entity: device.name.clone(),
+                    histogram,
+                });
+            }
+        }
+        if let (Some(series), Some(interval)) = (&mut recording.series, collect.series) {
+            series.entities.push(device_series(&device.name, columns, stats, interval));
+        }
+    }
+    if sent > 0 {
+        let counters = recording.counters.entry("datagrams".to_owned()).or_default();
+        counters.insert("sent".to_owned(), sent);
+        counters.insert("received".to_owned(), received);
+    }
+    recording.environment = environment(case, &built, &watch, &recording);
+    let trace = built.net.trace();
+    let run = recording.counters.entry("run".to_owned()).or_default();
+    run.insert("events".to_owned(), trace.0);
+    run.insert("trace".to_owned(), trace.1);
+    let hops = built.net.nodes().map(|(node, _)| built.net.counters(node).packets_out).sum();
+    Outcome { recording, ended, trace, hops }
+}
+
+/// The case, complete: every triple that is not at its default. (Defaults are the parameter table's.)
+fn triples(case: &Case) -> Vec<Triple> {
+    case.to_triples()
+        .into_iter()
+        .map(|(full, value)| {
+            let (entity, parameter) = full.split_once('/').unwrap_or(("", &full));
+            Triple { entity: entity.to_owned(), parameter: parameter.to_owned(), value: value.to_string() }
+        })
+        .collect()
+}
+
+fn device_row(net: &Network, device: &crate::build::DeviceNode, stats: Option<&QueueStats>) -> Device {
+    let c = net.counters(device.node);
+    Device {
+        name: device.name.clone(),
+        kind: device.kind.clone(),
+        rate: device.rate,
+        counters: DeviceCounters {
+            packets: c.packets_out,
+            bytes: c.bytes_out,
+            drops: c.dropped.total(),
+            dropped_bytes: c.bytes_dropped,
+            marks: c.marked,
+            max_backlog_bytes: stats
+                .map_or(0, |s| s.samples().iter().map(|sample| sample.max_bytes).max().unwrap_or(0)),
+        },
+    }
+}
+
+fn delays(stats: &QueueStats) -> Histogram {
+    let mut histogram = Histogram::default();
+    for (delay, n) in stats.sojourn().counts() {
+        histogram.record_many(delay, n);
+    }
+    histogram
+}
+
+fn device_series(
+    name: &str,
+    columns: &[Vec<f64>; 3],
+    stats: Option<&QueueStats>,
+    interval: Dur,
+) -> EntitySeries {
+    let names = ["out_bytes", "drops", "marks"];
+    let mut all: Vec<Column> = names
+        .into_iter()
+        .zip(columns)
+        .map(|(name, values)| Column { name: name.to_owned(), values: values.clone() })
+        .collect();
+    if let Some(stats) = stats {
+        let mut values = vec![0.0; columns[0].len()];
+        for sample in stats.samples() {
+            let at =
+                usize::try_from(sample.start.as_nanos() / interval.as_nanos()).expect("intervals fit memory");
+            if let Some(value) = values.get_mut(at) {
+                #[expect(clippy::cast_precision_loss, reason = "a queue is below 2^53 bytes")]
+                let bytes = sample.max_bytes as f64;
+                *value = bytes;
+            }
+        }
+        all.push(Column { name: "max_backlog_bytes".to_owned(), values });
+    }
+    EntitySeries { entity: name.to_owned(), first: 0, columns: all }
+}
+
+/// What the case asked of the path, beside what it was.
+#[expect(clippy::cast_precision_loss, reason = "counts, times and rates of a run are below 2^53")]
+fn environment(case: &Case, built: &Built, watch: &DeviceWatch, recording: &Recording) -> Vec<Environment> {
+    let mut all = Vec::new();
+    let mut put = |entity: &str, property: &str, unit: &str, asked: Option<f64>, measured: Option<f64>| {
+        all.push(Environment {
+            entity: entity.to_owned(),
+            property: property.to_owned(),
+            unit: unit.to_owned(),
+            asked,
+            measured,
+        });
+    };
+    let (s, r) = case.net.flows[0];
+    // The smallest round trip is that of the handshake: a SYN of 60 bytes and its answer.
+    let asked = base_rtt(case, s, r, Bytes::new(60));
+    let ends = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));
+    let least = recording
+        .flows
+        .iter()
+        .filter(|f| (f.from, f.to) == ends)
+        .filter_map(|f| f.tcp.min_rtt_ns)
+        .min()
+        .map(|ns| ns as f64);
+    put("path", "rtt", "ns", Some(asked.as_nanos() as f64), least);
+    let device = &built.devices[built.bottleneck];
+    let most = watch.most[built.bottleneck];
+    let rate = (most > 0).then(|| most as f64 * 8.0 / watch.interval.as_secs_f64());
+    put(&device.name, "rate", "bit/s", device.rate.map(Rate::bits_per_sec).map(|r| r as f64), rate);
+    for (i, link) in case.links.iter().enumerate() {
+        let asked = match &link.loss_model {
+            LossModel::Bernoulli => Some(link.loss),
+            LossModel::GilbertElliott { .. } | LossModel::List(_) => None,
+        };
+        let lossy = link.loss_model != LossModel::Bernoulli || link.loss > 0.0;
+        if lossy {
+            let name = format!("loss.{}", case.net.links[i].name);
+            let node = built.net.nodes().find(|(_, n)| *n == name).map(|(node, _)| node);
+            let measured = node.map(|node| built.net.counters(node)).filter(|c| c.packets_in > 0);
+            let measured = measured.map(|c| c.dropped[Drop::Loss] as f64 / c.packets_in as f64);
+            put(&format!("link.{}", case.net.links[i].name), "loss", "share", asked, measured);
+        }
+    }
+    let c = built.net.counters(device.node);
+    let marks = (c.packets_out > 0).then(|| c.marked as f64 / c.packets_out as f64);
+    put(&device.name, "marks", "share", None, marks);
+    all
+}
