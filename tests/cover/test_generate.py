@@ -18,11 +18,10 @@ from tcpassay.cover.generate import (
     count,
     generate,
 )
-from tcpassay.cover.space import Parameter, Space
+from tcpassay.cover.space import Derived, Parameter, Space
 from tcpassay.cover.verify import verify_rows
 from tcpassay.errors import UserError
 from tcpassay.plan.constraint_parser import parse
-from tcpassay.plan.constraints import Constraint, together
 
 SMALL = Space(
     (Parameter("a", (0, 1, 2), default=1), Parameter("b", (0, 1)), Parameter("c", ("x",))),
@@ -174,12 +173,33 @@ def test_a_family_is_covered_at_its_own_strength() -> None:
     assert not verify_rows(PLAN, generate(PLAN, TWay(2)).rows, strategy).complete
 
 
-def test_a_group_that_varies_together_stays_together() -> None:
-    group = Constraint(together(("p0", "p1"), ((0, 0), (1, 2), (4, 1))), "group")
-    space = Space(PLAN.parameters, (group, *PLAN.constraints[1:]))
+def test_a_group_counts_as_one_parameter_and_constraints_mention_its_members() -> None:
+    space = Space(
+        (
+            Parameter("path", ("lan", "wan", "satellite")),
+            Parameter("rto", ("5ms", "200ms")),
+            Parameter("buffer", ("64KB", "1MB")),
+        ),
+        (
+            parse("[delay] < [rto]"),
+            parse('IF [rate] >= "1Gbit" THEN [buffer] = "1MB"'),
+            parse("[delay] >= [jitter]"),
+        ),
+        (
+            Derived("delay", "path", ("1ms", "20ms", "100ms")),
+            Derived("rate", "path", ("10Gbit", "100Mbit", "10Mbit")),
+            Derived("jitter", "path", ("0ms", "5ms", "1s")),
+        ),
+    )
+    assert sorted(tuple(case.values()) for case in generate(space, Full()).cases()) == [
+        ("lan", "200ms", "1MB"),
+        ("lan", "5ms", "1MB"),
+        ("wan", "200ms", "1MB"),
+        ("wan", "200ms", "64KB"),
+    ]
     suite = generate(space, TWay(2))
-    assert {tuple(row[:2]) for row in suite.rows.tolist() if row[0] < 5} == {(0, 0), (1, 2), (4, 1)}
     assert verify_rows(space, suite.rows, TWay(2)).complete
+    assert len(suite) == 4
 
 
 def test_an_invalid_value_stands_alone_and_meets_every_other_level() -> None:

@@ -22,6 +22,7 @@ from tcpassay.plan.quantity import Quantity, quantity
         ("64KiB", "a number of bytes", 65_536),
         ("30KB", "a number of bytes", 30_000),
         ("1Gbit", "a rate", 1_000_000_000),
+        ("100p", "a number of packets", 100),
     ],
 )
 def test_a_number_with_a_suffix_counts_in_the_smallest_unit(
@@ -37,7 +38,9 @@ def test_anything_else_is_a_text(text: str) -> None:
     assert quantity(text) == Quantity("a text", text)
 
 
-def test_true_is_not_one_and_has_no_order() -> None:
+def test_a_switch_is_on_or_off_however_it_is_written_and_has_no_order() -> None:
+    assert quantity(True) == quantity("true") == quantity("on")  # noqa: FBT003
+    assert quantity(False) == quantity("false") == quantity("off")  # noqa: FBT003
     assert quantity(True) != quantity(1)  # noqa: FBT003
     assert not quantity(False).less(quantity(True))  # noqa: FBT003
 

@@ -129,6 +129,9 @@ class _Translator:
 
     def of(self, expression: Expression) -> str | bool:
         match expression:
+            case Comparison(left, operator, right) if self._index(left) == self._index(right):
+                both = zip(self._levels(left), self._levels(right), strict=True)
+                return self._in(left, [i for i, (a, b) in enumerate(both) if compare(a, operator, b)])
             case Comparison(left, operator, right):
                 # One alternative for each set of right levels, so that `a <= b` takes as many as `b` has.
                 groups: dict[tuple[int, ...], list[int]] = {}
@@ -150,15 +153,18 @@ class _Translator:
                     name, [i for i, level in enumerate(self._levels(name)) if accepts(leaf, level)]
                 )
 
+    def _index(self, name: str) -> int:
+        return self.space.views[name][0]
+
     def _levels(self, name: str) -> Sequence[Value]:
-        return self.space.parameters[self.space.index[name]].levels
+        return self.space.views[name][1]
 
     def _in(self, name: str, levels: Sequence[int]) -> str | bool:
         if not levels:
             return False
         if len(levels) == len(self._levels(name)):
             return True
-        return f"p{self.space.index[name]} IN {{{', '.join(map(str, levels))}}}"
+        return f"p{self._index(name)} IN {{{', '.join(map(str, levels))}}}"
 
 
 def _not(term: str | bool) -> str | bool:  # noqa: FBT001

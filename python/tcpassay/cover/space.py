@@ -75,6 +75,22 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """A name whose value follows from the level of a parameter, for constraints to mention.
+
+    A group of parameters that vary together is one parameter, whose levels are the names of its sets; what a
+    set gives its members is derived. So a group counts as one in interactions, and constraints speak of the
+    members.
+    """
+
+    name: str
+    parameter: str
+    """The one that it follows from."""
+    values: tuple[Value, ...]
+    """Its value for each valid level of that parameter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """What one constraint allows."""
 
@@ -94,13 +110,19 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     constraints: tuple[Constraint, ...] = ()
+    derived: tuple[Derived, ...] = ()
     tables: tuple[Table, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = [parameter.name for parameter in self.parameters]
+        names = [p.name for p in self.parameters] + [d.name for d in self.derived]
         for name in names:
             if names.count(name) > 1:
                 raise UserError(f"the parameter `{name}` is given twice")
+        for derived in self.derived:
+            if len(derived.values) != self.sizes[self.index[derived.parameter]]:
+                raise AssertionError(
+                    f"`{derived.name}` needs one value for each level of `{derived.parameter}`"
+                )
         object.__setattr__(self, "tables", tuple(_table(self, constraint) for constraint in self.constraints))
 
     @cached_property
@@ -118,18 +140,24 @@ class Space:
         """The parameters that vary: those with more than one valid level."""
         return tuple(i for i, size in enumerate(self.sizes) if size > 1)
 
+    @cached_property
+    def views(self) -> Mapping[str, tuple[int, tuple[Value, ...]]]:
+        """What constraints may mention: the parameter that decides it, and a value for each level of that."""
+        own = {parameter.name: (i, parameter.levels) for i, parameter in enumerate(self.parameters)}
+        return own | {d.name: (self.index[d.parameter], d.values) for d in self.derived}
+
     def parameter(self, name: str, what: str) -> int:
-        """Position of the parameter that `what`, in words, mentions.
+        """Position of the parameter that `what`, in words, mentions, or that decides what it mentions.
 
         Raises `UserError` when there is none.
         """
-        if name in self.index:
-            return self.index[name]
-        near = difflib.get_close_matches(name, self.index, n=1)
+        if name in self.views:
+            return self.views[name][0]
+        near = difflib.get_close_matches(name, self.views, n=1)
         hint = (
             f"; did you mean `{near[0]}`?"
             if near
-            else f"; there are {', '.join(f'`{n}`' for n in self.index)}"
+            else f"; there are {', '.join(f'`{n}`' for n in self.views)}"
         )
         raise UserError(f"{what} mentions `{name}`, which is no parameter of the plan{hint}")
 
@@ -170,7 +198,7 @@ class Space:
         found = []
         for constraint in self.constraints:
             for name, value in _compared(constraint.expression):
-                levels = self.parameters[self.index[name]].levels
+                levels = self.views[name][1]
                 if not any(compare(level, "=", value) for level in levels):
                     shown = ", ".join(f"`{level}`" for level in levels)
                     found.append(f"`{value}` is no level of `{name}` ({shown}) in: {constraint}")
@@ -193,18 +221,17 @@ def _compared(expression: Expression) -> Iterable[tuple[str, Value]]:
 
 
 def _table(space: Space, constraint: Constraint) -> Table:
-    scope = tuple(
-        sorted(space.parameter(name, f"the constraint {constraint}") for name in constraint.parameters)
-    )
+    what = f"the constraint {constraint}"
+    scope = tuple(sorted({space.parameter(name, what) for name in constraint.parameters}))
     shape = tuple(space.sizes[i] for i in scope)
     if prod(shape) > LARGEST_TABLE:
         raise UserError(
             f"the constraint {constraint} ties {len(scope)} parameters with {prod(shape)} combinations of "
             f"levels together; at most {LARGEST_TABLE} are possible: write it as several constraints"
         )
-    levels = {space.parameters[i].name: space.parameters[i].levels for i in scope}
-    axis = {space.parameters[i].name: n for n, i in enumerate(scope)}
-    allowed = _Tabulator(levels, axis, constraint).of(constraint.expression)
+    levels = {name: space.views[name][1] for name in constraint.parameters}
+    axis = {name: scope.index(space.views[name][0]) for name in constraint.parameters}
+    allowed = _Tabulator(levels, axis, len(scope), constraint).of(constraint.expression)
     return Table(scope, np.ascontiguousarray(np.broadcast_to(allowed, shape)), constraint)
 
 
@@ -214,6 +241,7 @@ class _Tabulator:
 
     levels: Mapping[str, tuple[Value, ...]]
     axis: Mapping[str, int]
+    axes: int
     constraint: Constraint
 
     def of(self, expression: Expression) -> Allowed:
@@ -236,19 +264,19 @@ class _Tabulator:
                 )
 
     def _constant(self, *, value: bool) -> Allowed:
-        return np.full((1,) * len(self.axis), value, dtype=np.bool_)
+        return np.full((1,) * self.axes, value, dtype=np.bool_)
 
     def _single(self, name: str, values: list[bool]) -> Allowed:
-        shape = [1] * len(self.axis)
+        shape = [1] * self.axes
         shape[self.axis[name]] = len(values)
         return np.array(values, dtype=np.bool_).reshape(shape)
 
     def _pair(self, left: str, right: str, values: Allowed) -> Allowed:
-        if left == right:
+        if self.axis[left] == self.axis[right]:
             return self._single(left, [bool(v) for v in values.diagonal()])
         if self.axis[left] > self.axis[right]:
             left, right, values = right, left, values.T
-        shape = [1] * len(self.axis)
+        shape = [1] * self.axes
         shape[self.axis[left]], shape[self.axis[right]] = values.shape
         return values.reshape(shape)
 

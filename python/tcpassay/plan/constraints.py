@@ -7,9 +7,9 @@ PICT user guide), read by `constraint_parser`:
     [app.sndbuf] >= [app.request]
 
 Known differences from PICT: values carry units and compare as quantities (`quantity`); upper and lower case
-differ in names and texts (not in keywords); TRUE and FALSE are values; an order between two values that have
-none, as of `"auto"` and `"64KB"`, is false instead of an error, because a parameter may mix the two; and
-`together`, for groups of parameters that vary together, has no PICT spelling.
+differ in names and texts (not in keywords); TRUE and FALSE are values, the same as `"on"` and `"off"`; and an
+order between two values that have none, as of `"auto"` and `"64KB"`, is false instead of an error, because a
+parameter may mix the two.
 
 A constraint judges complete cases of valid values. It says nothing about the invalid values that a plan adds
 to test refusal: a case that holds one is not judged by the constraints that mention the parameter which holds
@@ -20,7 +20,7 @@ what it allows.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
@@ -101,16 +101,6 @@ def rule(condition: Expression, then: Expression, otherwise: Expression | None =
     return met if otherwise is None else Conjunction((met, Disjunction((condition, otherwise))))
 
 
-def together(parameters: Sequence[str], rows: Iterable[Sequence[Value]]) -> Expression:
-    """The parameters take only these combinations of values: a group that varies together."""
-    return Disjunction(
-        tuple(
-            Conjunction(tuple(Relation(p, "=", value) for p, value in zip(parameters, row, strict=True)))
-            for row in rows
-        )
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """One constraint of a plan or of the parameter table, with what is needed to name it in a message."""
@@ -172,7 +162,7 @@ def accepts(leaf: Leaf, value: Value) -> bool:
         case Member(_, values):
             return any(compare(value, "=", member) for member in values)
         case Like(_, pattern):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = ("on" if value else "off") if isinstance(value, bool) else str(value)
             return _pattern(pattern).fullmatch(text) is not None
 
 

@@ -1,8 +1,9 @@
-"""What a value means in a comparison: a number, a length of time, a number of bytes, a rate or a text.
+"""What a value means in a comparison: a number, a time, a number of bytes or packets, a rate or a text.
 
-The suffixes are those of the data plane (`crates/units/src/parse.rs`), so that `"1500us"` and `"1.5ms"` are
-equal in a constraint when they are equal in a run. Values stay as the user wrote them everywhere else;
-nothing here rounds.
+The suffixes are those of the data plane (`crates/units/src/parse.rs`, `p` and `%` in
+`crates/sim/src/params`), so that `"1500us"` and `"1.5ms"` are equal in a constraint when they are equal in a
+run; likewise `true`, `"true"` and `"on"` are one switch position. Values stay as the user wrote them
+everywhere else; nothing here rounds.
 """
 
 import math
@@ -19,6 +20,7 @@ Value = bool | int | float | str
 _SUFFIXES: Final[dict[str, tuple[str, Fraction]]] = {
     "": ("a number", Fraction(1)),
     "%": ("a number", Fraction(1, 100)),
+    "p": ("a number of packets", Fraction(1)),
     "ns": ("a length of time", Fraction(1)),
     "us": ("a length of time", Fraction(10**3)),
     "ms": ("a length of time", Fraction(10**6)),
@@ -37,6 +39,7 @@ _SUFFIXES: Final[dict[str, tuple[str, Fraction]]] = {
     "Mbit": ("a rate", Fraction(10**6)),
     "Gbit": ("a rate", Fraction(10**9)),
 }
+_SWITCH: Final = {"true": "on", "false": "off"}
 _NUMBER_AND_SUFFIX: Final = re.compile(r"(-?[0-9]{1,30}(?:\.[0-9]{1,30})?)([A-Za-z%]*)")
 
 
@@ -47,12 +50,12 @@ class Quantity:
     kind: str
     """What it is, in words that fit an error message: `a length of time`, `a text`."""
     amount: Fraction | str
-    """In the smallest unit of its kind (ns, bytes, bit/s, 1); the text itself for a text."""
+    """In the smallest unit of its kind (ns, bytes, packets, bit/s, 1); the text itself for a text."""
 
     @property
     def ordered(self) -> bool:
         """Whether it can be less than another of its kind."""
-        return self.kind not in ("a text", "true or false")
+        return isinstance(self.amount, Fraction)
 
     def comparable(self, other: "Quantity") -> bool:
         """Whether one of the two can be less than the other."""
@@ -74,7 +77,7 @@ def quantity(value: Value) -> Quantity:
     Raises `UserError` for a number that is not finite.
     """
     if isinstance(value, bool):
-        return Quantity("true or false", Fraction(int(value)))
+        return Quantity("a text", "on" if value else "off")
     if isinstance(value, int):
         return Quantity("a number", Fraction(value))
     if isinstance(value, float):
@@ -85,4 +88,4 @@ def quantity(value: Value) -> Quantity:
     if match and match[2] in _SUFFIXES:
         kind, scale = _SUFFIXES[match[2]]
         return Quantity(kind, Fraction(match[1]) * scale)
-    return Quantity("a text", value)
+    return Quantity("a text", _SWITCH.get(value, value))
