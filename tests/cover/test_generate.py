@@ -136,6 +136,12 @@ def test_a_covering_array_of_22_parameters_is_complete_at_3_way_by_the_verifier(
     assert len(suite) < 300
 
 
+def test_another_seed_gives_another_array_that_is_complete_too() -> None:
+    one, two = generate(PLAN, TWay(2), seed=1).rows, generate(PLAN, TWay(2), seed=2).rows
+    assert one.tolist() != two.tolist()
+    assert verify_rows(PLAN, two, TWay(2)).complete
+
+
 def test_extending_from_2_to_3_to_4_keeps_the_cases_as_a_prefix() -> None:
     space = Space(PLAN.parameters[:12], PLAN.constraints[:1])
     two = generate(space, TWay(2), seed=3)
@@ -169,6 +175,7 @@ def test_a_family_is_covered_at_its_own_strength() -> None:
         ("ecn", 4, 760),
         ("ack", 3, 16),
         ("invalid values", 2, 59),
+        ("invalid values of ecn", 4, 146),
     ]
     assert not verify_rows(PLAN, generate(PLAN, TWay(2)).rows, strategy).complete
 

@@ -85,6 +85,27 @@ def test_a_tuple_that_no_complete_case_can_have_is_excluded_not_missing() -> Non
     assert report.lines[0] == Line("all parameters", 2, 3, total=9, covered=9, excluded=3, examples=())
 
 
+def test_a_triple_whose_pairs_are_all_possible_may_be_excluded() -> None:
+    space = Space(
+        tuple(Parameter(name, (0, 1)) for name in "abc"), (parse("NOT ([a] = 1 AND [b] = 1 AND [c] = 1)"),)
+    )
+    two, three = verify(space, [], TWay(3)).lines
+    assert (two.total, two.excluded) == (12, 0)
+    assert (three.total, three.excluded) == (7, 1)
+
+
+def test_an_invalid_level_of_a_family_is_counted_at_the_familys_strength() -> None:
+    parameters = (Parameter("a", (0, 1), invalid=(9,)), *(Parameter(name, (0, 1)) for name in "bcd"))
+    strategy = TWay(2, (Family("close", ("a", "b", "c"), 3), Family("other", ("c", "d"), 2)))
+    met: list[dict[str, Value]] = [{"a": 9, "b": n, "c": n, "d": n} for n in (0, 1)]
+    report = verify(Space(parameters), met, strategy, examples=None)
+    assert [(line.name, line.strength, line.total, line.covered) for line in report.lines[3:]] == [
+        ("invalid values", 2, 6, 6),
+        ("invalid values of close", 3, 4, 2),
+    ]
+    assert report.lines[4].examples == ({"a": 9, "b": 0, "c": 1}, {"a": 9, "b": 1, "c": 0})
+
+
 def test_a_case_against_a_constraint_is_named_and_covers_nothing() -> None:
     space = Space((Parameter("a", (0, 1)), Parameter("b", (0, 1))), (parse("[a] <= [b]"),))
     report = verify(space, [{"a": 0, "b": 0}, {"a": 1, "b": 0}, {"a": 1, "b": 1}], TWay(2))

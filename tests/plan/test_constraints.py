@@ -36,6 +36,7 @@ DCTCP: dict[str, Value] = {
         ("[n] >= 3.5", False),
         ('[buffer] < "1MB"', False),
         ('[buffer] >= "1MB"', False),
+        ('[buffer] <= "1MB"', False),
         ('[buffer] <> "1MB"', True),
         ("[sack] = TRUE", True),
         ('[sack] = "on"', True),

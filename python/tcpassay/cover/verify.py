@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tcpassay.cover.coverwise_model import Demand
 from tcpassay.cover.generate import STRENGTHS, TWay
 from tcpassay.cover.network import Network
 from tcpassay.cover.space import Allowed, Rows, Space
@@ -44,7 +45,7 @@ class Line:
     """The coverage of one demand: all parameters, a family, or the invalid levels, at one strength."""
 
     name: str
-    """`all parameters`, the name of the family, or `invalid values`."""
+    """`all parameters`, the name of a family, `invalid values`, or `invalid values of` a family."""
     strength: int
     parameters: int
     """How many parameters vary in it."""
@@ -131,8 +132,11 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
         lines.append(
             counter.line(family.name, demand.parameters, min(demand.strength, len(demand.parameters)))
         )
-    if any(parameter.invalid for parameter in space.parameters):
-        lines.append(_invalid_line(space, rows[good], invalid[good], strategy.strength, examples))
+    refused = _Refused(space, rows[good], invalid[good], examples)
+    lines += refused.line("invalid values", range(len(space.parameters)), whole)
+    for family, demand in zip(strategy.families, families, strict=True):
+        members = [space.index[name] for name in family.parameters]
+        lines += refused.line(f"invalid values of {family.name}", members, demand)
     return Report(tuple(lines), len(rows), tuple(forbidden))
 
 
@@ -259,21 +263,40 @@ class _Counter:
         ]
 
 
-def _invalid_line(
-    space: Space, rows: Rows, invalid: NDArray[np.int64], strength: int, examples: int | None
-) -> Line:
-    """The combinations of `strength` - 1 other parameters that each invalid level was met with."""
-    total = covered = excluded = 0
-    missing: list[Tuple] = []
-    for v, parameter in enumerate(space.parameters):
-        tables = tuple(table for table in space.tables if v not in table.scope)
-        others = [u for u in space.free if u != v]
-        for level in range(len(parameter.levels), len(parameter.all_levels)):
-            mine = rows[(invalid == v) & (rows[:, v] == level)]
-            counter = _Counter(space, Network(space.sizes, tables), mine, examples)
-            line = counter.line("", others, min(strength - 1, len(others)))
-            total, covered, excluded = total + line.total, covered + line.covered, excluded + line.excluded
-            missing += [{parameter.name: parameter.all_levels[level], **tuple_} for tuple_ in line.examples]
-    return Line(
-        "invalid values", strength, len(space.free), total, covered, excluded, tuple(missing[:examples])
-    )
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Counts what invalid levels were met with."""
+
+    space: Space
+    rows: Rows
+    """Allowed ones."""
+    invalid: NDArray[np.int64]
+    """For each row the parameter with an invalid level, or -1."""
+    examples: int | None
+
+    def line(self, name: str, members: Iterable[int], demand: Demand) -> list[Line]:
+        """For each invalid level of `members`, the combinations of one parameter fewer than the strength demands.
+
+        A list of one line, or of none when no member has an invalid level.
+        """
+        total = covered = excluded = 0
+        missing: list[Tuple] = []
+        concerned = [v for v in members if self.space.parameters[v].invalid]
+        for v in concerned:
+            parameter = self.space.parameters[v]
+            tables = tuple(table for table in self.space.tables if v not in table.scope)
+            others = [u for u in demand.parameters if u != v]
+            for level in range(len(parameter.levels), len(parameter.all_levels)):
+                mine = self.rows[(self.invalid == v) & (self.rows[:, v] == level)]
+                counter = _Counter(self.space, Network(self.space.sizes, tables), mine, self.examples)
+                line = counter.line("", others, min(demand.strength - 1, len(others)))
+                total, covered, excluded = (
+                    total + line.total,
+                    covered + line.covered,
+                    excluded + line.excluded,
+                )
+                missing += [{parameter.name: parameter.all_levels[level], **t} for t in line.examples]
+        if not concerned:
+            return []
+        vary = len(demand.parameters)
+        return [Line(name, demand.strength, vary, total, covered, excluded, tuple(missing[: self.examples]))]
