@@ -8,34 +8,59 @@
 //! | --- | --- | --- |
 //! | [`LinkSpec`] | rate, delay, drop-tail queue, step marking | 1 |
 //! | [`PortSpec`] | any [`QueueSpec`] (FIFO, shapers, AQM) before any [`Pace`], TSO, shared buffers | 2 |
+//! | [`RxSpec`] | the receiving NIC: ring, interrupt coalescing, GRO, LRO | 0 to 1 |
 //! | [`SplitSpec`] | segmentation alone | 0 |
-//! | [`MarkAcks`] | ECE on returning ACKs while a queue is long | 0 |
 //! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
+//! | [`IngressSpec`] | says by which half of a switch's ports a packet came in | 0 |
+//! | [`MarkAcks`] | ECE on returning ACKs while a queue is long | 0 |
+//! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`ThinSpec`], [`PolicerSpec`] | impairments | 0 |
+//! | [`JitterSpec`], [`ReorderSpec`], [`SlotSpec`] | impairments that hold packets | 0 to 1 |
 
+mod damage;
+mod dice;
+mod dim;
+mod gro;
+mod jitter;
 mod link;
+mod loss;
 mod mark;
 mod pace;
+mod policer;
 mod port;
 mod queue;
+mod reorder;
+mod rx;
 mod split;
 mod switch;
 #[cfg(test)]
 mod test_net;
 
+pub use damage::{CorruptSpec, DuplicateSpec, ThinSpec};
+pub use jitter::{Distribution, JitterSpec};
 pub use link::{Limit, LinkSpec};
+pub use loss::{LossModel, LossSpec, Which};
 pub use mark::MarkAcks;
 pub use pace::{Pace, TraceError};
+pub use policer::{PolicerSpec, SlotSpec};
 pub use port::{PortSpec, Share};
 pub use queue::{FifoSpec, HtbClass, HtbSpec, QueueSpec, TbfSpec};
+pub use reorder::ReorderSpec;
+pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;
-pub use switch::SwitchSpec;
+pub use switch::{IngressSpec, SwitchSpec};
 
 pub(crate) use switch::Switch;
 
 use crate::engine::{Core, FlowId, HostId, Io, PacketId};
+use damage::Damage;
+use jitter::Jitter;
 use link::Link;
+use loss::Loss;
+use policer::{Policer, Slot};
 use port::Port;
-use split::Split;
+use reorder::Reorder;
+use rx::Rx;
+use switch::Ingress;
 use tcpassay_units::Seed;
 
 /// What waits in an element: packets that are not yet being sent.
@@ -63,12 +88,28 @@ pub enum Element {
     Link(Link),
     /// See [`PortSpec`].
     Port(Box<Port>),
+    /// See [`RxSpec`].
+    Rx(Box<Rx>),
     /// See [`SplitSpec`].
-    Split(Split),
-    /// See [`MarkAcks`].
-    MarkAcks(MarkAcks),
+    Split,
     /// See [`SwitchSpec`].
     Switch(Switch),
+    /// See [`IngressSpec`].
+    Ingress(Ingress),
+    /// See [`MarkAcks`].
+    MarkAcks(MarkAcks),
+    /// See [`LossSpec`].
+    Loss(Box<Loss>),
+    /// See [`CorruptSpec`], [`DuplicateSpec`], [`ThinSpec`].
+    Damage(Box<Damage>),
+    /// See [`PolicerSpec`].
+    Policer(Box<Policer>),
+    /// See [`JitterSpec`].
+    Jitter(Box<Jitter>),
+    /// See [`ReorderSpec`].
+    Reorder(Box<Reorder>),
+    /// See [`SlotSpec`].
+    Slot(Box<Slot>),
 }
 
 impl Element {
@@ -78,7 +119,15 @@ impl Element {
             Element::Link(e) => e.receive(io, core, id),
             Element::Switch(e) => e.receive(io, core, id),
             Element::Port(e) => e.receive(io, core, id),
-            Element::Split(e) => e.receive(io, core, id),
+            Element::Rx(e) => e.receive(io, core, id),
+            Element::Split => split::receive(io, core, id),
+            Element::Ingress(e) => e.receive(io, core, id),
+            Element::Loss(e) => e.receive(io, core, id),
+            Element::Damage(e) => e.receive(io, core, id),
+            Element::Policer(e) => e.receive(io, core, id),
+            Element::Jitter(e) => e.receive(io, core, id),
+            Element::Reorder(e) => e.receive(io, core, id),
+            Element::Slot(e) => e.receive(io, core, id),
             Element::Host(_) | Element::MarkAcks(_) => unreachable!("the run loop delivers to these"),
         }
     }
@@ -88,9 +137,11 @@ impl Element {
         match self {
             Element::Link(e) => e.wake(io, core),
             Element::Port(e) => e.wake(io, core),
-            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) | Element::Split(_) => {
-                unreachable!("an element that never asks to be woken")
-            }
+            Element::Rx(e) => e.wake(io, core),
+            Element::Jitter(e) => e.wake(io, core),
+            Element::Reorder(e) => e.wake(io, core),
+            Element::Slot(e) => e.wake(io, core),
+            _ => unreachable!("an element that never asks to be woken"),
         }
     }
 
@@ -99,7 +150,11 @@ impl Element {
         match self {
             Element::Link(e) => e.held(),
             Element::Port(e) => e.held(),
-            Element::Host(_) | Element::MarkAcks(_) | Element::Switch(_) | Element::Split(_) => 0,
+            Element::Rx(e) => e.held(),
+            Element::Jitter(e) => e.held(),
+            Element::Reorder(e) => e.held(),
+            Element::Slot(e) => e.held(),
+            _ => 0,
         }
     }
 

@@ -94,7 +94,7 @@ impl Port {
         let waits = self.free_at > core.now || before.packets > 0;
         if waits
             && let Some(share) = self.share
-            && !self.admits(share, before, core, id)
+            && !admits(share, before, core, id)
         {
             io.drop(core, id, Drop::Full);
             return;
@@ -205,20 +205,21 @@ impl Port {
         io.wake_at(core, first);
     }
 
-    fn admits(&self, share: Share, queue: Backlog, core: &Core, id: PacketId) -> bool {
-        let pool = core.pools[share.pool.0 as usize];
-        let free = pool.capacity.saturating_sub(pool.used);
-        let size = u64::from(core.packets[id].size_u32());
-        let within = share.alpha.is_none_or(|alpha| as_f64(queue.bytes) < alpha * as_f64(free));
-        size <= free && within
-    }
-
     fn account(&self, core: &mut Core, before: Backlog, after: Backlog) {
         if let Some(share) = self.share {
             let pool = &mut core.pools[share.pool.0 as usize];
             pool.used = pool.used + after.bytes - before.bytes;
         }
     }
+}
+
+/// Whether the shared buffer has room for a packet behind `queue`.
+fn admits(share: Share, queue: Backlog, core: &Core, id: PacketId) -> bool {
+    let pool = core.pools[share.pool.0 as usize];
+    let free = pool.capacity.saturating_sub(pool.used);
+    let size = u64::from(core.packets[id].size_u32());
+    let within = share.alpha.is_none_or(|alpha| as_f64(queue.bytes) < alpha * as_f64(free));
+    size <= free && within
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a buffer is far below 2^53 bytes")]

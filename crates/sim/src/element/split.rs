@@ -13,26 +13,21 @@ use tcpassay_wire::Flags;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SplitSpec;
 
-#[derive(Clone, Debug)]
-pub(crate) struct Split;
-
 impl IntoElement for SplitSpec {
     fn into_element(self, _: &str, _: Seed) -> Element {
-        Element::Split(Split)
+        Element::Split
     }
 }
 
-impl Split {
-    #[inline]
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
-        if core.packets[id].segs == 1 {
-            io.forward(core, id);
-            return;
-        }
-        let mut pieces = split(io, &mut core.packets, id);
-        while let Some(piece) = pieces.pop_front(&core.packets) {
-            io.forward(core, piece);
-        }
+#[inline]
+pub(crate) fn receive(io: &mut Io, core: &mut Core, id: PacketId) {
+    if core.packets[id].segs == 1 {
+        io.forward(core, id);
+        return;
+    }
+    let mut pieces = split(io, &mut core.packets, id);
+    while let Some(piece) = pieces.pop_front(&core.packets) {
+        io.forward(core, piece);
     }
 }
 

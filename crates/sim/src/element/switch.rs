@@ -11,6 +11,31 @@ use tcpassay_units::Seed;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SwitchSpec;
 
+/// Stamps packets with the half of the switch's input ports they came by, for the two buffers of
+/// a dual port. Stands before the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IngressSpec {
+    /// Which buffer of each output port: 0 or 1.
+    pub band: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ingress(u8);
+
+impl IntoElement for IngressSpec {
+    fn into_element(self, _: &str, _: Seed) -> Element {
+        assert!(self.band < 2, "a switch has two buffers a port");
+        Element::Ingress(Ingress(self.band))
+    }
+}
+
+impl Ingress {
+    pub fn receive(self, io: &mut Io, core: &mut Core, id: PacketId) {
+        core.packets[id].band = self.0;
+        io.forward(core, id);
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
     salt: u32,

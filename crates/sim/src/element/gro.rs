@@ -1,0 +1,115 @@
+//! The rules of receive merging. See [`super::RxSpec`].
+
+use crate::engine::{Core, Io, Kind, Packet, PacketId};
+use tcpassay_units::Bytes;
+use tcpassay_wire::Flags;
+
+/// Open merges, oldest first; each is the packet that others are appended to.
+#[derive(Clone, Debug)]
+pub(crate) struct Merging {
+    max: u64,
+    open: Vec<PacketId>,
+}
+
+/// Flags that what is appended may have beyond the merge: they end it.
+const PASSED_ON: Flags = Flags::from_bits(Flags::FIN.bits() | Flags::PSH.bits());
+
+/// Flags of what is never held open.
+const ENDS: Flags = Flags::from_bits(
+    Flags::URG.bits() | Flags::PSH.bits() | Flags::RST.bits() | Flags::SYN.bits() | Flags::FIN.bits(),
+);
+
+impl Merging {
+    pub fn new(max: Bytes) -> Merging {
+        Merging { max: max.get(), open: Vec::new() }
+    }
+
+    pub fn held(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    /// Appends a packet to the merge of its flow, opens one, or hands it up, behind what it may not pass.
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let new = &core.packets[id];
+        if new.kind != Kind::Tcp || new.corrupt {
+            io.forward(core, id);
+            return;
+        }
+        let at = self.open.iter().position(|held| same_flow(&core.packets[*held], new));
+        let uneven = new.segs > 1 && !new.segment.len.is_multiple_of(u32::from(new.mss));
+        let ends = new.segment.len == 0 || new.segment.flags.any(ENDS) || uneven;
+        let Some(at) = at else {
+            self.open_or_pass(io, core, id, ends);
+            return;
+        };
+        let held = self.open[at];
+        if may_append(&core.packets[held], new, self.max) {
+            let short = new.segment.len < u32::from(core.packets[held].mss);
+            append(io, core, held, id);
+            if ends || short {
+                self.open.remove(at);
+                io.forward(core, held);
+            }
+            return;
+        }
+        self.open.remove(at);
+        io.forward(core, held);
+        self.open_or_pass(io, core, id, ends);
+    }
+
+    fn open_or_pass(&mut self, io: &mut Io, core: &mut Core, id: PacketId, ends: bool) {
+        if ends {
+            io.forward(core, id);
+            return;
+        }
+        let p = &mut core.packets[id];
+        if p.segs == 1 {
+            // No later segment may be longer than the first.
+            p.mss = u16::try_from(p.segment.len).expect("a wire packet");
+        }
+        self.open.push(id);
+    }
+
+    /// Hands every open merge up, oldest first.
+    pub fn flush(&mut self, io: &mut Io, core: &mut Core) {
+        for id in self.open.drain(..) {
+            io.forward(core, id);
+        }
+    }
+}
+
+fn same_flow(a: &Packet, b: &Packet) -> bool {
+    a.flow == b.flow && a.src == b.src
+}
+
+fn may_append(held: &Packet, new: &Packet, max: u64) -> bool {
+    let (h, n) = (&held.segment, &new.segment);
+    // A merge may begin with CWR, which its next segments do not have; with accurate ECN every bit counts.
+    let ignored = if new.accecn { PASSED_ON } else { PASSED_ON | Flags::CWR };
+    let differing = Flags::from_bits(h.flags.bits() ^ n.flags.bits()).without(ignored);
+    let cwr = n.flags.has(Flags::CWR) && !new.accecn;
+    // Both IP packets as one: the headers of one of them are gone.
+    let merged = u64::from(held.headers() + h.len + n.len);
+    held.ecn == new.ecn
+        && differing == Flags::NONE
+        && !cwr
+        && h.ack == n.ack
+        && h.options == n.options
+        && h.end() == n.seq
+        && (1..=u32::from(held.mss)).contains(&n.len)
+        && merged < max
+}
+
+fn append(io: &mut Io, core: &mut Core, held: PacketId, id: PacketId) {
+    let (len, flags, segs) = {
+        let new = &core.packets[id];
+        (new.segment.len, new.segment.flags, new.segs)
+    };
+    let p = &mut core.packets[held];
+    p.segment.len += len;
+    p.segment.flags |= Flags::from_bits(flags.bits() & PASSED_ON.bits());
+    p.segs += segs;
+    p.measure();
+    io.counters.merged += 1;
+    core.packets.free(id);
+}

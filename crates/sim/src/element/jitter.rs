@@ -1,0 +1,225 @@
+//! Delay that varies, as netem's: `delay DELAY JITTER CORRELATION distribution D`.
+//!
+//! Each packet draws its own delay; a packet with a shorter one overtakes, as in netem, unless the order is kept.
+//! Distributions are computed instead of read from netem's tables, with the formulas that made these (iproute2
+//! `netem/*.c`) and their cut at four standard deviations. Difference: `paretonormal` mixes the two quantiles, a quarter
+//! normal and three quarters Pareto, where the table mixes densities.
+
+use super::dice::Dice;
+use super::{Element, IntoElement};
+use crate::engine::{Core, Io, PacketId};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tcpassay_units::{Dur, Seed, Time};
+
+/// The shape of the jitter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Distribution {
+    /// Evenly between `delay - jitter` and `delay + jitter`.
+    #[default]
+    Uniform,
+    /// Normal with standard deviation `jitter`.
+    Normal,
+    /// Pareto of shape 3, shifted to a mean of zero: at least two thirds of `jitter` below, a long tail above.
+    Pareto,
+    /// A quarter normal, three quarters Pareto.
+    ParetoNormal,
+}
+
+/// A delay that varies.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct JitterSpec {
+    /// The delay it varies about.
+    pub delay: Dur,
+    /// How much.
+    pub jitter: Dur,
+    /// Correlation of one packet's delay with the one before, 0 to 1.
+    pub correlation: f64,
+    /// Its shape.
+    pub distribution: Distribution,
+    /// No packet overtakes: one with a shorter delay waits for the one before it.
+    pub keep_order: bool,
+}
+
+impl IntoElement for JitterSpec {
+    fn into_element(self, name: &str, seed: Seed) -> Element {
+        Element::Jitter(Box::new(Jitter {
+            spec: self,
+            dice: Dice::new(seed.stream(&format!("{name}.jitter")), self.correlation),
+            flight: BinaryHeap::new(),
+            taken: 0,
+            last_due: Time::ZERO,
+        }))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Jitter {
+    spec: JitterSpec,
+    dice: Dice,
+    /// By when they leave, then by when they came.
+    flight: BinaryHeap<Reverse<(Time, u64, PacketId)>>,
+    taken: u64,
+    last_due: Time,
+}
+
+impl Jitter {
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let mut due = core.now + self.draw();
+        if self.spec.keep_order {
+            due = due.max(self.last_due);
+            self.last_due = due;
+        }
+        self.taken += 1;
+        self.flight.push(Reverse((due, self.taken, id)));
+        self.arm(io, core);
+    }
+
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+        while let Some(&Reverse((due, _, id))) = self.flight.peek()
+            && due <= core.now
+        {
+            self.flight.pop();
+            io.forward(core, id);
+        }
+        self.arm(io, core);
+    }
+
+    pub fn held(&self) -> u64 {
+        self.flight.len() as u64
+    }
+
+    fn arm(&self, io: &Io, core: &mut Core) {
+        io.wake_at(core, self.flight.peek().map(|p| p.0.0));
+    }
+
+    fn draw(&mut self) -> Dur {
+        let JitterSpec { delay, jitter, distribution, .. } = self.spec;
+        if jitter.is_zero() {
+            return delay;
+        }
+        let deviation = quantile(distribution, self.dice.next());
+        Dur::from_secs_f64(delay.as_secs_f64() + jitter.as_secs_f64() * deviation)
+    }
+}
+
+/// Deviation from the mean, in units of the jitter, below which a share `u` of the draws lies.
+fn quantile(distribution: Distribution, u: f64) -> f64 {
+    match distribution {
+        Distribution::Uniform => 2.0 * u - 1.0,
+        Distribution::Normal => normal(u),
+        Distribution::Pareto => pareto(u),
+        Distribution::ParetoNormal => 0.25 * normal(u) + 0.75 * pareto(u),
+    }
+}
+
+/// (1 - u) to the power -1/3 has mean 3/2 and standard deviation about 0.87; netem's table scales it by 4/3.
+fn pareto(u: f64) -> f64 {
+    let x = libm::pow(1.0 - u, -1.0 / 3.0);
+    ((x - 1.5) * 4.0 / 3.0).min(4.0)
+}
+
+/// The normal quantile by the rational approximation of Abramowitz and Stegun 26.2.23 (error below 4.5e-4, less than a
+/// step of netem's table), cut at four.
+fn normal(u: f64) -> f64 {
+    let tail = u.min(1.0 - u).max(1e-9);
+    let t = libm::sqrt(-2.0 * libm::log(tail));
+    let top = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    let bottom = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
+    let z = (t - top / bottom).min(4.0);
+    if u < 0.5 { -z } else { z }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+mod tests {
+    use super::*;
+    use crate::element::test_net::{Line, numbered};
+
+    fn delays(spec: JitterSpec) -> Vec<f64> {
+        let mut line = Line::new(spec);
+        let gap = 1_000_000_000;
+        for seq in 0..20_000_u32 {
+            line.run_until(u64::from(seq) * gap);
+            line.send(numbered(seq, 1));
+        }
+        line.finish();
+        line.times().iter().zip(0u64..).map(|(at, n)| (at - n * gap) as f64 / 1e6).collect()
+    }
+
+    fn moments(x: &[f64]) -> (f64, f64) {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        (mean, (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt())
+    }
+
+    fn spec(distribution: Distribution) -> JitterSpec {
+        JitterSpec {
+            delay: Dur::from_millis(100),
+            jitter: Dur::from_millis(10),
+            correlation: 0.0,
+            distribution,
+            keep_order: false,
+        }
+    }
+
+    fn extremes(x: &[f64]) -> (f64, f64) {
+        x.iter().fold((f64::MAX, 0.0), |(lo, hi), v| (lo.min(*v), v.max(hi)))
+    }
+
+    #[test]
+    fn uniform_jitter_lies_evenly_about_the_delay() {
+        let x = delays(spec(Distribution::Uniform));
+        let (mean, sd) = moments(&x);
+        let (lo, hi) = extremes(&x);
+        assert!((99.8..100.2).contains(&mean) && (5.7..5.85).contains(&sd), "{mean} {sd}");
+        assert!((90.0..90.1).contains(&lo) && (109.9..110.0).contains(&hi), "{lo} {hi}");
+    }
+
+    #[test]
+    fn normal_jitter_has_the_asked_standard_deviation() {
+        let (mean, sd) = moments(&delays(spec(Distribution::Normal)));
+        assert!((99.8..100.2).contains(&mean) && (9.8..10.2).contains(&sd), "{mean} {sd}");
+    }
+
+    #[test]
+    fn pareto_jitter_has_a_tail_above_only() {
+        let x = delays(spec(Distribution::Pareto));
+        let (lo, hi) = extremes(&x);
+        assert!((93.3..93.5).contains(&lo) && (hi - 140.0).abs() < 1e-9, "{lo} {hi}");
+    }
+
+    #[test]
+    fn packets_overtake_when_their_delay_is_shorter_and_not_when_the_order_is_kept() {
+        let inversions = |keep_order| {
+            let mut line = Line::new(JitterSpec { keep_order, ..spec(Distribution::Uniform) });
+            for seq in 0..1000 {
+                line.run_until(u64::from(seq) * 1_000_000);
+                line.send(numbered(seq, 1));
+            }
+            line.finish();
+            assert_eq!(line.arrived.len(), 1000);
+            line.seqs().windows(2).filter(|w| w[1] < w[0]).count()
+        };
+        assert!(inversions(false) > 100);
+        assert_eq!(inversions(true), 0);
+    }
+
+    #[test]
+    fn correlated_delays_follow_each_other() {
+        let follow = |correlation| {
+            let x = delays(JitterSpec { correlation, ..spec(Distribution::Uniform) });
+            let (mean, sd) = moments(&x);
+            x.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>() / (x.len() as f64 * sd * sd)
+        };
+        let (none, half) = (follow(0.0), follow(0.5));
+        assert!(none.abs() < 0.03 && (0.47..0.53).contains(&half), "{none} {half}");
+    }
+
+    #[test]
+    fn the_normal_quantile_is_known_at_its_landmarks() {
+        for (u, z) in [(0.5, 0.0), (0.841_344_7, 1.0), (0.022_750_1, -2.0), (0.998_650_1, 3.0), (0.0, -4.0)] {
+            assert!((normal(u) - z).abs() < 1e-3, "{u} {}", normal(u));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
+
+use super::dice::Dice;
+use super::{Element, IntoElement};
+use crate::engine::{Core, Drop, Io, Packet, PacketId};
+use tcpassay_units::{Seed, Stream};
+
+/// Which packets something applies to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Which {
+    /// Every packet.
+    #[default]
+    All,
+    /// Those with payload.
+    Data,
+    /// TCP segments that do nothing but acknowledge.
+    PureAcks,
+}
+
+impl Which {
+    pub(crate) fn includes(self, packet: &Packet) -> bool {
+        match self {
+            Which::All => true,
+            Which::Data => packet.segment.len > 0,
+            Which::PureAcks => packet.is_pure_ack(),
+        }
+    }
+}
+
+/// How losses are chosen.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LossModel {
+    /// Each packet with `probability`; `correlation` with the one before, as netem (0: independent).
+    Bernoulli {
+        /// From 0 to 1.
+        probability: f64,
+        /// From 0 to 1.
+        correlation: f64,
+    },
+    /// Two states, good and bad (Gilbert 1960, Elliott 1963), as netem's `gemodel`: the state may change before each packet.
+    GilbertElliott {
+        /// Probability to go from good to bad.
+        p: f64,
+        /// Probability to go from bad to good.
+        r: f64,
+        /// Loss in the bad state (netem's `1-h`).
+        bad: f64,
+        /// Loss in the good state (netem's `1-k`).
+        good: f64,
+    },
+    /// Exactly these, counted from 1 over the packets that the loss applies to, in ascending order.
+    List(Vec<u64>),
+}
+
+/// Loss.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LossSpec {
+    /// How losses are chosen.
+    pub model: LossModel,
+    /// Among which packets; others pass and are not counted.
+    pub which: Which,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    which: Which,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Bernoulli { p: f64, dice: Dice },
+    GilbertElliott { p: f64, r: f64, loss_bad: f64, loss_good: f64, bad: bool, dice: Stream },
+    List { list: Vec<u64>, next: usize, seen: u64 },
+}
+
+impl IntoElement for LossSpec {
+    fn into_element(self, name: &str, seed: Seed) -> Element {
+        let stream = seed.stream(&format!("{name}.loss"));
+        let state = match self.model {
+            LossModel::Bernoulli { probability, correlation } => {
+                State::Bernoulli { p: probability, dice: Dice::new(stream, correlation) }
+            }
+            LossModel::GilbertElliott { p, r, bad, good } => {
+                State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, dice: stream }
+            }
+            LossModel::List(list) => {
+                assert!(list.is_sorted_by(|a, b| a < b), "a list of losses out of order");
+                State::List { list, next: 0, seen: 0 }
+            }
+        };
+        Element::Loss(Box::new(Loss { which: self.which, state }))
+    }
+}
+
+impl Loss {
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        if self.which.includes(&core.packets[id]) && self.state.loses() {
+            io.drop(core, id, Drop::Loss);
+        } else {
+            io.forward(core, id);
+        }
+    }
+}
+
+impl State {
+    fn loses(&mut self) -> bool {
+        match self {
+            State::Bernoulli { p, dice } => dice.chance(*p),
+            State::GilbertElliott { p, r, loss_bad, loss_good, bad, dice } => {
+                // netem looks at the loss of the state before the change.
+                let loss = if *bad { *loss_bad } else { *loss_good };
+                let change = dice.chance(if *bad { *r } else { *p });
+                *bad ^= change;
+                dice.chance(loss)
+            }
+            State::List { list, next, seen } => {
+                *seen += 1;
+                let hit = list.get(*next) == Some(seen);
+                *next += usize::from(hit);
+                hit
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+mod tests {
+    use super::*;
+    use crate::element::test_net::{Line, numbered};
+    use crate::engine::Packet;
+
+    /// Which of `n` full segments are lost.
+    fn lost(model: LossModel, n: u32, seed: u64) -> Vec<u32> {
+        let mut line = Line::seeded(LossSpec { model, which: Which::All }, seed);
+        for seq in 0..n {
+            line.send(numbered(seq, 1460));
+        }
+        let arrived = line.seqs();
+        assert_eq!(line.counters().dropped[Drop::Loss] + arrived.len() as u64, u64::from(n));
+        (0..n).filter(|seq| arrived.binary_search(seq).is_err()).collect()
+    }
+
+    #[test]
+    fn independent_losses_come_as_often_as_asked() {
+        let n = lost(LossModel::Bernoulli { probability: 0.01, correlation: 0.0 }, 100_000, 1).len();
+        assert!((900..1100).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn correlation_loses_less_than_asked_as_in_netem() {
+        // With rho 0.25 a draw is 0.75 u + 0.25 of the draw before, which is below 0.01 much more rarely.
+        let n = lost(LossModel::Bernoulli { probability: 0.01, correlation: 0.25 }, 100_000, 1).len();
+        assert!((1..300).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn gilbert_elliott_loses_in_bursts_of_the_mean_length_of_the_bad_state() {
+        let model = LossModel::GilbertElliott { p: 0.01, r: 0.25, bad: 1.0, good: 0.0 };
+        let lost = lost(model, 100_000, 1);
+        let bursts = lost.windows(2).filter(|w| w[1] != w[0] + 1).count() + 1;
+        // The share of the bad state is p / (p + r) = 3.85 %, a burst is 1 / r = 4 packets long.
+        assert!((3500..4200).contains(&lost.len()), "{}", lost.len());
+        let length = lost.len() as f64 / bursts as f64;
+        assert!((3.7..4.3).contains(&length), "{length}");
+    }
+
+    #[test]
+    fn a_list_loses_exactly_the_packets_it_names() {
+        assert_eq!(lost(LossModel::List(vec![1, 3, 7]), 10, 1), [0, 2, 6]);
+    }
+
+    #[test]
+    fn a_list_for_data_does_not_count_acks() {
+        let spec = LossSpec { model: LossModel::List(vec![2]), which: Which::Data };
+        let mut line = Line::new(spec);
+        for (seq, len) in [(0, 1460), (1, 0), (2, 0), (3, 1460), (4, 1460)] {
+            line.send(numbered(seq, len));
+        }
+        assert_eq!(line.seqs(), [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn loss_of_pure_acks_spares_data_and_fin() {
+        let spec = LossSpec {
+            model: LossModel::Bernoulli { probability: 1.0, correlation: 0.0 },
+            which: Which::PureAcks,
+        };
+        let mut line = Line::new(spec);
+        let fin = |mut p: Packet| {
+            p.segment.flags |= tcpassay_wire::Flags::FIN;
+            p
+        };
+        line.send(numbered(0, 0));
+        line.send(numbered(1, 1));
+        line.send(fin(numbered(2, 0)));
+        assert_eq!(line.seqs(), [1, 2]);
+    }
+
+    #[test]
+    fn another_name_or_seed_is_other_dice_and_the_same_is_the_same() {
+        let model = LossModel::Bernoulli { probability: 0.5, correlation: 0.0 };
+        assert_eq!(lost(model.clone(), 100, 1), lost(model.clone(), 100, 1));
+        assert_ne!(lost(model.clone(), 100, 1), lost(model, 100, 2));
+    }
+}

@@ -1,0 +1,197 @@
+//! A policer and a slotted medium.
+
+use super::{Element, IntoElement};
+use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Stream, Time};
+
+/// Drops what exceeds a token bucket, and delays nothing (Linux `act_police` with `drop`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PolicerSpec {
+    /// The rate that passes in the long run.
+    pub rate: Rate,
+    /// What may pass at once after idleness.
+    pub burst: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Policer {
+    rate: Rate,
+    depth: Dur,
+    tokens: Dur,
+    checked: Time,
+    carry: Carry,
+}
+
+impl IntoElement for PolicerSpec {
+    fn into_element(self, _: &str, _: Seed) -> Element {
+        let depth = self.rate.time_for(self.burst);
+        Element::Policer(Box::new(Policer {
+            rate: self.rate,
+            depth,
+            tokens: depth,
+            checked: Time::ZERO,
+            carry: Carry::default(),
+        }))
+    }
+}
+
+impl Policer {
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        self.tokens = self.depth.min(self.tokens + (core.now - self.checked));
+        self.checked = core.now;
+        let mut carry = self.carry;
+        let cost = self.rate.tx_time(core.packets[id].size(), &mut carry);
+        if cost > self.tokens {
+            io.drop(core, id, Drop::Policed);
+            return;
+        }
+        self.tokens -= cost;
+        self.carry = carry;
+        io.forward(core, id);
+    }
+}
+
+/// Packets leave only in slots, as over a shared radio (netem's `slot`): all that came before a slot opens leave together,
+/// what comes later waits for the next. Slots are evenly between `shortest` and `longest` apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotSpec {
+    /// The least time to the next slot.
+    pub shortest: Dur,
+    /// The most.
+    pub longest: Dur,
+    /// Packets that a slot carries at most.
+    pub packets: u32,
+    /// IP bytes that a slot carries at most; the last packet may exceed them.
+    pub bytes: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    spec: SlotSpec,
+    dice: Stream,
+    opens: Time,
+    packets_left: u32,
+    bytes_left: u64,
+    waiting: PacketList,
+}
+
+impl IntoElement for SlotSpec {
+    fn into_element(self, name: &str, seed: Seed) -> Element {
+        assert!(self.shortest <= self.longest, "slots of no length");
+        assert!(self.packets > 0 && !self.bytes.is_zero(), "slots that carry nothing");
+        let mut slot = Slot {
+            spec: self,
+            dice: seed.stream(&format!("{name}.slot")),
+            opens: Time::ZERO,
+            packets_left: 0,
+            bytes_left: 0,
+            waiting: PacketList::default(),
+        };
+        slot.next(Time::ZERO);
+        Element::Slot(Box::new(slot))
+    }
+}
+
+impl Slot {
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        core.packets[id].stamp = core.now;
+        self.waiting.push_back(&mut core.packets, id);
+        if self.waiting.len() == 1 {
+            if self.opens < core.now {
+                self.next(core.now);
+            }
+            io.wake_at(core, Some(self.opens));
+        }
+    }
+
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+        while let Some(id) = self.waiting.front() {
+            if self.opens < core.packets[id].stamp {
+                self.next(core.now);
+            }
+            if self.opens > core.now {
+                break;
+            }
+            self.waiting.pop_front(&core.packets);
+            self.packets_left -= 1;
+            self.bytes_left = self.bytes_left.saturating_sub(core.packets[id].size().get());
+            io.forward(core, id);
+            if self.packets_left == 0 || self.bytes_left == 0 {
+                self.next(core.now);
+            }
+        }
+        io.wake_at(core, self.waiting.front().map(|_| self.opens));
+    }
+
+    pub fn held(&self) -> u64 {
+        u64::from(self.waiting.len())
+    }
+
+    fn next(&mut self, now: Time) {
+        let SlotSpec { shortest, longest, packets, bytes } = self.spec;
+        let spread = (longest - shortest).as_nanos();
+        let wait = shortest + Dur::from_nanos(self.dice.below(spread + 1));
+        self.opens = now + wait.max(Dur::from_nanos(1));
+        self.packets_left = packets;
+        self.bytes_left = bytes.get();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::test_net::{Line, numbered};
+
+    #[test]
+    fn a_policer_passes_the_burst_and_then_the_rate_without_delay() {
+        let mut line = Line::new(PolicerSpec { rate: Rate::from_mbit(8), burst: Bytes::new(3000) });
+        for seq in 0..3 {
+            line.send(numbered(seq, 1460));
+        }
+        line.run_until(1_499_999);
+        line.send(numbered(3, 1460));
+        line.run_until(1_500_000);
+        line.send(numbered(4, 1460));
+        line.finish();
+        assert_eq!(line.seqs(), [0, 1, 4]);
+        assert_eq!(line.times(), [0, 0, 1_500_000]);
+        assert_eq!(line.counters().dropped[Drop::Policed], 2);
+    }
+
+    #[test]
+    fn a_policer_passes_its_rate_in_the_long_run() {
+        let mut line = Line::new(PolicerSpec { rate: Rate::from_mbit(80), burst: Bytes::new(15_000) });
+        for seq in 0..10_000_u32 {
+            line.run_until(u64::from(seq) * 75_000);
+            line.send(numbered(seq, 1460));
+        }
+        line.finish();
+        // 160 Mbit/s are offered for 0.75 s: half of 10,000 packets, and the burst of 10.
+        assert!((5000..=5010).contains(&line.arrived.len()), "{}", line.arrived.len());
+    }
+
+    fn slots(packets: u32) -> Line {
+        let each = Dur::from_millis(5);
+        let spec = SlotSpec { shortest: each, longest: each, packets, bytes: Bytes::MAX };
+        let mut line = Line::new(spec);
+        for seq in 0..12 {
+            line.run_until(u64::from(seq) * 1_000_000);
+            line.send(numbered(seq, 1460));
+        }
+        line.finish();
+        line
+    }
+
+    #[test]
+    fn what_came_before_a_slot_opens_leaves_together() {
+        // Slots: 5 ms carries 0..=5; packet 6 makes the next, 6 + 5 = 11 ms, which carries 6..=11.
+        let ms: Vec<u64> = slots(u32::MAX).times().iter().map(|t| t / 1_000_000).collect();
+        assert_eq!(ms, [5, 5, 5, 5, 5, 5, 11, 11, 11, 11, 11, 11]);
+    }
+
+    #[test]
+    fn a_slot_carries_only_its_packets() {
+        let ms: Vec<u64> = slots(4).times().iter().map(|t| t / 1_000_000).collect();
+        assert_eq!(ms, [5, 5, 5, 5, 10, 10, 10, 10, 15, 15, 15, 15]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Reordering: single packets held back, or bursts that arrive backwards.
+
+use super::{Element, IntoElement};
+use crate::engine::{Core, Io, PacketId, PacketList};
+use std::collections::VecDeque;
+use tcpassay_units::{Dur, Seed, Stream, Time};
+
+/// Reordering.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ReorderSpec {
+    /// With `probability` a packet waits until `gap` others have passed it, but no longer than `longest`.
+    ///
+    /// netem's `reorder` instead sends a packet ahead of all that its delay holds, so that how far it overtakes depends
+    /// on delay and rate; here the distance is what one asked for.
+    HoldBack {
+        /// From 0 to 1.
+        probability: f64,
+        /// Packets that pass one that is held; at least 1.
+        gap: u32,
+        /// What a held packet waits at most, when nothing comes behind it.
+        longest: Dur,
+    },
+    /// Every `size` packets arrive last first; a burst that is not full is released after `longest`.
+    ReverseBursts {
+        /// Packets of a burst, at least 2.
+        size: u32,
+        /// What the first of a burst waits at most.
+        longest: Dur,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Reorder {
+    /// Held packets with how many must still pass them, and when they go at the latest. All wait for the same number and
+    /// time, so the first held is the first to go.
+    HoldBack {
+        probability: f64,
+        gap: u32,
+        longest: Dur,
+        held: VecDeque<(PacketId, u32, Time)>,
+        dice: Stream,
+    },
+    Reverse {
+        size: u32,
+        longest: Dur,
+        burst: PacketList,
+        due: Time,
+    },
+}
+
+impl IntoElement for ReorderSpec {
+    fn into_element(self, name: &str, seed: Seed) -> Element {
+        let reorder = match self {
+            ReorderSpec::HoldBack { probability, gap, longest } => {
+                assert!(gap > 0, "a packet that nothing passes is not reordered");
+                let dice = seed.stream(&format!("{name}.reorder"));
+                Reorder::HoldBack { probability, gap, longest, held: VecDeque::new(), dice }
+            }
+            ReorderSpec::ReverseBursts { size, longest } => {
+                assert!(size > 1, "a burst of one has no order");
+                Reorder::Reverse { size, longest, burst: PacketList::default(), due: Time::ZERO }
+            }
+        };
+        Element::Reorder(Box::new(reorder))
+    }
+}
+
+impl Reorder {
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        match self {
+            Reorder::HoldBack { probability, gap, longest, held, dice } => {
+                if dice.chance(*probability) {
+                    held.push_back((id, *gap, core.now + *longest));
+                } else {
+                    io.forward(core, id);
+                    for h in held.iter_mut() {
+                        h.1 -= 1;
+                    }
+                    while let Some(&(id, 0, _)) = held.front() {
+                        held.pop_front();
+                        io.forward(core, id);
+                    }
+                }
+            }
+            Reorder::Reverse { size, longest, burst, due } => {
+                if burst.is_empty() {
+                    *due = core.now + *longest;
+                }
+                burst.push_front(&mut core.packets, id);
+                if burst.len() >= *size {
+                    release(burst, io, core);
+                }
+            }
+        }
+        self.arm(io, core);
+    }
+
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+        match self {
+            Reorder::HoldBack { held, .. } => {
+                while let Some(&(id, _, latest)) = held.front()
+                    && latest <= core.now
+                {
+                    held.pop_front();
+                    io.forward(core, id);
+                }
+            }
+            Reorder::Reverse { burst, .. } => release(burst, io, core),
+        }
+        self.arm(io, core);
+    }
+
+    pub fn held(&self) -> u64 {
+        match self {
+            Reorder::HoldBack { held, .. } => held.len() as u64,
+            Reorder::Reverse { burst, .. } => u64::from(burst.len()),
+        }
+    }
+
+    fn arm(&self, io: &Io, core: &mut Core) {
+        let at = match self {
+            Reorder::HoldBack { held, .. } => held.front().map(|h| h.2),
+            Reorder::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
+        };
+        io.wake_at(core, at);
+    }
+}
+
+fn release(burst: &mut PacketList, io: &mut Io, core: &mut Core) {
+    while let Some(id) = burst.pop_front(&core.packets) {
+        io.forward(core, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::test_net::{Line, numbered};
+
+    #[test]
+    fn a_held_packet_is_passed_by_exactly_the_gap() {
+        let longest = Dur::from_secs(1);
+        let mut line = Line::new(ReorderSpec::HoldBack { probability: 0.02, gap: 3, longest });
+        for seq in 0..1000 {
+            line.send(numbered(seq, 1));
+        }
+        line.finish();
+        let seqs = line.seqs();
+        assert_eq!(seqs.len(), 1000);
+        let mut late = 0;
+        for (at, seq) in seqs.iter().enumerate() {
+            let passed = seqs[..at].iter().filter(|s| *s > seq).count();
+            assert!(passed == 0 || passed == 3 || at > 990, "{seq} was passed by {passed}");
+            late += usize::from(passed == 3);
+        }
+        assert!((10..30).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn a_held_packet_goes_after_the_longest_wait_when_nothing_follows() {
+        let longest = Dur::from_millis(7);
+        let mut line = Line::new(ReorderSpec::HoldBack { probability: 1.0, gap: 3, longest });
+        line.send(numbered(0, 1));
+        line.finish();
+        assert_eq!(line.times(), [7_000_000]);
+    }
+
+    #[test]
+    fn bursts_arrive_backwards_and_the_last_is_released_by_time() {
+        let mut line = Line::new(ReorderSpec::ReverseBursts { size: 4, longest: Dur::from_millis(1) });
+        for seq in 1..=10 {
+            line.send(numbered(seq, 1));
+        }
+        line.finish();
+        assert_eq!(line.seqs(), [4, 3, 2, 1, 8, 7, 6, 5, 10, 9]);
+        assert_eq!(line.times()[8..], [1_000_000, 1_000_000]);
+    }
+}
