@@ -1,0 +1,83 @@
+//! TCP options, to and from bytes.
+
+use crate::{Options, SackBlock, Timestamps};
+use arrayvec::ArrayVec;
+use tcpassay_units::SeqNum;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// The bytes of `options` in Linux's layout; up to 60, of which a header takes 40.
+pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
+    let mut out = ArrayVec::new();
+    let mut put = |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 60 bytes");
+    if let Some(mss) = options.mss {
+        put(&[MSS, 4]);
+        put(&mss.to_be_bytes());
+    }
+    match (options.timestamps, options.sack_permitted) {
+        (Some(ts), sack) => {
+            put(if sack { &[SACK_PERMITTED, 2] } else { &[NOP, NOP] });
+            put(&[TIMESTAMPS, 10]);
+            put(&ts.val.to_be_bytes());
+            put(&ts.ecr.to_be_bytes());
+        }
+        (None, true) => put(&[NOP, NOP, SACK_PERMITTED, 2]),
+        (None, false) => {}
+    }
+    if let Some(shift) = options.window_scale {
+        put(&[NOP, WINDOW_SCALE, 3, shift]);
+    }
+    if !options.sack.is_empty() {
+        let len = u8::try_from(2 + 8 * options.sack.len()).expect("at most 4 blocks");
+        put(&[NOP, NOP, SACK, len]);
+        for block in &options.sack {
+            put(&block.start.get().to_be_bytes());
+            put(&block.end.get().to_be_bytes());
+        }
+    }
+    out
+}
+
+/// Reads options; see [`codec`](crate::codec) for what is tolerated. Of an option that comes twice the last counts.
+pub(crate) fn read_options(mut bytes: &[u8]) -> Options {
+    let mut options = Options::default();
+    while let [kind, rest @ ..] = bytes {
+        match (*kind, rest) {
+            (END, _) => break,
+            (NOP, _) => bytes = rest,
+            (kind, [len, ..]) if *len >= 2 && usize::from(*len) <= bytes.len() => {
+                let (option, next) = bytes.split_at(usize::from(*len));
+                read_option(kind, &option[2..], &mut options);
+                bytes = next;
+            }
+            _ => break,
+        }
+    }
+    options
+}
+
+fn read_option(kind: u8, body: &[u8], options: &mut Options) {
+    match (kind, body) {
+        (MSS, &[a, b]) => options.mss = Some(u16::from_be_bytes([a, b])),
+        (WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
+        (SACK_PERMITTED, []) => options.sack_permitted = true,
+        (TIMESTAMPS, [val @ .., _, _, _, _]) if val.len() == 4 => {
+            let word = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four bytes"));
+            options.timestamps = Some(Timestamps { val: word(val), ecr: word(&body[4..]) });
+        }
+        (SACK, blocks) if blocks.len().is_multiple_of(8) && (8..=32).contains(&blocks.len()) => {
+            let (words, _) = blocks.as_chunks::<4>();
+            let word = |i: usize| SeqNum::new(u32::from_be_bytes(words[i]));
+            options.sack = (0..words.len() / 2)
+                .map(|i| SackBlock { start: word(2 * i), end: word(2 * i + 1) })
+                .collect();
+        }
+        _ => {}
+    }
+}
