@@ -489,6 +489,9 @@ impl Collector {
         keep(LatencyKind::Rtt, "all", rtt);
         keep(LatencyKind::OneWay, "all", one_way);
         recording.latencies = latencies;
+        for entity in &mut entities {
+            entity.columns.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         recording.series = self.collect.series.map(|interval| Series { interval, entities });
         recording
     }

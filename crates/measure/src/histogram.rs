@@ -1,7 +1,6 @@
 //! Distributions of times, to three significant digits.
 
 use hdrhistogram::Histogram as Hdr;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tcpassay_units::Dur;
 
 /// A distribution of lengths of time. Each value is kept to 0.1 %; mean and maximum are as good as that.
@@ -62,23 +61,6 @@ impl Histogram {
     }
 }
 
-/// As a list of `[nanoseconds, count]`.
-impl Serialize for Histogram {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_seq(self.counts().map(|(value, count)| (value.as_nanos(), count)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Histogram {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Histogram, D::Error> {
-        let mut histogram = Histogram::default();
-        for (value, count) in Vec::<(u64, u64)>::deserialize(d)? {
-            histogram.0.record_n(value, count).map_err(serde::de::Error::custom)?;
-        }
-        Ok(histogram)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,17 +84,5 @@ mod tests {
         assert!(near(h.quantile(0.999), 999.0));
         assert!(near(h.max(), 1000.0));
         assert!((h.mean_ns().expect("values") / 500_500.0 - 1.0).abs() < 1e-3);
-    }
-
-    #[test]
-    fn a_histogram_survives_json() {
-        let mut h = Histogram::default();
-        for n in [0, 1, 999, 45_000_000, 3_600_000_000_000] {
-            h.record(Dur::from_nanos(n));
-        }
-        let text = serde_json::to_string(&h).expect("numbers");
-        let back: Histogram = serde_json::from_str(&text).expect("its own text");
-        assert_eq!(back, h);
-        assert_eq!(serde_json::to_string(&back).expect("numbers"), text);
     }
 }

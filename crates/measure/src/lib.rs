@@ -9,14 +9,21 @@
 //! A recording does not know which substrate made it, except for its name: the model, a kernel and a host leave the same
 //! tables, and every number computed from them is computed by the same code.
 //!
+//! [`Recording::write`] and [`Recording::read`] describe the files. [`pcapng::host_address`] says which address a host has in a
+//! capture.
+//!
 //! This crate must not know what a connection or an element is, and it never decides anything in a run.
 
 mod collect;
 mod event;
 mod histogram;
+pub mod pcapng;
 mod recording;
 mod serial;
 mod series;
+mod store;
+mod table;
+mod tables;
 
 pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
 pub use event::{Event, EventKind, Reason};
@@ -26,3 +33,4 @@ pub use recording::{
     Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
 };
 pub use series::{Column, EntitySeries, Series};
+pub use store::StoreError;

@@ -1,6 +1,6 @@
 //! What one run of one case left behind.
 
-use crate::event::Event;
+use crate::event::{Event, Reason};
 use crate::histogram::Histogram;
 use crate::serial::{bytes, dur, optional_rate, optional_time, time};
 use crate::series::Series;
@@ -24,7 +24,8 @@ pub struct Recording {
     pub devices: Vec<Device>,
     /// Further counters: entity, name, value.
     pub counters: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Distributions of latency.
+    /// Distributions of latency (`latency.parquet`).
+    #[serde(skip)]
     pub latencies: Vec<Latency>,
     /// Capture points of [`Recording::packets`].
     pub interfaces: Vec<Interface>,
@@ -238,7 +239,7 @@ pub struct DeviceCounters {
 }
 
 /// A distribution of latency.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Latency {
     /// Of what.
     pub kind: LatencyKind,
@@ -345,7 +346,7 @@ pub struct Captured {
     /// Its IP identification, which tells copies apart.
     pub id: u16,
     /// What became of it here (`dropped: full`, `marked`), shown as the packet's comment.
-    pub note: Option<&'static str>,
+    pub note: Option<Reason>,
     /// The segment; `None` for a datagram.
     pub segment: Option<Segment>,
     /// Payload of a datagram; unused for a segment.

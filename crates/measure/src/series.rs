@@ -19,7 +19,7 @@ pub struct EntitySeries {
     pub entity: String,
     /// The interval of the first value; an entity that begins late has no values before it.
     pub first: u64,
-    /// Its columns, all of the same length.
+    /// Its columns by name, all of the same length.
     pub columns: Vec<Column>,
 }
 

@@ -1,0 +1,176 @@
+//! Captured packets as pcapng: raw IP packets, nanoseconds, an interface for each capture point.
+//!
+//! Host `n` has the address `10.x.y.z` with `n + 1` in its last three bytes, so that no host is `10.0.0.0`.
+
+use crate::recording::{Captured, Interface};
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
+use pcap_file::{DataLink, Endianness, PcapError};
+use std::borrow::Cow;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tcpassay_units::Time;
+use tcpassay_wire::codec::{Content, Envelope, decode, encode};
+
+/// Bytes kept of each packet: all headers with all options, and no payload to speak of.
+const SNAP: u32 = 128;
+
+/// The address of host `n`, up to 2^24 - 2.
+pub fn host_address(n: u32) -> Ipv4Addr {
+    let [_, b, c, d] = (n + 1).to_be_bytes();
+    Ipv4Addr::new(10, b, c, d)
+}
+
+/// The host whose address this is.
+pub fn host_of(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(v4) if v4.octets()[0] == 10 => {
+            let [_, b, c, d] = v4.octets();
+            u32::from_be_bytes([0, b, c, d]).checked_sub(1)
+        }
+        _ => None,
+    }
+}
+
+/// Writes the capture. Packets whose headers cannot be written (a super-segment beyond 64 KB) are cut to the longest
+/// that can, and say so in their comment.
+pub(crate) fn write(
+    out: &mut impl Write,
+    version: &str,
+    interfaces: &[Interface],
+    packets: &[Captured],
+) -> Result<(), PcapError> {
+    let section = SectionHeaderBlock {
+        endianness: Endianness::Little,
+        options: vec![SectionHeaderOption::UserApplication(Cow::Owned(format!("tcpassay {version}")))],
+        ..SectionHeaderBlock::default()
+    };
+    let mut writer = PcapNgWriter::with_section_header(out, section)?;
+    for interface in interfaces {
+        writer.write_pcapng_block(InterfaceDescriptionBlock {
+            linktype: DataLink::RAW,
+            snaplen: SNAP,
+            options: vec![
+                InterfaceDescriptionOption::IfName(Cow::Borrowed(&interface.name)),
+                InterfaceDescriptionOption::IfDescription(Cow::Borrowed(&interface.description)),
+                InterfaceDescriptionOption::IfTsResol(9),
+            ],
+        })?;
+    }
+    let mut bytes = Vec::new();
+    for packet in packets {
+        bytes.clear();
+        let mut comment = packet.note.clone();
+        let original_len = if let Some(len) = encode_packet(packet, &mut bytes) {
+            len
+        } else {
+            bytes.clear();
+            let shortened = shorten(packet, &mut comment);
+            encode_packet(&shortened, &mut bytes)
+                .ok_or(PcapError::InvalidField("a packet whose options do not fit a header"))?
+        };
+        writer.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: packet.interface,
+            timestamp: Duration::from_nanos(packet.at.as_nanos()),
+            original_len,
+            data: Cow::Borrowed(&bytes),
+            options: comment.map(EnhancedPacketOption::Comment).into_iter().collect(),
+        })?;
+    }
+    Ok(())
+}
+
+fn encode_packet(packet: &Captured, bytes: &mut Vec<u8>) -> Option<u32> {
+    let address = |host, port| SocketAddr::new(IpAddr::V4(host_address(host)), port);
+    let envelope = Envelope {
+        from: address(packet.from, packet.from_port),
+        to: address(packet.to, packet.to_port),
+        ecn: packet.ecn,
+        id: packet.id,
+        ttl: 64,
+    };
+    let content = match &packet.segment {
+        Some(segment) => Content::Tcp(segment.clone()),
+        None => Content::Udp { len: packet.datagram_len },
+    };
+    encode(&envelope, &content, SNAP as usize, bytes).ok()
+}
+
+fn shorten(packet: &Captured, comment: &mut Option<Cow<'static, str>>) -> Captured {
+    let mut shortened = packet.clone();
+    let longest = 65_535 - 60 - 20;
+    if let Some(segment) = &mut shortened.segment {
+        let note = format!("payload of {} bytes, more than a packet can say", segment.len);
+        segment.len = segment.len.min(longest);
+        *comment = Some(Cow::Owned(match comment {
+            Some(before) => format!("{before}; {note}"),
+            None => note,
+        }));
+    }
+    shortened
+}
+
+/// Reads a capture that [`write`] wrote; packets that are not ours (another protocol) are an error.
+pub(crate) fn read(input: impl Read) -> Result<(Vec<Interface>, Vec<Captured>), String> {
+    let mut reader = PcapNgReader::new(input).map_err(|e| e.to_string())?;
+    let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
+    while let Some(block) = reader.next_block() {
+        let at = packets.len() + 1;
+        match block.map_err(|e| format!("after {} packets: {e}", at - 1))? {
+            Block::InterfaceDescription(block) => {
+                let mut interface = Interface::default();
+                let mut resolution = 6;
+                for option in block.options {
+                    match option {
+                        InterfaceDescriptionOption::IfName(name) => interface.name = name.into_owned(),
+                        InterfaceDescriptionOption::IfDescription(text) => {
+                            interface.description = text.into_owned();
+                        }
+                        InterfaceDescriptionOption::IfTsResol(n) => resolution = n,
+                        _ => {}
+                    }
+                }
+                if resolution != 9 {
+                    return Err(format!("interface {} does not count nanoseconds", interfaces.len()));
+                }
+                interfaces.push(interface);
+            }
+            Block::EnhancedPacket(block) => {
+                packets.push(read_packet(&block).map_err(|e| format!("packet {at}: {e}"))?);
+            }
+            _ => {}
+        }
+    }
+    Ok((interfaces, packets))
+}
+
+fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<Captured, String> {
+    let packet = decode(&block.data).map_err(|e| e.to_string())?;
+    let host = |a: SocketAddr| host_of(a.ip()).ok_or_else(|| format!("{} is no host of a run", a.ip()));
+    let note = block.options.iter().find_map(|option| match option {
+        EnhancedPacketOption::Comment(text) => Some(Cow::Owned(text.clone().into_owned())),
+        _ => None,
+    });
+    let (segment, datagram_len) = match packet.content {
+        Content::Tcp(segment) => (Some(segment), 0),
+        Content::Udp { len } => (None, len),
+    };
+    Ok(Captured {
+        at: Time::from_nanos(u64::try_from(block.timestamp.as_nanos()).map_err(|e| e.to_string())?),
+        interface: block.interface_id,
+        from: host(packet.envelope.from)?,
+        to: host(packet.envelope.to)?,
+        from_port: packet.envelope.from.port(),
+        to_port: packet.envelope.to.port(),
+        ecn: packet.envelope.ecn,
+        id: packet.envelope.id,
+        note,
+        segment,
+        datagram_len,
+    })
+}

@@ -1,0 +1,242 @@
+//! A recording on disk: a folder that is there whole or not at all.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `recording.json` | header, environment, hosts, flows, devices, counters; which other files there are |
+//! | `latency.parquet` | distributions: `(kind, entity, value_ns, count)` |
+//! | `series.parquet` | `(time_ns, entity, one column a metric)` |
+//! | `deliveries.parquet`, `completions.parquet`, `events.parquet` | one row each |
+//! | `packets.pcapng` | packets, for Wireshark |
+//!
+//! The bytes are a function of the recording.
+
+use crate::recording::Recording;
+use crate::table::Table;
+use crate::{pcapng, tables};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tcpassay_units::Dur;
+
+/// Version of the layout of the folder.
+const FORMAT: u64 = 1;
+
+/// Why a recording could not be written or read: the file and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct StoreError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl StoreError {
+    fn new(path: &Path, why: &impl ToString) -> StoreError {
+        StoreError { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+/// What else there is beside the recording's own fields in `recording.json`.
+#[derive(Deserialize)]
+struct Index {
+    format: u64,
+    files: BTreeMap<String, FileEntry>,
+    series_interval_ns: Option<u64>,
+}
+
+/// What `recording.json` says about another file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct FileEntry {
+    rows: u64,
+    /// FNV-1a of its bytes: the Parquet reader does not survive every damage, so damage must not reach it.
+    fnv1a: String,
+}
+
+impl FileEntry {
+    fn of(path: &Path, rows: usize) -> std::io::Result<FileEntry> {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut file = BufReader::with_capacity(1 << 16, fs::File::open(path)?);
+        loop {
+            let bytes = file.fill_buf()?;
+            if bytes.is_empty() {
+                return Ok(FileEntry { rows: rows as u64, fnv1a: format!("{hash:016x}") });
+            }
+            for byte in bytes {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+            let read = bytes.len();
+            file.consume(read);
+        }
+    }
+}
+
+impl Recording {
+    /// Writes the recording to the folder `dir`, replacing a recording that is there. All is written to a folder
+    /// beside it first, so that `dir` never holds half a recording.
+    ///
+    /// # Errors
+    /// A place that cannot be written, and a `dir` that holds something else than a recording.
+    pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
+        let Some(name) = dir.file_name() else {
+            return Err(StoreError::new(dir, &"a recording needs a folder with a name"));
+        };
+        if dir.exists() && !dir.join("recording.json").is_file() && !is_empty_dir(dir) {
+            return Err(StoreError::new(dir, &"it is there already and is not a recording"));
+        }
+        let beside = |suffix: &str| {
+            let mut beside = std::ffi::OsString::from(".");
+            beside.push(name);
+            beside.push(suffix);
+            dir.with_file_name(beside)
+        };
+        let (partial, replaced) = (beside(".partial"), beside(".replaced"));
+        let cannot = |e: std::io::Error| StoreError::new(dir, &format!("cannot be written: {e}"));
+        if partial.exists() {
+            fs::remove_dir_all(&partial).map_err(cannot)?;
+        }
+        fs::create_dir_all(&partial).map_err(cannot)?;
+        self.write_files(&partial)?;
+        remove(&replaced)?;
+        if dir.exists() {
+            fs::rename(dir, &replaced).map_err(|e| StoreError::new(dir, &e))?;
+        }
+        fs::rename(&partial, dir).map_err(|e| StoreError::new(dir, &e))?;
+        remove(&replaced)
+    }
+
+    fn write_files(&self, dir: &Path) -> Result<(), StoreError> {
+        let mut files = BTreeMap::new();
+        let mut keep = |name: &str, table: &Table| {
+            let path = dir.join(name);
+            table.write(&path).map_err(|e| StoreError::new(&path, &e))?;
+            let entry = FileEntry::of(&path, table.rows()).map_err(|e| StoreError::new(&path, &e))?;
+            files.insert(name.to_owned(), entry);
+            Ok(())
+        };
+        if !self.latencies.is_empty() {
+            keep("latency.parquet", &tables::from_latencies(&self.latencies))?;
+        }
+        if let Some(series) = &self.series {
+            keep("series.parquet", &tables::from_series(series))?;
+        }
+        if !self.deliveries.is_empty() {
+            keep("deliveries.parquet", &tables::from_deliveries(&self.deliveries))?;
+        }
+        if !self.completions.is_empty() {
+            keep("completions.parquet", &tables::from_completions(&self.completions))?;
+        }
+        if !self.events.is_empty() {
+            keep("events.parquet", &tables::from_events(&self.events))?;
+        }
+        if !self.packets.is_empty() {
+            let path = dir.join("packets.pcapng");
+            let fail = |e: &dyn ToString| StoreError::new(&path, &e.to_string());
+            let mut out = BufWriter::new(fs::File::create(&path).map_err(|e| fail(&e))?);
+            pcapng::write(&mut out, &self.header.version, &self.interfaces, &self.packets)
+                .map_err(|e| fail(&e))?;
+            out.flush().map_err(|e| fail(&e))?;
+            let entry = FileEntry::of(&path, self.packets.len()).map_err(|e| fail(&e))?;
+            files.insert("packets.pcapng".to_owned(), entry);
+        }
+        let path = dir.join("recording.json");
+        let text = self.json(&files).map_err(|e| StoreError::new(&path, &e))?;
+        fs::write(&path, text).map_err(|e| StoreError::new(&path, &e))
+    }
+
+    /// `recording.json`: a line a key, and a line an element of each list, so that two of them can be compared.
+    fn json(&self, files: &BTreeMap<String, FileEntry>) -> serde_json::Result<String> {
+        let mut top = BTreeMap::new();
+        top.insert("format".to_owned(), Value::from(FORMAT));
+        top.insert("files".to_owned(), serde_json::to_value(files)?);
+        let interval = self.series.as_ref().map(|s| s.interval.as_nanos());
+        top.insert("series_interval_ns".to_owned(), serde_json::to_value(interval)?);
+        let Value::Object(own) = serde_json::to_value(self)? else { unreachable!("a struct is an object") };
+        top.extend(own);
+        let mut lines = Vec::new();
+        for (key, value) in &top {
+            let text = match value {
+                Value::Array(items) if !items.is_empty() => {
+                    let items: Vec<String> = items.iter().map(|item| format!("  {item}")).collect();
+                    format!("[\n{}\n ]", items.join(",\n"))
+                }
+                other => other.to_string(),
+            };
+            lines.push(format!(" {}: {text}", Value::from(key.as_str())));
+        }
+        Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
+    }
+
+    /// Reads the recording in the folder `dir`.
+    ///
+    /// # Errors
+    /// The file that is missing, damaged or of another version.
+    pub fn read(dir: &Path) -> Result<Recording, StoreError> {
+        let path = dir.join("recording.json");
+        let text = fs::read_to_string(&path).map_err(|e| StoreError::new(&path, &e))?;
+        let index: Index = serde_json::from_str(&text).map_err(|e| StoreError::new(&path, &e))?;
+        if index.format != FORMAT {
+            let why = format!("its format is {}; this version reads {FORMAT}", index.format);
+            return Err(StoreError::new(&path, &why));
+        }
+        let mut recording: Recording = serde_json::from_str(&text).map_err(|e| StoreError::new(&path, &e))?;
+        for (name, entry) in &index.files {
+            let path = dir.join(name);
+            let found = FileEntry::of(&path, 0).map_err(|e| StoreError::new(&path, &e))?;
+            if found.fnv1a != entry.fnv1a {
+                let why =
+                    "it is damaged, or of another recording: its checksum is not that in recording.json";
+                return Err(StoreError::new(&path, &why));
+            }
+            let read = recording.read_file(name, &path, index.series_interval_ns);
+            let have = read.map_err(|why| StoreError::new(&path, &why))?;
+            if have != entry.rows {
+                let why = format!("it has {have} rows; recording.json says {}", entry.rows);
+                return Err(StoreError::new(&path, &why));
+            }
+        }
+        Ok(recording)
+    }
+
+    fn read_file(&mut self, name: &str, path: &Path, interval: Option<u64>) -> Result<u64, String> {
+        let say = |e: parquet::errors::ParquetError| e.to_string();
+        if name == "packets.pcapng" {
+            let file = fs::File::open(path).map_err(|e| e.to_string())?;
+            let (interfaces, packets) = pcapng::read(BufReader::new(file))?;
+            if interfaces != self.interfaces {
+                return Err("its interfaces are not those of recording.json".to_owned());
+            }
+            self.packets = packets;
+            return Ok(self.packets.len() as u64);
+        }
+        let table = Table::read(path).map_err(say)?;
+        match name {
+            "latency.parquet" => self.latencies = tables::to_latencies(&table).map_err(say)?,
+            "series.parquet" => {
+                let interval = interval.ok_or("recording.json does not say the interval")?;
+                self.series = Some(tables::to_series(&table, Dur::from_nanos(interval)).map_err(say)?);
+            }
+            "deliveries.parquet" => self.deliveries = tables::to_deliveries(&table).map_err(say)?,
+            "completions.parquet" => self.completions = tables::to_completions(&table).map_err(say)?,
+            "events.parquet" => self.events = tables::to_events(&table).map_err(say)?,
+            _ => return Err("recording.json names it, but no such table is known".to_owned()),
+        }
+        Ok(table.rows() as u64)
+    }
+}
+
+fn is_empty_dir(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn remove(dir: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::new(dir, &format!("cannot be removed: {e}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,237 @@
+//! Columns of plain values in a Parquet file, and back. No Arrow: four kinds of column are all there are.
+//!
+//! Files are a function of their rows: no time stamp, no name of a machine.
+
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A column of a table. Absent values are null in the file.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Values {
+    /// Whole numbers below 2^63.
+    Whole(Vec<Option<u64>>),
+    /// Numbers; NaN is absent.
+    Real(Vec<f64>),
+    /// Words.
+    Text(Vec<String>),
+    /// Yes or no.
+    Flag(Vec<bool>),
+}
+
+/// Named columns of equal length.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Table(pub Vec<(String, Values)>);
+
+/// Rows of a row group: what a reader must hold at once.
+const GROUP: usize = 1 << 20;
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Values::Whole(v) => v.len(),
+            Values::Real(v) => v.len(),
+            Values::Text(v) => v.len(),
+            Values::Flag(v) => v.len(),
+        }
+    }
+
+    fn schema(&self, name: &str) -> Result<Arc<Type>> {
+        let (physical, repetition) = match self {
+            Values::Whole(_) => (Physical::INT64, Repetition::OPTIONAL),
+            Values::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
+            Values::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
+            Values::Flag(_) => (Physical::BOOLEAN, Repetition::REQUIRED),
+        };
+        let converted =
+            if matches!(self, Values::Text(_)) { ConvertedType::UTF8 } else { ConvertedType::NONE };
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(repetition)
+            .with_converted_type(converted)
+            .build()
+            .map(Arc::new)
+    }
+
+    fn write(&self, rows: std::ops::Range<usize>, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
+        match self {
+            Values::Whole(v) => {
+                let levels: Vec<i16> = v[rows.clone()].iter().map(|x| i16::from(x.is_some())).collect();
+                let signed = |x: u64| i64::try_from(x).map_err(|_| bad(format!("{x} is beyond 2^63")));
+                let values = v[rows].iter().flatten().map(|x| signed(*x)).collect::<Result<Vec<i64>>>()?;
+                column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+            }
+            Values::Real(v) => {
+                let levels: Vec<i16> = v[rows.clone()].iter().map(|x| i16::from(!x.is_nan())).collect();
+                let values: Vec<f64> = v[rows].iter().copied().filter(|x| !x.is_nan()).collect();
+                column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+            }
+            Values::Text(v) => {
+                let values: Vec<ByteArray> = v[rows].iter().map(|x| ByteArray::from(x.as_str())).collect();
+                column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+            }
+            Values::Flag(v) => {
+                column.typed::<BoolType>().write_batch(&v[rows], None, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bad(why: String) -> ParquetError {
+    ParquetError::General(why)
+}
+
+impl Table {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.first().map_or(0, |(_, values)| values.len())
+    }
+
+    /// Writes the table to a new file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let rows = self.rows();
+        let fields = self.0.iter().map(|(name, values)| {
+            assert_eq!(values.len(), rows, "column {name} is as long as the others");
+            values.schema(name)
+        });
+        let schema = Type::group_type_builder("row").with_fields(fields.collect::<Result<_>>()?).build()?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by("tcpassay".to_owned())
+            .build();
+        let file = File::create(path).map_err(|e| ParquetError::External(Box::new(e)))?;
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+        for start in (0..rows).step_by(GROUP) {
+            let range = start..rows.min(start + GROUP);
+            let mut group = writer.next_row_group()?;
+            for (_, values) in &self.0 {
+                let mut column = group.next_column()?.expect("the schema has this column");
+                values.write(range.clone(), &mut column)?;
+                column.close()?;
+            }
+            group.close()?;
+        }
+        writer.close()?;
+        Ok(())
+    }
+
+    /// Reads a table whose columns may stand in any order and be more than are asked for later.
+    pub fn read(path: &Path) -> Result<Table> {
+        let file = File::open(path).map_err(|e| ParquetError::External(Box::new(e)))?;
+        let reader = SerializedFileReader::new(file)?;
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        let mut table = Table::default();
+        for column in schema.columns() {
+            let values = match column.physical_type() {
+                Physical::INT64 => Values::Whole(Vec::new()),
+                Physical::DOUBLE => Values::Real(Vec::new()),
+                Physical::BYTE_ARRAY => Values::Text(Vec::new()),
+                Physical::BOOLEAN => Values::Flag(Vec::new()),
+                other => return Err(bad(format!("column {} has the type {other}", column.name()))),
+            };
+            table.0.push((column.name().to_owned(), values));
+        }
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group)?;
+            for (at, (name, values)) in table.0.iter_mut().enumerate() {
+                read_column(name, group.get_column_reader(at)?, values)?;
+            }
+        }
+        let rows = table.rows();
+        match table.0.iter().find(|(_, values)| values.len() != rows) {
+            Some((name, _)) => Err(bad(format!("column {name} is not as long as the others"))),
+            None => Ok(table),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<&Values> {
+        let found = self.0.iter().find(|(have, _)| have == name);
+        found.map(|(_, values)| values).ok_or_else(|| bad(format!("there is no column {name}")))
+    }
+
+    /// The whole numbers of a column.
+    pub fn whole(&self, name: &str) -> Result<&[Option<u64>]> {
+        match self.find(name)? {
+            Values::Whole(values) => Ok(values),
+            _ => Err(bad(format!("column {name} does not hold whole numbers"))),
+        }
+    }
+
+    /// The whole numbers of a column without nulls, each fitting `T`.
+    pub fn required<T: TryFrom<u64>>(&self, name: &str) -> Result<Vec<T>> {
+        let fits = |x: &Option<u64>| x.and_then(|x| T::try_from(x).ok());
+        let values = self.whole(name)?.iter().map(fits).collect::<Option<Vec<T>>>();
+        values.ok_or_else(|| bad(format!("column {name} has a value that is absent or too large")))
+    }
+
+    /// The words of a column.
+    pub fn text(&self, name: &str) -> Result<&[String]> {
+        match self.find(name)? {
+            Values::Text(values) => Ok(values),
+            _ => Err(bad(format!("column {name} does not hold words"))),
+        }
+    }
+
+    /// The flags of a column.
+    pub fn flag(&self, name: &str) -> Result<&[bool]> {
+        match self.find(name)? {
+            Values::Flag(values) => Ok(values),
+            _ => Err(bad(format!("column {name} does not hold flags"))),
+        }
+    }
+}
+
+fn read_column(name: &str, reader: ColumnReader, into: &mut Values) -> Result<()> {
+    match (reader, into) {
+        (ColumnReader::Int64ColumnReader(reader), Values::Whole(into)) => {
+            for value in read_values(reader)? {
+                let unsigned = |x: i64| u64::try_from(x).map_err(|_| bad(format!("column {name} holds {x}")));
+                into.push(value.map(unsigned).transpose()?);
+            }
+        }
+        (ColumnReader::DoubleColumnReader(reader), Values::Real(into)) => {
+            into.extend(read_values(reader)?.into_iter().map(|x| x.unwrap_or(f64::NAN)));
+        }
+        (ColumnReader::ByteArrayColumnReader(reader), Values::Text(into)) => {
+            for value in read_values(reader)? {
+                let value = value.ok_or_else(|| bad(format!("column {name} has an absent word")))?;
+                let text = value.as_utf8().map_err(|e| bad(format!("column {name}: {e}")))?;
+                into.push(text.to_owned());
+            }
+        }
+        (ColumnReader::BoolColumnReader(reader), Values::Flag(into)) => {
+            let values = read_values(reader)?.into_iter().collect::<Option<Vec<bool>>>();
+            into.extend(values.ok_or_else(|| bad(format!("column {name} has an absent flag")))?);
+        }
+        _ => return Err(bad(format!("column {name} changes its type"))),
+    }
+    Ok(())
+}
+
+fn read_values<T: DataType>(mut reader: ColumnReaderImpl<T>) -> Result<Vec<Option<T::T>>> {
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    let mut rows = 0;
+    loop {
+        let (read, _, _) = reader.read_records(GROUP, Some(&mut levels), None, &mut values)?;
+        rows += read;
+        if read == 0 {
+            break;
+        }
+    }
+    if levels.is_empty() {
+        // Required columns have no levels.
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    let mut values = values.into_iter();
+    let column: Vec<Option<T::T>> =
+        levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect();
+    if column.len() == rows { Ok(column) } else { Err(bad("a column has rows without levels".to_owned())) }
+}

@@ -1,0 +1,281 @@
+//! The parts of a recording as tables, and back.
+
+use crate::event::{Event, EventKind, Reason};
+use crate::histogram::Histogram;
+use crate::recording::{Completion, CompletionKind, Delivery, Latency, LatencyKind};
+use crate::series::{Column, EntitySeries, Series};
+use crate::table::{Table, Values};
+use parquet::errors::{ParquetError, Result};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
+
+fn whole<T>(rows: &[T], get: impl Fn(&T) -> u64) -> Values {
+    Values::Whole(rows.iter().map(|row| Some(get(row))).collect())
+}
+
+fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> Values {
+    Values::Whole(rows.iter().map(get).collect())
+}
+
+fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> Values {
+    Values::Text(rows.iter().map(|row| get(row).to_owned()).collect())
+}
+
+fn flag<T>(rows: &[T], get: impl Fn(&T) -> bool) -> Values {
+    Values::Flag(rows.iter().map(get).collect())
+}
+
+fn table(columns: Vec<(&str, Values)>) -> Table {
+    Table(columns.into_iter().map(|(name, values)| (name.to_owned(), values)).collect())
+}
+
+fn unknown(column: &str, value: &str) -> ParquetError {
+    ParquetError::General(format!("column {column} holds the unknown `{value}`"))
+}
+
+impl CompletionKind {
+    /// As it stands in `completions.parquet`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompletionKind::Flow => "flow",
+            CompletionKind::Rpc => "rpc",
+            CompletionKind::Round => "round",
+        }
+    }
+}
+
+impl LatencyKind {
+    /// As it stands in `latency.parquet`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LatencyKind::OneWay => "one_way",
+            LatencyKind::Rtt => "rtt",
+            LatencyKind::QueueDelay => "queue_delay",
+        }
+    }
+}
+
+/// One row an interval and entity; every metric that any entity has is a column.
+pub(crate) fn from_series(series: &Series) -> Table {
+    let names: BTreeSet<&str> =
+        series.entities.iter().flat_map(|e| e.columns.iter().map(|c| c.name.as_str())).collect();
+    let mut times = Vec::new();
+    let mut entities = Vec::new();
+    for entity in &series.entities {
+        for i in 0..entity.len() {
+            times.push(Some(entity.time(series.interval, i).as_nanos()));
+            entities.push(entity.entity.clone());
+        }
+    }
+    let mut columns = vec![("time_ns", Values::Whole(times)), ("entity", Values::Text(entities))];
+    for name in names {
+        let mut values = Vec::new();
+        for entity in &series.entities {
+            match entity.column(name) {
+                Some(column) => values.extend_from_slice(column),
+                None => values.resize(values.len() + entity.len(), f64::NAN),
+            }
+        }
+        columns.push((name, Values::Real(values)));
+    }
+    table(columns)
+}
+
+pub(crate) fn to_series(table: &Table, interval: Dur) -> Result<Series> {
+    if interval.is_zero() {
+        return Err(ParquetError::General("series with an interval of zero".to_owned()));
+    }
+    let times: Vec<u64> = table.required("time_ns")?;
+    let names = table.text("entity")?;
+    let mut entities: Vec<(EntitySeries, std::ops::Range<usize>)> = Vec::new();
+    for (row, (time, name)) in times.iter().zip(names).enumerate() {
+        match entities.last_mut() {
+            Some((entity, rows)) if entity.entity == *name => rows.end = row + 1,
+            _ => {
+                let first = time / interval.as_nanos();
+                let entity = EntitySeries { entity: name.clone(), first, columns: Vec::new() };
+                entities.push((entity, row..row + 1));
+            }
+        }
+    }
+    for (entity, rows) in &mut entities {
+        for (name, values) in &table.0 {
+            if let Values::Real(values) = values {
+                let values = values[rows.clone()].to_vec();
+                if values.iter().any(|x| !x.is_nan()) {
+                    entity.columns.push(Column { name: name.clone(), values });
+                }
+            }
+        }
+    }
+    Ok(Series { interval, entities: entities.into_iter().map(|(entity, _)| entity).collect() })
+}
+
+pub(crate) fn from_deliveries(rows: &[Delivery]) -> Table {
+    table(vec![
+        ("time_ns", whole(rows, |d| d.at.as_nanos())),
+        ("flow", whole(rows, |d| d.flow.into())),
+        ("wire_bytes", whole(rows, |d| d.wire_bytes.into())),
+        ("bytes", whole(rows, |d| d.bytes.into())),
+        ("one_way_ns", whole(rows, |d| d.one_way.as_nanos())),
+        ("ce", flag(rows, |d| d.ce)),
+    ])
+}
+
+pub(crate) fn to_deliveries(table: &Table) -> Result<Vec<Delivery>> {
+    let at: Vec<u64> = table.required("time_ns")?;
+    let flow: Vec<u32> = table.required("flow")?;
+    let wire: Vec<u32> = table.required("wire_bytes")?;
+    let bytes: Vec<u32> = table.required("bytes")?;
+    let one_way: Vec<u64> = table.required("one_way_ns")?;
+    let ce = table.flag("ce")?;
+    let row = |i: usize| Delivery {
+        at: Time::from_nanos(at[i]),
+        flow: flow[i],
+        wire_bytes: wire[i],
+        bytes: bytes[i],
+        one_way: Dur::from_nanos(one_way[i]),
+        ce: ce[i],
+    };
+    Ok((0..at.len()).map(row).collect())
+}
+
+pub(crate) fn from_completions(rows: &[Completion]) -> Table {
+    table(vec![
+        ("kind", text(rows, |c| c.kind.name())),
+        ("class", text(rows, |c| &c.class)),
+        ("client", whole(rows, |c| c.client.into())),
+        ("server", whole(rows, |c| c.server.into())),
+        ("connection", whole(rows, |c| c.connection.into())),
+        ("request_bytes", whole(rows, |c| c.request.get())),
+        ("response_bytes", whole(rows, |c| c.response.get())),
+        ("start_ns", whole(rows, |c| c.start.as_nanos())),
+        ("end_ns", whole(rows, |c| c.end.as_nanos())),
+        ("ideal_ns", maybe(rows, |c| c.ideal.map(Dur::as_nanos))),
+        ("ok", flag(rows, |c| c.ok)),
+    ])
+}
+
+pub(crate) fn to_completions(table: &Table) -> Result<Vec<Completion>> {
+    let (kind, class, ok) = (table.text("kind")?, table.text("class")?, table.flag("ok")?);
+    let ids = |name| table.required::<u32>(name);
+    let numbers = |name| table.required::<u64>(name);
+    let (client, server, connection) = (ids("client")?, ids("server")?, ids("connection")?);
+    let (request, response) = (numbers("request_bytes")?, numbers("response_bytes")?);
+    let (start, end, ideal) = (numbers("start_ns")?, numbers("end_ns")?, table.whole("ideal_ns")?);
+    let kinds = [CompletionKind::Flow, CompletionKind::Rpc, CompletionKind::Round];
+    let row = |i: usize| {
+        let found = kinds.into_iter().find(|k| k.name() == kind[i]);
+        Ok(Completion {
+            kind: found.ok_or_else(|| unknown("kind", &kind[i]))?,
+            class: class[i].clone(),
+            client: client[i],
+            server: server[i],
+            connection: connection[i],
+            request: Bytes::new(request[i]),
+            response: Bytes::new(response[i]),
+            start: Time::from_nanos(start[i]),
+            end: Time::from_nanos(end[i]),
+            ideal: ideal[i].map(Dur::from_nanos),
+            ok: ok[i],
+        })
+    };
+    (0..kind.len()).map(row).collect()
+}
+
+pub(crate) fn from_latencies(latencies: &[Latency]) -> Table {
+    let rows: Vec<(&Latency, Dur, u64)> =
+        latencies.iter().flat_map(|l| l.histogram.counts().map(move |(v, n)| (l, v, n))).collect();
+    table(vec![
+        ("kind", text(&rows, |(l, ..)| l.kind.name())),
+        ("entity", text(&rows, |(l, ..)| &l.entity)),
+        ("value_ns", whole(&rows, |(_, value, _)| value.as_nanos())),
+        ("count", whole(&rows, |(_, _, count)| *count)),
+    ])
+}
+
+pub(crate) fn to_latencies(table: &Table) -> Result<Vec<Latency>> {
+    let (kinds, entities) = (table.text("kind")?, table.text("entity")?);
+    let (values, counts): (Vec<u64>, Vec<u64>) = (table.required("value_ns")?, table.required("count")?);
+    let mut latencies: Vec<Latency> = Vec::new();
+    let mut places: BTreeMap<(LatencyKind, &str), usize> = BTreeMap::new();
+    for i in 0..values.len() {
+        let known = [LatencyKind::OneWay, LatencyKind::Rtt, LatencyKind::QueueDelay];
+        let found = known.into_iter().find(|k| k.name() == kinds[i]);
+        let kind = found.ok_or_else(|| unknown("kind", &kinds[i]))?;
+        let place = match places.entry((kind, &entities[i])) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(place) => {
+                let histogram = Histogram::default();
+                latencies.push(Latency { kind, entity: entities[i].clone(), histogram });
+                *place.insert(latencies.len() - 1)
+            }
+        };
+        latencies[place].histogram.record_many(Dur::from_nanos(values[i]), counts[i]);
+    }
+    Ok(latencies)
+}
+
+pub(crate) fn from_events(rows: &[Event]) -> Table {
+    table(vec![
+        ("time_ns", whole(rows, |e| e.at.as_nanos())),
+        ("host", whole(rows, |e| e.host.into())),
+        ("flow", maybe(rows, |e| e.flow.map(u64::from))),
+        ("kind", text(rows, |e| e.kind.name())),
+        ("why", text(rows, |e| &e.why)),
+        ("seq", maybe(rows, |e| e.seq)),
+        ("ack", maybe(rows, |e| e.ack)),
+        ("len", maybe(rows, |e| e.len.map(u64::from))),
+        ("flags", maybe(rows, |e| e.flags.map(|f| f.bits().into()))),
+        ("window_bytes", maybe(rows, |e| e.window.map(Bytes::get))),
+        ("cwnd_bytes", maybe(rows, |e| e.cwnd.map(Bytes::get))),
+        ("ssthresh_bytes", maybe(rows, |e| e.ssthresh.map(Bytes::get))),
+        ("flight_bytes", maybe(rows, |e| e.flight.map(Bytes::get))),
+        ("srtt_ns", maybe(rows, |e| e.srtt.map(Dur::as_nanos))),
+        ("rto_ns", maybe(rows, |e| e.rto.map(Dur::as_nanos))),
+        ("value_ns", maybe(rows, |e| e.value)),
+        ("ce", flag(rows, |e| e.ce)),
+    ])
+}
+
+pub(crate) fn to_events(table: &Table) -> Result<Vec<Event>> {
+    let at: Vec<u64> = table.required("time_ns")?;
+    let host: Vec<u32> = table.required("host")?;
+    let (kind, why, ce) = (table.text("kind")?, table.text("why")?, table.flag("ce")?);
+    let whole = |name| table.whole(name);
+    let (flow, seq, ack) = (whole("flow")?, whole("seq")?, whole("ack")?);
+    let (len, flags) = (whole("len")?, whole("flags")?);
+    let (window, cwnd, ssthresh) = (whole("window_bytes")?, whole("cwnd_bytes")?, whole("ssthresh_bytes")?);
+    let flight = whole("flight_bytes")?;
+    let (srtt, rto, value) = (whole("srtt_ns")?, whole("rto_ns")?, whole("value_ns")?);
+    let small = |name: &str, x: Option<u64>| {
+        let fits = x.map(u32::try_from).transpose();
+        fits.map_err(|_| ParquetError::General(format!("column {name} has a value that is too large")))
+    };
+    let row = |i: usize| {
+        let found = EventKind::ALL.into_iter().find(|k| k.name() == kind[i]);
+        let bits = flags[i].and_then(|bits| u16::try_from(bits).ok());
+        Ok(Event {
+            at: Time::from_nanos(at[i]),
+            host: host[i],
+            flow: small("flow", flow[i])?,
+            kind: found.ok_or_else(|| unknown("kind", &kind[i]))?,
+            why: Reason::Owned(why[i].clone()),
+            seq: seq[i],
+            ack: ack[i],
+            len: small("len", len[i])?,
+            flags: bits.map(Flags::from_bits),
+            window: window[i].map(Bytes::new),
+            cwnd: cwnd[i].map(Bytes::new),
+            ssthresh: ssthresh[i].map(Bytes::new),
+            flight: flight[i].map(Bytes::new),
+            srtt: srtt[i].map(Dur::from_nanos),
+            rto: rto[i].map(Dur::from_nanos),
+            value: value[i],
+            ce: ce[i],
+        })
+    };
+    (0..at.len()).map(row).collect()
+}

@@ -1,0 +1,167 @@
+//! A recording that holds something of everything.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use tcpassay_measure::{
+    Captured, Collect, Collector, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment,
+    Event, EventKind, Flow, FlowCounters, Interface, Recording, Sample, TcpSummary, Triple,
+};
+use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
+use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
+
+pub const fn us(n: u64) -> Time {
+    Time::from_nanos(n * 1_000)
+}
+
+pub fn flow(connection: u32) -> Flow {
+    Flow {
+        name: format!("flow.{connection}"),
+        connection,
+        from: 0,
+        to: 1,
+        class: "bulk".to_owned(),
+        cc: "dctcp".to_owned(),
+        mss: Bytes::new(1448),
+        start: Time::ZERO,
+        end: None,
+        counters: FlowCounters::default(),
+        tcp: TcpSummary::default(),
+    }
+}
+
+pub fn device(name: &str, rate: Rate) -> Device {
+    Device {
+        name: name.to_owned(),
+        kind: "fifo".to_owned(),
+        rate: Some(rate),
+        counters: DeviceCounters::default(),
+    }
+}
+
+pub fn captured(at: Time, segment: Option<Segment>) -> Captured {
+    Captured {
+        at,
+        interface: 0,
+        from: 0,
+        to: 300,
+        from_port: 40_000,
+        to_port: 5001,
+        ecn: Ecn::Ect0,
+        id: 7,
+        note: None,
+        segment,
+        datagram_len: 0,
+    }
+}
+
+/// Everything that a recording can hold, in a few rows.
+pub fn recording() -> Recording {
+    let collect = Collect {
+        series: Some(Dur::from_millis(1)),
+        latency: true,
+        deliveries: true,
+        events: true,
+        packets: true,
+    };
+    let mut collector = Collector::new(collect);
+    let bottleneck = collector.add_device(device("queue.bottleneck", Rate::from_gbit(1)));
+    let flow = collector.add_flow(flow(0));
+    let nic = collector.add_interface(Interface {
+        name: "sender0.nic".to_owned(),
+        description: "as the sender's NIC sends them".to_owned(),
+    });
+    for n in 0..5u64 {
+        let at = us(500 + n * 1_000);
+        collector.sent(flow, 1448, n == 3);
+        collector.queued(bottleneck, at, 1514 * (n + 1));
+        collector.passed(bottleneck, at, 1514, Dur::from_micros(12 * n));
+        let one_way = Dur::from_micros(50 + n);
+        let ce = n == 4;
+        let delivery = Delivery { at, flow: 0, wire_bytes: 1514, bytes: 1448, one_way, ce };
+        collector.delivered(flow, delivery);
+        collector.read(flow, at, 1448);
+        collector.rtt(flow, Dur::from_micros(100 + n));
+        let sample = Sample { cwnd: Some(14_480.0), alpha: (n > 2).then_some(0.25), ..Sample::default() };
+        collector.sample(flow, us((n + 1) * 1_000), sample);
+    }
+    collector.dropped(bottleneck, us(4_600), 1514);
+    collector.marked(bottleneck, us(4_600));
+    let mut event = Event::new(us(1), 0, Some(0), EventKind::Out);
+    event.seq = Some(0);
+    event.flags = Some(Flags::SYN);
+    event.len = Some(0);
+    collector.event(event);
+    let mut event = Event::new(us(200_000), 0, Some(0), EventKind::TimerFire);
+    event.why = Cow::Borrowed("retransmit");
+    event.cwnd = Some(Bytes::new(1448));
+    event.ssthresh = Some(Bytes::new(2896));
+    event.rto = Some(Dur::from_millis(200));
+    event.ce = true;
+    collector.event(event);
+    collector.event(Event::new(us(200_001), 1, None, EventKind::Drop));
+    let syn = Segment {
+        seq: SeqNum::new(u32::MAX),
+        flags: Flags::SYN,
+        window: 65_535,
+        options: Options {
+            mss: Some(1460),
+            timestamps: Some(Timestamps { val: 1, ecr: 0 }),
+            ..Options::default()
+        },
+        ..Segment::default()
+    };
+    let data =
+        Segment { seq: SeqNum::new(0), ack: SeqNum::new(9), flags: Flags::ACK, len: 1448, ..syn.clone() };
+    assert_eq!(nic.0, 0);
+    collector.packet(captured(us(1), Some(syn)));
+    let note = Some(Cow::Borrowed("dropped: full"));
+    collector.packet(Captured {
+        ecn: Ecn::Ce,
+        note,
+        ..captured(Time::from_nanos(1_234_567_891), Some(data))
+    });
+    collector.packet(Captured { datagram_len: 1000, ..captured(us(2_000_000), None) });
+    collector.completed(Completion {
+        kind: CompletionKind::Rpc,
+        class: "rpc 10KB/100B".to_owned(),
+        client: 0,
+        server: 1,
+        connection: 0,
+        request: Bytes::new(10_000),
+        response: Bytes::new(100),
+        start: us(10),
+        end: us(260),
+        ideal: Some(Dur::from_micros(125)),
+        ok: true,
+    });
+    let mut recording = collector.finish(us(5_000));
+    recording.header.version.push_str("0.1.0");
+    recording.header.substrate.push_str("model");
+    recording.header.seed = 7;
+    recording.header.complete = true;
+    recording.header.bottleneck = Some(0);
+    recording.header.case = vec![Triple {
+        entity: "link".to_owned(),
+        parameter: "link.rate".to_owned(),
+        value: "1Gbit".to_owned(),
+    }];
+    recording.environment = vec![Environment {
+        entity: "link".to_owned(),
+        property: "rate".to_owned(),
+        unit: "bit/s".to_owned(),
+        asked: Some(1e9),
+        measured: None,
+    }];
+    recording.hosts = vec!["sender0".to_owned(), "receiver0".to_owned()];
+    recording.flows[0].tcp = TcpSummary { timeouts: Some(1), alpha: Some(0.125), ..TcpSummary::default() };
+    recording.counters.entry("sender0".to_owned()).or_default().insert("acks".to_owned(), 3);
+    recording
+}
+
+/// An empty folder for one test.
+pub fn folder(test: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the target folder can be written");
+    dir
+}
