@@ -78,7 +78,7 @@ impl Report {
             to_port,
             ecn,
             id: self.captured,
-            note,
+            note: note.map(std::borrow::Cow::Borrowed),
             segment: segment.cloned(),
             datagram_len: 0,
         });
