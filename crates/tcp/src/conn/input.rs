@@ -88,6 +88,7 @@ impl Connection {
         self.wl2 = ack;
         if ahead > 0 || segment.len == 0 {
             let input = self.ack_in(now, segment, ack);
+            self.touched = true;
             self.send.on_ack(now, &input, &mut self.log);
         }
         if segment.len > 0 {
@@ -290,6 +291,7 @@ impl Connection {
             }
             _ => input.ece = segment.flags.has(Flags::ECE),
         }
+        self.touched = true;
         let out = self.send.on_ack(now, &input, &mut self.log);
         if out.fin_acked {
             self.fin_acked(now);
@@ -346,7 +348,7 @@ impl Connection {
     }
 
     fn stamp_rtt(&self, now: Time, segment: &Segment) -> Option<Dur> {
-        if !self.ts.on {
+        if !self.ts.on || !self.recv.wants_rtt() {
             return None;
         }
         let ecr = segment.options.timestamps?.ecr;

@@ -84,6 +84,10 @@ pub struct Connection {
     wl2: u64,
     /// Accurate ECN: packets that the peer reported as marked (s.cep).
     reported_ce: u64,
+    /// The sender has been told something since it last had nothing to send; otherwise it need not be asked again, and
+    /// its deadline is this.
+    touched: bool,
+    send_timer: Time,
     /// When anything last happened.
     clock: Time,
     /// Last arrival, and keepalive probes sent since.
@@ -176,6 +180,8 @@ impl Connection {
             wl1: 0,
             wl2: 0,
             reported_ce: 5,
+            touched: true,
+            send_timer: Time::MAX,
             clock: Time::ZERO,
             last_in: Time::ZERO,
             probes: 0,

@@ -248,6 +248,7 @@ impl Connection {
         let handshake = Timer::Handshake;
         self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
         self.set_state(now, State::Established);
+        self.touched = true;
         self.send.established(now, &agreed, &mut self.log);
         if std::mem::take(&mut self.open.finish) {
             self.send.finish();

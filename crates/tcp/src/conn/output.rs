@@ -32,8 +32,12 @@ impl Connection {
         if let Some(old) = self.recv.take_old_ack() {
             return Some(self.make_old_ack(now, &old));
         }
-        if let Some(chunk) = self.send.poll(now, &mut self.log) {
-            return Some(self.make_data(now, &chunk));
+        if self.touched {
+            if let Some(chunk) = self.send.poll(now, &mut self.log) {
+                return Some(self.make_data(now, &chunk));
+            }
+            self.touched = false;
+            self.send_timer = self.send.next_timer().unwrap_or(Time::MAX);
         }
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;
@@ -48,6 +52,7 @@ impl Connection {
         None
     }
 
+    #[inline]
     fn make_data(&mut self, now: Time, chunk: &Chunk) -> Outgoing {
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
@@ -97,6 +102,7 @@ impl Connection {
     }
 
     /// A segment without payload at position `seq`.
+    #[inline]
     fn make_ack(&mut self, now: Time, seq: u64) -> Outgoing {
         let mut options = self.options(now);
         if self.recv.has_blocks() {
@@ -147,11 +153,13 @@ impl Connection {
     }
 
     /// Linux's DCTCP makes every packet ECN-capable, pure ACKs, too (`tcp_ecn_send`).
+    #[inline]
     fn control_ecn(&self) -> Ecn {
         if self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
     /// ECE or ACE.
+    #[inline]
     fn ecn_flags(&mut self) -> Flags {
         if let Some(handshake) = self.open.tell_handshake.take() {
             return handshake;
@@ -159,6 +167,7 @@ impl Connection {
         self.recv.echo_flags()
     }
 
+    #[inline]
     fn options(&self, now: Time) -> Options {
         let timestamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
         Options { timestamps, ..Options::default() }
@@ -178,6 +187,7 @@ impl Connection {
         spans.iter().take(room).map(on_wire).collect()
     }
 
+    #[inline]
     fn wrap(&mut self, now: Time, segment: Segment, seq: u64, ecn: Ecn, retransmission: bool) -> Outgoing {
         self.stats.segments_out += 1;
         if self.log.is_on() {

@@ -11,6 +11,7 @@ impl Connection {
         if !self.may_send() {
             return Bytes::ZERO;
         }
+        self.touched = true;
         Bytes::new(self.send.write(now, n.get()))
     }
 
@@ -66,10 +67,12 @@ impl Connection {
             State::Listen | State::SynSent => self.end(now, None, "closed"),
             State::SynReceived => self.open.finish = true,
             State::Established => {
+                self.touched = true;
                 self.send.finish();
                 self.set_state(now, State::FinWait1);
             }
             State::CloseWait => {
+                self.touched = true;
                 self.send.finish();
                 self.set_state(now, State::LastAck);
             }
@@ -110,11 +113,13 @@ impl Connection {
 
     /// Nagle's algorithm off or on.
     pub fn set_nodelay(&mut self, _now: Time, on: bool) {
+        self.touched = true;
         self.send.set_nodelay(on);
     }
 
     /// Corked: only full segments leave, at most for 200 ms.
     pub fn set_cork(&mut self, _now: Time, on: bool) {
+        self.touched = true;
         self.send.set_cork(on);
     }
 

@@ -9,8 +9,19 @@ impl Connection {
     /// The next deadline. A call of [`on_timer`](Connection::on_timer) before it does no harm.
     pub fn next_timer(&self) -> Option<Time> {
         let own = self.recv.timer().min(self.open.timer).min(self.linger).min(self.keepalive_at());
-        let at = if self.synchronised() { self.send.next_timer().unwrap_or(Time::MAX).min(own) } else { own };
+        let at = own.min(self.sender_at());
         (at != Time::MAX && self.state != State::Closed).then_some(at)
+    }
+
+    /// The sender's deadline.
+    fn sender_at(&self) -> Time {
+        if !self.touched {
+            self.send_timer
+        } else if self.synchronised() {
+            self.send.next_timer().unwrap_or(Time::MAX)
+        } else {
+            Time::MAX
+        }
     }
 
     /// Runs every timer that is due.
@@ -33,16 +44,20 @@ impl Connection {
         if self.keepalive_at() <= now {
             self.on_keepalive(now);
         }
-        if self.synchronised()
-            && self.send.next_timer().is_some_and(|t| t <= now)
-            && let Err(gave_up) = self.send.on_timer(now, &mut self.log)
-        {
-            let why = match gave_up {
-                GaveUp::Retries => "retries",
-                GaveUp::UserTimeout => "user timeout",
-            };
-            self.end(now, Some(ConnError::TimedOut), why);
+        if self.sender_at() <= now {
+            self.touched = true;
+            if let Err(gave_up) = self.send.on_timer(now, &mut self.log) {
+                self.gave_up(now, gave_up);
+            }
         }
+    }
+
+    fn gave_up(&mut self, now: Time, gave_up: GaveUp) {
+        let why = match gave_up {
+            GaveUp::Retries => "retries",
+            GaveUp::UserTimeout => "user timeout",
+        };
+        self.end(now, Some(ConnError::TimedOut), why);
     }
 
     fn fired(&mut self, now: Time, timer: Timer) {

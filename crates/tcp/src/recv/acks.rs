@@ -38,8 +38,6 @@ pub(crate) struct Ask {
     pub unacked: u64,
     /// Out-of-order data are waiting.
     pub gaps: bool,
-    /// An ACK sent now would announce at least the window announced before.
-    pub window_kept: bool,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Dur>,
 }
@@ -241,8 +239,14 @@ impl Acks {
         self.pending.is_some() || self.due.is_some()
     }
 
-    /// The check, after everything that could carry the ACK was sent.
-    pub(crate) fn decide(&mut self, now: Time, ask: Ask) -> Option<Verdict> {
+    /// The check, after everything that could carry the ACK was sent. `window_kept`: an ACK sent now would announce at
+    /// least the window announced before.
+    pub(crate) fn decide(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        window_kept: impl FnOnce() -> bool,
+    ) -> Option<Verdict> {
         let fast = self.pending.take();
         let cleared = std::mem::take(&mut self.cleared);
         if let Some(fast) = fast {
@@ -261,7 +265,7 @@ impl Acks {
         fast?;
         let quick = self.always_quick || (self.quick > 0 && !self.pingpong);
         let enough = if self.rule.adaptive {
-            ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && ask.window_kept
+            ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && window_kept()
         } else {
             ask.unacked >= u64::from(self.rule.every) * self.rcv_mss
         };

@@ -82,6 +82,8 @@ pub(crate) struct Receiver {
     dsack: Option<Span>,
     report_duplicates: bool,
     window: Window,
+    /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves.
+    announced: (u64, u64, u16),
     acks: Acks,
     echo: Echo,
     /// An ECT mark was seen: from then on a Not-ECT segment is a retransmission.
@@ -119,6 +121,7 @@ impl Receiver {
             dsack: None,
             report_duplicates: false,
             window: Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.delayed_ack.adaptive),
+            announced: (0, 0, 0),
             acks: Acks::new(cfg),
             echo: Echo::Off,
             ect_seen: false,
@@ -328,17 +331,14 @@ impl Receiver {
         if !self.acks.undecided() {
             return false;
         }
-        let ask = Ask {
-            unacked: self.nxt - self.acked.min(self.nxt),
-            gaps: !self.assembly.is_empty(),
+        let ask = Ask { unacked: self.nxt - self.acked.min(self.nxt), gaps: !self.assembly.is_empty(), srtt };
+        let kept = || {
             // Up to what the scale cannot say.
-            window_kept: self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt
-                + self.window.unit()
-                > self.edge.saturating_sub(self.acked),
-            srtt,
+            let window = self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt;
+            window + self.window.unit() > self.edge.saturating_sub(self.acked)
         };
         let nxt = self.nxt;
-        match self.acks.decide(now, ask) {
+        match self.acks.decide(now, ask, kept) {
             None => false,
             Some(Verdict::Now(why)) => {
                 log.put(now, || ack_event(AckDecision::Now, why, nxt));
@@ -360,8 +360,13 @@ impl Receiver {
     /// The window field of a segment that leaves now; it counts as announced.
     #[inline]
     pub(crate) fn announce(&mut self) -> u16 {
+        let (read, nxt, field) = self.announced;
+        if read == self.read && nxt == self.nxt {
+            return field;
+        }
         let offer = self.window.offer(self.read, self.nxt, self.edge);
         self.edge = offer.edge;
+        self.announced = (self.read, self.nxt, offer.field);
         offer.field
     }
 
@@ -462,13 +467,25 @@ impl Receiver {
     /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
     fn worth_telling(&self) -> bool {
         let current = self.edge.saturating_sub(self.nxt);
-        let new = self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt;
-        if self.adaptive {
-            return 2 * current <= self.window.buf && new > 0 && new >= 2 * current;
-        }
-        let gain = new - current;
         let buf = self.window.buf;
+        if self.adaptive && 2 * current > buf {
+            return false;
+        }
+        let free = self.window.free_edge(self.read, self.nxt);
+        if !self.window.worthwhile(free, self.edge) {
+            return false;
+        }
+        if self.adaptive {
+            return free - self.nxt >= 2 * current;
+        }
+        let gain = free - self.edge;
         2 * gain >= buf || (gain >= 2 * self.acks.rcv_mss() && (gain >= buf / 4 || current <= buf / 8))
+    }
+
+    /// Whether [`Arrival::rtt`] is of use.
+    #[inline]
+    pub(crate) fn wants_rtt(&self) -> bool {
+        self.window.tunes()
     }
 
     pub(crate) fn set_quickack(&mut self, on: bool) {

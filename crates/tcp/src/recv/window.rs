@@ -87,16 +87,34 @@ impl Window {
     }
 
     /// What to announce when `read` is the first unread position, `nxt` the next expected and `edge` the right edge in force.
+    #[inline]
     pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
-        let unit = self.unit();
-        let free = (read + self.buf).min(nxt.saturating_add(self.threshold));
-        // RFC 9293 section 3.8.6.2.2: by at least min(half the buffer, one segment).
-        let worthwhile = free >= edge + (self.buf / 2).min(self.mss).max(1);
-        let open = if worthwhile { free.saturating_sub(nxt) / unit } else { 0 };
+        let free = self.free_edge(read, nxt);
         // What was promised stays promised, also where the scale cannot say it exactly (Linux rounds up, too).
-        let promised = edge.saturating_sub(nxt).div_ceil(unit);
-        let field = u16::try_from(open.max(promised)).unwrap_or(u16::MAX);
+        let mut units = (edge.saturating_sub(nxt) + self.unit() - 1) >> self.shift;
+        if self.worthwhile(free, edge) {
+            units = units.max(free.saturating_sub(nxt) >> self.shift);
+        }
+        let field = u16::try_from(units).unwrap_or(u16::MAX);
         Offer { field, edge: edge.max(nxt + (u64::from(field) << self.shift)) }
+    }
+
+    /// The right edge that the buffer, and Linux's threshold, allow.
+    #[inline]
+    pub(crate) fn free_edge(&self, read: u64, nxt: u64) -> u64 {
+        (read + self.buf).min(nxt.saturating_add(self.threshold))
+    }
+
+    /// RFC 9293 section 3.8.6.2.2: the edge moves by at least min(half the buffer, one segment).
+    #[inline]
+    pub(crate) fn worthwhile(&self, free: u64, edge: u64) -> bool {
+        free >= edge + (self.buf / 2).min(self.mss).max(1)
+    }
+
+    /// Whether round-trip times are of use to [`Window::arrived`].
+    #[inline]
+    pub(crate) fn tunes(&self) -> bool {
+        self.buf != self.max
     }
 
     /// `len` bytes arrived in order; `unread` wait for the application. Gives whether Linux's threshold grew.
