@@ -275,7 +275,7 @@ class _Refused:
     examples: int | None
 
     def line(self, name: str, members: Iterable[int], demand: Demand) -> list[Line]:
-        """For each invalid level of `members`, the combinations of one parameter fewer than the strength demands.
+        """For each invalid level of `members`, the combinations of others, one fewer than the strength.
 
         A list of one line, or of none when no member has an invalid level.
         """
