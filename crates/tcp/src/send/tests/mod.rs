@@ -4,6 +4,7 @@ mod basics;
 mod ecn;
 mod flow;
 mod newreno;
+mod prop;
 mod prr;
 mod rack;
 mod rto;
