@@ -13,6 +13,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 
 /// What the rest of the work needs to know of the ACK and of the state before it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 pub(super) struct Arrival {
     pub now: Time,
     /// The cumulative point moved.

@@ -27,6 +27,7 @@ pub(super) const FIN: u8 = 1 << 4;
 /// The sender was limited by the application when it was sent.
 pub(super) const APP: u8 = 1 << 5;
 
+#[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
@@ -136,11 +137,6 @@ impl Board {
         self.q.front()
     }
 
-    /// The newest record.
-    pub fn back(&self) -> Option<&Sent> {
-        self.q.back()
-    }
-
     /// The record at `index`.
     pub fn at(&self, index: usize) -> &Sent {
         &self.q[index]
@@ -197,14 +193,14 @@ impl Board {
                 let sent = *front;
                 self.q.pop_front();
                 self.forget(&sent);
-                out.acked(&sent, sent.start < known);
+                out.acked(&sent, known);
             } else {
                 let part = u32::try_from(covered).expect("less than the record's length");
                 let sent = Sent { len: part, flags: front.flags & !FIN, ..*front };
                 front.start = ack;
                 front.len -= part;
                 self.forget(&sent);
-                out.acked(&sent, sent.start < known);
+                out.acked(&sent, known);
             }
         }
         self.una = ack;
@@ -264,7 +260,7 @@ impl Board {
             }
             let mut sent = self.q[i];
             self.forget(&sent);
-            out.sacked(&sent, sent.start < known);
+            out.sacked(&sent, known);
             sent.flags = (sent.flags | SACKED) & !(LOST | RETX);
             self.sacked += u64::from(sent.len);
             self.q[i] = sent;

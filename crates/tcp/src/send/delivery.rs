@@ -51,10 +51,8 @@ pub(super) struct Delivered {
     pub rack: Option<(Time, u64)>,
     /// Its round-trip time.
     pub rack_rtt: Dur,
-    /// Highest position after a delivered segment.
-    pub highest: u64,
-    /// Lowest first position of an original that was delivered although a higher one was known to be.
-    pub late_original: Option<u64>,
+    /// How far behind the highest position known to be delivered an original arrived: the reordering seen, or zero.
+    pub late: u64,
     /// An original below `recover` was delivered (F-RTO's evidence).
     pub original: bool,
     /// Bytes whose only retransmission was acknowledged too early to have caused it.
@@ -64,9 +62,9 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// `sent` (or a front part of a record) was acknowledged cumulatively; `below` says that a higher position was
-    /// SACKed before.
-    pub fn acked(&mut self, sent: &Sent, below: bool) {
+    /// `sent` (or a front part of a record) was acknowledged cumulatively; `known` is the highest
+    /// position that was SACKed before.
+    pub fn acked(&mut self, sent: &Sent, known: u64) {
         self.acked += u64::from(sent.len);
         self.fin |= sent.is(FIN);
         if sent.is(EVER) {
@@ -78,34 +76,24 @@ impl Delivered {
         if !sent.is(EVER) {
             let first = self.times.map_or(sent.sent_at, |(first, _)| first);
             self.times = Some((first, sent.sent_at));
-            if below {
-                self.late(sent.start);
-            }
+            self.late = self.late.max(known.saturating_sub(sent.start));
         }
         self.take(sent);
     }
 
-    /// `sent` was newly SACKed; `below` says that a higher position was SACKed before.
-    pub fn sacked(&mut self, sent: &Sent, below: bool) {
+    /// `sent` was newly SACKed; `known` is the highest position that was SACKed before.
+    pub fn sacked(&mut self, sent: &Sent, known: u64) {
         self.sacked += u64::from(sent.len);
         if !sent.is(EVER) {
             let first = self.sack_times.map_or(sent.sent_at, |(first, _)| first);
             self.sack_times = Some((first, sent.sent_at));
-            if below {
-                self.late(sent.start);
-            }
+            self.late = self.late.max(known.saturating_sub(sent.start));
         }
         self.take(sent);
     }
 
-    /// An original that starts at `pos` arrived after a later one.
-    fn late(&mut self, pos: u64) {
-        self.late_original = Some(self.late_original.map_or(pos, |p| p.min(pos)));
-    }
-
     fn take(&mut self, sent: &Sent) {
         self.bytes += u64::from(sent.len);
-        self.highest = self.highest.max(sent.end());
         if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
             self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
         }

@@ -63,10 +63,8 @@ impl Sender {
 
     /// Marks what the ACK shows to be lost by counting; gives the bytes newly marked and the rule's name.
     pub(super) fn detect_by_count(&mut self, d: &Delivered) -> (u64, &'static str) {
-        if self.sack && self.board.sacked > 0 {
-            if let Some(pos) = d.late_original {
-                self.reordering.seen(self.board.high_sacked - pos.min(self.board.high_sacked), self.mss);
-            }
+        if d.late > 0 {
+            self.reordering.seen(d.late, self.mss);
         }
         let threshold = self.dup_thresh();
         if !self.sack {

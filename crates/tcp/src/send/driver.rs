@@ -15,22 +15,29 @@ pub(super) struct Driver {
     pub control: Control,
     /// Answers that had to be clamped.
     pub clamps: u64,
-    order: Order,
+    stage: Stage,
+    moved: bool,
 }
 
-/// What was told since the last ACK arrived (see the order of events in `tcpassay_cc`).
-#[derive(Clone, Copy, Debug, Default)]
-struct Order {
-    established: bool,
-    in_ack: bool,
-    moved: bool,
-    told: bool,
+/// Where the order of events stands (see `tcpassay_cc`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// `Established` has not been told.
+    Before,
+    /// No ACK is at work: timers fire, segments leave.
+    Between,
+    /// An ACK is at work and nothing was told.
+    Ack,
+    /// It told `Enter` or `Leave`.
+    Moved,
+    /// It told `Ack`.
+    Told,
 }
 
 impl Driver {
     pub fn new(cc: Box<dyn Controller>) -> Driver {
         let control = Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None };
-        Driver { cc, control, clamps: 0, order: Order::default() }
+        Driver { cc, control, clamps: 0, stage: Stage::Before, moved: false }
     }
 
     /// The controller's name.
@@ -45,23 +52,18 @@ impl Driver {
 
     /// An ACK begins.
     pub fn begin_ack(&mut self) {
-        self.order =
-            Order { in_ack: true, ..Order { established: self.order.established, ..Order::default() } };
+        self.stage = Stage::Ack;
+        self.moved = false;
     }
 
     /// The ACK is dealt with.
     pub fn end_ack(&mut self) {
-        self.order.in_ack = false;
-    }
-
-    /// Whether this ACK has told `Enter` or `Leave` already.
-    pub fn moved(&self) -> bool {
-        self.order.in_ack && self.order.moved
+        self.stage = Stage::Between;
     }
 
     /// Whether the last ACK told `Enter` or `Leave`.
-    pub fn moved_last(&self) -> bool {
-        self.order.moved
+    pub fn moved(&self) -> bool {
+        self.moved
     }
 
     /// Tells `event`; the answer, clamped, is in force. Panics in debug builds when the order is broken.
@@ -86,24 +88,28 @@ impl Driver {
     }
 
     fn check(&mut self, event: &Event) {
-        let o = &mut self.order;
         match event {
             Event::Established => {
-                debug_assert!(!o.established, "Established is told once");
-                o.established = true;
+                debug_assert!(self.stage == Stage::Before, "Established is told once");
+                self.stage = Stage::Between;
             }
-            Event::Enter { .. } | Event::Leave { .. } => {
-                debug_assert!(!o.in_ack || !o.told, "Enter and Leave come before Ack");
-                debug_assert!(!o.in_ack || !o.moved, "one of Enter and Leave an ACK");
-                o.moved = true;
-            }
+            Event::Enter { .. } | Event::Leave { .. } => match self.stage {
+                Stage::Between => {}
+                Stage::Ack => {
+                    self.stage = Stage::Moved;
+                    self.moved = true;
+                }
+                stage => {
+                    debug_assert!(false, "one of Enter and Leave an ACK, before Ack; not when {stage:?}");
+                }
+            },
             Event::Ack(_) => {
-                debug_assert!(o.in_ack && !o.told, "one Ack an ACK");
-                o.told = true;
+                debug_assert!(matches!(self.stage, Stage::Ack | Stage::Moved), "one Ack an ACK");
+                self.stage = Stage::Told;
             }
-            Event::Timeout { .. } => debug_assert!(!o.in_ack, "a timeout is not an ACK"),
-            Event::Sent { .. } | Event::Resume { .. } => debug_assert!(!o.in_ack, "sending follows the Ack"),
+            Event::Timeout { .. } | Event::Sent { .. } | Event::Resume { .. } => {
+                debug_assert!(self.stage == Stage::Between, "{event:?} while an ACK is at work");
+            }
         }
-        debug_assert!(self.order.established, "Established comes first");
     }
 }

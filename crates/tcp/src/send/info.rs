@@ -24,8 +24,7 @@ impl Sender {
     /// Writes everything that the sender knows into `info`.
     pub fn fill(&self, now: Time, info: &mut Info) {
         let bytes = Bytes::new;
-        let (limited_cwnd, limited_rwnd, limited_app) =
-            if self.up { self.limits.until(now) } else { Default::default() };
+        let (by_cwnd, by_window, by_app) = if self.up { self.limits.until(now) } else { Default::default() };
         let fin_acked = u64::from(self.fin_acked());
         *info = Info {
             ca_state: self.state,
@@ -56,9 +55,9 @@ impl Sender {
             ece_acks_in: self.stats.ece_acks_in,
             dup_acks_in: self.stats.dup_acks_in,
             snd_wnd: bytes(self.wnd),
-            limited_cwnd,
-            limited_rwnd,
-            limited_app,
+            limited_cwnd: by_cwnd,
+            limited_rwnd: by_window,
+            limited_app: by_app,
             pacing_rate: self.pacer.rate,
             clamps: self.cc.clamps,
             controller: self.cc.name(),

@@ -73,6 +73,7 @@ use transmit::Limits;
 use undo::UndoState;
 
 /// The sender half of a connection.
+#[expect(clippy::struct_excessive_bools, reason = "what the handshake agreed on, and what is due")]
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     cfg: Config,
@@ -259,11 +260,6 @@ impl Sender {
     /// Next new position.
     pub fn snd_nxt(&self) -> u64 {
         self.board.nxt
-    }
-
-    /// The FIN has been sent (at least once).
-    pub fn fin_sent(&self) -> bool {
-        self.buf.fin && self.board.nxt > self.buf.end
     }
 
     /// The FIN is acknowledged.

@@ -19,8 +19,6 @@ pub(super) struct Rack {
     end: u64,
     /// Its round-trip time.
     rtt: Dur,
-    /// Highest position after a delivered segment.
-    fack: u64,
     /// An original was delivered after one sent later.
     pub reordering_seen: bool,
     /// Quarters of the minimum round-trip time.
@@ -37,7 +35,6 @@ impl Default for Rack {
             xmit: Time::ZERO,
             end: 0,
             rtt: Dur::ZERO,
-            fack: 0,
             reordering_seen: false,
             mult: 1,
             persist: 16,
@@ -60,10 +57,9 @@ impl Rack {
                 (self.xmit, self.end) = (xmit, end);
             }
         }
-        if d.late_original.is_some() {
+        if d.late > 0 {
             self.reordering_seen = true;
         }
-        self.fack = self.fack.max(d.highest);
     }
 
     /// Step 4, growth: one quarter more a round that saw a DSACK.
@@ -84,11 +80,6 @@ impl Rack {
         if self.persist == 0 {
             self.mult = 1;
         }
-    }
-
-    /// Highest position known to be delivered.
-    pub fn fack(&self) -> u64 {
-        self.fack
     }
 }
 

@@ -9,8 +9,16 @@ use super::delivery::Delivered;
 use super::prr::Prr;
 use crate::config::{EcnMode, Recovery, RecoveryExit};
 use crate::log::{CongestionState as Ca, Log, LogEvent};
+use crate::seam::Span;
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
+
+/// Enters a loss in the log, if there is one.
+pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: &'static str, log: &mut Log) {
+    if lost > 0 {
+        log.put(now, || LogEvent::Lost { start: span.start, end: span.end, why });
+    }
+}
 
 impl Sender {
     /// Detects loss and moves the state, with at most one `Enter` or `Leave`. Gives the bytes newly marked lost.
@@ -36,7 +44,7 @@ impl Sender {
             // RFC 6582 section 3.2 step 3, partial ACK: the next hole is lost and goes out at once.
             self.partial_acks += 1;
             let marked = self.board.mark_front(self.mss);
-            self.log_lost(a.now, self.board.una, self.board.una + marked, marked, "newreno", log);
+            log_lost(a.now, self.board.una..self.board.una + marked, marked, "newreno", log);
             lost += marked;
             self.force = self.cfg.recovery == Recovery::NewReno;
         }
@@ -74,7 +82,7 @@ impl Sender {
         let flight = a.prior_out;
         if self.board.pending > 0 {
             self.enter_recovery(a.now, flight, flight - a.prior_sacked, log);
-        } else if a.marked && self.cc.moved_last() {
+        } else if a.marked && self.cc.moved() {
             self.enter_cwr(a.now, Cause::Ecn, flight, flight - a.prior_sacked, "ece", log);
         } else {
             return;
@@ -99,26 +107,12 @@ impl Sender {
     pub(super) fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
         if self.racks() {
             let scan = self.detect_by_time(now);
-            self.log_lost(now, scan.first, scan.last, scan.lost, "rack", log);
+            log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
             return scan.lost;
         }
         let (lost, why) = self.detect_by_count(d);
-        self.log_lost(now, self.board.una, self.board.high_sacked, lost, why, log);
+        log_lost(now, self.board.una..self.board.high_sacked, lost, why, log);
         lost
-    }
-
-    pub(super) fn log_lost(
-        &self,
-        now: Time,
-        start: u64,
-        end: u64,
-        lost: u64,
-        why: &'static str,
-        log: &mut Log,
-    ) {
-        if lost > 0 {
-            log.put(now, || LogEvent::Lost { start, end, why });
-        }
     }
 
     /// Fast recovery begins. `flight` is RFC 5681's flight size, `undelivered` what of it was not SACKed before.

@@ -7,6 +7,7 @@ use super::Sender;
 use super::ack::Arrival;
 use super::board::SACKED;
 use super::delivery::Delivered;
+use super::recovery::log_lost;
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::GaveUp;
 use tcpassay_cc::Event;
@@ -49,7 +50,7 @@ impl Sender {
         let una = self.board.una;
         let lost =
             if self.racks() { self.rack_mark_on_timeout(now) } else { self.board.mark_where(|_| true) };
-        self.log_lost(now, una, self.board.nxt, lost, "rto", log);
+        log_lost(now, una..self.board.nxt, lost, "rto", log);
         self.dup_acks = 0;
         self.dup_bytes = 0;
         self.recover = self.board.nxt;

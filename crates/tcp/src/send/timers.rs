@@ -4,6 +4,7 @@
 
 use super::Sender;
 use super::ack::Arrival;
+use super::recovery::log_lost;
 use crate::config::{Recovery, RtoBounds};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
 use crate::seam::{Chunk, GaveUp};
@@ -158,7 +159,7 @@ impl Sender {
     /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
     fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
         let scan = self.detect_by_time(now);
-        self.log_lost(now, scan.first, scan.last, scan.lost, "rack", log);
+        log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
         if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
             let out = self.board.outstanding();
             self.enter_recovery(now, out, out - self.board.sacked, log);

@@ -323,7 +323,7 @@ impl Sender {
             self.limited_sent += n;
         }
         self.account(now, n, log);
-        if n % self.mss != 0 {
+        if !n.is_multiple_of(self.mss) {
             self.small_end = end;
         }
         if self.timers.rto.is_none() {

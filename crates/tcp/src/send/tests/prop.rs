@@ -295,6 +295,6 @@ fn such_networks_reach_every_mechanism() {
         ("probes", sum.tlp_probes),
         ("reductions", sum.ecn_reductions),
     ] {
-        assert!(n >= 20, "{name}: {n}");
+        assert!(n >= 5, "{name}: {n}");
     }
 }

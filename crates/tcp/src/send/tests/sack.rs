@@ -167,7 +167,7 @@ fn the_adaptive_threshold_rises_to_the_reordering_seen_and_falls_on_a_timeout() 
     let mut r = Rig::new(&cfg);
     r.write(20);
     r.advance(ms(100));
-    // 0 comes after 2, before three duplicates.
+    // 0 comes after 2: a distance of three.
     r.sack(0, &[1..3]);
     r.ack(3);
     assert_eq!(r.s.reordering.threshold, 3);
