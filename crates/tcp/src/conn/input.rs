@@ -78,7 +78,7 @@ impl Connection {
         if self.ts.on {
             match segment.options.timestamps {
                 Some(t) if t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 => {
-                    self.note_stamp(now, nxt, t)
+                    self.note_stamp(now, nxt, t);
                 }
                 _ => return false,
             }

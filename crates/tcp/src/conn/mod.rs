@@ -56,6 +56,7 @@ pub enum ConnError {
 /// [`poll_transmit`](Connection::poll_transmit) until it gives `None`, and then looks at
 /// [`next_timer`](Connection::next_timer). A decision about an acknowledgement is made only when nothing is left that
 /// could carry it, so a host that hands in two segments without polling between them loses one of two duplicate ACKs.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub struct Connection {
     cfg: Config,

@@ -11,6 +11,7 @@ use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
 /// State of the handshake.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     /// A SYN or SYN-ACK is to go out.
@@ -162,10 +163,8 @@ impl Connection {
         let granted = flags.has(Flags::ECE) && !flags.has(Flags::CWR);
         self.ecn = match self.cfg.ecn {
             _ if offered == Flags::NONE => EcnMode::Off,
-            EcnMode::Off => EcnMode::Off,
-            EcnMode::Classic if granted => EcnMode::Classic,
-            EcnMode::Dctcp if granted => EcnMode::Dctcp,
-            EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
+            mode @ (EcnMode::Classic | EcnMode::Dctcp) if granted => mode,
+            EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
             // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 (and 101) is a classic server.
             EcnMode::Accurate => match (flags.has(Flags::AE), flags.has(Flags::CWR), flags.has(Flags::ECE)) {
                 (false, false, false) | (true, true, true) => EcnMode::Off,

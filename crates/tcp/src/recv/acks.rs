@@ -43,6 +43,7 @@ pub(crate) struct Ask {
 }
 
 /// State of the acknowledgement policy.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, named as in the kernel")]
 #[derive(Clone, Debug)]
 pub(crate) struct Acks {
     rule: DelayedAck,

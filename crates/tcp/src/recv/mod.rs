@@ -32,6 +32,7 @@ use tcpassay_wire::{Ecn, Flags};
 use window::Window;
 
 /// A segment with data or FIN, acceptable, in stream positions.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Arrival {
     /// Positions of its payload; may begin below what was received and end beyond the window.
@@ -48,7 +49,7 @@ pub(crate) struct Arrival {
     pub fast: bool,
     /// The fast path asks only if an ACK is scheduled, because the segment acknowledges something, too.
     pub acks: bool,
-    /// now - TSecr in our clock, when timestamps are in force.
+    /// now - `TSecr` in our clock, when timestamps are in force.
     pub rtt: Option<Dur>,
     /// The sender's retransmission timeout.
     pub rto: Dur,
