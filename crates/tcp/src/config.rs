@@ -162,6 +162,7 @@ pub struct RtoBounds {
 }
 
 /// Every switch of one stack. `Config::profile` gives the named sets; each field is a row of the parameter table.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the parameter table")]
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// MSS to announce, and largest segment to send without options: MTU minus 40 (IPv4).

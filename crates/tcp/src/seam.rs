@@ -12,6 +12,7 @@ use tcpassay_units::{Bytes, Dur};
 pub(crate) type Span = Range<u64>;
 
 /// What the handshake agreed on, as the sender needs it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Agreed {
     /// Payload bytes of a full segment: the smaller MSS, less the options of every data segment.
@@ -63,6 +64,7 @@ pub(crate) struct AckOut {
 }
 
 /// What the sender wants on the wire next.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Chunk {
     /// Positions of its payload.

@@ -49,7 +49,7 @@ pub(crate) struct Arrival {
     pub fast: bool,
     /// The fast path asks only if an ACK is scheduled, because the segment acknowledges something, too.
     pub acks: bool,
-    /// now - `TSecr` in our clock, when timestamps are in force.
+    /// now - TSecr in our clock, when timestamps are in force.
     pub rtt: Option<Dur>,
     /// The sender's retransmission timeout.
     pub rto: Dur,

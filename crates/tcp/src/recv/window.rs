@@ -127,7 +127,7 @@ impl Window {
         true
     }
 
-    /// In-order data arrived up to `nxt`; `edge` is the right edge. `by_timestamp` is now - `TSecr`,
+    /// In-order data arrived up to `nxt`; `edge` is the right edge. `by_timestamp` is now - TSecr,
     /// when the segment has one.
     #[inline]
     pub(crate) fn arrived(&mut self, now: Time, nxt: u64, edge: u64, by_timestamp: Option<Dur>) {

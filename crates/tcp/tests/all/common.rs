@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt::Write;
 use tcpassay_cc::{Params, build};
 use tcpassay_tcp::{Config, Connection, Outgoing, Profile, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
 pub fn ms(n: u64) -> Dur {
     Dur::from_millis(n)
@@ -132,7 +133,6 @@ pub trait Change {
     fn window(self, field: u16) -> Segment;
     fn stamped(self, cfg: &Config, val: u32) -> Segment;
     fn stamp(self, val: u32, ecr: u32) -> Segment;
-    fn sack(self, blocks: &[(u32, u32)]) -> Segment;
 }
 
 impl Change for Segment {
@@ -151,13 +151,6 @@ impl Change for Segment {
         self.options.timestamps = Some(Timestamps { val, ecr });
         self
     }
-    fn sack(mut self, blocks: &[(u32, u32)]) -> Segment {
-        for &(start, end) in blocks {
-            let at = SeqNum::new(ISS);
-            self.options.sack.push(SackBlock { start: at + start, end: at + end });
-        }
-        self
-    }
 }
 
 /// What a test says about a segment: flags, our position, the peer's position acknowledged, payload.
@@ -168,7 +161,7 @@ pub fn show(out: &Outgoing) -> String {
     let mut text = format!("{} {seq}+{} ack {ack}", s.flags, s.len);
     for b in &s.options.sack {
         let at = |n: SeqNum| n.distance(SeqNum::new(PEER));
-        text += &format!(" sack {}-{}", at(b.start), at(b.end));
+        write!(text, " sack {}-{}", at(b.start), at(b.end)).expect("a string takes everything");
     }
     text
 }

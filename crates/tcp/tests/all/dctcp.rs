@@ -10,7 +10,7 @@ use tcpassay_tcp::{
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
-fn config(base: Config, receiver: DctcpReceiver) -> Config {
+fn config(base: &Config, receiver: DctcpReceiver) -> Config {
     Config {
         mss: Bytes::new(100),
         timestamps: false,
@@ -18,16 +18,16 @@ fn config(base: Config, receiver: DctcpReceiver) -> Config {
         dctcp_receiver: receiver,
         // The example begins after the quick acknowledgements of a connection's start.
         delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack },
-        ..base
+        ..base.clone()
     }
 }
 
 fn rfc(receiver: DctcpReceiver) -> Config {
-    config(Config::profile(Profile::Rfc), receiver)
+    config(&Config::profile(Profile::Rfc), receiver)
 }
 
 fn linux_4_6(receiver: DctcpReceiver) -> Config {
-    config(Config::profile(Profile::Linux46), receiver)
+    config(&Config::profile(Profile::Linux46), receiver)
 }
 
 /// A receiver whose peer's first byte has sequence number 100.

@@ -3,7 +3,7 @@
 use crate::common::*;
 use tcpassay_tcp::{Config, ConnError, Profile, State};
 use tcpassay_units::{SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
 
 #[test]
 fn two_ends_agree_on_options_and_are_established_after_one_and_a_half_round_trips() {
@@ -41,7 +41,7 @@ fn a_syn_carries_every_option_that_is_on_and_its_window_is_not_scaled() {
 fn an_option_that_the_syn_did_not_offer_is_not_in_the_answer() {
     let cfg = Config::profile(Profile::Linux);
     let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
-    let bare = Segment { options: Default::default(), ..syn(&cfg) };
+    let bare = Segment { options: Options::default(), ..syn(&cfg) };
     let out = one.take(&bare);
     let o = &out[0].segment.options;
     assert_eq!(out[0].segment.flags, Flags::SYN | Flags::ACK);
