@@ -1,4 +1,52 @@
-//! The model TCP: sender, receiver, loss recovery, timers; sans I/O. (The tour is written with the code.)
+//! The model TCP: sender, receiver, loss recovery, timers; sans I/O.
+//!
+//! A [`Connection`] is one end of one connection. Segments, virtual time and the application's calls go in; segments, a
+//! deadline and log entries come out. It holds no clock, no socket and no randomness: a run is a function of what went in.
+//! It must not know the network, the host's offloads or the workload. It decides nothing about congestion itself: that is the
+//! [`Controller`](tcpassay_cc::Controller) that it was given.
+//!
+//! | folder | what |
+//! | --- | --- |
+//! | `conn` | the connection: handshake, states, the header of every segment, the socket calls |
+//! | `recv` | the incoming stream: reassembly, window, when to acknowledge, the echo of marks |
+//! | `send` | the outgoing stream: scoreboard, round-trip time, recovery, probes, pacing, the controller |
+//! | `seam` | the words in which these three speak to each other, all in 64-bit stream positions |
+//! | [`Config`], [`Profile`] | every switch, and the named stacks made of them |
+//! | [`LogEvent`], [`Info`] | why it did what it did, and where it stands |
+//!
+//! What a profile does otherwise than its model is in `docs/deviations.md`.
+//!
+//! # The order of calls
+//!
+//! After each call that may change something, [`Connection::poll_transmit`] until `None`; then
+//! [`Connection::next_timer`], and [`Connection::on_timer`] at that time. Whether an arrived segment is acknowledged is decided
+//! in the last poll, when nothing that could carry the ACK is left.
+//!
+//! # Example
+//!
+//! ```
+//! use tcpassay_cc::{Params, build};
+//! use tcpassay_tcp::{Config, Connection, Profile, State};
+//! use tcpassay_units::{Bytes, SeqNum, Time};
+//!
+//! let cfg = Config::profile(Profile::Linux);
+//! let reno = || build("reno", &Params::default()).unwrap();
+//! let now = Time::ZERO;
+//! let mut client = Connection::connect(&cfg, reno(), SeqNum::new(1), 0, now);
+//! let mut server = Connection::listen(&cfg, reno(), SeqNum::new(2), 0);
+//! assert_eq!(client.write(now, Bytes::new(1000)), Bytes::new(1000));
+//! // A network without delay.
+//! for _ in 0..3 {
+//!     while let Some(out) = client.poll_transmit(now) {
+//!         server.on_segment(now, &out.segment, out.ecn);
+//!     }
+//!     while let Some(out) = server.poll_transmit(now) {
+//!         client.on_segment(now, &out.segment, out.ecn);
+//!     }
+//! }
+//! assert_eq!(client.state(), State::Established);
+//! assert_eq!(server.read(now, Bytes::MAX), Bytes::new(1000));
+//! ```
 
 mod config;
 mod conn;
