@@ -16,7 +16,8 @@ pub trait Controller: fmt::Debug + Send {
     /// Decides. The answer is absolute: it replaces the control in force.
     fn on(&mut self, view: &View, event: &Event) -> Control;
 
-    /// Named inner variables for recordings (`("alpha", 0.06)`); empty when there are none.
+    /// Named inner variables for recordings (`("alpha", 0.06)`), windows in bytes and times in seconds; empty when
+    /// there are none.
     fn internals(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }

@@ -99,7 +99,7 @@ pub enum Event {
     },
     /// Recovery ends. Not spurious: the window that the data path's exit rule allows is `exit`
     /// (`stack.recovery_exit`; [`Bytes::MAX`] when the rule sets no bound). Spurious: it should never have begun, and
-    /// what `Enter` or `Timeout` changed is to be undone.
+    /// what `Enter` or `Timeout` changed is to be undone, also when the recovery has been left before.
     Leave {
         /// The whole recovery was proven false (Eifel, DSACK, F-RTO, RACK restore).
         spurious: bool,

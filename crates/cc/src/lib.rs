@@ -17,10 +17,15 @@
 //! marks; then tells at most one of `Enter` and `Leave`; then exactly one `Ack`; then it sends, telling `Sent` for
 //! each transmission. Between `Enter` (at most once a window) and `Leave` the data path decides what to send (PRR,
 //! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `Leave`.
+//! When one ACK both ends a recovery and shows the reason of the next one, the next `Enter` follows its `Ack`.
+//!
 //! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`. It may come in the middle of a recovery that
 //! `Enter` opened; one `Leave` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
 //! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`. A recovery that ended as
 //! real may still be proven false, a DSACK coming a round trip late: a second, spurious `Leave` then undoes it.
+//!
+//! The proof that a recovery was false may come when it is over: then a second `Leave`, a spurious one, follows the
+//! first, before the next `Enter` or `Timeout`. What marks began is never told to be false.
 //!
 //! # Example
 //!

@@ -44,7 +44,7 @@ enum Phase {
     Collapsed,
 }
 
-/// The state before the first reduction of a recovery, for undo.
+/// The state before the first reduction of the last recovery, for undo.
 #[derive(Clone, Debug)]
 struct Before<R> {
     cwnd: Bytes,
@@ -203,9 +203,13 @@ impl<R: WindowRule> Windowed<R> {
             // RFC 5681 section 3.1: held constant when the same segment times out again.
             return (view.mss, view.control.ssthresh);
         }
-        let ssthresh = if let (Phase::Reduced { .. }, Some(before)) = (self.phase, &self.before) {
+        let ssthresh = if let (Phase::Reduced { cause, .. }, Some(before)) = (self.phase, &self.before) {
             // The same window is lost more thoroughly: reduced from where it was, not from what is left of it.
             let control = Control { cwnd: before.cwnd, ..view.control };
+            if cause == Cause::Ecn {
+                // A false timeout does not make the mark false.
+                self.remember(view);
+            }
             self.reduced(&View { control, ..*view }, Cause::Loss, flight).min(view.control.ssthresh)
         } else {
             self.remember(view);
@@ -218,29 +222,24 @@ impl<R: WindowRule> Windowed<R> {
 
     fn leave(&mut self, view: &View, spurious: bool, exit: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
-        let bound = exit.max(view.mss);
         let from = std::mem::replace(&mut self.phase, Phase::Open);
-        // Kept when the recovery ends as real: the proof that it was false may come a round trip later.
-        let before = if spurious { self.before.take() } else { None };
-        let answer = match (from, before) {
-            (_, Some(before)) if spurious => {
-                self.rule.undo(view, &before.rule);
-                self.hystart = before.hystart;
-                (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh))
-            }
-            (Phase::Reduced { cause: Cause::Ecn, window }, _) => (window.min(bound), ssthresh),
-            (Phase::Reduced { cause: Cause::Loss, window }, _) => {
-                self.phase = Phase::JustLeft;
-                (window.min(bound), ssthresh)
-            }
-            (Phase::Collapsed, _) => {
-                self.phase = Phase::JustLeft;
-                (cwnd.min(bound), ssthresh)
-            }
-            (Phase::Open | Phase::JustLeft, _) => (cwnd, ssthresh),
-        };
         self.rule.reset(view, Reset::Recovered);
-        answer
+        if spurious {
+            // Also when the recovery has ended before: the proof may come a round trip later.
+            let Some(before) = self.before.take() else { return (cwnd, ssthresh) };
+            self.rule.undo(view, &before.rule);
+            self.hystart = before.hystart;
+            return (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh));
+        }
+        let (window, by_marks) = match from {
+            Phase::Reduced { cause, window } => (window, cause == Cause::Ecn),
+            Phase::Collapsed | Phase::Open | Phase::JustLeft => (cwnd, false),
+        };
+        let bound = exit.max(view.mss);
+        if !by_marks || bound < window {
+            self.phase = Phase::JustLeft;
+        }
+        (window.min(bound), ssthresh)
     }
 
     fn resume(&mut self, view: &View, restart: Bytes) -> (Bytes, Bytes) {

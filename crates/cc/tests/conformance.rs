@@ -26,6 +26,7 @@ fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
                     ("timeout", covered.timeouts),
                     ("timeout in recovery", covered.timeouts_in_recovery),
                     ("undo", covered.undos),
+                    ("late undo", covered.late_undos),
                     ("resume", covered.resumes),
                 ] {
                     assert!(events >= 50, "{name}: {regime} was reached {events} times: {covered:?}");

@@ -32,6 +32,8 @@ pub struct Coverage {
     pub timeouts_in_recovery: u64,
     /// Recoveries proven false.
     pub undos: u64,
+    /// Of these, after they had ended.
+    pub late_undos: u64,
     /// Starts after idle.
     pub resumes: u64,
 }
@@ -46,6 +48,7 @@ impl Coverage {
         self.timeouts += other.timeouts;
         self.timeouts_in_recovery += other.timeouts_in_recovery;
         self.undos += other.undos;
+        self.late_undos += other.late_undos;
         self.resumes += other.resumes;
     }
 }
@@ -57,6 +60,8 @@ pub(super) struct Recovery {
     point: u64,
     /// A timeout is part of it.
     pub(super) timeout: bool,
+    /// Marks began it, and nothing else has happened: it cannot be proven false.
+    marks: bool,
     /// What was in force before.
     pub(super) before: Control,
     /// What the controller answered to its beginning.
@@ -84,6 +89,8 @@ pub(super) struct Bench {
     sacked: Bytes,
     lost: Bytes,
     recovery: Option<Recovery>,
+    /// The recovery before, until the next reduction: a late proof may undo it.
+    past: Option<Recovery>,
     /// Timeouts since the last cumulative progress.
     timeouts: u32,
     /// The largest flight of this round and the one before.
@@ -113,6 +120,7 @@ impl Bench {
             sacked: Bytes::ZERO,
             lost: Bytes::ZERO,
             recovery: None,
+            past: None,
             timeouts: 0,
             peaks: [Bytes::ZERO; 2],
             srtt: None,
@@ -206,13 +214,22 @@ impl Bench {
         let rtt = BASE_RTT + Dur::from_millis(u64::from(queue));
         self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        let mut told = false;
         match self.recovery {
             Some(recovery) if self.una >= recovery.point => self.leave(false)?,
-            None if marked => self.enter(Cause::Ecn, acked + self.outstanding())?,
+            None if marked => {
+                self.enter(Cause::Ecn, acked + self.outstanding())?;
+                told = true;
+            }
             _ => {}
         }
-        let marked = if marked { delivered } else { Bytes::ZERO };
-        self.tell_ack(Ack { acked, delivered, marked, rtt: Some(rtt), ..self.empty_ack() })
+        let ce = if marked { delivered } else { Bytes::ZERO };
+        self.tell_ack(Ack { acked, delivered, marked: ce, rtt: Some(rtt), ..self.empty_ack() })?;
+        if marked && !told && self.recovery.is_none() {
+            // This ACK ended a recovery: its marks begin the next one after it.
+            self.enter(Cause::Ecn, acked + self.outstanding())?;
+        }
+        Ok(())
     }
 
     fn sack(&mut self, segments: u8, lost: bool) -> Outcome {
@@ -234,8 +251,13 @@ impl Bench {
     }
 
     fn undo(&mut self) -> Outcome {
-        if self.recovery.is_none() {
-            return Ok(());
+        match (self.recovery, self.past) {
+            (Some(recovery), _) if !recovery.marks => {}
+            (None, Some(past)) if !past.marks => {
+                self.recovery = Some(past);
+                self.coverage.late_undos += 1;
+            }
+            _ => return Ok(()),
         }
         self.lost = Bytes::ZERO;
         self.leave(true)?;
@@ -254,12 +276,13 @@ impl Bench {
         self.coverage.timeouts += 1;
         self.coverage.timeouts_in_recovery += u64::from(self.recovery.is_some_and(|r| !r.timeout));
         let before = match self.recovery {
-            // Progress was made since the last timeout: this one is an event of its own.
-            Some(recovery) if !recovery.timeout || again => recovery.before,
+            Some(recovery) if again || !recovery.timeout && !recovery.marks => recovery.before,
+            // Progress was made since the last timeout: this one is an event of its own. So is one after marks.
             _ => self.control,
         };
         self.tell(Event::Timeout { flight, again })?;
-        self.recovery = Some(Recovery { point: self.nxt, timeout: true, before, entered: self.control });
+        self.recovery =
+            Some(Recovery { point: self.nxt, timeout: true, marks: false, before, entered: self.control });
         Ok(())
     }
 
@@ -282,13 +305,16 @@ impl Bench {
         }
         let before = self.control;
         self.tell(Event::Enter { cause, flight })?;
-        self.recovery = Some(Recovery { point: self.nxt, timeout: false, before, entered: self.control });
+        let marks = cause == Cause::Ecn;
+        self.recovery =
+            Some(Recovery { point: self.nxt, timeout: false, marks, before, entered: self.control });
         Ok(())
     }
 
     fn leave(&mut self, spurious: bool) -> Outcome {
         self.coverage.undos += u64::from(spurious);
         self.tell(Event::Leave { spurious, exit: self.exit })?;
+        self.past = if spurious { None } else { self.recovery };
         self.recovery = None;
         self.timeouts = 0;
         Ok(())

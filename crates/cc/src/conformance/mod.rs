@@ -1,7 +1,7 @@
 //! The contract of a controller, as a kit that any controller can be run through.
 //!
 //! [`check`] plays random but legal histories of a connection to a controller and compares each answer with the clauses
-//! of a [`Contract`]. A history is a list of [`Step`]s; a small sender ([`bench`]) makes events of them in the order that
+//! of a [`Contract`]. A history is a list of [`Step`]s; a small sender makes events of them in the order that
 //! the real one keeps, so that every list of steps is a legal history, and a failing one can be shortened by leaving
 //! steps out. The history that is reported is the shortest one found so.
 //!

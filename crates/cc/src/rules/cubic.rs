@@ -15,6 +15,7 @@
 //! * When congestion avoidance begins above `W_max` (slow start went beyond it), K is 0 and `W_max` the present
 //!   window, as the RFC has it only for an undefined `W_max` (Linux `bictcp_update`). Equation 2 would want the root of a
 //!   negative number.
+//! * beta is at least 1/2: below that `alpha_cubic` exceeds one segment a window, which is faster than Reno.
 //! * Time counts towards `t` only between two ACKs that both found the sender limited by its window, which is how
 //!   this rule sees the application-limited periods that the RFC excludes.
 //! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.

@@ -9,6 +9,7 @@
 //! * The decrease factor is a parameter; RFC 5681 has 1/2.
 //! * Congestion avoidance adds one MSS at each `cwnd` bytes acknowledged (the RFC's recommended way), rather than
 //!   `SMSS * SMSS / cwnd` with every ACK (its equation 3).
+//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; Linux stops at two.
 //! * The window after a reduction is taken from the flight size as equation 4 says; Linux takes it from cwnd.
 
 use crate::{Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};

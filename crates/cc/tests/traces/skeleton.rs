@@ -136,6 +136,49 @@ traces! { default("reno");
         t.expect(20_000, 15_000)?;
     }
 
+    /// DSACKs come a round trip after the retransmission, mostly when the recovery is over: what it took is given back.
+    fn a_recovery_proven_false_after_its_end_is_undone(t) {
+        t.put(20_000, 15_000);
+        t.enter(Cause::Loss, 20_000);
+        t.leave();
+        t.ack(20_000);
+        t.ack(10_000);
+        t.expect(11_000, 10_000)?;
+        t.undo();
+        t.expect(20_000, 15_000)?;
+    }
+
+    /// A second proof finds nothing more to undo.
+    fn a_recovery_is_undone_once(t) {
+        t.put(20_000, 15_000);
+        t.enter(Cause::Loss, 20_000);
+        t.undo();
+        t.put(5_000, 4_000);
+        t.undo();
+        t.expect(5_000, 4_000)?;
+    }
+
+    /// A mark halved 20 to 10; the timeout that followed was false, the mark was not.
+    fn a_false_timeout_after_a_mark_is_undone_to_the_marks_reduction(t) {
+        t.put(20_000, 15_000);
+        t.enter(Cause::Ecn, 20_000);
+        t.timeout(20_000, false);
+        t.expect(1_000, 10_000)?;
+        t.undo();
+        t.expect(10_000, 10_000)?;
+    }
+
+    /// With marks alone the ACK that ends the reduction counts: it is an ACK like any other.
+    fn the_ack_that_ends_a_reduction_by_marks_counts(t) {
+        t.put(20_000, 8_000);
+        t.enter(Cause::Ecn, 20_000);
+        t.acks(5);
+        t.expect(10_000, 10_000)?;
+        t.leave();
+        t.ack(10_000);
+        t.expect(11_000, 10_000)?;
+    }
+
     /// When slow start after a timeout has grown beyond the window from before (3 segments), nothing is taken back.
     fn undo_never_lowers_the_window(t) {
         t.put(3_000, 64_000);
