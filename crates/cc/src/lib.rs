@@ -21,11 +21,11 @@
 //!
 //! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`. It may come in the middle of a recovery that
 //! `Enter` opened; one `Leave` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
-//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`. A recovery that ended as
-//! real may still be proven false, a DSACK coming a round trip late: a second, spurious `Leave` then undoes it.
+//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`.
 //!
-//! The proof that a recovery was false may come when it is over: then a second `Leave`, a spurious one, follows the
-//! first, before the next `Enter` or `Timeout`. What marks began is never told to be false.
+//! The proof that a recovery was false may come when it is over, a DSACK being a round trip late: a second `Leave`, a
+//! spurious one, then follows the first, before the next `Enter` or `Timeout`. What marks began is never told to be
+//! false.
 //!
 //! # Example
 //!

@@ -11,7 +11,7 @@ pub enum Reset {
     Timeout,
     /// The connection resumes after idle.
     Idle,
-    /// A recovery is over, also an undone one: what was measured in it does not speak of the new window.
+    /// A recovery is over and was not undone: what was measured in it does not speak of the new window.
     Recovered,
 }
 

@@ -223,7 +223,6 @@ impl<R: WindowRule> Windowed<R> {
     fn leave(&mut self, view: &View, spurious: bool, exit: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
         let from = std::mem::replace(&mut self.phase, Phase::Open);
-        self.rule.reset(view, Reset::Recovered);
         if spurious {
             // Also when the recovery has ended before: the proof may come a round trip later.
             let Some(before) = self.before.take() else { return (cwnd, ssthresh) };
@@ -231,6 +230,7 @@ impl<R: WindowRule> Windowed<R> {
             self.hystart = before.hystart;
             return (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh));
         }
+        self.rule.reset(view, Reset::Recovered);
         let (window, by_marks) = match from {
             Phase::Reduced { cause, window } => (window, cause == Cause::Ecn),
             Phase::Collapsed | Phase::Open | Phase::JustLeft => (cwnd, false),

@@ -42,6 +42,8 @@ proptest! {
         which in any::<prop::sample::Index>(),
         at in prop::collection::vec(0.0..=1.0f64, 8),
         bits in prop::collection::vec(any::<u64>(), 1..400),
+        limit in 0u32..4,
+        hystart: bool,
     ) {
         let names = names();
         let name = names[which.index(names.len())];
@@ -50,7 +52,12 @@ proptest! {
             .zip(&at)
             .map(|(info, at)| (info.name.to_owned(), info.range.0 + at * (info.range.1 - info.range.0)))
             .collect();
-        let params = Params { values, ..Params::default() };
+        let byte_counting = match limit {
+            0 => ByteCounting::PerAck,
+            3 => ByteCounting::All,
+            n => ByteCounting::Limit(n),
+        };
+        let params = Params { values, byte_counting, hystart, ..Params::default() };
         let history: Vec<Step> = bits.into_iter().map(Step::from_bits).collect();
         if let Err(violation) = play(Contract::Window, || build(name, &params).unwrap(), &history) {
             prop_assert!(false, "{} {:?}: {}", name, params.values, violation);

@@ -135,21 +135,18 @@ impl WindowRule for Cubic {
             None => self.begin_stage(view),
         };
         let mss = view.mss.as_f64();
-        let share = acked.as_f64() / view.control.cwnd.as_f64();
+        // An ACK earns what a window of segments earns at most, however much it acknowledges.
+        let share = (acked.as_f64() / view.control.cwnd.as_f64()).min(1.0);
         let cwnd = view.control.cwnd.as_f64() + stage.fraction;
         let w_max = self.w_max.unwrap_or(cwnd);
-        // Equation 1.
-        let w_cubic = |t: Dur| {
-            let x = t.as_secs_f64() - stage.k;
-            self.c * mss * x * x * x + w_max
-        };
-        let t = view.now.since(stage.epoch);
         // Equation 4.
         let alpha = if stage.w_est >= self.cwnd_prior { 1.0 } else { self.alpha };
         stage.w_est += alpha * mss * share;
-        let target = w_cubic(t.saturating_add(view.srtt.unwrap_or(Dur::ZERO))).clamp(cwnd, 1.5 * cwnd);
-        // An ACK cannot earn more than the target, however much it acknowledges.
-        let towards = cwnd + (target - cwnd) * share.min(1.0);
+        // Equation 1 at t + RTT.
+        let t = view.now.since(stage.epoch).saturating_add(view.srtt.unwrap_or(Dur::ZERO));
+        let x = t.as_secs_f64() - stage.k;
+        let target = (self.c * mss * x * x * x + w_max).clamp(cwnd, 1.5 * cwnd);
+        let towards = cwnd + (target - cwnd) * share;
         // Section 4.2: "the higher of the two".
         let window = towards.max(stage.w_est);
         let whole = floor(window);
@@ -181,8 +178,8 @@ impl WindowRule for Cubic {
                 self.w_max = None;
                 self.stage = None;
             }
-            Reset::Idle => self.stage = None,
-            Reset::Recovered => {}
+            // The window may be another one now, by a restart or by the exit rule.
+            Reset::Idle | Reset::Recovered => self.stage = None,
         }
     }
 

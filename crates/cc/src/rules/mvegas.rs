@@ -111,6 +111,7 @@ impl WindowRule for ModifiedVegas {
     }
 
     fn undo(&mut self, _view: &View, before: &ModifiedVegas) {
+        self.queue.reset(Reset::Recovered);
         self.increase = before.increase;
     }
 

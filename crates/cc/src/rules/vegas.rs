@@ -116,6 +116,7 @@ impl WindowRule for Vegas {
     }
 
     fn undo(&mut self, _view: &View, before: &Vegas) {
+        self.queue.reset(Reset::Recovered);
         self.increase = before.increase;
     }
 
