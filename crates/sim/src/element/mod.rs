@@ -43,7 +43,10 @@ pub use mark::MarkAcks;
 pub use pace::{Pace, TraceError};
 pub use policer::{PolicerSpec, SlotSpec};
 pub use port::{PortSpec, Share};
-pub use queue::{FifoSpec, HtbClass, HtbSpec, QueueSpec, TbfSpec};
+pub use queue::{
+    CoDelSpec, DualPi2Spec, DualSpec, FifoSpec, FqCoDelSpec, FqSpec, HtbClass, HtbSpec, PieSpec, QueueSpec,
+    RedSpec, TbfSpec,
+};
 pub use reorder::ReorderSpec;
 pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;

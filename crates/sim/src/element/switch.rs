@@ -12,7 +12,7 @@ use tcpassay_units::Seed;
 pub struct SwitchSpec;
 
 /// Stamps packets with the half of the switch's input ports they came by, for the two buffers of
-/// a dual port. Stands before the switch.
+/// [`DualSpec`](super::DualSpec). Stands before the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IngressSpec {
     /// Which buffer of each output port: 0 or 1.
@@ -78,7 +78,7 @@ impl Switch {
 }
 
 /// One of `n`, by flow. The finalizer of `MurmurHash3`, which spreads every bit over all.
-fn choose(flow: FlowId, salt: u32, n: usize) -> usize {
+pub(crate) fn choose(flow: FlowId, salt: u32, n: usize) -> usize {
     let mut h = flow.0 ^ salt;
     h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
     h = (h ^ h >> 13).wrapping_mul(0xc2b2_ae35);

@@ -153,6 +153,19 @@ pub(crate) struct Io {
 }
 
 impl Io {
+    /// Of no element, for tests of what only counts.
+    #[cfg(test)]
+    pub fn detached() -> Io {
+        Io {
+            node: NodeId::NONE,
+            next: NodeId::NONE,
+            source: SourceId(0),
+            watched: false,
+            counters: Counters::default(),
+            stats: None,
+        }
+    }
+
     /// Passes a packet to the next element.
     #[inline]
     pub fn forward(&mut self, core: &mut Core, id: PacketId) {

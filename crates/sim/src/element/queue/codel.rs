@@ -1,0 +1,157 @@
+//! CoDel (RFC 8289), with ECN as Linux's `codel_impl.h`: a packet that would be dropped is marked instead and leaves.
+
+use crate::element::{Backlog, Limit};
+use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// CoDel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoDelSpec {
+    /// Standing delay that is acceptable; RFC 8289 section 4.4: 5 to 10 % of `interval`.
+    pub target: Dur,
+    /// A round-trip time of the slower flows (section 4.3).
+    pub interval: Dur,
+    /// Up to so many bytes waiting nothing is dropped: one largest packet.
+    pub mtu: Bytes,
+    /// ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+    /// ECN-capable packets that waited longer than this are marked in any case (Linux `ce_threshold`, for DCTCP).
+    pub ce_threshold: Option<Dur>,
+    /// How much may wait.
+    pub limit: Limit,
+}
+
+impl CoDelSpec {
+    /// The RFC's values for the Internet, without ECN, and Linux's limit of 1000 packets.
+    pub const INTERNET: CoDelSpec = CoDelSpec {
+        target: Dur::from_millis(5),
+        interval: Dur::from_millis(100),
+        mtu: Bytes::new(1514),
+        ecn: false,
+        ce_threshold: None,
+        limit: Limit::packets(1000),
+    };
+}
+
+/// The control law of one queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoDelState {
+    dropping: bool,
+    count: u32,
+    last_count: u32,
+    drop_next: Time,
+    first_above: Option<Time>,
+}
+
+impl CoDelState {
+    /// Takes the next packet that may leave from `list`, dropping as the law says. `backlog` is what the law looks at to
+    /// tell whether only a packet is left; it is called after each packet taken.
+    pub fn dequeue(
+        &mut self,
+        spec: &CoDelSpec,
+        io: &mut Io,
+        core: &mut Core,
+        mut take: impl FnMut(&Core) -> (Option<PacketId>, u64),
+    ) -> Option<PacketId> {
+        let now = core.now;
+        let (mut head, backlog) = take(core);
+        let drop = self.should_drop(spec, core, head, backlog);
+        if self.dropping {
+            if !drop {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                let id = head.expect("something that should be dropped");
+                self.count += 1;
+                if spec.ecn && io.mark(core, id) {
+                    self.drop_next = self.law(spec, self.drop_next);
+                    break;
+                }
+                io.drop(core, id, Drop::Early);
+                let backlog;
+                (head, backlog) = take(core);
+                if self.should_drop(spec, core, head, backlog) {
+                    self.drop_next = self.law(spec, self.drop_next);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if drop {
+            let id = head.expect("something that should be dropped");
+            if !(spec.ecn && io.mark(core, id)) {
+                io.drop(core, id, Drop::Early);
+                let backlog;
+                (head, backlog) = take(core);
+                // Section 5.5: the state is entered whatever the next packet is; this only keeps `first_above`.
+                self.should_drop(spec, core, head, backlog);
+            }
+            self.dropping = true;
+            // Section 5.4: resume near the rate that controlled the queue, if that was not long ago.
+            let delta = self.count - self.last_count;
+            let recent = now.since(self.drop_next) < spec.interval * 16;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.last_count = self.count;
+            self.drop_next = self.law(spec, now);
+        }
+        if let (Some(id), Some(threshold)) = (head, spec.ce_threshold)
+            && now - core.packets[id].stamp > threshold
+        {
+            io.mark(core, id);
+        }
+        head
+    }
+
+    fn should_drop(&mut self, spec: &CoDelSpec, core: &Core, head: Option<PacketId>, backlog: u64) -> bool {
+        let below = head.is_none_or(|id| core.now - core.packets[id].stamp < spec.target);
+        if below || backlog <= spec.mtu.get() {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(core.now + spec.interval);
+                false
+            }
+            Some(at) => core.now >= at,
+        }
+    }
+
+    /// RFC 8289 section 5.2: the next drop comes an interval over the root of the count later.
+    fn law(&self, spec: &CoDelSpec, from: Time) -> Time {
+        from + spec.interval.mul_f64(1.0 / f64::from(self.count).sqrt())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CoDel {
+    spec: CoDelSpec,
+    list: PacketList,
+    state: CoDelState,
+}
+
+impl CoDel {
+    pub fn new(spec: CoDelSpec) -> CoDel {
+        CoDel { spec, list: PacketList::default(), state: CoDelState::default() }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        if self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
+            self.list.push_back(&mut core.packets, id);
+        } else {
+            io.drop(core, id, Drop::Full);
+        }
+    }
+
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+        let list = &mut self.list;
+        self.state.dequeue(&self.spec, io, core, |core| (list.pop_front(&core.packets), list.bytes()))
+    }
+
+    pub fn total(&self) -> Backlog {
+        Backlog { packets: self.list.len(), bytes: self.list.bytes() }
+    }
+}
+
+#[cfg(test)]
+#[path = "codel_tests.rs"]
+mod tests;

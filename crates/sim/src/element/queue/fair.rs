@@ -1,0 +1,239 @@
+//! Fair queueing by packets of flows (Linux `sch_fq` without its pacing, which belongs to the sender here), and the two
+//! buffers of a switch port.
+//!
+//! As `sch_fq`: one queue for each flow, deficit round robin, a larger first quantum and a first turn for flows that were
+//! idle, a limit for each flow and for all. Difference: pure ACKs are not served first.
+
+use crate::element::{Backlog, Limit};
+use crate::engine::{Core, Drop, FlowId, Io, PacketId, PacketList};
+use std::collections::VecDeque;
+use tcpassay_units::Bytes;
+
+/// Fair queueing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FqSpec {
+    /// Bytes of one turn (Linux: two packets).
+    pub quantum: Bytes,
+    /// Bytes of the first turn of a flow that was idle (Linux: ten packets).
+    pub initial_quantum: Bytes,
+    /// Packets of one flow that may wait (Linux: 100).
+    pub flow_limit: u32,
+    /// What may wait in all (Linux: 10,000 packets).
+    pub limit: Limit,
+}
+
+impl FqSpec {
+    /// Linux's defaults.
+    pub const LINUX: FqSpec = FqSpec {
+        quantum: Bytes::new(2 * 1514),
+        initial_quantum: Bytes::new(10 * 1514),
+        flow_limit: 100,
+        limit: Limit::packets(10_000),
+    };
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    list: PacketList,
+    credit: i64,
+    active: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fq {
+    spec: FqSpec,
+    /// By flow number.
+    flows: Vec<Flow>,
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+    total: Backlog,
+}
+
+impl Fq {
+    pub fn new(spec: FqSpec) -> Fq {
+        assert!(!spec.quantum.is_zero(), "a quantum of zero");
+        Fq { spec, flows: Vec::new(), new: VecDeque::new(), old: VecDeque::new(), total: Backlog::default() }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let size = core.packets[id].size().get();
+        let at = core.packets[id].flow.0 as usize;
+        if at >= self.flows.len() {
+            self.flows.resize_with(at + 1, Flow::default);
+        }
+        let flow = &mut self.flows[at];
+        if flow.list.len() >= self.spec.flow_limit || !self.spec.limit.fits(self.total, size) {
+            io.drop(core, id, Drop::Full);
+            return;
+        }
+        flow.list.push_back(&mut core.packets, id);
+        if !flow.active {
+            flow.active = true;
+            flow.credit = flow.credit.max(signed(self.spec.initial_quantum.get()));
+            self.new.push_back(at);
+        }
+        self.total.packets += 1;
+        self.total.bytes += size;
+    }
+
+    pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
+        loop {
+            let lane = if self.new.is_empty() { &mut self.old } else { &mut self.new };
+            let at = *lane.front()?;
+            let flow = &mut self.flows[at];
+            if flow.credit <= 0 {
+                flow.credit += signed(self.spec.quantum.get());
+                lane.pop_front();
+                self.old.push_back(at);
+                continue;
+            }
+            let Some(id) = flow.list.pop_front(&core.packets) else {
+                lane.pop_front();
+                flow.active = false;
+                continue;
+            };
+            let size = core.packets[id].size().get();
+            flow.credit -= signed(size);
+            self.total.packets -= 1;
+            self.total.bytes -= size;
+            return Some(id);
+        }
+    }
+
+    pub fn total(&self) -> Backlog {
+        self.total
+    }
+
+    pub fn backlog(&self, flow: FlowId) -> Backlog {
+        let list = self.flows.get(flow.0 as usize).map(|f| &f.list);
+        list.map_or(Backlog::default(), |l| Backlog { packets: l.len(), bytes: l.bytes() })
+    }
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).expect("below 2^63")
+}
+
+/// The two output buffers of a switch port, each for half of the switch's input ports
+/// ([`IngressSpec`](crate::element::IngressSpec)), served in turn packet by packet. A sender alone on its half gets as much
+/// as all senders of the other half together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DualSpec {
+    /// Of each buffer.
+    pub limit: Limit,
+    /// ECN-capable packets that find more than this in their buffer are marked CE.
+    pub mark_above: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Dual {
+    spec: DualSpec,
+    buffers: [PacketList; 2],
+    turn: usize,
+}
+
+impl Dual {
+    pub fn new(spec: DualSpec) -> Dual {
+        Dual { spec, buffers: Default::default(), turn: 0 }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let buffer = &mut self.buffers[usize::from(core.packets[id].band)];
+        let waits = Backlog { packets: buffer.len(), bytes: buffer.bytes() };
+        if !self.spec.limit.fits(waits, core.packets[id].size().get()) {
+            io.drop(core, id, Drop::Full);
+            return;
+        }
+        if self.spec.mark_above.is_some_and(|t| waits.bytes > t.get()) {
+            io.mark(core, id);
+        }
+        buffer.push_back(&mut core.packets, id);
+    }
+
+    pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
+        for at in [self.turn, 1 - self.turn] {
+            if let Some(id) = self.buffers[at].pop_front(&core.packets) {
+                self.turn = 1 - at;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    pub fn total(&self) -> Backlog {
+        let [a, b] = &self.buffers;
+        Backlog { packets: a.len() + b.len(), bytes: a.bytes() + b.bytes() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::test_net::{Line, ect0, numbered};
+    use crate::element::{Pace, PortSpec, QueueSpec};
+    use crate::engine::Packet;
+    use tcpassay_units::{Dur, Rate};
+
+    fn line(queue: QueueSpec) -> Line {
+        Line::new(PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+    }
+
+    fn of_flow(flow: u32, seq: u32, band: u8) -> Packet {
+        let mut p = numbered(seq, 1460);
+        (p.flow, p.band) = (FlowId(flow), band);
+        p
+    }
+
+    #[test]
+    fn busy_flows_take_turns_of_a_quantum() {
+        let initial_quantum = Bytes::new(3028);
+        let mut line = line(QueueSpec::Fq(FqSpec { initial_quantum, ..FqSpec::LINUX }));
+        for n in 0..4 {
+            line.send(of_flow(1, n, 0));
+        }
+        for n in 10..16 {
+            line.send(of_flow(2, n, 0));
+        }
+        line.finish();
+        // 3028 bytes are three packets of 1500 in the first turn (the last overdraws), then two by two.
+        assert_eq!(line.seqs(), [0, 1, 2, 10, 11, 12, 3, 13, 14, 15]);
+    }
+
+    #[test]
+    fn a_flow_keeps_to_its_limit() {
+        let mut line = line(QueueSpec::Fq(FqSpec { flow_limit: 3, ..FqSpec::LINUX }));
+        for n in 0..6 {
+            line.send(of_flow(1, n, 0));
+        }
+        line.send(of_flow(2, 100, 0));
+        line.finish();
+        assert_eq!((line.counters().dropped[Drop::Full], line.arrived.len()), (2, 5));
+    }
+
+    #[test]
+    fn a_sender_alone_on_its_buffer_gets_half() {
+        let mut line = line(QueueSpec::Dual(DualSpec { limit: Limit::NONE, mark_above: None }));
+        for n in 0..100 {
+            line.send(of_flow(1, n, 0));
+            line.send(of_flow(2, n, 0));
+            line.send(of_flow(3, n, 1));
+        }
+        line.run_until(100_500_000);
+        let share = |flow| line.arrived.iter().filter(|(_, p)| p.flow == FlowId(flow)).count();
+        assert_eq!((share(1), share(2), share(3)), (25, 25, 50));
+    }
+
+    #[test]
+    fn each_buffer_has_its_own_limit_and_threshold() {
+        let spec = DualSpec { limit: Limit::packets(3), mark_above: Some(Bytes::new(1500)) };
+        let mut line = line(QueueSpec::Dual(spec));
+        for band in [0, 0, 0, 0, 0, 1, 1] {
+            let mut p = ect0(1460);
+            p.band = band;
+            line.send(p);
+        }
+        // Buffer 0: one sent, three wait (the third found 3000 bytes), one dropped. Buffer 1 has two, below the threshold.
+        assert_eq!((line.counters().dropped[Drop::Full], line.counters().marked), (1, 1));
+        assert_eq!(line.net.held(line.node), 6);
+    }
+}

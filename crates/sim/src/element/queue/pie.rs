@@ -1,0 +1,183 @@
+//! PIE (RFC 8033): a proportional-integral controller of the queueing delay, dropping at random on arrival.
+//!
+//! The delay is measured by time stamps (section 5.2 allows it), as Linux's `sch_pie` does: it is that of the packet that
+//! left last, and zero when the queue is empty. With derandomisation (section 5.4) and, as in Linux, two more percent each
+//! update while the delay is above 250 ms. The periodic update is done when a packet next comes or goes, for every period
+//! that has passed: between packets nothing that it looks at changes.
+
+use crate::element::{Backlog, Limit};
+use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
+
+/// PIE.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PieSpec {
+    /// Delay to control to (`QDELAY_REF`).
+    pub target: Dur,
+    /// Period of the controller (`T_UPDATE`).
+    pub update: Dur,
+    /// How long a burst passes unharmed after quiet (`MAX_BURST`).
+    pub max_burst: Dur,
+    /// Gain on the distance from the target, in 1/s.
+    pub alpha: f64,
+    /// Gain on the change of the delay, in 1/s.
+    pub beta: f64,
+    /// ECN-capable packets are marked instead of dropped while the probability is at most a tenth (section 5.1).
+    pub ecn: bool,
+    /// Up to twice this waiting nothing is dropped.
+    pub mtu: Bytes,
+    /// How much may wait.
+    pub limit: Limit,
+}
+
+impl PieSpec {
+    /// The RFC's values, without ECN, and Linux's limit of 1000 packets.
+    pub const RFC: PieSpec = PieSpec {
+        target: Dur::from_millis(15),
+        update: Dur::from_millis(15),
+        max_burst: Dur::from_millis(150),
+        alpha: 0.125,
+        beta: 1.25,
+        ecn: false,
+        mtu: Bytes::new(1514),
+        limit: Limit::packets(1000),
+    };
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pie {
+    spec: PieSpec,
+    list: PacketList,
+    dice: Stream,
+    probability: f64,
+    accumulated: f64,
+    delay: Dur,
+    old_delay: Dur,
+    burst: Dur,
+    next_update: Time,
+}
+
+impl Pie {
+    pub fn new(spec: PieSpec, name: &str, seed: Seed) -> Pie {
+        assert!(!spec.update.is_zero(), "an update without a period");
+        Pie {
+            spec,
+            list: PacketList::default(),
+            dice: seed.stream(&format!("{name}.pie")),
+            probability: 0.0,
+            accumulated: 0.0,
+            delay: Dur::ZERO,
+            old_delay: Dur::ZERO,
+            burst: spec.max_burst,
+            next_update: Time::ZERO + spec.update,
+        }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        self.catch_up(core.now);
+        if !self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
+            self.accumulated = 0.0;
+            io.drop(core, id, Drop::Full);
+            return;
+        }
+        if self.burst.is_zero() && self.hits() {
+            let marked = self.spec.ecn && self.probability <= 0.1 && io.mark(core, id);
+            if !marked {
+                self.accumulated = 0.0;
+                io.drop(core, id, Drop::Early);
+                return;
+            }
+        }
+        self.list.push_back(&mut core.packets, id);
+    }
+
+    pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
+        self.catch_up(core.now);
+        let id = self.list.pop_front(&core.packets)?;
+        self.delay = if self.list.is_empty() { Dur::ZERO } else { core.now - core.packets[id].stamp };
+        Some(id)
+    }
+
+    pub fn total(&self) -> Backlog {
+        Backlog { packets: self.list.len(), bytes: self.list.bytes() }
+    }
+
+    /// RFC 8033 section 4.1 and 5.4.
+    fn hits(&mut self) -> bool {
+        let calm = self.old_delay < self.spec.target / 2 && self.probability < 0.2;
+        if calm || self.list.bytes() <= 2 * self.spec.mtu.get() {
+            return false;
+        }
+        if self.probability == 0.0 {
+            self.accumulated = 0.0;
+        }
+        self.accumulated += self.probability;
+        if self.accumulated < 0.85 {
+            return false;
+        }
+        if self.accumulated < 8.5 && !self.dice.chance(self.probability) {
+            return false;
+        }
+        self.accumulated = 0.0;
+        true
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        while self.next_update <= now {
+            if self.is_at_rest() {
+                // Nothing would change any more: skip whole periods.
+                let missed = (now - self.next_update) / self.spec.update;
+                self.next_update += self.spec.update * (missed + 1);
+                return;
+            }
+            self.update();
+            self.next_update += self.spec.update;
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.probability == 0.0
+            && self.delay.is_zero()
+            && self.old_delay.is_zero()
+            && self.burst == self.spec.max_burst
+    }
+
+    /// RFC 8033 section 4.2, 4.4, 5.3 and 5.5.
+    fn update(&mut self) {
+        let (delay, target) = (self.delay.as_secs_f64(), self.spec.target.as_secs_f64());
+        let change = delay - self.old_delay.as_secs_f64();
+        let mut p = self.spec.alpha * (delay - target) + self.spec.beta * change;
+        // Small probabilities move in small steps.
+        p /= match self.probability {
+            x if x < 0.000_001 => 2048.0,
+            x if x < 0.000_01 => 512.0,
+            x if x < 0.000_1 => 128.0,
+            x if x < 0.001 => 32.0,
+            x if x < 0.01 => 8.0,
+            x if x < 0.1 => 2.0,
+            _ => 1.0,
+        };
+        if self.probability >= 0.1 && p > 0.02 {
+            p = 0.02;
+        }
+        if self.delay > Dur::from_millis(250) {
+            p += 0.02;
+        }
+        self.probability += p;
+        if self.delay.is_zero() && self.old_delay.is_zero() {
+            self.probability *= 0.98;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        let low = |d: Dur| d < self.spec.target / 2;
+        self.burst = if self.probability == 0.0 && low(self.delay) && low(self.old_delay) {
+            self.spec.max_burst
+        } else {
+            self.burst.saturating_sub(self.spec.update)
+        };
+        self.old_delay = self.delay;
+    }
+}
+
+#[cfg(test)]
+#[path = "pie_tests.rs"]
+mod tests;

@@ -1,0 +1,218 @@
+//! Random early detection: Floyd and Jacobson 1993, "gentle" after Floyd 2000, ECN after RFC 3168 section 7.
+//!
+//! Differences from the paper: none in the algorithm; drops at the upper threshold mark instead when ECN is on and
+//! `harddrop` is not (Linux `sch_red`), where RFC 3168 section 7 lets a router drop.
+
+use crate::element::{Backlog, Limit};
+use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
+
+/// RED.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RedSpec {
+    /// Average backlog from which packets are dropped with some probability.
+    pub min: Bytes,
+    /// Average backlog at which that probability is `max_p`. Above `min`.
+    pub max: Bytes,
+    /// From 0 to 1; the paper suggests 0.02, "gentle" 0.1.
+    pub max_p: f64,
+    /// Weight of the newest backlog in the average, above 0 to 1; the paper's is 0.002.
+    pub weight: f64,
+    /// From `max` to twice `max` the probability rises from `max_p` to 1 instead of jumping there.
+    pub gentle: bool,
+    /// ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+    /// Above the upper threshold ECN-capable packets are dropped all the same.
+    pub harddrop: bool,
+    /// What a typical packet takes to send: the average decays by one step for each that an idle link could have sent.
+    pub packet_time: Dur,
+    /// How much may wait.
+    pub limit: Limit,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Red {
+    spec: RedSpec,
+    list: PacketList,
+    average: f64,
+    /// Packets since the last mark or drop, while the average is between the thresholds.
+    count: Option<u32>,
+    idle_since: Option<Time>,
+    dice: Stream,
+}
+
+/// What RED decides about a packet.
+enum Verdict {
+    Pass,
+    Early,
+    Above,
+}
+
+impl Red {
+    pub fn new(spec: RedSpec, name: &str, seed: Seed) -> Red {
+        assert!(spec.min < spec.max, "RED's thresholds: {} is not below {}", spec.min, spec.max);
+        assert!(spec.weight > 0.0 && spec.weight <= 1.0, "RED's weight of {}", spec.weight);
+        Red {
+            spec,
+            list: PacketList::default(),
+            average: 0.0,
+            count: None,
+            idle_since: Some(Time::ZERO),
+            dice: seed.stream(&format!("{name}.red")),
+        }
+    }
+
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        let drop = match self.judge(core.now) {
+            Verdict::Pass => false,
+            Verdict::Early => !(self.spec.ecn && io.mark(core, id)),
+            Verdict::Above => !(self.spec.ecn && !self.spec.harddrop && io.mark(core, id)),
+        };
+        if drop {
+            io.drop(core, id, Drop::Early);
+        } else if self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
+            self.list.push_back(&mut core.packets, id);
+        } else {
+            io.drop(core, id, Drop::Full);
+        }
+    }
+
+    pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
+        let id = self.list.pop_front(&core.packets)?;
+        if self.list.is_empty() {
+            self.idle_since = Some(core.now);
+        }
+        Some(id)
+    }
+
+    pub fn total(&self) -> Backlog {
+        Backlog { packets: self.list.len(), bytes: self.list.bytes() }
+    }
+
+    fn judge(&mut self, now: Time) -> Verdict {
+        let w = self.spec.weight;
+        if let Some(since) = self.idle_since.take() {
+            let missed = now.since(since).as_secs_f64() / self.spec.packet_time.as_secs_f64().max(1e-12);
+            self.average *= libm::pow(1.0 - w, missed);
+        } else {
+            self.average += w * (Bytes::new(self.list.bytes()).as_f64() - self.average);
+        }
+        let (min, max) = (self.spec.min.as_f64(), self.spec.max.as_f64());
+        let p = if self.average < min {
+            self.count = None;
+            return Verdict::Pass;
+        } else if self.average < max {
+            self.spec.max_p * (self.average - min) / (max - min)
+        } else if self.spec.gentle && self.average < 2.0 * max {
+            self.spec.max_p + (1.0 - self.spec.max_p) * (self.average - max) / max
+        } else {
+            self.count = Some(0);
+            return Verdict::Above;
+        };
+        // The first packet between the thresholds counts as number 0 (the paper's count goes from -1).
+        let count = self.count.map_or(0, |c| c + 1);
+        self.count = Some(count);
+        // Uniform instead of geometric distances: p / (1 - count * p).
+        let spread = 1.0 - f64::from(count) * p;
+        let hit = spread <= p || self.dice.chance(p / spread);
+        if !hit {
+            return Verdict::Pass;
+        }
+        self.count = Some(0);
+        if self.average < max { Verdict::Early } else { Verdict::Above }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::QueueSpec;
+    use crate::element::test_net::{Line, data, ect0};
+    use crate::element::{Pace, PortSpec};
+    use tcpassay_units::Rate;
+
+    fn spec() -> RedSpec {
+        RedSpec {
+            min: Bytes::new(15_000),
+            max: Bytes::new(45_000),
+            max_p: 0.1,
+            weight: 1.0,
+            gentle: false,
+            ecn: false,
+            harddrop: false,
+            packet_time: Dur::from_micros(12),
+            limit: Limit::NONE,
+        }
+    }
+
+    /// A stopped port: packets only come in.
+    fn fill(spec: RedSpec, packets: u32, ecn: bool) -> Line {
+        let pace = Pace::Fixed(Rate::from_bits_per_sec(1));
+        let mut line = Line::new(PortSpec::new(QueueSpec::Red(spec), pace, Dur::ZERO));
+        for _ in 0..packets {
+            line.send(if ecn { ect0(1460) } else { data(1460) });
+        }
+        line
+    }
+
+    #[test]
+    fn below_the_lower_threshold_nothing_is_dropped() {
+        // One is sent, ten wait; the eleventh waiting packet would find 15,000 bytes.
+        assert_eq!(fill(spec(), 11, false).counters().dropped[Drop::Early], 0);
+    }
+
+    #[test]
+    fn above_the_upper_threshold_everything_is_dropped() {
+        let line = fill(RedSpec { max_p: 0.0, ..spec() }, 100, false);
+        // 30 packets fit below 45,000 bytes, and one is being sent.
+        assert_eq!(line.counters().dropped[Drop::Early], 100 - 31);
+    }
+
+    #[test]
+    fn gentle_reaches_twice_the_upper_threshold_before_all_is_dropped() {
+        let line = fill(RedSpec { max_p: 0.0, gentle: true, ..spec() }, 2000, false);
+        let held = line.net.held(line.node);
+        assert!((45..=61).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn with_ecn_capable_packets_are_marked_and_kept() {
+        let line = fill(RedSpec { ecn: true, max_p: 0.0, ..spec() }, 100, true);
+        assert_eq!((line.counters().marked, line.counters().dropped.total()), (69, 0));
+    }
+
+    #[test]
+    fn with_harddrop_the_upper_threshold_drops_what_is_capable_too() {
+        let line = fill(RedSpec { ecn: true, harddrop: true, max_p: 0.0, ..spec() }, 100, true);
+        assert_eq!((line.counters().marked, line.counters().dropped[Drop::Early]), (0, 69));
+    }
+
+    #[test]
+    fn distances_between_drops_are_uniform_with_a_sure_end() {
+        // An average held at the middle: p = 0.05; the n-th packet is dropped with p / (1 - n p), the 19th surely.
+        let mut red = Red::new(spec(), "r", Seed(1));
+        let mut distances = Vec::new();
+        let mut since = 0;
+        for _ in 0..20_000 {
+            (red.average, red.idle_since, red.spec.weight) = (30_000.0, None, 1e-300);
+            since += 1;
+            if matches!(red.judge(Time::ZERO), Verdict::Early) {
+                distances.push(since);
+                since = 0;
+            }
+        }
+        let mean =
+            f64::from(distances.iter().sum::<u32>()) / f64::from(u32::try_from(distances.len()).unwrap());
+        assert_eq!(distances[1..].iter().max(), Some(&19));
+        assert!((9.7..10.4).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn an_idle_link_lets_the_average_decay() {
+        let mut red = Red::new(RedSpec { weight: 0.5, ..spec() }, "r", Seed(1));
+        (red.average, red.idle_since) = (40_000.0, Some(Time::ZERO));
+        // 24 us are two packets: a quarter is left.
+        red.judge(Time::from_nanos(24_000));
+        assert!((red.average - 10_000.0).abs() < 1e-6, "{}", red.average);
+    }
+}
