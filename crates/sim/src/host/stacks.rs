@@ -189,8 +189,11 @@ impl Stacks {
             SmallQueues::Bytes(bytes) => bytes.get(),
             SmallQueues::Auto => auto_limit(&conn.tcp),
         };
-        while conn.queued < limit {
-            let Some(out) = conn.tcp.poll_transmit(now) else { break };
+        loop {
+            // A full queue holds back data, never ACKs.
+            let room = conn.queued < limit;
+            let out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
+            let Some(out) = out else { break };
             let mut packet = Packet::tcp(src, to, conn.flow, out.segment, out.ecn, out.mss);
             packet.accecn = accecn;
             let counters = &mut self.collector.flow_mut(conn.out).counters;

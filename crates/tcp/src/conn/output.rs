@@ -15,29 +15,48 @@ impl Connection {
     /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
     /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
-        if self.reset.is_some() {
-            return self.make_reset(now);
+        if let Some(out) = self.poll_first(now) {
+            return Some(out);
         }
-        match self.state {
-            State::Closed | State::Listen => return None,
-            State::SynSent | State::SynReceived => {
-                if !self.open.due {
-                    return None;
-                }
-                let (segment, ecn) = self.make_syn(now);
-                return Some(self.wrap(now, segment, 0, ecn, self.open.sent > 1));
-            }
-            _ => {}
-        }
-        if let Some(old) = self.recv.take_old_ack() {
-            return Some(self.make_old_ack(now, &old));
-        }
-        if self.touched {
+        if self.touched && self.synchronised() {
             if let Some(chunk) = self.send.poll(now, &mut self.log) {
                 return Some(self.make_data(now, &chunk));
             }
             self.touched = false;
             self.send_timer = self.send.next_timer().unwrap_or(Time::MAX);
+        }
+        self.poll_last(now)
+    }
+
+    /// What goes out besides the stream: for a host whose queue has no room for more data of this connection (Linux's
+    /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit) to be called until
+    /// it gives `None`; the data wait for the next call of that.
+    pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
+        self.poll_first(now).or_else(|| self.poll_last(now))
+    }
+
+    /// What goes before data.
+    #[inline]
+    fn poll_first(&mut self, now: Time) -> Option<Outgoing> {
+        if self.reset.is_some() {
+            return self.make_reset(now);
+        }
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            if !self.open.due {
+                return None;
+            }
+            let (segment, ecn) = self.make_syn(now);
+            return Some(self.wrap(now, segment, 0, ecn, self.open.sent > 1));
+        }
+        let old = self.recv.take_old_ack()?;
+        Some(self.make_old_ack(now, &old))
+    }
+
+    /// What goes when nothing else does.
+    #[inline]
+    fn poll_last(&mut self, now: Time) -> Option<Outgoing> {
+        if !self.synchronised() {
+            return None;
         }
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;

@@ -128,6 +128,10 @@ impl Sender {
     /// Runs every timer that is due. What is to be sent then comes from the next polls.
     pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         let due = |t: Option<Time>| t.is_some_and(|t| t <= now);
+        if due(self.pacer.deadline()) {
+            // The next poll may send; a host that has no room asks later, and must not be woken for it again.
+            self.pacer.rest();
+        }
         if due(self.timers.reorder) {
             self.timers.reorder = None;
             note(log, now, Timer::RackReorder, TimerChange::Fired);

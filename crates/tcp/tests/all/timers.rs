@@ -1,7 +1,7 @@
 //! Keepalive, window probes, and the log.
 
 use crate::common::*;
-use tcpassay_tcp::{Config, ConnError, Keepalive, LogEvent, Profile, RecvBuffer, State};
+use tcpassay_tcp::{Config, ConnError, Keepalive, LogEvent, Pacing, Profile, RecvBuffer, State};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -92,4 +92,31 @@ fn the_log_says_why_and_changes_nothing() {
     assert!(entries.iter().any(|e| matches!(e.what, LogEvent::Ack { .. })));
     assert!(entries.iter().any(|e| matches!(e.what, LogEvent::State { to: State::Established, .. })));
     assert!(entries.windows(2).all(|w| w[0].at <= w[1].at));
+}
+
+#[test]
+fn acks_go_out_while_data_are_held_back() {
+    let mut one = One::accepted(&plain());
+    assert_eq!(one.c.write(one.now, bytes(1460)), bytes(1460));
+    one.c.on_segment(one.now, &data(1, 2920), tcpassay_wire::Ecn::NotEct);
+    let ack = one.c.poll_control(one.now).expect("an ACK");
+    assert_eq!(show(&ack), ". 1+0 ack 2921");
+    assert_eq!(one.c.poll_control(one.now), None);
+    assert_eq!(shows(&one.sent()), ["P. 1+1460 ack 2921"]);
+}
+
+#[test]
+fn a_paced_sender_that_is_not_polled_does_not_ask_to_be_woken_again_and_again() {
+    let pacing = Pacing::Percent { slow_start: 200, avoidance: 120 };
+    let mut one = One { c: listen(&Config { pacing, ..plain() }, ISS), now: Time::ZERO };
+    one.take(&syn(&plain()));
+    one.now = at_ms(100);
+    one.take(&ack(1, 1));
+    let sent = one.write(14_600).len();
+    assert!(sent < 10, "paced");
+    let release = one.c.next_timer().expect("the next release");
+    one.now = release;
+    one.c.on_timer(release);
+    assert!(one.c.next_timer().is_none_or(|t| t > release));
+    assert_eq!(one.sent().len(), 1);
 }
