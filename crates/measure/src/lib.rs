@@ -6,6 +6,8 @@
 //!   addition or a comparison a packet, and nothing that is not asked for.
 //! * [`Event`] - one line of the event log, which reads like FreeBSD's black box log.
 //!
+//! * [`metrics`] - every number computed from a recording, each declared once in [`metrics::TABLE`].
+//!
 //! A recording does not know which substrate made it, except for its name: the model, a kernel and a host leave the same
 //! tables, and every number computed from them is computed by the same code.
 //!
@@ -17,6 +19,7 @@
 mod collect;
 mod event;
 mod histogram;
+pub mod metrics;
 pub mod pcapng;
 mod recording;
 mod serial;

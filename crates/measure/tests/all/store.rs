@@ -1,7 +1,6 @@
 //! Recordings on disk.
 
-mod sample;
-
+use crate::sample;
 use std::fs;
 use std::process::Command;
 use tcpassay_measure::Recording;

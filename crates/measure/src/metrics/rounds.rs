@@ -1,0 +1,154 @@
+//! What each flow did in each of its round trips.
+
+use crate::event::EventKind;
+use crate::recording::Recording;
+use crate::serial;
+use serde::Serialize;
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
+
+/// One round trip of one flow: it begins with a first transmission, and ends with the ACK that covers all that had been
+/// sent when that left.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Round {
+    /// Place of the flow in the recording.
+    pub flow: u32,
+    /// Counts the rounds of the flow from 0.
+    pub round: u32,
+    /// When it began.
+    #[serde(rename = "start_ns", with = "serial::time")]
+    pub start: Time,
+    /// How long it took; of the last round: until its last event.
+    #[serde(rename = "length_ns", with = "serial::dur")]
+    pub length: Dur,
+    /// Payload sent for the first time.
+    pub sent_bytes: u64,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// Bytes newly acknowledged.
+    pub acked_bytes: u64,
+    /// ACKs received.
+    pub acks: u32,
+    /// Of these with ECE.
+    pub ece_acks: u32,
+    /// Bytes marked lost.
+    pub lost_bytes: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Mean of the round-trip times measured in it.
+    pub rtt_ns: Option<u64>,
+    /// Congestion window at its end.
+    pub cwnd_bytes: Option<u64>,
+}
+
+/// A flow while its rounds are counted.
+struct Counting {
+    round: Round,
+    /// The position whose acknowledgement ends the round.
+    end: u64,
+    /// The highest position sent.
+    sent: u64,
+    acked: u64,
+    rtts: (u64, u64),
+    last: Time,
+}
+
+/// The rounds of every flow, flow by flow, from the event log; empty without one.
+pub fn rounds(recording: &Recording) -> Vec<Round> {
+    let mut all: Vec<Vec<Round>> = vec![Vec::new(); recording.flows.len()];
+    let mut under_way: Vec<Option<Counting>> = recording.flows.iter().map(|_| None).collect();
+    for event in &recording.events {
+        let Some((flow, place)) = event.flow.and_then(|f| Some((f, under_way.get_mut(f as usize)?))) else {
+            continue;
+        };
+        let (seq, len) = (event.seq.unwrap_or(0), event.len.map_or(0, u64::from));
+        if event.kind == EventKind::Out && len > 0 && place.is_none() {
+            *place = Some(Counting::new(flow, event.at, seq, len));
+        }
+        let Some(counting) = place else { continue };
+        counting.last = event.at;
+        let round = &mut counting.round;
+        match event.kind {
+            EventKind::Out if len > 0 => {
+                round.sent_bytes += len;
+                counting.sent = counting.sent.max(seq + len);
+            }
+            EventKind::Retransmit => round.retransmitted_bytes += len,
+            EventKind::Lost => round.lost_bytes += len,
+            EventKind::TimerFire if event.why.to_ascii_lowercase().starts_with("retransmi") => {
+                round.timeouts += 1;
+            }
+            EventKind::Window => round.cwnd_bytes = event.cwnd.map(Bytes::get).or(round.cwnd_bytes),
+            EventKind::Rtt => {
+                let rtts = &mut counting.rtts;
+                *rtts = (rtts.0 + event.value.unwrap_or(0), rtts.1 + 1);
+            }
+            EventKind::In if event.flags.is_some_and(|f| f.has(Flags::ACK)) => {
+                round.acks += 1;
+                round.ece_acks += u32::from(event.flags.is_some_and(|f| f.has(Flags::ECE)));
+                let ack = event.ack.unwrap_or(0);
+                round.acked_bytes += ack.saturating_sub(counting.acked);
+                counting.acked = counting.acked.max(ack);
+                if ack >= counting.end {
+                    all[flow as usize].push(counting.finish(event.at));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (rounds, counting) in all.iter_mut().zip(under_way) {
+        if let Some(mut counting) = counting.filter(|c| c.round.acks > 0 || c.round.sent_bytes > 0) {
+            let last = counting.last;
+            rounds.push(counting.finish(last));
+        }
+    }
+    all.into_iter().flatten().collect()
+}
+
+impl Counting {
+    fn new(flow: u32, at: Time, seq: u64, len: u64) -> Counting {
+        Counting {
+            round: Round::new(flow, 0, at),
+            end: seq + len,
+            sent: seq,
+            acked: seq,
+            rtts: (0, 0),
+            last: at,
+        }
+    }
+
+    /// Ends the round and begins the next.
+    fn finish(&mut self, at: Time) -> Round {
+        let next = Round {
+            cwnd_bytes: self.round.cwnd_bytes,
+            ..Round::new(self.round.flow, self.round.round + 1, at)
+        };
+        let mut round = std::mem::replace(&mut self.round, next);
+        round.length = at.since(round.start);
+        round.rtt_ns = self.rtts.0.checked_div(self.rtts.1);
+        self.rtts = (0, 0);
+        // With nothing outstanding the next round ends with whatever is sent next.
+        self.end = self.sent.max(self.acked + 1);
+        round
+    }
+}
+
+impl Round {
+    fn new(flow: u32, round: u32, start: Time) -> Round {
+        Round {
+            flow,
+            round,
+            start,
+            length: Dur::ZERO,
+            sent_bytes: 0,
+            retransmitted_bytes: 0,
+            acked_bytes: 0,
+            acks: 0,
+            ece_acks: 0,
+            lost_bytes: 0,
+            timeouts: 0,
+            rtt_ns: None,
+            cwnd_bytes: None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The arithmetic of metrics. What cannot be computed is `None`, never 0.
+
+/// The mean; `None` without values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
+}
+
+/// The standard deviation of all values (divided by n, not n - 1: a series is all there is, not a sample of it); `None`
+/// for fewer than two.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    Some((values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count(values.len())).sqrt())
+}
+
+/// Coefficient of variation: deviation over mean; `None` where the mean is 0.
+pub fn variation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean > 0.0)?;
+    Some(deviation(values)? / mean)
+}
+
+/// The smallest value that a share `q` (0 to 1) of all values does not exceed (nearest rank); `None` without values.
+/// `sorted` ascends.
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the length")]
+    let rank = (q * count(sorted.len()) - 1e-9).ceil().max(1.0) as usize;
+    Some(sorted[(rank - 1).min(last)])
+}
+
+/// Jain's fairness index: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same); `None` for fewer than
+/// two values, or when all are 0. (Jain, Chiu, Hawe: DEC TR-301, 1984.)
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let squares: f64 = values.iter().map(|x| x * x).sum();
+    let sum: f64 = values.iter().sum();
+    (values.len() > 1 && squares > 0.0).then(|| sum * sum / (count(values.len()) * squares))
+}
+
+/// A period that returns in a series.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Period {
+    /// In values of the series.
+    pub lag: usize,
+    /// Autocorrelation at that lag: 1 repeats exactly, 0 not at all.
+    pub strength: f64,
+}
+
+/// The shortest period at which the series repeats itself significantly.
+///
+/// The autocorrelation is looked at beyond its first fall below 0, up to a third of the series (a period that was not
+/// seen three times is not seen). The first local peak of at least 90 % of the highest is the period; below it has to
+/// be 0.3, and three times the deviation that noise would have (1 / sqrt(n)). A series that hardly varies (coefficient
+/// of variation below 0.02) does not oscillate.
+pub fn period(values: &[f64]) -> Option<Period> {
+    let n = values.len();
+    if n < 12 || variation(values)? < 0.02 {
+        return None;
+    }
+    let mean = mean(values)?;
+    let centred: Vec<f64> = values.iter().map(|x| x - mean).collect();
+    let variance = centred.iter().map(|x| x * x).sum::<f64>() / count(n);
+    let correlation: Vec<f64> = (0..=n / 3)
+        .map(|lag| {
+            let pairs = centred.iter().zip(&centred[lag..]);
+            pairs.map(|(a, b)| a * b).sum::<f64>() / count(n - lag) / variance
+        })
+        .collect();
+    let from = correlation.iter().position(|r| *r < 0.0)?;
+    let highest = correlation[from..].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if highest < f64::max(0.3, 3.0 / count(n).sqrt()) {
+        return None;
+    }
+    let is_peak = |lag: usize| {
+        let r = correlation[lag];
+        r >= 0.9 * highest
+            && r >= correlation[lag - 1]
+            && correlation.get(lag + 1).is_none_or(|next| r >= *next)
+    };
+    let lag = (from.max(1)..correlation.len()).find(|lag| is_peak(*lag))?;
+    Some(Period { lag, strength: correlation[lag] })
+}
+
+/// The longest run of zeros.
+pub fn longest_silence(values: &[f64]) -> usize {
+    let (mut longest, mut silent) = (0, 0);
+    for value in values {
+        silent = if *value == 0.0 { silent + 1 } else { 0 };
+        longest = longest.max(silent);
+    }
+    longest
+}
+
+/// A count for a formula.
+#[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
+pub fn count(n: usize) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: Option<f64>, b: f64) -> bool {
+        a.is_some_and(|a| (a - b).abs() < 1e-12)
+    }
+
+    #[test]
+    fn nothing_has_no_mean_no_deviation_and_no_fairness() {
+        assert_eq!((mean(&[]), deviation(&[1.0]), variation(&[0.0, 0.0])), (None, None, None));
+        assert_eq!((quantile(&[], 0.5), jain(&[3.0]), jain(&[0.0, 0.0])), (None, None, None));
+    }
+
+    #[test]
+    fn two_four_four_four_five_five_seven_nine_deviates_by_two_from_five() {
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert!(near(mean(&values), 5.0) && near(deviation(&values), 2.0) && near(variation(&values), 0.4));
+    }
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let values: Vec<f64> = (1..=10).map(f64::from).collect();
+        for (q, expected) in
+            [(0.0, 1.0), (0.1, 1.0), (0.11, 2.0), (0.5, 5.0), (0.9, 9.0), (0.99, 10.0), (1.0, 10.0)]
+        {
+            assert_eq!(quantile(&values, q), Some(expected), "{q}");
+        }
+    }
+
+    #[test]
+    fn jain_is_one_for_equal_shares_and_one_in_n_when_one_has_all() {
+        assert!(near(jain(&[3.0, 3.0, 3.0]), 1.0));
+        assert!(near(jain(&[5.0, 0.0, 0.0, 0.0]), 0.25));
+        // Shares of 25, 25 and 50: 100^2 / (3 * (625 + 625 + 2500)) = 10000 / 11250.
+        assert!(near(jain(&[25.0, 25.0, 50.0]), 8.0 / 9.0));
+    }
+
+    #[test]
+    fn a_stall_of_two_in_every_ten_has_a_period_of_ten() {
+        let values: Vec<f64> = (0..100).map(|i| if i % 10 < 2 { 0.0 } else { 1.0 }).collect();
+        let found = period(&values).expect("it repeats");
+        assert_eq!(found.lag, 10);
+        assert!(found.strength > 0.99);
+        assert_eq!(longest_silence(&values), 2);
+    }
+
+    #[test]
+    fn noise_a_ramp_and_a_steady_rate_have_no_period() {
+        let mut dice = tcpassay_units::Seed(4).stream("noise");
+        let noise: Vec<f64> = (0..500).map(|_| dice.unit()).collect();
+        assert_eq!(period(&noise), None);
+        let ramp: Vec<f64> = (0..500).map(f64::from).collect();
+        assert_eq!(period(&ramp), None);
+        assert_eq!(period(&[1.0; 500]), None);
+        assert_eq!(period(&[0.0, 1.0, 0.0, 1.0]), None);
+    }
+
+    #[test]
+    fn a_period_under_noise_is_found() {
+        let mut dice = tcpassay_units::Seed(5).stream("noise");
+        let values: Vec<f64> = (0..400)
+            .map(|i| 10.0 + (f64::from(i) / 25.0 * std::f64::consts::TAU).sin() + 0.5 * dice.unit())
+            .collect();
+        assert!((24..=26).contains(&period(&values).expect("it repeats").lag));
+    }
+}

@@ -1,0 +1,497 @@
+//! Every metric, declared once.
+
+use super::stats::{count, deviation, jain, longest_silence, mean, period, quantile, variation};
+use super::{Context, ratio, utilisation, whole};
+use crate::recording::{CompletionKind, LatencyKind};
+use std::collections::BTreeMap;
+use tcpassay_units::Dur;
+
+/// One metric.
+pub struct Metric {
+    /// Its name in plans, tables and JSON.
+    pub name: &'static str,
+    /// Its unit: `s`, `bit/s`, `B`, `1` for a ratio, or what is counted.
+    pub unit: &'static str,
+    /// What it is, exactly.
+    pub doc: &'static str,
+    /// How it is computed.
+    pub(super) of: fn(&Context<'_>) -> Option<f64>,
+}
+
+const SECOND: Dur = Dur::from_secs(1);
+const TEN_MS: Dur = Dur::from_millis(10);
+const MS: Dur = Dur::from_millis(1);
+
+/// The table as JSON: a list of `{name, unit, doc}`.
+pub fn table_json() -> String {
+    let row = |m: &Metric| serde_json::json!({ "name": m.name, "unit": m.unit, "doc": m.doc });
+    serde_json::Value::Array(TABLE.iter().map(row).collect()).to_string()
+}
+
+const fn metric(
+    name: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+    of: fn(&Context<'_>) -> Option<f64>,
+) -> Metric {
+    Metric { name, unit, doc, of }
+}
+
+/// Every metric, in the order of tables.
+pub static TABLE: &[Metric] = &[
+    metric(
+        "throughput",
+        "bit/s",
+        "Bytes with headers that reached the receivers of the flows of the test, over the window",
+        |c| per_second(c, |f| f.counters.delivered_wire_bytes),
+    ),
+    metric(
+        "goodput",
+        "bit/s",
+        "Bytes that the receiving applications of the flows of the test read, over the window",
+        |c| per_second(c, |f| f.counters.read_bytes),
+    ),
+    metric(
+        "saturation",
+        "1",
+        "Bytes that left the bottleneck in the window over what its rate allows: achieved over capacity",
+        |c| utilisation(c.recording, c.bottleneck()?, c.window),
+    ),
+    metric(
+        "throughput_sd_1s",
+        "bit/s",
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 s",
+        |c| deviation(c.rates(SECOND)?),
+    ),
+    metric(
+        "throughput_cv_1s",
+        "1",
+        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 s",
+        |c| variation(c.rates(SECOND)?),
+    ),
+    metric(
+        "throughput_sd_10ms",
+        "bit/s",
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 10 ms",
+        |c| deviation(c.rates(TEN_MS)?),
+    ),
+    metric(
+        "throughput_cv_10ms",
+        "1",
+        "Coefficient of variation of the same: standard deviation over mean, in intervals of 10 ms",
+        |c| variation(c.rates(TEN_MS)?),
+    ),
+    metric(
+        "throughput_sd_1ms",
+        "bit/s",
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 ms",
+        |c| deviation(c.rates(MS)?),
+    ),
+    metric(
+        "throughput_cv_1ms",
+        "1",
+        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 ms",
+        |c| variation(c.rates(MS)?),
+    ),
+    metric(
+        "longest_silence",
+        "s",
+        "Longest time in which none of the flows of the test received anything, in whole intervals of the finest series",
+        longest_silence_of,
+    ),
+    metric(
+        "oscillation_period",
+        "s",
+        "Shortest period at which the throughput repeats itself; absent where its autocorrelation is not significant",
+        |c| Some(oscillation(c)?.0),
+    ),
+    metric(
+        "oscillation_strength",
+        "1",
+        "Autocorrelation of the throughput at that period: 1 repeats exactly",
+        |c| Some(oscillation(c)?.1),
+    ),
+    metric(
+        "one_way_mean",
+        "s",
+        "Mean of a packet with payload from the sender's stack to the receiving host",
+        |c| c.latency(LatencyKind::OneWay)?.mean_ns().map(|ns| ns / 1e9),
+    ),
+    metric(
+        "one_way_p50",
+        "s",
+        "Median of a packet with payload from the sender's stack to the receiving host",
+        |c| at(c, LatencyKind::OneWay, 0.5),
+    ),
+    metric(
+        "one_way_p90",
+        "s",
+        "90th percentile of a packet with payload from the sender's stack to the receiving host",
+        |c| at(c, LatencyKind::OneWay, 0.9),
+    ),
+    metric(
+        "one_way_p99",
+        "s",
+        "99th percentile of a packet with payload from the sender's stack to the receiving host",
+        |c| at(c, LatencyKind::OneWay, 0.99),
+    ),
+    metric(
+        "one_way_p999",
+        "s",
+        "99.9th percentile of a packet with payload from the sender's stack to the receiving host",
+        |c| at(c, LatencyKind::OneWay, 0.999),
+    ),
+    metric(
+        "one_way_max",
+        "s",
+        "Maximum of a packet with payload from the sender's stack to the receiving host",
+        |c| c.latency(LatencyKind::OneWay)?.max().map(Dur::as_secs_f64),
+    ),
+    metric("rtt_mean", "s", "Mean of the senders' round-trip time samples", |c| {
+        c.latency(LatencyKind::Rtt)?.mean_ns().map(|ns| ns / 1e9)
+    }),
+    metric("rtt_p50", "s", "Median of the senders' round-trip time samples", |c| {
+        at(c, LatencyKind::Rtt, 0.5)
+    }),
+    metric("rtt_p90", "s", "90th percentile of the senders' round-trip time samples", |c| {
+        at(c, LatencyKind::Rtt, 0.9)
+    }),
+    metric("rtt_p99", "s", "99th percentile of the senders' round-trip time samples", |c| {
+        at(c, LatencyKind::Rtt, 0.99)
+    }),
+    metric("rtt_p999", "s", "99.9th percentile of the senders' round-trip time samples", |c| {
+        at(c, LatencyKind::Rtt, 0.999)
+    }),
+    metric("rtt_max", "s", "Maximum of the senders' round-trip time samples", |c| {
+        c.latency(LatencyKind::Rtt)?.max().map(Dur::as_secs_f64)
+    }),
+    metric("queue_delay_mean", "s", "Mean of the wait of a packet in the bottleneck", |c| {
+        c.latency(LatencyKind::QueueDelay)?.mean_ns().map(|ns| ns / 1e9)
+    }),
+    metric("queue_delay_p50", "s", "Median of the wait of a packet in the bottleneck", |c| {
+        at(c, LatencyKind::QueueDelay, 0.5)
+    }),
+    metric("queue_delay_p90", "s", "90th percentile of the wait of a packet in the bottleneck", |c| {
+        at(c, LatencyKind::QueueDelay, 0.9)
+    }),
+    metric("queue_delay_p99", "s", "99th percentile of the wait of a packet in the bottleneck", |c| {
+        at(c, LatencyKind::QueueDelay, 0.99)
+    }),
+    metric("queue_delay_p999", "s", "99.9th percentile of the wait of a packet in the bottleneck", |c| {
+        at(c, LatencyKind::QueueDelay, 0.999)
+    }),
+    metric("queue_delay_max", "s", "Maximum of the wait of a packet in the bottleneck", |c| {
+        c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64)
+    }),
+    metric("rtt_min", "s", "Minimum of the senders' round-trip time samples", |c| {
+        c.latency(LatencyKind::Rtt)?.min().map(Dur::as_secs_f64)
+    }),
+    metric("completions", "completions", "Flows and requests that completed, without background", |c| {
+        any(&c.times).map(|t| count(t.len()))
+    }),
+    metric(
+        "failures",
+        "completions",
+        "Flows and requests whose connection failed under them, without background",
+        failures,
+    ),
+    metric("completion_mean", "s", "Mean time from the arrival of a flow or request to its end", |c| {
+        mean(&c.times)
+    }),
+    metric("completion_p50", "s", "Median of the same", |c| quantile(&c.times, 0.5)),
+    metric("completion_p90", "s", "90th percentile of the same", |c| quantile(&c.times, 0.9)),
+    metric("completion_p99", "s", "99th percentile of the same", |c| quantile(&c.times, 0.99)),
+    metric("completion_p999", "s", "99.9th percentile of the same", |c| quantile(&c.times, 0.999)),
+    metric("completion_max", "s", "Maximum of the same", |c| c.times.last().copied()),
+    metric("completion_small_p50", "s", "Median of the time of flows and requests up to 100 KB", |c| {
+        quantile(&c.times_of_size(0), 0.5)
+    }),
+    metric(
+        "completion_small_p99",
+        "s",
+        "99th percentile of the time of flows and requests up to 100 KB",
+        |c| quantile(&c.times_of_size(0), 0.99),
+    ),
+    metric(
+        "completion_small_p999",
+        "s",
+        "99.9th percentile of the time of flows and requests up to 100 KB",
+        |c| quantile(&c.times_of_size(0), 0.999),
+    ),
+    metric(
+        "completion_medium_p50",
+        "s",
+        "Median of the time of flows and requests above 100 KB, up to 10 MB",
+        |c| quantile(&c.times_of_size(1), 0.5),
+    ),
+    metric(
+        "completion_medium_p99",
+        "s",
+        "99th percentile of the time of flows and requests above 100 KB, up to 10 MB",
+        |c| quantile(&c.times_of_size(1), 0.99),
+    ),
+    metric(
+        "completion_medium_p999",
+        "s",
+        "99.9th percentile of the time of flows and requests above 100 KB, up to 10 MB",
+        |c| quantile(&c.times_of_size(1), 0.999),
+    ),
+    metric("completion_large_p50", "s", "Median of the time of flows and requests above 10 MB", |c| {
+        quantile(&c.times_of_size(2), 0.5)
+    }),
+    metric(
+        "completion_large_p99",
+        "s",
+        "99th percentile of the time of flows and requests above 10 MB",
+        |c| quantile(&c.times_of_size(2), 0.99),
+    ),
+    metric(
+        "completion_large_p999",
+        "s",
+        "99.9th percentile of the time of flows and requests above 10 MB",
+        |c| quantile(&c.times_of_size(2), 0.999),
+    ),
+    metric("round_p50", "s", "Median time of a barrier round of incast", |c| quantile(&rounds_of(c), 0.5)),
+    metric("round_p99", "s", "99th percentile of the same", |c| quantile(&rounds_of(c), 0.99)),
+    metric(
+        "slowdown_mean",
+        "1",
+        "Mean of the time of a flow or request over its time on an idle path",
+        |c| mean(&c.slowdowns),
+    ),
+    metric("slowdown_p50", "1", "Median of the same", |c| quantile(&c.slowdowns, 0.5)),
+    metric("slowdown_p99", "1", "99th percentile of the same", |c| quantile(&c.slowdowns, 0.99)),
+    metric("slowdown_max", "1", "Maximum of the same", |c| c.slowdowns.last().copied()),
+    metric(
+        "jain_flows",
+        "1",
+        "Jain's index of the goodput of the flows of the test: 1 for equal shares, 1/n when one has all",
+        |c| jain(&c.goodputs()),
+    ),
+    metric("jain_hosts", "1", "Jain's index of the goodput of the sending hosts of the test", |c| {
+        jain(&goodputs_by_host(c))
+    }),
+    metric("jain_sizes", "1", "Jain's index over size classes of the mean inverse slowdown", |c| {
+        jain(&c.speeds_by_size())
+    }),
+    metric("share_max", "1", "Largest share that one flow of the test has of the bytes read", |c| {
+        shares(c)?.last().copied()
+    }),
+    metric("share_min", "1", "Smallest share", |c| shares(c)?.first().copied()),
+    metric("lost", "packets", "Packets that the network dropped, in the whole run", lost),
+    metric(
+        "loss_rate",
+        "1",
+        "Packets that the network dropped over those that the senders of the test sent, in the whole run",
+        |c| ratio(lost(c), c.counted(|f| f.counters.sent_packets)),
+    ),
+    metric("retransmissions", "packets", "Packets sent again, in the whole run", |c| {
+        c.counted(|f| f.counters.retransmitted_packets)
+    }),
+    metric("retransmission_rate", "1", "Payload sent again over payload sent", |c| {
+        ratio(c.counted(|f| f.counters.retransmitted_bytes), c.counted(|f| f.counters.sent_bytes))
+    }),
+    metric(
+        "spurious_retransmissions",
+        "packets",
+        "Retransmissions that were shown to have been unnecessary",
+        |c| c.total(|f| f.tcp.spurious_retransmits),
+    ),
+    metric("timeouts", "timeouts", "Retransmission timeouts that fired", |c| c.total(|f| f.tcp.timeouts)),
+    metric("timeouts_per_second", "1/s", "Retransmission timeouts that fired, over the window", |c| {
+        ratio(c.total(|f| f.tcp.timeouts), c.window.seconds())
+    }),
+    metric("timeout_time", "s", "Time waited for retransmission timeouts, in all", |c| {
+        c.total(|f| f.tcp.timeout_time_ns).map(|ns| ns / 1e9)
+    }),
+    metric("recoveries", "recoveries", "Entries into fast recovery", |c| c.total(|f| f.tcp.recoveries)),
+    metric("undos", "recoveries", "Recoveries and timeouts that were undone", |c| c.total(|f| f.tcp.undos)),
+    metric("probes", "probes", "Tail loss probes", |c| c.total(|f| f.tcp.probes)),
+    metric("clamps", "clamps", "Outputs of the controller that had to be clamped", |c| {
+        c.total(|f| f.tcp.clamps)
+    }),
+    metric("cwnd_mean", "B", "Mean congestion window over senders and intervals of the series", |c| {
+        c.mean_of("cwnd_bytes")
+    }),
+    metric("ssthresh_mean", "B", "Mean slow-start threshold, where one was set", |c| {
+        c.mean_of("ssthresh_bytes")
+    }),
+    metric("srtt_mean", "s", "Mean smoothed round-trip time", |c| c.mean_of("srtt_ns").map(|ns| ns / 1e9)),
+    metric("rto_mean", "s", "Mean retransmission timeout", |c| c.mean_of("rto_ns").map(|ns| ns / 1e9)),
+    metric("alpha_mean", "1", "Mean of DCTCP's alpha", |c| c.mean_of("alpha")),
+    metric("ce_share", "1", "Share of the packets of the test that arrived with CE", |c| {
+        ratio(c.counted(|f| f.counters.ce_packets), c.counted(|f| f.counters.delivered_packets))
+    }),
+    metric("ece_acks", "packets", "ACKs with ECE that the senders received", |c| c.total(|f| f.tcp.ece_acks)),
+    metric(
+        "acks_per_segment",
+        "1",
+        "ACKs without payload that the receivers sent, over packets that they received",
+        acks_per_segment,
+    ),
+    metric(
+        "delayed_ack_timeouts",
+        "timeouts",
+        "Times a receiver of the test waited with an ACK until its timer fired",
+        delayed_ack_timeouts,
+    ),
+    metric(
+        "limited_cwnd",
+        "1",
+        "Share of the time of all senders in which the congestion window held them back",
+        |c| limited(c, |f| f.tcp.cwnd_limited_ns),
+    ),
+    metric(
+        "limited_rwnd",
+        "1",
+        "Share of the time of all senders in which the receive window held them back",
+        |c| limited(c, |f| f.tcp.rwnd_limited_ns),
+    ),
+    metric(
+        "limited_app",
+        "1",
+        "Share of the time of all senders in which the application held them back",
+        |c| limited(c, |f| f.tcp.app_limited_ns),
+    ),
+    metric("marks", "packets", "Packets that the devices marked CE, in the whole run", |c| {
+        devices(c, |d| d.counters.marks)
+    }),
+    metric("mark_share", "1", "Share of the packets that left the bottleneck marked there", |c| {
+        ratio(Some(whole(c.bottleneck()?.counters.marks)), Some(whole(c.bottleneck()?.counters.packets)))
+    }),
+    metric("queue_max", "B", "Largest backlog of the bottleneck that was seen, in the whole run", |c| {
+        Some(whole(c.bottleneck()?.counters.max_backlog_bytes)).filter(|n| *n > 0.0)
+    }),
+    metric(
+        "queue_peak_mean",
+        "B",
+        "Mean over intervals of the largest backlog of the bottleneck in each",
+        queue_peak_mean,
+    ),
+    metric(
+        "cpu_per_gbit",
+        "s/Gbit",
+        "CPU time of the hosts over what was read; absent where time is virtual",
+        |c| ratio(c.cpu_seconds(), c.counted(|f| f.counters.read_bytes).map(|n| n * 8.0 / 1e9)),
+    ),
+];
+
+fn per_second(c: &Context<'_>, get: impl Fn(&crate::Flow) -> u64) -> Option<f64> {
+    ratio(c.counted(get).map(|n| n * 8.0), c.window.seconds())
+}
+
+fn at(c: &Context<'_>, kind: LatencyKind, q: f64) -> Option<f64> {
+    c.latency(kind)?.quantile(q).map(Dur::as_secs_f64)
+}
+
+fn any(values: &[f64]) -> Option<&[f64]> {
+    (!values.is_empty()).then_some(values)
+}
+
+fn longest_silence_of(c: &Context<'_>) -> Option<f64> {
+    let interval = c.fine_interval()?;
+    Some((interval * longest_silence(c.rates(interval)?) as u64).as_secs_f64())
+}
+
+fn oscillation(c: &Context<'_>) -> Option<(f64, f64)> {
+    let interval = c.fine_interval()?;
+    let found = period(c.rates(interval)?)?;
+    Some(((interval * found.lag as u64).as_secs_f64(), found.strength))
+}
+
+fn failures(c: &Context<'_>) -> Option<f64> {
+    let all: Vec<_> = c.recording.completions.iter().filter(|x| x.class != super::BACKGROUND).collect();
+    let failed = all.iter().filter(|x| !x.ok && x.kind != CompletionKind::Round);
+    (!all.is_empty()).then(|| count(failed.count()))
+}
+
+fn rounds_of(c: &Context<'_>) -> Vec<f64> {
+    let rounds = c.recording.completions.iter().filter(|x| x.ok && x.kind == CompletionKind::Round);
+    super::sorted(rounds.filter(|x| x.start >= c.window.from).map(super::seconds))
+}
+
+fn goodputs_by_host(c: &Context<'_>) -> Vec<f64> {
+    let mut hosts: BTreeMap<u32, f64> = BTreeMap::new();
+    for ((_, flow), goodput) in c.flow_rows().zip(c.goodputs()) {
+        *hosts.entry(flow.from).or_default() += goodput;
+    }
+    hosts.into_values().collect()
+}
+
+/// Shares of bytes read, ascending; absent with one flow, which has no share.
+fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
+    let all = c.counted(|f| f.counters.read_bytes).filter(|n| *n > 0.0 && c.flows.len() > 1)?;
+    Some(super::sorted(c.flow_rows().map(|(_, flow)| whole(flow.counters.read_bytes) / all)))
+}
+
+fn devices(c: &Context<'_>, get: impl Fn(&crate::Device) -> u64) -> Option<f64> {
+    let devices = &c.recording.devices;
+    (!devices.is_empty()).then(|| whole(devices.iter().map(get).sum()))
+}
+
+/// Drops of the devices, and of whatever else counts drops.
+fn lost(c: &Context<'_>) -> Option<f64> {
+    let others: u64 = c.recording.counters.values().filter_map(|counters| counters.get("drops")).sum();
+    devices(c, |d| d.counters.drops).map(|drops| drops + whole(others))
+}
+
+/// The direction against each flow of the test: its sender is the flow's receiver.
+fn reverse<'a>(c: &Context<'a>) -> impl Iterator<Item = &'a crate::Flow> {
+    let ends: BTreeMap<u32, u32> = c.flow_rows().map(|(_, flow)| (flow.connection, flow.to)).collect();
+    c.recording.flows.iter().filter(move |flow| ends.get(&flow.connection) == Some(&flow.from))
+}
+
+fn acks_per_segment(c: &Context<'_>) -> Option<f64> {
+    let acks: u64 = reverse(c).map(|flow| flow.counters.acks_sent).sum();
+    ratio(Some(whole(acks)).filter(|n| *n > 0.0), c.counted(|f| f.counters.delivered_packets))
+}
+
+fn delayed_ack_timeouts(c: &Context<'_>) -> Option<f64> {
+    let said: Vec<u64> = reverse(c).filter_map(|flow| flow.tcp.delayed_ack_timeouts).collect();
+    (!said.is_empty()).then(|| whole(said.iter().sum()))
+}
+
+fn limited(c: &Context<'_>, get: impl Fn(&crate::Flow) -> Option<u64>) -> Option<f64> {
+    let open: f64 = c.flow_rows().filter_map(|(_, flow)| super::open_seconds(flow, c.window)).sum();
+    ratio(c.total(get).map(|ns| ns / 1e9), Some(open))
+}
+
+fn queue_peak_mean(c: &Context<'_>) -> Option<f64> {
+    let series = c.recording.series.as_ref()?;
+    let entity = series.entity(&c.bottleneck()?.name)?;
+    let inside = |i: usize| {
+        let at = entity.time(series.interval, i);
+        at >= c.window.from && at < c.window.to
+    };
+    let column = entity.column("max_backlog_bytes")?.iter().enumerate();
+    let peaks: Vec<f64> = column.filter(|(i, n)| inside(*i) && !n.is_nan()).map(|(_, n)| *n).collect();
+    mean(&peaks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_metric_has_a_name_of_its_own_a_unit_and_a_meaning() {
+        let names: BTreeSet<&str> = TABLE.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), TABLE.len());
+        for m in TABLE {
+            assert!(
+                m.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+                "{}",
+                m.name
+            );
+            assert!(!m.unit.is_empty() && m.doc.len() > 10, "{}", m.name);
+        }
+    }
+
+    #[test]
+    fn the_table_as_json_has_a_row_a_metric() {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&table_json()).expect("its own text");
+        assert_eq!(rows.len(), TABLE.len());
+        assert_eq!(rows[0]["name"], "throughput");
+        assert_eq!(rows[0]["unit"], "bit/s");
+    }
+}

@@ -1,0 +1,6 @@
+//! Recordings: collected, stored, computed from.
+
+mod collect;
+mod metrics;
+mod sample;
+mod store;

@@ -1,0 +1,335 @@
+//! Metrics of small recordings, by hand.
+
+use crate::sample::{device, flow, us};
+use std::collections::BTreeSet;
+use tcpassay_measure::metrics::{Metrics, Options, What, Window, metrics, rates, rounds};
+use tcpassay_measure::{
+    Column, Completion, CompletionKind, Delivery, EntitySeries, Event, EventKind, Flow, Histogram, Latency,
+    LatencyKind, Recording, Series,
+};
+use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_wire::Flags;
+
+const fn ms(n: u64) -> Time {
+    us(n * 1_000)
+}
+
+/// A flow that carried `bytes` of payload, and 54 bytes of headers for each 1446.
+fn carried(connection: u32, bytes: u64) -> Flow {
+    let mut flow = flow(connection);
+    let c = &mut flow.counters;
+    (c.sent_bytes, c.delivered_bytes, c.read_bytes) = (bytes, bytes, bytes);
+    c.delivered_wire_bytes = bytes / 1446 * 1500;
+    (c.sent_packets, c.delivered_packets) = (bytes / 1446, bytes / 1446);
+    flow
+}
+
+fn run(duration: Dur, flows: Vec<Flow>) -> Recording {
+    let mut recording = Recording { flows, ..Recording::default() };
+    recording.header.duration = duration;
+    recording
+}
+
+fn series(interval: Dur, rows: &[(&str, &str, &[f64])]) -> Series {
+    let entities = rows.iter().map(|(entity, column, values)| EntitySeries {
+        entity: (*entity).to_owned(),
+        first: 0,
+        columns: vec![Column { name: (*column).to_owned(), values: values.to_vec() }],
+    });
+    Series { interval, entities: entities.collect() }
+}
+
+fn all(recording: &Recording) -> Metrics {
+    metrics(recording, Options::default())
+}
+
+#[track_caller]
+fn assert_near(got: Option<f64>, expected: f64) {
+    let got = got.expect("a value");
+    assert!((got - expected).abs() <= 1e-9 * expected.abs().max(1e-12), "{got}, not {expected}");
+}
+
+#[test]
+fn a_recording_of_nothing_has_no_metric_at_all() {
+    let values = all(&Recording::default()).values;
+    let made_up: Vec<_> = values.0.iter().filter(|(_, value)| value.is_some()).collect();
+    assert!(made_up.is_empty(), "{made_up:?}");
+}
+
+#[test]
+fn throughput_counts_headers_and_goodput_does_not() {
+    // 1446 KB of payload in 1000 packets of 1500 bytes, in 2 s.
+    let m = all(&run(Dur::from_secs(2), vec![carried(0, 1_446_000)])).values;
+    assert_near(m.get("throughput"), 6_000_000.0);
+    assert_near(m.get("goodput"), 5_784_000.0);
+}
+
+#[test]
+fn the_window_goes_from_the_first_flow_to_the_end_of_the_last() {
+    let mut early = carried(0, 1_446_000);
+    (early.start, early.end) = (ms(500), Some(ms(900)));
+    let mut late = carried(1, 1_446_000);
+    (late.start, late.end) = (ms(600), Some(ms(1500)));
+    let recording = run(Dur::from_secs(10), vec![early.clone(), late]);
+    let m = all(&recording);
+    assert_eq!((m.from, m.to), (ms(500), ms(1500)));
+    assert_near(m.values.get("throughput"), 24_000_000.0);
+    assert_near(m.flows[0].throughput, 30_000_000.0);
+    let open = run(Dur::from_secs(10), vec![early, carried(1, 1)]);
+    assert_eq!(all(&open).to, ms(10_000), "a flow that is open at the end lasts to the end");
+    let warm = metrics(&open, Options { warmup: Dur::from_secs(1) });
+    assert_eq!(warm.from, ms(1_000));
+}
+
+#[test]
+fn of_a_connection_the_direction_that_carries_more_is_the_flow_and_background_is_none() {
+    let requests = Flow { name: "flow.a".to_owned(), ..carried(0, 1_446) };
+    let responses = Flow { name: "flow.b".to_owned(), from: 1, to: 0, ..carried(0, 1_446_000) };
+    let other = Flow { class: "background".to_owned(), ..carried(1, 5_000_000) };
+    let m = all(&run(Dur::from_secs(1), vec![requests, responses, other]));
+    let names: Vec<&str> = m.flows.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["flow.b"]);
+    assert_near(m.flows[0].share, 1.0);
+}
+
+#[test]
+fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
+    let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
+    let mut queue = device("queue.bottleneck", Rate::from_mbit(1000));
+    queue.counters.bytes = 400_000;
+    queue.counters.packets = 200;
+    queue.counters.marks = 50;
+    recording.devices = vec![queue];
+    assert_eq!(all(&recording).values.get("saturation"), None, "nobody said which device it is");
+    recording.header.bottleneck = Some(0);
+    // 400 KB of 500 KB.
+    assert_near(all(&recording).values.get("saturation"), 0.8);
+    assert_near(all(&recording).values.get("mark_share"), 0.25);
+    // With a series, the warm-up is left out: 125 KB a ms would be all.
+    let bytes = [25_000.0, 125_000.0, 125_000.0, 125_000.0];
+    recording.series = Some(series(Dur::from_millis(1), &[("queue.bottleneck", "out_bytes", &bytes)]));
+    assert_near(all(&recording).values.get("saturation"), 0.8);
+    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    assert_near(warm.values.get("saturation"), 1.0);
+    assert_near(warm.devices[0].utilisation, 1.0);
+}
+
+#[test]
+fn a_series_answers_its_interval_and_its_multiples_only() {
+    let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000)]);
+    let bytes: Vec<f64> = (0..40).map(|i| if i % 20 < 10 { 1_000.0 } else { 3_000.0 }).collect();
+    recording.series = Some(series(Dur::from_millis(1), &[("flow.0", "wire_bytes", &bytes)]));
+    let m = all(&recording).values;
+    // 10 KB and 30 KB in turn every 10 ms: mean 16 Mbit/s, deviation 8 Mbit/s.
+    assert_near(m.get("throughput_sd_10ms"), 8e6);
+    assert_near(m.get("throughput_cv_10ms"), 0.5);
+    assert_near(m.get("throughput_cv_1ms"), 0.5);
+    assert_eq!(m.get("throughput_cv_1s"), None, "the run is shorter than a second");
+    let flows = BTreeSet::from([0]);
+    let window = Window { from: ms(0), to: ms(40) };
+    let at = |us| rates(&recording, &flows, What::Wire, Dur::from_micros(us), window);
+    assert_eq!(at(20_000), Some(vec![16e6, 16e6]));
+    assert_eq!(at(1_500), None);
+    assert_eq!(at(500), None);
+}
+
+#[test]
+fn deliveries_answer_any_interval_down_to_a_microsecond() {
+    let mut recording = run(Dur::from_micros(8), vec![carried(0, 1_446_000), carried(1, 1)]);
+    let delivery =
+        |at, flow| Delivery { at: us(at), flow, wire_bytes: 125, bytes: 100, one_way: Dur::ZERO, ce: false };
+    recording.deliveries =
+        vec![delivery(0, 0), delivery(1, 1), delivery(3, 0), delivery(3, 0), delivery(7, 0)];
+    let window = Window { from: us(0), to: us(8) };
+    let at =
+        |n, what| rates(&recording, &BTreeSet::from([0]), what, Dur::from_micros(n), window).expect("any");
+    let bits =
+        |rates: Vec<f64>| rates.into_iter().map(|r| Bytes::from_f64(r / 1e6).get()).collect::<Vec<_>>();
+    assert_eq!(bits(at(1, What::Wire)), [1000, 0, 0, 2000, 0, 0, 0, 1000]);
+    assert_eq!(bits(at(4, What::Wire)), [750, 250]);
+    assert_eq!(bits(at(4, What::Payload)), [600, 200]);
+    assert_eq!(bits(at(3, What::Wire)), [333, 667], "the last two microseconds are no whole interval");
+}
+
+#[test]
+fn stalls_of_200_ms_every_second_show_as_silence_period_and_variation() {
+    let mut recording = run(Dur::from_secs(10), vec![carried(0, 1_446_000)]);
+    let bytes: Vec<f64> = (0..1000).map(|i| if i % 100 < 20 { 0.0 } else { 2_500_000.0 }).collect();
+    recording.series = Some(series(Dur::from_millis(10), &[("flow.0", "wire_bytes", &bytes)]));
+    let m = all(&recording).values;
+    assert_near(m.get("longest_silence"), 0.2);
+    assert_near(m.get("oscillation_period"), 1.0);
+    // A share of 0.8 at 1: deviation sqrt(0.8 * 0.2), mean 0.8.
+    assert_near(m.get("throughput_cv_10ms"), 0.5);
+    assert!(m.get("throughput_cv_1s").expect("ten seconds") < 1e-9);
+    recording.series = Some(series(Dur::from_millis(10), &[("flow.0", "wire_bytes", &[2_500_000.0; 1000])]));
+    let m = all(&recording).values;
+    assert_eq!(m.get("oscillation_period"), None);
+    assert_near(m.get("longest_silence"), 0.0);
+}
+
+#[test]
+fn latencies_are_those_of_all_flows_in_seconds() {
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    let mut histogram = Histogram::default();
+    for n in 1..=1000 {
+        histogram.record(Dur::from_nanos(n));
+    }
+    recording.latencies = vec![Latency { kind: LatencyKind::Rtt, entity: "all".to_owned(), histogram }];
+    let m = all(&recording).values;
+    assert_near(m.get("rtt_mean"), 500.5e-9);
+    assert_near(m.get("rtt_min"), 1e-9);
+    assert_near(m.get("rtt_p50"), 500e-9);
+    assert_near(m.get("rtt_p99"), 990e-9);
+    assert_near(m.get("rtt_p999"), 999e-9);
+    assert_near(m.get("rtt_max"), 1000e-9);
+    assert_eq!((m.get("one_way_p50"), m.get("queue_delay_p50")), (None, None));
+}
+
+fn completion(bytes: u64, start: u64, end: u64, ideal: Option<u64>) -> Completion {
+    Completion {
+        kind: CompletionKind::Rpc,
+        class: format!("rpc {bytes}"),
+        client: 0,
+        server: 1,
+        connection: 0,
+        request: Bytes::new(bytes),
+        response: Bytes::new(100),
+        start: ms(start),
+        end: ms(end),
+        ideal: ideal.map(Dur::from_millis),
+        ok: true,
+    }
+}
+
+#[test]
+fn completion_times_are_by_size_with_slowdown_and_failures_stand_apart() {
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    let failed = Completion { ok: false, ..completion(10_000, 0, 900, Some(1)) };
+    let round = Completion { kind: CompletionKind::Round, ..completion(100, 0, 700, None) };
+    recording.completions = vec![
+        completion(10_000, 0, 2, Some(1)),
+        completion(10_000, 2, 6, Some(1)),
+        completion(1_000_000, 0, 100, Some(10)),
+        completion(20_000_000, 0, 600, None),
+        failed,
+        round,
+    ];
+    let m = all(&recording);
+    assert_near(m.values.get("completions"), 4.0);
+    assert_near(m.values.get("failures"), 1.0);
+    assert_near(m.values.get("completion_mean"), 0.1765);
+    assert_near(m.values.get("completion_small_p50"), 0.002);
+    assert_near(m.values.get("completion_small_p99"), 0.004);
+    assert_near(m.values.get("completion_medium_p50"), 0.1);
+    assert_near(m.values.get("completion_large_p50"), 0.6);
+    assert_near(m.values.get("slowdown_mean"), 16.0 / 3.0);
+    assert_near(m.values.get("slowdown_max"), 10.0);
+    assert_near(m.values.get("round_p50"), 0.7);
+    // Inverse slowdowns: small (0.5 + 0.25) / 2 = 0.375, medium 0.1: 0.475^2 / (2 * (0.140625 + 0.01)).
+    assert_near(m.values.get("jain_sizes"), 0.225_625 / 0.301_25);
+    let small = m.classes.iter().find(|c| c.class == "rpc 10000").expect("a class");
+    assert_eq!((small.completed, small.failed), (2, 1));
+    assert_near(small.mean, 0.003);
+}
+
+#[test]
+fn shares_of_25_25_50_have_jain_s_index_of_eight_ninths() {
+    let mut two = carried(1, 25);
+    two.from = 1;
+    let recording = run(Dur::from_secs(1), vec![carried(0, 25), two, carried(2, 50)]);
+    let m = all(&recording).values;
+    assert_near(m.get("jain_flows"), 8.0 / 9.0);
+    // Hosts 0 and 1 send 75 and 25.
+    assert_near(m.get("jain_hosts"), 10_000.0 / (2.0 * 6250.0));
+    assert_near(m.get("share_max"), 0.5);
+    assert_near(m.get("share_min"), 0.25);
+}
+
+#[test]
+fn counters_of_senders_add_up_and_what_no_sender_says_is_absent() {
+    let mut one = carried(0, 1_446_000);
+    one.tcp.timeouts = Some(3);
+    one.tcp.cwnd_limited_ns = Some(500_000_000);
+    one.counters.retransmitted_packets = 10;
+    one.counters.ce_packets = 250;
+    let mut two = carried(1, 1_446_000);
+    two.tcp.timeouts = Some(2);
+    let mut acks = Flow { from: 1, to: 0, ..flow(0) };
+    acks.counters.acks_sent = 500;
+    acks.tcp.delayed_ack_timeouts = Some(7);
+    let mut recording = run(Dur::from_secs(2), vec![one, acks, two]);
+    let mut queue = device("queue", Rate::from_gbit(1));
+    queue.counters.drops = 4;
+    recording.devices = vec![queue];
+    recording.counters.entry("loss.link".to_owned()).or_default().insert("drops".to_owned(), 6);
+    let m = all(&recording).values;
+    assert_near(m.get("timeouts"), 5.0);
+    assert_near(m.get("timeouts_per_second"), 2.5);
+    assert_near(m.get("retransmissions"), 10.0);
+    assert_near(m.get("lost"), 10.0);
+    assert_near(m.get("loss_rate"), 0.005);
+    assert_near(m.get("ce_share"), 0.125);
+    assert_near(m.get("acks_per_segment"), 0.25);
+    assert_near(m.get("delayed_ack_timeouts"), 7.0);
+    assert_near(m.get("limited_cwnd"), 0.125);
+    assert_eq!((m.get("undos"), m.get("cpu_per_gbit"), m.get("limited_rwnd")), (None, None, None));
+}
+
+#[test]
+fn means_of_a_series_leave_out_where_nothing_was_said() {
+    let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
+    let cwnd = [10_000.0, f64::NAN, 20_000.0, 60_000.0];
+    recording.series = Some(series(Dur::from_millis(1), &[("flow.0", "cwnd_bytes", &cwnd)]));
+    assert_near(all(&recording).values.get("cwnd_mean"), 30_000.0);
+    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    assert_near(warm.values.get("cwnd_mean"), 40_000.0);
+}
+
+#[test]
+fn metrics_are_json_in_the_order_of_the_table_with_null_for_what_is_absent() {
+    let m = all(&run(Dur::from_secs(2), vec![carried(0, 1_446_000)]));
+    let text = serde_json::to_string(&m).expect("numbers");
+    assert!(text.starts_with(
+        r#"{"from_ns":0,"to_ns":2000000000,"values":{"throughput":6000000.0,"goodput":5784000.0,"saturation":null,"#
+    ));
+}
+
+fn event(at: u64, kind: EventKind, seq: u64, len: u32, ack: u64, flags: Flags) -> Event {
+    let (seq, len, ack) = (Some(seq), Some(len), Some(ack));
+    Event { seq, len, ack, flags: Some(flags), ..Event::new(ms(at), 0, Some(0), kind) }
+}
+
+#[test]
+fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
+    let ack = Flags::ACK;
+    let ece = Flags::ACK | Flags::ECE;
+    let out = |at, seq| event(at, EventKind::Out, seq, 100, 1, ack);
+    let answer = |at, to, flags| event(at, EventKind::In, 1, 0, to, flags);
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    recording.events = vec![
+        event(0, EventKind::Out, 0, 0, 0, Flags::SYN),
+        out(10, 1),
+        out(10, 101),
+        // Round 0 ends: its first segment is acknowledged; 201 is out.
+        answer(20, 101, ack),
+        out(20, 201),
+        answer(21, 201, ece),
+        // Round 1 ended there (all that was out at 20 ms is acknowledged); round 2 ends with 301.
+        event(22, EventKind::Lost, 201, 100, 0, ack),
+        event(22, EventKind::Retransmit, 201, 100, 1, ack),
+        Event { cwnd: Some(Bytes::new(777)), ..event(23, EventKind::Window, 0, 0, 0, ack) },
+        answer(32, 301, ack),
+        out(33, 301),
+    ];
+    let rounds = rounds(&recording);
+    let brief: Vec<(u64, u64, u64, u64, u32)> = rounds
+        .iter()
+        .map(|r| {
+            (r.start.as_nanos() / 1_000_000, r.length.as_millis(), r.sent_bytes, r.acked_bytes, r.ece_acks)
+        })
+        .collect();
+    assert_eq!(brief, [(10, 10, 200, 100, 0), (20, 1, 100, 100, 1), (21, 11, 0, 100, 0), (32, 1, 100, 0, 0)]);
+    assert_eq!((rounds[2].lost_bytes, rounds[2].retransmitted_bytes), (100, 100));
+    assert_eq!(rounds[2].cwnd_bytes, Some(777));
+}
