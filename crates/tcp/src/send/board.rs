@@ -184,6 +184,7 @@ impl Board {
     pub fn ack_to(&mut self, ack: u64, out: &mut Delivered) {
         let known = if self.sacked > 0 { self.high_sacked } else { 0 };
         debug_assert!(ack >= self.una && ack <= self.nxt, "an ACK outside what was sent");
+        self.ack_clean(ack, known, out);
         while let Some(front) = self.q.front_mut() {
             if front.start >= ack {
                 break;
@@ -208,6 +209,19 @@ impl Board {
         if self.q.is_empty() {
             self.resent.clear();
         }
+    }
+
+    /// The common case of [`Board::ack_to`]: whole records that were sent once and carry no mark.
+    fn ack_clean(&mut self, ack: u64, known: u64, out: &mut Delivered) {
+        let clean = |s: &Sent| s.flags & (SACKED | LOST | RETX | EVER) == 0 && s.end() <= ack;
+        let Some(&first) = self.q.front().filter(|s| clean(s)) else { return };
+        let mut last = first;
+        self.q.pop_front();
+        while let Some(next) = self.q.front().filter(|s| clean(s)) {
+            last = *next;
+            self.q.pop_front();
+        }
+        out.acked_run(&first, &last, known);
     }
 
     /// Cuts record `index` in two at `pos`, which lies inside it.
@@ -380,6 +394,11 @@ impl Board {
         self.cache.clear();
         self.mark_hint = self.una;
         self.rack_hint = self.una;
+    }
+
+    /// Whether nothing was sent before (`xmit`, `end`) that is still in flight or to be resent: RACK has nothing to do.
+    pub fn none_before(&self, xmit: Time, end: u64) -> bool {
+        self.resent.is_empty() && self.q.front().is_none_or(|s| (s.sent_at, s.end()) >= (xmit, end))
     }
 
     /// The first record that is lost and not in flight again.

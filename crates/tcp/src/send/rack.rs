@@ -107,6 +107,10 @@ impl Sender {
 
     /// Step 5: marks what is lost and sets the reordering timer for what may still be reordered.
     pub(super) fn detect_by_time(&mut self, now: Time) -> RackScan {
+        if self.board.none_before(self.rack.xmit, self.rack.end) {
+            self.timers.reorder = None;
+            return RackScan::default();
+        }
         let window = self.rack.rtt + self.reo_wnd();
         let scan =
             self.board.rack_scan(self.rack.xmit, self.rack.end, now, |sent| sent.saturating_add(window));

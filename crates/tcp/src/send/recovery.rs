@@ -123,14 +123,18 @@ impl Sender {
             let flight = flight - self.limited_sent.min(flight);
             self.enter(now, Cause::Loss, flight, log);
             self.prr = Prr::begin(undelivered, self.mss);
-        } else if !self.cfg.cwr_by_prr {
-            self.prr = Prr::begin(undelivered, self.mss);
+            self.undo.begin(self.board.una);
+        } else {
+            if !self.cfg.cwr_by_prr {
+                self.prr = Prr::begin(undelivered, self.mss);
+            }
+            // The mark was real whatever becomes of the loss.
+            self.undo.clear();
         }
         self.recover = self.board.nxt;
         self.high_rxt = self.board.una;
         self.rescue = None;
         self.partial_acks = 0;
-        self.undo.begin(self.board.una);
         self.probe.cancel();
         self.set_state(now, Ca::Recovery, if self.racks() { "rack" } else { "dupthresh" }, log);
         match self.cfg.recovery {

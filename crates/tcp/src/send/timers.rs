@@ -122,7 +122,11 @@ impl Sender {
     /// The earliest deadline.
     pub fn next_timer(&self) -> Option<Time> {
         let t = &self.timers;
-        [t.rto, t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()].into_iter().flatten().min()
+        let mut at = t.rto.unwrap_or(Time::MAX);
+        for other in [t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()] {
+            at = at.min(other.unwrap_or(Time::MAX));
+        }
+        (at != Time::MAX).then_some(at)
     }
 
     /// Runs every timer that is due. What is to be sent then comes from the next polls.
@@ -215,7 +219,8 @@ impl Sender {
             self.timers.set_rto(a.now, self.rtt.rto(), log);
         }
         if a.advanced {
-            self.schedule_probe(a.now, log);
+            // Set when sending comes to rest.
+            self.probe.stale = true;
         } else if !matches!(self.state, Ca::Open | Ca::Cwr) {
             self.timers.tlp = None;
         }
