@@ -2,7 +2,7 @@
 
 use super::{Connection, Outgoing};
 use crate::config::EcnMode;
-use crate::log::{LogEvent, State};
+use crate::log::LogEvent;
 use crate::recv::OldAck;
 use crate::seam::{Chunk, Span};
 use arrayvec::ArrayVec;
@@ -71,6 +71,17 @@ impl Connection {
             return Some(out);
         }
         None
+    }
+
+    /// Whether [`poll_transmit`](Connection::poll_transmit) could give anything or has to decide about an ACK: when not, it
+    /// need not be called.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        self.touched
+            || self.recv.may_ack()
+            || self.probe_due
+            || self.reset.is_some()
+            || (self.open.due && !self.synchronised())
     }
 
     #[inline]

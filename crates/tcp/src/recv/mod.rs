@@ -328,6 +328,12 @@ impl Receiver {
         self.old_ack.take()
     }
 
+    /// Whether an ACK waits for a decision, or an old one to be sent.
+    #[inline]
+    pub(crate) fn may_ack(&self) -> bool {
+        self.acks.undecided() || self.old_ack.is_some()
+    }
+
     /// Whether a pure ACK is due now. To be asked when nothing was left that could carry it; sending is then certain.
     #[inline]
     pub(crate) fn ack_due(&mut self, now: Time, srtt: Option<Dur>, log: &mut Log) -> bool {
