@@ -65,6 +65,15 @@ impl Timers {
         }
     }
 
+    /// The reordering timer, or none.
+    pub fn set_reorder(&mut self, now: Time, at: Option<Time>, log: &mut Log) {
+        if self.reorder == at {
+            return;
+        }
+        self.reorder = at;
+        note(log, now, Timer::RackReorder, at.map_or(TimerChange::Cancelled, TimerChange::Set));
+    }
+
     /// The cumulative point moved.
     pub fn on_progress(&mut self, now: Time) {
         self.progress = now;
@@ -166,7 +175,7 @@ impl Sender {
 
     /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
     fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
-        let scan = self.detect_by_time(now);
+        let scan = self.detect_by_time(now, log);
         log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
         if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
             let out = self.board.outstanding();
