@@ -1,5 +1,11 @@
 """The seam between the package and the native module."""
 
+import ast
+import inspect
+import threading
+import time
+from pathlib import Path
+
 import pytest
 
 from tcpassay import _native
@@ -23,3 +29,45 @@ def test_text_that_is_not_toml_says_where_it_ends_to_be() -> None:
     message, line, column = caught.value.args
     assert (line, column) == (2, 5)
     assert message
+
+
+def test_the_stub_declares_exactly_what_the_module_has() -> None:
+    stub = Path(_native.__file__).with_name("_native.pyi")
+    declared = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name, args=arguments):
+                declared[name] = [argument.arg for argument in arguments.args]
+            case ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                declared[name] = []
+    there = {name for name in dir(_native) if not name.startswith("__") or name == "__version__"}
+    assert there == set(declared)
+    for name, arguments in declared.items():
+        if inspect.isbuiltin(getattr(_native, name)):
+            assert list(inspect.signature(getattr(_native, name)).parameters) == arguments, name
+
+
+def test_a_wrong_case_is_told_with_path_other_path_value_and_reason() -> None:
+    with pytest.raises(_native.CaseError) as caught:
+        _native.check_case({"stack.cc": "dctcp", "link.delay": 10, "sender/stack.mtu": "9000B"}, ".")
+    errors = {path: (other, value) for path, other, value, _ in caught.value.args[0]}
+    assert errors["link.delay"] == (None, "10")
+    assert errors["stack.cc"] == ("stack.ecn", "dctcp")
+    assert errors["sender/stack.mtu"][0] == "receiver/stack.mtu"
+
+
+def test_what_is_at_its_default_is_not_part_of_a_case() -> None:
+    triples = {"app.workload": "bulk", "stack.cc": "cubic", "nic.tso": False, "link.rate": "1Gbit"}
+    assert _native.check_case(triples, ".") == {"stack.cc": "cubic"}
+
+
+def test_the_interpreter_goes_on_while_a_case_runs(tmp_path: Path) -> None:
+    case = {"app.duration": "2s", "link.rate": "1Gbit"}
+    collect = {"series": None, "deliveries": False, "events": False, "packets": False, "warmup": "0s"}
+    runner = threading.Thread(target=_native.run_case, args=(case, 1, ".", collect, str(tmp_path / "run")))
+    runner.start()
+    turns = 0
+    while runner.is_alive():
+        turns += 1
+        time.sleep(0.001)
+    assert turns > 5

@@ -4,13 +4,18 @@
 //! reading the package, so every rule lives on one of the two sides. The typed view of this module is
 //! `python/tcpassay/_native.pyi`; `tests/test_native.py` compares the two.
 
+mod model;
 mod toml;
 
 /// The data plane of tcpassay.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::model::{CaseError, check_case, metrics_json, params_json, run_case};
+    #[pymodule_export]
     use crate::toml::{TomlError, read_toml};
+    #[pymodule_export]
+    use pyo3::panic::PanicException;
 
     /// Version of the data plane; part of what a recording is a function of.
     #[pymodule_export]

@@ -4,4 +4,3 @@ mod collect;
 mod metrics;
 mod sample;
 mod store;
-mod text;
