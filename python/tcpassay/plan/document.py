@@ -1,0 +1,93 @@
+"""TOML text with the place of every key, so that each error can say `file:line`."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcpassay import _native
+from tcpassay.errors import Place, UserError
+
+Step = str | int
+
+# A plan is written by hand or by a script; beyond this it is the wrong file.
+LARGEST = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a TOML file says, and where."""
+
+    file: Path
+    text: str
+    data: dict[str, Any]
+    places: dict[tuple[Step, ...], tuple[int, int]]
+
+    def place(self, *path: Step) -> Place:
+        """The place of `path`, or of the nearest thing around it that has one."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return Place(self.file, self.places[path][0] if path else 0)
+
+
+def read_text(file: Path) -> str:
+    """The text of a file that the user named."""
+    try:
+        if file.is_file() and file.stat().st_size > LARGEST:
+            raise UserError(f"{file.stat().st_size} bytes; a plan has at most {LARGEST}", Place(file))
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UserError(f"cannot read the file: {reason}", Place(file)) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"not UTF-8 text (byte {error.start}); TOML is", Place(file)) from None
+
+
+def parse(text: str, file: Path) -> Document:
+    """TOML text as a document; `file` is only named in errors."""
+    try:
+        data, places = _native.read_toml(text)
+    except _native.TomlError as error:
+        message, line, column = error.args
+        shown = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
+        where = f"`{shown[:60]}`, column {column}" if shown else f"column {column}"
+        raise UserError(f"not TOML: {' '.join(message.split())} ({where})", Place(file, line)) from None
+    return Document(file, text, data, places)
+
+
+def flatten(document: Document, section: tuple[str, ...]) -> None:
+    """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` mean the same."""
+    outer: Any = document.data
+    for step in section[:-1]:
+        outer = outer[step]
+    table = outer.get(section[-1])
+    if not isinstance(table, dict):
+        return
+    flat: dict[str, Any] = {}
+    places = document.places
+
+    def walk(node: Mapping[str, Any], steps: tuple[str, ...]) -> None:
+        for key, value in node.items():
+            path = (*steps, key)
+            if isinstance(value, dict) and value:
+                walk(value, path)
+                continue
+            name = ".".join(path)
+            if name in flat:
+                first = document.place(*section, name)
+                message = f"`{name}` stands here and in line {first.line}; give it once"
+                raise UserError(message, document.place(*section, *path))
+            flat[name] = value
+            places[*section, name] = places[*section, *path]
+            for index in range(len(value) if isinstance(value, list) else 0):
+                places[*section, name, index] = places[*section, *path, index]
+
+    walk(table, ())
+    outer[section[-1]] = flat
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` when something known looks like the word, otherwise nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""

@@ -1,0 +1,89 @@
+"""The tables of parameters and metrics, as the data plane declares them."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tcpassay import _native
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One knob of an entity."""
+
+    path: str
+    kind: str
+    allowed: str
+    default: str
+    levels: list[str]
+    substrates: list[str]
+    constraints: str
+    doc: str
+    choices: list[str] = field(default_factory=list)
+    controllers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def entity(self) -> str:
+        """The part of the path that says whose knob it is."""
+        return self.path.split(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number that is computed from a recording."""
+
+    name: str
+    unit: str
+    doc: str
+
+
+@cache
+def parameters() -> dict[str, Parameter]:
+    """Every parameter by its path, in the table's order."""
+    rows = (Parameter(**row) for row in json.loads(_native.params_json()))
+    return {row.path: row for row in rows}
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Every metric by its name, in the table's order."""
+    rows = (Metric(**row) for row in json.loads(_native.metrics_json()))
+    return {row.name: row for row in rows}
+
+
+def markdown() -> str:
+    """`docs/parameters.md`."""
+    lines = [
+        "# Parameters",
+        "",
+        "Generated from the data plane's table by `tcpassay params --markdown`; a test compares the two.",
+        "",
+        "A path may be addressed to one side or instance, `sender/stack.ecn`; the most specific address wins.",
+        "The default is the simplest value.",
+    ]
+    entity = ""
+    for row in parameters().values():
+        if row.entity != entity:
+            entity = row.entity
+            lines += [
+                "",
+                f"## {entity}",
+                "",
+                "| path | allowed | default | levels | substrates | meaning |",
+                "| --- | --- | --- | --- | --- | --- |",
+            ]
+        levels = ", ".join(f"`{level}`" for level in row.levels)
+        meaning = f"{row.doc} ({row.constraints})" if row.constraints else row.doc
+        cells = [
+            f"`{row.path}`",
+            row.allowed,
+            f"`{row.default}`",
+            levels,
+            ", ".join(row.substrates),
+            meaning,
+        ]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", "# Metrics", "", "| name | unit | meaning |", "| --- | --- | --- |"]
+    lines += [f"| `{row.name}` | {row.unit} | {row.doc} |" for row in metrics().values()]
+    return "\n".join(lines) + "\n"

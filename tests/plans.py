@@ -1,0 +1,43 @@
+"""Plans that tests are made of."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parent.parent
+PLANS = REPOSITORY / "plans"
+
+# A run of a few milliseconds; nothing that a test changes below is more than one line of it.
+SMALL = """\
+name = "small"
+doc = "Two controllers, one seed."
+seeds = [7]
+
+[fixed]
+"app.duration" = "20ms"
+"link.rate" = "100Mbit"
+"link.delay" = "1ms"
+
+[axes]
+"stack.cc" = ["reno", "cubic"]
+
+[collect]
+series = "1ms"
+
+[[check]]
+metric = "timeouts"
+op = "=="
+value = 0
+why = "nothing is lost"
+"""
+
+
+def write(folder: Path, text: str = SMALL, name: str = "plan.toml") -> Path:
+    """The text as a file."""
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def line_of(text: str, part: str) -> int:
+    """The number, from 1, of the one line that holds `part`."""
+    (line,) = [number for number, line in enumerate(text.splitlines(), 1) if part in line]
+    return line
