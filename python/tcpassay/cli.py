@@ -1,23 +1,36 @@
 """The command line: reads arguments, calls the package, turns errors into exit codes. No rule of its own.
 
-Exit codes: 0 all checks hold, 1 a check failed, 2 the user can put something right, 130 interrupted.
+Exit codes: 0 every check holds, 1 a check or a case failed, 2 the user can put something right, 130 interrupted.
 """
 
+import json
+import os
 import sys
-from typing import Annotated
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from tcpassay import __version__
 from tcpassay.errors import UserError
+from tcpassay.plan import read, schema, table
+from tcpassay.run import show
+from tcpassay.run.execute import execute
+
+FAILED, USER, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="tcpassay",
-    help="Puts a TCP to the test in every environment that matters.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _version(wanted: bool) -> None:
@@ -36,9 +49,87 @@ def _options(
 
 
 @app.command()
-def about() -> None:
-    """What this is."""
-    typer.echo(f"tcpassay {__version__}")
+def run(
+    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")],
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Run with this seed instead of the plan's.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; by default one a core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="results/<name of the plan>")
+    ] = None,
+    json_: JsonOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace results that are there already.")] = False,
+) -> None:
+    """Run a plan: every case with every seed, then its checks and figures."""
+    wanted = read.read_file(plan)
+    if seed is not None:
+        wanted = wanted.with_seeds([seed])
+    folder = out or Path("results") / wanted.spec.name
+    progress = Console(stderr=True)
+    with show.progress(wanted, progress) as finished:
+        result = execute(wanted, folder, jobs=jobs or os.cpu_count() or 1, replace=force, finished=finished)
+    if json_:
+        _print_json(result.as_json())
+    else:
+        show.summary(result, _console())
+    if result.status == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if not result.ok:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def params(
+    json_: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/parameters.md.")] = False,
+) -> None:
+    """List the parameters: path, what is allowed, default, who honours it."""
+    if markdown:
+        typer.echo(table.markdown(), nl=False)
+    elif json_:
+        _print_json([asdict(row) for row in table.parameters().values()])
+    else:
+        grid = _grid("path", "allowed", "default", "meaning")
+        for row in table.parameters().values():
+            grid.add_row(row.path, row.allowed, row.default, row.doc)
+        _console().print(grid)
+
+
+@app.command()
+def metrics(json_: JsonOption = False) -> None:
+    """List the metrics: name, unit, meaning."""
+    if json_:
+        _print_json([asdict(row) for row in table.metrics().values()])
+        return
+    grid = _grid("name", "unit", "meaning")
+    for row in table.metrics().values():
+        grid.add_row(row.name, row.unit, row.doc)
+    _console().print(grid)
+
+
+@app.command("schema")
+def schema_() -> None:
+    """Print the JSON schema of plan files, for editors."""
+    _print_json(schema.schema())
+
+
+def _grid(*columns: str) -> Table:
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    return grid
+
+
+def _console() -> Console:
+    # A file or a pipe has no width; what is read there later should not be folded to a terminal's.
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def main() -> None:
@@ -46,5 +137,6 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        typer.echo(f"tcpassay: {error}", err=True)
-        sys.exit(2)
+        for problem in error.problems:
+            typer.echo(f"tcpassay: {problem}", err=True)
+        sys.exit(USER)
