@@ -1,0 +1,134 @@
+"""What figures need of a recording, as arrays in SI units."""
+
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def seconds(text: str) -> float:
+    """A length of time with its unit, `10ms`; the plan's model has checked its form."""
+    number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", text).groups()  # type: ignore[union-attr]
+    return float(number) * _UNITS[unit]
+
+
+class Recording:
+    """A recording's folder, read as far as it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """`recording.json`."""
+        made: dict[str, Any] = json.loads((self.folder / "recording.json").read_text(encoding="utf-8"))
+        return made
+
+    @cached_property
+    def flows(self) -> list[int]:
+        """Places of the flows that carried data."""
+        return [i for i, flow in enumerate(self.index["flows"]) if flow["counters"]["sent_bytes"] > 0]
+
+    @property
+    def interval(self) -> float:
+        """Length of the intervals of the series."""
+        return float(self.index["series_interval_ns"]) * 1e-9
+
+    @property
+    def bottleneck(self) -> dict[str, Any] | None:
+        """The device whose rate is the capacity of the path."""
+        place = self.index["header"]["bottleneck"]
+        return None if place is None else self.index["devices"][place]
+
+    @property
+    def capacity(self) -> float | None:
+        """Rate of the bottleneck in bit/s."""
+        rate = self.bottleneck["rate_bps"] if self.bottleneck else None
+        return None if rate is None else float(rate)
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were dropped anywhere."""
+        return sum(device["counters"]["drops"] for device in self.index["devices"])
+
+    @property
+    def timed_out(self) -> int:
+        """Retransmission timeouts of all flows."""
+        return sum(self.index["flows"][flow]["tcp"]["timeouts"] or 0 for flow in self.flows)
+
+    @cached_property
+    def _series(self) -> pl.DataFrame:
+        return pl.read_parquet(self.folder / "series.parquet")
+
+    def _entity(self, name: str, column: str) -> tuple[Array, Array]:
+        rows = self._series.filter(pl.col("entity") == name, pl.col(column).is_not_null())
+        return _array(rows["time_ns"]) * 1e-9, _array(rows[column])
+
+    def _first_flow(self) -> str:
+        return str(self.index["flows"][self.flows[0]]["name"])
+
+    def throughput(self) -> tuple[Array, Array]:
+        """Start of each interval, and the bits a second that all flows together delivered in it, headers included."""
+        names = [self.index["flows"][flow]["name"] for flow in self.flows]
+        rows = self._series.filter(pl.col("entity").is_in(names))
+        summed = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
+        return _array(summed["time_ns"]) * 1e-9, _array(summed["wire_bytes"]) * 8 / self.interval
+
+    def cwnd(self) -> tuple[Array, Array]:
+        """Congestion window of the first flow in bytes."""
+        return self._entity(self._first_flow(), "cwnd_bytes")
+
+    def backlog(self) -> tuple[Array, Array]:
+        """Largest backlog of the bottleneck in each interval, in bytes."""
+        return self._entity(str((self.bottleneck or {})["name"]), "max_backlog_bytes")
+
+    def marks(self) -> tuple[Array, Array]:
+        """Packets that the bottleneck marked in each interval."""
+        return self._entity(str((self.bottleneck or {})["name"]), "marks")
+
+    def rtt(self) -> tuple[Array, Array]:
+        """Round-trip times as the senders measured them; without an event log, their smoothed value by interval."""
+        if "events.parquet" not in self.index["files"]:
+            time, value = self._entity(self._first_flow(), "srtt_ns")
+            return time, value * 1e-9
+        rows = self._events("rtt").filter(pl.col("flow").is_in(self.flows))
+        return _array(rows["time_ns"]) * 1e-9, _array(rows["value_ns"]) * 1e-9
+
+    def rtt_distribution(self) -> tuple[Array, Array]:
+        """Round-trip times in increasing order, and the share of samples up to each."""
+        rows = pl.read_parquet(self.folder / "latency.parquet").filter(pl.col("kind") == "rtt")
+        counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
+        total = np.cumsum(_array(counts["count"]))
+        return _array(counts["value_ns"]) * 1e-9, total / total[-1]
+
+    def timeouts(self) -> Array:
+        """When retransmission timers fired."""
+        if "events.parquet" not in self.index["files"]:
+            return np.empty(0)
+        rows = self._events("timer_fire").filter(pl.col("why") == "rto", pl.col("flow").is_in(self.flows))
+        return _array(rows["time_ns"]) * 1e-9
+
+    def sent(self) -> tuple[Array, Array, Mask]:
+        """When the first flow sent each segment, the position after its last byte, whether it was sent again."""
+        rows = self._events("out", "retransmit").filter(pl.col("flow") == self.flows[0], pl.col("len") > 0)
+        position = _array(rows["seq"]) + _array(rows["len"])
+        again = (rows["kind"] == "retransmit").to_numpy()
+        return _array(rows["time_ns"]) * 1e-9, position, again
+
+    def _events(self, *kinds: str) -> pl.DataFrame:
+        events = pl.scan_parquet(self.folder / "events.parquet").filter(pl.col("kind").is_in(kinds))
+        return events.collect()
+
+
+def _array(column: pl.Series) -> Array:
+    return column.cast(pl.Float64).to_numpy()
