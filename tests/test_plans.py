@@ -1,0 +1,41 @@
+"""Every plan that ships holds what it claims: the acceptance of the model."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plans
+from tcpassay.plan import read
+
+NAMES = sorted(path.stem for path in plans.PLANS.glob("*.toml"))
+
+
+def test_the_rate_limiter_of_the_paper_is_there() -> None:
+    for which in ("latency", "mark-data", "mark-ack", "sequence", "fixed"):
+        assert f"rate-limiter-{which}" in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_is_named_as_its_file_says_what_it_shows_and_gives_a_reason_for_each_check(name: str) -> None:
+    spec = read.read_file(plans.PLANS / f"{name}.toml").spec
+    assert spec.name == name
+    assert len(spec.doc.split()) > 10
+    assert spec.check
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tcpassay", "run", str(plans.PLANS / f"{name}.toml")]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "out"), "--json"], capture_output=True, text=True, check=False
+    )
+    result = json.loads(done.stdout)
+    failed = [check for check in result["checks"] if not check["holds"]]
+    assert not failed, json.dumps(failed, indent=2)
+    assert [run["outcome"] for run in result["runs"]] == ["done"] * len(result["runs"])
+    assert done.returncode == 0
+    for figure in result["figures"]:
+        assert (tmp_path / "out" / figure).stat().st_size > 5_000
