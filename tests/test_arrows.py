@@ -1,0 +1,84 @@
+"""Who may know whom: the arrows between crates, and between the package's parts."""
+
+import ast
+import json
+import subprocess
+from functools import cache
+
+import plans
+
+PACKAGE = plans.REPOSITORY / "python" / "tcpassay"
+
+# The whole of what each crate may know of the others.
+ARROWS = {
+    "units": set(),
+    "wire": {"units"},
+    "cc": {"units"},
+    "tcp": {"units", "wire", "cc"},
+    "workload": {"units"},
+    "measure": {"units", "wire"},
+    "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
+    "python": {"sim", "measure", "units"},
+}
+
+# Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.
+PURE = {"arrayvec", "libm", "rand_core", "rand_distr", "rand_xoshiro", "thiserror", "etherparse"}
+
+
+@cache
+def packages() -> dict[str, list[dict[str, str]]]:
+    command = ["cargo", "metadata", "--format-version=1", "--no-deps", "--locked", "--offline"]
+    out = subprocess.run(command, cwd=plans.REPOSITORY, check=True, capture_output=True, text=True).stdout
+    made = json.loads(out)["packages"]
+    return {package["name"].removeprefix("tcpassay-"): package["dependencies"] for package in made}
+
+
+def test_the_workspace_has_these_crates_and_a_new_one_must_say_what_it_may_know() -> None:
+    assert set(packages()) == set(ARROWS)
+
+
+def test_a_crate_knows_only_the_crates_that_it_may() -> None:
+    for crate, dependencies in packages().items():
+        ours = {
+            d["name"].removeprefix("tcpassay-") for d in dependencies if d["name"].startswith("tcpassay-")
+        }
+        assert ours <= ARROWS[crate], f"{crate} must not know {ours - ARROWS[crate]}"
+
+
+def test_a_controller_cannot_see_the_sender_because_cc_depends_on_units_alone() -> None:
+    assert [d["name"] for d in packages()["cc"] if d["kind"] is None] == ["tcpassay-units"]
+
+
+def test_controllers_stack_and_workloads_are_pure() -> None:
+    for crate in ("units", "wire", "cc", "tcp", "workload"):
+        foreign = {
+            d["name"]
+            for d in packages()[crate]
+            if d["kind"] is None and not d["name"].startswith("tcpassay-")
+        }
+        assert foreign <= PURE, f"{crate} uses {foreign - PURE}"
+
+
+def imports(part: str) -> set[str]:
+    """The parts of the package that the modules of `part` import."""
+    found = set()
+    for file in (PACKAGE / part).rglob("*.py") if (PACKAGE / part).is_dir() else [PACKAGE / f"{part}.py"]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcpassay"):
+                parts = (node.module or "").split(".")
+                found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found - {part, "__version__"}
+
+
+def test_plans_know_nothing_of_running_and_drawing() -> None:
+    assert imports("plan") <= {"_native", "errors"}
+
+
+def test_covering_arrays_know_plans_and_nothing_else() -> None:
+    assert imports("cover") <= {"plan", "errors"}
+
+
+def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    for part in parts - {"__main__", "__pycache__", "cli"}:
+        assert "cli" not in imports(part), part
