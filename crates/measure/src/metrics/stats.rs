@@ -49,10 +49,10 @@ pub struct Period {
 /// The autocorrelation is looked at beyond its first fall below 0, up to a third of the series (a period that was not
 /// seen three times is not seen). The first local peak of at least 90 % of the highest is the period; below it has to
 /// be 0.3, and three times the deviation that noise would have (1 / sqrt(n)). A series that hardly varies (coefficient
-/// of variation below 0.02) does not oscillate.
+/// of variation below 0.1: the grain of packets in an interval) does not oscillate.
 pub fn period(values: &[f64]) -> Option<Period> {
     let n = values.len();
-    if n < 12 || variation(values)? < 0.02 {
+    if n < 12 || variation(values)? < 0.1 {
         return None;
     }
     let mean = mean(values)?;
