@@ -250,6 +250,7 @@ fn finish(
             series.entities.push(device_series(&device.name, columns, stats, interval));
         }
     }
+    count_elsewhere(&built, &mut recording);
     if sent > 0 {
         let counters = recording.counters.entry("datagrams".to_owned()).or_default();
         counters.insert("sent".to_owned(), sent);
@@ -262,6 +263,24 @@ fn finish(
     run.insert("trace".to_owned(), trace.1);
     let hops = built.net.nodes().map(|(node, _)| built.net.counters(node).packets_out).sum();
     Outcome { recording, ended, trace, hops }
+}
+
+/// What elements without a row of their own dropped and marked.
+fn count_elsewhere(built: &Built, recording: &mut Recording) {
+    let has_row = |node| built.devices.iter().any(|device| device.node == node);
+    for (node, name) in built.net.nodes().filter(|(node, _)| !has_row(*node)) {
+        let c = built.net.counters(node);
+        let mut put = |counter: &str, n: u64| {
+            if n > 0 {
+                recording.counters.entry(name.to_owned()).or_default().insert(counter.to_owned(), n);
+            }
+        };
+        put("drops", c.dropped.total());
+        for why in Drop::ALL {
+            put(&format!("drops.{}", why.name()), c.dropped[why]);
+        }
+        put("marks", c.marked);
+    }
 }
 
 /// The case, complete: every triple that is not at its default. (Defaults are the parameter table's.)
