@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  (a script)
 """Prints how long it takes to generate, verify and journal cases. Run by hand; nothing is asserted.
 
     .venv/bin/python tools/bench_cover.py

@@ -21,14 +21,15 @@ def main(out: Path) -> None:
         result = json.loads((out / plan / "result.json").read_text(encoding="utf-8"))
         held = sum(check["holds"] for check in result["checks"])
         ok &= result["ok"]
+        print(f"  {shows}")
         print(
-            f"  {shows}\n    {out / plan / 'figures' / figure}.svg (or .png); {held} of {len(result['checks'])} checks hold"
+            f"    {out / plan / 'figures' / figure}.svg (or .png); {held} of {len(result['checks'])} checks hold"
         )
     print(
-        "\nEach folder holds the plan, result.json, metrics.parquet and a recording of every run (packets.pcapng of"
+        "\nEach folder holds the plan, result.json, metrics.parquet and a recording of every run; Wireshark opens"
     )
     print(
-        "rate-limiter-sequence opens in Wireshark). Change a plan in plans/ and run it: .venv/bin/tcpassay run plans/..."
+        "packets.pcapng of rate-limiter-sequence. Change a plan and run it: .venv/bin/tcpassay run plans/NAME.toml"
     )
     sys.exit(0 if ok else 1)
 
