@@ -22,6 +22,12 @@ pub trait Controller: fmt::Debug + Send {
         Vec::new()
     }
 
+    /// Whether [`Event::Sent`] can change anything. It comes for every segment: a controller that has no use for it
+    /// says so and is not asked.
+    fn heeds_sent(&self) -> bool {
+        true
+    }
+
     /// An independent copy in the same state.
     fn boxed_clone(&self) -> Box<dyn Controller>;
 }

@@ -272,6 +272,10 @@ impl<R: WindowRule> Controller for Windowed<R> {
         self.rule.internals()
     }
 
+    fn heeds_sent(&self) -> bool {
+        false
+    }
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }

@@ -6,6 +6,7 @@
 //!   addition or a comparison a packet, and nothing that is not asked for.
 //! * [`Event`] - one line of the event log, which reads like FreeBSD's black box log.
 //!
+//! * [`Recording::write_event_text`] and [`siftr`] - the event log as people read it.
 //! * [`metrics`] - every number computed from a recording, each declared once in [`metrics::TABLE`].
 //!
 //! A recording does not know which substrate made it, except for its name: the model, a kernel and a host leave the same
@@ -24,9 +25,11 @@ pub mod pcapng;
 mod recording;
 mod serial;
 mod series;
+pub mod siftr;
 mod store;
 mod table;
 mod tables;
+mod text;
 
 pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
 pub use event::{Event, EventKind, Reason};

@@ -4,3 +4,4 @@ mod collect;
 mod metrics;
 mod sample;
 mod store;
+mod text;

@@ -159,8 +159,12 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
     if queue.kind == "red" && queue.red.0 >= queue.red.1 {
         refuse("queue.red_min", "queue.red_max", "the lower threshold is below the upper");
     }
-    if queue.kind == "dualpi2" && queue.mark != Mark::Off {
-        refuse("queue.ecn_mark", "queue.kind", "dualpi2 marks by itself; the step is for the others");
+    if queue.mark == Mark::Data && !matches!(queue.kind, "fifo" | "htb" | "tbf") {
+        refuse(
+            "queue.ecn_mark",
+            "queue.kind",
+            "the step marks data in fifo, htb and tbf; others mark with queue.ecn = on",
+        );
     }
     if queue.place == "sender" && !matches!(case.net.shape, Shape::Pair) {
         refuse("queue.place", "topology", "a queue in the sending host is for topology = pair");

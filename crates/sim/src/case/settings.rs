@@ -63,6 +63,8 @@ pub struct NicSettings {
     pub rx_delay: Dur,
     /// `nic.rx_frames`; 0: none.
     pub rx_frames: u32,
+    /// `nic.rx_cost`.
+    pub rx_cost: Dur,
     /// `nic.tx_usecs`.
     pub tx_delay: Dur,
     /// `nic.adaptive`.
@@ -246,6 +248,7 @@ impl NicSettings {
             stale_hash: s.word("nic.lro_order") == "stale-hash",
             rx_delay: s.dur("nic.rx_usecs"),
             rx_frames: s.int("nic.rx_frames"),
+            rx_cost: s.dur("nic.rx_cost"),
             tx_delay: s.dur("nic.tx_usecs"),
             adaptive: match s.word("nic.adaptive") {
                 "on" => Adaptive::On,

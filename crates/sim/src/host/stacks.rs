@@ -189,7 +189,7 @@ impl Stacks {
             SmallQueues::Bytes(bytes) => bytes.get(),
             SmallQueues::Auto => auto_limit(&conn.tcp),
         };
-        loop {
+        while conn.tcp.may_transmit() {
             // A full queue holds back data, never ACKs.
             let room = conn.queued < limit;
             let out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };

@@ -68,7 +68,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         MK,
         "How losses are chosen; `list` drops exactly these data packets, counted from 1",
     ),
-    P::new("link.ack_loss", Kind::Probability, "0", &["0", "10%"], MK, "Loss probability on the return path"),
+    P::new(
+        "link.ack_loss",
+        Kind::Probability,
+        "0",
+        &["0", "10%"],
+        MK,
+        "Loss probability of pure ACKs on the return path",
+    ),
     P::new(
         "link.ack_thinning",
         Kind::Int { min: 1, max: 1000 },

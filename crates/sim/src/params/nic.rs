@@ -43,6 +43,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         M,
         "Packets that raise the receive interrupt at once (ethtool rx-frames); 0: only the delay does",
     ),
+    P::new(
+        "nic.rx_cost",
+        COALESCE,
+        "0s",
+        &["0s", "1us"],
+        M,
+        "Time of the host's processor for each received packet: batches grow with load; 0s: as fast as you like",
+    ),
     P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Transmit completion delay (ethtool tx-usecs)"),
     P::new(
         "nic.adaptive",

@@ -2,7 +2,7 @@
 
 use super::{Connection, Outgoing};
 use crate::config::EcnMode;
-use crate::log::{LogEvent, State};
+use crate::log::LogEvent;
 use crate::recv::OldAck;
 use crate::seam::{Chunk, Span};
 use arrayvec::ArrayVec;
@@ -15,10 +15,10 @@ impl Connection {
     /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
     /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
-        if let Some(out) = self.poll_first(now) {
-            return Some(out);
+        if self.is_unusual() {
+            return self.poll_unusual(now);
         }
-        if self.touched && self.synchronised() {
+        if self.touched {
             if let Some(chunk) = self.send.poll(now, &mut self.log) {
                 return Some(self.make_data(now, &chunk));
             }
@@ -32,16 +32,21 @@ impl Connection {
     /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit) to be called until
     /// it gives `None`; the data wait for the next call of that.
     pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
-        self.poll_first(now).or_else(|| self.poll_last(now))
+        if self.is_unusual() { self.poll_unusual(now) } else { self.poll_last(now) }
     }
 
-    /// What goes before data.
+    /// Something goes before data, or there is no stream.
     #[inline]
-    fn poll_first(&mut self, now: Time) -> Option<Outgoing> {
+    fn is_unusual(&self) -> bool {
+        self.reset.is_some() || !self.synchronised() || self.recv.has_old_ack()
+    }
+
+    #[cold]
+    fn poll_unusual(&mut self, now: Time) -> Option<Outgoing> {
         if self.reset.is_some() {
             return self.make_reset(now);
         }
-        if matches!(self.state, State::SynSent | State::SynReceived) {
+        if !self.synchronised() {
             if !self.open.due {
                 return None;
             }
@@ -55,9 +60,6 @@ impl Connection {
     /// What goes when nothing else does.
     #[inline]
     fn poll_last(&mut self, now: Time) -> Option<Outgoing> {
-        if !self.synchronised() {
-            return None;
-        }
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;
             return Some(self.make_ack(now, seq));
@@ -69,6 +71,17 @@ impl Connection {
             return Some(out);
         }
         None
+    }
+
+    /// Whether [`poll_transmit`](Connection::poll_transmit) could give anything or has to decide about an ACK: when not, it
+    /// need not be called.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        self.touched
+            || self.recv.may_ack()
+            || self.probe_due
+            || self.reset.is_some()
+            || (self.open.due && !self.synchronised())
     }
 
     #[inline]

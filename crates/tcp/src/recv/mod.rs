@@ -15,9 +15,6 @@ mod assembly;
 mod ecn;
 mod window;
 
-#[cfg(test)]
-mod tests;
-
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::seam::Span;
 use crate::{Config, Info};
@@ -320,10 +317,21 @@ impl Receiver {
         self.urgent > self.read
     }
 
-    /// The ACK that goes out before anything else.
+    /// An ACK is to go out before anything else.
     #[inline]
+    pub(crate) fn has_old_ack(&self) -> bool {
+        self.old_ack.is_some()
+    }
+
+    /// That ACK.
     pub(crate) fn take_old_ack(&mut self) -> Option<OldAck> {
-        if self.old_ack.is_none() { None } else { self.old_ack.take() }
+        self.old_ack.take()
+    }
+
+    /// Whether an ACK waits for a decision, or an old one to be sent.
+    #[inline]
+    pub(crate) fn may_ack(&self) -> bool {
+        self.acks.undecided() || self.old_ack.is_some()
     }
 
     /// Whether a pure ACK is due now. To be asked when nothing was left that could carry it; sending is then certain.

@@ -163,7 +163,7 @@ impl Sender {
             self.rtt.observe_min(a.now, newest);
         }
         if let Some(rtt) = rtt {
-            self.rtt.sample(rtt);
+            self.rtt.sample(rtt, self.board.una, self.board.nxt);
             self.rtt.backoff = 0;
             log.put(a.now, || LogEvent::Rtt {
                 sample: rtt,

@@ -81,6 +81,24 @@ impl Delivered {
         self.take(sent);
     }
 
+    /// A run of originals from `first` to `last` was acknowledged cumulatively, none of it SACKed before.
+    pub fn acked_run(&mut self, first: &Sent, last: &Sent, known: u64) {
+        let bytes = last.end() - first.start;
+        self.acked += bytes;
+        self.bytes += bytes;
+        self.fin |= last.is(FIN);
+        self.times = Some((self.times.map_or(first.sent_at, |(first, _)| first), last.sent_at));
+        self.late = self.late.max(known.saturating_sub(first.start));
+        self.original |= first.end() <= self.recover;
+        if self.newest.is_none_or(|(snap, ..)| last.snap.delivered >= snap.delivered) {
+            self.newest = Some((last.snap, last.sent_at, last.is(APP)));
+        }
+        if self.rack.is_none_or(|newest| newest < (last.sent_at, last.end())) {
+            self.rack = Some((last.sent_at, last.end()));
+            self.rack_rtt = self.now.since(last.sent_at);
+        }
+    }
+
     /// `sent` was newly SACKed; `known` is the highest position that was SACKed before.
     pub fn sacked(&mut self, sent: &Sent, known: u64) {
         self.sacked += u64::from(sent.len);

@@ -11,6 +11,8 @@ const MAX_CWND: Bytes = Bytes::new(1 << 30);
 #[derive(Clone, Debug)]
 pub(super) struct Driver {
     cc: Box<dyn Controller>,
+    /// Whether it wants to hear of every transmission.
+    pub heeds_sent: bool,
     /// In force, clamped.
     pub control: Control,
     /// Answers that had to be clamped.
@@ -37,7 +39,7 @@ enum Stage {
 impl Driver {
     pub fn new(cc: Box<dyn Controller>) -> Driver {
         let control = Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None };
-        Driver { cc, control, clamps: 0, stage: Stage::Before, moved: false }
+        Driver { heeds_sent: cc.heeds_sent(), cc, control, clamps: 0, stage: Stage::Before, moved: false }
     }
 
     /// The controller's name.

@@ -189,7 +189,7 @@ impl Sender {
         self.limits.start(now);
         match agreed.rtt {
             Some(rtt) => {
-                self.rtt.sample(rtt);
+                self.rtt.sample(rtt, 1, 1);
                 self.rtt.observe_min(now, rtt);
                 self.rack.start(rtt);
             }

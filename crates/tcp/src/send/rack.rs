@@ -7,7 +7,7 @@ use super::Sender;
 use super::board::RackScan;
 use super::delivery::Delivered;
 use crate::config::LossDetection;
-use crate::log::CongestionState;
+use crate::log::{CongestionState, Log};
 use tcpassay_units::{Dur, Time};
 
 /// RACK's variables (RFC 8985 section 5.3).
@@ -106,11 +106,15 @@ impl Sender {
     }
 
     /// Step 5: marks what is lost and sets the reordering timer for what may still be reordered.
-    pub(super) fn detect_by_time(&mut self, now: Time) -> RackScan {
+    pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
+        if self.board.none_before(self.rack.xmit, self.rack.end) {
+            self.timers.set_reorder(now, None, log);
+            return RackScan::default();
+        }
         let window = self.rack.rtt + self.reo_wnd();
         let scan =
             self.board.rack_scan(self.rack.xmit, self.rack.end, now, |sent| sent.saturating_add(window));
-        self.timers.reorder = scan.wait;
+        self.timers.set_reorder(now, scan.wait, log);
         scan
     }
 

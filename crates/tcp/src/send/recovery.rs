@@ -106,7 +106,7 @@ impl Sender {
     /// Marks losses by the configured rule; gives the bytes newly marked.
     pub(super) fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
         if self.racks() {
-            let scan = self.detect_by_time(now);
+            let scan = self.detect_by_time(now, log);
             log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
             return scan.lost;
         }
@@ -119,18 +119,22 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, now: Time, flight: u64, undelivered: u64, log: &mut Log) {
         self.stats.recoveries += 1;
         // One reduction a window: a loss found while a mark's reduction is under way adds none.
-        if !self.entered {
+        if self.entered {
+            if !self.cfg.cwr_by_prr {
+                self.prr = Prr::begin(undelivered, self.mss);
+            }
+            // The mark was real whatever becomes of the loss.
+            self.undo.clear();
+        } else {
             let flight = flight - self.limited_sent.min(flight);
             self.enter(now, Cause::Loss, flight, log);
             self.prr = Prr::begin(undelivered, self.mss);
-        } else if !self.cfg.cwr_by_prr {
-            self.prr = Prr::begin(undelivered, self.mss);
+            self.undo.begin(self.board.una);
         }
         self.recover = self.board.nxt;
         self.high_rxt = self.board.una;
         self.rescue = None;
         self.partial_acks = 0;
-        self.undo.begin(self.board.una);
         self.probe.cancel();
         self.set_state(now, Ca::Recovery, if self.racks() { "rack" } else { "dupthresh" }, log);
         match self.cfg.recovery {

@@ -1,10 +1,10 @@
 //! Round-trip time and retransmission timeout.
 //!
 //! Sources: RFC 6298 (estimator, bounds, backoff); Linux `tcp_rtt_estimator` for [`RtoBounds::min_on_variance`], where
-//! the minimum lies under the variance: the RTO is never less than srtt + min.
+//! the minimum lies under the variance, so that the RTO is never less than srtt + min, and the variance is the largest
+//! deviation of a round trip, which falls only once a round trip.
 //!
-//! Known differences: Linux keeps the largest deviation of a round trip and lets it fall only once a round trip; here
-//! each sample enters RFC 6298's filter. The clock's granularity G is taken as zero, its ticks being nanoseconds.
+//! The clock's granularity G is taken as zero, its ticks being nanoseconds.
 
 use crate::config::RtoBounds;
 use tcpassay_units::{Dur, Time};
@@ -17,6 +17,8 @@ pub(super) struct Rtt {
     pub srtt: Option<Dur>,
     /// Mean deviation.
     pub rttvar: Dur,
+    /// Linux's filter, when it is in force.
+    linux: Option<Deviation>,
     /// Timeout without backoff.
     base: Dur,
     /// Doublings in force.
@@ -37,6 +39,7 @@ impl Rtt {
             bounds,
             srtt: None,
             rttvar: Dur::ZERO,
+            linux: bounds.min_on_variance.then(Deviation::default),
             base: bounds.initial,
             backoff: 0,
             min: None,
@@ -51,8 +54,11 @@ impl Rtt {
         self.base = self.base.max(Dur::from_secs(3)).min(self.bounds.max);
     }
 
-    /// RFC 6298 section 2.
-    pub fn sample(&mut self, r: Dur) {
+    /// RFC 6298 section 2. `una` and `nxt` tell Linux's filter when a round trip has passed.
+    pub fn sample(&mut self, r: Dur, una: u64, nxt: u64) {
+        if let Some(linux) = &mut self.linux {
+            linux.sample(self.srtt, r, self.bounds.min, una, nxt);
+        }
         self.fresh = Some(r);
         match self.srtt {
             None => {
@@ -65,13 +71,11 @@ impl Rtt {
             }
         }
         let srtt = self.srtt.expect("just set");
-        let spread = self.rttvar * 4;
-        self.base = if self.bounds.min_on_variance {
-            srtt + spread.max(self.bounds.min)
-        } else {
-            (srtt + spread).max(self.bounds.min)
-        }
-        .min(self.bounds.max);
+        let rto = match &self.linux {
+            Some(linux) => srtt + linux.rttvar,
+            None => (srtt + self.rttvar * 4).max(self.bounds.min),
+        };
+        self.base = rto.min(self.bounds.max);
     }
 
     /// A round trip without doubt, for the minimum.
@@ -94,6 +98,44 @@ impl Rtt {
     /// RFC 6298 section 5.5.
     pub fn back_off(&mut self) {
         self.backoff += 1;
+    }
+}
+
+/// The deviation as Linux filters it (`mdev_us`, `mdev_max_us`, `rttvar_us`; each four times a mean deviation).
+#[derive(Clone, Copy, Debug, Default)]
+struct Deviation {
+    mdev: Dur,
+    most: Dur,
+    rttvar: Dur,
+    edge: u64,
+}
+
+impl Deviation {
+    fn sample(&mut self, srtt: Option<Dur>, r: Dur, min: Dur, una: u64, nxt: u64) {
+        let Some(srtt) = srtt else {
+            self.mdev = r * 2;
+            self.rttvar = self.mdev.max(min);
+            self.most = self.rttvar;
+            self.edge = nxt;
+            return;
+        };
+        let error = srtt.abs_diff(r);
+        let quarter = self.mdev / 4;
+        if error <= quarter {
+            self.mdev -= quarter - error;
+        } else if r < srtt {
+            // A round trip that got shorter widens the deviation an eighth as fast.
+            self.mdev += (error - quarter) / 8;
+        } else {
+            self.mdev += error - quarter;
+        }
+        self.most = self.most.max(self.mdev);
+        self.rttvar = self.rttvar.max(self.most);
+        if una > self.edge {
+            self.rttvar -= self.rttvar.saturating_sub(self.most) / 4;
+            self.edge = nxt;
+            self.most = min;
+        }
     }
 }
 

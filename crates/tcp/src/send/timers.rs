@@ -65,6 +65,15 @@ impl Timers {
         }
     }
 
+    /// The reordering timer, or none.
+    pub fn set_reorder(&mut self, now: Time, at: Option<Time>, log: &mut Log) {
+        if self.reorder == at {
+            return;
+        }
+        self.reorder = at;
+        note(log, now, Timer::RackReorder, at.map_or(TimerChange::Cancelled, TimerChange::Set));
+    }
+
     /// The cumulative point moved.
     pub fn on_progress(&mut self, now: Time) {
         self.progress = now;
@@ -122,7 +131,11 @@ impl Sender {
     /// The earliest deadline.
     pub fn next_timer(&self) -> Option<Time> {
         let t = &self.timers;
-        [t.rto, t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()].into_iter().flatten().min()
+        let mut at = t.rto.unwrap_or(Time::MAX);
+        for other in [t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()] {
+            at = at.min(other.unwrap_or(Time::MAX));
+        }
+        (at != Time::MAX).then_some(at)
     }
 
     /// Runs every timer that is due. What is to be sent then comes from the next polls.
@@ -162,7 +175,7 @@ impl Sender {
 
     /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
     fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
-        let scan = self.detect_by_time(now);
+        let scan = self.detect_by_time(now, log);
         log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
         if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
             let out = self.board.outstanding();
@@ -215,7 +228,8 @@ impl Sender {
             self.timers.set_rto(a.now, self.rtt.rto(), log);
         }
         if a.advanced {
-            self.schedule_probe(a.now, log);
+            // Set when sending comes to rest.
+            self.probe.stale = true;
         } else if !matches!(self.state, Ca::Open | Ca::Cwr) {
             self.timers.tlp = None;
         }

@@ -18,6 +18,8 @@ const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
 pub(super) struct Probe {
     /// To be sent by the next poll.
     pub due: bool,
+    /// Something was sent since the timer was set.
+    pub stale: bool,
     /// `TLP.end_seq`: set while a probe is out.
     end: Option<u64>,
     /// The probe was a retransmission of this.
@@ -29,7 +31,7 @@ pub(super) struct Probe {
 impl Probe {
     /// No probe is out or due.
     pub fn cancel(&mut self) {
-        *self = Probe::default();
+        *self = Probe { stale: self.stale, ..Probe::default() };
     }
 
     /// The receiver reported `span` twice.
@@ -44,10 +46,20 @@ impl Probe {
 impl Sender {
     /// Arms the probe timer, or not (RFC 8985 section 7.2).
     pub(super) fn schedule_probe(&mut self, now: Time, log: &mut Log) {
-        let at = self.probe_time(now);
+        let at = if self.cfg.tlp == Tlp::Off { None } else { self.probe_time(now) };
+        if self.timers.tlp == at {
+            return;
+        }
         self.timers.tlp = at;
         if let Some(at) = at {
             log.put(now, || crate::log::LogEvent::Timer { timer: Timer::Tlp, change: TimerChange::Set(at) });
+        }
+    }
+
+    /// At the end of a burst: the timer counts from it.
+    pub(super) fn refresh_probe(&mut self, now: Time, log: &mut Log) {
+        if std::mem::take(&mut self.probe.stale) {
+            self.schedule_probe(now, log);
         }
     }
 
@@ -105,6 +117,7 @@ impl Sender {
         self.stats.tlp_probes += 1;
         self.probe.end = Some(self.board.nxt);
         self.probe.duplicate = false;
+        self.probe.stale = false;
         self.timers.tlp = None;
         Some(chunk)
     }

@@ -108,6 +108,7 @@ impl Sender {
             return Some(chunk);
         }
         if !self.force && self.pacer.blocks(now) && (self.board.pending > 0 || self.has_new()) {
+            self.refresh_probe(now, log);
             return None;
         }
         match self.next(now, log) {
@@ -238,10 +239,15 @@ impl Sender {
         if self.board.outstanding() == 0 {
             self.after_idle(now, log);
         }
+        let room = self.room();
+        if self.cfg.tso.is_none() && avail >= self.mss && wnd_room >= self.mss {
+            // One whole segment: nothing to decide.
+            return if room < self.mss { Err(Limited::Cwnd) } else { Ok(self.emit_new(now, self.mss, log)) };
+        }
         let ask = Ask {
             mss: self.mss,
             avail,
-            cwnd_room: self.room(),
+            cwnd_room: room,
             wnd_room,
             cwnd: self.cwnd,
             wnd: self.wnd,
@@ -330,7 +336,7 @@ impl Sender {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
         self.timers.stop_persist();
-        self.schedule_probe(now, log);
+        self.probe.stale = true;
         let cwr = self.cwr_due && n > 0;
         if cwr {
             self.cwr_due = false;
@@ -371,14 +377,17 @@ impl Sender {
         }
         self.pacer.sent(now, n);
         self.timers.uncork = false;
-        self.tell(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
-        if self.state == Ca::Open || self.state == Ca::Disorder || self.state == Ca::Loss {
-            self.cwnd = self.cc.control.cwnd.get();
+        if self.cc.heeds_sent {
+            self.tell(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
+            if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
+                self.cwnd = self.cc.control.cwnd.get();
+            }
         }
     }
 
     /// Nothing more to send for now, because of `limit`.
     fn rest(&mut self, now: Time, limit: Limited, log: &mut Log) {
+        self.refresh_probe(now, log);
         self.pacer.rest();
         let room = self.room();
         self.limits.set(now, limit);

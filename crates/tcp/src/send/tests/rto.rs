@@ -33,6 +33,26 @@ fn linux_puts_the_minimum_under_the_variance() {
 }
 
 #[test]
+fn linuxs_variance_is_the_worst_of_a_round_trip_and_falls_once_a_round_trip() {
+    let mut cfg = rfc();
+    cfg.rto.min = ms(200);
+    cfg.rto.min_on_variance = true;
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.s.rto(), ms(300));
+    r.write(1);
+    r.advance(ms(500));
+    r.ack(1);
+    // mdev 200 + (400 - 50) = 550, srtt 150; RFC 6298 would say 150 + 4 x 137.5.
+    assert_eq!(r.s.rto(), ms(700));
+    // One exact round trip: mdev falls to 412.5; the worst of this round is that, and the variance comes a quarter
+    // of the way towards it.
+    r.write(1);
+    r.advance(ms(150));
+    r.ack(2);
+    assert_eq!(r.s.rto(), ms(150) + Dur::from_micros(515_625));
+}
+
+#[test]
 fn a_timestamp_gives_a_sample_where_positions_are_ambiguous() {
     let mut r = Rig::with(&rfc(), &Agreed { timestamps: true, ..agreed() });
     r.write(1);

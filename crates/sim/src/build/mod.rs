@@ -16,12 +16,18 @@
 //! `tc` puts it: it sees super-segments, and the NIC cuts them behind it. Otherwise super-segments are cut in the host
 //! and queues see wire packets.
 
-use crate::case::{Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
+mod queues;
+
+use queues::{limit, spec};
+
+use crate::case::{Adaptive, Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
 use crate::element::{
-    FifoSpec, HtbSpec, Limit, LinkSpec, MarkAcks, Pace, PortSpec, QueueSpec, SplitSpec, SwitchSpec, TbfSpec,
+    Coalesce, CorruptSpec, Distribution, DualSpec, DuplicateSpec, FifoSpec, IngressSpec, JitterSpec, Limit,
+    LinkSpec, LossModel, LossSpec, MarkAcks, Pace, PolicerSpec, PortSpec, QueueSpec, ReorderSpec, RxOrder,
+    RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec, Which,
 };
-use crate::engine::{HostId, Network, NodeId};
-use crate::params::grammar::{self, LinkRate};
+use crate::engine::{HostId, Network, NodeId, PoolId};
+use crate::params::grammar::{self, Buffers, LinkRate, Reorder};
 use crate::topology::{Net, Node, Port, Shape};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
@@ -54,9 +60,11 @@ struct Builder<'a> {
     case: &'a Case,
     net: Network,
     ids: Vec<HostId>,
-    /// Where packets enter each host and each switch.
+    /// Where packets enter each host (its NIC, then its stack) and each switch.
     host_entry: Vec<NodeId>,
     switches: Vec<NodeId>,
+    /// Of each switch, when its ports share one.
+    pools: Vec<PoolId>,
     devices: Vec<DeviceNode>,
     /// The queue of each direction of each link, for marks on the ACKs of the other.
     queues: Vec<[Option<NodeId>; 2]>,
@@ -71,6 +79,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
         ids: Vec::new(),
         host_entry: Vec::new(),
         switches: Vec::new(),
+        pools: Vec::new(),
         devices: Vec::new(),
         queues: vec![[None; 2]; case.links.len()],
         bottleneck: None,
@@ -78,11 +87,17 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
     for host in &case.net.hosts {
         let (id, node) = b.net.add_host(&host.name);
         b.ids.push(id);
-        b.host_entry.push(node);
+        let settings = &case.hosts[b.host_entry.len()];
+        let entry = b.receiving_nic(&host.name, settings, node);
+        b.host_entry.push(entry);
     }
     for name in &case.net.switches {
         let node = b.net.add(name, SwitchSpec);
         b.switches.push(node);
+        if let Buffers::Shared(size) = case.buffers {
+            let pool = b.net.add_pool(size);
+            b.pools.push(pool);
+        }
     }
     // Queues first: a mark on ACKs looks at the queue of the other direction.
     let mut starts = Vec::new();
@@ -122,6 +137,93 @@ impl Builder<'_> {
         (port.forward || link.both_ways) && (pair || !from_host) && (link.main || link.group == "access")
     }
 
+    /// A host's way in, when its NIC does anything.
+    fn receiving_nic(&mut self, name: &str, host: &HostSettings, stack: NodeId) -> NodeId {
+        let nic = &host.nic;
+        let spec = RxSpec {
+            coalesce: match nic.adaptive {
+                Adaptive::Off => Coalesce::Fixed { usecs: nic.rx_delay, frames: nic.rx_frames },
+                Adaptive::On => Coalesce::Adaptive,
+                Adaptive::Hidden => HIDDEN,
+            },
+            ring: nic.ring.unwrap_or(u32::MAX),
+            cost: nic.rx_cost,
+            gro_max: nic.gro.then_some(nic.gro_max),
+            gro_timeout: nic.gro_timeout,
+            // Groups of four and five, as the report saw them.
+            order: if nic.stale_hash { RxOrder::StaleHash(4..=5) } else { RxOrder::Arrival },
+        };
+        if spec == RxSpec::PLAIN {
+            return stack;
+        }
+        let node = self.net.add(&format!("rx.{name}"), spec);
+        self.net.connect(node, stack);
+        node
+    }
+
+    /// What the link does to packets behind its wire, in this order.
+    fn faults(&mut self, port: Port) -> Vec<NodeId> {
+        let link = &self.case.links[port.link];
+        let name = self.name(port);
+        let mut path = Vec::new();
+        if !port.forward {
+            if link.ack_loss > 0.0 {
+                let model = LossModel::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
+                let spec = LossSpec { model, which: Which::PureAcks };
+                path.push(self.net.add(&format!("loss.{name}"), spec));
+            }
+            if link.ack_thinning > 1 {
+                let one_in = u16::try_from(link.ack_thinning).expect("the table's range");
+                path.push(self.net.add(&format!("thin.{name}"), ThinSpec { one_in }));
+            }
+            return path;
+        }
+        if let Some(spec) = loss(link) {
+            path.push(self.net.add(&format!("loss.{name}"), spec));
+        }
+        if link.corrupt > 0.0 {
+            path.push(self.net.add(&format!("corrupt.{name}"), CorruptSpec { probability: link.corrupt }));
+        }
+        if link.duplicate > 0.0 {
+            path.push(
+                self.net.add(&format!("duplicate.{name}"), DuplicateSpec { probability: link.duplicate }),
+            );
+        }
+        let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+        // A held packet waits for four times what those it waits for take on the wire.
+        let longest = |packets: u32| self.case.link_rate(port.link).time_for(mtu * u64::from(packets)) * 4;
+        let reorder = match link.reorder {
+            Reorder::Off => None,
+            Reorder::Gap { p, gap } => {
+                Some(ReorderSpec::HoldBack { probability: p, gap, longest: longest(gap) })
+            }
+            Reorder::ReverseBurst(n) => Some(ReorderSpec::ReverseBursts { size: n, longest: longest(n) }),
+        };
+        if let Some(spec) = reorder {
+            path.push(self.net.add(&format!("reorder.{name}"), spec));
+        }
+        if let Some((shortest, longest, packets)) = link.slot {
+            let spec = SlotSpec { shortest, longest, packets, bytes: Bytes::MAX };
+            path.push(self.net.add(&format!("slot.{name}"), spec));
+        }
+        if link.jitter.size > Dur::ZERO {
+            let spec = JitterSpec {
+                delay: link.delay,
+                jitter: link.jitter.size,
+                correlation: link.jitter.correlation,
+                distribution: match link.jitter.distribution {
+                    "normal" => Distribution::Normal,
+                    "pareto" => Distribution::Pareto,
+                    "paretonormal" => Distribution::ParetoNormal,
+                    _ => Distribution::Uniform,
+                },
+                keep_order: false,
+            };
+            path.push(self.net.add(&format!("jitter.{name}"), spec));
+        }
+        path
+    }
+
     /// The elements from the node to the end of the wire.
     fn queue(&mut self, port: Port) -> Vec<NodeId> {
         let case = self.case;
@@ -140,7 +242,7 @@ impl Builder<'_> {
             let host = host.expect("a sender");
             let port_spec = PortSpec {
                 tx_coalesce: host.nic.tx_delay,
-                ..PortSpec::new(spec(queue, host.mtu), Pace::Unlimited, Dur::ZERO)
+                ..PortSpec::new(spec(queue, host.mtu, case.link_rate(port.link)), Pace::Unlimited, Dur::ZERO)
             };
             let node = self.net.add(&format!("queue.{name}"), port_spec);
             path.push(node);
@@ -149,10 +251,17 @@ impl Builder<'_> {
         if let Some(host) = host {
             path.extend(self.nic(port, host, queued && !at_sender));
         }
+        if port.forward
+            && let Some((rate, burst)) = link.policer
+        {
+            path.push(self.net.add(&format!("police.{name}"), PolicerSpec { rate, burst }));
+        }
         let wire = if at_sender { &plain } else { queue };
         let host_queue = if queued { None } else { host.and_then(|h| h.nic.queue) };
         let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
-        let node = self.wire(&wire_name, link, wire, host, host_queue);
+        // Jitter varies the delay, and so it is the jitter that delays.
+        let delay = if port.forward && link.jitter.size > Dur::ZERO { Dur::ZERO } else { link.delay };
+        let node = self.wire(&wire_name, port, delay, wire, host, host_queue);
         path.push(node);
         if !at_sender {
             self.device(port, node, wire.kind, wire.rate.or(fixed(&link.rate)));
@@ -183,26 +292,47 @@ impl Builder<'_> {
     fn wire(
         &mut self,
         name: &str,
-        link: &LinkSettings,
+        port: Port,
+        delay: Dur,
         queue: &QueueSettings,
         host: Option<&HostSettings>,
         host_queue: Option<u32>,
     ) -> NodeId {
+        let case = self.case;
+        let link = &case.links[port.link];
         let pace = match &link.rate {
             LinkRate::Fixed(rate) => {
                 Pace::Fixed(host.and_then(|h| h.nic.rate).map_or(*rate, |nic| nic.min(*rate)))
             }
-            LinkRate::Trace(file) => self.case.traces[file].clone(),
+            LinkRate::Trace(file) => case.traces[file].clone(),
         };
         let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
+        let buffers = match self.ends(port).from {
+            Node::Switch(at) => Some((at, case.buffers)),
+            Node::Host(_) => None,
+        };
         let limit = host_queue.map_or_else(|| limit(queue), Limit::packets);
-        match (queue.kind, pace) {
-            ("fifo", Pace::Fixed(rate)) => {
-                self.net.add(name, LinkSpec { limit, mark_above, ..LinkSpec::new(rate, link.delay) })
+        match (buffers, queue.kind, pace) {
+            (Some((at, Buffers::Shared(_))), _, pace) => {
+                let share = Some(Share { pool: self.pools[at], alpha: Some(1.0) });
+                let fifo = QueueSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above });
+                self.net.add(name, PortSpec { share, ..PortSpec::new(fifo, pace, delay) })
             }
-            (_, pace) => {
-                let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-                self.net.add(name, PortSpec::new(spec(queue, mtu), pace, link.delay))
+            (Some((_, Buffers::Dual(size))), _, pace) => {
+                let dual = QueueSpec::Dual(DualSpec { limit: Limit::bytes(size), mark_above });
+                self.net.add(name, PortSpec::new(dual, pace, delay))
+            }
+            (_, "fifo", Pace::Fixed(rate)) => {
+                self.net.add(name, LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) })
+            }
+            (_, "fifo", pace) => {
+                let fifo = QueueSpec::Fifo(FifoSpec { limit, mark_above });
+                self.net.add(name, PortSpec::new(fifo, pace, delay))
+            }
+            (_, _, pace) => {
+                let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+                let spec = spec(queue, mtu, case.link_rate(port.link));
+                self.net.add(name, PortSpec::new(spec, pace, delay))
             }
         }
     }
@@ -227,6 +357,7 @@ impl Builder<'_> {
     fn finish(&mut self, port: Port, mut path: Vec<NodeId>) {
         let case = self.case;
         let ends = self.ends(port);
+        path.extend(self.faults(port));
         // ACKs of data that pass the other direction's queue.
         let other = Port { forward: !port.forward, ..port };
         let queue = &case.links[port.link].queue;
@@ -236,6 +367,10 @@ impl Builder<'_> {
         {
             let marker = MarkAcks { queue: node, above: queue.threshold };
             path.push(self.net.add(&format!("mark.{}", self.name(port)), marker));
+        }
+        if let (Node::Switch(at), Buffers::Dual(_)) = (ends.to, case.buffers) {
+            let band = self.band(port, at);
+            path.push(self.net.add(&format!("ingress.{}", self.name(port)), IngressSpec { band }));
         }
         path.push(match ends.to {
             Node::Host(i) => self.host_entry[i],
@@ -249,6 +384,15 @@ impl Builder<'_> {
         self.lay_routes(port, first);
     }
 
+    /// Which half of the input ports of switch `at` this one is in: the first half, in the order of links, is 0.
+    fn band(&self, port: Port, at: usize) -> u8 {
+        let ends_here = |l: &crate::topology::Link| l.from == Node::Switch(at) || l.to == Node::Switch(at);
+        let ports: Vec<usize> =
+            (0..).zip(&self.case.net.links).filter(|(_, l)| ends_here(l)).map(|(i, _)| i).collect();
+        let place = ports.iter().position(|i| *i == port.link).expect("a port of this switch");
+        u8::from(2 * place >= ports.len())
+    }
+
     fn lay_routes(&mut self, port: Port, first: NodeId) {
         let Node::Switch(at) = self.ends(port).from else { return };
         for destination in 0..self.case.net.hosts.len() {
@@ -257,6 +401,27 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// The firmware of the report: RTTs of 60 us or 1.2 ms.
+const HIDDEN: Coalesce = Coalesce::Hidden {
+    short: Dur::from_micros(20),
+    long: Dur::from_micros(1160),
+    idle: Dur::from_micros(200),
+};
+
+fn loss(link: &LinkSettings) -> Option<LossSpec> {
+    let (model, which) = match &link.loss_model {
+        grammar::LossModel::Bernoulli if link.loss > 0.0 => {
+            (LossModel::Bernoulli { probability: link.loss, correlation: link.loss_correlation }, Which::All)
+        }
+        grammar::LossModel::Bernoulli => return None,
+        grammar::LossModel::GilbertElliott { p, r, bad, good } => {
+            (LossModel::GilbertElliott { p: *p, r: *r, bad: *bad, good: *good }, Which::All)
+        }
+        grammar::LossModel::List(packets) => (LossModel::List(packets.clone()), Which::Data),
+    };
+    Some(LossSpec { model, which })
 }
 
 fn fixed(rate: &LinkRate) -> Option<Rate> {
@@ -272,37 +437,6 @@ fn stands_at_sender(case: &Case, queue: &QueueSettings) -> bool {
         "sender" => true,
         "link" => false,
         _ => matches!(case.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
-    }
-}
-
-fn limit(queue: &QueueSettings) -> Limit {
-    match queue.limit {
-        Some(grammar::Limit::Bytes(bytes)) => Limit::bytes(bytes),
-        Some(grammar::Limit::Packets(n)) => Limit::packets(n),
-        None if queue.place == "none" => Limit::NONE,
-        None => Limit::packets(1000),
-    }
-}
-
-fn spec(queue: &QueueSettings, mtu: Bytes) -> QueueSpec {
-    let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
-    let fifo = QueueSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
-    let rate = || queue.rate.expect("checked: a shaper has a rate");
-    match queue.kind {
-        "htb" => {
-            // tc's default: what passes in a tick of a nanosecond, and 1600 bytes.
-            let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
-            if queue.classes == 1 {
-                QueueSpec::Htb(HtbSpec::single(rate(), burst, fifo))
-            } else {
-                QueueSpec::Htb(HtbSpec::equal(rate(), queue.classes, burst, &fifo))
-            }
-        }
-        "tbf" => {
-            let burst = queue.burst.unwrap_or_else(|| rate().bytes_in(Dur::from_millis(1)).max(mtu * 10));
-            QueueSpec::Tbf(TbfSpec { rate: rate(), burst, inner: Box::new(fifo) })
-        }
-        _ => fifo,
     }
 }
 

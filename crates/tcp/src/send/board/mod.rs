@@ -8,6 +8,10 @@
 //!
 //! Sources: RFC 2018, RFC 6675 section 4 (pipe, `IsLost`); Linux `tcp_input.c` for the flags.
 
+mod marks;
+
+pub(super) use marks::RackScan;
+
 use super::delivery::{Delivered, Snapshot};
 use crate::seam::Span;
 use arrayvec::ArrayVec;
@@ -85,21 +89,6 @@ pub(super) struct Board {
     rack_hint: u64,
     /// Retransmissions in order of time: (when, first position, position after the last); stale ones are skipped.
     resent: VecDeque<(Time, u64, u64)>,
-}
-
-/// What a RACK scan found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct RackScan {
-    /// Bytes newly marked lost.
-    pub lost: u64,
-    /// Span of them.
-    pub first: u64,
-    /// Position after the last of them.
-    pub last: u64,
-    /// When the last of those that may still be reordered becomes lost.
-    pub wait: Option<Time>,
-    /// A retransmission was among the lost.
-    pub retransmission: bool,
 }
 
 impl Board {
@@ -184,6 +173,7 @@ impl Board {
     pub fn ack_to(&mut self, ack: u64, out: &mut Delivered) {
         let known = if self.sacked > 0 { self.high_sacked } else { 0 };
         debug_assert!(ack >= self.una && ack <= self.nxt, "an ACK outside what was sent");
+        self.ack_clean(ack, known, out);
         while let Some(front) = self.q.front_mut() {
             if front.start >= ack {
                 break;
@@ -208,6 +198,19 @@ impl Board {
         if self.q.is_empty() {
             self.resent.clear();
         }
+    }
+
+    /// The common case of [`Board::ack_to`]: whole records that were sent once and carry no mark.
+    fn ack_clean(&mut self, ack: u64, known: u64, out: &mut Delivered) {
+        let clean = |s: &Sent| s.flags & (SACKED | LOST | RETX | EVER) == 0 && s.end() <= ack;
+        let Some(&first) = self.q.front().filter(|s| clean(s)) else { return };
+        let mut last = first;
+        self.q.pop_front();
+        while let Some(next) = self.q.front().filter(|s| clean(s)) {
+            last = *next;
+            self.q.pop_front();
+        }
+        out.acked_run(&first, &last, known);
     }
 
     /// Cuts record `index` in two at `pos`, which lies inside it.
@@ -269,107 +272,6 @@ impl Board {
         self.high_sacked = self.high_sacked.max(end);
     }
 
-    /// RFC 6675 `IsLost`: the position below which every unSACKed byte has `threshold` discontiguous SACKed runs
-    /// above it, or more than (`threshold` - 1) x `mss` SACKed bytes. Walks from the highest SACKed record down, about
-    /// `threshold` records.
-    pub fn lost_below(&self, threshold: u32, mss: u64) -> u64 {
-        if self.sacked == 0 {
-            return self.una;
-        }
-        let enough = u64::from(threshold.saturating_sub(1)) * mss;
-        let (mut bytes, mut runs, mut in_run) = (0, 0, false);
-        let top = self.find(self.high_sacked - 1).min(self.q.len() - 1);
-        for i in (0..=top).rev() {
-            let s = &self.q[i];
-            if s.is(SACKED) {
-                bytes += u64::from(s.len);
-                runs += u32::from(!in_run);
-                in_run = true;
-                if bytes > enough || runs >= threshold {
-                    return s.start;
-                }
-            } else {
-                in_run = false;
-            }
-        }
-        self.una
-    }
-
-    /// Marks everything unSACKed below `pos` lost, once; gives the bytes newly marked.
-    pub fn mark_below(&mut self, pos: u64) -> u64 {
-        let mut marked = 0;
-        let mut i = self.find(self.mark_hint);
-        while i < self.q.len() && self.q[i].start < pos {
-            if self.q[i].flags & (SACKED | LOST) == 0 {
-                marked += self.mark(i);
-            }
-            i += 1;
-        }
-        self.mark_hint = self.mark_hint.max(pos);
-        marked
-    }
-
-    /// Marks the first `mss` bytes lost unless they are; gives the bytes newly marked.
-    pub fn mark_front(&mut self, mss: u64) -> u64 {
-        let Some(front) = self.q.front() else { return 0 };
-        if front.flags & (SACKED | LOST) != 0 {
-            return 0;
-        }
-        if u64::from(front.len) > mss {
-            self.split(0, self.una + mss);
-        }
-        self.mark(0)
-    }
-
-    /// Marks record `i` lost, again when its retransmission was in flight.
-    fn mark(&mut self, i: usize) -> u64 {
-        let s = &mut self.q[i];
-        debug_assert!(!s.is(SACKED) && (!s.is(LOST) || s.is(RETX)));
-        let n = u64::from(s.len);
-        if !s.is(LOST) {
-            self.lost += n;
-        }
-        if s.is(RETX) {
-            self.retx -= n;
-        }
-        self.pending += n;
-        s.flags = (s.flags | LOST) & !RETX;
-        self.retx_hint = self.retx_hint.min(s.start);
-        n
-    }
-
-    /// Marks every unSACKed record for which `is_lost` holds (a retransmission timeout); gives the bytes newly marked.
-    pub fn mark_where(&mut self, is_lost: impl Fn(&Sent) -> bool) -> u64 {
-        let mut marked = 0;
-        for i in 0..self.q.len() {
-            let s = &self.q[i];
-            if !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) && is_lost(s) {
-                marked += self.mark(i);
-            }
-        }
-        marked
-    }
-
-    /// Takes all loss marks back: the recovery was false.
-    pub fn unmark(&mut self) {
-        for s in &mut self.q {
-            s.flags &= !LOST;
-        }
-        self.lost = 0;
-        self.pending = 0;
-        self.mark_hint = self.una;
-        self.rack_hint = self.una;
-        self.retx_hint = self.nxt;
-        let mut resent: Vec<_> = self
-            .q
-            .iter()
-            .filter(|s| s.flags & (EVER | SACKED) == EVER)
-            .map(|s| (s.sent_at, s.start, s.end()))
-            .collect();
-        resent.sort_unstable();
-        self.resent = resent.into();
-    }
-
     /// Forgets all SACK marks: the receiver took data back (RFC 2018 section 8).
     pub fn renege(&mut self) {
         for s in &mut self.q {
@@ -380,33 +282,6 @@ impl Board {
         self.cache.clear();
         self.mark_hint = self.una;
         self.rack_hint = self.una;
-    }
-
-    /// The first record that is lost and not in flight again.
-    pub fn next_lost(&mut self) -> Option<usize> {
-        if self.pending == 0 {
-            return None;
-        }
-        let mut i = self.find(self.retx_hint);
-        while self.q[i].flags & (LOST | RETX) != LOST {
-            i += 1;
-        }
-        self.retx_hint = self.q[i].start;
-        Some(i)
-    }
-
-    /// RFC 6675 section 4 `NextSeg` rule 3: the first record that is neither SACKed nor retransmitted, below the
-    /// highest SACKed one.
-    pub fn next_unsacked(&self, above: u64) -> Option<usize> {
-        let first = self.find(above);
-        (first..self.q.len())
-            .take_while(|&i| self.q[i].start < self.high_sacked)
-            .find(|&i| self.q[i].flags & (SACKED | LOST | RETX) == 0)
-    }
-
-    /// The last record, if it is not SACKed (a rescue retransmission or a loss probe); walks down over SACKed ones.
-    pub fn last_unsacked(&self) -> Option<usize> {
-        (0..self.q.len()).rev().find(|&i| !self.q[i].is(SACKED))
     }
 
     /// Cuts record `index` so that it holds at most `max` positions from its start.
@@ -452,86 +327,6 @@ impl Board {
         let sent = *s;
         self.resent.push_back((now, sent.start, sent.end()));
         sent
-    }
-
-    /// RFC 8985 section 6.2 step 5: marks what was sent before (`xmit`, `end`) and is older than `expired` says; gives
-    /// what it marked and, over the rest of what was sent before, the latest time at which `deadline` passes.
-    pub fn rack_scan(
-        &mut self,
-        xmit: Time,
-        end: u64,
-        now: Time,
-        deadline: impl Fn(Time) -> Time,
-    ) -> RackScan {
-        let mut scan = RackScan::default();
-        let sent_before = |s: &Sent| (s.sent_at, s.end()) < (xmit, end);
-        // Original transmissions lie in order of time.
-        let mut i = self.find(self.rack_hint);
-        let mut contiguous = true;
-        while i < self.q.len() {
-            let s = self.q[i];
-            if s.flags & (SACKED | LOST | EVER) == 0 {
-                if !sent_before(&s) {
-                    break;
-                }
-                contiguous &= self.rack_judge(i, now, &deadline, &mut scan);
-            }
-            if contiguous {
-                self.rack_hint = s.end();
-            }
-            i += 1;
-        }
-        // Retransmissions have an order of their own.
-        let mut k = 0;
-        while let Some(&(at, start, stop)) = self.resent.get(k) {
-            if at > xmit {
-                break;
-            }
-            let mut alive = false;
-            let mut j = self.find(start);
-            while j < self.q.len() && self.q[j].start < stop {
-                let s = self.q[j];
-                if s.sent_at == at && s.start >= start && !s.is(SACKED) && (!s.is(LOST) || s.is(RETX)) {
-                    if sent_before(&s) {
-                        alive |= !self.rack_judge(j, now, &deadline, &mut scan);
-                    } else {
-                        alive = true;
-                    }
-                }
-                j += 1;
-            }
-            if alive {
-                k += 1;
-            } else if k == 0 {
-                self.resent.pop_front();
-            } else {
-                self.resent.remove(k);
-            }
-        }
-        scan
-    }
-
-    /// Marks record `i` when its deadline passed; otherwise notes the deadline. Says whether it was marked.
-    fn rack_judge(
-        &mut self,
-        i: usize,
-        now: Time,
-        deadline: &impl Fn(Time) -> Time,
-        scan: &mut RackScan,
-    ) -> bool {
-        let s = self.q[i];
-        let at = deadline(s.sent_at);
-        if at > now {
-            scan.wait = Some(scan.wait.map_or(at, |w| w.max(at)));
-            return false;
-        }
-        if scan.lost == 0 {
-            scan.first = s.start;
-        }
-        scan.last = s.end();
-        scan.retransmission |= s.is(RETX);
-        scan.lost += self.mark(i);
-        true
     }
 
     /// Whether the counts equal a recount of the records. Walks all of them.

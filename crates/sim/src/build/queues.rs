@@ -1,0 +1,97 @@
+//! From `queue.*` to the discipline of a port.
+
+use crate::case::{Mark, QueueSettings};
+use crate::element::{
+    CoDelSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, Limit, PieSpec, QueueSpec, RedSpec,
+    TbfSpec,
+};
+use crate::params::grammar;
+use tcpassay_units::{Bytes, Dur, Rate};
+
+/// `queue.limit`, or `auto` of the discipline.
+fn limit_or(queue: &QueueSettings, auto: Limit) -> Limit {
+    match queue.limit {
+        Some(grammar::Limit::Bytes(bytes)) => Limit::bytes(bytes),
+        Some(grammar::Limit::Packets(n)) => Limit::packets(n),
+        None if queue.place == "none" => Limit::NONE,
+        None => auto,
+    }
+}
+
+pub(super) fn limit(queue: &QueueSettings) -> Limit {
+    limit_or(queue, Limit::packets(1000))
+}
+
+/// The discipline of a port that sends at `rate`.
+pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
+    let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
+    let fifo = QueueSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
+    let shaped = || queue.rate.expect("checked: a shaper has a rate");
+    // What Linux takes for a full frame: the MTU and an Ethernet header.
+    let frame = mtu + Bytes::new(14);
+    match queue.kind {
+        "htb" => {
+            // tc's default: what passes in a tick of a nanosecond, and 1600 bytes.
+            let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
+            if queue.classes == 1 {
+                QueueSpec::Htb(HtbSpec::single(shaped(), burst, fifo))
+            } else {
+                QueueSpec::Htb(HtbSpec::equal(shaped(), queue.classes, burst, &fifo))
+            }
+        }
+        "tbf" => {
+            let burst = queue.burst.unwrap_or_else(|| shaped().bytes_in(Dur::from_millis(1)).max(mtu * 10));
+            QueueSpec::Tbf(TbfSpec { rate: shaped(), burst, inner: Box::new(fifo) })
+        }
+        "red" => QueueSpec::Red(RedSpec {
+            min: queue.red.0,
+            max: queue.red.1,
+            max_p: queue.red.2,
+            weight: 0.002,
+            gentle: true,
+            ecn: queue.ecn,
+            harddrop: false,
+            packet_time: rate.time_for(mtu),
+            limit: limit(queue),
+        }),
+        "codel" => QueueSpec::CoDel(codel(queue, frame, limit(queue))),
+        "fq_codel" => QueueSpec::FqCoDel(FqCoDelSpec {
+            codel: codel(queue, frame, limit_or(queue, FqCoDelSpec::LINUX.codel.limit)),
+            quantum: frame,
+            ..FqCoDelSpec::LINUX
+        }),
+        "pie" => QueueSpec::Pie(PieSpec {
+            target: queue.target.unwrap_or(PieSpec::RFC.target),
+            update: queue.interval.unwrap_or(PieSpec::RFC.update),
+            ecn: queue.ecn,
+            mtu: frame,
+            limit: limit(queue),
+            ..PieSpec::RFC
+        }),
+        "fq" => QueueSpec::Fq(FqSpec {
+            quantum: frame * 2,
+            initial_quantum: frame * 10,
+            limit: limit_or(queue, FqSpec::LINUX.limit),
+            ..FqSpec::LINUX
+        }),
+        "dualpi2" => QueueSpec::DualPi2(DualPi2Spec {
+            target: queue.target.unwrap_or(DualPi2Spec::LINUX.target),
+            update: queue.interval.unwrap_or(DualPi2Spec::LINUX.update),
+            mtu: frame,
+            limit: limit_or(queue, DualPi2Spec::LINUX.limit),
+            ..DualPi2Spec::LINUX
+        }),
+        _ => fifo,
+    }
+}
+
+fn codel(queue: &QueueSettings, frame: Bytes, limit: Limit) -> CoDelSpec {
+    CoDelSpec {
+        target: queue.target.unwrap_or(CoDelSpec::INTERNET.target),
+        interval: queue.interval.unwrap_or(CoDelSpec::INTERNET.interval),
+        mtu: frame,
+        ecn: queue.ecn,
+        ce_threshold: None,
+        limit,
+    }
+}
