@@ -157,7 +157,7 @@ mod tests {
     fn a_period_under_noise_is_found() {
         let mut dice = tcpassay_units::Seed(5).stream("noise");
         let values: Vec<f64> = (0..400)
-            .map(|i| 10.0 + (f64::from(i) / 25.0 * std::f64::consts::TAU).sin() + 0.5 * dice.unit())
+            .map(|i| 5.0 + (f64::from(i) / 25.0 * std::f64::consts::TAU).sin() + 0.5 * dice.unit())
             .collect();
         assert!((24..=26).contains(&period(&values).expect("it repeats").lag));
     }

@@ -353,8 +353,8 @@ pub static TABLE: &[Metric] = &[
         "Share of the time of all senders in which the application held them back",
         |c| limited(c, |f| f.tcp.app_limited_ns),
     ),
-    metric("marks", "packets", "Packets that the devices marked CE, in the whole run", |c| {
-        devices(c, |d| d.counters.marks)
+    metric("marks", "packets", "Packets that the network marked, CE or ECE, in the whole run", |c| {
+        in_network(c, "marks", |d| d.counters.marks)
     }),
     metric("mark_share", "1", "Share of the packets that left the bottleneck marked there", |c| {
         ratio(Some(whole(c.bottleneck()?.counters.marks)), Some(whole(c.bottleneck()?.counters.packets)))
@@ -424,15 +424,15 @@ fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
     Some(super::sorted(c.flow_rows().map(|(_, flow)| whole(flow.counters.read_bytes) / all)))
 }
 
-fn devices(c: &Context<'_>, get: impl Fn(&crate::Device) -> u64) -> Option<f64> {
+/// The counter of all devices, and of whatever else counts under `name`.
+fn in_network(c: &Context<'_>, name: &str, get: impl Fn(&crate::Device) -> u64) -> Option<f64> {
     let devices = &c.recording.devices;
-    (!devices.is_empty()).then(|| whole(devices.iter().map(get).sum()))
+    let others: u64 = c.recording.counters.values().filter_map(|counters| counters.get(name)).sum();
+    (!devices.is_empty()).then(|| whole(devices.iter().map(get).sum::<u64>() + others))
 }
 
-/// Drops of the devices, and of whatever else counts drops.
 fn lost(c: &Context<'_>) -> Option<f64> {
-    let others: u64 = c.recording.counters.values().filter_map(|counters| counters.get("drops")).sum();
-    devices(c, |d| d.counters.drops).map(|drops| drops + whole(others))
+    in_network(c, "drops", |d| d.counters.drops)
 }
 
 /// The direction against each flow of the test: its sender is the flow's receiver.
