@@ -252,6 +252,9 @@ pub enum Nagle {
     /// Everything sent before is acknowledged (RFC 896, RFC 1122 section 4.2.3.4).
     #[default]
     All,
+    /// Everything was acknowledged when the present burst began (BSD): the odd end of a write into an idle connection
+    /// leaves with the rest of it.
+    Idle,
     /// The small segment sent before is acknowledged (draft-minshall-nagle; Linux): the odd end of a large write does
     /// not wait for an ACK that the receiver delays.
     Small,

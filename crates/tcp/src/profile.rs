@@ -157,6 +157,7 @@ fn freebsd() -> Config {
         byte_counting: ByteCounting::Limit(2), // net.inet.tcp.abc_l_var
         // recvspace 64 KiB, recvbuf_max 2 MiB
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
+        nagle: Nagle::Idle, // tcp_output: idle
         user_timeout: None,
         syn_retries: 6,                // within keepinit, 75 s
         retries: 12,                   // TCP_MAXRXTSHIFT

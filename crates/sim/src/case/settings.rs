@@ -342,7 +342,8 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     let idle = [("off", AfterIdle::Keep), ("on", AfterIdle::Restart), ("decay", AfterIdle::Decay)];
     set(&mut c.after_idle, chosen(s, "stack.slow_start_after_idle", &idle));
     set(&mut c.pacing, s.maybe::<Pacing>("stack.pacing").map(|p| p.0));
-    set(&mut c.nagle, chosen(s, "stack.nagle", &[("all", Nagle::All), ("small", Nagle::Small)]));
+    let nagle = [("all", Nagle::All), ("idle", Nagle::Idle), ("small", Nagle::Small)];
+    set(&mut c.nagle, chosen(s, "stack.nagle", &nagle));
     set(&mut c.tso_defer, s.switch("stack.tso_defer"));
     c.tso = s.on("nic.tso").then(|| s.bytes("nic.gso_max"));
     buffers(s, &mut c);

@@ -225,11 +225,11 @@ pub(super) const ROWS: &[ParamSpec] = &[
     ),
     P::new(
         "stack.nagle",
-        Kind::Choice(&["profile", "all", "small"]),
+        Kind::Choice(&["profile", "all", "idle", "small"]),
         "profile",
-        &["profile", "all", "small"],
+        &["profile", "all", "idle", "small"],
         M,
-        "What a small segment waits for: all data acknowledged (RFC 896), or the last small one (Linux)",
+        "What a small segment waits for: all data acknowledged (RFC 896), but for a burst from idle (BSD), the last small one (Linux)",
     )
     .needs("app.nodelay = off"),
     P::new(

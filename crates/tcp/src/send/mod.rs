@@ -126,6 +126,10 @@ pub(crate) struct Sender {
     cwr_due: bool,
     /// Position after the last segment smaller than the MSS (draft-minshall-nagle).
     small_end: u64,
+    /// The present burst began with nothing outstanding.
+    idle_burst: bool,
+    /// Duplicate ACKs when the recovery began: those after them inflate the window.
+    entry_dups: u32,
     /// Partial ACKs in this recovery.
     partial_acks: u32,
     /// Last transmission of data.
@@ -170,6 +174,8 @@ impl Sender {
             frto: Frto::Off,
             cwr_due: false,
             small_end: 0,
+            idle_burst: false,
+            entry_dups: 0,
             partial_acks: 0,
             last_sent: Time::ZERO,
             cfg: cfg.clone(),

@@ -135,6 +135,7 @@ impl Sender {
         self.high_rxt = self.board.una;
         self.rescue = None;
         self.partial_acks = 0;
+        self.entry_dups = self.dup_acks;
         self.probe.cancel();
         self.set_state(now, Ca::Recovery, if self.racks() { "rack" } else { "dupthresh" }, log);
         match self.cfg.recovery {
@@ -251,7 +252,7 @@ impl Sender {
             let back = if d.acked >= self.mss { self.mss } else { 0 };
             let cwnd = (self.cwnd.saturating_sub(d.acked) + back).max(self.mss);
             self.set_cwnd(a.now, cwnd, "newreno", log);
-        } else if a.dup && self.dup_acks > self.reordering.threshold {
+        } else if a.dup && self.dup_acks > self.entry_dups {
             self.set_cwnd(a.now, self.cwnd + self.mss, "newreno", log);
         }
     }

@@ -253,7 +253,7 @@ impl Sender {
             wnd: self.wnd,
             max_wnd: if self.timers.override_sws { 0 } else { self.max_wnd },
             gso: self.gso(),
-            partial: self.partial_allowed(),
+            partial: self.partial_allowed(avail),
             may_defer: self.may_defer(now),
         };
         let n = size::decide(&ask)?;
@@ -261,7 +261,7 @@ impl Sender {
     }
 
     /// Nagle and cork: whether a segment smaller than the MSS may leave.
-    fn partial_allowed(&self) -> bool {
+    fn partial_allowed(&self, avail: u64) -> bool {
         if self.buf.fin || self.timers.uncork {
             return true;
         }
@@ -270,7 +270,8 @@ impl Sender {
         }
         self.cfg.nodelay
             || match self.cfg.nagle {
-                Nagle::All => self.board.outstanding() == 0,
+                Nagle::All => self.board.outstanding() == 0 && avail < self.mss,
+                Nagle::Idle => self.board.outstanding() == 0 || self.idle_burst,
                 Nagle::Small => self.small_end <= self.board.una,
             }
     }
@@ -320,6 +321,7 @@ impl Sender {
         let idle = self.board.outstanding() == 0;
         if idle {
             self.timers.progress = now;
+            self.idle_burst = true;
         }
         let snap = self.deliveries.snapshot(now, idle);
         let flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
@@ -389,6 +391,7 @@ impl Sender {
     fn rest(&mut self, now: Time, limit: Limited, log: &mut Log) {
         self.refresh_probe(now, log);
         self.pacer.rest();
+        self.idle_burst = false;
         let room = self.room();
         self.limits.set(now, limit);
         let filled = limit == Limited::Cwnd || room < self.mss;

@@ -16,8 +16,6 @@ pub(in crate::send) struct RackScan {
     pub last: u64,
     /// When the last of those that may still be reordered becomes lost.
     pub wait: Option<Time>,
-    /// A retransmission was among the lost.
-    pub retransmission: bool,
 }
 
 impl Board {
@@ -229,7 +227,6 @@ impl Board {
             scan.first = s.start;
         }
         scan.last = s.end();
-        scan.retransmission |= s.is(RETX);
         scan.lost += self.mark(i);
         true
     }

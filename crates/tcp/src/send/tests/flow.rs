@@ -27,6 +27,15 @@ fn nagle_holds_a_small_segment_while_anything_is_unacknowledged() {
 }
 
 #[test]
+fn bsds_nagle_sends_the_odd_end_of_a_write_into_an_idle_connection() {
+    for tso in [None, Some(Bytes::new(64_000))] {
+        let mut r = Rig::new(&Config { nagle: Nagle::Idle, tso, ..rfc() });
+        assert_eq!(r.put(1500).iter().sum::<u64>(), 1500);
+        assert_eq!(r.put(1500), [1000]);
+    }
+}
+
+#[test]
 fn minshalls_nagle_holds_a_small_segment_only_behind_another_small_one() {
     let mut r = Rig::new(&Config { nagle: Nagle::Small, ..rfc() });
     assert_eq!(r.put(1500), [1000, 500]);
@@ -216,8 +225,8 @@ fn a_super_segment_holds_whole_segments_and_at_most_half_the_window() {
     let mut r = Rig::new(&Config { tso: Some(Bytes::new(3500)), ..rfc() });
     assert_eq!(r.put(20_000), [3000, 3000, 3000, 1000]);
     let mut r = Rig::new(&Config { tso: Some(Bytes::new(64_000)), ..rfc() });
-    assert_eq!(r.put(2500), [2500], "Nagle: nothing is outstanding");
-    assert_eq!(r.put(1500), [1000]);
+    assert_eq!(r.put(2500), [2000], "Nagle: the odd end waits");
+    assert_eq!(r.put(600), [1000]);
 }
 
 #[test]
