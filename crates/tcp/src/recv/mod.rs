@@ -298,8 +298,7 @@ impl Receiver {
         let sent = self.acks.old_ack_due();
         if sent {
             let nxt = self.nxt_at_mark;
-            let mut sacks = self.assembly.blocks().clone();
-            sacks.retain(|b| b.start > nxt);
+            let sacks = self.assembly.blocks().clone();
             self.old_ack = Some(OldAck { nxt, ece: was, sacks });
             self.acked = nxt;
             log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));

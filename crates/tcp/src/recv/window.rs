@@ -96,7 +96,7 @@ impl Window {
             units = units.max(free.saturating_sub(nxt) >> self.shift);
         }
         let field = u16::try_from(units).unwrap_or(u16::MAX);
-        Offer { field, edge: edge.max(nxt + (u64::from(field) << self.shift)) }
+        Offer { field, edge: nxt + (u64::from(field) << self.shift) }
     }
 
     /// The right edge that the buffer, and Linux's threshold, allow.

@@ -196,6 +196,36 @@ fn an_ack_of_what_was_never_sent_is_challenged_and_its_data_dropped() {
 }
 
 #[test]
+fn an_ack_older_than_a_window_is_challenged_and_its_data_dropped() {
+    let mut one = One::accepted(&plain());
+    // The peer's window is 65,535; 70,000 bytes later an ACK of the first byte is too old (RFC 5961 section 5).
+    let mut sent = 1;
+    while sent < 70_000 {
+        let out = one.write(1460);
+        sent += out.iter().map(|o| o.segment.len).sum::<u32>();
+        one.take(&ack(1, sent));
+    }
+    assert_eq!(shows(&one.take(&data(1, 100))), [format!(". {sent}+0 ack 1")]);
+    assert_eq!(one.c.readable(), bytes(0));
+    let mut good = data(1, 100);
+    good.ack = good.ack + (sent - 1);
+    one.take(&good);
+    assert_eq!(one.c.readable(), bytes(100));
+}
+
+#[test]
+fn the_window_of_an_older_segment_is_not_believed() {
+    let mut one = One::accepted(&plain());
+    one.take(&data(101, 100).window(1000));
+    assert_eq!(one.c.info().snd_wnd, bytes(1000));
+    // RFC 9293 section 3.10.7.4, SND.WL1: the segment before it was overtaken.
+    one.take(&data(1, 100).window(9000));
+    assert_eq!(one.c.info().snd_wnd, bytes(1000));
+    one.take(&data(201, 100).window(2000));
+    assert_eq!(one.c.info().snd_wnd, bytes(2000));
+}
+
+#[test]
 fn a_segment_beyond_the_window_is_answered_and_dropped() {
     let mut one = One::accepted(&plain());
     assert_eq!(shows(&one.take(&data(100_000, 100))), [". 1+0 ack 1"]);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tcpassay_cc::{Params, build};
 use tcpassay_tcp::{Config, Connection, Outgoing, Profile, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
 
 pub fn ms(n: u64) -> Dur {
     Dur::from_millis(n)
@@ -133,6 +133,8 @@ pub trait Change {
     fn window(self, field: u16) -> Segment;
     fn stamped(self, cfg: &Config, val: u32) -> Segment;
     fn stamp(self, val: u32, ecr: u32) -> Segment;
+    /// Blocks at our positions.
+    fn sack(self, blocks: &[(u32, u32)]) -> Segment;
 }
 
 impl Change for Segment {
@@ -149,6 +151,11 @@ impl Change for Segment {
     }
     fn stamp(mut self, val: u32, ecr: u32) -> Segment {
         self.options.timestamps = Some(Timestamps { val, ecr });
+        self
+    }
+    fn sack(mut self, blocks: &[(u32, u32)]) -> Segment {
+        let at = SeqNum::new(ISS);
+        self.options.sack = blocks.iter().map(|&(a, b)| SackBlock { start: at + a, end: at + b }).collect();
         self
     }
 }

@@ -176,6 +176,24 @@ fn without_a_delayed_ack_a_change_of_mark_sends_nothing_extra() {
 }
 
 #[test]
+fn a_delayed_ack_that_its_timer_sent_is_not_sent_again_at_a_change() {
+    for r in [DctcpReceiver::ClearTimer, DctcpReceiver::Rearm, DctcpReceiver::Immediate] {
+        let mut one = receiver(&rfc(r));
+        one.give(&packets(100, 1), Ecn::Ect0);
+        assert_eq!(one.until(at_ms(200)).len(), 1);
+        assert_eq!(acks(&one.give(&packets(200, 2), Ecn::Ce)), ["400 ECE"]);
+    }
+}
+
+#[test]
+fn cwr_is_acknowledged_at_once_by_linux_since_2018() {
+    let cfg = config(&Config::profile(Profile::Linux), DctcpReceiver::Immediate);
+    let mut one = receiver(&cfg);
+    assert_eq!(acks(&one.give(&packets(100, 1).flags(Flags::CWR), Ecn::Ect0)), ["200"]);
+    assert_eq!(acks(&one.give(&packets(200, 1), Ecn::Ect0)), [""; 0]);
+}
+
+#[test]
 fn each_ack_tells_the_mark_of_what_it_acknowledges() {
     let mut one = receiver(&rfc(DctcpReceiver::Immediate));
     let mut heard = Vec::new();

@@ -189,3 +189,35 @@ fn accurate_ecn_counts_marks_both_ways() {
     assert_eq!(net.ends[0].info().delivered_ce, bytes(3 * 1448));
     assert_eq!(net.ends[0].info().ecn_reductions, 1);
 }
+
+/// Both ends of a handshake with accurate ECN in which what `from` sends with SYN set is marked.
+fn marked_handshake(from: usize) -> Two {
+    let cfg = Config { ecn: EcnMode::Accurate, ..plain() };
+    let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(5));
+    for end in [0, 1, 0] {
+        while let Some(out) = net.ends[end].poll_transmit(Time::ZERO) {
+            let marked = end == from && out.segment.flags.has(Flags::SYN);
+            net.ends[1 - end].on_segment(Time::ZERO, &out.segment, if marked { Ecn::Ce } else { out.ecn });
+        }
+    }
+    net
+}
+
+#[test]
+fn a_marked_syn_ack_starts_both_counters_at_6_and_is_not_counted_again() {
+    let mut net = marked_handshake(1);
+    assert!(net.ends.iter().all(|c| c.state() == State::Established));
+    // The client's ACE: r.cep = 6 = 110.
+    assert_eq!(net.ends[0].write(Time::ZERO, bytes(10)), bytes(10));
+    let data = net.ends[0].poll_transmit(Time::ZERO).expect("data");
+    assert!(data.segment.flags.has(Flags::AE | Flags::CWR) && !data.segment.flags.has(Flags::ECE));
+    net.ends[1].on_segment(Time::ZERO, &data.segment, data.ecn);
+    assert_eq!(net.ends[1].write(Time::ZERO, bytes(10)), bytes(10));
+    while let Some(out) = net.ends[1].poll_transmit(Time::ZERO) {
+        net.ends[0].on_segment(Time::ZERO, &out.segment, out.ecn);
+    }
+    while let Some(out) = net.ends[0].poll_transmit(Time::ZERO) {
+        net.ends[1].on_segment(Time::ZERO, &out.segment, out.ecn);
+    }
+    assert_eq!(net.ends[1].info().ecn_reductions, 0);
+}

@@ -101,6 +101,60 @@ fn linux_delays_by_40_ms_when_segments_come_quickly_and_longer_when_they_come_sl
     assert_eq!(one.c.next_timer(), Some(at_ms(178) + Dur::from_micros(68_500)));
 }
 
+/// Linux's receiver without quick ACKs, after a handshake of 100 ms; the clock shows 100 ms.
+fn linux_without_quick_acks() -> One {
+    let base = Config::profile(Profile::Linux);
+    let cfg =
+        Config { timestamps: false, delayed_ack: DelayedAck { quick_ack: 0, ..base.delayed_ack }, ..base };
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg));
+    one.now = at_ms(100);
+    one.take(&ack(1, 1));
+    one
+}
+
+#[test]
+fn linux_acknowledges_the_end_of_a_write_when_the_application_has_read_it() {
+    let mut one = linux_without_quick_acks();
+    // Shorter than a full segment: it ends a write, and nothing may follow.
+    assert_eq!(one.take(&data(1, 300).flags(Flags::PSH)), []);
+    assert_eq!(shows(&one.read(300)), [". 1+0 ack 301"]);
+    // In a conversation the answer will carry it.
+    one.c.set_nodelay(one.now, true);
+    one.write(10);
+    assert_eq!(one.take(&data(301, 300).flags(Flags::PSH)), []);
+    assert_eq!(shows(&one.write(10)), ["P. 11+10 ack 601"]);
+    assert_eq!(one.take(&data(601, 300).flags(Flags::PSH)), []);
+    assert_eq!(one.read(600), []);
+}
+
+#[test]
+fn linux_sends_a_delayed_ack_early_when_its_timer_is_about_to_fire() {
+    let mut one = linux_without_quick_acks();
+    one.take(&data(1, 200).flags(Flags::PSH));
+    assert_eq!(one.c.next_timer(), Some(at_ms(140)));
+    one.now = at_ms(125);
+    assert_eq!(one.take(&data(201, 100).flags(Flags::PSH)).len(), 0);
+    one.now = at_ms(131);
+    assert_eq!(shows(&one.take(&data(301, 100).flags(Flags::PSH))), [". 1+0 ack 401"]);
+}
+
+#[test]
+fn linux_acknowledges_quickly_after_a_silence_longer_than_the_rto() {
+    let cfg = Config {
+        timestamps: false,
+        recv_buffer: RecvBuffer::Fixed(bytes(29_200)),
+        ..Config::profile(Profile::Linux)
+    };
+    let mut one = One::accepted(&cfg);
+    for i in 0..20 {
+        one.take(&data(1 + i * 1000, 1000));
+        one.read(1000);
+    }
+    one.until(at_ms(500));
+    assert_eq!(one.take(&data(20_001, 1000)).len(), 1, "quick");
+}
+
 #[test]
 fn a_segment_out_of_order_is_answered_at_once_with_its_block() {
     let mut one = One::accepted(&plain());

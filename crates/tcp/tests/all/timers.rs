@@ -94,6 +94,37 @@ fn the_log_says_why_and_changes_nothing() {
     assert!(entries.windows(2).all(|w| w[0].at <= w[1].at));
 }
 
+/// A sender of ten segments whose first was sent again, needlessly, after the timeout.
+fn sent_again() -> One {
+    let mut one = One::accepted(&Config { timestamps: false, ..Config::profile(Profile::Linux) });
+    assert_eq!(one.write(14_600).len(), 10);
+    let again = one.until(at_ms(1000));
+    assert!(again.iter().any(|(_, o)| o.segment.len > 0), "the timer fired");
+    one
+}
+
+#[test]
+fn a_duplicate_below_the_ack_is_proof_of_a_needless_retransmission() {
+    let mut one = sent_again();
+    one.take(&ack(1, 14_601));
+    assert_eq!(one.c.info().spurious, 0);
+    one.take(&ack(1, 14_601).sack(&[(1, 1461)]));
+    assert_eq!(one.c.info().spurious, 1);
+}
+
+#[test]
+fn a_duplicate_inside_the_second_block_is_proof_too_and_the_same_block_second_is_not() {
+    let mut one = sent_again();
+    let again = shows(&one.take(&ack(1, 1461)));
+    assert!(again.contains(&". 2921+1460 ack 1".to_owned()), "the third was sent again, too: {again:?}");
+    // It had arrived, and arrives again, while the second is missing.
+    one.take(&ack(1, 1461).sack(&[(2921, 4381), (2921, 5841)]));
+    assert_eq!(one.c.info().spurious, 1);
+    let mut one = sent_again();
+    one.take(&ack(1, 2921).sack(&[(4381, 5841), (1, 1461)]));
+    assert_eq!(one.c.info().spurious, 0, "only the first block can be a DSACK");
+}
+
 #[test]
 fn acks_go_out_while_data_are_held_back() {
     let mut one = One::accepted(&plain());
