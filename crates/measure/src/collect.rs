@@ -72,8 +72,8 @@ struct DeviceTap {
     backlog: Peaks,
 }
 
-/// Flows beyond this many share one distribution: a thousand histograms would be a hundred megabytes.
-const OWN_LATENCY: usize = 256;
+/// Flows beyond this many share one distribution: each has two, of up to 150 KB.
+const OWN_LATENCY: usize = 64;
 const RTT: usize = 0;
 const ONE_WAY: usize = 1;
 

@@ -110,27 +110,38 @@ impl Recording {
 
     fn write_files(&self, dir: &Path) -> Result<(), StoreError> {
         let mut files = BTreeMap::new();
-        let mut keep = |name: &str, table: &Table| {
+        let mut keep = |name: &str, rows: usize, write: &dyn Fn(&Path) -> parquet::errors::Result<()>| {
             let path = dir.join(name);
-            table.write(&path).map_err(|e| StoreError::new(&path, &e))?;
-            let entry = FileEntry::of(&path, table.rows()).map_err(|e| StoreError::new(&path, &e))?;
+            write(&path).map_err(|e| StoreError::new(&path, &e))?;
+            let entry = FileEntry::of(&path, rows).map_err(|e| StoreError::new(&path, &e))?;
             files.insert(name.to_owned(), entry);
             Ok(())
         };
         if !self.latencies.is_empty() {
-            keep("latency.parquet", &tables::from_latencies(&self.latencies))?;
+            let rows = tables::latency_rows(&self.latencies);
+            keep("latency.parquet", rows.len(), &|path| Table::write(&rows, tables::from_latencies, path))?;
         }
         if let Some(series) = &self.series {
-            keep("series.parquet", &tables::from_series(series))?;
+            let rows = tables::series_rows(series);
+            let names = tables::series_names(series);
+            let table = |rows: &[tables::SeriesRow<'_>]| tables::from_series(series.interval, &names, rows);
+            keep("series.parquet", rows.len(), &|path| Table::write(&rows, table, path))?;
         }
         if !self.deliveries.is_empty() {
-            keep("deliveries.parquet", &tables::from_deliveries(&self.deliveries))?;
+            let rows = &self.deliveries;
+            keep("deliveries.parquet", rows.len(), &|path| {
+                Table::write(rows, tables::from_deliveries, path)
+            })?;
         }
         if !self.completions.is_empty() {
-            keep("completions.parquet", &tables::from_completions(&self.completions))?;
+            let rows = &self.completions;
+            keep("completions.parquet", rows.len(), &|path| {
+                Table::write(rows, tables::from_completions, path)
+            })?;
         }
         if !self.events.is_empty() {
-            keep("events.parquet", &tables::from_events(&self.events))?;
+            let rows = &self.events;
+            keep("events.parquet", rows.len(), &|path| Table::write(rows, tables::from_events, path))?;
         }
         if !self.packets.is_empty() {
             let path = dir.join("packets.pcapng");

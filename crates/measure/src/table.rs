@@ -8,7 +8,7 @@ use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleTyp
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use std::fs::File;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) enum Values {
 pub(crate) struct Table(pub Vec<(String, Values)>);
 
 /// Rows of a row group: what a reader must hold at once.
-const GROUP: usize = 1 << 20;
+const GROUP: usize = 1 << 18;
 
 impl Values {
     fn len(&self) -> usize {
@@ -60,25 +60,25 @@ impl Values {
             .map(Arc::new)
     }
 
-    fn write(&self, rows: std::ops::Range<usize>, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
+    fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
         match self {
             Values::Whole(v) => {
-                let levels: Vec<i16> = v[rows.clone()].iter().map(|x| i16::from(x.is_some())).collect();
+                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                 let signed = |x: u64| i64::try_from(x).map_err(|_| bad(format!("{x} is beyond 2^63")));
-                let values = v[rows].iter().flatten().map(|x| signed(*x)).collect::<Result<Vec<i64>>>()?;
+                let values = v.iter().flatten().map(|x| signed(*x)).collect::<Result<Vec<i64>>>()?;
                 column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
             }
             Values::Real(v) => {
-                let levels: Vec<i16> = v[rows.clone()].iter().map(|x| i16::from(!x.is_nan())).collect();
-                let values: Vec<f64> = v[rows].iter().copied().filter(|x| !x.is_nan()).collect();
+                let levels: Vec<i16> = v.iter().map(|x| i16::from(!x.is_nan())).collect();
+                let values: Vec<f64> = v.iter().copied().filter(|x| !x.is_nan()).collect();
                 column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
             }
             Values::Text(v) => {
-                let values: Vec<ByteArray> = v[rows].iter().map(|x| ByteArray::from(x.as_str())).collect();
+                let values: Vec<ByteArray> = v.iter().map(|x| ByteArray::from(x.as_str())).collect();
                 column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
             }
             Values::Flag(v) => {
-                column.typed::<BoolType>().write_batch(&v[rows], None, None)?;
+                column.typed::<BoolType>().write_batch(v, None, None)?;
             }
         }
         Ok(())
@@ -95,13 +95,11 @@ impl Table {
         self.0.first().map_or(0, |(_, values)| values.len())
     }
 
-    /// Writes the table to a new file.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let rows = self.rows();
-        let fields = self.0.iter().map(|(name, values)| {
-            assert_eq!(values.len(), rows, "column {name} is as long as the others");
-            values.schema(name)
-        });
+    /// Writes `rows` to a new file, made a table of a group at a time, so that a long log is not held twice. An empty
+    /// table still says its columns.
+    pub fn write<T>(rows: &[T], table: impl Fn(&[T]) -> Table, path: &Path) -> Result<()> {
+        let header = table(&[]);
+        let fields = header.0.iter().map(|(name, values)| values.schema(name));
         let schema = Type::group_type_builder("row").with_fields(fields.collect::<Result<_>>()?).build()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -109,17 +107,22 @@ impl Table {
             .build();
         let file = File::create(path).map_err(|e| ParquetError::External(Box::new(e)))?;
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
-        for start in (0..rows).step_by(GROUP) {
-            let range = start..rows.min(start + GROUP);
-            let mut group = writer.next_row_group()?;
-            for (_, values) in &self.0 {
-                let mut column = group.next_column()?.expect("the schema has this column");
-                values.write(range.clone(), &mut column)?;
-                column.close()?;
-            }
-            group.close()?;
+        for group in rows.chunks(GROUP) {
+            table(group).write_group(writer.next_row_group()?)?;
         }
         writer.close()?;
+        Ok(())
+    }
+
+    fn write_group(&self, mut group: SerializedRowGroupWriter<'_, File>) -> Result<()> {
+        let rows = self.rows();
+        for (name, values) in &self.0 {
+            assert_eq!(values.len(), rows, "column {name} is as long as the others");
+            let mut column = group.next_column()?.expect("the schema has this column");
+            values.write(&mut column)?;
+            column.close()?;
+        }
+        group.close()?;
         Ok(())
     }
 

@@ -57,28 +57,27 @@ impl LatencyKind {
     }
 }
 
-/// One row an interval and entity; every metric that any entity has is a column.
-pub(crate) fn from_series(series: &Series) -> Table {
-    let names: BTreeSet<&str> =
-        series.entities.iter().flat_map(|e| e.columns.iter().map(|c| c.name.as_str())).collect();
-    let mut times = Vec::new();
-    let mut entities = Vec::new();
-    for entity in &series.entities {
-        for i in 0..entity.len() {
-            times.push(Some(entity.time(series.interval, i).as_nanos()));
-            entities.push(entity.entity.clone());
-        }
-    }
-    let mut columns = vec![("time_ns", Values::Whole(times)), ("entity", Values::Text(entities))];
+/// One interval of one entity.
+pub(crate) type SeriesRow<'a> = (&'a EntitySeries, usize);
+
+/// One row an interval and entity, entity by entity.
+pub(crate) fn series_rows(series: &Series) -> Vec<SeriesRow<'_>> {
+    series.entities.iter().flat_map(|entity| (0..entity.len()).map(move |i| (entity, i))).collect()
+}
+
+/// Every metric that any entity has is a column.
+pub(crate) fn series_names(series: &Series) -> BTreeSet<&str> {
+    series.entities.iter().flat_map(|e| e.columns.iter().map(|c| c.name.as_str())).collect()
+}
+
+pub(crate) fn from_series(interval: Dur, names: &BTreeSet<&str>, rows: &[SeriesRow<'_>]) -> Table {
+    let mut columns = vec![
+        ("time_ns", whole(rows, |(entity, i)| entity.time(interval, *i).as_nanos())),
+        ("entity", text(rows, |(entity, _)| &entity.entity)),
+    ];
     for name in names {
-        let mut values = Vec::new();
-        for entity in &series.entities {
-            match entity.column(name) {
-                Some(column) => values.extend_from_slice(column),
-                None => values.resize(values.len() + entity.len(), f64::NAN),
-            }
-        }
-        columns.push((name, Values::Real(values)));
+        let value = |(entity, i): &SeriesRow<'_>| entity.column(name).map_or(f64::NAN, |values| values[*i]);
+        columns.push((name, Values::Real(rows.iter().map(value).collect())));
     }
     table(columns)
 }
@@ -185,14 +184,19 @@ pub(crate) fn to_completions(table: &Table) -> Result<Vec<Completion>> {
     (0..kind.len()).map(row).collect()
 }
 
-pub(crate) fn from_latencies(latencies: &[Latency]) -> Table {
-    let rows: Vec<(&Latency, Dur, u64)> =
-        latencies.iter().flat_map(|l| l.histogram.counts().map(move |(v, n)| (l, v, n))).collect();
+/// One value of one distribution.
+pub(crate) type LatencyRow<'a> = (&'a Latency, Dur, u64);
+
+pub(crate) fn latency_rows(latencies: &[Latency]) -> Vec<LatencyRow<'_>> {
+    latencies.iter().flat_map(|l| l.histogram.counts().map(move |(value, n)| (l, value, n))).collect()
+}
+
+pub(crate) fn from_latencies(rows: &[LatencyRow<'_>]) -> Table {
     table(vec![
-        ("kind", text(&rows, |(l, ..)| l.kind.name())),
-        ("entity", text(&rows, |(l, ..)| &l.entity)),
-        ("value_ns", whole(&rows, |(_, value, _)| value.as_nanos())),
-        ("count", whole(&rows, |(_, _, count)| *count)),
+        ("kind", text(rows, |(l, ..)| l.kind.name())),
+        ("entity", text(rows, |(l, ..)| &l.entity)),
+        ("value_ns", whole(rows, |(_, value, _)| value.as_nanos())),
+        ("count", whole(rows, |(_, _, count)| *count)),
     ])
 }
 

@@ -1,9 +1,15 @@
 //! Recordings on disk.
 
 use crate::sample;
+use proptest::prelude::*;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
-use tcpassay_measure::Recording;
+use tcpassay_measure::{
+    Column, EntitySeries, Event, EventKind, Histogram, Latency, LatencyKind, Recording, Series,
+};
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
 
 const FILES: [&str; 7] = [
     "completions.parquet",
@@ -189,4 +195,77 @@ fn wireshark_reads_the_capture_with_nanoseconds_names_and_comments() {
     let second = "1.234567891|1504|sender0.nic|dropped: full|10.0.0.1|10.0.1.45|3|0|1460|";
     assert!(lines[1].starts_with(second), "{}", lines[1]);
     assert_eq!(lines[2], "2.000000000|1028|sender0.nic||10.0.0.1|10.0.1.45|2||||1|1008");
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let number = || prop::option::of(0u64..1 << 63);
+    let kind = prop::sample::select(EventKind::ALL.to_vec());
+    let (place, small) = (any::<(u64, u32)>(), prop::option::of(any::<u32>()));
+    let numbers = prop::collection::vec(number(), 10);
+    (place, small.clone(), kind, ".*", numbers, small, prop::option::of(0u16..0x200), any::<bool>()).prop_map(
+        |((at, host), flow, kind, why, n, len, flags, ce)| Event {
+            flow,
+            why: why.into(),
+            seq: n[0],
+            ack: n[1],
+            len,
+            flags: flags.map(Flags::from_bits),
+            window: n[2].map(Bytes::new),
+            cwnd: n[3].map(Bytes::new),
+            ssthresh: n[4].map(Bytes::new),
+            flight: n[5].map(Bytes::new),
+            srtt: n[6].map(Dur::from_nanos),
+            rto: n[7].map(Dur::from_nanos),
+            value: n[8],
+            ce,
+            ..Event::new(Time::from_nanos(at >> 1), host, None, kind)
+        },
+    )
+}
+
+fn any_entity() -> impl Strategy<Value = EntitySeries> {
+    let value = prop_oneof![4 => any::<f64>(), 1 => Just(f64::NAN)];
+    (1usize..40, 0u64..1 << 30).prop_flat_map(move |(len, first)| {
+        let column = prop::collection::vec(value.clone(), len);
+        let names = prop::sample::subsequence(vec!["alpha", "bytes", "cwnd"], 1..=3);
+        (names, prop::collection::vec(column, 3)).prop_map(move |(names, columns)| EntitySeries {
+            entity: String::new(),
+            first,
+            columns: names
+                .into_iter()
+                .zip(columns)
+                .map(|(name, values)| Column { name: name.to_owned(), values })
+                .filter(|c| c.values.iter().any(|v| !v.is_nan()))
+                .collect(),
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn any_rows_read_back_equal(
+        events in prop::collection::vec(any_event(), 0..60),
+        entities in prop::collection::vec(any_entity(), 0..5),
+        values in prop::collection::vec(0u64..1 << 40, 0..50),
+    ) {
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("any-rows");
+        let mut histogram = Histogram::default();
+        for value in &values {
+            histogram.record(Dur::from_nanos(*value));
+        }
+        let entities = (0..).zip(entities).filter(|(_, e)| !e.is_empty());
+        let series = Series {
+            interval: Dur::from_micros(10),
+            entities: entities.map(|(n, e): (u32, _)| EntitySeries { entity: format!("flow.{n}"), ..e }).collect(),
+        };
+        let mut latencies = Vec::new();
+        if !values.is_empty() {
+            latencies.push(Latency { kind: LatencyKind::OneWay, entity: "all".to_owned(), histogram });
+        }
+        let recording = Recording { events, series: Some(series), latencies, ..Recording::default() };
+        recording.write(&dir).expect("writable");
+        prop_assert_eq!(Recording::read(&dir).expect("readable"), recording);
+    }
 }
