@@ -221,6 +221,12 @@ fn finish(
     ended: Ended,
     now: Time,
 ) -> Outcome {
+    if cfg!(debug_assertions) {
+        for (node, name) in built.net.nodes() {
+            let (balance, held) = (built.net.counters(node).balance(), built.net.held(node));
+            assert_eq!(balance, held, "{name}: what came in and did not leave is not what is held");
+        }
+    }
     world.stacks.summarise_all();
     let (sent, received) = world.stacks.datagrams();
     let collect = *world.stacks.collector.collect();

@@ -1,0 +1,107 @@
+//! The paper's rate limiter ("Rethinking the development and test of TCP", sections 2 and 3).
+//!
+//! A sender with HTB at 2 Gbit/s above its 10 Gbit/s NIC, a threshold of 30 KB, TSO and GRO on, an interrupt delay of
+//! 30 us at both ends, DCTCP, Linux 4.6. What stalls is a connection whose last segment in flight is the one that begins
+//! with CWR and changes the mark: its windows must be small, so several share the limiter, as on a host.
+
+use crate::{Collect, data, float, go, go_with, ms};
+use tcpassay_measure::{EventKind, LatencyKind, Recording};
+
+const PAPER: &[(&str, &str)] = &[
+    ("link.rate", "10Gbit"),
+    ("link.delay", "25us"),
+    ("queue.kind", "htb"),
+    ("queue.rate", "2Gbit"),
+    ("queue.ecn_threshold", "30KB"),
+    ("stack.profile", "linux-4.6"),
+    ("stack.cc", "dctcp"),
+    ("stack.ecn", "dctcp"),
+    ("nic.tso", "on"),
+    ("nic.gro", "on"),
+    ("nic.rx_usecs", "30us"),
+    ("app.flows", "12"),
+    ("app.duration", "2s"),
+];
+
+fn paper(more: &[(&str, &str)]) -> Recording {
+    let rows: Vec<_> = PAPER.iter().chain(more).copied().collect();
+    go_with(&rows, Collect { series: Some(ms(10)), latency: true, ..Collect::default() }).recording
+}
+
+fn timeouts(r: &Recording) -> u64 {
+    data(r).iter().map(|f| f.tcp.timeouts.unwrap()).sum()
+}
+
+fn rtt(r: &Recording, q: f64) -> f64 {
+    let all = r.latencies.iter().find(|l| l.kind == LatencyKind::Rtt && l.entity == "all").unwrap();
+    all.histogram.quantile(q).unwrap().as_secs_f64()
+}
+
+/// The median over flows of the coefficient of variation of a flow's throughput per 10 ms, after the first 100 ms.
+fn variation(r: &Recording) -> f64 {
+    let series = r.series.as_ref().unwrap();
+    let mut all: Vec<f64> = data(r)
+        .iter()
+        .map(|f| {
+            let values = &series.entity(&f.name).unwrap().column("wire_bytes").unwrap()[10..];
+            let n = float(values.len() as u64);
+            let mean = values.iter().sum::<f64>() / n;
+            let variance = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+            variance.sqrt() / mean
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn saturation(r: &Recording) -> f64 {
+    float(data(r).iter().map(|f| f.counters.delivered_wire_bytes).sum()) * 8.0 / 2.0 / 2e9
+}
+
+#[test]
+fn a_shaper_without_marking_multiplies_the_round_trip_time_by_ten_and_more() {
+    let without = go(&[("link.rate", "10Gbit"), ("link.delay", "25us"), ("app.duration", "1s"), ("queue.limit", "100KB")]);
+    let with = paper(&[]);
+    assert!(rtt(&with, 0.5) > 10.0 * rtt(&without.recording, 0.5), "{} {}", rtt(&with, 0.5), rtt(&without.recording, 0.5));
+}
+
+#[test]
+fn marks_on_data_stall_the_old_receiver_s_flows_for_200_ms_though_nothing_is_lost() {
+    let r = paper(&[("queue.ecn_mark", "data")]);
+    assert!(r.devices[0].counters.marks > 1000, "the regime: packets were marked");
+    assert_eq!(r.devices.iter().map(|d| d.counters.drops).sum::<u64>(), 0, "nothing was lost");
+    // One a second; here several.
+    assert!(timeouts(&r) >= 2, "{}", timeouts(&r));
+    assert!(variation(&r) > 0.3, "{}", variation(&r));
+}
+
+#[test]
+fn every_remedy_saturates_the_limiter_steadily_at_low_latency_without_a_timeout() {
+    let unmarked = rtt(&paper(&[]), 0.5);
+    for remedy in [
+        &[("queue.ecn_mark", "ack")][..],
+        &[("queue.ecn_mark", "data"), ("stack.dctcp_receiver", "rearm")],
+        &[("queue.ecn_mark", "data"), ("stack.dctcp_receiver", "immediate")],
+    ] {
+        let r = paper(remedy);
+        assert_eq!(timeouts(&r), 0, "{remedy:?}");
+        assert!(saturation(&r) >= 0.95, "{remedy:?}: {}", saturation(&r));
+        assert!(rtt(&r, 0.99) < unmarked / 10.0, "{remedy:?}: {}", rtt(&r, 0.99));
+        let marked = r.devices.iter().map(|d| d.counters.marks).sum::<u64>()
+            + data(&r).iter().map(|f| f.tcp.ece_acks.unwrap()).sum::<u64>();
+        assert!(marked > 1000, "{remedy:?}: the regime: {marked} marks");
+    }
+}
+
+#[test]
+fn the_event_log_shows_the_forgotten_ack_and_the_timeout_200_ms_later() {
+    let rows: Vec<_> = PAPER.iter().copied().chain([("queue.ecn_mark", "data")]).collect();
+    let r = go_with(&rows, Collect { events: true, ..Collect::default() }).recording;
+    let fire = r.events.iter().find(|e| e.kind == EventKind::TimerFire && e.why == "Rto").expect("a timeout");
+    // The peer's end of the same connection: flows come in pairs.
+    let peer = fire.flow.unwrap() ^ 1;
+    let before = r.events.iter().rev().find(|e| e.at < fire.at && e.flow == Some(peer)).expect("the receiver's log");
+    assert_eq!(before.kind, EventKind::AckForget, "the receiver's last word: {before:?}");
+    let silence = fire.at - before.at;
+    assert!((199..205).contains(&silence.as_millis()), "{silence}");
+}

@@ -1,0 +1,109 @@
+//! Bulk transfers.
+
+use crate::{data, go, goodput};
+
+const CONTROLLERS: [&str; 5] = ["reno", "cubic", "dctcp", "vegas", "mvegas"];
+const PROFILES: [&str; 5] = ["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"];
+
+#[test]
+fn every_controller_on_every_profile_fills_a_link_whose_queue_holds_a_bandwidth_delay_product() {
+    for controller in CONTROLLERS {
+        for profile in PROFILES {
+            let mut rows = vec![
+                ("link.rate", "100Mbit"),
+                ("link.delay", "5ms"),
+                ("queue.limit", "150KB"),
+                ("stack.profile", profile),
+                ("stack.cc", controller),
+                ("app.duration", "5s"),
+            ];
+            if controller == "dctcp" {
+                rows.extend([("stack.ecn", "dctcp"), ("queue.ecn_mark", "data"), ("queue.ecn_threshold", "60KB")]);
+            }
+            let outcome = go(&rows);
+            let what = format!("{controller} on {profile}");
+            let rate = goodput(&outcome.recording);
+            assert!(rate > 90e6, "{what}: {rate}");
+            // The regime: it was the network that limited, and it said so in the controller's own language.
+            let flow = data(&outcome.recording)[0];
+            let queue = &outcome.recording.devices[0].counters;
+            match controller {
+                "dctcp" => assert!(queue.marks > 100 && queue.drops == 0, "{what}: {queue:?}"),
+                "vegas" | "mvegas" => assert!(flow.tcp.srtt_ns.unwrap() > 10_000_000, "{what}: {flow:?}"),
+                _ => assert!(queue.drops > 0 && flow.tcp.recoveries.unwrap() > 0, "{what}: {queue:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flow_of_a_given_size_is_read_to_the_last_byte_and_ends_the_run() {
+    let outcome = go(&[("app.flow_size", "3MB"), ("app.duration", "10s")]);
+    let flow = data(&outcome.recording)[0];
+    assert_eq!(flow.counters.read_bytes, 3_000_000);
+    assert_eq!(outcome.ended, tcpassay_sim::Ended::Finished);
+    let done = &outcome.recording.completions;
+    assert_eq!((done.len(), done[0].ok, done[0].request.get()), (1, true, 3_000_000));
+    // 3 MB at 1 Gbit/s take 24.7 ms with headers; ten segments grow to a window in five round trips of 0.1 ms.
+    let took = done[0].end - done[0].start;
+    assert!((24..30).contains(&took.as_millis()), "{took}");
+    assert!(done[0].ideal.unwrap() < took, "an ideal is never slower");
+}
+
+#[test]
+fn half_the_ack_of_delayed_acknowledgements_arrive() {
+    let acks = |value| {
+        let outcome = go(&[("stack.delayed_ack", value), ("link.rate", "100Mbit"), ("app.duration", "2s")]);
+        let back = outcome.recording.flows.iter().find(|f| f.counters.sent_bytes == 0).unwrap();
+        let there = data(&outcome.recording)[0];
+        crate::float(back.counters.acks_sent) / crate::float(there.counters.delivered_packets)
+    };
+    let (every, second) = (acks("off"), acks("2,200ms"));
+    assert!(every > 0.98, "{every}");
+    assert!((0.49..0.53).contains(&second), "{second}");
+}
+
+#[test]
+fn a_lossy_path_slows_reno_to_what_the_loss_allows() {
+    // Mathis et al. 1997: rate = MSS / RTT * C / sqrt(p), C = 1.22 without and 0.87 with delayed ACKs.
+    let outcome = go(&[
+        ("link.rate", "1Gbit"),
+        ("link.delay", "10ms"),
+        ("link.loss", "0.1%"),
+        ("stack.delayed_ack", "off"),
+        ("app.duration", "60s"),
+    ]);
+    let expected = 1448.0 * 8.0 / 0.020 * 1.22 / 0.001f64.sqrt();
+    let rate = goodput(&outcome.recording);
+    assert!((0.7..1.3).contains(&(rate / expected)), "{rate} for {expected}");
+    let loss = outcome.recording.environment.iter().find(|e| e.property == "loss").unwrap();
+    assert!((0.8..1.2).contains(&(loss.measured.unwrap() / 0.001)), "{loss:?}");
+}
+
+#[test]
+fn the_environment_that_was_asked_for_is_the_one_that_ran() {
+    let outcome = go(&[("link.rate", "200Mbit"), ("link.delay", "20ms"), ("app.duration", "5s"), ("queue.limit", "1MB")]);
+    for property in ["rtt", "rate"] {
+        let e = outcome.recording.environment.iter().find(|e| e.property == property).unwrap();
+        let off = e.measured.unwrap() / e.asked.unwrap() - 1.0;
+        assert!(off.abs() < 0.01, "{e:?}");
+    }
+}
+
+#[test]
+fn two_equal_flows_of_cubic_share_equally() {
+    let outcome = go(&[
+        ("topology", "dumbbell:2"),
+        ("link.rate", "100Mbit"),
+        ("link.delay", "10ms"),
+        ("queue.limit", "250KB"),
+        ("stack.profile", "linux"),
+        ("stack.cc", "cubic"),
+        ("app.duration", "60s"),
+    ]);
+    let rates: Vec<u64> = data(&outcome.recording).iter().map(|f| f.counters.read_bytes).collect();
+    let (a, b) = (crate::float(rates[0]), crate::float(rates[1]));
+    let jain = (a + b) * (a + b) / (2.0 * (a * a + b * b));
+    assert!(jain > 0.9, "{rates:?}");
+    assert!(outcome.recording.devices[0].counters.drops > 0, "the queue never filled");
+}
