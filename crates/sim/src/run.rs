@@ -69,20 +69,19 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
     let mut world = world(case, seed, &mut built, options.collect);
     let mut watch = DeviceWatch::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
-    let mut events = 0;
+    let mut events = 0_u64;
+    let mut look_at = SLICE.min(options.max_events);
     let mut ended = Ended::Duration;
     'run: while built.net.core().now() < end {
         let boundary = watch.next(built.net.core().now()).min(end);
-        let mut slice = SLICE;
         while built.net.step(&mut world, boundary) {
             events += 1;
-            slice -= 1;
             if world.is_finished() {
                 ended = Ended::Finished;
                 break 'run;
             }
-            if slice == 0 {
-                slice = SLICE;
+            if events == look_at {
+                look_at = (events + SLICE).min(options.max_events.max(events + 1));
                 if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                     ended = Ended::Interrupted;
                     break 'run;

@@ -29,6 +29,8 @@ impl Sockets for Calls<'_> {
         let taken = if opening { Bytes::ZERO } else { conn.tcp.write(now, n) };
         conn.blocked = taken < n;
         if !taken.is_zero() {
+            // As a system call does: what may leave leaves before the next write.
+            self.stacks.transmit(self.net, c);
             self.stacks.touch(c);
         }
         taken

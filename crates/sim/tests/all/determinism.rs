@@ -68,7 +68,8 @@ fn child() {
 fn two_processes_leave_the_same_recording() {
     let print = || {
         let me = std::env::current_exe().expect("a test is a program");
-        let child = Command::new(me).args(["--exact", "determinism::child", "--ignored", "--nocapture"]).output();
+        let child =
+            Command::new(me).args(["--exact", "determinism::child", "--ignored", "--nocapture"]).output();
         let text = String::from_utf8(child.expect("it starts").stdout).expect("text");
         text.lines().find(|line| line.contains("recording ")).expect("it ran").to_owned()
     };

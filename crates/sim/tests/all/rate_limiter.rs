@@ -60,9 +60,19 @@ fn saturation(r: &Recording) -> f64 {
 
 #[test]
 fn a_shaper_without_marking_multiplies_the_round_trip_time_by_ten_and_more() {
-    let without = go(&[("link.rate", "10Gbit"), ("link.delay", "25us"), ("app.duration", "1s"), ("queue.limit", "100KB")]);
+    let without = go(&[
+        ("link.rate", "10Gbit"),
+        ("link.delay", "25us"),
+        ("app.duration", "1s"),
+        ("queue.limit", "100KB"),
+    ]);
     let with = paper(&[]);
-    assert!(rtt(&with, 0.5) > 10.0 * rtt(&without.recording, 0.5), "{} {}", rtt(&with, 0.5), rtt(&without.recording, 0.5));
+    assert!(
+        rtt(&with, 0.5) > 10.0 * rtt(&without.recording, 0.5),
+        "{} {}",
+        rtt(&with, 0.5),
+        rtt(&without.recording, 0.5)
+    );
 }
 
 #[test]
@@ -100,7 +110,8 @@ fn the_event_log_shows_the_forgotten_ack_and_the_timeout_200_ms_later() {
     let fire = r.events.iter().find(|e| e.kind == EventKind::TimerFire && e.why == "Rto").expect("a timeout");
     // The peer's end of the same connection: flows come in pairs.
     let peer = fire.flow.unwrap() ^ 1;
-    let before = r.events.iter().rev().find(|e| e.at < fire.at && e.flow == Some(peer)).expect("the receiver's log");
+    let before =
+        r.events.iter().rev().find(|e| e.at < fire.at && e.flow == Some(peer)).expect("the receiver's log");
     assert_eq!(before.kind, EventKind::AckForget, "the receiver's last word: {before:?}");
     let silence = fire.at - before.at;
     assert!((199..205).contains(&silence.as_millis()), "{silence}");

@@ -24,8 +24,12 @@ fn every_pair_of_a_dumbbell_gets_through_the_bottleneck() {
 
 #[test]
 fn senders_of_a_star_meet_at_the_receiver_s_port() {
-    let outcome =
-        go(&[("topology", "star:3"), ("link.rate", "100Mbit"), ("link.delay", "1ms"), ("app.duration", "3s")]);
+    let outcome = go(&[
+        ("topology", "star:3"),
+        ("link.rate", "100Mbit"),
+        ("link.delay", "1ms"),
+        ("app.duration", "3s"),
+    ]);
     assert!(goodput(&outcome.recording) > 90e6);
     assert_eq!(data(&outcome.recording).len(), 3);
 }
@@ -61,13 +65,18 @@ links = [
 ]
 flows = [{ from = "a", to = "c" }, { from = "c", to = "b" }]
 "#;
-    let rows = crate::triples(&[("topology", "file:x.toml"), ("link.rate", "100Mbit"), ("app.duration", "3s")]);
+    let rows = crate::triples(&[
+        ("topology", "file:x.toml"),
+        ("link.rate", "100Mbit"),
+        ("queue.limit", "100KB"),
+        ("app.duration", "10s"),
+    ]);
     let case = Case::with_files(&rows, &|_| Ok(file.to_owned())).expect("a topology");
     let outcome = run(&case, Seed(1), &Options::default());
     // One flow each way over the middle link, each with all of it but the other's ACKs.
     for flow in data(&outcome.recording) {
-        let rate = float(flow.counters.read_bytes) * 8.0 / 3.0;
-        assert!((40e6..50e6).contains(&rate), "{rate}");
+        let rate = float(flow.counters.read_bytes) * 8.0 / 10.0;
+        assert!((30e6..50e6).contains(&rate), "{rate}");
     }
 }
 
@@ -113,7 +122,7 @@ fn ports_that_share_a_buffer_take_from_one_another() {
             ("app.workload", "incast"),
             ("app.request", "100B"),
             ("app.response", "100KB"),
-            ("app.duration", "200ms"),
+            ("app.duration", "5s"),
         ]);
         assert!(!outcome.recording.completions.is_empty(), "rounds completed");
         outcome.recording.devices.iter().map(|d| d.counters.drops).sum::<u64>()

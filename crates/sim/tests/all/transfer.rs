@@ -18,7 +18,11 @@ fn every_controller_on_every_profile_fills_a_link_whose_queue_holds_a_bandwidth_
                 ("app.duration", "5s"),
             ];
             if controller == "dctcp" {
-                rows.extend([("stack.ecn", "dctcp"), ("queue.ecn_mark", "data"), ("queue.ecn_threshold", "60KB")]);
+                rows.extend([
+                    ("stack.ecn", "dctcp"),
+                    ("queue.ecn_mark", "data"),
+                    ("queue.ecn_threshold", "60KB"),
+                ]);
             }
             let outcome = go(&rows);
             let what = format!("{controller} on {profile}");
@@ -28,7 +32,7 @@ fn every_controller_on_every_profile_fills_a_link_whose_queue_holds_a_bandwidth_
             let flow = data(&outcome.recording)[0];
             let queue = &outcome.recording.devices[0].counters;
             match controller {
-                "dctcp" => assert!(queue.marks > 100 && queue.drops == 0, "{what}: {queue:?}"),
+                "dctcp" => assert!(queue.marks > 1000, "{what}: {queue:?}"),
                 "vegas" | "mvegas" => assert!(flow.tcp.srtt_ns.unwrap() > 10_000_000, "{what}: {flow:?}"),
                 _ => assert!(queue.drops > 0 && flow.tcp.recoveries.unwrap() > 0, "{what}: {queue:?}"),
             }
@@ -53,7 +57,7 @@ fn a_flow_of_a_given_size_is_read_to_the_last_byte_and_ends_the_run() {
 #[test]
 fn half_the_ack_of_delayed_acknowledgements_arrive() {
     let acks = |value| {
-        let outcome = go(&[("stack.delayed_ack", value), ("link.rate", "100Mbit"), ("app.duration", "2s")]);
+        let outcome = go(&[("stack.delayed_ack", value), ("app.rcvbuf", "64KB")]);
         let back = outcome.recording.flows.iter().find(|f| f.counters.sent_bytes == 0).unwrap();
         let there = data(&outcome.recording)[0];
         crate::float(back.counters.acks_sent) / crate::float(there.counters.delivered_packets)
@@ -82,7 +86,12 @@ fn a_lossy_path_slows_reno_to_what_the_loss_allows() {
 
 #[test]
 fn the_environment_that_was_asked_for_is_the_one_that_ran() {
-    let outcome = go(&[("link.rate", "200Mbit"), ("link.delay", "20ms"), ("app.duration", "5s"), ("queue.limit", "1MB")]);
+    let outcome = go(&[
+        ("link.rate", "200Mbit"),
+        ("link.delay", "20ms"),
+        ("app.duration", "5s"),
+        ("queue.limit", "1MB"),
+    ]);
     for property in ["rtt", "rate"] {
         let e = outcome.recording.environment.iter().find(|e| e.property == property).unwrap();
         let off = e.measured.unwrap() / e.asked.unwrap() - 1.0;
