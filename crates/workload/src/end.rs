@@ -211,6 +211,9 @@ impl End {
                 return Time::MAX;
             }
             self.consume(now, got.get(), spec, done);
+            if got == readable {
+                return Time::MAX;
+            }
         }
     }
 

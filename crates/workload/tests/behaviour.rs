@@ -2,7 +2,7 @@
 
 mod net;
 
-use net::{Ran, run, run_with};
+use net::{DELAY, Ran, run, run_breaking, run_with};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_workload::{Completion, CompletionKind, HostId, Pair, Plan, Spec};
@@ -178,6 +178,52 @@ fn write_calls_are_no_larger_than_write_size() {
     let ran = pair(&[("app.flow_size", "50KB"), ("app.write_size", "20KB")], ms(100));
     let sizes: Vec<u64> = ran.net.writes.iter().map(|(_, _, n)| *n).collect();
     assert_eq!(sizes, [20_000, 20_000, 10_000]);
+}
+
+#[test]
+fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and_the_rest_goes_on() {
+    let rows =
+        [("app.workload", "rpc"), ("app.concurrency", "2"), ("app.flows", "2"), ("app.duration", "9ms")];
+    let plan = Plan::new(&spec(&rows), &PAIR, Seed(1));
+    let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
+    let of = |index| ran.done.iter().filter(move |c| c.key.index == index);
+    let brief: Vec<(u64, u64, bool)> =
+        of(0).map(|c| (c.start.as_nanos() / 1_000_000, c.end.as_nanos() / 1_000_000, c.ok)).collect();
+    assert_eq!(brief, [(0, 4, true), (0, 4, true), (4, 5, false), (4, 5, false)]);
+    assert_eq!(of(1).filter(|c| c.ok).count(), 8, "answered at 4, 6, 8 and 10 ms");
+    assert!(ran.idle);
+}
+
+#[test]
+fn an_incast_round_that_loses_a_server_ends_not_ok_and_the_next_asks_the_others() {
+    let pairs: Vec<Pair> = (1..4).map(|n| Pair { sender: HostId(n), receiver: HostId(0) }).collect();
+    let rows = [("app.workload", "incast"), ("app.request", "100B"), ("app.duration", "7ms")];
+    let plan = Plan::new(&spec(&rows), &pairs, Seed(1));
+    let ran = run_breaking(plan, 4, 100_000, DELAY, ms(1000), Some((ms(5), 1)));
+    let rounds: Vec<(u64, bool)> = ran
+        .done
+        .iter()
+        .filter(|c| c.kind == CompletionKind::Round)
+        .map(|c| (c.request.get(), c.ok))
+        .collect();
+    assert_eq!(rounds, [(300, true), (300, false), (200, true)]);
+    assert!(ran.idle);
+}
+
+#[test]
+fn a_thought_of_a_connection_that_failed_does_not_reach_the_one_that_took_its_place() {
+    // Slot 0 thinks until 54 ms; it fails at 5 ms, and flows of the other part take its slot before that.
+    let spec = spec(&[
+        ("app.workload", "mix"),
+        ("app.duration", "100ms"),
+        ("app.mix", "rpc think=50ms + bulk flow_size=1KB arrival=uniform:100/s"),
+    ]);
+    let plan = Plan::new(&spec, &PAIR, Seed(1));
+    let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
+    let rpcs = ran.done.iter().filter(|c| c.kind == CompletionKind::Rpc).count();
+    let flows = ran.done.iter().filter(|c| c.kind == CompletionKind::Flow && c.ok).count();
+    assert_eq!((rpcs, flows), (1, 10));
+    assert!(ran.idle);
 }
 
 #[test]

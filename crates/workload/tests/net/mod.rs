@@ -176,6 +176,18 @@ pub fn run(plan: Plan, hosts: u32, buffer: u64, end: Time) -> Ran {
 }
 
 pub fn run_with(plan: Plan, hosts: u32, buffer: u64, delay: Dur, end: Time) -> Ran {
+    run_breaking(plan, hosts, buffer, delay, end, None)
+}
+
+/// At the given time the connection with the given index fails at both ends.
+pub fn run_breaking(
+    plan: Plan,
+    hosts: u32,
+    buffer: u64,
+    delay: Dur,
+    end: Time,
+    mut breaks: Option<(Time, usize)>,
+) -> Ran {
     let plan = Arc::new(plan);
     let mut apps: Vec<Apps> = (0..hosts).map(|h| plan.apps(HostId(h))).collect();
     let mut net = Net {
@@ -194,19 +206,38 @@ pub fn run_with(plan: Plan, hosts: u32, buffer: u64, delay: Dur, end: Time) -> R
     let mut done = Vec::new();
     loop {
         let timers = apps.iter().filter_map(Apps::next_wake);
-        let Some(now) = timers.chain(net.next()).min().filter(|at| *at <= end) else { break };
+        let breaking = breaks.map(|(at, _)| at);
+        let Some(now) = timers.chain(net.next()).chain(breaking).min().filter(|at| *at <= end) else { break };
         net.now = now;
         for app in &mut apps {
             let host = app.host();
             app.wake(now, &mut View { net: &mut net, host });
         }
         deliver(&mut net, &mut apps);
+        if let Some((_, broken)) = breaks.take_if(|(at, _)| *at <= now) {
+            fail(&mut net, &mut apps, broken);
+        }
         for app in &mut apps {
             done.extend(app.drain_completions());
         }
     }
     let idle = apps.iter().all(Apps::is_idle);
     Ran { net, done, idle }
+}
+
+/// Both ends of a connection hear that it is gone.
+fn fail(net: &mut Net, apps: &mut [Apps], at: usize) {
+    let conn = &mut net.conns[at];
+    let (key, slots) = (conn.key, std::mem::take(&mut conn.slots));
+    conn.up = None;
+    conn.pipes = Default::default();
+    for (host, slot) in [(key.client, slots[0]), (key.server, slots[1])] {
+        if let Some(slot) = slot {
+            net.tables.get_mut(&host).expect("a host")[slot.0 as usize] = None;
+            let now = net.now;
+            apps[host.0 as usize].failed(now, slot, &mut View { net, host });
+        }
+    }
 }
 
 /// What arrives now arrives, then both ends of every connection that saw something are told.
