@@ -46,7 +46,7 @@ impl Sender {
             let marked = self.board.mark_front(self.mss);
             log_lost(a.now, self.board.una..self.board.una + marked, marked, "newreno", log);
             lost += marked;
-            self.force = self.cfg.recovery == Recovery::NewReno;
+            self.force = self.cfg.recovery != Recovery::Prr;
         }
         lost
     }
@@ -206,6 +206,7 @@ impl Sender {
         }
         self.frto = super::timeout::Frto::Off;
         self.entered = false;
+        self.limited_sent = 0;
         self.dup_acks = 0;
         self.dup_bytes = 0;
         self.tell(now, &Event::Leave { spurious, exit }, "leave", log);
