@@ -109,16 +109,18 @@ struct Stats {
 
 impl Receiver {
     pub(crate) fn new(cfg: &Config) -> Receiver {
+        let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.delayed_ack.adaptive);
         Receiver {
             nxt: 1,
             read: 1,
             acked: 1,
-            edge: 1,
+            // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
+            edge: 1 + u64::from(window.first()),
             fin: None,
             assembly: Assembly::default(),
             dsack: None,
             report_duplicates: false,
-            window: Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.delayed_ack.adaptive),
+            window,
             announced: (0, 0, 0),
             acks: Acks::new(cfg),
             echo: Echo::Off,
@@ -143,7 +145,6 @@ impl Receiver {
         self.acks.set_mss(mss);
         self.report_duplicates = dsack;
         self.echo = echo;
-        self.edge = 1 + u64::from(self.window.first());
     }
 
     #[inline]

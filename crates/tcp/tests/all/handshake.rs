@@ -133,6 +133,19 @@ fn a_wrong_ack_in_syn_sent_is_answered_with_a_reset() {
 }
 
 #[test]
+fn data_that_overtake_the_ack_of_the_handshake_are_kept_and_end_it() {
+    let cfg = plain();
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg));
+    // The second segment comes before the first, and both before the ACK.
+    one.take(&data(1461, 1460));
+    assert_eq!(one.c.state(), State::Established);
+    one.take(&data(1, 1460));
+    assert_eq!(one.c.readable(), bytes(2920));
+    assert_eq!(one.c.info().refused, 0);
+}
+
+#[test]
 fn a_reset_in_syn_received_brings_a_passive_open_back_to_listen() {
     let cfg = plain();
     let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
