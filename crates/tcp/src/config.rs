@@ -101,6 +101,8 @@ pub enum RecoveryExit {
 pub struct Undo {
     /// By timestamps: the first ACK after the retransmission echoes the original (RFC 3522, RFC 4015).
     pub eifel: bool,
+    /// The same for timeouts alone (BSD's bad retransmit recovery).
+    pub eifel_timeout: bool,
     /// By DSACK: every retransmission was reported as a duplicate (RFC 3708).
     pub dsack: bool,
     /// FreeBSD RACK: every retransmission was acknowledged within half an srtt of being sent; cwnd and ssthresh

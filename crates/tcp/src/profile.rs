@@ -112,7 +112,7 @@ fn linux() -> Config {
         recovery: Recovery::Prr,
         recovery_exit: RecoveryExit::Ssthresh, // tcp_end_cwnd_reduction
         cwr_by_prr: true,                      // tcp_enter_cwr
-        undo: Undo { eifel: true, dsack: true, rack_restore: false }, // tcp_may_undo
+        undo: Undo { eifel: true, dsack: true, ..Undo::default() }, // tcp_may_undo
         tlp: Tlp::On,                          // tcp_early_retrans = 3
         frto: true,                            // tcp_frto = 2
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
@@ -153,7 +153,7 @@ fn freebsd() -> Config {
         },
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(40), adaptive: false, quick_ack: 0 },
         recovery: Recovery::Prr, // net.inet.tcp.do_prr = 1
-        undo: Undo { eifel: true, dsack: false, rack_restore: false }, // TF_PREVVALID, CC_RTO_ERR
+        undo: Undo { eifel_timeout: true, ..Undo::default() }, // TF_PREVVALID, CC_RTO_ERR
         byte_counting: ByteCounting::Limit(2), // net.inet.tcp.abc_l_var
         // recvspace 64 KiB, recvbuf_max 2 MiB
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
@@ -171,7 +171,7 @@ fn freebsd_rack() -> Config {
     Config {
         loss_detection: LossDetection::Rack { dsack_adaptation: true }, // rack.c, RFC 8985 section 6.2.4
         tlp: Tlp::On,
-        undo: Undo { eifel: true, dsack: false, rack_restore: true },
+        undo: Undo { eifel_timeout: true, rack_restore: true, ..Undo::default() },
         ..freebsd()
     }
 }

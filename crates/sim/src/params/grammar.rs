@@ -105,7 +105,7 @@ impl FromStr for LossDetection {
     }
 }
 
-/// `stack.undo`: `off`, or a set of `eifel`, `dsack`, `rack-restore` joined by `+`.
+/// `stack.undo`: `off`, or a set of `eifel`, `eifel-timeout`, `dsack`, `rack-restore` joined by `+`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Undo(pub tcpassay_tcp::Undo);
 
@@ -117,6 +117,7 @@ impl FromStr for Undo {
             for part in text.split('+') {
                 match part {
                     "eifel" => undo.eifel = true,
+                    "eifel-timeout" => undo.eifel_timeout = true,
                     "dsack" => undo.dsack = true,
                     "rack-restore" => undo.rack_restore = true,
                     _ => return Err(format!("`{part}` is no undo")),

@@ -154,7 +154,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(
             PROFILE,
             &Kind::Text {
-                form: "`off`, or `eifel`, `dsack`, `rack-restore` joined by `+`",
+                form: "`off`, or `eifel`, `eifel-timeout`, `dsack`, `rack-restore` joined by `+`",
                 check: check::<Undo>,
             },
         ),

@@ -86,13 +86,13 @@ impl Sender {
         if !a.advanced || !u.any {
             return None;
         }
-        if self.cfg.undo.eifel && self.timestamps {
+        let in_recovery = self.state == crate::log::CongestionState::Recovery;
+        if (self.cfg.undo.eifel || self.cfg.undo.eifel_timeout && !in_recovery) && self.timestamps {
             let echoes_original = d.echo_ms.zip(u.first).is_some_and(|(ms, t)| ms < t.as_nanos() / 1_000_000);
             if echoes_original {
                 return Some("undo: eifel");
             }
         }
-        let in_recovery = self.state == crate::log::CongestionState::Recovery;
         if self.cfg.undo.rack_restore && in_recovery && !u.timely && u.not_early == 0 {
             return Some("undo: rack");
         }

@@ -196,10 +196,8 @@ fn switches() -> impl Strategy<Value = Config> {
         Just(RecoveryExit::Rfc3782LessCareful),
         Just(RecoveryExit::Rfc6582)
     ];
-    let undo = any::<(bool, bool, bool)>().prop_map(|(eifel, dsack, rack_restore)| Undo {
-        eifel,
-        dsack,
-        rack_restore,
+    let undo = any::<(bool, bool, bool, bool)>().prop_map(|(eifel, eifel_timeout, dsack, rack_restore)| {
+        Undo { eifel, eifel_timeout, dsack, rack_restore }
     });
     let tlp = prop_oneof![Just(Tlp::Off), Just(Tlp::OpenOnly), Just(Tlp::On)];
     let ecn = prop_oneof![Just(EcnMode::Off), Just(EcnMode::Classic), Just(EcnMode::Dctcp)];
@@ -265,7 +263,7 @@ fn such_networks_reach_every_mechanism() {
     let cfg = Config {
         loss_detection: LossDetection::Rack { dsack_adaptation: true },
         recovery: Recovery::Prr,
-        undo: Undo { eifel: true, dsack: true, rack_restore: true },
+        undo: Undo { eifel: true, dsack: true, rack_restore: true, eifel_timeout: false },
         tlp: Tlp::On,
         frto: true,
         ecn: EcnMode::Classic,

@@ -214,6 +214,31 @@ fn eifel_undoes_when_the_ack_echoes_the_original() {
 }
 
 #[test]
+fn bsd_undoes_timeouts_by_timestamp_and_fast_recoveries_not() {
+    let cfg = undo(Undo { eifel_timeout: true, ..Undo::default() });
+    for timeout in [true, false] {
+        let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
+        r.write(10);
+        let sent_at = r.ts_now();
+        r.advance(ms(100));
+        if timeout {
+            r.fire().unwrap();
+            assert_eq!(r.s.state, Ca::Loss);
+        } else {
+            for k in 2..=4 {
+                r.sack(0, &[1..k]);
+            }
+            assert_eq!(r.s.state, Ca::Recovery);
+        }
+        r.advance(ms(5));
+        let mut ack = r.ack_in(seg(10));
+        ack.ts_ecr = Some(sent_at);
+        r.deliver(&ack);
+        assert_eq!(r.s.stats.undos, u64::from(timeout));
+    }
+}
+
+#[test]
 fn dsacks_of_every_retransmission_undo_even_after_recovery_ended() {
     let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
     r.write(10);
