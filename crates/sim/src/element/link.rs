@@ -99,40 +99,33 @@ impl Link {
     #[inline]
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         let now = core.now;
-        let packet = &core.packets[id];
-        let (ip, segs) = (packet.size_u32(), packet.segs);
+        self.advance(core);
         let start = if self.free_at > now {
-            self.advance(core);
-            if !self.spec.limit.fits(self.waiting, u64::from(ip)) {
-                io.drop(core, id, Drop::Full);
+            if !self.admits(io, core, id) {
                 return;
-            }
-            if let Some(threshold) = self.spec.mark_above
-                && self.waiting.bytes > threshold.get()
-            {
-                io.mark(core, id);
             }
             self.free_at
         } else {
-            self.advance(core);
             self.carry = Carry::default();
             now
         };
-        if let Some(rate) = self.spec.rate {
-            let wire = u64::from(ip) + u64::from(self.spec.overhead) * u64::from(segs);
-            self.free_at = start + rate.tx_time(Bytes::new(wire), &mut self.carry);
-        } else {
-            self.free_at = start;
-        }
-        let due = self.free_at + self.spec.delay;
         let packet = &mut core.packets[id];
+        let size = packet.size_u32();
+        self.free_at = match self.spec.rate {
+            Some(rate) => {
+                let wire = u64::from(size) + u64::from(self.spec.overhead) * u64::from(packet.segs);
+                start + rate.tx_time(Bytes::new(wire), &mut self.carry)
+            }
+            None => start,
+        };
+        let due = self.free_at + self.spec.delay;
         packet.stamp = start;
         packet.due = due;
         let first = self.flight.is_empty();
-        self.flight.push_back(&mut core.packets, id);
+        self.flight.append(&mut core.packets, id, size);
         if start > now {
             self.waiting.packets += 1;
-            self.waiting.bytes += u64::from(ip);
+            self.waiting.bytes += u64::from(size);
             if self.first_waiting.is_none() {
                 self.first_waiting = Some(id);
             }
@@ -142,8 +135,21 @@ impl Link {
             io.waited(now, start);
         }
         if first {
-            io.wake_at(core, Some(due));
+            io.wake_anew(core, Some(due));
         }
+    }
+
+    /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit.
+    #[inline]
+    fn admits(&self, io: &mut Io, core: &mut Core, id: PacketId) -> bool {
+        if !self.spec.limit.fits(self.waiting, core.packets[id].size().get()) {
+            io.drop(core, id, Drop::Full);
+            return false;
+        }
+        if self.spec.mark_above.is_some_and(|t| self.waiting.bytes > t.get()) {
+            io.mark(core, id);
+        }
+        true
     }
 
     #[inline]
@@ -159,7 +165,7 @@ impl Link {
             self.flight.pop_front(&core.packets);
             io.forward(core, id);
         };
-        io.wake_at(core, next);
+        io.wake_anew(core, next);
     }
 
     pub fn held(&self) -> u64 {

@@ -16,6 +16,8 @@
 //! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`ThinSpec`], [`PolicerSpec`] | impairments | 0 |
 //! | [`JitterSpec`], [`ReorderSpec`], [`SlotSpec`] | impairments that hold packets | 0 to 1 |
 
+#[cfg(test)]
+mod conservation_tests;
 mod damage;
 mod dice;
 mod dim;
@@ -145,6 +147,26 @@ impl Element {
             Element::Reorder(e) => e.wake(io, core),
             Element::Slot(e) => e.wake(io, core),
             _ => unreachable!("an element that never asks to be woken"),
+        }
+    }
+
+    /// Whether it ever asks to be woken.
+    pub(crate) fn wakes(&self) -> bool {
+        match self {
+            Element::Link(_)
+            | Element::Port(_)
+            | Element::Rx(_)
+            | Element::Jitter(_)
+            | Element::Reorder(_)
+            | Element::Slot(_) => true,
+            Element::Host(_)
+            | Element::Split
+            | Element::Switch(_)
+            | Element::Ingress(_)
+            | Element::MarkAcks(_)
+            | Element::Loss(_)
+            | Element::Damage(_)
+            | Element::Policer(_) => false,
         }
     }
 

@@ -5,7 +5,6 @@ use super::network::{HostId, NodeId, TimerId};
 use super::packet::{Arena, FlowId, Packet, PacketId};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
-use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Ecn;
 
@@ -59,7 +58,7 @@ pub struct Core {
     pub(crate) owners: Vec<Owner>,
     pub(crate) packets: Arena,
     /// Packets under way within the present instant: each to be received by a node.
-    pub(crate) moving: VecDeque<(NodeId, PacketId)>,
+    pub(crate) moving: Vec<(NodeId, PacketId)>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) pools: Vec<Pool>,
@@ -86,7 +85,7 @@ impl Core {
         let to = self.egress[usize::from(packet.src.0)];
         assert!(to != NodeId::NONE, "host {} has no way out", packet.src.0);
         let id = self.packets.insert(packet);
-        self.moving.push_back((to, id));
+        self.moving.push((to, id));
     }
 
     /// A new timer, not set. It is `Hosts::timer`'s argument when it fires.
@@ -159,7 +158,7 @@ impl Io {
         Io {
             node: NodeId::NONE,
             next: NodeId::NONE,
-            source: SourceId(0),
+            source: SourceId::NONE,
             watched: false,
             counters: Counters::default(),
             stats: None,
@@ -180,7 +179,7 @@ impl Io {
         if self.watched {
             self.see(core, id, Seen::Out);
         }
-        core.moving.push_back((to, id));
+        core.moving.push((to, id));
     }
 
     /// The end of a packet.
@@ -206,6 +205,16 @@ impl Io {
             self.see(core, id, Seen::Marked);
         }
         true
+    }
+
+    /// As [`Io::wake_at`] for an element that is not to be woken at that very instant already: one that was just woken, or
+    /// had nothing pending.
+    #[inline]
+    pub fn wake_anew(&self, core: &mut Core, at: Option<Time>) {
+        match at {
+            Some(at) => core.queue.move_to(self.source, at),
+            None => core.queue.clear(self.source),
+        }
     }
 
     /// Wakes this element at `at` instead of whenever it would have been woken.

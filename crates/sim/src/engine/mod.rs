@@ -62,6 +62,8 @@
 
 mod core;
 mod counters;
+#[cfg(test)]
+mod determinism_tests;
 mod network;
 mod packet;
 mod scheduler;

@@ -92,8 +92,12 @@ impl Network {
     pub fn add(&mut self, name: &str, element: impl IntoElement) -> NodeId {
         assert!(!self.names.iter().any(|n| n == name), "two elements are called `{name}`");
         let node = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 elements"));
-        let source = self.core.queue.add();
-        self.core.own(source, Owner::Node(node));
+        let element = element.into_element(name, self.seed);
+        let mut source = SourceId::NONE;
+        if element.wakes() {
+            source = self.core.queue.add();
+            self.core.own(source, Owner::Node(node));
+        }
         let io = Io {
             node,
             next: NodeId::NONE,
@@ -102,7 +106,7 @@ impl Network {
             counters: Counters::default(),
             stats: None,
         };
-        self.nodes.push(Node { io, element: element.into_element(name, self.seed) });
+        self.nodes.push(Node { io, element });
         self.names.push(name.to_owned());
         node
     }
@@ -224,7 +228,10 @@ impl Network {
         match self.core.owners[source.0 as usize] {
             Owner::Node(node) => {
                 let node = &mut self.nodes[node.0 as usize];
-                node.element.wake(&mut node.io, &mut self.core);
+                match &mut node.element {
+                    Element::Link(link) => link.wake(&mut node.io, &mut self.core),
+                    element => element.wake(&mut node.io, &mut self.core),
+                }
             }
             Owner::Timer(timer) => {
                 self.core.queue.clear(source);
@@ -239,9 +246,12 @@ impl Network {
     #[inline]
     fn settle<H: Hosts>(&mut self, hosts: &mut H) {
         loop {
-            while let Some((to, id)) = self.core.moving.pop_front() {
+            let mut next = 0;
+            while let Some(&(to, id)) = self.core.moving.get(next) {
+                next += 1;
                 self.receive(hosts, to, id);
             }
+            self.core.moving.clear();
             if self.core.notices.is_empty() {
                 return;
             }
@@ -251,14 +261,15 @@ impl Network {
 
     #[inline]
     fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, id: PacketId) {
-        assert!(to != NodeId::NONE, "an element leads nowhere");
-        let node = &mut self.nodes[to.0 as usize];
+        let node = self.nodes.get_mut(to.0 as usize).expect("an element that leads somewhere");
         node.io.counters.packets_in += 1;
         node.io.counters.bytes_in += u64::from(self.core.packets[id].size_u32());
         if node.io.watched {
             node.io.see(&mut self.core, id, Seen::In);
         }
         match &mut node.element {
+            // The most frequent, so that it costs one comparison.
+            Element::Link(link) => link.receive(&mut node.io, &mut self.core, id),
             Element::Host(host) => {
                 let host = *host;
                 if self.core.packets[id].corrupt {

@@ -258,9 +258,14 @@ impl PacketList {
     /// Adds at the back.
     #[inline]
     pub fn push_back(&mut self, arena: &mut Arena, id: PacketId) {
-        let p = &mut arena[id];
-        p.next = PacketId::NONE;
-        self.bytes += u64::from(p.size);
+        let size = arena[id].size;
+        self.append(arena, id, size);
+    }
+
+    /// As [`PacketList::push_back`], for who knows the packet's size.
+    #[inline]
+    pub(crate) fn append(&mut self, arena: &mut Arena, id: PacketId, size: u32) {
+        self.bytes += u64::from(size);
         if self.len == 0 {
             self.head = id;
         } else {

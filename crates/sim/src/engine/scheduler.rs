@@ -1,5 +1,7 @@
 //! The event queue: a winner tree over sources, each of which has at most one pending wake-up.
 //!
+//! The tree has four children to a node, which lie together in one cache line.
+//!
 //! A link schedules only the head of its flight and a host only its earliest timer, so the tree holds as many
 //! entries as the network has things that wait, not as many as it has packets. Re-arming a source is one walk from its
 //! leaf towards the root, which stops where the winner did not change.
@@ -12,17 +14,42 @@ use tcpassay_units::Time;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId(pub(crate) u32);
 
-/// No wake-up pending: later than every key.
-const IDLE: u128 = u128::MAX;
+impl SourceId {
+    /// Of what never waits.
+    pub(crate) const NONE: SourceId = SourceId(u32::MAX);
+}
+
+/// A wake-up in one number, so that the tree is a minimum over numbers: the time above, then the insertion, then the
+/// source. Insertions are unique, so the source never decides.
+type Key = u128;
+
+/// No wake-up pending: later than every other key.
+const IDLE: Key = Key::MAX;
+/// Bits of a key for the source: four million of them.
+const SOURCE_BITS: u32 = 22;
+
+/// Four neighbours of the tree: a cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Group([Key; 4]);
+
+impl Group {
+    #[inline]
+    fn least(&self) -> Key {
+        let [a, b, c, d] = self.0;
+        a.min(b).min(c.min(d))
+    }
+}
 
 /// The event queue. See the module.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// Of each source: time in the high half, insertion in the low half, or [`IDLE`]. Padded to a power of two.
-    keys: Vec<u128>,
-    /// `tree[1]` is the source that wakes first; `tree[i]` the better of `tree[2i]` and `tree[2i + 1]`; the leaves,
-    /// from `keys.len()` on, are the sources in order.
-    tree: Vec<u32>,
+    /// The smallest of the top group.
+    first: Key,
+    /// Slot k of group g is the smallest of group `4g + k + 1`, down to the last level, whose slots are the sources.
+    groups: Vec<Group>,
+    /// The first group of the last level.
+    leaves: usize,
     used: u32,
     free: Vec<u32>,
     inserted: u64,
@@ -30,7 +57,14 @@ pub struct Scheduler {
 
 impl Default for Scheduler {
     fn default() -> Scheduler {
-        Scheduler { keys: vec![IDLE], tree: vec![0, 0], used: 0, free: Vec::new(), inserted: 0 }
+        Scheduler {
+            first: IDLE,
+            groups: vec![Group([IDLE; 4])],
+            leaves: 0,
+            used: 0,
+            free: Vec::new(),
+            inserted: 0,
+        }
     }
 }
 
@@ -41,8 +75,9 @@ impl Scheduler {
             return SourceId(s);
         }
         let s = self.used;
+        assert!(s < 1 << SOURCE_BITS, "more than four million things that wait");
         self.used += 1;
-        if self.used as usize > self.keys.len() {
+        if self.used as usize > 4 * (self.groups.len() - self.leaves) {
             self.grow();
         }
         SourceId(s)
@@ -68,36 +103,39 @@ impl Scheduler {
     /// comes first; setting the time that is already pending keeps its place.
     #[inline]
     pub fn set(&mut self, source: SourceId, time: Time) {
-        let old = self.keys[source.0 as usize];
-        if time_of(old) == time && old != IDLE {
-            return;
+        let old = self.key(source);
+        if time_of(old) != time || old == IDLE {
+            self.move_to(source, time);
         }
+    }
+
+    /// As [`Scheduler::set`] for a source that has no wake-up pending at `time`, which is for the caller to know.
+    #[inline]
+    pub(crate) fn move_to(&mut self, source: SourceId, time: Time) {
+        // 2^42 insertions are two days at twenty million a second.
         self.inserted += 1;
-        self.keys[source.0 as usize] = u128::from(time.as_nanos()) << 64 | u128::from(self.inserted);
-        self.fix(source.0);
+        debug_assert!(self.inserted < 1 << (64 - SOURCE_BITS), "too many insertions");
+        let low = self.inserted << SOURCE_BITS | u64::from(source.0);
+        self.put(source, Key::from(time.as_nanos()) << 64 | Key::from(low));
     }
 
     /// Cancels the wake-up of `source`, if any.
     #[inline]
     pub fn clear(&mut self, source: SourceId) {
-        if self.keys[source.0 as usize] != IDLE {
-            self.keys[source.0 as usize] = IDLE;
-            self.fix(source.0);
-        }
+        self.put(source, IDLE);
     }
 
     /// When `source` will wake.
     pub fn pending(&self, source: SourceId) -> Option<Time> {
-        let key = self.keys[source.0 as usize];
+        let key = self.key(source);
         (key != IDLE).then(|| time_of(key))
     }
 
     /// The first wake-up, which stays pending until it is set anew or cleared.
     #[inline]
     pub fn peek(&self) -> Option<(Time, SourceId)> {
-        let first = self.tree[1];
-        let key = self.keys[first as usize];
-        (key != IDLE).then(|| (time_of(key), SourceId(first)))
+        let key = self.first;
+        (key != IDLE).then(|| (time_of(key), source_of(key)))
     }
 
     /// Takes the first wake-up out.
@@ -107,44 +145,55 @@ impl Scheduler {
         Some(first)
     }
 
-    /// Walks from the leaf of `source`, whose key changed, to the root or to where the winner is another, unchanged.
     #[inline]
-    fn fix(&mut self, source: u32) {
-        let (keys, tree) = (&self.keys[..], &mut self.tree[..]);
-        let mut winner = source;
-        let mut key = keys[source as usize];
-        let mut at = keys.len() + source as usize;
-        while at > 1 {
-            let rival = tree[at ^ 1];
-            let rival_key = keys[rival as usize];
-            if rival_key < key {
-                winner = rival;
-                key = rival_key;
-            }
-            at >>= 1;
-            if tree[at] == winner && winner != source {
+    fn key(&self, source: SourceId) -> Key {
+        let at = source.0 as usize;
+        self.groups[self.leaves + at / 4].0[at % 4]
+    }
+
+    /// Puts a key in its slot and walks towards the top until the smallest is what it was.
+    #[inline]
+    fn put(&mut self, source: SourceId, key: Key) {
+        let mut slot = source.0 as usize % 4;
+        let mut group = self.leaves + source.0 as usize / 4;
+        let mut least = key;
+        loop {
+            let at = &mut self.groups[group];
+            at.0[slot] = least;
+            least = at.least();
+            if group == 0 {
+                self.first = least;
                 return;
             }
-            tree[at] = winner;
+            (group, slot) = ((group - 1) / 4, (group - 1) % 4);
+            if self.groups[group].0[slot] == least {
+                return;
+            }
         }
     }
 
+    /// Adds a level.
     fn grow(&mut self) {
-        let leaves = self.keys.len() * 2;
-        self.keys.resize(leaves, IDLE);
-        self.tree = vec![0; 2 * leaves];
-        for (leaf, s) in self.tree[leaves..].iter_mut().zip(0..) {
-            *leaf = s;
-        }
-        for at in (1..leaves).rev() {
-            let (a, b) = (self.tree[2 * at], self.tree[2 * at + 1]);
-            self.tree[at] = if self.keys[b as usize] < self.keys[a as usize] { b } else { a };
+        let sources = self.groups.split_off(self.leaves);
+        self.leaves = self.leaves * 4 + 1;
+        self.groups = vec![Group([IDLE; 4]); self.leaves];
+        self.groups.extend_from_slice(&sources);
+        self.groups.resize(self.leaves * 4 + 1, Group([IDLE; 4]));
+        for group in (1..self.groups.len()).rev() {
+            self.groups[(group - 1) / 4].0[(group - 1) % 4] = self.groups[group].least();
         }
     }
 }
 
-fn time_of(key: u128) -> Time {
+#[inline]
+fn time_of(key: Key) -> Time {
     Time::from_nanos((key >> 64) as u64)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bits are the source")]
+fn source_of(key: Key) -> SourceId {
+    SourceId(key as u32 & ((1 << SOURCE_BITS) - 1))
 }
 
 #[cfg(test)]

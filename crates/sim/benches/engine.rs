@@ -1,0 +1,80 @@
+//! What the engine's parts cost: the event queue at several sizes, and a packet through each kind of element.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use tcpassay_sim::element::{
+    CoDelSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossModel, LossSpec, Pace, PieSpec,
+    PortSpec, QueueSpec, RxSpec, Which,
+};
+use tcpassay_sim::engine::{Core, FlowId, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
+use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// One wake-up and its re-arming, as a link does it for each packet.
+fn scheduler(c: &mut Criterion) {
+    let mut group = c.benchmark_group("scheduler");
+    for sources in [4_u64, 64, 512, 4096] {
+        group.bench_with_input(BenchmarkId::new("pop and set", sources), &sources, |b, &n| {
+            let mut queue = Scheduler::default();
+            let mut dice = Seed(1).stream("bench");
+            for _ in 0..n {
+                let s = queue.add();
+                queue.set(s, Time::from_nanos(dice.below(1000 * n)));
+            }
+            b.iter(|| {
+                let (at, source) = queue.peek().expect("never empty");
+                queue.set(source, at + Dur::from_nanos(500 * n + dice.below(1000 * n)));
+                black_box(at)
+            });
+        });
+    }
+    group.finish();
+}
+
+struct Nobody;
+impl Hosts for Nobody {
+    fn receive(&mut self, _: &mut Core, _: HostId, _: PacketId) {}
+    fn timer(&mut self, _: &mut Core, _: TimerId) {}
+}
+
+/// A packet each 1.2 us, the rate of the element, through one element and into a host.
+fn element(c: &mut Criterion, name: &str, spec: impl IntoElement) {
+    let mut net = Network::new(Seed(1));
+    let (a, _) = net.add_host("a");
+    let (b, to_b) = net.add_host("b");
+    let node = net.add("element", spec);
+    net.set_egress(a, &[node, to_b]);
+    let segment = Segment { len: 1460, flags: Flags::ACK, ..Segment::default() };
+    let packet = Packet::tcp(a, b, FlowId(0), segment, Ecn::Ect0, 1460);
+    let mut now = Time::ZERO;
+    let mut group = c.benchmark_group("element");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            now += Dur::from_nanos(1200);
+            net.core().send(packet.clone());
+            net.run_until(&mut Nobody, now);
+        });
+    });
+    group.finish();
+}
+
+fn elements(c: &mut Criterion) {
+    let rate = Rate::from_gbit(10);
+    let delay = Dur::from_micros(50);
+    element(c, "link", LinkSpec::new(rate, delay));
+    let fifo = QueueSpec::Fifo(FifoSpec::UNLIMITED);
+    let port = |queue| PortSpec::new(queue, Pace::Fixed(rate), delay);
+    element(c, "port, fifo", port(fifo.clone()));
+    element(c, "port, codel", port(QueueSpec::CoDel(CoDelSpec::INTERNET)));
+    element(c, "port, fq_codel", port(QueueSpec::FqCoDel(FqCoDelSpec::LINUX)));
+    element(c, "port, pie", port(QueueSpec::Pie(PieSpec::RFC)));
+    element(c, "port, htb", port(QueueSpec::Htb(HtbSpec::single(rate, Bytes::new(15_000), fifo))));
+    let loss = LossModel::Bernoulli { probability: 0.001, correlation: 0.0 };
+    element(c, "loss", LossSpec { model: loss, which: Which::All });
+    element(c, "rx, plain", RxSpec::PLAIN);
+    element(c, "rx, gro", RxSpec { gro_max: Some(Bytes::new(65_536)), ..RxSpec::PLAIN });
+}
+
+criterion_group!(benches, scheduler, elements);
+criterion_main!(benches);
