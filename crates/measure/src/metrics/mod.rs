@@ -15,7 +15,7 @@ mod table;
 
 pub use rates::{What, Window, finest, rates};
 pub use rounds::{Round, rounds};
-pub use stats::{Period, deviation, jain, longest_silence, mean, period, quantile, variation};
+pub use stats::{Period, deviation, jain, longest_silence, mean, median, period, quantile, variation};
 pub use table::{Metric, TABLE, table_json};
 
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
@@ -191,6 +191,12 @@ impl<'a> Context<'a> {
         let kept = KEPT.iter().position(|kept| *kept == interval).unwrap_or(KEPT.len());
         let compute = || rates(self.recording, &self.flows, What::Wire, interval, self.window);
         self.rates[kept].get_or_init(compute).as_deref()
+    }
+
+    /// Coefficient of variation of one flow's throughput; `None` for a flow that delivered nothing.
+    fn flow_variation(&self, flow: u32, interval: Dur) -> Option<f64> {
+        let alone = BTreeSet::from([flow]);
+        variation(&rates(self.recording, &alone, What::Wire, interval, self.window)?)
     }
 
     /// The finest interval at which the window has at most [`PERIOD_VALUES`] values.

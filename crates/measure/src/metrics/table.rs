@@ -1,6 +1,6 @@
 //! Every metric, declared once.
 
-use super::stats::{count, deviation, jain, longest_silence, mean, period, quantile, variation};
+use super::stats::{count, deviation, jain, longest_silence, mean, median, period, quantile, variation};
 use super::{Context, ratio, utilisation, whole};
 use crate::recording::{CompletionKind, LatencyKind};
 use std::collections::BTreeMap;
@@ -92,6 +92,12 @@ pub static TABLE: &[Metric] = &[
         "1",
         "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 ms",
         |c| variation(c.rates(MS)?),
+    ),
+    metric(
+        "flow_throughput_cv_10ms",
+        "1",
+        "Coefficient of variation of one flow's throughput in whole intervals of 10 ms: the median over the flows of the test",
+        |c| median(c.flows.iter().map(|flow| c.flow_variation(*flow, TEN_MS))),
     ),
     metric(
         "longest_silence",

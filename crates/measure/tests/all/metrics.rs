@@ -115,6 +115,19 @@ fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
 }
 
 #[test]
+fn two_flows_that_stall_in_turn_vary_alone_and_not_together() {
+    let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000), carried(1, 1_446_000)]);
+    let turn = |first| (0..4).map(|i| if i % 2 == first { 0.0 } else { 10_000.0 }).collect::<Vec<_>>();
+    let (even, odd) = (turn(0), turn(1));
+    let columns = [("flow.0", "wire_bytes", &even[..]), ("flow.1", "wire_bytes", &odd[..])];
+    recording.series = Some(series(Dur::from_millis(10), &columns));
+    let m = all(&recording).values;
+    assert_near(m.get("throughput_cv_10ms"), 0.0);
+    // Half of the time nothing, half of the time all: deviation and mean are the same.
+    assert_near(m.get("flow_throughput_cv_10ms"), 1.0);
+}
+
+#[test]
 fn a_series_answers_its_interval_and_its_multiples_only() {
     let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000)]);
     let bytes: Vec<f64> = (0..40).map(|i| if i % 20 < 10 { 1_000.0 } else { 3_000.0 }).collect();
