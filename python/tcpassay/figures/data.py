@@ -84,6 +84,11 @@ class Recording:
         summed = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
         return _array(summed["time_ns"]) * 1e-9, _array(summed["wire_bytes"]) * 8 / self.interval
 
+    def flow_throughput(self, flow: int) -> tuple[Array, Array]:
+        """Start of each interval, and the bits a second that this flow delivered in it, headers included."""
+        time, octets = self._entity(str(self.index["flows"][flow]["name"]), "wire_bytes")
+        return time, octets * 8 / self.interval
+
     def cwnd(self) -> tuple[Array, Array]:
         """Congestion window of the first flow in bytes."""
         return self._entity(self._first_flow(), "cwnd_bytes")
@@ -96,9 +101,14 @@ class Recording:
         """Packets that the bottleneck marked in each interval."""
         return self._entity(str((self.bottleneck or {})["name"]), "marks")
 
+    @property
+    def logged(self) -> bool:
+        """Whether there is an event log."""
+        return "events.parquet" in self.index["files"]
+
     def rtt(self) -> tuple[Array, Array]:
         """Round-trip times as the senders measured them; without an event log, their smoothed value by interval."""
-        if "events.parquet" not in self.index["files"]:
+        if not self.logged:
             time, value = self._entity(self._first_flow(), "srtt_ns")
             return time, value * 1e-9
         rows = self._events("rtt").filter(pl.col("flow").is_in(self.flows))
@@ -113,7 +123,7 @@ class Recording:
 
     def timeouts(self) -> Array:
         """When retransmission timers fired."""
-        if "events.parquet" not in self.index["files"]:
+        if not self.logged:
             return np.empty(0)
         rows = self._events("timer_fire").filter(pl.col("why") == "rto", pl.col("flow").is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9

@@ -2,12 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tcpassay.figures import style
@@ -100,6 +101,21 @@ def _throughput(axes: Axes, recording: Recording) -> None:
         axes.plot(timeouts, top, "v", color=style.RED, markersize=3.5, transform=axes.get_xaxis_transform())
 
 
+def _flows(axes: Axes, recording: Recording) -> None:
+    """A lane a flow, so that one that stands still is seen beside those that fill its place."""
+    lanes = [recording.flow_throughput(flow) for flow in recording.flows]
+    top = max((float(bits.max()) for _, bits in lanes if len(bits)), default=1.0)
+    for place, (time, bits) in enumerate(reversed(lanes)):
+        height = place + 0.88 * bits / top
+        axes.fill_between(time, place, height, step="post", color=style.BLUE, linewidth=0, alpha=0.85)
+        axes.axhline(place, color=style.GREY, linewidth=0.4)
+    axes.set_yticks(np.arange(len(lanes)) + 0.44, [str(len(lanes) - place) for place in range(len(lanes))])
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.01)
+    axes.set_ylim(0, len(lanes))
+    axes.set_ylabel(f"Each flow\n(lane: {number(top / 1e9)} Gbit/s)")
+
+
 def counted(recording: Recording) -> str:
     """How often the sender timed out, and how many packets were lost."""
     timeouts, lost = recording.timed_out, recording.dropped
@@ -119,8 +135,8 @@ def number(value: float) -> str:
 def _rtt(axes: Axes, recording: Recording) -> None:
     time, rtt = recording.rtt()
     axes.plot(time, rtt * 1e3, ".", color=style.GREEN, markersize=1.6, rasterized=len(time) > MANY)
-    axes.set_ylabel("RTT (ms)")
-    if len(rtt):
+    axes.set_ylabel("RTT (ms)" if recording.logged else "srtt of flow 1 (ms)")
+    if recording.logged and len(rtt):
         style.note(axes, f"p99 {number(np.quantile(rtt, 0.99) * 1e3)} ms")
 
 
@@ -144,6 +160,7 @@ def _marks(axes: Axes, recording: Recording) -> None:
 
 PANELS: dict[str, Callable[[Axes, Recording], None]] = {
     "throughput": _throughput,
+    "flows": _flows,
     "rtt": _rtt,
     "cwnd": _cwnd,
     "queue": _queue,
@@ -151,11 +168,20 @@ PANELS: dict[str, Callable[[Axes, Recording], None]] = {
 }
 
 
+def _row(axes: Axes) -> Iterator[Line2D]:
+    """The lines of all axes that share this one's scale."""
+    for sibling in axes.get_shared_y_axes().get_siblings(axes):
+        yield from sibling.get_lines()
+
+
 def _scale(axes: Axes, kind: str) -> None:
-    low, high = axes.get_ylim()
+    if kind == "flows":
+        return
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in _row(axes)] or [np.ones(1)])
+    low, high = float(drawn.min()), axes.get_ylim()[1]
     if kind == "rtt" and low > 0 and high / low > WIDE:
         log_axis(axes)
-        axes.set_ylim(top=high * 1.5)
+        axes.set_ylim(top=high * 2)
     else:
         axes.set_ylim(0, high * 1.12)
         axes.yaxis.set_major_locator(MaxNLocator(5))

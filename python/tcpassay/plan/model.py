@@ -76,7 +76,7 @@ class Timeline(Panel):
     """Series over time, one row a series, one column a case."""
 
     kind: Literal["timeline"]
-    series: list[Literal["throughput", "rtt", "cwnd", "queue", "marks"]] = Field(
+    series: list[Literal["throughput", "flows", "rtt", "cwnd", "queue", "marks"]] = Field(
         default=["throughput", "rtt"], min_length=1, description="Rows, from the top"
     )
     start: Time | None = Field(default=None, description="Start of the time shown")
