@@ -187,7 +187,7 @@ impl Sender {
         self.cwr_due = self.ecn && self.cfg.ecn != EcnMode::Accurate;
     }
 
-    /// The window that the reduction ends with: the controller's answer to `Enter`.
+    /// The window that the controller wants: after `Enter`, the one that the reduction ends with.
     pub(super) fn target(&self) -> u64 {
         self.cc.control.cwnd.get()
     }
@@ -210,7 +210,7 @@ impl Sender {
         self.dup_acks = 0;
         self.dup_bytes = 0;
         self.tell(now, &Event::Leave { spurious, exit }, "leave", log);
-        self.cwnd = self.cc.control.cwnd.get();
+        self.set_cwnd(now, self.target(), "leave", log);
         let to = if self.board.sacked > 0 { Ca::Disorder } else { Ca::Open };
         self.set_state(now, to, why, log);
     }
