@@ -1,0 +1,70 @@
+"""A congestion window below two segments on leaving fast recovery.
+
+Asserts: when a sender leaves fast recovery, its congestion window is at least two segments.
+
+Why: ssthresh is never set below two segments (RFC 5681 section 3.1, equation 4), and recovery ends with cwnd = ssthresh
+or min(ssthresh, max(FlightSize, SMSS) + SMSS) (RFC 6582 section 3.2 step 3), or ssthresh (RFC 9937 section 6). RFC 6582
+put max() there because with one segment in flight the receiver may hold its ACK back for the delayed-ACK time, and
+the sender, having no second segment to send, waits for it.
+
+Evidence: the ACK that ended recovery, the window that was then in force, the change of state.
+
+Wrong when: the maximum segment size changed during the run (path MTU), or the sender's limit on cwnd is below two
+segments by configuration.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from tcpassay.judge.finding import Found, Severity
+from tcpassay.judge.trace import Trace
+from tcpassay.judge.words import ms, several
+
+NAME: Final = "small-window-after-recovery"
+TITLE: Final = "cwnd below two segments on leaving recovery"
+SEGMENTS: Final = 2
+
+
+def look(trace: Trace) -> Iterator[Found]:
+    """Judge the end of every recovery."""
+    moves = trace.places("congestion")
+    if len(moves) == 0:
+        return
+    reasons = trace.why(moves)
+    windows = trace.places("window")
+    cwnd = trace.column("cwnd_bytes", windows)
+    found: dict[int, list[Found]] = {}
+    for place, why in zip(moves, reasons, strict=True):
+        if not why.startswith("Recovery->") or why.startswith("Recovery->Loss"):
+            continue
+        flow = int(trace.flow[place])
+        window = trace.before(windows, int(place), flow)
+        if window is None:
+            continue
+        bytes_ = int(cwnd[np.searchsorted(windows, window)])
+        if bytes_ < SEGMENTS * trace.mss[flow]:
+            found.setdefault(flow, []).append(_found(trace, int(place), window, bytes_, why))
+    for same in found.values():
+        yield several(same)
+
+
+def _found(trace: Trace, place: int, window: int, cwnd: int, why: str) -> Found:
+    flow, time = int(trace.flow[place]), int(trace.time[place])
+    mss = trace.mss[flow]
+    s = trace.segments
+    at = trace.at(flow, place)
+    rows = ([] if at is None or s.sent[at] else [int(s.row[at])]) + [
+        int(trace.row[window]),
+        int(trace.row[place]),
+    ]
+    host = trace.host[flow]
+    nxt = None if at is None else s.nxt[at] - s.una[at]
+    text = (
+        f"{trace.hosts[host].capitalize()} left fast recovery of {trace.name(flow)} at {ms(time)} "
+        f"({why.partition(': ')[2]}) with cwnd = {cwnd} bytes, {cwnd / mss:.2f} segments of {mss}"
+        f"{'' if nxt is None else f', and {int(nxt)} bytes outstanding'}. With a single segment in flight the receiver "
+        "may wait for its delayed-ACK timer before it acknowledges."
+    )
+    return Found(flow, host, time, time, Severity.ERROR, TITLE, text, tuple(rows))

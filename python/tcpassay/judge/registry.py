@@ -1,0 +1,79 @@
+"""Which oracles there are.
+
+To add one: a module in `oracles` with the docstring that `oracles/__init__.py` asks for, `NAME`, `TITLE` and `look`; an
+entry below; and tests with a planted fault that it finds and a healthy recording in which it finds nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+from tcpassay.errors import UserError
+from tcpassay.judge.finding import Found
+from tcpassay.judge.oracles import (
+    delivery,
+    late_ack,
+    mutual_silence,
+    needless_fast_retransmit,
+    small_window_after_recovery,
+    timeout_without_loss,
+)
+from tcpassay.judge.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """A judgement over a recording; it needs no expected number."""
+
+    name: str
+    title: str
+    """What is wrong when it finds something."""
+    asserts: str
+    why: str
+    """Why it must hold, with the section of the RFC."""
+    evidence: str
+    wrong_when: str
+    """How it can be wrong."""
+    look: Callable[[Trace], Iterator[Found]]
+
+
+def _oracle(module: ModuleType) -> Oracle:
+    asserts, why, evidence, wrong_when = (
+        _part(module, name) for name in ("Asserts", "Why", "Evidence", "Wrong when")
+    )
+    return Oracle(module.NAME, module.TITLE, asserts, why, evidence, wrong_when, module.look)
+
+
+def _part(module: ModuleType, name: str) -> str:
+    match = re.search(rf"^{name}: (.+?)(?:\n\n|\n?\Z)", module.__doc__ or "", re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise AssertionError(f"the docstring of {module.__name__} does not say `{name}:`")
+    return " ".join(match[1].split())
+
+
+ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
+    {
+        module.NAME: _oracle(module)
+        for module in (
+            timeout_without_loss,
+            mutual_silence,
+            late_ack,
+            small_window_after_recovery,
+            needless_fast_retransmit,
+            delivery,
+        )
+    }
+)
+"""Every oracle by its name, in the order in which they are asked."""
+
+
+def chosen(names: Iterable[str] | None) -> list[Oracle]:
+    """The oracles with these names, in the order of the registry; all when `None`. Raises `UserError`."""
+    if names is None:
+        return list(ORACLES.values())
+    wanted = set(names)
+    if unknown := sorted(wanted - set(ORACLES)):
+        raise UserError(f"`{unknown[0]}` is no oracle; there are {', '.join(ORACLES)}")
+    return [oracle for name, oracle in ORACLES.items() if name in wanted]

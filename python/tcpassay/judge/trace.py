@@ -1,0 +1,342 @@
+"""The event log as arrays, arranged for oracles.
+
+A connection has two flows, one a direction. Each end logs under the flow in which it sends: a *half*. In a half, `out`
+and `retransmit` are what this end sent and `in` is what reached it, so the data of flow `f` leave in half `f` and
+arrive in half `peer[f]`.
+
+Positions of all flows live in one space: `key = flow << 41 | position` (a stream may have 2 TB), so that sorting,
+searching and running maxima work for all flows at once. Rows are kept in the order of halves, and by time in each.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tcpassay.recording import KINDS, Recording
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+BITS: Final = 41
+NEVER: Final = 1 << 44
+"""Later than any run ends: almost five hours."""
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+RTO: Final = "rto"
+
+_COLUMNS: Final = ["time_ns", "flow", "kind", "why", "seq", "ack", "len", "flags", "value_ns", "cwnd_bytes"]
+_CODE: Final = {name: code for code, name in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Segments that were sent or arrived, in the order of halves. Arrays of the same length."""
+
+    row: Ints
+    """Row of the event log."""
+    place: Ints
+    """Place in the order of all rows, to be compared with `Trace.places`."""
+    time: Ints
+    flow: Ints
+    sent: Bools
+    """Sent by this end; otherwise it arrived."""
+    again: Bools
+    """Sent again."""
+    refused: Bools
+    """It arrived and was not accepted."""
+    flags: Ints
+    start: Ints
+    """Key of the first position; of the own flow when sent, of the peer's when it arrived."""
+    end: Ints
+    """Key after the last position; a FIN takes one, a SYN none here: positions begin with 1."""
+    ack: Ints
+    """Key of the position that is acknowledged: of the peer's flow when sent, of the own when it arrived."""
+    una: Ints
+    """Of the own flow, after this row: key of the first position that is not acknowledged here."""
+    nxt: Ints
+    """Of the own flow, after this row: key of the next position to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What became of every byte that was sent or arrived. A cell is a range of positions with one fate."""
+
+    edges: Ints
+    """Keys: cell i is `edges[i] .. edges[i + 1]`."""
+    sends: Ints
+    """How often it was sent."""
+    first_sent: Ints
+    """When first, or `NEVER`."""
+    first_again: Ints
+    """When it was first sent again, or `NEVER`."""
+    arrivals: Ints
+    """How often it arrived."""
+    first_arrival: Ints
+    """When first, or `NEVER`."""
+    complete: Ints
+    """When it and everything before it in its flow had arrived, or `NEVER`."""
+
+    def cells(self, start: int, end: int) -> slice:
+        """The cells that touch the keys from `start` to before `end`."""
+        first = max(int(np.searchsorted(self.edges, start, "right")) - 1, 0)
+        return slice(first, max(int(np.searchsorted(self.edges, end, "left")), first))
+
+    def reach(self, keys: Ints) -> Ints:
+        """When everything before each key had arrived: 0 when there is nothing before it, `NEVER` if never."""
+        if len(self.edges) == 0:
+            return np.zeros_like(keys)
+        last = np.searchsorted(self.edges, keys, "left") - 1
+        own = (last >= 0) & (self.edges[np.maximum(last, 0)] >> BITS == keys >> BITS)
+        # The last edge begins no cell: what lies beyond it never arrived.
+        return np.where(own, np.append(self.complete, NEVER)[np.maximum(last, 0)], 0)
+
+    def frontier(self, flows: Ints, times: Ints) -> Ints:
+        """The key up to which everything of each flow had arrived at each time, arrivals of that instant included."""
+        streams = self.edges[:-1] >> BITS
+        # Both grow: what is complete of one flow, and from flow to flow.
+        cells = np.searchsorted((streams << 45) + self.complete, (flows << 45) + times, "right")
+        reached = self.edges[np.minimum(cells, len(self.edges) - 1)]
+        first = (flows << BITS) + 1
+        return np.where(reached >> BITS == flows, np.maximum(reached, first), first)
+
+
+class Trace:
+    """A recording's event log, for oracles to look at."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        frame = recording.table("events", _COLUMNS)
+        self._frame = frame
+        self.end_ns = recording.duration_ns
+        flows = recording.flows
+        self.host: list[int] = [flow["from"] for flow in flows]
+        """Of each flow: the host that sends."""
+        self.mss: list[int] = [flow["mss_bytes"] for flow in flows]
+        self.connection = np.array([flow["connection"] for flow in flows], np.int64)
+        self.peer = _peers(self.connection)
+        """Of each flow: the other direction."""
+        time = _ints(frame["time_ns"])
+        flow = _ints(frame["flow"], missing=-1)
+        # Rows are written in the order of time; the flow numbers are small, so this sort is one pass.
+        narrow = flow.astype(np.int16) if len(flows) < 1 << 15 else flow
+        order = np.argsort(narrow, kind="stable").astype(np.int64)
+        order = order[int((flow < 0).sum()) :]
+        if len(time) and (np.diff(time) < 0).any():
+            order = order[np.lexsort((time[order], flow[order]))]
+        self.row = order
+        """In the order of halves: the row of the event log."""
+        self.flow = flow[order]
+        self.time = time[order]
+        codes = frame["kind"].cast(pl.Enum(KINDS), strict=False).to_physical()
+        self.kind = codes.fill_null(255).to_numpy()[order]
+        """Code of each row's kind: its place in `KINDS`."""
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the hosts."""
+        return self.recording.hosts
+
+    def name(self, flow: int) -> str:
+        """A flow's name."""
+        return str(self.recording.flows[flow]["name"])
+
+    def places(self, kind: str) -> Ints:
+        """Places of the rows of a kind, in the order of halves."""
+        return np.flatnonzero(self.kind == _CODE[kind])
+
+    def why(self, places: Ints) -> list[str]:
+        """The reasons of some rows."""
+        return [str(why) for why in self._frame["why"].gather(self.row[places])]
+
+    def column(self, name: str, places: Ints) -> Ints:
+        """A column of numbers at some places; -1 where there is none."""
+        return _ints(self._frame[name].gather(self.row[places]), missing=-1)
+
+    def before(self, among: Ints, place: int, flow: int) -> int | None:
+        """Of sorted places: the last one before `place`, when it is of the flow's half."""
+        found = int(np.searchsorted(among, place, "left")) - 1
+        if found < 0 or self.flow[among[found]] != flow:
+            return None
+        return int(among[found])
+
+    @cached_property
+    def closed(self) -> dict[int, int]:
+        """When halves were closed or given up, by flow."""
+        return {flow: time for flow, time, _ in self._ends}
+
+    @cached_property
+    def aborted(self) -> frozenset[int]:
+        """Halves that ended without a proper close."""
+        return frozenset(flow for flow, _, why in self._ends if why.startswith("aborted"))
+
+    @cached_property
+    def _ends(self) -> list[tuple[int, int, str]]:
+        places = self.places("state")
+        ends = zip(self.flow[places], self.time[places], self.why(places), strict=True)
+        over = ("->Closed", "->TimeWait")
+        return [
+            (int(f), int(t), why) for f, t, why in ends if why.endswith(over) or why.startswith("aborted")
+        ]
+
+    @cached_property
+    def segments(self) -> Segments:
+        """All segments."""
+        place = np.flatnonzero(self.kind <= _CODE["retransmit"])
+        row, flow = self.row[place], self.flow[place]
+        code = self.kind[place]
+        sent = code != _CODE["in"]
+        flags = _ints(self._frame["flags"])[row]
+        # Before the SYN nobody knows where the peer's positions begin.
+        seq = np.where(flags & SYN != 0, 1, _ints(self._frame["seq"])[row])
+        length = _ints(self._frame["len"])[row] + (flags & FIN)
+        own, other = flow << BITS, self.peer[flow] << BITS
+        start = np.where(sent, own, other) + seq
+        ack = np.where(sent, other, own) + _ints(self._frame["ack"])[row]
+        end = start + length
+        nxt = np.maximum.accumulate(np.where(sent & (length > 0), end, own + 1))
+        said = np.where(~sent & (flags & ACK != 0), ack, own + 1)
+        una = np.minimum(np.maximum.accumulate(said), nxt)
+        return Segments(
+            row,
+            place,
+            self.time[place],
+            flow,
+            sent,
+            code == _CODE["retransmit"],
+            self._refused(place),
+            flags,
+            start,
+            end,
+            ack,
+            una,
+            nxt,
+        )
+
+    def _refused(self, segments: Ints) -> Bools:
+        """Which segments arrived and were refused: the refusal is logged right after the arrival."""
+        refused = np.zeros(len(segments), np.bool_)
+        places = self.places("refused")
+        refused[np.searchsorted(segments, places, "left") - 1] = True
+        made: Bools = refused & (self.kind[segments] == _CODE["in"])
+        return made
+
+    def half(self, flow: int) -> slice:
+        """The segments of a half."""
+        flows = self.segments.flow
+        return slice(int(np.searchsorted(flows, flow, "left")), int(np.searchsorted(flows, flow, "right")))
+
+    def at(self, flow: int, place: int) -> int | None:
+        """The last segment of the flow's half before `place`, as an index of `segments`."""
+        found = int(np.searchsorted(self.segments.place, place, "left")) - 1
+        return found if found >= 0 and self.segments.flow[found] == flow else None
+
+    def at_time(self, flow: int, time: int) -> int | None:
+        """The last segment of the flow's half at or before a time, as an index of `segments`."""
+        half = self.half(flow)
+        found = half.start + int(np.searchsorted(self.segments.time[half], time, "right")) - 1
+        return found if found >= half.start else None
+
+    @cached_property
+    def acked_out(self) -> Ints:
+        """For each segment: the highest key that its half has acknowledged to its peer by then."""
+        s = self.segments
+        base = (self.peer[s.flow] << BITS) + 1
+        # The running maximum must not cross halves, and the peers' keys are in no order: the own flow goes on top.
+        said = np.where(s.sent & (s.flags & ACK != 0), s.ack, base) - (self.peer[s.flow] << BITS)
+        mine = s.flow << BITS
+        made: Ints = np.maximum.accumulate(said + mine) - mine + (self.peer[s.flow] << BITS)
+        return made
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The fate of every byte."""
+        s = self.segments
+        data = s.end > s.start
+        sent, come = data & s.sent, data & ~s.sent & ~s.refused
+        # Most of what was sent, and most of what arrived, begins where the one before it ended: few runs to merge.
+        bounds = [
+            ends for some in (sent, come) for ends in (_begins(s.start[some], s.end[some]), s.end[some])
+        ]
+        keys = np.sort(np.concatenate(bounds), kind="stable")
+        edges = keys[np.diff(keys, prepend=-1) > 0]
+        count = max(len(edges) - 1, 0)
+        sends, first_sent = _fates(edges, count, s.start[sent], s.end[sent], s.time[sent])
+        again = data & s.again
+        _, first_again = _fates(edges, count, s.start[again], s.end[again], s.time[again])
+        arrivals, first_arrival = _fates(edges, count, s.start[come], s.end[come], s.time[come])
+        stream = (edges[:-1] if count else edges) >> BITS
+        # Running maxima by flow: what is of a later flow lies above all of an earlier one.
+        above = stream << 45
+        complete = np.maximum.accumulate(above + first_arrival) - above if count else first_arrival
+        return Ledger(edges, sends, first_sent, first_again, arrivals, first_arrival, complete)
+
+    @cached_property
+    def fastest(self) -> Ints:
+        """Of each flow: the shortest time from sending to arrival, or 0 when nothing tells."""
+        ledger = self.ledger
+        sure = (ledger.sends == 1) & (ledger.arrivals > 0)
+        stream = (ledger.edges[:-1] >> BITS)[sure]
+        took = (ledger.first_arrival - ledger.first_sent)[sure]
+        fastest = np.full(len(self.host), NEVER, np.int64)
+        np.minimum.at(fastest, stream, took)
+        return np.where(fastest == NEVER, 0, fastest)
+
+    @cached_property
+    def ack_waits(self) -> dict[int, tuple[int, int]]:
+        """Of each half that delays ACKs: the shortest and the longest that its own timer is set to, in nanoseconds."""
+        places = self.places("ack_delay")
+        waits = self.column("value_ns", places) - self.time[places]
+        flows = self.flow[places]
+        starts = np.flatnonzero(np.diff(flows, prepend=-1))
+        if len(starts) == 0:
+            return {}
+        ends = (np.minimum.reduceat(waits, starts), np.maximum.reduceat(waits, starts))
+        both = zip(flows[starts], *ends, strict=True)
+        return {int(flow): (int(shortest), int(longest)) for flow, shortest, longest in both}
+
+    def position(self, key: int) -> int:
+        """The position in the stream that a key stands for."""
+        return int(key) & ((1 << BITS) - 1)
+
+
+def _ints(column: pl.Series, missing: int = 0) -> Ints:
+    made: Ints = column.fill_null(missing).to_numpy()
+    return made
+
+
+def _peers(connection: Ints) -> Ints:
+    peers = np.arange(len(connection), dtype=np.int64)
+    order = np.argsort(connection, kind="stable")
+    for a, b in pairwise(order):
+        if connection[a] == connection[b]:
+            peers[a], peers[b] = b, a
+    return peers
+
+
+def _begins(start: Ints, end: Ints) -> Ints:
+    """Starts that are not the end of the range before."""
+    fresh = np.ones(len(start), np.bool_)
+    fresh[1:] = start[1:] != end[:-1]
+    return start[fresh]
+
+
+def _fates(edges: Ints, count: int, start: Ints, end: Ints, time: Ints) -> tuple[Ints, Ints]:
+    """Of each cell: how many of the ranges cover it, and the time of the first one; times of a cell never fall."""
+    first = np.full(count, NEVER, np.int64)
+    if len(start) == 0:
+        return np.zeros(count, np.int64), first
+    low, high = np.searchsorted(edges, start), np.searchsorted(edges, end)
+    widths = high - low
+    if (widths == 1).all():
+        cells, when = low, time
+    else:
+        total = int(widths.sum())
+        cells = np.repeat(low - (np.cumsum(widths) - widths), widths) + np.arange(total)
+        when = np.repeat(time, widths)
+    # Of several times for one cell the last one written stays.
+    first[cells[::-1]] = when[::-1]
+    return np.bincount(cells, minlength=count), first

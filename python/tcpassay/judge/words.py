@@ -1,0 +1,25 @@
+"""How findings speak."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tcpassay.judge.finding import Found
+
+
+def ms(ns: int) -> str:
+    """A time in milliseconds, to the microsecond."""
+    text = f"{ns / 1e6:.3f}".rstrip("0").rstrip(".")
+    return f"{text} ms"
+
+
+def several(same: Sequence[Found]) -> Found:
+    """One finding for what happened several times to one flow: the first tells, the last ends it."""
+    return repeated(same[0], len(same), same[-1].start_ns, max(one.end_ns for one in same))
+
+
+def repeated(first: Found, count: int, last_start: int, end: int) -> Found:
+    """The first of `count` occurrences, the last of which begins at `last_start`."""
+    if count == 1:
+        return first
+    text = f"{first.text} This is the first of {count} in this flow; the last begins at {ms(last_start)}."
+    return replace(first, end_ns=end, text=text, count=count)

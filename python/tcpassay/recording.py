@@ -1,0 +1,186 @@
+"""A recording's folder as the data plane writes it, read as far as it is asked for.
+
+`recording.json` says what ran and which tables there are; tables are Parquet. What is missing or damaged is a
+`DamagedError` that names the file, and says nothing about the other files. The layout is described by the data plane
+(`Recording::write`); numbers are in the units that the columns' names say.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from tcpassay.errors import Place, UserError
+
+FORMAT: Final = 1
+
+KINDS: Final = (
+    "in", "out", "retransmit", "refused", "timer_set", "timer_cancel", "timer_fire", "state", "congestion", "window",
+    "rtt", "lost", "spurious", "ack_now", "ack_delay", "ack_forget", "clamp", "drop", "mark", "app",
+)  # fmt: skip
+"""Kinds of events, as `events.parquet` names them."""
+
+_I64, _TEXT, _FLAG = pl.Int64(), pl.String(), pl.Boolean()
+TABLES: Final[Mapping[str, Mapping[str, pl.DataType]]] = {
+    "events": {
+        "time_ns": _I64, "host": _I64, "flow": _I64, "kind": _TEXT, "why": _TEXT, "seq": _I64, "ack": _I64,
+        "len": _I64, "flags": _I64, "window_bytes": _I64, "cwnd_bytes": _I64, "ssthresh_bytes": _I64,
+        "flight_bytes": _I64, "srtt_ns": _I64, "rto_ns": _I64, "value_ns": _I64, "ce": _FLAG,
+    },
+    "series": {"time_ns": _I64, "entity": _TEXT},
+    "deliveries": {
+        "time_ns": _I64, "flow": _I64, "wire_bytes": _I64, "bytes": _I64, "one_way_ns": _I64, "ce": _FLAG,
+    },
+    "latency": {"kind": _TEXT, "entity": _TEXT, "value_ns": _I64, "count": _I64},
+    "completions": {
+        "kind": _TEXT, "class": _TEXT, "client": _I64, "server": _I64, "connection": _I64, "request_bytes": _I64,
+        "response_bytes": _I64, "start_ns": _I64, "end_ns": _I64, "ideal_ns": _I64, "ok": _FLAG,
+    },
+}  # fmt: skip
+"""The tables of a recording and their columns; `series` has one more column for each thing that was measured."""
+
+
+class DamagedError(UserError):
+    """A file of results that cannot be used: it is missing, cut short, or not what it should be."""
+
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(why, Place(file))
+        self.file = file
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object, or a `DamagedError`."""
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DamagedError(file, _reason(error)) from error
+    except ValueError as error:
+        raise DamagedError(file, f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DamagedError(file, "it does not hold an object")
+    return value
+
+
+def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[str] = ()) -> pl.DataFrame:
+    """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed."""
+    try:
+        frame = pl.read_parquet(file, columns=columns)
+    except OSError as error:
+        raise DamagedError(file, _reason(error)) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedError(file, f"it is not the table it should be: {first}") from error
+    if missing := [name for name in needed if name not in frame.columns]:
+        raise DamagedError(file, f"it has no column `{missing[0]}`")
+    return frame
+
+
+def _reason(error: OSError) -> str:
+    return f"it cannot be read: {(error.strerror or type(error).__name__).lower()}"
+
+
+class Recording:
+    """What one run of one case left behind."""
+
+    def __init__(self, folder: Path, index: dict[str, Any]) -> None:
+        self.folder = folder
+        self.index = index
+        """`recording.json`."""
+
+    @classmethod
+    def open(cls, folder: Path) -> "Recording":
+        """Read `recording.json`; tables are read when they are asked for. Raises `DamagedError`."""
+        file = folder / "recording.json"
+        index = read_json(file)
+        if index.get("format") != FORMAT:
+            raise DamagedError(file, f"its format is {index.get('format')}; this version reads {FORMAT}")
+        for key, kind in (
+            ("header", dict),
+            ("files", dict),
+            ("hosts", list),
+            ("flows", list),
+            ("devices", list),
+        ):
+            if not isinstance(index.get(key), kind):
+                raise DamagedError(file, f"`{key}` is missing or not what it should be")
+        return cls(folder, index)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What ran, and how it ended."""
+        header: dict[str, Any] = self.index["header"]
+        return header
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the hosts; tables refer to them by place."""
+        hosts: list[str] = self.index["hosts"]
+        return hosts
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """One direction of a connection each; tables refer to them by place."""
+        flows: list[dict[str, Any]] = self.index["flows"]
+        return flows
+
+    @property
+    def duration_ns(self) -> int:
+        """When the run ended, from its start."""
+        return int(self.header["duration_ns"])
+
+    @property
+    def case(self) -> dict[str, str]:
+        """What the case says beyond the defaults: the full path of a parameter, and its value as text."""
+        return {
+            "/".join(filter(None, (row["entity"], row["parameter"]))): row["value"]
+            for row in self.header["case"]
+        }
+
+    def file(self, table: str) -> Path:
+        """Where a table stands, when the run left it."""
+        return self.folder / f"{table}.parquet"
+
+    def has(self, table: str) -> bool:
+        """Whether the run left this table."""
+        return f"{table}.parquet" in self.index["files"]
+
+    def table(self, table: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """A table, or some of its columns; without rows when the run did not collect it. Raises `DamagedError`."""
+        schema = TABLES[table]
+        wanted = list(schema) if columns is None else columns
+        if not self.has(table):
+            return pl.DataFrame(schema={name: schema.get(name, pl.Float64()) for name in wanted})
+        file = self.file(table)
+        frame = read_table(file, columns, wanted)
+        rows = self.index["files"][file.name]["rows"]
+        if len(frame) != rows:
+            raise DamagedError(file, f"it has {len(frame)} rows; recording.json says {rows}")
+        return frame
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """The event log, one row an event."""
+        return self.table("events")
+
+    @cached_property
+    def series(self) -> pl.DataFrame:
+        """Time series: a row an interval and entity."""
+        return self.table("series")
+
+    @cached_property
+    def deliveries(self) -> pl.DataFrame:
+        """Each packet's arrival at its receiver."""
+        return self.table("deliveries")
+
+    @cached_property
+    def latency(self) -> pl.DataFrame:
+        """Distributions of latency."""
+        return self.table("latency")
+
+    @cached_property
+    def completions(self) -> pl.DataFrame:
+        """Flows, requests and rounds that ended."""
+        return self.table("completions")
