@@ -1,0 +1,242 @@
+"""A result folder for notebooks, as polars frames; `tcpassay.load` is its entry.
+
+    results = tcpassay.load("results/rate-limiter-fixed")
+    results.cases, results.metrics, results.findings         # one row a run, or a finding
+    results.events("1a2b3c4d5e"), results.series("1a2b3c4d5e", seed=2)
+    results.problems                                          # files that are damaged, and what was used instead
+
+Everything is read when it is asked for. A damaged file becomes a line of `problems`, and the rest is used.
+"""
+
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.judge.finding import Finding
+from tcpassay.judge.store import NAME as FINDINGS
+from tcpassay.judge.store import read_findings
+from tcpassay.recording import TABLES, DamagedError, Recording, read_json, read_table
+
+RESULT: Final = "result.json"
+METRICS: Final = "metrics.parquet"
+RECORDINGS: Final = "recordings"
+_RUN: Final = {"case": pl.String(), "seed": pl.Int64()}
+_FINDING: Final = {
+    "oracle": pl.String(), "severity": pl.String(), "title": pl.String(), "case": pl.String(), "seed": pl.Int64(),
+    "host": pl.String(), "flow": pl.String(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "count": pl.Int64(),
+    "text": pl.String(), "replay": pl.String(),
+}  # fmt: skip
+
+Table = Literal["events", "series", "deliveries", "latency", "completions"]
+
+
+def load(folder: str | PathLike[str]) -> "Results":
+    """The results in `folder`. Raises `UserError` when it holds none; damage is listed in `Results.problems`."""
+    path = Path(folder)
+    if not any((path / name).exists() for name in (RESULT, METRICS, RECORDINGS)):
+        raise UserError(f"there are no results: neither {RESULT} nor {RECORDINGS}", Place(path))
+    return Results(path)
+
+
+class Results:
+    """What running a plan left behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._problems: dict[Path, Problem] = {}
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Files that could not be used; this looks at all of them but the tables of recordings."""
+        _ = self.metrics, self.findings
+        for place in self.cases["recording"].drop_nulls():
+            self._open(self.folder / place)
+        return [self._problems[file] for file in sorted(self._problems)]
+
+    def _note(self, error: DamagedError) -> None:
+        self._problems.setdefault(error.file, error.problems[0])
+
+    def _open(self, folder: Path) -> Recording | None:
+        try:
+            return Recording.open(folder)
+        except DamagedError as error:
+            self._note(error)
+            return None
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """`result.json`; empty when it is missing or damaged."""
+        try:
+            return read_json(self.folder / RESULT)
+        except DamagedError as error:
+            self._note(error)
+            return {}
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """What the plan was run on."""
+        made: dict[str, Any] = self.index.get("environment", {})
+        return made
+
+    @property
+    def plan(self) -> str:
+        """The plan, as it was written."""
+        try:
+            return (self.folder / "plan.toml").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self._note(DamagedError(self.folder / "plan.toml", f"it cannot be read: {error}"))
+            return ""
+
+    @cached_property
+    def runs(self) -> list[dict[str, Any]]:
+        """Each case with each seed: `case`, `seed`, `triples`, `varied`, `outcome`, `message`, `recording`, `metrics`.
+
+        From `result.json`, or without it from the recordings that there are.
+        """
+        runs = self.index.get("runs")
+        if isinstance(runs, list):
+            good = [run for run in runs if isinstance(run, dict) and {"case", "seed"} <= set(run)]
+            if len(good) < len(runs):
+                why = f"{len(runs) - len(good)} of its runs are not what they should be"
+                self._note(DamagedError(self.folder / RESULT, why))
+            return good
+        if self.index:
+            self._note(DamagedError(self.folder / RESULT, "it does not list the runs"))
+        return [
+            run for folder in sorted((self.folder / RECORDINGS).glob("*-*")) for run in self._found(folder)
+        ]
+
+    def _found(self, folder: Path) -> list[dict[str, Any]]:
+        """A run of which only the recording is known."""
+        case, _, seed = folder.name.rpartition("-")
+        recording = self._open(folder) if seed.isdigit() and not case.startswith(".") else None
+        if recording is None:
+            return []
+        place = str(folder.relative_to(self.folder))
+        said = {"outcome": "done", "recording": place, "triples": recording.case, "varied": recording.case}
+        return [{"case": case, "seed": int(seed)} | said]
+
+    @cached_property
+    def cases(self) -> pl.DataFrame:
+        """One row a run: `case`, `seed`, `outcome`, `message`, `recording`, and the value of each thing that varies."""
+        varied = list(dict.fromkeys(name for run in self.runs for name in run.get("varied") or {}))
+        own = _RUN | {"outcome": pl.String(), "message": pl.String(), "recording": pl.String()}
+        rows = [
+            [run.get(name) for name in own]
+            + [as_text((run.get("varied") or {}).get(name)) for name in varied]
+            for run in self.runs
+        ]
+        return pl.DataFrame(rows, schema=own | dict.fromkeys(varied, pl.String()), orient="row")
+
+    @cached_property
+    def parameters(self) -> pl.DataFrame:
+        """All that the cases set: `case`, `parameter`, `value`."""
+        rows = {
+            (run["case"], name): as_text(value)
+            for run in self.runs
+            for name, value in (run.get("triples") or {}).items()
+        }
+        schema = {"case": pl.String(), "parameter": pl.String(), "value": pl.String()}
+        return pl.DataFrame([(*key, value) for key, value in rows.items()], schema=schema, orient="row")
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """One row a run that was done: `case`, `seed`, and each metric in its own unit; null where it has none."""
+        try:
+            frame = read_table(self.folder / METRICS, needed=("case", "seed"))
+        except DamagedError as error:
+            measured = [run for run in self.runs if run.get("metrics")]
+            # Where no case was done there is nothing to measure.
+            if measured or (self.folder / METRICS).exists():
+                self._note(error)
+            names = list(dict.fromkeys(name for run in measured for name in run["metrics"]))
+            rows = [[run["case"], run["seed"], *map(run["metrics"].get, names)] for run in measured]
+            return pl.DataFrame(
+                rows, schema=_RUN | dict.fromkeys(names, pl.Float64()), orient="row", strict=False
+            )
+        numbers = [
+            name
+            for name, kind in frame.schema.items()
+            if (kind.is_numeric() or kind == pl.Null) and name not in {"case", "seed", "cpu_s"}
+        ]
+        return frame.select(pl.col("case"), pl.col("seed").cast(pl.Int64), pl.col(numbers).cast(pl.Float64))
+
+    @cached_property
+    def found(self) -> list[Finding]:
+        """The findings with all their evidence."""
+        if not (self.folder / FINDINGS).exists():
+            return []
+        try:
+            return read_findings(self.folder)
+        except DamagedError as error:
+            self._note(error)
+            return []
+
+    @cached_property
+    def findings(self) -> pl.DataFrame:
+        """One row a finding; `found` has their evidence."""
+        rows = [[getattr(one, name) for name in _FINDING] for one in self.found]
+        return pl.DataFrame(rows, schema=_FINDING, orient="row")
+
+    def recording(self, case: str, seed: int | None = None) -> Recording:
+        """What a run left behind; without `seed`, that of the first. Raises `UserError`."""
+        run = self._run(case, seed)
+        place = run.get("recording")
+        if place is None:
+            raise UserError(f"case `{case}` left no recording: {run.get('outcome') or 'it did not run'}")
+        return Recording.open(self.folder / place)
+
+    def _run(self, case: str, seed: int | None) -> dict[str, Any]:
+        of_case = [run for run in self.runs if run["case"] == case]
+        if not of_case:
+            raise UserError(f"there is no case `{case}`; `cases` lists them", Place(self.folder))
+        wanted = [run for run in of_case if seed in {None, run["seed"]}]
+        if not wanted:
+            seeds = ", ".join(str(run["seed"]) for run in of_case)
+            raise UserError(f"case `{case}` has no seed {seed}; it has {seeds}", Place(self.folder))
+        return wanted[0]
+
+    def table(self, table: Table, case: str, seed: int | None = None) -> pl.DataFrame:
+        """A table of a run; empty when it was not collected or is damaged (see `problems`)."""
+        try:
+            return self.recording(case, seed).table(table)
+        except DamagedError as error:
+            self._note(error)
+            return pl.DataFrame(schema=TABLES[table])
+
+    def events(self, case: str, seed: int | None = None) -> pl.DataFrame:
+        """The event log of a run."""
+        return self.table("events", case, seed)
+
+    def series(self, case: str, seed: int | None = None) -> pl.DataFrame:
+        """The time series of a run: a row an interval and entity."""
+        return self.table("series", case, seed)
+
+    def deliveries(self, case: str, seed: int | None = None) -> pl.DataFrame:
+        """Each packet's arrival in a run."""
+        return self.table("deliveries", case, seed)
+
+    def latency(self, case: str, seed: int | None = None) -> pl.DataFrame:
+        """The distributions of latency of a run."""
+        return self.table("latency", case, seed)
+
+    def completions(self, case: str, seed: int | None = None) -> pl.DataFrame:
+        """What ended in a run: flows, requests, rounds."""
+        return self.table("completions", case, seed)
+
+    def __repr__(self) -> str:
+        done = sum(run.get("outcome") == "done" for run in self.runs)
+        return (
+            f"Results({str(self.folder)!r}: {len(self.runs)} runs, {done} done, {len(self.found)} findings)"
+        )
+
+
+def as_text(value: Any) -> str | None:
+    """A value as the data plane prints it."""
+    if value is None:
+        return None
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,0 +1,213 @@
+"""`tcpassay.load`: frames of a result folder, also of a damaged one."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tcpassay
+from tcpassay.errors import UserError
+from tcpassay.judge import Finding, Row, Severity, read_findings, write_findings
+from tcpassay.recording import DamagedError, Recording
+from written import Written
+
+FINDING = Finding(
+    "late-ack",
+    Severity.ERROR,
+    "ACK later than its limit",
+    "receiver",
+    "flow.0",
+    1_000_000,
+    500_000_000,
+    3,
+    "A paragraph.",
+    (Row(7, 1_000_000, "receiver", "flow.1", "in", "", {"seq": 1, "ce": True}),),
+    (12, 13),
+    "tcpassay replay x a 1",
+    "a",
+    1,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two cases with two seeds; the last run crashed."""
+    path = tmp_path / "results"
+    runs = []
+    for case, cc in (("a", "cubic"), ("b", "reno")):
+        for seed in (1, 2):
+            good = (case, seed) != ("b", 2)
+            if good:
+                log = Written(100).transfer(0, 50)
+                log.series = [1.0, 2.0]
+                log.write(path / "recordings" / f"{case}-{seed}")
+            runs.append(
+                {
+                    "case": case,
+                    "seed": seed,
+                    "varied": {"stack.cc": cc, "nic.gro": True},
+                    "triples": {"stack.cc": cc, "nic.gro": True, "link.delay": "1ms"},
+                    "outcome": "done" if good else "crashed",
+                    "message": "" if good else "signal 11",
+                    "recording": f"recordings/{case}-{seed}" if good else None,
+                    "metrics": {"goodput": 10.0 * seed, "completions": None} if good else {},
+                }
+            )
+    (path / "plan.toml").write_text('name = "x"\n', encoding="utf-8")
+    value = {"format": 1, "environment": {"cores": 2}, "runs": runs}
+    (path / "result.json").write_text(json.dumps(value), encoding="utf-8")
+    rows = [
+        {"case": r["case"], "seed": r["seed"], "cpu_s": 0.5, "stack.cc": "x"} | r["metrics"] for r in runs[:3]
+    ]
+    pl.DataFrame(rows).write_parquet(path / "metrics.parquet")
+    write_findings(path, [FINDING])
+    return path
+
+
+def test_cases_are_a_row_a_run_with_what_varies(folder: Path) -> None:
+    cases = tcpassay.load(folder).cases
+    assert cases.columns == ["case", "seed", "outcome", "message", "recording", "stack.cc", "nic.gro"]
+    assert cases.row(3) == ("b", 2, "crashed", "signal 11", None, "reno", "on")
+
+
+def test_parameters_are_all_that_the_cases_set(folder: Path) -> None:
+    parameters = tcpassay.load(str(folder)).parameters
+    assert parameters.filter(pl.col("case") == "b").rows() == [
+        ("b", "stack.cc", "reno"), ("b", "nic.gro", "on"), ("b", "link.delay", "1ms"),
+    ]  # fmt: skip
+
+
+def test_metrics_are_numbers_and_null_where_there_is_none(folder: Path) -> None:
+    metrics = tcpassay.load(folder).metrics
+    assert metrics.schema == {
+        "case": pl.String(), "seed": pl.Int64(), "goodput": pl.Float64(), "completions": pl.Float64(),
+    }  # fmt: skip
+    assert metrics.row(2) == ("b", 1, 10.0, None)
+
+
+def test_findings_are_a_frame_and_come_with_their_evidence(folder: Path) -> None:
+    results = tcpassay.load(folder)
+    assert results.findings.row(0, named=True)["title"] == "ACK later than its limit"
+    assert results.findings.row(0, named=True)["count"] == 3
+    assert results.found == [FINDING]
+
+
+def test_findings_come_back_from_their_file_as_they_were(tmp_path: Path) -> None:
+    write_findings(tmp_path, [FINDING, FINDING.of("b", 2)])
+    assert read_findings(tmp_path) == [FINDING, FINDING.of("b", 2)]
+    write_findings(tmp_path, [])
+    assert read_findings(tmp_path) == []
+
+
+def test_events_and_series_are_those_of_the_run(folder: Path) -> None:
+    results = tcpassay.load(folder)
+    assert len(results.events("a", 2)) == 250
+    assert results.series("a").columns[:2] == ["time_ns", "entity"]
+    assert results.recording("b").duration_ns == 100_000_000
+
+
+def test_a_table_that_was_not_collected_is_empty_with_its_columns(folder: Path) -> None:
+    deliveries = tcpassay.load(folder).deliveries("a")
+    assert len(deliveries) == 0
+    assert "one_way_ns" in deliveries.columns
+
+
+def test_asking_for_what_is_not_there_says_what_is(folder: Path) -> None:
+    results = tcpassay.load(folder)
+    with pytest.raises(UserError, match="no case `z`"):
+        results.events("z")
+    with pytest.raises(UserError, match="has no seed 9; it has 1, 2"):
+        results.events("a", 9)
+    with pytest.raises(UserError, match="left no recording: crashed"):
+        results.events("b", 2)
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there are no results"):
+        tcpassay.load(tmp_path)
+
+
+def test_a_whole_folder_has_no_problems_and_says_what_it_holds(folder: Path) -> None:
+    results = tcpassay.load(folder)
+    assert results.problems == []
+    assert repr(results) == f"Results({str(folder)!r}: 4 runs, 3 done, 1 findings)"
+    assert results.plan == 'name = "x"\n'
+    assert results.environment == {"cores": 2}
+
+
+DAMAGE = {
+    "empty": b"",
+    "cut": b"half",
+    "noise": bytes(range(256)) * 8,
+    "PAR1": b"PAR1" + b"\0" * 100 + b"PAR1",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_without_the_result_file_the_recordings_say_what_ran(folder: Path, damage: str) -> None:
+    (folder / "result.json").write_bytes(DAMAGE[damage])
+    results = tcpassay.load(folder)
+    assert results.cases.select("case", "seed", "outcome").rows() == [
+        ("a", 1, "done"), ("a", 2, "done"), ("b", 1, "done"),
+    ]  # fmt: skip
+    assert results.cases["stack.cc"].to_list() == ["reno"] * 3
+    assert len(results.metrics) == 3
+    assert [str(p.place) for p in results.problems] == [str(folder / "result.json")]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_without_the_table_of_metrics_the_result_file_has_them(folder: Path, damage: str) -> None:
+    (folder / "metrics.parquet").write_bytes(DAMAGE[damage])
+    results = tcpassay.load(folder)
+    assert results.metrics["goodput"].to_list() == [10.0, 20.0, 10.0]
+    assert [str(p.place) for p in results.problems] == [str(folder / "metrics.parquet")]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_findings_leave_the_rest(folder: Path, damage: str) -> None:
+    (folder / "findings.json").write_bytes(DAMAGE[damage])
+    results = tcpassay.load(folder)
+    assert len(results.findings) == 0
+    assert len(results.metrics) == 3
+    assert [str(p.place) for p in results.problems] == [str(folder / "findings.json")]
+
+
+def test_a_finding_of_another_shape_is_damage(folder: Path) -> None:
+    (folder / "findings.json").write_text('{"format": 1, "findings": [{"oracle": "x"}]}')
+    with pytest.raises(DamagedError, match="a finding is not what it should be"):
+        read_findings(folder)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_event_log_is_empty_and_named(folder: Path, damage: str) -> None:
+    (folder / "recordings/a-1/events.parquet").write_bytes(DAMAGE[damage])
+    results = tcpassay.load(folder)
+    assert len(results.events("a", 1)) == 0
+    assert "kind" in results.events("a", 1).columns
+    assert len(results.series("a", 1)) > 0
+    assert len(results.events("a", 2)) == 250
+    assert str(folder / "recordings/a-1/events.parquet") in str(results.problems[0])
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_recording_leaves_the_others(folder: Path, damage: str) -> None:
+    (folder / "recordings/a-1/recording.json").write_bytes(DAMAGE[damage])
+    results = tcpassay.load(folder)
+    assert len(results.cases) == 4
+    assert [str(p.place) for p in results.problems] == [str(folder / "recordings/a-1/recording.json")]
+    assert len(results.events("a", 1)) == 0
+
+
+def test_a_log_that_was_cut_at_a_row_is_damage(folder: Path) -> None:
+    place = folder / "recordings/a-1"
+    pl.read_parquet(place / "events.parquet").head(50).write_parquet(place / "events.parquet")
+    with pytest.raises(DamagedError, match=r"it has 50 rows; recording\.json says 250"):
+        _ = Recording.open(place).events
+
+
+def test_a_recording_of_another_format_is_refused(folder: Path) -> None:
+    place = folder / "recordings/a-1/recording.json"
+    place.write_text(place.read_text().replace('"format": 1', '"format": 9'))
+    with pytest.raises(DamagedError, match=r"its format is 9; this version reads 1"):
+        Recording.open(place.parent)
