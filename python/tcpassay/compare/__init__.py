@@ -1,0 +1,25 @@
+"""Comparing two results: paired by case, each metric with its effect, an interval, and a corrected verdict.
+
+    comparison = compare(load("results/cubic"), load("results/bbr"))
+    comparison.regressions, comparison.same, comparison.as_json()
+
+`pairing.py` says which run belongs to which, `signedrank.py` and `correction.py` are the statistics, `comparison.py`
+puts them together, `direction.py` says which way is good, `show.py` prints.
+"""
+
+from tcpassay.compare.comparison import Change, Comparison, Effect, Moved, Options, Verdict, compare, describe
+from tcpassay.compare.pairing import Sides
+from tcpassay.compare.show import show
+
+__all__ = [
+    "Change",
+    "Comparison",
+    "Effect",
+    "Moved",
+    "Options",
+    "Sides",
+    "Verdict",
+    "compare",
+    "describe",
+    "show",
+]

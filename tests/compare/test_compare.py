@@ -1,0 +1,341 @@
+"""Comparing two result folders: literal small data, and what must hold for any two folders."""
+
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from folders import folder, run
+from tcpassay._native import metrics_json
+from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, show
+from tcpassay.compare.direction import direction
+from tcpassay.errors import UserError
+from tcpassay.results import Results
+
+
+def results(
+    path: Path, runs: list[dict[str, Any]], found: list[tuple[str, str, int]] | None = None
+) -> Results:
+    return Results(folder(path, runs, found or ()))
+
+
+def cubic(
+    rates: list[float], metric: str = "goodput", cc: str = "cubic", **more: float
+) -> list[dict[str, Any]]:
+    """A run for each delay."""
+    return [
+        run(f"{cc}{i}", 1, {metric: rate, **more}, stack__cc=cc, link__delay=f"{i}ms")
+        for i, rate in enumerate(rates)
+    ]
+
+
+def effect(comparison: Comparison, metric: str = "goodput") -> Effect:
+    return next(e for e in comparison.effects if e.metric == metric)
+
+
+def of(tmp_path: Path, a: list[float], b: list[float], metric: str = "goodput", **options: Any) -> Comparison:
+    left = results(tmp_path / "a", cubic(a, metric))
+    right = results(tmp_path / "b", cubic(b, metric, "reno"))
+    return compare(left, right, Options(**options))
+
+
+TEN = [100.0 + i for i in range(10)]
+
+
+def test_runs_are_paired_by_what_does_not_differ_throughout(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, TEN[::-1])
+    assert comparison.pairing.compared == {"stack.cc": ("cubic", "reno")}
+    assert [(p.a["case"], p.b["case"]) for p in comparison.pairing.pairs[:2]] == [
+        ("cubic0", "reno0"),
+        ("cubic1", "reno1"),
+    ]
+
+
+def test_a_parameter_that_only_one_side_sets_tells_the_sides_apart(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", [run("x", 1, {"goodput": 1.0}, link__delay="1ms")])
+    b = results(tmp_path / "b", [run("y", 1, {"goodput": 2.0}, link__delay="1ms", stack__cc="cubic")])
+    assert compare(a, b).pairing.compared == {"stack.cc": (None, "cubic")}
+
+
+def test_equal_folders_are_identical_and_that_is_an_answer(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, TEN)
+    assert comparison.same
+    assert effect(comparison).verdict is Verdict.IDENTICAL
+    assert effect(comparison).estimate is None
+    assert comparison.regressions == []
+
+
+def test_a_tenth_less_goodput_everywhere_is_worse_by_a_tenth(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [0.9 * x for x in TEN])
+    found = effect(comparison)
+    assert found.verdict is Verdict.WORSE
+    assert found.scale == "ratio"
+    assert found.estimate == pytest.approx(0.9)
+    assert (found.low, found.high) == (pytest.approx(0.9), pytest.approx(0.9))
+    assert (found.pairs, found.up, found.down) == (10, 0, 10)
+    assert found.p == pytest.approx(2 / 1024)
+    assert comparison.regressions == ["goodput: -10.00 % (-10.00 % to -10.00 %)"]
+
+
+def test_more_goodput_is_better_and_no_regression(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [1.5 * x for x in TEN])
+    assert effect(comparison).verdict is Verdict.BETTER
+    assert comparison.regressions == []
+    assert not comparison.same
+
+
+def test_more_latency_is_worse(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [1.5 * x for x in TEN], "rtt_p99")
+    assert effect(comparison, "rtt_p99").verdict is Verdict.WORSE
+    assert comparison.regressions
+
+
+def test_what_is_neither_good_nor_bad_may_move_without_a_regression(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [1.5 * x for x in TEN], "cwnd_mean")
+    assert effect(comparison, "cwnd_mean").verdict is Verdict.HIGHER
+    assert comparison.regressions == []
+
+
+def test_worse_by_less_than_the_threshold_is_worse_but_no_regression(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [0.97 * x for x in TEN])
+    assert effect(comparison).verdict is Verdict.WORSE
+    assert comparison.regressions == []
+    assert of(tmp_path / "2", TEN, [0.97 * x for x in TEN], threshold=0.02).regressions
+
+
+def test_some_up_and_some_down_is_no_significant_difference_with_an_interval(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [x * (1.05 if i % 2 else 0.95) for i, x in enumerate(TEN)])
+    found = effect(comparison)
+    assert found.verdict is Verdict.SAME
+    assert comparison.same
+    assert found.low == pytest.approx(0.95)
+    assert found.high == pytest.approx(1.05)
+
+
+def test_two_that_differ_of_ten_are_no_significant_difference(tmp_path: Path) -> None:
+    found = effect(of(tmp_path, TEN, [50.0, 50.0, *TEN[2:]]))
+    assert found.verdict is Verdict.SAME
+    assert (found.pairs, found.down) == (10, 2)
+
+
+def test_five_pairs_are_too_few_to_tell_from_chance(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN[:5], [0.5 * x for x in TEN[:5]])
+    assert effect(comparison).verdict is Verdict.FEW
+    assert effect(comparison).estimate == pytest.approx(0.5)
+    assert comparison.regressions == []
+    assert not comparison.same
+
+
+def test_one_run_may_be_a_regression_by_itself_when_asked(tmp_path: Path) -> None:
+    halved = [TEN[0] / 2, *TEN[1:]]
+    assert of(tmp_path, TEN, halved).regressions == []
+    comparison = of(tmp_path / "2", TEN, halved, each=0.2)
+    assert len(comparison.regressions) == 1
+    worst = effect(comparison).largest[0]
+    assert (worst.case, worst.a, worst.b, worst.change) == ("reno0", 100.0, 50.0, pytest.approx(0.5))
+
+
+def test_counts_from_zero_are_compared_by_difference(tmp_path: Path) -> None:
+    comparison = of(tmp_path, [0.0] * 10, [float(i) for i in range(10)], "timeouts")
+    found = effect(comparison, "timeouts")
+    assert (found.scale, found.verdict) == ("difference", Verdict.WORSE)
+    assert found.estimate == 5.0
+    assert (found.up, found.pairs) == (9, 10)
+    assert comparison.regressions == ["timeouts: +5 (+2.5 to +7.5)"]
+
+
+def test_rounding_is_no_difference(tmp_path: Path) -> None:
+    assert effect(of(tmp_path, [0.1 + 0.2] * 10, [0.3] * 10)).verdict is Verdict.IDENTICAL
+
+
+def test_a_case_at_a_megabit_counts_as_much_as_one_at_ten_gigabits(tmp_path: Path) -> None:
+    a = [1e6] * 6 + [1e10] * 6
+    b = [1.2e6] * 6 + [1.2e10] * 6
+    assert effect(of(tmp_path, a, b)).estimate == pytest.approx(1.2)
+
+
+def test_many_metrics_are_corrected_for_their_number(tmp_path: Path) -> None:
+    names = [f"rtt_{i}" for i in range(40)]
+    a = [run(f"c{i}", 1, dict.fromkeys(names, 1.0), cc="x", i=i) for i in range(8)]
+    b = [run(f"d{i}", 1, dict.fromkeys(names, 1.0 + 0.1 * (i + 1)), cc="y", i=i) for i in range(8)]
+    left, right = results(tmp_path / "a", a), results(tmp_path / "b", b)
+    verdicts = {
+        method: {e.verdict for e in compare(left, right, Options(correction=method)).effects}  # type: ignore[arg-type]
+        for method in ("none", "holm", "bh")
+    }
+    assert verdicts == {"none": {Verdict.WORSE}, "holm": {Verdict.SAME}, "bh": {Verdict.WORSE}}
+
+
+def seeds(cc: str, effects: list[list[float]]) -> list[dict[str, Any]]:
+    return [
+        run(f"{cc}{i}", seed, {"goodput": value}, stack__cc=cc, link__delay=f"{i}ms")
+        for i, values in enumerate(effects)
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_the_seeds_of_a_case_are_one_vote_when_there_are_cases_enough(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", seeds("cubic", [[100.0] * 20] * 6))
+    b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
+    found = effect(compare(a, b))
+    assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.SAME)
+
+
+def test_with_one_case_its_seeds_are_counted(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", seeds("cubic", [[100.0 + i for i in range(20)]]))
+    b = results(tmp_path / "b", seeds("reno", [[90.0 + i for i in range(20)]]))
+    found = effect(compare(a, b))
+    assert (found.unit, found.pairs, found.verdict) == ("run", 20, Verdict.WORSE)
+
+
+def test_a_metric_that_one_side_has_not_is_counted_as_missing(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", cubic(TEN))
+    b = results(tmp_path / "b", [run(f"r{i}", 1, {"goodput": None if i < 3 else 100.0 + i}, stack__cc="reno",
+                                     link__delay=f"{i}ms") for i in range(10)])  # fmt: skip
+    found = effect(compare(a, b))
+    assert (found.missing, found.pairs, found.verdict) == (3, 7, Verdict.IDENTICAL)
+
+
+def test_a_new_finding_is_a_regression_and_a_finding_that_is_gone_is_not(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", cubic(TEN), [("late-ack", "cubic1", 1), ("late-ack", "cubic2", 1)])
+    b = results(tmp_path / "b", cubic(TEN, cc="reno"), [("late-ack", "reno2", 1), ("delivery", "reno3", 1)])
+    comparison = compare(a, b)
+    changes = {change.oracle: (change.new, change.gone) for change in comparison.findings}
+    assert changes == {"late-ack": ((), (("cubic1", 1),)), "delivery": ((("reno3", 1),), ())}
+    assert comparison.regressions == ["delivery: new in 1 runs"]
+    assert not comparison.same
+
+
+def test_a_run_that_no_longer_ends_is_a_regression(tmp_path: Path) -> None:
+    broken = cubic(TEN, cc="reno")
+    broken[4] = run("reno4", 1, {}, outcome="crashed", stack__cc="reno", link__delay="4ms")
+    comparison = compare(results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", broken))
+    assert comparison.broken == (("reno4", 1, "crashed"),)
+    assert comparison.regressions == ["case reno4, seed 1: crashed"]
+    assert effect(comparison).pairs == 9
+
+
+def test_runs_without_a_partner_are_listed(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN[:8], cc="reno"))
+    assert [r["case"] for r in compare(a, b).pairing.only_a] == ["cubic8", "cubic9"]
+
+
+def test_results_without_a_common_run_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", [run(f"a{i}", 1, {"goodput": 1.0}, queue__kind=f"{i}") for i in range(3)])
+    b = results(tmp_path / "b", [run(f"b{i}", 1, {"goodput": 1.0}, queue__kind=f"{i + 5}") for i in range(3)])
+    with pytest.raises(UserError, match="name what is to be ignored"):
+        compare(a, b)
+
+
+def test_ignoring_a_parameter_that_varies_within_a_side_is_refused(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
+    with pytest.raises(UserError, match=r"`cubic0` and `cubic1` differ only in link.delay, stack.cc"):
+        compare(a, b, sides=Sides(ignore=frozenset({"link.delay"})))
+
+
+def test_two_parts_of_one_folder_can_be_compared(tmp_path: Path) -> None:
+    both = results(tmp_path / "a", cubic(TEN) + cubic([0.5 * x for x in TEN], cc="reno"))
+    comparison = compare(both, both, sides=Sides({"stack.cc": "cubic"}, {"stack.cc": "reno"}))
+    assert effect(comparison).estimate == pytest.approx(0.5)
+    with pytest.raises(UserError, match=r"no run with stack.cc=bbr"):
+        compare(both, both, sides=Sides({"stack.cc": "bbr"}))
+
+
+def test_only_the_metrics_asked_for_are_compared(tmp_path: Path) -> None:
+    a, b = (
+        results(tmp_path / "a", cubic(TEN, rtt_p50=1.0)),
+        results(tmp_path / "b", cubic(TEN, cc="reno", rtt_p50=2.0)),
+    )
+    assert [e.metric for e in compare(a, b, Options(metrics=frozenset({"rtt_p50"}))).effects] == ["rtt_p50"]
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
+    (tmp_path / "b" / "metrics.parquet").write_bytes(b"PAR1 not a table")
+    comparison = compare(a, b)
+    assert len(comparison.problems) == 1
+    assert "b/metrics.parquet" in comparison.problems[0]
+    assert effect(comparison).verdict is Verdict.IDENTICAL
+
+
+def printed(comparison: Comparison, *, everything: bool = False) -> str:
+    out = io.StringIO()
+    show(comparison, Console(file=out, width=160), everything=everything)
+    return out.getvalue()
+
+
+def test_people_read_the_regressions_last_and_in_words(tmp_path: Path) -> None:
+    text = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]))
+    assert "stack.cc: a cubic, b reno" in text
+    assert "10 pairs of runs" in text
+    assert text.endswith("REGRESSION\n  goodput: -10.00 % (-10.00 % to -10.00 %)\n")
+
+
+def test_people_are_told_that_nothing_differs(tmp_path: Path) -> None:
+    assert printed(of(tmp_path, TEN, TEN)).endswith("no significant difference\n")
+
+
+def test_machines_get_all_of_it(tmp_path: Path) -> None:
+    value = json.loads(json.dumps(of(tmp_path, TEN, [0.9 * x for x in TEN]).as_json(), allow_nan=False))
+    assert value["effects"][0]["verdict"] == "worse"
+    assert value["regressions"] == ["goodput: -10.00 % (-10.00 % to -10.00 %)"]
+    assert value["compared"] == {"stack.cc": ["cubic", "reno"]}
+
+
+def test_every_metric_of_the_data_plane_has_been_thought_of() -> None:
+    neither = {row["name"] for row in json.loads(metrics_json()) if direction(row["name"]) == "neither"}
+    assert neither == {
+        "oscillation_period", "oscillation_strength", "rtt_min", "recoveries", "undos", "probes", "clamps", "cwnd_mean",
+        "ssthresh_mean", "rto_mean", "alpha_mean", "ce_share", "ece_acks", "acks_per_segment", "delayed_ack_timeouts",
+        "limited_cwnd", "limited_rwnd", "limited_app", "marks", "mark_share",
+    }  # fmt: skip
+
+
+VALUES = st.one_of(st.just(0.0), st.floats(1e-6, 1e9))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=15), st.sampled_from(["goodput", "timeouts"]))
+def test_swapping_the_sides_inverts_every_effect_and_changes_nothing_else(
+    pairs: list[tuple[float, float]], metric: str
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        a = results(Path(place) / "a", cubic([x for x, _ in pairs], metric))
+        b = results(Path(place) / "b", cubic([y for _, y in pairs], metric, "reno"))
+        there, back = effect(compare(a, b), metric), effect(compare(b, a), metric)
+    turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+    assert back.verdict is turned.get(there.verdict, there.verdict)
+    assert (back.p, back.up, back.down, back.scale) == (there.p, there.down, there.up, there.scale)
+    if there.estimate is not None and back.estimate is not None:
+        inverse = 1 / there.estimate if there.scale == "ratio" else -there.estimate
+        assert back.estimate == pytest.approx(inverse, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=40)
+@given(st.lists(VALUES, min_size=1, max_size=15))
+def test_a_folder_does_not_differ_from_itself(values: list[float]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        a = results(Path(place) / "a", cubic(values))
+        comparison = compare(a, a)
+    assert comparison.same
+    assert comparison.regressions == []
+
+
+@settings(max_examples=40)
+@given(st.lists(VALUES, min_size=1, max_size=15), st.lists(VALUES, min_size=1, max_size=15))
+def test_a_regression_is_always_a_significant_change_for_the_worse(
+    before: list[float], after: list[float]
+) -> None:
+    count = min(len(before), len(after))
+    with tempfile.TemporaryDirectory() as place:
+        found = effect(of(Path(place), before[:count], after[:count]))
+    if found.regressed:
+        assert found.verdict is Verdict.WORSE
+        assert found.p_adjusted is not None
+        assert found.p_adjusted <= 0.05
