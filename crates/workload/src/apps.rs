@@ -183,6 +183,14 @@ impl Apps {
         self.settle(now, slot, before, step.over, sockets);
     }
 
+    /// Whether this end does nothing but take what arrives, at once: a host may then read for it, and need not call
+    /// [`Apps::ready`] before the peer has closed.
+    pub fn only_reads(&self, slot: Slot) -> bool {
+        let end = &self.ends[slot.0 as usize];
+        let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
+        end.is_sink() && spec.read_size.is_none() && spec.read_rate.is_none()
+    }
+
     /// The connection failed (reset, refused, timed out). What was under way is recorded as not completed; the slot
     /// is free, and the host gives up the socket by itself.
     pub fn failed(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {

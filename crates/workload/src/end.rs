@@ -129,6 +129,11 @@ impl End {
         }
     }
 
+    /// Whether it only reads.
+    pub fn is_sink(&self) -> bool {
+        matches!(self.role, Role::Sink)
+    }
+
     /// The sizes of the connection's next request and response: the same sequence at both ends.
     fn draw_message(&mut self, spec: &Spec) -> (u64, u64) {
         let request = spec.request.draw(&mut self.sizes).get();

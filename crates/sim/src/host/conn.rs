@@ -32,6 +32,8 @@ pub(super) struct Conn {
     pub queued: u64,
     /// A write was not taken whole: the application waits for room.
     pub blocked: bool,
+    /// The application does nothing but read: the host reads for it.
+    pub only_reads: bool,
     /// The application knows that the connection stands, or that the peer closed.
     pub told_open: bool,
     pub told_closed: bool,

@@ -23,7 +23,7 @@ use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId,
 use sockets::Calls;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
-use tcpassay_workload::{Apps, Completion, Slot};
+use tcpassay_workload::{Apps, Slot};
 
 /// Everything beyond the network interfaces.
 #[derive(Debug)]
@@ -80,6 +80,7 @@ impl World {
     #[inline]
     fn serve(&mut self, net: &mut Core, c: u32) {
         self.stacks.transmit(net, c);
+        self.stacks.read_for(net, c);
         if let Some((host, slot)) = self.stacks.news(c) {
             self.tell(net, c, host, slot);
         } else {
@@ -120,14 +121,13 @@ impl World {
             a.armed = next;
             net.set_timer(a.timer, next);
         }
-        let done: Vec<Completion> = a.apps.drain_completions().collect();
+        for completion in a.apps.drain_completions() {
+            self.stacks.completed(completion);
+        }
         let busy = !a.apps.is_idle();
         if busy != a.busy {
             a.busy = busy;
             self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
-        }
-        for completion in done {
-            self.stacks.completed(completion);
         }
     }
 
@@ -137,6 +137,7 @@ impl World {
         let (host, key) = self.stacks.end_of(c);
         let slot = self.apps[host].apps.accept(key);
         self.stacks.attach(c, slot);
+        self.stacks.conn(c).only_reads = self.apps[host].apps.only_reads(slot);
         self.stacks.input(net, c, id);
         self.serve(net, c);
         self.finish(net, c);

@@ -278,6 +278,23 @@ impl Stacks {
         (news || conn.tcp.state() == State::Closed).then_some((host, slot))
     }
 
+    /// Reads for an application that does nothing else.
+    #[inline]
+    pub fn read_for(&mut self, net: &mut Core, c: u32) {
+        let now = net.now();
+        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
+        if !conn.only_reads {
+            return;
+        }
+        let n = conn.tcp.readable();
+        if n.is_zero() {
+            return;
+        }
+        let _ = conn.tcp.read(now, n);
+        self.collector.read(conn.into, now, n.get());
+        self.transmit(net, c);
+    }
+
     /// The connection ended under its application.
     pub fn has_failed(&self, c: u32) -> bool {
         let conn = self.conn_ref(c);
@@ -420,6 +437,7 @@ impl Stacks {
             linger_until: Time::MAX,
             queued: 0,
             blocked: false,
+            only_reads: false,
             told_open: false,
             told_closed: false,
             touched: false,
