@@ -78,6 +78,13 @@ def test_covering_arrays_know_plans_and_nothing_else() -> None:
     assert imports("cover") <= {"plan", "errors"}
 
 
+def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_running() -> None:
+    assert imports("recording") <= {"errors"}
+    assert imports("judge") <= {"recording", "results", "errors"}
+    assert imports("results") <= {"recording", "judge", "errors"}
+    assert imports("compare") <= {"results", "errors"}
+
+
 def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:
     parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     for part in parts - {"__main__", "__pycache__", "cli"}:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tcpassay import __version__
+from tcpassay import __version__, commands
 from tcpassay.errors import UserError
 from tcpassay.plan import read, schema, table
 from tcpassay.run import show
@@ -30,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = commands.JsonOption
 
 
 def _version(wanted: bool) -> None:
@@ -114,6 +114,9 @@ def metrics(json_: JsonOption = False) -> None:
 def schema_() -> None:
     """Print the JSON schema of plan files, for editors."""
     _print_json(schema.schema())
+
+
+commands.add(app)
 
 
 def _grid(*columns: str) -> Table:

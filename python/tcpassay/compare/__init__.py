@@ -8,6 +8,7 @@ puts them together, `direction.py` says which way is good, `show.py` prints.
 """
 
 from tcpassay.compare.comparison import Change, Comparison, Effect, Moved, Options, Verdict, compare, describe
+from tcpassay.compare.correction import method
 from tcpassay.compare.pairing import Sides
 from tcpassay.compare.show import show
 
@@ -21,5 +22,6 @@ __all__ = [
     "Verdict",
     "compare",
     "describe",
+    "method",
     "show",
 ]

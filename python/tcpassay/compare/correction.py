@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from tcpassay.errors import UserError
+
 Method = Literal["holm", "bh", "none"]
-METHODS: Final[tuple[Method, ...]] = ("holm", "bh", "none")
+METHODS: Final[dict[str, Method]] = {"holm": "holm", "bh": "bh", "none": "none"}
+
+
+def method(name: str) -> Method:
+    """The method with this name. Raises `UserError`."""
+    if name not in METHODS:
+        raise UserError(f"`{name}` is no correction for many comparisons; there are {', '.join(METHODS)}")
+    return METHODS[name]
 
 
 def adjust(p_values: Sequence[float], method: Method) -> list[float]:

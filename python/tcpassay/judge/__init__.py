@@ -5,21 +5,14 @@
 An oracle needs no expected number: it asserts what must hold for every TCP on every path, and reads the event log. A
 recording without an event log has no findings, which says nothing; `can_judge` tells.
 
-`finding.py` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `store.py` the file in
-which the findings of many runs stand.
+`finding.py` is what comes out, `trace.py` what oracles read, `registry.py` which there are, `session.py` judges one
+recording and `folders.py` all of a plan, `store.py` is the file in which their findings stand, `show.py` prints.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
-
-import polars as pl
-
 from tcpassay.judge.finding import Finding, Found, Row, Severity
-from tcpassay.judge.frames import frames
-from tcpassay.judge.registry import ORACLES, Oracle, chosen
+from tcpassay.judge.registry import ORACLES, Oracle
+from tcpassay.judge.session import can_judge, judge, judge_recording
 from tcpassay.judge.store import read_findings, write_findings
-from tcpassay.judge.trace import Trace
-from tcpassay.recording import Recording
 
 __all__ = [
     "ORACLES",
@@ -34,65 +27,3 @@ __all__ = [
     "read_findings",
     "write_findings",
 ]
-
-
-def can_judge(recording: Recording) -> bool:
-    """Whether the run left what oracles read."""
-    return recording.has("events")
-
-
-def judge(folder: Path, *, oracles: Iterable[str] | None = None, replay: str = "") -> list[Finding]:
-    """What the oracles find in the recording in `folder`: all of them, or those named.
-
-    `replay` is the command that repeats the run; without it, the one that the recording itself gives. Raises
-    `DamagedError` when the recording cannot be read, and `UserError` for an unknown oracle.
-    """
-    return judge_recording(Recording.open(folder), oracles=oracles, replay=replay)
-
-
-def judge_recording(
-    recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = ""
-) -> list[Finding]:
-    """`judge` for a recording that is open."""
-    wanted = chosen(oracles)
-    if not can_judge(recording):
-        return []
-    trace = Trace(recording)
-    found = [(oracle, one) for oracle in wanted for one in oracle.look(trace)]
-    if not found:
-        return []
-    rows = _rows(recording, {row for _, one in found for row in one.rows})
-    packets = frames(recording, rows)
-    replay = replay or recording.header.get("replay") or ""
-    return [
-        Finding(
-            oracle.name,
-            one.severity,
-            one.title,
-            recording.hosts[one.host],
-            trace.name(one.flow),
-            one.start_ns,
-            one.end_ns,
-            one.count,
-            one.text,
-            tuple(rows[row] for row in sorted(set(one.rows))),
-            tuple(sorted({packets[row] for row in one.rows if row in packets})),
-            replay,
-        )
-        for oracle, one in found
-    ]
-
-
-def _rows(recording: Recording, wanted: set[int]) -> dict[int, Row]:
-    """Rows of the event log in full."""
-    lazy = pl.scan_parquet(recording.file("events")).with_row_index("index")
-    frame = lazy.filter(pl.col("index").is_in(sorted(wanted))).collect()
-    made = {}
-    for values in frame.iter_rows(named=True):
-        index, time, host = values.pop("index"), values.pop("time_ns"), values.pop("host")
-        flow, kind, why = values.pop("flow"), values.pop("kind"), values.pop("why")
-        said = {name: value for name, value in values.items() if value is not None and value is not False}
-        made[index] = Row(
-            index, time, recording.hosts[host], str(recording.flows[flow]["name"]), kind, why, said
-        )
-    return made

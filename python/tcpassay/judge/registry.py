@@ -5,6 +5,7 @@ entry below; and tests with a planted fault that it finds and a healthy recordin
 """
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
@@ -22,6 +23,8 @@ from tcpassay.judge.oracles import (
 )
 from tcpassay.judge.trace import Trace
 
+_PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
+
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
@@ -38,11 +41,16 @@ class Oracle:
     """How it can be wrong."""
     look: Callable[[Trace], Iterator[Found]]
 
+    def as_json(self) -> dict[str, str]:
+        """What it says of itself."""
+        return {
+            name: getattr(self, name)
+            for name in ("name", "title", "asserts", "why", "evidence", "wrong_when")
+        }
+
 
 def _oracle(module: ModuleType) -> Oracle:
-    asserts, why, evidence, wrong_when = (
-        _part(module, name) for name in ("Asserts", "Why", "Evidence", "Wrong when")
-    )
+    asserts, why, evidence, wrong_when = (_part(module, name) for name in _PARTS)
     return Oracle(module.NAME, module.TITLE, asserts, why, evidence, wrong_when, module.look)
 
 
@@ -77,3 +85,23 @@ def chosen(names: Iterable[str] | None) -> list[Oracle]:
     if unknown := sorted(wanted - set(ORACLES)):
         raise UserError(f"`{unknown[0]}` is no oracle; there are {', '.join(ORACLES)}")
     return [oracle for name, oracle in ORACLES.items() if name in wanted]
+
+
+def markdown() -> str:
+    """`docs/oracles.md`."""
+    lines = [
+        "# Oracles",
+        "",
+        "Generated from the oracles themselves by `tcpassay oracles --markdown`; a test compares the two.",
+        "",
+        "An oracle needs no expected number. It reads the event log of a run (`[collect] events = true` in the plan)",
+        "and asserts what must hold for every TCP on every path. What it finds carries rows of `events.parquet`, frames",
+        "of `packets.pcapng` where packets were captured, and the command that repeats the run.",
+    ]
+    for one in ORACLES.values():
+        lines += ["", f"## `{one.name}`: {one.title}", ""]
+        for label, text in zip(_PARTS, (one.asserts, one.why, one.evidence, one.wrong_when), strict=True):
+            lines += textwrap.wrap(
+                f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
+            )
+    return "\n".join(lines) + "\n"

@@ -3,8 +3,8 @@
 Asserts: a receiver acknowledges only what has arrived without a gap, and never takes an acknowledgement back; its
 application reads no more bytes than arrived, and when the connection was closed in peace it has read them all.
 
-Why: this is what TCP is for: RFC 9293 section 1 and section 3.4 (the ACK number says that everything before it was
-received), section 3.8 (retransmission until acknowledged), section 3.10.4 (a close delivers what was sent before).
+Why: this is what TCP is for: a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything
+before it was received (section 3.4), and a close delivers what was sent before it (section 3.10.4).
 
 Evidence: the ACK that is wrong and the arrival, if any, that it should have waited for; for bytes read, the counters of
 the flow in `recording.json`.

@@ -5,7 +5,7 @@ ACK follows within its delayed-ACK time; when something is missing, a retransmis
 
 Why: a silence that only a far timer or nothing ends is a deadlock. The receiver must not hold back an ACK for half a
 second or more (RFC 9293 section 3.8.6.3), and the retransmission timer must run whenever data are outstanding (RFC
-6298 section 5, rules 1 and 5).
+6298 section 5, rules 5.1 and 5.4).
 
 Evidence: the last segment before the silence and the first one after it; the last arrival of what was outstanding;
 the retransmission timer as it was last set.

@@ -3,9 +3,9 @@
 Asserts: when a sender leaves fast recovery, its congestion window is at least two segments.
 
 Why: ssthresh is never set below two segments (RFC 5681 section 3.1, equation 4), and recovery ends with cwnd = ssthresh
-or min(ssthresh, max(FlightSize, SMSS) + SMSS) (RFC 6582 section 3.2 step 3), or ssthresh (RFC 9937 section 6). RFC 6582
-put max() there because with one segment in flight the receiver may hold its ACK back for the delayed-ACK time, and
-the sender, having no second segment to send, waits for it.
+or min(ssthresh, max(FlightSize, SMSS) + SMSS) (RFC 6582 section 3.2 step 3), or ssthresh (RFC 9937 section 6). With a
+window of one segment the receiver may hold its ACK back for the delayed-ACK time, and the sender, which may not send a
+second segment, waits for it.
 
 Evidence: the ACK that ended recovery, the window that was then in force, the change of state.
 

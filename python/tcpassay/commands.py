@@ -1,0 +1,139 @@
+"""The commands about results: `judge`, `oracles`, `compare`. As in `cli.py`, no rule of their own."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tcpassay.errors import UserError
+
+FAILED = 1
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def judge(
+    folder: Annotated[Path, typer.Argument(help="Results of a plan, or one recording.", metavar="DIR")],
+    oracle: Annotated[
+        list[str] | None, typer.Option(help="Ask only this one; may be given several times.", metavar="NAME")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Ask the oracles about recordings that have an event log; exit code 1 when they find something."""
+    from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
+
+    judged = folders.judge_folder(folder, oracles=oracle)
+    if json_:
+        _print_json(judged.as_json())
+    else:
+        show.show(judged, _console())
+    if judged.findings:
+        raise typer.Exit(FAILED)
+
+
+def oracles(
+    json_: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/oracles.md.")] = False,
+) -> None:
+    """List the oracles: what each asserts, why, on what evidence, and how it can be wrong."""
+    from tcpassay.judge import registry, show  # noqa: PLC0415
+
+    if markdown:
+        typer.echo(registry.markdown(), nl=False)
+    elif json_:
+        _print_json([one.as_json() for one in registry.ORACLES.values()])
+    else:
+        show.oracles(_console())
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="Results before, or of one thing.", metavar="DIR")],
+    b: Annotated[Path, typer.Argument(help="Results after, or of the other thing.", metavar="DIR")],
+    threshold: Annotated[
+        str,
+        typer.Option(help="A metric regresses when it is significantly worse by this much.", metavar="SHARE"),
+    ] = "5%",
+    each: Annotated[
+        str | None,
+        typer.Option(help="Any single run that is worse by this much is a regression, too.", metavar="SHARE"),
+    ] = None,
+    confidence: Annotated[str, typer.Option(help="Of the intervals and the tests.", metavar="SHARE")] = "95%",
+    correction: Annotated[
+        str, typer.Option(help="For the number of metrics: holm, bh or none.", metavar="METHOD")
+    ] = "holm",
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Compare only this one; may be given several times.", metavar="NAME"),
+    ] = None,
+    where_a: Annotated[
+        list[str] | None, typer.Option(help="Only runs of the first with this value.", metavar="PATH=VALUE")
+    ] = None,
+    where_b: Annotated[
+        list[str] | None, typer.Option(help="Only runs of the second with this value.", metavar="PATH=VALUE")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A parameter that does not count in pairing.", metavar="PATH")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show also metrics that do not differ.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Compare two results, paired by case; exit code 1 when the second is a regression."""
+    from tcpassay import compare as comparing  # noqa: PLC0415
+    from tcpassay.results import load  # noqa: PLC0415
+
+    options = comparing.Options(
+        confidence=_share("--confidence", confidence, most=0.9999),
+        correction=comparing.method(correction),
+        threshold=_share("--threshold", threshold),
+        each=None if each is None else _share("--each", each),
+        metrics=frozenset(metric) if metric else None,
+    )
+    sides = comparing.Sides(
+        _where("--where-a", where_a), _where("--where-b", where_b), frozenset(ignore or ())
+    )
+    comparison = comparing.compare(load(a), load(b), options, sides)
+    if json_:
+        _print_json(comparison.as_json())
+    else:
+        comparing.show(comparison, _console(), everything=everything)
+    if comparison.regressions:
+        raise typer.Exit(FAILED)
+
+
+def add(app: typer.Typer) -> None:
+    """Make them commands of `app`."""
+    for command in (judge, oracles, compare):
+        app.command()(command)
+
+
+def _share(option: str, text: str, most: float = 1e9) -> float:
+    number = text.removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= most:
+        raise UserError(f"`{option} {text}`: give a share as `5%` or `0.05`, at most {100 * most:g}%")
+    return share
+
+
+def _where(option: str, texts: list[str] | None) -> dict[str, str]:
+    made = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"`{option} {text}`: give a parameter and its value, as in `stack.cc=cubic`")
+        made[name] = value
+    return made
+
+
+def _console() -> Any:
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))

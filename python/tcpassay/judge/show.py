@@ -1,0 +1,73 @@
+"""Findings for people."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tcpassay.judge.finding import Finding, Severity
+from tcpassay.judge.folders import Judged
+from tcpassay.judge.registry import ORACLES
+from tcpassay.judge.words import ms
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow"}
+MOST = 20
+"""Findings told in full; the file has them all."""
+
+
+def show(judged: Judged, console: Console) -> None:
+    """Print the findings, errors first, and how much was looked at."""
+    for problem in judged.problems:
+        console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
+    ordered = sorted(judged.findings, key=lambda one: one.severity is not Severity.ERROR)
+    for one in ordered[:MOST]:
+        _finding(one, console)
+    if len(ordered) > MOST:
+        console.print(f"... and {len(ordered) - MOST} more\n", highlight=False)
+    if ordered:
+        console.print(_totals(ordered))
+    looked = f"{judged.judged} recording{'' if judged.judged == 1 else 's'} judged"
+    without = f", {judged.silent} without an event log ([collect] events = true)" if judged.silent else ""
+    number = f"{len(ordered)} finding{'' if len(ordered) == 1 else 's'}" if ordered else "no findings"
+    colour = "red" if ordered else "green" if judged.judged else "yellow"
+    console.print(f"[{colour}]{number}[/]; {escape(looked + without)}", highlight=False)
+
+
+def _finding(one: Finding, console: Console) -> None:
+    times = f" x {one.count}" if one.count > 1 else ""
+    style = _STYLES[one.severity]
+    console.print(f"[{style}]{one.severity}[/] [bold]{escape(one.title)}[/]{times}", highlight=False)
+    run = f"case {one.case} seed {one.seed}, " if one.case else ""
+    where = f"  {run}{one.host}, {one.flow}, {ms(one.start_ns)} to {ms(one.end_ns)} ({one.oracle})"
+    console.print(escape(where), style="dim", highlight=False)
+    console.print(f"  {escape(one.text)}", highlight=False)
+    rows = ", ".join(str(row.index) for row in one.events)
+    frames = f"; frames {', '.join(map(str, one.packets))}" if one.packets else ""
+    console.print(f"  rows {rows} of events.parquet{frames}", style="dim", highlight=False)
+    if one.replay:
+        console.print(f"  {escape(one.replay)}", highlight=False, soft_wrap=True)
+    console.print()
+
+
+def _totals(findings: list[Finding]) -> Table:
+    grid = _grid("oracle", "findings", "occurrences", "runs")
+    for name in ORACLES:
+        own = [one for one in findings if one.oracle == name]
+        if own:
+            runs = len({(one.case, one.seed) for one in own})
+            grid.add_row(name, str(len(own)), str(sum(one.count for one in own)), str(runs))
+    return grid
+
+
+def oracles(console: Console) -> None:
+    """Print which oracles there are."""
+    grid = _grid("oracle", "what it finds", "why that must not be")
+    for one in ORACLES.values():
+        grid.add_row(one.name, one.title, escape(one.why))
+    console.print(grid)
+
+
+def _grid(*columns: str) -> Table:
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    return grid
