@@ -84,6 +84,17 @@ pub enum Recovery {
     Prr,
 }
 
+/// How fast PRR may fill the flight again once it is below ssthresh (`stack.prr_bound`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PrrBound {
+    /// RFC 9937: what recovery owes, and one segment more on an ACK that advances and shows no further loss.
+    #[default]
+    SafeAck,
+    /// Linux 4.3 to 5.x: what the ACK delivered, and as RFC 9937 says only on an ACK of a retransmission. After a mark
+    /// nothing is retransmitted: the flight stays where it fell to until the reduction ends.
+    Repair,
+}
+
 /// cwnd on leaving recovery (`stack.recovery_exit`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RecoveryExit {
@@ -98,6 +109,7 @@ pub enum RecoveryExit {
 
 /// Which proofs undo a false recovery (`stack.undo`, a set).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a set")]
 pub struct Undo {
     /// By timestamps: the first ACK after the retransmission echoes the original (RFC 3522, RFC 4015).
     pub eifel: bool,
@@ -193,6 +205,8 @@ pub struct Config {
     pub loss_detection: LossDetection,
     /// `stack.recovery`.
     pub recovery: Recovery,
+    /// `stack.prr_bound`, where PRR is used.
+    pub prr_bound: PrrBound,
     /// `stack.recovery_exit`.
     pub recovery_exit: RecoveryExit,
     /// Reduce on ECE gradually by PRR in a CWR state, as Linux; otherwise cwnd = ssthresh at once (RFC 3168).

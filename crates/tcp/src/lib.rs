@@ -59,7 +59,7 @@ mod send;
 
 pub use config::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Nagle, Pacing,
-    Profile, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
 };
 pub use conn::{ConnError, Connection, Outgoing};
 pub use info::Info;

@@ -6,7 +6,7 @@
 
 use crate::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Nagle, Pacing, Profile,
-    Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
+    PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
 };
 use tcpassay_cc::ByteCounting;
 use tcpassay_units::{Bytes, Dur};
@@ -67,6 +67,7 @@ fn rfc() -> Config {
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: false, quick_ack: 0 },
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: false }, // RFC 5681
         recovery: Recovery::Sack,                                                   // RFC 6675
+        prr_bound: PrrBound::SafeAck,
         recovery_exit: RecoveryExit::Rfc6582,
         cwr_by_prr: false,
         undo: Undo::default(),
@@ -135,8 +136,9 @@ fn linux_4_6() -> Config {
         dctcp_receiver: DctcpReceiver::ClearTimer, // dctcp_ce_state_0_to_1 before 4.17
         // RACK came in 4.4 and marked losses beside FACK's and the adaptive threshold.
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true },
-        early_retransmit: true, // tcp_early_retrans = 3
-        tlp: Tlp::OpenOnly,     // tcp_schedule_loss_probe: only in TCP_CA_Open
+        early_retransmit: true,      // tcp_early_retrans = 3
+        prr_bound: PrrBound::Repair, // tcp_cwnd_reduction
+        tlp: Tlp::OpenOnly,          // tcp_schedule_loss_probe: only in TCP_CA_Open
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
         ..linux()

@@ -6,8 +6,8 @@ use crate::params::grammar::{
 };
 use std::collections::BTreeMap;
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, Recovery, RecoveryExit,
-    RecvBuffer, Tlp,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, PrrBound, Recovery,
+    RecoveryExit, RecvBuffer, Tlp,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -342,6 +342,8 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     let idle = [("off", AfterIdle::Keep), ("on", AfterIdle::Restart), ("decay", AfterIdle::Decay)];
     set(&mut c.after_idle, chosen(s, "stack.slow_start_after_idle", &idle));
     set(&mut c.pacing, s.maybe::<Pacing>("stack.pacing").map(|p| p.0));
+    let bound = [("safe-ack", PrrBound::SafeAck), ("repair", PrrBound::Repair)];
+    set(&mut c.prr_bound, chosen(s, "stack.prr_bound", &bound));
     let nagle = [("all", Nagle::All), ("idle", Nagle::Idle), ("small", Nagle::Small)];
     set(&mut c.nagle, chosen(s, "stack.nagle", &nagle));
     set(&mut c.tso_defer, s.switch("stack.tso_defer"));

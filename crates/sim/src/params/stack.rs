@@ -134,6 +134,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
     )
     .needs("sack needs stack.sack"),
     P::new(
+        "stack.prr_bound",
+        Kind::Choice(&["profile", "safe-ack", "repair"]),
+        "profile",
+        &["profile", "safe-ack", "repair"],
+        M,
+        "How fast PRR fills the flight again below ssthresh: RFC 9937, or Linux 4.3 to 5.x",
+    ),
+    P::new(
         "stack.recovery_exit",
         Kind::Choice(&["profile", "ssthresh", "rfc3782-less-careful", "rfc6582"]),
         "profile",

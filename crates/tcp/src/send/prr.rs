@@ -1,6 +1,25 @@
 //! Proportional rate reduction (RFC 9937): how much may be sent on each ACK while the window comes down.
 //!
-//! Pure arithmetic in bytes. Used in fast recovery and, as Linux does, for the reduction after a mark.
+//! Pure arithmetic in bytes. Used in fast recovery and, as Linux does, for the reduction after a mark. The other bound is
+//! that of Linux 4.3 to 5.x (`tcp_cwnd_reduction`).
+
+use crate::config::PrrBound;
+
+/// What one ACK says.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
+pub(super) struct Step {
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// The cumulative point moved.
+    pub advanced: bool,
+    /// A retransmission was acknowledged.
+    pub repaired: bool,
+    /// Something was newly lost.
+    pub lost: bool,
+    /// The flight must be repaired: one segment leaves at once.
+    pub recovery: bool,
+}
 
 /// The state of one reduction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,9 +39,9 @@ impl Prr {
         Prr { recover_fs: flight.max(mss), delivered: 0, out: 0 }
     }
 
-    /// RFC 9937 section 6.2: the window after an ACK that delivered `delivered` bytes. `safe`: the cumulative point
-    /// moved and nothing was newly lost.
-    pub fn on_ack(&mut self, delivered: u64, pipe: u64, ssthresh: u64, safe: bool, mss: u64) -> u64 {
+    /// RFC 9937 section 6.2: the window after an ACK.
+    pub fn on_ack(&mut self, step: &Step, pipe: u64, ssthresh: u64, bound: PrrBound, mss: u64) -> u64 {
+        let delivered = step.delivered;
         self.delivered += delivered;
         let mut count = if pipe > ssthresh {
             let due =
@@ -30,16 +49,19 @@ impl Prr {
             // Rounded up to whole segments, as in the RFC's figures and in Linux, which counts segments.
             u64::try_from(due).unwrap_or(u64::MAX).next_multiple_of(mss).saturating_sub(self.out)
         } else {
-            let mut count = self.delivered.saturating_sub(self.out).max(delivered);
-            if safe {
-                count += mss;
-            }
+            let owed = self.delivered.saturating_sub(self.out).max(delivered);
+            let count = match bound {
+                PrrBound::SafeAck if step.advanced && !step.lost => owed + mss,
+                PrrBound::SafeAck => owed,
+                PrrBound::Repair if step.repaired && !step.lost => owed + mss,
+                PrrBound::Repair => delivered.next_multiple_of(mss),
+            };
             count.min(ssthresh - pipe)
         };
-        // The first retransmission leaves at once.
-        if self.out == 0 {
+        // The first retransmission leaves at once; so does, by the RFC, the first segment after a mark.
+        if self.out == 0 && (step.recovery || bound == PrrBound::SafeAck) {
             count = count.max(mss);
         }
-        pipe + count
+        (pipe + count).max(mss)
     }
 }

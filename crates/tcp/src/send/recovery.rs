@@ -6,7 +6,7 @@
 use super::Sender;
 use super::ack::Arrival;
 use super::delivery::Delivered;
-use super::prr::Prr;
+use super::prr::{Prr, Step};
 use crate::config::{EcnMode, Recovery, RecoveryExit};
 use crate::log::{CongestionState as Ca, Log, LogEvent};
 use crate::seam::Span;
@@ -242,8 +242,14 @@ impl Sender {
         if d.bytes == 0 && self.prr.out > 0 {
             return;
         }
-        let safe = a.advanced && lost == 0;
-        let cwnd = self.prr.on_ack(d.bytes, self.pipe(), self.target(), safe, self.mss);
+        let step = Step {
+            delivered: d.bytes,
+            advanced: a.advanced,
+            repaired: d.ambiguous,
+            lost: lost > 0,
+            recovery: self.state == Ca::Recovery,
+        };
+        let cwnd = self.prr.on_ack(&step, self.pipe(), self.target(), self.cfg.prr_bound, self.mss);
         self.set_cwnd(a.now, cwnd, "prr", log);
     }
 

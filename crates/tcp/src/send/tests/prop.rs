@@ -1,7 +1,7 @@
 //! Any mix of loss, reordering and duplication: the counts equal a recount, windows are kept, the stream arrives.
 
 use super::*;
-use crate::config::{EcnMode, LossDetection, Nagle, Pacing, Recovery, RecoveryExit, Tlp, Undo};
+use crate::config::{EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, RecoveryExit, Tlp, Undo};
 use proptest::prelude::*;
 use tcpassay_units::{Seed, Stream};
 
@@ -202,11 +202,12 @@ fn switches() -> impl Strategy<Value = Config> {
     let tlp = prop_oneof![Just(Tlp::Off), Just(Tlp::OpenOnly), Just(Tlp::On)];
     let ecn = prop_oneof![Just(EcnMode::Off), Just(EcnMode::Classic), Just(EcnMode::Dctcp)];
     let tso = prop_oneof![Just(None), Just(Some(Bytes::new(64_000)))];
-    (detection, recovery, exit, undo, tlp, ecn, tso, any::<[bool; 7]>()).prop_map(
+    (detection, recovery, exit, undo, tlp, ecn, tso, any::<[bool; 8]>()).prop_map(
         |(loss_detection, recovery, recovery_exit, undo, tlp, ecn, tso, b)| Config {
             loss_detection,
             recovery,
             recovery_exit,
+            prr_bound: if b[7] { PrrBound::SafeAck } else { PrrBound::Repair },
             undo,
             tlp,
             ecn,

@@ -1,7 +1,8 @@
 //! RFC 9937, against the sending patterns of its examples and of Linux's own scripts.
 
-use super::super::prr::Prr;
+use super::super::prr::{Prr, Step};
 use super::*;
+use crate::config::PrrBound;
 use crate::config::Recovery;
 use crate::log::CongestionState as Ca;
 
@@ -46,24 +47,44 @@ fn a_burst_of_losses_is_refilled_by_slow_start_up_to_ssthresh() {
     assert_eq!(r.sack(2, &[15..20]).len(), 2);
 }
 
+fn step(delivered: u64, advanced: bool) -> Step {
+    Step { delivered, advanced, repaired: false, lost: false, recovery: true }
+}
+
 #[test]
 fn the_bounds_of_one_ack_by_hand() {
-    let mss = 1000;
+    let (mss, bound) = (1000, PrrBound::SafeAck);
     // Above ssthresh: proportional. 20 in flight, ssthresh 10: 3 delivered allow 1.5, rounded up, one of them sent.
     let mut p = Prr::begin(20_000, mss);
     p.out = 1000;
-    assert_eq!(p.on_ack(3000, 17_000, 10_000, false, mss), 18_000);
+    assert_eq!(p.on_ack(&step(3000, false), 17_000, 10_000, bound, mss), 18_000);
     // Below ssthresh, not safe: what was delivered.
     let mut p = Prr::begin(20_000, mss);
     p.out = 1000;
-    assert_eq!(p.on_ack(1000, 4000, 10_000, false, mss), 5000);
+    assert_eq!(p.on_ack(&step(1000, false), 4000, 10_000, bound, mss), 5000);
     // Safe: one segment more.
-    assert_eq!(p.on_ack(1000, 4000, 10_000, true, mss), 6000);
+    assert_eq!(p.on_ack(&step(1000, true), 4000, 10_000, bound, mss), 6000);
     // Never beyond ssthresh.
-    assert_eq!(p.on_ack(9000, 9500, 10_000, true, mss), 10_000);
+    assert_eq!(p.on_ack(&step(9000, true), 9500, 10_000, bound, mss), 10_000);
     // The first transmission of a recovery is always allowed.
     let mut p = Prr::begin(20_000, mss);
-    assert_eq!(p.on_ack(0, 18_000, 10_000, false, mss), 19_000);
+    assert_eq!(p.on_ack(&step(0, false), 18_000, 10_000, bound, mss), 19_000);
+}
+
+#[test]
+fn the_bound_of_linux_4_6_refills_only_what_was_delivered_unless_a_retransmission_was_acknowledged() {
+    let (mss, bound) = (1000, PrrBound::Repair);
+    let mut p = Prr::begin(20_000, mss);
+    p.out = 1000;
+    // 4 are owed.
+    assert_eq!(p.on_ack(&step(4000, true), 2000, 10_000, bound, mss), 6000);
+    assert_eq!(p.on_ack(&step(1000, true), 2000, 10_000, bound, mss), 3000);
+    let repaired = Step { repaired: true, ..step(1000, true) };
+    assert_eq!(p.on_ack(&repaired, 2000, 10_000, bound, mss), 8000, "6 less 1 owed, and one more");
+    // After a mark not even the first segment is forced.
+    let mut p = Prr::begin(20_000, mss);
+    let mark = Step { recovery: false, ..step(0, true) };
+    assert_eq!(p.on_ack(&mark, 18_000, 10_000, bound, mss), 18_000);
 }
 
 #[test]
