@@ -67,7 +67,7 @@ pub(crate) struct AckOut {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Chunk {
-    /// Positions of its payload.
+    /// Positions of its payload; empty for a lone FIN, and, before the first unacknowledged position, for a window probe.
     pub span: Span,
     /// A FIN follows the payload.
     pub fin: bool,
