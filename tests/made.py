@@ -47,7 +47,7 @@ def recording(folder: Path, *, stalls: bool, drops: int = 0, duration_ms: int = 
         (t * MS, "out", "", int(s), int(n), None) for t, s, n in zip(sent, seq, wire[sending], strict=True)
     ]
     rows += [(t * MS, "retransmit", "rto", int(seq[np.searchsorted(sent, t) - 1]), 1448, None) for t in fires]
-    rows += [(t * MS - 1, "timer_fire", "rto", None, None, None) for t in fires]
+    rows += [(t * MS - 1, "timer_fire", "Rto", None, None, None) for t in fires]
     rows += [
         (t * MS, "rtt", "", None, None, int(n))
         for t, n in zip(sent, dice.gamma(9, 30e3, len(sent)), strict=True)

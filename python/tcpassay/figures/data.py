@@ -74,24 +74,29 @@ class Recording:
         rows = self._series.filter(pl.col("entity") == name, pl.col(column).is_not_null())
         return _array(rows["time_ns"]) * 1e-9, _array(rows[column])
 
-    def _first_flow(self) -> str:
-        return str(self.index["flows"][self.flows[0]]["name"])
+    @cached_property
+    def _watched(self) -> int:
+        """The flow to look at when one must do: the first of those that timed out most."""
+        return max(self.flows, key=lambda flow: self.index["flows"][flow]["tcp"]["timeouts"] or 0)
+
+    def _name(self, flow: int) -> str:
+        return str(self.index["flows"][flow]["name"])
 
     def throughput(self) -> tuple[Array, Array]:
         """Start of each interval, and the bits a second that all flows together delivered in it, headers included."""
-        names = [self.index["flows"][flow]["name"] for flow in self.flows]
+        names = [self._name(flow) for flow in self.flows]
         rows = self._series.filter(pl.col("entity").is_in(names))
         summed = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
         return _array(summed["time_ns"]) * 1e-9, _array(summed["wire_bytes"]) * 8 / self.interval
 
     def flow_throughput(self, flow: int) -> tuple[Array, Array]:
         """Start of each interval, and the bits a second that this flow delivered in it, headers included."""
-        time, octets = self._entity(str(self.index["flows"][flow]["name"]), "wire_bytes")
+        time, octets = self._entity(self._name(flow), "wire_bytes")
         return time, octets * 8 / self.interval
 
     def cwnd(self) -> tuple[Array, Array]:
-        """Congestion window of the first flow in bytes."""
-        return self._entity(self._first_flow(), "cwnd_bytes")
+        """Congestion window of one flow in bytes: of the one that timed out most, or else the first."""
+        return self._entity(self._name(self._watched), "cwnd_bytes")
 
     def backlog(self) -> tuple[Array, Array]:
         """Largest backlog of the bottleneck in each interval, in bytes."""
@@ -109,8 +114,10 @@ class Recording:
     def rtt(self) -> tuple[Array, Array]:
         """Round-trip times as the senders measured them; without an event log, their smoothed value by interval."""
         if not self.logged:
-            time, value = self._entity(self._first_flow(), "srtt_ns")
-            return time, value * 1e-9
+            each = [self._entity(self._name(flow), "srtt_ns") for flow in self.flows]
+            return np.concatenate([time for time, _ in each]), np.concatenate(
+                [value for _, value in each]
+            ) * 1e-9
         rows = self._events("rtt").filter(pl.col("flow").is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9, _array(rows["value_ns"]) * 1e-9
 
@@ -125,12 +132,15 @@ class Recording:
         """When retransmission timers fired."""
         if not self.logged:
             return np.empty(0)
-        rows = self._events("timer_fire").filter(pl.col("why") == "rto", pl.col("flow").is_in(self.flows))
+        rows = self._events("timer_fire").filter(pl.col("why") == "Rto", pl.col("flow").is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9
 
     def sent(self) -> tuple[Array, Array, Mask]:
-        """When the first flow sent each segment, the position after its last byte, whether it was sent again."""
-        rows = self._events("out", "retransmit").filter(pl.col("flow") == self.flows[0], pl.col("len") > 0)
+        """When a flow sent each segment, the position after its last byte, whether it was sent again.
+
+        The flow is the one that timed out most, or else the first.
+        """
+        rows = self._events("out", "retransmit").filter(pl.col("flow") == self._watched, pl.col("len") > 0)
         position = _array(rows["seq"]) + _array(rows["len"])
         again = (rows["kind"] == "retransmit").to_numpy()
         return _array(rows["time_ns"]) * 1e-9, position, again

@@ -94,7 +94,8 @@ def _throughput(axes: Axes, recording: Recording) -> None:
     if capacity is not None:
         axes.axhline(capacity / 1e9, color=style.GREY, linewidth=0.9, linestyle="--")
     interval = recording.interval
-    axes.set_ylabel(f"Throughput (Gbit/s)\nper {number(interval * 1e3)} ms")
+    what = "Throughput" if len(recording.flows) == 1 else "All flows"
+    axes.set_ylabel(f"{what} (Gbit/s)\nper {number(interval * 1e3)} ms")
     timeouts = recording.timeouts()
     if len(timeouts):
         top = np.full_like(timeouts, 0.97)
@@ -135,7 +136,7 @@ def number(value: float) -> str:
 def _rtt(axes: Axes, recording: Recording) -> None:
     time, rtt = recording.rtt()
     axes.plot(time, rtt * 1e3, ".", color=style.GREEN, markersize=1.6, rasterized=len(time) > MANY)
-    axes.set_ylabel("RTT (ms)" if recording.logged else "srtt of flow 1 (ms)")
+    axes.set_ylabel("RTT (ms)" if recording.logged else "Smoothed RTT (ms)")
     if recording.logged and len(rtt):
         style.note(axes, f"p99 {number(np.quantile(rtt, 0.99) * 1e3)} ms")
 
@@ -206,13 +207,12 @@ def sequence(figure: model.Sequence, recordings: list[tuple[str, Recording]]) ->
     if figure.title:
         drawn.suptitle(figure.title, fontsize=9.5, fontweight="bold")
     for axes, (label, recording) in zip(grid[:, 0], recordings, strict=True):
-        _sequence(axes, recording, figure)
-        axes.set_title(label)
+        _sequence(axes, label, recording, figure)
     grid[-1, 0].set_xlabel("Time (s)")
     return drawn
 
 
-def _sequence(axes: Axes, recording: Recording, figure: model.Sequence) -> None:
+def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequence) -> None:
     time, position, again = recording.sent()
     start = seconds(figure.start) if figure.start else 0.0
     end = seconds(figure.end) if figure.end else math.inf
@@ -249,18 +249,13 @@ def _sequence(axes: Axes, recording: Recording, figure: model.Sequence) -> None:
     if stalls:
         handles.append(axes.fill_between([], [], color=style.ORANGE, alpha=0.22, linewidth=0))
         labels.append(f"silence of {figure.stall} or more")
-    legend = axes.legend(handles, labels, loc="upper left")
+    legend = axes.legend(handles, labels, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
     legend.legend_handles[0].set_markersize(5)  # type: ignore[union-attr]
-    lost = plural(recording.dropped, "packet")
-    axes.annotate(
-        f"{plural(len(stalls), 'stall')}, {plural(int(again.sum()), 'retransmission')}, {lost} dropped",
-        (1, 0),
-        xytext=(-4, 5),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        fontsize=7.5,
+    dropped = plural(recording.dropped, "packet")
+    remark = (
+        f"{plural(len(stalls), 'stall')}, {plural(int(again.sum()), 'retransmission')}, {dropped} dropped"
     )
+    style.heading(axes, label, remark)
 
 
 # Distributions.
@@ -279,11 +274,13 @@ def distribution(figure: model.Distribution, recordings: list[tuple[str, Recordi
         axes.plot(values * 1e3, share * 100, color=color, linestyle=line, label=label, drawstyle="steps-post")
         middle = values[np.searchsorted(share, 0.5)] * 1e3
         axes.plot(middle, 50, "o", color=color, markersize=3.5)
+        right = middle > values[-1] * 0.3
         axes.annotate(
             f"median {number(middle)} ms",
             (middle, 50),
-            xytext=(5, -9),
+            xytext=(-6, 4) if right else (6, -9),
             textcoords="offset points",
+            ha="right" if right else "left",
             fontsize=7.5,
             color=color,
         )

@@ -98,7 +98,7 @@ def note(axes: Axes, text: str) -> None:
 
 def heading(axes: Axes, label: str, remark: str) -> None:
     """What the axes show, and a smaller line of remark below it."""
-    axes.set_title(label, pad=14)
+    axes.set_title(label, pad=14 if label else None)
     axes.annotate(
         remark,
         (0.5, 1),
