@@ -65,5 +65,14 @@ format: setup ## Format Rust and Python
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
+bench: ## Speed: packets a CPU second and memory, with ns-3 beside it where libns3-dev is installed
+	cargo run --locked --release --quiet -p tcpassay-sim --example speed
+	@if pkg-config --exists ns3-core 2>/dev/null || ls /usr/include/ns3* >/dev/null 2>&1; then \
+		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
+	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 holds the same scenarios for it"; fi
+
+$(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
+	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
+
 clean: ## Remove what make made, but for Cargo's target folder
 	rm -rf $(VENV) $(STAMPS) $(OUT) python/tcpassay/_native*.so

@@ -15,6 +15,7 @@ _GOOD: Final[tuple[tuple[str, Direction], ...]] = (
     ("share_max", "lower"),
     ("throughput_sd_*", "lower"),
     ("throughput_cv_*", "lower"),
+    ("flow_throughput_cv_*", "lower"),
     ("longest_silence", "lower"),
     ("one_way_*", "lower"),
     ("rtt_min", "neither"),
