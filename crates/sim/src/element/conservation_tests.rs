@@ -55,7 +55,8 @@ fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> R
         notices += usize::from(p.notify);
         line.send(p);
         prop_assert_eq!(line.counters().balance(), line.net.held(line.node), "held after {:?}", a);
-        prop_assert!(line.net.backlog(line.node, FlowId(0)).packets as u64 <= line.net.held(line.node));
+        let waits = line.net.backlog(line.node, FlowId(0)).packets;
+        prop_assert!(u64::from(waits) <= line.net.held(line.node));
     }
     line.finish();
     let c = *line.counters();

@@ -2,14 +2,16 @@
 //!
 //! The instant at which a packet begins to be sent is known when it arrives, because nothing overtakes it and the rate is
 //! fixed. So a packet goes into flight at once, with the instant it arrives at the other end; the link's one wake-up is
-//! that of the first in flight. How much waits is exact all the same: a cursor in the flight stands at the first packet
-//! that has not begun to be sent, and moves up when somebody asks.
+//! that of the first in flight. How much waits is exact all the same: those that have not begun to be sent are the last of
+//! the flight, and are counted again when somebody asks. What is needed for that stands in the flight itself, so that a
+//! packet's own memory is touched only when it comes and goes.
 //!
 //! A packet being sent does not count as waiting, as in Linux a packet that the device took is no longer in the queueing
 //! discipline; so a packet that finds the link idle is never dropped. (htsim and ns-2 count the one being sent.)
 
 use super::{Backlog, Element, IntoElement};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::engine::{Core, Drop, Io, PacketId};
+use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// How much may wait.
@@ -76,30 +78,39 @@ impl IntoElement for LinkSpec {
             spec: self,
             free_at: Time::ZERO,
             carry: Carry::default(),
-            flight: PacketList::default(),
-            first_waiting: None,
+            flight: VecDeque::new(),
             waiting: Backlog::default(),
         })
     }
 }
 
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Link {
-    spec: LinkSpec,
     /// When everything taken so far has been sent.
     free_at: Time,
     carry: Carry,
-    flight: PacketList,
-    /// Of the packets in flight, the first that had not begun to be sent when last looked at.
-    first_waiting: Option<PacketId>,
+    flight: VecDeque<Flying>,
+    /// The last of the flight: those that had not begun to be sent when last counted.
     waiting: Backlog,
+    spec: LinkSpec,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    /// When it begins to be sent.
+    start: Time,
+    /// When it arrives.
+    due: Time,
+    id: PacketId,
+    size: u32,
 }
 
 impl Link {
     #[inline]
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         let now = core.now;
-        self.advance(core);
+        self.count(now);
         let start = if self.free_at > now {
             if !self.admits(io, core, id) {
                 return;
@@ -109,7 +120,7 @@ impl Link {
             self.carry = Carry::default();
             now
         };
-        let packet = &mut core.packets[id];
+        let packet = core.packet(id);
         let size = packet.size_u32();
         self.free_at = match self.spec.rate {
             Some(rate) => {
@@ -119,16 +130,11 @@ impl Link {
             None => start,
         };
         let due = self.free_at + self.spec.delay;
-        packet.stamp = start;
-        packet.due = due;
         let first = self.flight.is_empty();
-        self.flight.append(&mut core.packets, id, size);
+        self.flight.push_back(Flying { start, due, id, size });
         if start > now {
             self.waiting.packets += 1;
             self.waiting.bytes += u64::from(size);
-            if self.first_waiting.is_none() {
-                self.first_waiting = Some(id);
-            }
         }
         if io.stats.is_some() {
             io.queued(core, self.waiting.bytes, self.waiting.packets);
@@ -154,40 +160,40 @@ impl Link {
 
     #[inline]
     pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
-        // The first packet in flight began to be sent before now, so the cursor must move off it.
-        self.advance(core);
         let next = loop {
-            let Some(id) = self.flight.front() else { break None };
-            let due = core.packets[id].due;
-            if due > core.now {
-                break Some(due);
+            let Some(&first) = self.flight.front() else { break None };
+            if first.due > core.now {
+                break Some(first.due);
             }
-            self.flight.pop_front(&core.packets);
-            io.forward(core, id);
+            if self.waiting.packets as usize == self.flight.len() {
+                // It began to be sent before now, so it must not count as waiting any more.
+                self.count(core.now);
+            }
+            self.flight.pop_front();
+            io.forward(core, first.id);
         };
         io.wake_anew(core, next);
     }
 
     pub fn held(&self) -> u64 {
-        u64::from(self.flight.len())
+        self.flight.len() as u64
     }
 
     pub fn backlog(&mut self, core: &Core) -> Backlog {
-        self.advance(core);
+        self.count(core.now);
         self.waiting
     }
 
-    /// Moves the cursor past what has begun to be sent by now.
+    /// Counts those that have begun to be sent by now as waiting no more.
     #[inline]
-    fn advance(&mut self, core: &Core) {
-        while let Some(id) = self.first_waiting {
-            let packet = &core.packets[id];
-            if packet.stamp > core.now {
+    fn count(&mut self, now: Time) {
+        while self.waiting.packets > 0 {
+            let next = &self.flight[self.flight.len() - self.waiting.packets as usize];
+            if next.start > now {
                 return;
             }
             self.waiting.packets -= 1;
-            self.waiting.bytes -= u64::from(packet.size_u32());
-            self.first_waiting = self.flight.after(&core.packets, id);
+            self.waiting.bytes -= u64::from(next.size);
         }
     }
 }

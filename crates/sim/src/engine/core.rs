@@ -142,13 +142,14 @@ impl Core {
 
 /// How an element speaks to the rest: its way out, its wake-up, its counters.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Io {
-    pub node: NodeId,
     pub next: NodeId,
     pub source: SourceId,
+    pub node: NodeId,
     pub watched: bool,
-    pub counters: Counters,
     pub stats: Option<Box<QueueStats>>,
+    pub counters: Counters,
 }
 
 impl Io {

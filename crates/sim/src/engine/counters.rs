@@ -70,6 +70,7 @@ impl IndexMut<Drop> for Dropped {
 ///
 /// A packet here is one thing handed over: a super-segment counts once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Counters {
     /// Handed to the element.
     pub packets_in: u64,

@@ -13,7 +13,7 @@ struct Chatter {
     timer: TimerId,
     dice: Stream,
     sent: u32,
-    arrivals: Vec<(u64, u16, u32)>,
+    arrivals: Arrivals,
     seen: usize,
 }
 
@@ -53,8 +53,11 @@ struct Options {
     bystander: bool,
 }
 
+/// When, at which host, which packet.
+type Arrivals = Vec<(u64, u16, u32)>;
+
 /// The trace, what arrived, and how much was observed.
-fn run(options: &Options) -> ((u64, u64), Vec<(u64, u16, u32)>, usize) {
+fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let mut net = Network::new(Seed(options.seed));
     let (a, to_a) = net.add_host("a");
     let (b, to_b) = net.add_host("b");

@@ -57,7 +57,9 @@ pub trait Hosts {
     }
 }
 
+/// In the order in which a packet needs it, from the start of a cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Node {
     io: Io,
     element: Element,

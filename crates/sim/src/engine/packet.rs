@@ -42,7 +42,7 @@ pub enum Kind {
 pub struct Packet {
     /// When the element that holds it lets it go.
     pub(crate) due: Time,
-    /// When it entered the present queue, or, on a [`Link`](crate::element::Link), begins to be sent.
+    /// When it entered the present queue.
     pub(crate) stamp: Time,
     /// When the stack gave it to the network.
     pub created: Time,
@@ -258,14 +258,7 @@ impl PacketList {
     /// Adds at the back.
     #[inline]
     pub fn push_back(&mut self, arena: &mut Arena, id: PacketId) {
-        let size = arena[id].size;
-        self.append(arena, id, size);
-    }
-
-    /// As [`PacketList::push_back`], for who knows the packet's size.
-    #[inline]
-    pub(crate) fn append(&mut self, arena: &mut Arena, id: PacketId, size: u32) {
-        self.bytes += u64::from(size);
+        self.bytes += u64::from(arena[id].size);
         if self.len == 0 {
             self.head = id;
         } else {
@@ -307,12 +300,6 @@ impl PacketList {
     /// The last.
     pub fn back(&self) -> Option<PacketId> {
         (self.len > 0).then_some(self.tail)
-    }
-
-    /// The packet behind `id`, which is on this list.
-    #[inline]
-    pub(crate) fn after(&self, arena: &Arena, id: PacketId) -> Option<PacketId> {
-        (id != self.tail).then(|| arena[id].next)
     }
 
     /// Packets on the list.
