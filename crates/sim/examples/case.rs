@@ -25,7 +25,9 @@ fn main() -> ExitCode {
     let case = match Case::from_triples(&triples) {
         Ok(case) => case,
         Err(errors) => {
-            errors.iter().for_each(|error| eprintln!("{error}"));
+            for error in errors {
+                eprintln!("{error}");
+            }
             return ExitCode::from(2);
         }
     };

@@ -100,7 +100,7 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
     }
     let now = built.net.core().now();
     watch.sample(&built, now);
-    finish(case, seed, built, world, watch, ended, now)
+    finish(case, seed, &built, world, &watch, ended, now)
 }
 
 /// Stacks, applications and background of a case.
@@ -214,9 +214,9 @@ impl DeviceWatch {
 fn finish(
     case: &Case,
     seed: Seed,
-    built: Built,
+    built: &Built,
     mut world: World,
-    watch: DeviceWatch,
+    watch: &DeviceWatch,
     ended: Ended,
     now: Time,
 ) -> Outcome {
@@ -231,8 +231,8 @@ fn finish(
     let collect = *world.stacks.collector.collect();
     let mut recording = world.stacks.collector.finish(now);
     let header = &mut recording.header;
-    header.version = env!("CARGO_PKG_VERSION").to_owned();
-    header.substrate = "model".to_owned();
+    env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
+    "model".clone_into(&mut header.substrate);
     header.seed = seed.0;
     header.case = triples(case);
     header.complete = matches!(ended, Ended::Duration | Ended::Finished);
@@ -255,13 +255,13 @@ fn finish(
             series.entities.push(device_series(&device.name, columns, stats, interval));
         }
     }
-    count_elsewhere(&built, &mut recording);
+    count_elsewhere(built, &mut recording);
     if sent > 0 {
         let counters = recording.counters.entry("datagrams".to_owned()).or_default();
         counters.insert("sent".to_owned(), sent);
         counters.insert("received".to_owned(), received);
     }
-    recording.environment = environment(case, &built, &watch, &recording);
+    recording.environment = environment(case, built, watch, &recording);
     let trace = built.net.trace();
     let run = recording.counters.entry("run".to_owned()).or_default();
     run.insert("events".to_owned(), trace.0);

@@ -158,8 +158,8 @@ impl Case {
 
     fn link_settings(&self, i: usize, errors: &mut Vec<CaseError>) -> LinkSettings {
         let link = &self.net.links[i];
-        let addresses = self.net.link_addresses(i);
-        let scope = self.given.scope(&addresses, link.main);
+        let names = self.net.link_addresses(i);
+        let scope = self.given.scope(&names, link.main);
         let mut settings = LinkSettings::of(&scope);
         let addressed = |path: &str| scope.place(path).contains('/');
         if !link.main && !addressed("link.delay") {
@@ -285,7 +285,7 @@ impl Case {
                 }
             };
             match Pace::from_trace(&text) {
-                Ok(pace) => drop(self.traces.insert(name.clone(), pace)),
+                Ok(trace) => drop(self.traces.insert(name.clone(), trace)),
                 Err(why) => errors.push(wrong(format!("{name}: {why}"))),
             }
         }
@@ -302,9 +302,7 @@ impl Case {
         let settings = &self.links[link];
         let wire = match &settings.rate {
             LinkRate::Fixed(rate) => *rate,
-            LinkRate::Trace(name) => {
-                self.traces.get(name).map_or(Rate::from_bits_per_sec(1), |pace| mean_rate(pace))
-            }
+            LinkRate::Trace(name) => self.traces.get(name).map_or(Rate::from_bits_per_sec(1), mean_rate),
         };
         match settings.queue.rate {
             Some(rate) if matches!(settings.queue.kind, "htb" | "tbf") => wire.min(rate),

@@ -11,6 +11,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// One end.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
 pub(super) struct Conn {
     pub tcp: Connection,
     /// This host and the peer, by their places in the topology.

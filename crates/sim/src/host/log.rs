@@ -5,12 +5,12 @@ use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
 use tcpassay_units::Bytes;
 
 /// `entry` of host `host`, which sends flow `flow`.
-pub(super) fn event(entry: LogEntry, host: u32, flow: u32) -> Event {
+pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
     let of = |kind| Event::new(entry.at, host, Some(flow), kind);
     let because = |kind, why: &'static str| Event { why: Reason::Borrowed(why), ..of(kind) };
     let said = |kind, why: String| Event { why: Reason::Owned(why), ..of(kind) };
     let below_max = |b: Bytes| (b != Bytes::MAX).then_some(b);
-    match entry.what {
+    match entry.what.clone() {
         LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => Event {
             seq: Some(seq),
             ack: Some(ack),

@@ -116,10 +116,10 @@ impl World {
             }
         }
         let a = &mut self.apps[host];
-        let next = a.apps.next_wake().unwrap_or(Time::MAX);
-        if next < a.armed {
-            a.armed = next;
-            net.set_timer(a.timer, next);
+        let due = a.apps.next_wake().unwrap_or(Time::MAX);
+        if due < a.armed {
+            a.armed = due;
+            net.set_timer(a.timer, due);
         }
         for completion in a.apps.drain_completions() {
             self.stacks.completed(completion);

@@ -102,7 +102,7 @@ impl Stacks {
     /// What happened at a watched element.
     pub fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
         let Some((_, interface)) = self.report.nodes.iter().find(|(n, _)| *n == node) else { return };
-        let note = match what {
+        let comment = match what {
             Seen::In => return,
             Seen::Out => None,
             Seen::Marked => Some("marked"),
@@ -110,7 +110,7 @@ impl Stacks {
         };
         let segment = (packet.kind == Kind::Tcp).then_some(&packet.segment);
         let (from, interface) = ((packet.flow, packet.src), interface.0);
-        self.report.put(&mut self.collector, &self.flows, now, interface, from, segment, packet.ecn, note);
+        self.report.put(&mut self.collector, &self.flows, now, interface, from, segment, packet.ecn, comment);
     }
 
     /// What an application finished.

@@ -5,6 +5,7 @@ use super::conn::{Conn, Flow, NONE};
 use super::log::event;
 use crate::case::{HostSettings, SmallQueues};
 use crate::engine::{Core, FlowId, HostId, Packet, PacketId, TimerId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tcpassay_measure::{self as measure, Collector, Delivery};
 use tcpassay_tcp::{Config, Connection, EcnMode, State};
@@ -224,7 +225,7 @@ impl Stacks {
         if self.logs {
             let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
             for entry in conn.tcp.drain_log() {
-                self.collector.event(event(entry, host, out));
+                self.collector.event(event(&entry, host, out));
             }
         }
     }
@@ -233,10 +234,10 @@ impl Stacks {
     #[inline]
     pub fn arm(&mut self, net: &mut Core, c: u32) {
         let conn = self.conn(c);
-        let next = conn.tcp.next_timer().unwrap_or(Time::MAX).min(conn.linger_until);
-        if next < conn.armed {
-            conn.armed = next;
-            net.set_timer(conn.timer, next);
+        let due = conn.tcp.next_timer().unwrap_or(Time::MAX).min(conn.linger_until);
+        if due < conn.armed {
+            conn.armed = due;
+            net.set_timer(conn.timer, due);
         }
     }
 
@@ -457,7 +458,7 @@ impl Stacks {
             config.ecn = EcnMode::Off;
         }
         let params = tcpassay_cc::Params {
-            values: if cc == settings.cc { settings.cc_values.clone() } else { Default::default() },
+            values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
             byte_counting: config.byte_counting,
             hystart: config.hystart,
             dice: self.seed.stream(&format!("cc.{name}")),

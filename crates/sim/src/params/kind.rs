@@ -152,7 +152,11 @@ impl Kind {
         }
     }
 
-    /// Reads a value. The error says what is wrong and what is allowed; it does not repeat the parameter's name.
+    /// Reads a value.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong and what is allowed; the parameter's name is not repeated.
     pub fn parse(&self, value: &Value) -> Result<Setting, String> {
         let refuse = || Err(format!("allowed is {}", self.allowed()));
         match (self, value) {

@@ -138,6 +138,10 @@ pub struct Net {
 
 impl Net {
     /// The network of `shape`; `rack_hosts` is `rack.hosts`. Files are read through `read`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file of a topology, with its line.
     pub fn of(
         shape: &Shape,
         rack_hosts: u32,
