@@ -21,6 +21,13 @@ const LATE: Rows = &[
 ];
 const MARKED: Rows =
     &[("stack.ecn", "classic"), ("queue.ecn_mark", "data"), ("link.rate", "100Mbit"), ("link.delay", "5ms")];
+const PRR: Rows = &[
+    ("link.rate", "100Mbit"),
+    ("link.delay", "10ms"),
+    ("link.loss", "1%"),
+    ("stack.recovery", "prr"),
+    ("app.duration", "3s"),
+];
 const TSO_HTB: Rows = &[
     ("queue.kind", "htb"),
     ("queue.rate", "500Mbit"),
@@ -134,6 +141,7 @@ const FLIPS: &[Flip] = &[
     ("stack.recovery", "prr", LOSSY),
     ("stack.recovery_exit", "rfc3782-less-careful", EXIT),
     ("stack.cwr", "prr", MARKED),
+    ("stack.prr_bound", "repair", PRR),
     ("stack.undo", "dsack", REORDERED),
     ("stack.tlp", "on", FLOWS),
     ("stack.frto", "on", LATE),

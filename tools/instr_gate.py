@@ -1,0 +1,76 @@
+"""Gates CI on instructions for each hop of a packet, which repeat to a few digits where times do not.
+
+    python tools/instr_gate.py [--write] [SCENARIO ...]
+
+Runs the scenarios of `crates/sim/examples/speed.rs` under callgrind for two lengths of virtual time; the difference of
+instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
+allows (and a hundredth) fails; `--write` writes what was measured there instead. Without valgrind nothing is gated, and
+that is said.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGETS = ROOT / "bench" / "instructions.json"
+# Virtual time of the two runs: past slow start, and long enough for the mean to settle.
+LENGTHS = {"permutation": ("1ms", "4ms"), "hundred": ("20ms", "60ms"), "incast": ("20ms", "60ms")}
+USUAL = ("20ms", "80ms")
+TOLERANCE = 1.01
+
+
+def build() -> Path:
+    """The scenarios' program, optimised."""
+    command = ["cargo", "build", "--locked", "--release", "--quiet", "-p", "tcpassay-sim", "--example", "speed"]
+    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603
+    meta = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
+    told = subprocess.run(meta, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
+    return Path(json.loads(told.stdout)["target_directory"]) / "release" / "examples" / "speed"
+
+
+def count(program: Path, scenario: str, length: str) -> tuple[int, int, int]:
+    """Instructions, hops and data packets of one run."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
+    command += [scenario, "--off", "--json", f"--seconds={length}"]
+    run = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    counted = re.search(r"Collected : (\d+)", run.stderr)
+    if counted is None:
+        sys.exit(f"callgrind did not say how many instructions it saw:\n{run.stderr}")
+    row = json.loads(run.stdout)
+    return int(counted[1]), row["hops"], row["packets"]
+
+
+def main(arguments: list[str]) -> None:
+    """Measures, prints, compares."""
+    if shutil.which("valgrind") is None:
+        print("Instructions per packet-hop: not gated, valgrind is not installed")
+        return
+    budgets: dict[str, float] = json.loads(BUDGETS.read_text(encoding="utf-8"))
+    names = [a for a in arguments if not a.startswith("-")] or list(budgets)
+    program = build()
+    measured: dict[str, float] = {}
+    over = []
+    print(f"{'scenario':14}{'per hop':>10}{'budget':>10}{'per data packet':>18}")
+    for name in names:
+        short, long = LENGTHS.get(name, USUAL)
+        (i1, h1, p1), (i2, h2, p2) = count(program, name, short), count(program, name, long)
+        measured[name] = round((i2 - i1) / (h2 - h1), 1)
+        budget = budgets.get(name, 0.0)
+        print(f"{name:14}{measured[name]:10.1f}{budget:10.1f}{(i2 - i1) / (p2 - p1):18.0f}")
+        if measured[name] > budget * TOLERANCE:
+            over.append(name)
+    if "--write" in arguments:
+        BUDGETS.write_text(json.dumps(budgets | measured, indent=2) + "\n", encoding="utf-8")
+    elif over:
+        sys.exit(
+            f"more instructions per packet-hop than {BUDGETS.relative_to(ROOT)} allows: {', '.join(over)}; "
+            "make the path shorter, or say in the commit why it must be longer and run this with --write"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
