@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup demo test test-rust test-python check lint format bench clean
+.PHONY: help setup demo test test-rust test-python check lint format bench gate clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,13 +45,16 @@ demo: setup ## The paper's rate limiter: Figures 2, 3, 4 and 7, and where to loo
 
 test: test-rust test-python ## Every test, Rust and Python
 
+gate: ## Instructions per packet-hop against bench/instructions.json (needs valgrind; says so without it)
+	python3 tools/instr_gate.py
+
 test-rust:
 	cargo test --locked --workspace --quiet
 
 test-python: setup
 	$(BIN)/python -m pytest --quiet
 
-check: lint test ## What CI runs: lints, then every test
+check: lint test gate ## What CI runs: lints, every test, instructions per packet-hop
 
 lint: setup
 	cargo fmt --all --check

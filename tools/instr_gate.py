@@ -4,7 +4,7 @@
 
 Runs the scenarios of `crates/sim/examples/speed.rs` under callgrind for two lengths of virtual time; the difference of
 instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
-allows (and a hundredth) fails; `--write` writes what was measured there instead. Without valgrind nothing is gated, and
+allows (and three hundredths, for another C library) fails; `--write` writes what was measured there instead. Without valgrind nothing is gated, and
 that is said.
 """
 
@@ -20,7 +20,7 @@ BUDGETS = ROOT / "bench" / "instructions.json"
 # Virtual time of the two runs: past slow start, and long enough for the mean to settle.
 LENGTHS = {"permutation": ("1ms", "4ms"), "hundred": ("20ms", "60ms"), "incast": ("20ms", "60ms")}
 USUAL = ("20ms", "80ms")
-TOLERANCE = 1.01
+TOLERANCE = 1.03
 
 
 def build() -> Path:
