@@ -4,8 +4,8 @@
 
 Runs the scenarios of `crates/sim/examples/speed.rs` under callgrind for two lengths of virtual time; the difference of
 instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
-allows (and three hundredths, for another C library) fails; `--write` writes what was measured there instead. Without valgrind nothing is gated, and
-that is said.
+allows (and three hundredths, for another C library) fails; `--write` writes what was measured there instead. Without
+valgrind nothing is gated, and that is said.
 """
 
 import json
@@ -25,7 +25,17 @@ TOLERANCE = 1.03
 
 def build() -> Path:
     """The scenarios' program, optimised."""
-    command = ["cargo", "build", "--locked", "--release", "--quiet", "-p", "tcpassay-sim", "--example", "speed"]
+    command = [
+        "cargo",
+        "build",
+        "--locked",
+        "--release",
+        "--quiet",
+        "-p",
+        "tcpassay-sim",
+        "--example",
+        "speed",
+    ]
     subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603
     meta = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
     told = subprocess.run(meta, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
