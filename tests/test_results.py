@@ -173,6 +173,12 @@ def test_damaged_findings_leave_the_rest(folder: Path, damage: str) -> None:
     assert [str(p.place) for p in results.problems] == [str(folder / "findings.json")]
 
 
+def test_findings_of_another_format_are_refused(folder: Path) -> None:
+    (folder / "findings.json").write_text('{"format": 2, "findings": []}')
+    with pytest.raises(DamagedError, match=r"its format is 2; this version reads 1"):
+        read_findings(folder)
+
+
 def test_a_finding_of_another_shape_is_damage(folder: Path) -> None:
     (folder / "findings.json").write_text('{"format": 1, "findings": [{"oracle": "x"}]}')
     with pytest.raises(DamagedError, match="a finding is not what it should be"):

@@ -141,6 +141,11 @@ def test_one_run_may_be_a_regression_by_itself_when_asked(tmp_path: Path) -> Non
     assert (worst.case, worst.a, worst.b, worst.change) == ("reno0", 100.0, 50.0, pytest.approx(0.5))
 
 
+def test_a_single_run_counts_also_where_all_are_worse_by_less_than_the_threshold(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [0.97 * x for x in TEN], each=0.02)
+    assert comparison.regressions == ["goodput: -3.00 % (-3.00 % to -3.00 %)"]
+
+
 def test_counts_from_zero_are_compared_by_difference(tmp_path: Path) -> None:
     comparison = of(tmp_path, [0.0] * 10, [float(i) for i in range(10)], "timeouts")
     found = effect(comparison, "timeouts")
@@ -185,6 +190,12 @@ def test_the_seeds_of_a_case_are_one_vote_when_there_are_cases_enough(tmp_path: 
     b = results(tmp_path / "b", seeds("reno", [[90.0] * 20] * 3 + [[110.0] * 20] * 3))
     found = effect(compare(a, b))
     assert (found.unit, found.pairs, found.verdict) == ("case", 6, Verdict.SAME)
+
+
+def test_the_seeds_of_a_case_are_averaged(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", seeds("cubic", [[100.0, 100.0]] * 6))
+    b = results(tmp_path / "b", seeds("reno", [[100.0, 121.0]] * 6))
+    assert effect(compare(a, b)).estimate == pytest.approx(1.1)
 
 
 def test_with_one_case_its_seeds_are_counted(tmp_path: Path) -> None:

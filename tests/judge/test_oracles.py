@@ -104,6 +104,13 @@ def test_a_timeout_just_before_the_ack_comes_says_that_the_rto_was_too_short(fol
     assert one(log.judged(folder, TIMEOUT)).severity is Severity.WARNING
 
 
+def test_a_copy_that_the_path_made_does_not_hide_a_loss(folder: Path) -> None:
+    log = Written(duration=400).transfer(0, 10).segment(5.6, 1, "in", 5001, 1000, 1)
+    log.data(10, None, 10001).set_rto(10, 210).fires(210)
+    log.data(210, 210.5, 10001, again=True).segment(210.6, 1, "in", 10001, 1000, 1).ack(210.6, 211, 11001)
+    assert log.judged(folder, TIMEOUT) == []
+
+
 def test_the_timer_of_a_tail_loss_probe_is_no_timeout(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10)
     log.data(10, 10.5, 10001).fires(20, "Tlp").data(20, 20.5, 10001, again=True).ack(20.5, 21, 11001)
@@ -152,6 +159,19 @@ def test_silence_beyond_the_time_at_which_the_timer_was_to_fire_is_a_timer_that_
     assert (finding.host, finding.start_ns, finding.end_ns) == ("sender", ns(10), ns(900))
     assert "was to fire at 210 ms" in finding.text
     assert cited(finding) == [("out", ns(10)), ("timer_set", ns(10))]
+
+
+def test_silence_after_a_timer_that_fired_is_not_the_timers_fault(folder: Path) -> None:
+    log = Written(duration=900).transfer(0, 10).waits(9.5, 49.5)
+    log.data(10, None, 10001).set_rto(10, 210).fires(210)
+    log.data(300, 300.5, 10001, again=True).ack(300.5, 301, 11001)
+    assert log.judged(folder, SILENCE) == []
+
+
+def test_each_receiver_is_held_to_its_own_delayed_ack_time(folder: Path) -> None:
+    log = Written(duration=300).transfer(0, 10).event(5, 0, "ack_delay", "Delay", value_ns=ns(10))
+    log.data(10, 10.5, 10001).waits(10.5, 50.5).ack(50.5, 51, 11001)
+    assert log.judged(folder, SILENCE) == []
 
 
 def test_silence_without_a_timer_is_a_deadlock_for_ever(folder: Path) -> None:
@@ -291,6 +311,12 @@ def test_a_retransmission_of_what_was_lost_is_right(folder: Path) -> None:
 
 def test_a_recovery_that_repairs_one_loss_may_send_more_than_that(folder: Path) -> None:
     log = reordered(None).data(12.1, 12.6, 11001, again=True)
+    assert log.judged(folder, NEEDLESS) == []
+
+
+def test_a_retransmission_of_two_segments_of_which_one_was_lost_is_right(folder: Path) -> None:
+    log = Written().transfer(0, 10).data(10, 10.7, 10001).data(10.1, None, 11001).data(10.2, 10.8, 12001)
+    log.event(12, 0, "congestion", "Disorder->Recovery: rack").data(12, 12.5, 10001, 2000, again=True)
     assert log.judged(folder, NEEDLESS) == []
 
 

@@ -308,12 +308,12 @@ def _judged(effect: Effect, p: float | None, options: Options) -> Effect:
 
 def _beyond(effect: Effect, threshold: float) -> bool:
     """Whether an effect for the worse is as large as the threshold."""
-    if effect.estimate is None or effect.median_a is None or effect.median_b is None:
+    if effect.estimate is None or effect.median_a is None:
         return False
     if effect.scale == "ratio":
         return _worse(effect.good, 1.0, effect.estimate) >= threshold
-    # A difference where a median is zero is beyond any share of it.
-    return abs(effect.estimate) >= threshold * min(abs(effect.median_a), abs(effect.median_b))
+    # Any difference is beyond a share of nothing.
+    return abs(effect.estimate) >= threshold * abs(effect.median_a)
 
 
 def _findings(a: Results, b: Results, pairs: list[Pair]) -> tuple[Change, ...]:

@@ -94,12 +94,10 @@ def markdown() -> str:
         "",
         "Generated from the oracles themselves by `tcpassay oracles --markdown`; a test compares the two.",
         "",
-        "An oracle needs no expected number. It reads the event log of a run (`[collect] events = true` in the plan)",
-        (
-            "and asserts what must hold for every TCP on every path. What it finds carries rows of `events.parquet`, "
-            "frames"
-        ),
-        "of `packets.pcapng` where packets were captured, and the command that repeats the run.",
+        "An oracle needs no expected number. It reads the event log of a run (`[collect] events = true` in the",
+        "plan) and asserts what must hold for every TCP on every path. What it finds carries rows of",
+        "`events.parquet`, frames of `packets.pcapng` where packets were captured, and the command that repeats",
+        "the run.",
     ]
     for one in ORACLES.values():
         lines += ["", f"## `{one.name}`: {one.title}", ""]
