@@ -141,7 +141,7 @@ const FLIPS: &[Flip] = &[
     ("stack.recovery", "prr", LOSSY),
     ("stack.recovery_exit", "rfc3782-less-careful", EXIT),
     ("stack.cwr", "prr", MARKED),
-    ("stack.prr_bound", "repair", PRR),
+    ("stack.prr_bound", "safe-ack", DCTCP),
     ("stack.undo", "dsack", REORDERED),
     ("stack.tlp", "on", FLOWS),
     ("stack.frto", "on", LATE),
