@@ -21,13 +21,6 @@ const LATE: Rows = &[
 ];
 const MARKED: Rows =
     &[("stack.ecn", "classic"), ("queue.ecn_mark", "data"), ("link.rate", "100Mbit"), ("link.delay", "5ms")];
-const PRR: Rows = &[
-    ("link.rate", "100Mbit"),
-    ("link.delay", "10ms"),
-    ("link.loss", "1%"),
-    ("stack.recovery", "prr"),
-    ("app.duration", "3s"),
-];
 const TSO_HTB: Rows = &[
     ("queue.kind", "htb"),
     ("queue.rate", "500Mbit"),
