@@ -230,7 +230,7 @@ pub struct Config {
     /// `stack.pacing`.
     pub pacing: Pacing,
     /// Largest super-segment handed to the NIC (`nic.gso_max`), or `None` for one MSS a segment (TSO off). A
-    /// super-segment also holds at most a third of the window (Linux `tcp_tso_win_divisor`).
+    /// super-segment also holds at most half the congestion window (Linux `tcp_cwnd_test`).
     pub tso: Option<Bytes>,
     /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
