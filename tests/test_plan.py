@@ -91,7 +91,7 @@ BAD = {
     "a key of no section": (
         'doc = "',
         'dok = "',
-        ["unknown key `dok`", "did you mean `doc`?", "name, doc, seeds"],
+        ["unknown key `dok`", "did you mean `doc`?", "name, doc, extends"],
     ),
     "a key of a check": ("why = ", "wy = ", ["unknown key `check[0].wy`", "`why`", "metric, where, op"]),
     "a comparison that does not exist": (

@@ -1,7 +1,7 @@
 """TOML text with the place of every key, so that each error can say `file:line`."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ class Document:
     """What a TOML file says, and where."""
 
     file: Path
-    text: str
     data: dict[str, Any]
-    places: dict[tuple[Step, ...], tuple[int, int]]
+    places: dict[tuple[Step, ...], Place]
+    """Of every key and element; in another file where a plan extends one."""
 
     def place(self, *path: Step) -> Place:
         """The place of `path`, or of the nearest thing around it that has one."""
         while path and path not in self.places:
             path = path[:-1]
-        return Place(self.file, self.places[path][0] if path else 0)
+        return self.places[path] if path else Place(self.file)
 
 
 def read_text(file: Path) -> str:
@@ -53,11 +53,14 @@ def parse(text: str, file: Path) -> Document:
         shown = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
         where = f"`{shown[:60]}`, column {column}" if shown else f"column {column}"
         raise UserError(f"not TOML: {' '.join(message.split())} ({where})", Place(file, line)) from None
-    return Document(file, text, data, places)
+    return Document(file, data, {path: Place(file, line) for path, (line, _) in places.items()})
 
 
-def flatten(document: Document, section: tuple[str, ...]) -> None:
-    """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` mean the same."""
+def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[str] = ()) -> None:
+    """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` mean the same.
+
+    A table with one of `leaf_keys` is a value.
+    """
     outer: Any = document.data
     for step in section[:-1]:
         outer = outer[step]
@@ -70,7 +73,7 @@ def flatten(document: Document, section: tuple[str, ...]) -> None:
     def walk(node: Mapping[str, Any], steps: tuple[str, ...]) -> None:
         for key, value in node.items():
             path = (*steps, key)
-            if isinstance(value, dict) and value:
+            if isinstance(value, dict) and value and not any(inner in leaf_keys for inner in value):
                 walk(value, path)
                 continue
             name = ".".join(path)
@@ -80,6 +83,8 @@ def flatten(document: Document, section: tuple[str, ...]) -> None:
                 raise UserError(message, document.place(*section, *path))
             flat[name] = value
             places[*section, name] = places[*section, *path]
+            for inside in value if isinstance(value, dict) else ():
+                places[*section, name, inside] = places[*section, *path, inside]
             for index in range(len(value) if isinstance(value, list) else 0):
                 places[*section, name, index] = places[*section, *path, index]
 

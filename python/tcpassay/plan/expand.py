@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from tcpassay import _native
 from tcpassay.errors import Place, Problem
@@ -38,6 +39,10 @@ class Case:
     """Parameter and value, as the plan gives them."""
     varied: dict[str, model.Scalar]
     """The value of each factor, in the plan's order."""
+    expect: Literal["done", "refused"] = "done"
+    """What must become of its runs: a case with a value from `negative` must be refused."""
+    negative: str = ""
+    """The parameter whose value must be refused."""
 
     @property
     def label(self) -> str:
@@ -78,6 +83,7 @@ def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
     made = {
         path: [Level(value, {path: value}, ("axes", path, i)) for i, value in enumerate(values)]
         for path, values in spec.axes.items()
+        if isinstance(values, list)
     }
     for name, sets in spec.groups.items():
         made[name] = [Level(level, triples, ("groups", name, level)) for level, triples in sets.items()]

@@ -4,15 +4,33 @@ A field's description is its documentation. Which parameters and metrics exist i
 tables say it (`table.py`), and `read.py` asks them.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+)
+
+SUBSTRATES: Final = ("model", "kernel", "host", "remote")
+"""Where cases can run, one day; `read` refuses those that are not built yet."""
 
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+Number = StrictInt | StrictFloat
+Values = Annotated[list[Scalar], Field(min_length=1)]
 Path = Annotated[str, Field(min_length=1)]
-Selector = dict[Path, Scalar | Annotated[list[Scalar], Field(min_length=1)]]
+Selector = dict[Path, Scalar | Values]
 Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 Time = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(ns|us|ms|s|min|h)$", examples=["10ms"])]
+Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$", examples=["1GiB"])]
+Share = Annotated[str, Field(pattern=r"^(100|\d{1,2}(\.\d+)?)%$", examples=["5%"])]
+Strength = Annotated[StrictInt, Field(ge=2, le=6)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 
@@ -21,6 +39,173 @@ class Strict(BaseModel):
     """Refuses keys that it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Range(Strict):
+    """Values at equal steps (`linear`) or at equal ratios (`log`), rounded to four significant digits."""
+
+    start: Scalar = Field(alias="from", description="The first value, with its unit")
+    end: Scalar = Field(alias="to", description="The last value, with its unit")
+    steps: Annotated[StrictInt, Field(ge=2, le=1000)] = Field(description="How many values")
+    scale: Literal["linear", "log"] = Field(default="linear", description="Equal steps or equal ratios")
+
+
+class Drawn(Strict):
+    """Different values drawn at random, rounded to four significant digits.
+
+    A longer draw begins with a shorter one of the same seed.
+    """
+
+    count: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(description="How many values")
+    seed: Seed = Field(default=1, description="Of the draw; parameters draw independently of each other")
+
+
+class Uniform(Drawn):
+    """Each value between the ends is equally likely."""
+
+    distribution: Literal["uniform"] = Field(description="Which distribution")
+    start: Scalar = Field(alias="from", description="No value is less")
+    end: Scalar = Field(alias="to", description="No value is greater")
+
+
+class LogUniform(Drawn):
+    """Each order of magnitude between the ends is equally likely."""
+
+    distribution: Literal["loguniform"] = Field(description="Which distribution")
+    start: Scalar = Field(alias="from", description="No value is less; above 0")
+    end: Scalar = Field(alias="to", description="No value is greater")
+
+
+class Normal(Drawn):
+    """The normal distribution, cut off at the ends."""
+
+    distribution: Literal["normal"] = Field(description="Which distribution")
+    mean: Scalar = Field(description="Its mean, before it is cut off")
+    deviation: Scalar = Field(description="Its standard deviation, before it is cut off")
+    start: Scalar | None = Field(default=None, alias="from", description="No value is less; by default 0")
+    end: Scalar | None = Field(default=None, alias="to", description="No value is greater")
+
+
+class Choice(Drawn):
+    """Some of a list, each drawn at most once."""
+
+    distribution: Literal["choice"] = Field(description="Which distribution")
+    values: Values = Field(description="What is drawn from")
+    weights: list[Annotated[Number, Field(gt=0)]] | None = Field(
+        default=None, description="How likely each is to be drawn first, relative to the others"
+    )
+
+
+AXES: Final[dict[str, type[Strict]]] = {
+    "range": Range,
+    "uniform": Uniform,
+    "loguniform": LogUniform,
+    "normal": Normal,
+    "choice": Choice,
+}
+RANGE_KEYS: Final = frozenset(
+    field.alias or name for kind in AXES.values() for name, field in kind.model_fields.items()
+)
+
+
+def axis_form(value: Any) -> str:
+    """Which form of an axis a value is meant to be."""
+    if isinstance(value, dict):
+        return str(value.get("distribution", "range"))
+    return "list"
+
+
+Axis = Annotated[
+    Annotated[Values, Tag("list")]
+    | Annotated[Range, Tag("range")]
+    | Annotated[Uniform, Tag("uniform")]
+    | Annotated[LogUniform, Tag("loguniform")]
+    | Annotated[Normal, Tag("normal")]
+    | Annotated[Choice, Tag("choice")],
+    Discriminator(axis_form),
+]
+
+
+class Family(Strict):
+    """Parameters that interact more closely than the rest."""
+
+    of: Annotated[list[Path], Field(min_length=2)] = Field(
+        description="Parameters or groups that the plan varies"
+    )
+    strength: Strength = Field(
+        description="All combinations of so many of them; with as many or more, their full product"
+    )
+
+
+class Full(Strict):
+    """Every combination that the constraints allow."""
+
+    kind: Literal["full"]
+
+
+class TWay(Strict):
+    """All combinations of any `strength` parameters: few cases that together hold them all."""
+
+    kind: Literal["t-way"]
+    strength: Strength = Field(default=2, description="All combinations of any so many parameters")
+    seed: Seed = Field(default=1, description="Another seed gives other cases with the same coverage")
+    family: list[Family] = Field(default=[], description="Families with a strength of their own")
+
+
+class Random(Strict):
+    """Different combinations, each that the constraints allow equally likely."""
+
+    kind: Literal["random"]
+    count: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
+        description="How many cases, as far as there are so many"
+    )
+    seed: Seed = Field(default=1, description="Of the draw; more cases of a seed begin with fewer of it")
+
+
+class Boundary(Strict):
+    """All at their simplest, then each at its least and its greatest, then all at their least and greatest."""
+
+    kind: Literal["boundary"]
+
+
+class OneAtATime(Strict):
+    """All at their simplest, then each other value of each alone."""
+
+    kind: Literal["one-at-a-time"]
+
+
+STRATEGIES: Final[dict[str, type[Strict]]] = {
+    "full": Full,
+    "t-way": TWay,
+    "random": Random,
+    "boundary": Boundary,
+    "one-at-a-time": OneAtATime,
+}
+Strategy = Annotated[Full | TWay | Random | Boundary | OneAtATime, Field(discriminator="kind")]
+
+
+class Limits(Strict):
+    """What a plan may cost."""
+
+    case_time: Time = Field(default="10min", description="Real time of one run; beyond it the run is stopped")
+    case_memory: Size = Field(default="4GiB", description="Memory of one run; beyond it the run is stopped")
+    time: Time | None = Field(
+        default=None, description="Real time of the whole; then it stops, to be resumed; no limit by default"
+    )
+    cases: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
+        default=100_000, description="A plan with more cases is refused before anything is made"
+    )
+
+
+class Keep(Strict):
+    """Which recordings stay in the result folder. What figures are drawn from is kept until they are drawn."""
+
+    recordings: Literal["all", "findings", "none"] = Field(
+        default="findings", description="All, those of runs with a finding or a failed check, or none"
+    )
+    sample: Share = Field(
+        default="5%", description="Share of the other runs that is kept, too, chosen by case and seed"
+    )
 
 
 class Collect(Strict):
@@ -106,15 +291,40 @@ class PlanFile(Strict):
 
     name: FileName = Field(description="Short name; the default name of the result folder")
     doc: str = Field(default="", description="What the plan shows")
+    extends: str | None = Field(
+        default=None, min_length=1, description="A plan that this one starts from, relative to this file"
+    )
+    substrates: list[Literal["model", "kernel", "host", "remote"]] = Field(
+        default=["model"], min_length=1, description="Where every case runs"
+    )
     seeds: list[Seed] = Field(default=[1], min_length=1, description="Every case runs once with each")
+    repetitions: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="Every case runs so often with each seed; on a substrate that is deterministic they must agree",
+    )
     fixed: dict[Path, Scalar] = Field(default={}, description="Parameters with one value in all cases")
-    axes: dict[Path, Annotated[list[Scalar], Field(min_length=1)]] = Field(
-        default={}, description="Parameters that vary; the cases are the product of the lists"
+    axes: dict[Path, Axis] = Field(
+        default={}, description="Parameters that vary; a list of values, a range or a distribution"
     )
     groups: dict[Word, Annotated[dict[Word, dict[Path, Scalar]], Field(min_length=1)]] = Field(
         default={},
         description="Parameters that vary together: for each group, named sets of parameter = value",
     )
+    negative: dict[Path, Values] = Field(
+        default={}, description="Values that must be refused; cases with one are tested for that"
+    )
+    constraints: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[], description="What must hold in every case (docs/constraints.md)"
+    )
+    strategy: Strategy = Field(default=Full(kind="full"), description="Which combinations become cases")
+    metrics: list[str] = Field(
+        default=[], description="Those that the summary shows; by default those of the checks"
+    )
+    oracles: StrictBool | list[str] = Field(
+        default=True, description="Whether oracles judge each run, or which of them (`tcpassay oracles`)"
+    )
+    limits: Limits = Field(default=Limits(), description="What the plan may cost")
+    keep: Keep = Field(default=Keep(), description="Which recordings stay in the result folder")
     collect: Collect = Field(default=Collect(), description="What each run leaves behind")
     check: list[Check] = Field(default=[], description="What must hold")
     figure: list[Figure] = Field(default=[], description="What is drawn")

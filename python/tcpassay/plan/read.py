@@ -53,14 +53,15 @@ def read(text: str, file: Path) -> Plan:
     """Reads the text of a plan; `file` is named in errors and is where its relative file names start."""
     doc = document.parse(text, file)
     document.flatten(doc, ("fixed",))
-    document.flatten(doc, ("axes",))
+    document.flatten(doc, ("axes",), model.RANGE_KEYS)
+    document.flatten(doc, ("negative",))
     for group, level in _levels(doc):
         document.flatten(doc, ("groups", group, level))
     try:
         spec = model.PlanFile.model_validate(doc.data)
     except ValidationError as error:
         raise UserError.several(words.problems(error, doc)) from None
-    _fail_if(_overlaps(spec, doc))
+    _fail_if(itertools.chain(_not_built(spec, doc), _names(spec, doc), _overlaps(spec, doc)))
     try:
         plan = Plan(file, text, spec, expand.cases(spec, doc, MOST_PROBLEMS))
     except expand.Refused as refused:
@@ -82,12 +83,48 @@ def _fail_if(problems: Iterable[Problem]) -> None:
         raise UserError.several(found)
 
 
+def _not_built(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """What this version cannot do, with what it can."""
+    for index, substrate in enumerate(spec.substrates):
+        if substrate != "model":
+            message = f"`substrates[{index}]` = `{substrate}`: this version runs plans on `model` only"
+            yield Problem(message, doc.place("substrates", index))
+    for key in ("extends", "negative", "constraints"):
+        if getattr(spec, key):
+            yield Problem(f"`{key}`: not joined to the reader yet", doc.place(key))
+    if spec.strategy.kind != "full":
+        yield Problem(
+            f"`strategy.kind` = `{spec.strategy.kind}`: not joined yet", doc.place("strategy", "kind")
+        )
+    for path, axis in spec.axes.items():
+        if not isinstance(axis, list):
+            yield Problem(f"`{path}`: ranges are not joined to the reader yet", doc.place("axes", path))
+
+
+def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Names of metrics and oracles that there are not."""
+    known = table.metrics()
+    for index, metric in enumerate(spec.metrics):
+        if metric not in known:
+            hint = document.suggest(metric, known) or "; `tcpassay metrics` lists them"
+            message = f"`metrics[{index}]` = `{metric}`: no such metric{hint}"
+            yield Problem(message, doc.place("metrics", index))
+    if isinstance(spec.oracles, list) and spec.oracles:
+        from tcpassay.judge.registry import ORACLES  # noqa: PLC0415 - polars is most of the start-up time
+
+        for index, oracle in enumerate(spec.oracles):
+            if oracle not in ORACLES:
+                message = f"`oracles[{index}]` = `{oracle}`: no such oracle; allowed are {', '.join(ORACLES)}"
+                yield Problem(message + document.suggest(oracle, ORACLES), doc.place("oracles", index))
+
+
 def _overlaps(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     """What is said twice."""
     yield from _set_twice(spec, doc)
     for path, values in spec.axes.items():
-        for index, value in enumerate(values):
-            if any(same(value, other) for other in values[:index]):
+        listed = values if isinstance(values, list) else []
+        for index, value in enumerate(listed):
+            if any(same(value, other) for other in listed[:index]):
                 place = doc.place("axes", path, index)
                 yield Problem(f"`{path}`: `{show(value)}` stands twice in the list", place)
     for index, seed in enumerate(spec.seeds):

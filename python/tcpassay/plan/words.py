@@ -49,19 +49,23 @@ def _message(error: Any, path: tuple[Step, ...], missing: str, doc: Document) ->
         case "extra_forbidden":
             keys = _keys(path[:-1], doc)
             return f"unknown key {name}{document.suggest(str(path[-1]), keys)}; allowed are {', '.join(keys)}"
-        case "union_tag_not_found":
-            return f"{dotted((*path, 'kind'))} is missing; allowed are {', '.join(FIGURES)}"
-        case "union_tag_invalid":
-            tags = context["expected_tags"].replace("'", "")
-            tag = context["tag"]
-            return f"{dotted((*path, 'kind'))} = `{tag}`: allowed are {tags}{document.suggest(tag, tags.split(', '))}"
+        case "union_tag_not_found" | "union_tag_invalid":
+            key, tags = ("distribution", AXIS_KINDS) if path[0] == "axes" else ("kind", _kinds(path))
+            said = f"{dotted((*path, key))}"
+            if error["type"] == "union_tag_not_found":
+                return f"{said} is missing; allowed are {', '.join(tags)}"
+            tag = str(context["tag"])
+            return f"{said} = `{tag}`: allowed are {', '.join(tags)}{document.suggest(tag, tags)}"
     value = error["input"]
     shown = f"`{json.dumps(value, default=str)[:80]}`" if not isinstance(value, str) else f"`{value[:80]}`"
     return f"{name} = {shown}: allowed is {_allowed(error, path, doc)}"
 
 
 TIME = "a length of time, as in `10ms` (ns us ms s min h)"
+SIZE = "a number of bytes, as in `1GiB` (B KB MB GB KiB MiB GiB)"
 SCALAR = "a text, a number, true or false"
+AXIS = "a list of values, in [ ], or `{ from, to, steps }`, or `{ distribution, count, ... }` (docs/plan.md)"
+AXIS_KINDS = [kind for kind in model.AXES if kind != "range"]
 # What is allowed where a value has the wrong type or form, by pydantic's name of the error.
 ALLOWED = {
     "list_type": "a list, in [ ]",
@@ -69,12 +73,15 @@ ALLOWED = {
     "model_type": "a table",
     "model_attributes_type": "a table",
     "bool_type": "true or false",
-    "too_short": "at least one value",
     "string_too_short": "a text that is not empty",
     "finite_number": "a finite number",
     "int_type": "a number",
     "float_type": "a number",
 }
+
+
+def _kinds(path: tuple[Step, ...]) -> list[str]:
+    return list(model.STRATEGIES if path == ("strategy",) else FIGURES)
 
 
 def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:
@@ -88,24 +95,49 @@ def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:
             return "letters, digits and `.`, `_`, `-`, beginning with a letter or digit"
         case "string_type":
             return f"a text ({_doc_of(path[:-1], str(path[-1]), doc).lower()})"
+        case "too_short":
+            least = error["ctx"]["min_length"]
+            return "at least one value" if least == 1 else f"at least {least} values"
         case kind:
             return ALLOWED.get(kind, str(error["msg"]).removeprefix("Input should be "))
 
 
-def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: PLR0911 - a table
+def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, PLR0912 - a table
     """Where the place alone says what is allowed, whichever way the value misses it."""
     match path:
-        case (*_, "series"):
-            return f"{TIME}, or `off`"
-        case (*_, "start" | "end" | "stall" | "warmup"):
-            return TIME
-        case ("seeds", int()):
+        case ("axes", _, "seed") | ("strategy", "seed") | ("seeds", int()):
             return f"a whole number from 0 to {2**63 - 1}"
+        case ("axes", _, "count" | "steps" as key):
+            return f"a whole number from {1 if key == 'count' else 2} to 1000"
+        case ("axes", _, "values" | "weights") | ("negative", _):
+            return "a list of values, in [ ]"
+        case ("axes", _, "weights", int()):
+            return "a number above 0"
+        case ("axes", _, "from" | "to" | "mean" | "deviation") | ("axes", _, "values", int()):
+            return SCALAR
+        case ("axes", str()):
+            return AXIS
         case ("groups", _) | ("groups", _, _):
             return "a table of `name = { parameter = value, ... }`; names have letters, digits, `_` and `-`"
-        case ("axes", str()):
-            return "a list of values, in [ ]"
-        case ("fixed" | "axes" | "groups", *_) | (*_, "where" | "times", _):
+        case ("strategy", "strength") | ("strategy", "family", int(), "strength"):
+            return "a whole number from 2 to 6"
+        case ("repetitions",):
+            return "a whole number from 1 to 1000"
+        case ("limits", "cases") | ("strategy", "count"):
+            return "a whole number from 1 to 1000000"
+        case ("limits", "case_memory"):
+            return SIZE
+        case ("keep", "sample"):
+            return "a percentage from 0% to 100%, as in `5%`"
+        case ("oracles",):
+            return "true, false, or a list of names (`tcpassay oracles` lists them)"
+        case ("figure", int(), "series"):
+            return None
+        case (*_, "series"):
+            return f"{TIME}, or `off`"
+        case (*_, "start" | "end" | "stall" | "warmup" | "case_time") | ("limits", "time"):
+            return TIME
+        case ("axes", _, int()) | ("fixed" | "groups" | "negative", *_) | (*_, "where" | "times", _):
             return SCALAR
         case _:
             return None
@@ -119,10 +151,20 @@ def dotted(path: tuple[Step, ...]) -> str:
     return f"`{text or 'the plan'}`"
 
 
-def _model_at(path: tuple[Step, ...], doc: Document) -> type[BaseModel]:
+def _model_at(path: tuple[Step, ...], doc: Document) -> type[BaseModel]:  # noqa: PLR0911 - a table
     match path:
         case ("collect",):
             return model.Collect
+        case ("limits",):
+            return model.Limits
+        case ("keep",):
+            return model.Keep
+        case ("strategy",):
+            return model.STRATEGIES[doc.data["strategy"]["kind"]]
+        case ("strategy", "family", int()):
+            return model.Family
+        case ("axes", str(name)):
+            return model.AXES[model.axis_form(doc.data["axes"][name])]
         case ("check", int()):
             return model.Check
         case ("figure", int(index)):
@@ -132,9 +174,11 @@ def _model_at(path: tuple[Step, ...], doc: Document) -> type[BaseModel]:
 
 
 def _keys(path: tuple[Step, ...], doc: Document) -> list[str]:
-    return list(_model_at(path, doc).model_fields)
+    fields = _model_at(path, doc).model_fields
+    return [field.alias or name for name, field in fields.items()]
 
 
 def _doc_of(path: tuple[Step, ...], key: str, doc: Document) -> str:
-    field = _model_at(path, doc).model_fields.get(key)
-    return (field and field.description) or key
+    fields = _model_at(path, doc).model_fields
+    names = {field.alias or name: field for name, field in fields.items()}
+    return (names[key].description if key in names else None) or key
