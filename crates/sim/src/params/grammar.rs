@@ -242,7 +242,7 @@ impl FromStr for LossModel {
 pub enum Reorder {
     /// None.
     Off,
-    /// As netem: with this probability a packet overtakes the `gap` packets before it.
+    /// With this probability a packet is held until `gap` others have passed it.
     Gap {
         /// Probability.
         p: f64,

@@ -90,7 +90,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "off",
         &["off", "1%:5", "reverse-burst:4"],
         MK,
-        "Reordering: a packet overtakes the `gap` before it, or bursts arrive reversed",
+        "Reordering: with this probability a packet is held until `gap` others have passed it, or bursts arrive reversed; what is held goes at the latest after four times what those packets take on the wire",
     ),
     P::new(
         "link.duplicate",
