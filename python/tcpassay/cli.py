@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tcpassay import __version__, commands
+from tcpassay import __version__, commands, kernel_commands
 from tcpassay.errors import UserError
 from tcpassay.plan import read, schema, table
 from tcpassay.run import show
@@ -117,6 +117,7 @@ def schema_() -> None:
 
 
 commands.add(app)
+app.add_typer(kernel_commands.app)
 
 
 def _grid(*columns: str) -> Table:

@@ -1,0 +1,137 @@
+"""The patched copy of a source that is built, refreshed so that a build compiles again only what changed.
+
+What a patch touches is kept as it was beside the copy; the patched file is written only when it differs from what
+stands.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tcpassay.errors import UserError
+from tcpassay.kernel.source import Say, Source, Stat, last_line, run
+
+# Without this one a kernel does all but the older DCTCP receivers.
+OPTIONAL: Final = {"0004-tcp-dctcp-selectable-receiver"}
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One patch file."""
+
+    name: str
+    text: str
+
+    @property
+    def touches(self) -> list[str]:
+        """Paths of the files that it changes."""
+        return [line[6:].split("\t")[0] for line in self.text.splitlines() if line.startswith("+++ b/")]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a refreshed copy is of."""
+
+    tree: Path
+    digest: str
+    """Of the source's state and the patches."""
+    patches: list[str]
+    """Names of those that are in it."""
+
+
+def patches() -> list[Patch]:
+    """This package's patches, in order."""
+    folder = Path(__file__).parent / "patches"
+    return [Patch(file.stem, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.patch"))]
+
+
+def refresh(source: Source, folder: Path, wanted: list[Patch], say: Say) -> Copy:
+    """Makes `folder/source` the source with the patches. Raises `UserError` when one that is needed does not apply."""
+    tree, pristine, manifest = folder / "source", folder / "pristine", folder / "manifest.json"
+    before = _read(manifest)
+    now = source.files(say)
+    changed = [name for name, stat in now.items() if before.get(name) != stat]
+    if changed:
+        # Should this process die now, the next one copies again.
+        _write(manifest, {name: stat for name, stat in before.items() if name in now and name not in changed})
+    for name in before.keys() - now.keys():
+        (tree / name).unlink(missing_ok=True)
+        (pristine / name).unlink(missing_ok=True)
+    source.copy(changed, tree, say)
+    touched = sorted({name for patch in wanted for name in patch.touches})
+    _keep_pristine(tree, pristine, touched, fresh=set(changed))
+    applied = _patch(tree, pristine, touched, wanted)
+    _write(manifest, now)
+    state = json.dumps([now, [[patch.name, patch.text] for patch in wanted]], sort_keys=True)
+    return Copy(tree, hashlib.sha256(state.encode()).hexdigest(), applied)
+
+
+def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[str]) -> None:
+    for name in touched:
+        kept = pristine / name
+        # "" stands for a source that comes as a whole.
+        if (name in fresh or "" in fresh or not kept.exists()) and (tree / name).exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(tree / name, kept)
+    for kept in [file for file in pristine.rglob("*") if file.is_file()]:
+        name = str(kept.relative_to(pristine))
+        if name not in touched:
+            shutil.copyfile(kept, tree / name)
+            kept.unlink()
+
+
+def _patch(tree: Path, pristine: Path, touched: list[str], wanted: list[Patch]) -> list[str]:
+    applied = []
+    with tempfile.TemporaryDirectory(dir=tree.parent) as made:
+        scratch = Path(made)
+        for name in touched:
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            if (pristine / name).exists():
+                shutil.copyfile(pristine / name, scratch / name)
+        for patch in wanted:
+            given = tree.parent / "patch"
+            given.write_text(patch.text, encoding="utf-8")
+            command = [
+                "patch",
+                "-p1",
+                "-f",
+                "-s",
+                "-N",
+                "-r",
+                "-",
+                "--no-backup-if-mismatch",
+                "-d",
+                str(scratch),
+                "-i",
+                str(given),
+            ]
+            tried = run([*command, "--dry-run"])
+            if tried.returncode == 0 and run(command).returncode == 0:
+                applied.append(patch.name)
+            elif patch.name not in OPTIONAL:
+                said = last_line(tried.stdout or tried.stderr)
+                raise UserError(f"patch `{patch.name}` does not apply to this kernel: {said}")
+            given.unlink()
+        for name in touched:
+            new = scratch / name
+            if new.exists() and new.read_bytes() != (tree / name).read_bytes():
+                shutil.copyfile(new, tree / name)
+    return applied
+
+
+def _read(manifest: Path) -> dict[str, Stat]:
+    try:
+        read = json.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {name: (size, changed) for name, (size, changed) in read.items()}
+
+
+def _write(manifest: Path, files: dict[str, Stat]) -> None:
+    draft = manifest.with_suffix(".new")
+    draft.write_text(json.dumps(files), encoding="utf-8")
+    draft.replace(manifest)

@@ -1,0 +1,222 @@
+"""Where a kernel's source comes from: Debian's package of a version, or a tree of the user's.
+
+A source fills and refreshes a copy that may be patched: the user's own tree is only read.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol
+
+from tcpassay.errors import UserError
+
+Stat = tuple[int, int]
+"""Size and time of change of a file, ns."""
+Say = Callable[[str], None]
+
+# Not read by a build of User-Mode Linux, and a quarter of the whole. Kconfig's own files there are.
+UNREAD: Final = ("Documentation/", "drivers/gpu/drm/amd/include/", "tools/testing/")
+
+
+class Source(Protocol):
+    """A kernel's source."""
+
+    name: str
+    """What the kernel is called when nobody says."""
+
+    @property
+    def words(self) -> str:
+        """For people, and for `kernel.json`."""
+
+    def files(self, say: Say) -> dict[str, Stat]:
+        """Every file that a build may read, by its path."""
+
+    def copy(self, names: list[str], into: Path, say: Say) -> None:
+        """Puts these files, which `files` named, under a folder, with their modes and times of change."""
+
+
+def read_by_a_build(name: str) -> bool:
+    """Whether a build may need this file."""
+    return not name.startswith(UNREAD) or name.rsplit("/", 1)[-1].startswith("Kconfig")
+
+
+@dataclass
+class Debian:
+    """`linux-source-<version>`: installed, or fetched by apt into the cache, which needs no root."""
+
+    version: str
+    downloads: Path
+
+    def __post_init__(self) -> None:
+        self.name = self.version
+
+    @property
+    def words(self) -> str:
+        """As above."""
+        return f"Debian linux-source-{self.version} ({self._digest[:12]})"
+
+    @cached_property
+    def _digest(self) -> str:
+        with self._tarball.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+    @cached_property
+    def _tarball(self) -> Path:
+        name = f"linux-source-{self.version}.tar.xz"
+        for place in (Path("/usr/src") / name, self.downloads / name):
+            if place.is_file():
+                return place
+        self._fetch(self.downloads / name)
+        return self.downloads / name
+
+    def _fetch(self, target: Path) -> None:
+        package = f"linux-source-{self.version}"
+        instead = "install it, or give a tree by `--source DIR`"
+        if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+            raise UserError(f"`{package}` is not installed, and there is no apt to fetch it with: {instead}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            got = run(["apt-get", "download", "-qq", package], cwd=Path(scratch))
+            packages = list(Path(scratch).glob("*.deb"))
+            if got.returncode != 0 or not packages:
+                raise UserError(f"`{package}` cannot be fetched: {last_line(got.stderr)}; {instead}")
+            inside = f"./usr/src/{target.name}"
+            unpacked = Path(scratch, "unpacked")
+            unpacked.mkdir()
+            filesystem = Path(scratch, "filesystem.tar")
+            with filesystem.open("wb") as stream:
+                subprocess.run(  # noqa: S603
+                    ["dpkg-deb", "--fsys-tarfile", str(packages[0])],  # noqa: S607
+                    stdout=stream,
+                    check=True,
+                )
+            subprocess.run(  # noqa: S603
+                ["tar", "-xf", str(filesystem), "-C", str(unpacked), inside],  # noqa: S607
+                check=True,
+            )
+            (unpacked / inside).replace(target)
+
+    def files(self, say: Say) -> dict[str, Stat]:
+        """One pseudo file: an archive changes as a whole."""
+        say(f"reading {self._tarball}")
+        return {"": (self._tarball.stat().st_size, int(self._digest[:15], 16))}
+
+    def copy(self, names: list[str], into: Path, say: Say) -> None:
+        """Unpacks the archive."""
+        if not names:
+            return
+        say(f"unpacking {self._tarball}")
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir(parents=True)
+        excluded = [
+            f"--exclude=*/{prefix}*.{end}" for prefix in UNREAD for end in ("c", "h", "rst", "txt", "yaml")
+        ]
+        command = ["tar", "-xf", str(self._tarball), "-C", str(into), "--strip-components=1", *excluded]
+        got = run(command)
+        if got.returncode != 0:
+            raise UserError(f"`{self._tarball}` cannot be unpacked: {last_line(got.stderr)}")
+
+
+@dataclass
+class Tree:
+    """A Linux tree of the user's: what git lists of it, with changes; without git, what does not look built."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        missing = [
+            name
+            for name in ("Kconfig", "arch/um/Makefile", "net/ipv4/tcp.c")
+            if not (self.path / name).is_file()
+        ]
+        if missing:
+            raise UserError(f"`--source {self.path}`: it is not a Linux tree, `{missing[0]}` is not there")
+        self.path = self.path.resolve()
+        self.name = (
+            "".join(c if c.isalnum() or c in "._+-" else "-" for c in self.path.name).strip("._+-") or "tree"
+        )
+
+    @property
+    def words(self) -> str:
+        """As above."""
+        described = (
+            run(["git", "-C", str(self.path), "describe", "--always", "--dirty"]) if self._in_git else None
+        )
+        return str(self.path) + (
+            f" ({described.stdout.strip()})" if described and described.returncode == 0 else ""
+        )
+
+    @cached_property
+    def _in_git(self) -> bool:
+        return (self.path / ".git").exists() and shutil.which("git") is not None
+
+    def files(self, say: Say) -> dict[str, Stat]:
+        """Size and time of change of each."""
+        say(f"reading {self.path}")
+        found: dict[str, Stat] = {}
+        for name in self._names():
+            try:
+                stat = os.lstat(self.path / name)
+            except FileNotFoundError:
+                continue  # listed by git, and deleted
+            found[name] = (stat.st_size, stat.st_mtime_ns)
+        return found
+
+    def _names(self) -> Iterator[str]:
+        if self._in_git:
+            command = [
+                "git",
+                "-C",
+                str(self.path),
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ]
+            listed = run(command)
+            if listed.returncode != 0:
+                raise UserError(f"`--source {self.path}`: git does not list it: {last_line(listed.stderr)}")
+            yield from (name for name in listed.stdout.split("\0") if name and read_by_a_build(name))
+            return
+        for folder, _, files in os.walk(self.path):
+            inside = os.path.relpath(folder, self.path)
+            for file in files:
+                name = file if inside == "." else f"{inside}/{file}"
+                if not file.endswith((".o", ".a", ".cmd", ".ko", ".mod")) and read_by_a_build(name):
+                    yield name
+
+    def copy(self, names: list[str], into: Path, say: Say) -> None:
+        """Copies them one by one."""
+        if names:
+            say(f"copying {len(names)} files of {self.path}")
+        for name in names:
+            target = into / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            shutil.copy2(self.path / name, target, follow_symlinks=False)
+
+
+def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a program without a shell and hears what it says."""
+    return subprocess.run(  # noqa: S603
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def last_line(text: str) -> str:
+    """What a program said at last."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it does not say why"

@@ -1,0 +1,113 @@
+"""Where built kernels live: a folder each in the user's cache, with what it was built from.
+
+A kernel is whole when `kernel.json` stands, which is written last; a folder without it is a build that did not end,
+and goes on where it stopped when the same is built again.
+"""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import UserError
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that can be started."""
+
+    name: str
+    release: str
+    """As `uname -r` says in it."""
+    source: str
+    """What it was built from, in words."""
+    key: str
+    """Hash of source, configuration, patches and compiler."""
+    built: str
+    """When, UTC."""
+    seconds: float
+    """What the build took, wall time."""
+    patches: list[str]
+    absent: list[str]
+    """Symbols of the configuration that this version does not have."""
+
+    @property
+    def folder(self) -> Path:
+        """What `remove` removes."""
+        return folder(self.name)
+
+    @property
+    def image(self) -> Path:
+        """The program."""
+        return self.folder / "linux"
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self) | {"image": str(self.image)}
+
+
+def cache() -> Path:
+    """`$TCPASSAY_CACHE`, or `tcpassay` in the user's cache."""
+    if given := os.environ.get("TCPASSAY_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tcpassay"
+
+
+def folder(name: str) -> Path:
+    """Of the kernel with this name, whether or not there is one. Raises `UserError` for what is no name."""
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"`{name}`: a kernel's name has at most 64 letters, digits and `.`, `_`, `+`, `-`, "
+            "and begins with a letter or digit"
+        )
+    return cache() / "kernels" / name
+
+
+def kernels() -> list[Kernel]:
+    """All that are whole, by name."""
+    home = cache() / "kernels"
+    names = sorted(entry.name for entry in home.iterdir()) if home.is_dir() else []
+    return [kernel for name in names if NAME.fullmatch(name) and (kernel := read(name))]
+
+
+def read(name: str) -> Kernel | None:
+    """The kernel with this name, when it is whole."""
+    place = folder(name)
+    try:
+        kernel = Kernel(**json.loads((place / "kernel.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return kernel if (place / "linux").is_file() else None
+
+
+def find(name: str | None = None) -> Kernel:
+    """The kernel with this name, or the only one, or Debian's 6.1. Raises `UserError` that lists what there is."""
+    known = kernels()
+    for kernel in known:
+        if kernel.name == (name or ("6.1" if len(known) > 1 else known[0].name)):
+            return kernel
+    there = ", ".join(f"`{kernel.name}`" for kernel in known) or "none"
+    wanted = f"there is no kernel `{name}`" if name else "no kernel was named"
+    raise UserError(f"{wanted}; built are: {there}. `tcpassay kernel build --debian 6.1` builds one")
+
+
+def write(kernel: Kernel) -> None:
+    """Says that the kernel in its folder is whole."""
+    file = kernel.folder / "kernel.json"
+    draft = file.with_suffix(".new")
+    draft.write_text(json.dumps(asdict(kernel), indent=2) + "\n", encoding="utf-8")
+    draft.replace(file)
+
+
+def remove(name: str) -> None:
+    """Removes a kernel, also one whose build did not end. Raises `UserError` when there is nothing."""
+    place = folder(name)
+    if not place.is_dir():
+        find(name)
+    (place / "kernel.json").unlink(missing_ok=True)
+    shutil.rmtree(place)

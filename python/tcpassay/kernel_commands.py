@@ -1,0 +1,123 @@
+"""The commands about kernels: `kernel build`, `kernel list`, `kernel remove`. No rule of their own."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tcpassay.commands import JsonOption
+from tcpassay.errors import UserError
+from tcpassay.kernel import build as building
+from tcpassay.kernel import shadow, store
+from tcpassay.kernel.source import Debian, Source, Tree
+
+app = typer.Typer(
+    name="kernel",
+    no_args_is_help=True,
+    help="Build, list and remove the Linux kernels of the substrate `kernel`.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def build(
+    source: Annotated[Path | None, typer.Option(help="A Linux tree; it is only read.", metavar="DIR")] = None,
+    debian: Annotated[
+        str | None, typer.Option(help="Debian's linux-source package of this version.", metavar="6.1|6.12")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What to call it; by default the version, or the tree's name.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Compilers at once; by default one a core.")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Build a kernel, when it is not there yet: Debian's 6.1, or what is named."""
+    if source and debian:
+        raise UserError("`--source` and `--debian`: give one of the two")
+    chosen: Source = (
+        Tree(source) if source else Debian(_version(debian or "6.1"), store.cache() / "downloads")
+    )
+    called = name or chosen.name
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.fields[made]}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task(f"kernel {called}", total=None, made="")
+        count = 0
+
+        def stepped(file: str) -> None:
+            nonlocal count
+            count += 1
+            progress.update(task, made=f"{count} files, {file[-50:]}")
+
+        kernel, new = building.build(
+            chosen,
+            called,
+            jobs=jobs or os.cpu_count() or 1,
+            say=lambda text: progress.update(task, made=text),
+            stepped=stepped,
+        )
+    if json_:
+        typer.echo(json.dumps(kernel.as_json() | {"new": new}, indent=2))
+        return
+    done = f"built in {kernel.seconds:.0f} s" if new else "built before"
+    typer.echo(f"kernel `{kernel.name}`: Linux {kernel.release}, {done}, {kernel.image}")
+    if kernel.absent:
+        typer.echo(f"  this version does not have: {', '.join(kernel.absent)}")
+    if left := {patch.name for patch in shadow.patches()} - set(kernel.patches):
+        typer.echo(f"  patches that do not apply to it and were left out: {', '.join(sorted(left))}")
+
+
+@app.command("list")
+def list_(json_: JsonOption = False) -> None:
+    """List the kernels that are built."""
+    kernels = store.kernels()
+    if json_:
+        typer.echo(json.dumps([kernel.as_json() for kernel in kernels], indent=2))
+        return
+    if not kernels:
+        typer.echo("No kernel is built; `tcpassay kernel build` builds Debian's 6.1.")
+        return
+    grid = Table(
+        "name",
+        "release",
+        "source",
+        "built",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for kernel in kernels:
+        grid.add_row(kernel.name, kernel.release, kernel.source, kernel.built)
+    Console(width=None if Console().is_terminal else 160).print(grid)
+
+
+@app.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(help="Kernels, as `list` names them.", metavar="NAME...")],
+) -> None:
+    """Remove kernels with all that was built for them."""
+    for name in names:
+        store.remove(name)
+
+
+def _version(text: str) -> str:
+    parts = text.split(".")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):  # noqa: PLR2004 - major and minor
+        raise UserError(
+            f"`--debian {text}`: give the version as Debian's package has it, as in `6.1` or `6.12`"
+        )
+    return text
