@@ -3,6 +3,7 @@
 use crate::{Rows, case, go_with};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
+use tcpassay_measure::EventKind;
 use tcpassay_sim::{Collect, Ended, Options, run};
 use tcpassay_units::{Dur, Seed};
 
@@ -45,6 +46,21 @@ fn every_collector_on_or_off_the_run_takes_the_same_steps() {
     assert!(on.recording.events.len() > 1000 && on.recording.packets.len() > 1000, "they were on");
     assert!(on.recording.series.is_some() && on.recording.deliveries.len() > 1000, "they were on");
     assert!(on.recording.latencies.len() > off.recording.latencies.len(), "they were on");
+}
+
+#[test]
+fn losses_that_rack_finds_out_of_order_are_logged_as_one_span() {
+    let rows: Rows = &[
+        ("link.delay", "500us"),
+        ("stack.profile", "linux"),
+        ("stack.cc", "cubic"),
+        ("app.flows", "20"),
+        ("app.duration", "100ms"),
+    ];
+    let events = go_with(rows, ALL).recording.events;
+    let lost: Vec<_> = events.iter().filter(|e| e.kind == EventKind::Lost && e.why == "rack").collect();
+    assert!(lost.len() > 10, "RACK found losses");
+    assert!(lost.iter().all(|e| e.len.is_some_and(|len| len > 0 && len < 4 << 20)));
 }
 
 #[test]

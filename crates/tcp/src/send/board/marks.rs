@@ -223,10 +223,10 @@ impl Board {
             scan.wait = Some(scan.wait.map_or(at, |w| w.max(at)));
             return false;
         }
-        if scan.lost == 0 {
-            scan.first = s.start;
-        }
-        scan.last = s.end();
+        // Retransmissions are judged in the order in which they left, which need not be that of their positions.
+        let first = scan.lost == 0;
+        scan.first = if first { s.start } else { scan.first.min(s.start) };
+        scan.last = scan.last.max(s.end());
         scan.lost += self.mark(i);
         true
     }
