@@ -10,7 +10,7 @@ SMALL = """\
 name = "small"
 doc = "Two controllers, one seed."
 seeds = [7]
-
+oracles = false
 [fixed]
 "app.duration" = "20ms"
 "link.rate" = "100Mbit"
@@ -28,6 +28,9 @@ op = "=="
 value = 0
 why = "nothing is lost"
 """
+
+# The same, and every recording stays; a line longer.
+KEPT = SMALL.replace("oracles = false\n", 'oracles = false\nkeep.recordings = "all"\n')
 
 
 def write(folder: Path, text: str = SMALL, name: str = "plan.toml") -> Path:

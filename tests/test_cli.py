@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import plans
+from tcpassay import load
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
 
@@ -81,6 +82,8 @@ RESULT = {
             },
         },
         "figures": {"type": "array", "items": {"type": "string"}},
+        "findings": {"type": ["integer", "null"]},
+        "undetermined": {"type": "array"},
     },
 }
 
@@ -105,7 +108,7 @@ def test_the_version_is_the_data_planes() -> None:
 
 
 def test_a_run_leaves_plan_result_metrics_and_a_recording_of_each_case(tmp_path: Path) -> None:
-    plan = plans.write(tmp_path)
+    plan = plans.write(tmp_path, plans.KEPT)
     done = tcpassay("run", plan, "--out", tmp_path / "out", "--jobs", "2")
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
@@ -117,6 +120,13 @@ def test_a_run_leaves_plan_result_metrics_and_a_recording_of_each_case(tmp_path:
     table = pl.read_parquet(out / "metrics.parquet")
     assert table["stack.cc"].to_list() == ["reno", "cubic"]
     assert table["timeouts"].to_list() == [0, 0]
+    assert {path.parts[0] for path in everything_in(out)} == {
+        "plan.toml",
+        "journal.sqlite",
+        "result.json",
+        "metrics.parquet",
+        "recordings",
+    }
     assert not [path for path in everything_in(out) if path.name.endswith(".partial")]
 
 
@@ -261,9 +271,9 @@ def test_an_interrupt_leaves_a_readable_result_of_what_finished(tmp_path: Path, 
         stderr=subprocess.PIPE,
         text=True,
     )
-    recordings = tmp_path / "out" / "recordings"
     end = time.monotonic() + 120
-    while len([path for path in recordings.glob("*") if not path.name.startswith(".")]) < 2:
+    file = tmp_path / "out" / "result.json"
+    while not file.exists() or [run["outcome"] for run in load(file.parent).runs].count("done") < 2:
         assert time.monotonic() < end, "the short cases did not finish"
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -276,7 +286,7 @@ def test_an_interrupt_leaves_a_readable_result_of_what_finished(tmp_path: Path, 
     assert (result["status"], result["ok"]) == ("interrupted", False)
     assert [run["outcome"] for run in result["runs"]] == ["done", "done", "not run"]
     assert pl.read_parquet(tmp_path / "out" / "metrics.parquet").height == 2
-    assert not list(recordings.glob(".*"))
+    assert not (tmp_path / "out" / ".work").exists()
 
 
 def test_on_a_terminal_the_progress_is_shown_and_taken_away(tmp_path: Path) -> None:

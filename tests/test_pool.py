@@ -8,6 +8,9 @@ import time
 import pytest
 
 from tcpassay.run import pool
+from tcpassay.run.pool import Limits, Pool
+
+LIMITS = Limits()
 
 # A worker that runs no case: what it does is in the request's name.
 FAKE = """
@@ -31,7 +34,7 @@ def fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*what: str, jobs: int = 2) -> list[dict[str, object]]:
-    answers = dict(pool.run_all([{"do": do} for do in what], jobs))
+    answers = dict(Pool(jobs, LIMITS).run([{"do": do} for do in what]))
     assert sorted(answers) == list(range(len(what)))
     return [answers[index] for index in range(len(what))]
 
@@ -64,7 +67,7 @@ def test_no_request_is_no_process() -> None:
 
 def test_closing_the_run_ends_the_processes_at_once() -> None:
     started = time.monotonic()
-    with contextlib.closing(pool.run_all([{"do": "a"}, {"do": "wait"}], 2)) as answers:
+    with contextlib.closing(Pool(2, LIMITS).run([{"do": "a"}, {"do": "wait"}])) as answers:
         _, answer = next(answers)
     assert time.monotonic() - started < 60
     with pytest.raises(ProcessLookupError):

@@ -120,7 +120,7 @@ def test_the_event_log_is_in_order_of_time_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_plan_and_the_case_by_itself_are_the_same_bytes(tmp_path: Path) -> None:
-    plan = plans.write(tmp_path)
+    plan = plans.write(tmp_path, plans.KEPT)
     command = [sys.executable, "-m", "tcpassay", "run", str(plan), "--out", str(tmp_path / "out"), "--json"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     ran = json.loads(out)["runs"][0]

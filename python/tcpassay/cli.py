@@ -1,26 +1,23 @@
 """The command line: reads arguments, calls the package, turns errors into exit codes. No rule of its own.
 
-Exit codes: 0 every check holds, 1 a check or a case failed, 2 the user can put something right, 130 interrupted.
+Exit codes: 0 all is well, 1 a check or a run failed or something was found, 2 the user can put something right, 130
+interrupted.
 """
 
 import json
-import os
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tcpassay import __version__, commands, kernel_commands
+from tcpassay import __version__, commands, kernel_commands, run_commands
 from tcpassay.errors import UserError
-from tcpassay.plan import read, schema, table
-from tcpassay.run import show
-from tcpassay.run.execute import execute
+from tcpassay.plan import schema, table
 
-FAILED, USER, INTERRUPTED = 1, 2, 130
+USER = 2
 
 app = typer.Typer(
     name="tcpassay",
@@ -46,39 +43,6 @@ def _options(
     ] = False,
 ) -> None:
     """Puts a TCP to the test in every environment that matters."""
-
-
-@app.command()
-def run(
-    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")],
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Run with this seed instead of the plan's.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; by default one a core.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="results/<name of the plan>")
-    ] = None,
-    json_: JsonOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace results that are there already.")] = False,
-) -> None:
-    """Run a plan: every case with every seed, then its checks and figures."""
-    wanted = read.read_file(plan)
-    if seed is not None:
-        wanted = wanted.with_seeds([seed])
-    folder = out or Path("results") / wanted.spec.name
-    progress = Console(stderr=True)
-    with show.progress(wanted, progress) as finished:
-        result = execute(wanted, folder, jobs=jobs or os.cpu_count() or 1, replace=force, finished=finished)
-    if json_:
-        _print_json(result.as_json())
-    else:
-        show.summary(result, _console())
-    if result.status == "interrupted":
-        raise typer.Exit(INTERRUPTED)
-    if not result.ok:
-        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -116,6 +80,7 @@ def schema_() -> None:
     _print_json(schema.schema())
 
 
+run_commands.add(app)
 commands.add(app)
 app.add_typer(kernel_commands.app)
 

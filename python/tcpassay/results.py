@@ -20,6 +20,8 @@ from tcpassay.judge.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
 from tcpassay.recording import TABLES, DamagedError, Recording, read_json, read_table
+from tcpassay.run.journal import NAME as JOURNAL
+from tcpassay.run.journal import Journal
 
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
@@ -103,12 +105,41 @@ class Results:
             if len(good) < len(runs):
                 why = f"{len(runs) - len(good)} of its runs are not what they should be"
                 self._note(DamagedError(self.folder / RESULT, why))
-            return good
+            return self._so_far(good) if self._goes_on else good
         if self.index:
             self._note(DamagedError(self.folder / RESULT, "it does not list the runs"))
         return [
             run for folder in sorted((self.folder / RECORDINGS).glob("*-*")) for run in self._found(folder)
         ]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether runs may have ended since the result was written."""
+        return self.index.get("status") != "complete" and (self.folder / JOURNAL).exists()
+
+    @cached_property
+    def _ended(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """What the journal knows of runs that ended."""
+        try:
+            with Journal.peek(self.folder) as journal:
+                return {
+                    (entry.case["case"], entry.case["seed"]): {"outcome": str(entry.outcome)} | entry.payload
+                    for entry in journal.entries()
+                    if entry.outcome is not None and entry.payload and entry.case["repetition"] == 1
+                }
+        except UserError as error:
+            self._note(DamagedError(self.folder / JOURNAL, error.problems[0].message))
+            return {}
+
+    def _so_far(self, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The runs with what the journal knows of them."""
+        made = []
+        for run in runs:
+            said = dict(self._ended.get((run["case"], run["seed"]), {}))
+            place = f"{RECORDINGS}/{run['case']}-{run['seed']}" if said.pop("kept", False) else None
+            findings = len(said.pop("findings", ()))
+            made.append(run | said | {"recording": place, "findings": findings} if said else run)
+        return made
 
     def _found(self, folder: Path) -> list[dict[str, Any]]:
         """A run of which only the recording is known."""
@@ -146,18 +177,16 @@ class Results:
     @cached_property
     def metrics(self) -> pl.DataFrame:
         """One row a run that was done: `case`, `seed`, and each metric in its own unit; null where it has none."""
+        if self._goes_on:
+            return self._measured()
         try:
             frame = read_table(self.folder / METRICS, needed=("case", "seed"))
         except DamagedError as error:
-            measured = [run for run in self.runs if run.get("metrics")]
+            measured = self._measured()
             # Where no case was done there is nothing to measure.
-            if measured or (self.folder / METRICS).exists():
+            if len(measured) or (self.folder / METRICS).exists():
                 self._note(error)
-            names = list(dict.fromkeys(name for run in measured for name in run["metrics"]))
-            rows = [[run["case"], run["seed"], *map(run["metrics"].get, names)] for run in measured]
-            return pl.DataFrame(
-                rows, schema=_RUN | dict.fromkeys(names, pl.Float64()), orient="row", strict=False
-            )
+            return measured
         numbers = [
             name
             for name, kind in frame.schema.items()
@@ -165,9 +194,23 @@ class Results:
         ]
         return frame.select(pl.col("case"), pl.col("seed").cast(pl.Int64), pl.col(numbers).cast(pl.Float64))
 
+    def _measured(self) -> pl.DataFrame:
+        """The metrics that are told with the runs."""
+        measured = [run for run in self.runs if run.get("metrics")]
+        names = list(dict.fromkeys(name for run in measured for name in run["metrics"]))
+        rows = [[run["case"], run["seed"], *map(run["metrics"].get, names)] for run in measured]
+        schema = _RUN | dict.fromkeys(names, pl.Float64())
+        return pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+
     @cached_property
     def found(self) -> list[Finding]:
         """The findings with all their evidence."""
+        if self._goes_on:
+            return [
+                Finding.from_json(one).of(case, seed)
+                for (case, seed), said in self._ended.items()
+                for one in said.get("findings", ())
+            ]
         if not (self.folder / FINDINGS).exists():
             return []
         try:

@@ -217,19 +217,67 @@ def test_cases_run_in_the_order_asked_for_and_are_listed_in_that_of_the_plan(tmp
         assert [entry.number for entry in journal.entries()] == [0, 1, 2, 3]
 
 
-def test_an_extension_keeps_what_was_finished_and_changes_the_plan(tmp_path: Path) -> None:
-    Journal.create(tmp_path, "two", CASES[:2])
+def test_a_plan_that_grew_keeps_what_was_finished_wherever_it_stands_now(tmp_path: Path) -> None:
+    Journal.create(tmp_path, "two", CASES[:3], notes={"text": "old", "base": "."})
     with Journal.open(tmp_path, "two") as journal:
-        claim = journal.claim()
-        assert claim is not None
-        journal.finish(claim, Outcome.DONE, {"x": 1})
-        journal.extend("three", [{"n": "new"}])
-    with Journal.open(tmp_path, "three") as journal:
-        assert [(e.number, e.case, e.outcome) for e in journal.entries()] == [
-            (0, CASES[0], Outcome.DONE),
-            (1, CASES[1], None),
-            (2, {"n": "new"}, None),
+        for number in (0, 1):
+            claim = journal.claim()
+            assert claim is not None
+            assert claim.number == number
+            journal.finish(claim, Outcome.DONE, {"x": number})
+        gone = journal.replan("grown", [{"n": "new"}, CASES[1], CASES[2]], [2, 1, 0], {"text": "new"})
+        assert gone == 1
+    with Journal.open(tmp_path, "grown") as journal:
+        assert journal.notes == {"text": "new", "base": "."}
+        assert [(e.number, e.case, e.outcome, e.payload) for e in journal.entries()] == [
+            (0, {"n": "new"}, None, None),
+            (1, CASES[1], Outcome.DONE, {"x": 1}),
+            (2, CASES[2], None, None),
         ]
+        claims = [journal.claim(), journal.claim(), journal.claim()]
+        assert [claim and claim.number for claim in claims] == [2, 0, None]
+
+
+def test_a_kill_while_the_plan_is_changed_leaves_the_old_one_or_the_new(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tcpassay.run.journal import Journal\n"
+        "journal = Journal.open(Path(sys.argv[1]))\n"
+        "print('ready', flush=True)\n"
+        "journal.replan('new', ({'n': n} for n in range(20_000)), None, {'text': 'new'})\n"
+        "print('ready', flush=True)\n"
+    )
+    rng = random.Random(3)  # noqa: S311
+    seen = set()
+    for n in range(6):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        Journal.create(folder, "old", ({"n": n} for n in range(200)), notes={"text": "old"})
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        if n == 5:
+            process.stdout.readline()
+        else:
+            time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        end(process)
+        with Journal.open(folder) as journal:
+            found = (journal.plan, journal.notes["text"], journal.counts().waiting)
+            assert found in {("old", "old", 200), ("new", "new", 20_000)}
+            seen.add(found)
+    assert len(seen) == 2, "no kill came early enough to test anything"
+
+
+def test_a_living_process_with_the_same_journal_is_counted_and_a_dead_one_is_not(tmp_path: Path) -> None:
+    Journal.create(tmp_path, "plan", CASES[:3])
+    process = start(tmp_path, tmp_path / "log", 60)
+    with Journal.open(tmp_path) as journal:
+        assert journal.others() == 1
+        process.kill()
+        end(process)
+        assert journal.others() == 0
 
 
 def test_a_run_is_begun_once_and_resumed_with_its_own_plan(tmp_path: Path) -> None:

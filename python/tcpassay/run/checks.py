@@ -1,6 +1,5 @@
 """The checks of a plan, applied to the metrics of its runs."""
 
-import operator
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +7,7 @@ from dataclasses import dataclass
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Check
 from tcpassay.plan.read import Plan
-
-COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    ">": operator.gt,
-}
+from tcpassay.run.operators import COMPARE
 
 OVER: dict[str, Callable[[list[float]], float]] = {
     "mean": statistics.fmean,
@@ -61,8 +52,13 @@ def judge(plan: Plan, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]
 
 
 def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]:
-    runs = [(case, seed) for case in plan.select(check.where) for seed in plan.spec.seeds]
-    pairs = [_pair(plan, check, case, seed, measured) for case, seed in runs]
+    selected = [case for case in plan.select(check.where) if case.expect == "done"]
+    partners = {case.id: _partner(plan, check, case) for case in selected}
+    # Where only some cases were chosen to run, a check is about those that can be judged.
+    runs = [(case, seed) for case in selected if partners[case.id] for seed in plan.spec.seeds]
+    if not runs or (check.over != "each" and not all(partners.values())):
+        return []
+    pairs = [_pair(check, case, partners[case.id] or case, seed, measured) for case, seed in runs]
     if check.over == "each":
         return [
             _verdict(check, _subject(plan, case, seed), observed, limit)
@@ -81,13 +77,21 @@ def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -
     return [_verdict(check, subject, over(observed), over(limits))]
 
 
+def _partner(plan: Plan, check: Check, case: Case) -> Case | None:
+    """The case whose metric is the measure, the case itself where there is no other, or none if that does not run."""
+    if check.times is None:
+        return case
+    free = {name: value for name, value in case.varied.items() if name not in check.times}
+    return next(iter(plan.select({**free, **check.times})), None)
+
+
 def _pair(
-    plan: Plan, check: Check, case: Case, seed: int, measured: dict[tuple[str, int], Metrics]
+    check: Check, case: Case, partner: Case, seed: int, measured: dict[tuple[str, int], Metrics]
 ) -> tuple[float | None, float | None]:
     observed = measured.get((case.id, seed), {}).get(check.metric)
     if check.times is None:
         return observed, check.value
-    factor = measured.get((plan.partner(case, check.times).id, seed), {}).get(check.metric)
+    factor = measured.get((partner.id, seed), {}).get(check.metric)
     return observed, None if factor is None else check.value * factor
 
 

@@ -1,171 +1,176 @@
-"""Runs a plan into a folder: cases on the pool, then checks, then figures."""
+"""Runs what waits in a session: cases to processes, answers into the journal, then checks, then figures."""
 
 import contextlib
-import hashlib
-import io
-import os
-import platform
+import shutil
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import time
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
-from tcpassay import __version__, figures
-from tcpassay.plan.expand import Case
-from tcpassay.plan.read import Plan
-from tcpassay.run import checks, pool
+from tcpassay import figures
+from tcpassay.errors import Place, UserError
+from tcpassay.run import checks
+from tcpassay.run.environment import load
 from tcpassay.run.folder import Folder
-
-FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One case with one seed, and what came of it."""
-
-    case: Case
-    seed: int
-    outcome: str = "not run"
-    message: str = ""
-    trace: str = ""
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    cpu_s: float = 0.0
-
-    @property
-    def done(self) -> bool:
-        """Whether there is a recording."""
-        return self.outcome == "done"
+from tcpassay.run.journal import Claim, NoSpaceError
+from tcpassay.run.pool import Answer, Limits, Pool, Request
+from tcpassay.run.result import Result, Run, Status
+from tcpassay.run.session import Session
+from tcpassay.run.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a plan came to."""
+class Executor(Protocol):
+    """What runs requests somewhere, and yields the index and the answer of each as they come.
 
-    plan: Plan
-    folder: Folder
+    An answer whose `kept` is set has left its recording in the request's `folder`.
+    """
+
+    name: str
     jobs: int
-    started: str
-    status: Literal["running", "complete", "interrupted"]
-    runs: list[Run]
-    verdicts: list[checks.Verdict] = field(default_factory=list)
-    figures: list[str] = field(default_factory=list)
 
-    @property
-    def ok(self) -> bool:
-        """Every case ran, and every check holds."""
-        complete = self.status == "complete" and all(run.done for run in self.runs)
-        return complete and all(verdict.holds for verdict in self.verdicts)
-
-    def as_json(self) -> dict[str, Any]:
-        """The machine-readable result."""
-        return {
-            "format": FORMAT,
-            "tcpassay": __version__,
-            "plan": {
-                "name": self.plan.spec.name,
-                "file": str(self.plan.file),
-                "sha256": hashlib.sha256(self.plan.text.encode()).hexdigest(),
-            },
-            "folder": str(self.folder.path),
-            "status": self.status,
-            "ok": self.ok,
-            "environment": environment() | {"started": self.started, "jobs": self.jobs},
-            "runs": [self._run_json(run) for run in self.runs],
-            "checks": [verdict.as_json() for verdict in self.verdicts],
-            "figures": self.figures,
-        }
-
-    def _run_json(self, run: Run) -> dict[str, Any]:
-        recording = self.folder.recording(run.case.id, run.seed).relative_to(self.folder.path)
-        return {
-            "case": run.case.id,
-            "seed": run.seed,
-            "varied": run.case.varied,
-            "triples": run.case.triples,
-            "outcome": run.outcome,
-            "message": run.message,
-            "recording": str(recording) if run.done else None,
-            "trace": run.trace,
-            "cpu_s": round(run.cpu_s, 3),
-            "metrics": run.metrics,
-        }
+    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
+        """Runs every request; requests are taken when there is room for them."""
 
 
-def environment() -> dict[str, Any]:
-    """What the plan was run on; a run of the model does not depend on it."""
-    return {
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
+class Local:
+    """Processes on this machine."""
+
+    name = "local"
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
+        """Runs every request."""
+        return Pool(self.jobs, limits).run(requests)
 
 
-def execute(
-    plan: Plan, out: Path, *, jobs: int, replace: bool, finished: Callable[[Run], None] | None = None
-) -> Result:
-    """Runs every case of the plan with every seed; an interrupt leaves a readable result of what finished."""
-    folder = Folder.create(out, replace=replace)
-    folder.write("plan.toml", plan.text)
-    runs = [Run(case, seed) for case in plan.cases for seed in plan.spec.seeds]
-    result = Result(plan, folder, jobs, datetime.now(UTC).isoformat(timespec="seconds"), "running", runs)
-    folder.write_json("result.json", result.as_json())
+class Watch(Protocol):
+    """Who is told how far it is."""
+
+    def begin(self, runs: Iterable[Run]) -> None:
+        """All the runs, those that ended before with what came of them."""
+
+    def finished(self, run: Run) -> None:
+        """One more has ended."""
+
+
+class Full(Exception):  # noqa: N818 - it says what happened
+    """Results cannot be written."""
+
+
+def execute(session: Session, executor: Executor, watch: Watch | None = None) -> Result:
+    """Runs all that waits; an interrupt, a budget or a full disk leaves a readable result of what ended.
+
+    Raises `UserError` when the results cannot be written; they can be resumed.
+    """
+    settings = Settings.of(session.plan)
+    session.folder.begin_work()
+    session.begin_work(executor.jobs, executor.name, load())
     # What asks a program to stop is answered as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    status: Literal["complete", "interrupted"] = "complete"
+    status: Status = "complete"
+    drawn: list[str] = []
+    reason = ""
     try:
-        _run_all(result, finished)
-        drawn = figures.draw(plan, folder, {(run.case.id, run.seed) for run in runs if run.done})
+        if watch:
+            watch.begin(session.result("running").runs)
+        if not _run_all(session, settings, executor, watch):
+            status = "budget"
+        else:
+            done = {(run.case.id, run.seed) for run in session.result("running").runs if run.kept}
+            drawn = figures.draw(session.plan, session.folder, done)
     except KeyboardInterrupt:
-        status, drawn = "interrupted", []
+        status = "interrupted"
+    except (Full, NoSpaceError) as error:
+        status, reason = "no space", str(error)
     # Writing the result takes no time; a second Ctrl-C must not tear it.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        folder.drop_partial()
-        measured = {(run.case.id, run.seed): run.metrics for run in runs if run.done}
-        verdicts = checks.judge(plan, measured) if status == "complete" else []
-        result = Result(plan, folder, jobs, result.started, status, runs, verdicts, drawn)
-        _write_metrics(result)
-        folder.write_json("result.json", result.as_json())
+        result = _conclude(session, settings, status, drawn)
+    except (OSError, NoSpaceError) as error:
+        raise _stopped(session, reason or str(error)) from error
     finally:
         signal.signal(signal.SIGINT, before)
+    if reason:
+        raise _stopped(session, reason)
     return result
 
 
-def _run_all(result: Result, finished: Callable[[Run], None] | None) -> None:
-    plan, folder, runs = result.plan, result.folder, result.runs
-    collect = plan.spec.collect
+def _conclude(session: Session, settings: Settings, status: Status, drawn: list[str]) -> Result:
+    session.folder.end_work()
+    session.end_work(load())
+    result = session.result(status, settings.judges)
+    if status == "complete":
+        measured = {(run.case.id, run.seed): run.metrics for run in result.runs if run.done}
+        result.verdicts.extend(checks.judge(session.plan, measured))
+        result.figures.extend(drawn)
+    result.write()
+    return result
 
-    def request(run: Run) -> dict[str, Any]:
-        return {
-            "triples": run.case.triples,
-            "seed": run.seed,
-            "base": str(plan.file.parent),
-            "collect": collect.model_dump() | {"series": None if collect.series == "off" else collect.series},
-            "folder": str(folder.recording(run.case.id, run.seed)),
-        }
 
-    with contextlib.closing(pool.run_all(map(request, runs), result.jobs)) as answers:
+def _stopped(session: Session, reason: str) -> UserError:
+    counts = session.journal.counts()
+    ended = counts.total - counts.waiting - counts.running
+    message = (
+        f"stopped, the results cannot be written: {reason}; {ended} of {counts.total} runs are safe: make space, then "
+        f"`tcpassay run --resume {session.folder.path}`"
+    )
+    return UserError(message, Place(session.folder.path))
+
+
+def _run_all(session: Session, settings: Settings, executor: Executor, watch: Watch | None) -> bool:
+    """Whether nothing waits any more; false when the budget ended before."""
+    ends = None if settings.budget is None else time.monotonic() + settings.budget
+    claims: list[Claim] = []
+    spent = False
+
+    def requests() -> Iterator[Request]:
+        nonlocal spent
+        for claim in session.claims():
+            if ends is not None and time.monotonic() > ends:
+                session.journal.release(claim)
+                spent = True
+                return
+            claims.append(claim)
+            yield _request(session, settings, claim)
+
+    with contextlib.closing(executor.run(requests(), settings.limits)) as answers:
         for index, answer in answers:
-            case, seed = runs[index].case, runs[index].seed
-            runs[index] = Run(case, seed, **answer)
-            if finished:
-                finished(runs[index])
+            claim = claims[index]
+            if answer["outcome"] == "unwritable":
+                raise Full(answer["message"])
+            _take(session.folder, claim, answer)
+            run = session.finish(claim, answer)
+            if watch and claim.case["repetition"] == 1:
+                watch.finished(run)
+    return not spent
 
 
-def _write_metrics(result: Result) -> None:
-    import polars as pl  # noqa: PLC0415 - most of the start-up time, and not needed to refuse a plan
-
-    rows = [_row(run) for run in result.runs if run.done]
-    if rows:
-        table = pl.DataFrame(rows, infer_schema_length=None)
-        content = io.BytesIO()
-        table.write_parquet(content)
-        result.folder.write("metrics.parquet", content.getvalue())
+def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, Any]:
+    case, seed = session.cases[str(claim.case["case"])], int(claim.case["seed"])
+    request = settings.request(session.plan, case, seed)
+    if claim.case["repetition"] > 1:
+        request |= {"keep": False, "keep_found": False}
+    return request | {"base": str(session.base), "folder": str(_workplace(session.folder, claim))}
 
 
-def _row(run: Run) -> dict[str, Any]:
-    varied = {path: str(value) for path, value in run.case.varied.items()}
-    return {"case": run.case.id, "seed": run.seed, "cpu_s": run.cpu_s} | varied | run.metrics
+def _workplace(folder: Folder, claim: Claim) -> Path:
+    return folder.work / f"{claim.number}-{claim.attempt}"
+
+
+def _take(folder: Folder, claim: Claim, answer: Answer) -> None:
+    """Gives the recording its place, or removes what a run that broke off left."""
+    made = _workplace(folder, claim)
+    try:
+        if answer.get("kept"):
+            place = folder.recording(str(claim.case["case"]), int(claim.case["seed"]))
+            if place.exists():  # this run was made before, and its end was not recorded
+                shutil.rmtree(place)
+            made.rename(place)
+        elif answer["outcome"] not in {"done", "refused"}:
+            for left in made.parent.glob(f"*{made.name}*"):
+                shutil.rmtree(left, ignore_errors=True)
+    except OSError as error:
+        raise Full(str(error)) from error

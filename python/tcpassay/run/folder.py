@@ -1,25 +1,27 @@
 """The result folder.
 
-    plan.toml           the plan, byte for byte
-    result.json         what was run on what, every outcome, every check: enough to repeat it
+    plan.toml           the plan, with all that it extends
+    inputs/             the files that its values name
+    journal.sqlite      which runs there are, and what came of each: what `--resume` works from
+    result.json         what was run on what, every outcome, every check
     metrics.parquet     a row a run: case, seed, what the plan varies, metrics
+    findings.json       what the oracles found
     recordings/<case>-<seed>/   what the run of a case left behind
     figures/            SVG and PNG
 
-The data plane writes a recording under another name and renames it when it is whole, and so are the files written here:
-at any moment what has its name can be read.
+Files are written under another name and renamed when they are whole; recordings are made in `.work/` and moved: at any
+moment what has its name can be read.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from tcpassay.errors import Place, UserError
 
 # What tells a result folder from somebody's own; only such a folder is ever replaced.
-MARK = "result.json"
+MARKS = ("result.json", "journal.sqlite")
+WORK = ".work"
 
 
 class Folder:
@@ -48,24 +50,43 @@ class Folder:
             ) from None
         return cls(path)
 
+    @classmethod
+    def existing(cls, path: Path) -> "Folder":
+        """A folder that has results already."""
+        if not any((path / mark).is_file() for mark in MARKS):
+            raise UserError("there are no results to go on with", Place(path))
+        return cls(path)
+
     @staticmethod
     def _clear(path: Path, *, replace: bool) -> None:
-        if not (path / MARK).is_file():
+        if not any((path / mark).is_file() for mark in MARKS):
             message = "the folder is not empty and holds no results; choose another with --out"
             raise UserError(message, Place(path))
         if not replace:
-            message = "the folder already has results; replace them with --force or choose another with --out"
+            message = (
+                "the folder already has results; go on with them by --resume or --extend, replace them with --force, "
+                "or choose another with --out"
+            )
             raise UserError(message, Place(path))
         shutil.rmtree(path)
+
+    @property
+    def work(self) -> Path:
+        """Where recordings are made."""
+        return self.path / WORK
 
     def recording(self, case: str, seed: int) -> Path:
         """Where the recording of a run stands."""
         return self.path / "recordings" / f"{case}-{seed}"
 
-    def drop_partial(self) -> None:
-        """Removes recordings that will not be finished."""
-        for path in (self.path / "recordings").glob(".*.partial"):
-            shutil.rmtree(path)
+    def begin_work(self) -> None:
+        """An empty place for recordings to be made; what another process did not finish goes."""
+        self.end_work()
+        self.work.mkdir()
+
+    def end_work(self) -> None:
+        """Removes what was not finished."""
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def write(self, name: str, content: str | bytes) -> None:
         """Writes a file whole or not at all."""
@@ -74,7 +95,3 @@ class Folder:
         draft = target.with_name(f".{target.name}.partial")
         draft.write_bytes(content if isinstance(content, bytes) else content.encode())
         draft.replace(target)
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Writes a JSON file whole or not at all."""
-        self.write(name, json.dumps(value, indent=2, allow_nan=False) + "\n")

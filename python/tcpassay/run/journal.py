@@ -140,11 +140,17 @@ class Journal:
         self._lock = -1
 
     @staticmethod
-    def create(folder: Path, plan: str, cases: Iterable[Json], order: Sequence[int] | None = None) -> None:
+    def create(
+        folder: Path,
+        plan: str,
+        cases: Iterable[Json],
+        order: Sequence[int] | None = None,
+        notes: Mapping[str, str] | None = None,
+    ) -> None:
         """Make the journal of a run of the plan with digest `plan`, whole or not at all.
 
-        `order` gives the numbers of the cases in the order in which they are to run. Raises `JournalError`
-        when the folder has a journal already or cannot be written.
+        `order` gives the numbers of the cases in the order in which they are to run; `notes` are kept with the
+        journal as they are. Raises `JournalError` when the folder has a journal already or cannot be written.
         """
         path = folder / NAME
         if path.exists():
@@ -163,19 +169,11 @@ class Journal:
                 database.executemany(
                     "INSERT INTO meta VALUES (?, ?)", [("version", _VERSION), ("plan", plan)]
                 )
-                _insert(database, 0, cases)
-                if order is not None:
-                    positions = [(position, number) for position, number in enumerate(order)]
-                    database.executemany("UPDATE cases SET position = ? WHERE number = ?", positions)
+                _note(database, notes or {})
+                _insert(database, cases, order)
                 database.execute("COMMIT")
             _synchronise(Path(name))
-            try:
-                # Unlike a rename, a link does not replace what another process put there meanwhile.
-                path.hardlink_to(name)
-            except FileExistsError as error:
-                raise JournalError(
-                    "another process has just begun a run in this folder", Place(path)
-                ) from error
+            _publish(Path(name), path)
             _synchronise(folder)
         finally:
             Path(name).unlink(missing_ok=True)
@@ -198,6 +196,15 @@ class Journal:
             except BaseException:
                 journal.close()
                 raise
+            return journal
+
+    @classmethod
+    def peek(cls, folder: Path) -> Self:
+        """Open the journal to read it only; whoever works on it is not disturbed. Raises `JournalError`."""
+        path = folder / NAME
+        with _translated(path):
+            journal = cls(folder, _connect(path), time.time)
+            journal._check(None)
             return journal
 
     def claim(self) -> Claim | None:
@@ -239,12 +246,53 @@ class Journal:
                 (claim.number, self._owner),
             )
 
-    def extend(self, plan: str, cases: Iterable[Json]) -> None:
-        """Add cases after those there are; `plan` is the digest of the plan that now holds."""
+    def replan(
+        self,
+        plan: str,
+        cases: Iterable[Json],
+        order: Sequence[int] | None = None,
+        notes: Mapping[str, str] | None = None,
+    ) -> int:
+        """Put these cases in the place of those there are, and keep what came of the ones that are in both.
+
+        All at once or not at all. `plan` is the digest of the plan that now holds. How many finished cases are no
+        longer among them is returned; what came of those is forgotten.
+        """
         with self._transaction() as database:
-            (first,) = database.execute("SELECT coalesce(max(number), -1) + 1 FROM cases").fetchone()
-            _insert(database, first, cases)
+            database.execute("CREATE TEMP TABLE old AS SELECT * FROM cases WHERE outcome IS NOT NULL")
+            database.execute("CREATE INDEX temp.old_content ON old (content)")
+            database.execute("DELETE FROM cases")
+            _insert(database, cases, order)
+            database.execute(
+                "UPDATE cases SET (attempts, outcome, payload, started, finished) = "
+                "(SELECT attempts, outcome, payload, started, finished FROM old WHERE old.content = cases.content) "
+                "WHERE content IN (SELECT content FROM old)"
+            )
+            (gone,) = database.execute(
+                "SELECT count(*) FROM old WHERE content NOT IN (SELECT content FROM cases)"
+            ).fetchone()
+            database.execute("DROP TABLE old")
             database.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (plan,))
+            _note(database, notes or {})
+        return int(gone)
+
+    def note(self, **notes: str) -> None:
+        """Keep something with the journal, in the place of what had its name."""
+        with self._transaction() as database:
+            _note(database, notes)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What was kept with the journal."""
+        with _translated(self._folder / NAME):
+            rows = self._database.execute("SELECT key, value FROM meta WHERE key LIKE 'note.%'").fetchall()
+        return {key.removeprefix("note."): value for key, value in rows}
+
+    def others(self) -> int:
+        """How many other living processes have the journal open."""
+        with self._transaction() as database:
+            self._release_dead_in(database)
+            return int(database.execute("SELECT count(*) - 1 FROM owners").fetchone()[0])
 
     def entries(self) -> Iterator[Entry]:
         """All cases in the order of the plan, read in batches: what ends meanwhile may show or not."""
@@ -397,9 +445,17 @@ def _alive(path: Path) -> bool:
     return False
 
 
-def _insert(database: sqlite3.Connection, first: int, cases: Iterable[Json]) -> None:
-    rows = ((number, number, _dumps(case)) for number, case in enumerate(cases, first))
+def _insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None) -> None:
+    rows = ((number, number, _dumps(case)) for number, case in enumerate(cases))
     database.executemany("INSERT INTO cases (number, position, content) VALUES (?, ?, ?)", rows)
+    if order is not None:
+        positions = [(position, number) for position, number in enumerate(order)]
+        database.executemany("UPDATE cases SET position = ? WHERE number = ?", positions)
+
+
+def _note(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
+    rows = [(f"note.{name}", value) for name, value in notes.items()]
+    database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
 def _dumps(value: Json) -> str:

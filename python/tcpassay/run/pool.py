@@ -1,20 +1,44 @@
-"""Runs requests on a few worker processes; a worker that dies costs its own request and no other."""
+"""Runs requests on a few worker processes, within limits; a worker that dies costs its own request and no other.
+
+Time is measured from the request to its answer, memory is what is resident of the process. Whoever goes beyond is
+killed, and the request gets that as its answer.
+"""
 
 import contextlib
 import json
+import os
 import selectors
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, Final
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
 
 # How much of what a dead worker said is kept.
 LAST_WORDS = 2000
-# What the interpreter is started with.
+# What the interpreter is started with; the number of this process follows.
 WORKER = ["-m", "tcpassay.run.worker"]
+_LOOK: Final = 0.1
+"""How often memory is looked at, in seconds."""
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+# How Rust's allocator ends a process, and what glibc's says when a thread cannot be had.
+_NO_MEMORY: Final = ("memory allocation of", "Cannot allocate memory", "MemoryError")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may take."""
+
+    seconds: float | None = None
+    memory: int | None = None
+    """Bytes."""
 
 
 @dataclass(slots=True)
@@ -24,6 +48,11 @@ class Worker:
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
     key: int | None = None
+    since: float = 0.0
+    said: int = 0
+    """Where in `errors` the present request begins."""
+    killed: int = 0
+    """How often the kernel had killed for want of memory when the request began."""
     received: bytearray = field(default_factory=bytearray)
 
     @classmethod
@@ -31,17 +60,20 @@ class Worker:
         """A fresh process, waiting."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this
-            [sys.executable, *WORKER],
+            [sys.executable, *WORKER, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
+            # The processes are one a core already.
+            env=os.environ | {"POLARS_MAX_THREADS": "1"},
         )
         return cls(process, errors)
 
-    def ask(self, key: int, request: dict[str, Any]) -> None:
+    def ask(self, key: int, request: Request) -> None:
         """Hands a request over."""
-        self.key = key
+        self.key, self.since, self.killed = key, time.monotonic(), _oom_kills()
+        self.said = self.errors.seek(0, 2)
         self.received.clear()
         if self.process.stdin is None:
             raise RuntimeError("a worker is started with its input piped")
@@ -50,26 +82,52 @@ class Worker:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
 
-    def read(self) -> dict[str, Any] | None:
+    def read(self) -> Answer | None:
         """What has arrived: an answer, the death of the process as an answer, or nothing yet."""
         if self.process.stdout is None:
             raise RuntimeError("a worker is started with its output piped")
         chunk = self.process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
         if not chunk:
-            code = self.process.wait()
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            message = f"the process running it ended with {how}\n{self.last_words()}".strip()
-            return {"outcome": "crashed", "message": message}
+            return self._death()
         self.received += chunk
         if not self.received.endswith(b"\n"):
             return None
-        answer: dict[str, Any] = json.loads(self.received)
+        answer: Answer = json.loads(self.received)
         return answer
 
+    def _death(self) -> Answer:
+        code = self.process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        words = self.last_words()
+        message = f"the process running it ended with {how}\n{words}".strip()
+        starved = any(sign in words for sign in _NO_MEMORY)
+        if code == -signal.SIGKILL and _oom_kills() > self.killed:
+            starved, message = True, "the system killed the process running it, for want of memory"
+        return {"outcome": "memory" if starved else "crashed", "message": message}
+
+    def over(self, limits: Limits) -> Answer | None:
+        """The answer for a request that went beyond a limit, after its process has been killed."""
+        answer = None
+        if limits.seconds is not None and time.monotonic() - self.since > limits.seconds:
+            answer = {"outcome": "timeout", "message": f"it ran longer than {limits.seconds:g} s"}
+        elif limits.memory is not None and (used := self._resident()) > limits.memory:
+            said = f"it took {used / 2**20:.0f} MiB; allowed are {limits.memory / 2**20:.0f} MiB"
+            answer = {"outcome": "memory", "message": said}
+        if answer:
+            self.process.kill()
+            self.process.wait()
+        return answer
+
+    def _resident(self) -> int:
+        try:
+            return int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+        except OSError:  # it has just died
+            return 0
+
     def last_words(self) -> str:
-        """The end of what the process wrote to standard error."""
+        """The end of what the process wrote to standard error since the request."""
         size = self.errors.seek(0, 2)
-        self.errors.seek(max(0, size - LAST_WORDS))
+        self.errors.seek(max(self.said, size - LAST_WORDS))
         return self.errors.read().decode(errors="replace").strip()
 
     def stop(self) -> None:
@@ -82,43 +140,83 @@ class Worker:
                     stream.close()
 
 
-def run_all(requests: Iterable[dict[str, Any]], jobs: int) -> Generator[tuple[int, dict[str, Any]]]:
-    """Runs every request on `jobs` processes, and yields its index and its answer as they come.
+class Pool:
+    """Worker processes on this machine."""
 
-    The generator ends its processes when it is closed, also by an interrupt.
-    """
-    waiting = enumerate(requests)
-    workers: list[Worker] = []
-    with selectors.DefaultSelector() as selector:
+    def __init__(self, jobs: int, limits: Limits) -> None:
+        self._jobs = jobs
+        self._limits = limits
+        self._workers: list[Worker] = []
+        self._selector = selectors.DefaultSelector()
 
-        def give(worker: Worker | None) -> None:
-            following = next(waiting, None)
-            if following is None:
-                return
-            if worker is None:
-                worker = Worker.start()
-                workers.append(worker)
-                selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
-            worker.ask(*following)
+    def run(self, requests: Iterable[Request]) -> Generator[tuple[int, Answer]]:
+        """Runs every request, and yields its index and its answer as they come.
 
+        Requests are taken when a process is free for them. The processes end with the generator, also when an interrupt
+        closes it.
+        """
+        waiting = enumerate(requests)
         try:
-            for _ in range(jobs):
-                give(None)
-            while any(worker.key is not None for worker in workers):
-                for ready, _ in selector.select():
-                    worker: Worker = ready.data
-                    answer = worker.read()
-                    if answer is None or worker.key is None:
-                        continue
-                    key, worker.key = worker.key, None
-                    yield key, answer
+            for _ in range(self._jobs):
+                if not self._give(None, waiting):
+                    break
+            while self._workers and any(worker.key is not None for worker in self._workers):
+                for worker, key, answer in list(self._answers()):
+                    # The process first, so that it need not wait for what is done with the answer.
                     if worker.process.poll() is None:
-                        give(worker)
+                        self._give(worker, waiting)
                     else:
-                        selector.unregister(ready.fileobj)
-                        worker.stop()
-                        workers.remove(worker)
-                        give(None)
+                        self._bury(worker)
+                        self._give(None, waiting)
+                    yield key, answer
         finally:
-            for worker in workers:
+            for worker in self._workers:
                 worker.stop()
+            self._selector.close()
+
+    def _give(self, worker: Worker | None, waiting: Iterator[tuple[int, Request]]) -> bool:
+        following = next(waiting, None)
+        if following is None:
+            return False
+        if worker is None:
+            worker = Worker.start()
+            self._workers.append(worker)
+            self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        worker.ask(*following)
+        return True
+
+    def _bury(self, worker: Worker) -> None:
+        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self._workers.remove(worker)
+        worker.stop()
+
+    def _answers(self) -> Iterator[tuple[Worker, int, Answer]]:
+        """Waits for something to happen, and yields what requests came to."""
+        for ready, _ in self._selector.select(self._patience()):
+            worker: Worker = ready.data
+            answer = worker.read()
+            if answer is not None and worker.key is not None:
+                key, worker.key = worker.key, None
+                yield worker, key, answer
+        for worker in self._workers:
+            if worker.key is not None and (answer := worker.over(self._limits)) is not None:
+                key, worker.key = worker.key, None
+                yield worker, key, answer
+
+    def _patience(self) -> float | None:
+        """How long nothing needs to be looked at."""
+        if self._limits.memory is not None:
+            return _LOOK
+        if self._limits.seconds is None:
+            return None
+        busy = [worker.since for worker in self._workers if worker.key is not None]
+        return max(0.0, min(busy) + self._limits.seconds - time.monotonic()) + 0.001
+
+
+def _oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

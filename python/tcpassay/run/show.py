@@ -1,31 +1,31 @@
 """What a person sees of a run: progress on standard error, a summary on standard output."""
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from typing import Self
 
+import rich.progress
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from tcpassay.plan import table
-from tcpassay.plan.expand import levels, show
+from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar
-from tcpassay.plan.read import Plan
+from tcpassay.run import found
 from tcpassay.run.checks import Verdict
-from tcpassay.run.execute import Result, Run
+from tcpassay.run.result import Result, Run
 
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 # Runs in which a check fails that are listed one by one.
 MOST_FAILING = 5
+# Runs that are listed one by one.
+MOST_RUNS = 60
+UNFINISHED = {"interrupted": "interrupted", "budget": "the plan's time is used up"}
 SCALED = {"s", "bit/s", "B"}
 
 
@@ -41,81 +41,158 @@ def number(value: float | None, unit: str) -> str:
     return f"{value / scale:.4g} {prefix}{unit}"
 
 
-@contextlib.contextmanager
-def progress(plan: Plan, console: Console) -> Iterator[Callable[[Run], None]]:
-    """Shows how far the runs are; to anything but a terminal, only what went wrong."""
-    total = len(plan.cases) * len(plan.spec.seeds)
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TextColumn("runs,"),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task(escape(plan.spec.name), total=total)
+class Progress:
+    """Shows how far the runs are, what was found and how long it takes; to anything but a terminal, what went wrong."""
 
-        def finished(run: Run) -> None:
-            if not run.done:
-                name = f"case {run.case.id} seed {run.seed}"
-                console.print(
-                    f"[red]{run.outcome}[/]: {name} ({escape(run.case.label)}): {escape(run.message)}"
-                )
-            bar.advance(task)
+    def __init__(self, name: str, console: Console) -> None:
+        self._console = console
+        self._found = self._broken = 0
+        self._bar = rich.progress.Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("runs, {task.fields[found]}"),
+            _TimeLeft(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(escape(name), start=False, total=None, found=self._words())
 
-        yield finished
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begin(self, runs: Iterable[Run]) -> None:
+        """The runs there are; some may have ended before."""
+        listed = list(runs)
+        ended = [run for run in listed if run.begun]
+        self._found = sum(len(run.findings) for run in ended)
+        self._broken = sum(not run.as_expected for run in ended)
+        self._bar.start_task(self._task)
+        before = len(ended)
+        self._bar.update(self._task, total=len(listed), completed=before, before=before, found=self._words())
+
+    def finished(self, run: Run) -> None:
+        """One more has ended."""
+        self._found += len(run.findings)
+        if not run.as_expected:
+            self._broken += 1
+            name = f"case {run.case.id} seed {run.seed}"
+            said = f"[red]{run.outcome}[/]: {name} ({escape(run.case.label)}): {escape(run.message)}"
+            self._console.print(said, highlight=False)
+        self._bar.update(self._task, advance=1, found=self._words())
+
+    def _words(self) -> str:
+        found = f"{self._found} finding{'' if self._found == 1 else 's'}"
+        return f"[yellow]{found}[/]" + (f", [red]{self._broken} broken[/]" if self._broken else "")
+
+
+class _TimeLeft(ProgressColumn):
+    """How long the rest takes if it goes on as it went since this command began."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """`1:23 left`."""
+        ran = task.completed - task.fields.get("before", 0)
+        if not ran or task.total is None or not task.elapsed:
+            return Text("", style="progress.remaining")
+        left = round((task.total - task.completed) * task.elapsed / ran)
+        hours, rest = divmod(left, 3600)
+        clock = f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+        return Text(f"{clock} left", style="progress.remaining")
 
 
 def summary(result: Result, console: Console) -> None:
-    """Title, a table of the runs, the checks, and where to look."""
+    """Title, a table of the runs, the checks, the findings, and where to look."""
     spec = result.plan.spec
     console.print(f"[bold]{escape(spec.name)}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
-    console.print(_runs(result))
+    console.print(_runs(result) if len(result.runs) <= MOST_RUNS else _distributions(result))
     if result.verdicts:
         console.print(_checks(result))
-    failed = sum(not verdict.holds for verdict in result.verdicts)
-    broken = sum(not run.done for run in result.runs)
-    done = len(result.runs) - broken
-    cpu = sum(run.cpu_s for run in result.runs)
-    words = [f"{done} of {len(result.runs)} runs finished ({cpu:.1f} s of CPU)"]
-    if result.verdicts:
-        held = len(result.verdicts) - failed
-        words.append(f"{held} of {len(result.verdicts)} checks hold")
-    if result.status == "interrupted":
-        words.insert(0, "interrupted")
-    colour = "green" if result.ok else "yellow" if result.status == "interrupted" else "red"
-    console.print(f"[{colour}]{'; '.join(words)}[/]", highlight=False)
+    if result.judged:
+        found.show(result, console)
+    for one in result.undetermined[:MOST_FAILING]:
+        said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} is not the same as the first"
+        console.print(f"[red]not deterministic[/]: {said}", highlight=False)
+    colour = "green" if result.ok else "yellow" if result.status in UNFINISHED else "red"
+    console.print(f"[{colour}]{'; '.join(_words(result))}[/]", highlight=False)
     console.print(f"Results: {result.folder.path}", highlight=False, soft_wrap=True)
     for figure in result.figures:
         if figure.endswith(".svg"):
             console.print(f"Figure:  {result.folder.path / figure}", highlight=False, soft_wrap=True)
+    if result.status in UNFINISHED:
+        console.print(f"Go on:   tcpassay run --resume {result.folder.path}", highlight=False, soft_wrap=True)
+
+
+def _words(result: Result) -> list[str]:
+    """How it ended, in a line."""
+    ended = sum(run.as_expected for run in result.runs)
+    cpu = sum(run.cpu_s for run in result.runs)
+    words = [f"{ended} of {len(result.runs)} runs finished ({cpu:.1f} s of CPU)"]
+    broken = Counter(run.outcome for run in result.runs if run.begun and not run.as_expected)
+    words += [f"{number} {outcome}" for outcome, number in broken.items()]
+    if result.verdicts:
+        held = sum(verdict.holds for verdict in result.verdicts)
+        words.append(f"{held} of {len(result.verdicts)} checks hold")
+    if result.judged:
+        number = sum(len(run.findings) for run in result.runs)
+        words.append(f"{number or 'no'} finding{'' if number == 1 else 's'}")
+    return [UNFINISHED[result.status], *words] if result.status in UNFINISHED else words
+
+
+def _shown(result: Result) -> list[str]:
+    """The metrics that the plan asks for, or those of its checks."""
+    spec = result.plan.spec
+    wanted = spec.metrics or [check.metric for check in spec.check] or list(table.metrics())[:4]
+    return list(dict.fromkeys(wanted))
+
+
+def _distributions(result: Result) -> Table:
+    """A row a metric, where a row a run would be too many."""
+    known = table.metrics()
+    done = [run for run in result.runs if run.done]
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("metric", "runs", "least", "lower quarter", "median", "upper quarter", "greatest"):
+        grid.add_column(name, justify="left" if name == "metric" else "right")
+    for name in _shown(result):
+        values = sorted(value for run in done if (value := run.metrics.get(name)) is not None)
+        if len(values) > 1:
+            low, middle, high = statistics.quantiles(values, method="inclusive")
+            marks = [number(v, known[name].unit) for v in (values[0], low, middle, high, values[-1])]
+            grid.add_row(name, str(len(values)), *marks)
+    return grid
 
 
 def _runs(result: Result) -> Table:
     plan = result.plan
     known = table.metrics()
-    wanted = dict.fromkeys(check.metric for check in plan.spec.check) or dict.fromkeys(list(known)[:4])
+    wanted = _shown(result)
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    factors = levels(plan.spec)
+    factors = list(dict.fromkeys(name for case in plan.cases for name in case.varied))
     for name in factors:
         grid.add_column(name, overflow="fold")
     if len(plan.spec.seeds) > 1 or not factors:
         grid.add_column("seed", justify="right")
     for name in wanted:
         grid.add_column(name, justify="right", overflow="fold")
+    if result.judged:
+        grid.add_column("findings", justify="right")
     for run in result.runs:
-        cells = [show(value) for value in run.case.varied.values()]
+        cells = [show(run.case.varied[name]) if name in run.case.varied else "" for name in factors]
         if len(plan.spec.seeds) > 1 or not factors:
             cells.append(str(run.seed))
         if run.done:
             cells += [number(run.metrics.get(name), known[name].unit) for name in wanted]
+            cells += [str(len(run.findings) or "")] if result.judged else []
         else:
             cells.append(run.outcome)
-        grid.add_row(*cells, style=None if run.done else "red")
+        grid.add_row(*cells, style=None if run.as_expected else "red")
     return grid
 
 
@@ -126,6 +203,8 @@ def _checks(result: Result) -> Table:
         grid.add_column(name, overflow="fold", justify="right" if name == "observed" else "left")
     for check in result.plan.spec.check:
         verdicts = [verdict for verdict in result.verdicts if verdict.check is check]
+        if not verdicts:  # none of the runs that it is about were chosen
+            continue
         failing = [verdict for verdict in verdicts if not verdict.holds]
         word = "[green]holds[/]" if not failing else "[bold red]FAILS[/]"
         if failing and len(verdicts) > 1:

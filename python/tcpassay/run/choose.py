@@ -1,0 +1,63 @@
+"""Which cases of a plan are meant: by the values that they have, or by their ids."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tcpassay.errors import UserError
+from tcpassay.plan.document import suggest
+from tcpassay.plan.expand import Case, show
+from tcpassay.plan.read import Plan
+
+
+def choose(plan: Plan, texts: Iterable[str]) -> frozenset[str] | None:
+    """The ids of the cases that `PATH=VALUE` and ids select; `None`, which is all, when nothing is said.
+
+    Several values of one parameter are alternatives, several parameters must all be so; ids may be cut short. Raises
+    `UserError` for what selects nothing.
+    """
+    values: dict[str, set[str]] = defaultdict(set)
+    ids: list[str] = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if equals:
+            values[name].add(value)
+        else:
+            ids.append(text)
+    if not values and not ids:
+        return None
+    for text in ids:
+        if not any(case.id.startswith(text) for case in plan.cases):
+            raise UserError(
+                f"`--filter {text}`: no case has this id; give PATH=VALUE, or an id of `--dry-run`"
+            )
+    _check(plan, values)
+    chosen = [
+        case
+        for case in plan.cases
+        if (values and _has(case, values)) or any(case.id.startswith(text) for text in ids)
+    ]
+    if not chosen:
+        raise UserError("`--filter`: no case has all these values")
+    return frozenset(case.id for case in chosen)
+
+
+def _said(case: Case) -> dict[str, str]:
+    return {name: show(value) for name, value in (case.triples | case.varied).items()}
+
+
+def _has(case: Case, values: dict[str, set[str]]) -> bool:
+    said = _said(case)
+    return all(said.get(name) in wanted for name, wanted in values.items())
+
+
+def _check(plan: Plan, values: dict[str, set[str]]) -> None:
+    known: dict[str, dict[str, None]] = defaultdict(dict)
+    for case in plan.cases:
+        for name, value in _said(case).items():
+            known[name][value] = None
+    for name, wanted in values.items():
+        if name not in known:
+            raise UserError(f"`--filter {name}=...`: the plan does not set it{suggest(name, known)}")
+        for value in wanted - set(known[name]):
+            allowed = ", ".join(f"`{one}`" for one in known[name])
+            raise UserError(f"`--filter {name}={value}`: no case has this value; there are {allowed}")

@@ -1,0 +1,59 @@
+"""What a plan was run on, and by which versions. A run of the model does not depend on the machine."""
+
+import hashlib
+import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tcpassay import __version__, _native
+
+_LIBRARIES = ("numpy", "polars")
+
+
+@cache
+def table_version() -> str:
+    """A digest of the tables of parameters and metrics: what a case and its numbers mean."""
+    tables = _native.params_json() + _native.metrics_json()
+    return hashlib.sha256(tables.encode()).hexdigest()[:12]
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the versions."""
+    return {
+        "tcpassay": __version__,
+        "tables": table_version(),
+        "kernel": platform.release(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": platform.python_version(),
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+    }
+
+
+def load() -> list[float] | None:
+    """The load average over 1, 5 and 15 minutes, where the system tells it."""
+    try:
+        return [round(value, 2) for value in os.getloadavg()]
+    except OSError:
+        return None
+
+
+def _cpu() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

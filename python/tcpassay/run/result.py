@@ -1,0 +1,173 @@
+"""What a plan came to, and the files that say so: `result.json`, `metrics.parquet`, `findings.json`."""
+
+import hashlib
+import io
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from tcpassay import __version__
+from tcpassay.plan.expand import Case
+from tcpassay.plan.read import Plan
+from tcpassay.run import checks
+from tcpassay.run.folder import Folder
+
+FORMAT: Final = 1
+RESULT: Final = "result.json"
+Status = Literal["running", "complete", "interrupted", "budget", "no space"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One case with one seed, and what came of it."""
+
+    case: Case
+    seed: int
+    outcome: str = "not run"
+    message: str = ""
+    trace: str = ""
+    digest: str = ""
+    """Of `recording.json` without the event log; it holds the checksums of all tables."""
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    simulation_s: float = 0.0
+    """The part of `cpu_s` in which the data plane ran and wrote the recording."""
+    kept: bool = False
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    """As `Finding.as_json` gives them, without case, seed and command."""
+
+    @property
+    def done(self) -> bool:
+        """Whether there are metrics."""
+        return self.outcome == "done"
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known of it."""
+        return self.outcome != "not run"
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it ended as its case says that it must."""
+        return self.outcome == self.case.expect
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a plan came to."""
+
+    plan: Plan
+    folder: Folder
+    file: str
+    """The plan's file, as it was named when the results were begun."""
+    status: Status
+    runs: list[Run]
+    judged: bool
+    environment: dict[str, Any]
+    verdicts: list[checks.Verdict] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)
+    undetermined: list[dict[str, Any]] = field(default_factory=list)
+    """Repetitions that differ from the first run of the same case and seed."""
+
+    @property
+    def errors(self) -> int:
+        """Findings that break a rule."""
+        return sum(one["severity"] == "error" for run in self.runs for one in run.findings)
+
+    @property
+    def ok(self) -> bool:
+        """Every run ended as it must, every check holds, and no finding breaks a rule."""
+        complete = self.status == "complete" and all(run.as_expected for run in self.runs)
+        held = all(verdict.holds for verdict in self.verdicts)
+        return complete and held and not self.errors and not self.undetermined
+
+    def as_json(self) -> dict[str, Any]:
+        """The machine-readable result."""
+        return {
+            "format": FORMAT,
+            "tcpassay": __version__,
+            "plan": {
+                "name": self.plan.spec.name,
+                "file": self.file,
+                "sha256": hashlib.sha256(self.plan.text.encode()).hexdigest(),
+            },
+            "folder": str(self.folder.path),
+            "status": self.status,
+            "ok": self.ok,
+            "environment": self.environment,
+            "checks": [verdict.as_json() for verdict in self.verdicts],
+            "figures": self.figures,
+            "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,
+            "undetermined": self.undetermined,
+            "runs": [self._run_json(run) for run in self.runs],
+        }
+
+    def _run_json(self, run: Run) -> dict[str, Any]:
+        recording = self.folder.recording(run.case.id, run.seed).relative_to(self.folder.path)
+        return {
+            "case": run.case.id,
+            "seed": run.seed,
+            "varied": run.case.varied,
+            "triples": run.case.triples,
+            "expect": run.case.expect,
+            "outcome": run.outcome,
+            "message": run.message,
+            "recording": str(recording) if run.kept else None,
+            "trace": run.trace,
+            "digest": run.digest,
+            "cpu_s": round(run.cpu_s, 4),
+            "simulation_s": round(run.simulation_s, 4),
+            "findings": len(run.findings),
+            "metrics": run.metrics,
+        }
+
+    def replay(self, run: Run) -> str:
+        """The shortest command that repeats a run."""
+        seeds = {other.seed for other in self.runs if other.case.id == run.case.id}
+        seed = f" --seed {run.seed}" if len(seeds) > 1 else ""
+        return f"tcpassay replay {shlex.quote(str(self.folder.path))} {run.case.id}{seed}"
+
+    def findings(self) -> Iterable[Any]:
+        """All findings, in the order of the plan."""
+        from tcpassay.judge import Finding  # noqa: PLC0415 - polars is most of the start-up time
+
+        for run in self.runs:
+            for one in run.findings:
+                yield Finding.from_json(one).of(run.case.id, run.seed, self.replay(run))
+
+    def write(self) -> None:
+        """Writes the files, each whole or not at all, the one that says that the others are there last."""
+        if self.status != "running":
+            self._write_metrics()
+            if self.judged:
+                from tcpassay.judge import write_findings  # noqa: PLC0415
+
+                write_findings(self.folder.path, self.findings())
+        self.folder.write(RESULT, as_text(self.as_json()))
+
+    def _write_metrics(self) -> None:
+        import polars as pl  # noqa: PLC0415
+
+        rows = [_row(run) for run in self.runs if run.done]
+        if rows:
+            content = io.BytesIO()
+            pl.DataFrame(rows, infer_schema_length=None).write_parquet(content)
+            self.folder.write("metrics.parquet", content.getvalue())
+
+
+def _row(run: Run) -> dict[str, Any]:
+    varied = {path: str(value) for path, value in run.case.varied.items()}
+    return {"case": run.case.id, "seed": run.seed} | varied | run.metrics
+
+
+def as_text(value: dict[str, Any]) -> str:
+    """JSON that people can read and that is quickly written: a line for each element of a list."""
+    lines = []
+    for name, part in value.items():
+        text = json.dumps(part, allow_nan=False)
+        if isinstance(part, list) and part:
+            text = "[\n" + ",\n".join("    " + json.dumps(one, allow_nan=False) for one in part) + "\n  ]"
+        lines.append(f'  "{name}": {text}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,308 @@
+"""A result folder that is being worked on: begun, resumed, or extended by a plan that grew.
+
+The journal has the last word on all that must survive: the plan's text, the runs and what came of each, who works here.
+Files beside it can be made again from it.
+"""
+
+import contextlib
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tcpassay import __version__
+from tcpassay.errors import Place, UserError
+from tcpassay.plan.expand import Case
+from tcpassay.plan.read import Plan, read
+from tcpassay.run import inputs
+from tcpassay.run.environment import environment, table_version
+from tcpassay.run.folder import Folder
+from tcpassay.run.journal import NAME as JOURNAL
+from tcpassay.run.journal import Claim, Entry, Journal, Outcome
+from tcpassay.run.result import RESULT, Result, Run, Status
+
+_MOST_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How the runs of a plan are begun."""
+
+    chosen: frozenset[str] | None = None
+    """Only cases with these ids."""
+    shuffle: int | None = None
+    """The seed of the order; without it the order is the plan's."""
+
+
+class Session:
+    """An open result folder. Close it when done, or use it in a `with` statement."""
+
+    def __init__(self, plan: Plan, folder: Folder, journal: Journal) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.journal = journal
+        self.notes = journal.notes
+        self.cases = {case.id: case for case in plan.cases}
+
+    @classmethod
+    def begin(cls, plan: Plan, out: Path, how: Beginning, *, replace_: bool) -> Self:
+        """Makes the folder and its journal; on an error of the user's nothing is left behind."""
+        plan = _chosen(plan, how)
+        folder = Folder.create(out, replace=replace_)
+        base = inputs.copy(plan, plan.file.parent, folder.path)
+        notes = _notes(plan, base)
+        Journal.create(folder.path, _digest(plan), _runs(plan), _order(plan, how), notes)
+        session = cls(plan, folder, Journal.open(folder.path))
+        session._describe()
+        return session
+
+    @classmethod
+    def resume(cls, path: Path, *, force: bool) -> Self:
+        """Opens a folder whose runs did not all end. `force`: also when this program is another version."""
+        folder = Folder.existing(path)
+        with contextlib.ExitStack() as on_error:
+            journal = _open(path, on_error)
+            notes = journal.notes
+            if not force:
+                _same_version(notes, path)
+            plan = read(notes["plan"], path / notes["base"] / "plan.toml")
+            wanted = [entry.case for entry in journal.entries()]
+            plan = plan.with_seeds(list(dict.fromkeys(int(run["seed"]) for run in wanted)))
+            plan = _with_cases(plan, {str(run["case"]) for run in wanted}, path)
+            session = cls(plan, folder, journal)
+            on_error.pop_all()
+        if not (path / RESULT).exists():
+            session._describe()
+        return session
+
+    @classmethod
+    def extend(cls, plan: Plan, path: Path, how: Beginning, *, force: bool) -> Self:
+        """Opens a folder for a plan that has grown since, and keeps the runs that both have.
+
+        `force`: also when runs are lost, or when the kept ones were made in another way than the plan now says.
+        """
+        plan = _chosen(plan, how)
+        folder = Folder.existing(path)
+        with contextlib.ExitStack() as on_error:
+            journal = _open(path, on_error)
+            if not force:
+                _same_version(journal.notes, path)
+                _same_manner(journal.notes, plan, path)
+            new = {_key(run) for run in _runs(plan)}
+            lost = [e.case for e in journal.entries() if e.outcome is not None and _key(e.case) not in new]
+            if not force:
+                _none_lost(lost, path)
+            base = inputs.copy(plan, plan.file.parent, path)
+            journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base))
+            for run in lost:
+                shutil.rmtree(folder.recording(str(run["case"]), int(run["seed"])), ignore_errors=True)
+            session = cls(plan, folder, journal)
+            on_error.pop_all()
+        session._describe()
+        return session
+
+    def _describe(self) -> None:
+        """Writes what a reader of the folder needs before the first run has ended."""
+        self.folder.write("plan.toml", self.plan.text)
+        self.result("running").write()
+
+    def begin_work(self, jobs: int, executor: str, load: list[float] | None) -> None:
+        """Notes in the journal that work begins now, and on what."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        begun = {"started": now, "jobs": jobs, "executor": executor, "load": load}
+        sessions = [*json.loads(self.notes.get("sessions", "[]")), begun | environment()]
+        self._note(sessions=json.dumps(sessions))
+
+    def end_work(self, load: list[float] | None) -> None:
+        """Notes when work ended."""
+        *earlier, last = json.loads(self.notes["sessions"])
+        last |= {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "load_at_end": load}
+        self._note(sessions=json.dumps([*earlier, last]))
+
+    def _note(self, **notes: str) -> None:
+        self.journal.note(**notes)
+        self.notes |= notes
+
+    @property
+    def base(self) -> Path:
+        """Where names of files in the cases start."""
+        return self.folder.path / self.notes["base"]
+
+    def entry_run(self, entry: Entry) -> Run:
+        """What the journal knows of a run."""
+        case, seed = self.cases[str(entry.case["case"])], int(entry.case["seed"])
+        if entry.outcome is None:
+            return Run(case, seed)
+        return Run(case, seed, str(entry.outcome), **(entry.payload or {}))
+
+    def result(self, status: Status, judged: bool = False) -> Result:  # noqa: FBT001, FBT002 - a fact
+        """The result as the journal has it."""
+        runs: dict[tuple[str, int], Run] = {}
+        different = []
+        for entry in self.journal.entries():
+            run = self.entry_run(entry)
+            first = runs.setdefault((run.case.id, run.seed), run)
+            if run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
+                different.append(_difference(entry, first, run))
+        sessions = json.loads(self.notes.get("sessions", "[]"))
+        here = sessions[-1] if sessions else {"started": None, "jobs": None} | environment()
+        about = here | {"started": (sessions or [here])[0]["started"], "sessions": sessions}
+        return Result(
+            self.plan,
+            self.folder,
+            self.notes["file"],
+            status,
+            list(runs.values()),
+            judged,
+            about,
+            undetermined=different,
+        )
+
+    def claims(self) -> Iterator[Claim]:
+        """Runs to be made, each recorded as begun when it is taken."""
+        while (claim := self.journal.claim()) is not None:
+            yield claim
+
+    def finish(self, claim: Claim, answer: dict[str, Any]) -> Run:
+        """Records what came of a run."""
+        said = dict(answer)
+        outcome = Outcome(said.pop("outcome"))
+        self.journal.finish(claim, outcome, said)
+        return Run(self.cases[str(claim.case["case"])], int(claim.case["seed"]), str(outcome), **said)
+
+    def close(self) -> None:
+        """Gives back what was claimed, and lets go of the folder."""
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _chosen(plan: Plan, how: Beginning) -> Plan:
+    if how.chosen is None:
+        return plan
+    return replace(plan, cases=[case for case in plan.cases if case.id in how.chosen])
+
+
+def _runs(plan: Plan) -> Iterator[dict[str, Any]]:
+    """What is to be run, in the order in which results are listed."""
+    for case in plan.cases:
+        for seed in plan.spec.seeds:
+            for repetition in range(1, plan.spec.repetitions + 1):
+                yield {"case": case.id, "seed": seed, "repetition": repetition}
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return run["case"], run["seed"], run["repetition"]
+
+
+def _order(plan: Plan, how: Beginning) -> list[int] | None:
+    if how.shuffle is None:
+        return None
+    order = list(range(len(plan.cases) * len(plan.spec.seeds) * plan.spec.repetitions))
+    random.Random(how.shuffle).shuffle(order)  # noqa: S311 - an order, not a secret
+    return order
+
+
+def _digest(plan: Plan) -> str:
+    return hashlib.sha256(plan.text.encode()).hexdigest()
+
+
+def _notes(plan: Plan, base: Path) -> dict[str, str]:
+    return {
+        "plan": plan.text,
+        "file": str(plan.file),
+        "base": str(base),
+        "tables": table_version(),
+        "version": __version__,
+    }
+
+
+def _open(path: Path, on_error: contextlib.ExitStack) -> Journal:
+    """The journal, for this process alone."""
+    journal = Journal.open(path)
+    on_error.callback(journal.close)
+    if journal.others():
+        message = "another process works on these results; wait for it, or end it"
+        raise UserError(message, Place(path / JOURNAL))
+    return journal
+
+
+def _with_cases(plan: Plan, ids: set[str], path: Path) -> Plan:
+    """The plan with these of its cases."""
+    if missing := sorted(ids - {case.id for case in plan.cases}):
+        message = (
+            f"its plan no longer makes {len(missing)} of its cases ({_some(missing)}): what chooses cases has changed "
+            "since; run the plan anew into another folder"
+        )
+        raise UserError(message, Place(path))
+    return replace(plan, cases=[case for case in plan.cases if case.id in ids])
+
+
+def _none_lost(lost: list[dict[str, Any]], path: Path) -> None:
+    if lost:
+        some = _some([f"case {run['case']} seed {run['seed']}" for run in lost])
+        message = (
+            f"{len(lost)} runs that ended are not in the plan any more ({some}); --force drops them, or choose another "
+            "folder with --out"
+        )
+        raise UserError(message, Place(path))
+
+
+def _same_version(notes: dict[str, str], path: Path) -> None:
+    for name, here, what in (
+        ("tables", table_version(), "tables of parameters and metrics"),
+        ("version", __version__, "tcpassay"),
+    ):
+        if notes[name] != here:
+            message = (
+                f"the runs there were made with {what} {notes[name]}; this is {here}, so that more of them would not "
+                "belong together: use that version, run anew into another folder, or go on with --force"
+            )
+            raise UserError(message, Place(path))
+
+
+def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
+    """What the kept runs left behind must be what the plan now asks of all."""
+    before = read(notes["plan"], path / notes["base"] / "plan.toml").spec
+    for name in ("collect", "oracles", "keep"):
+        if getattr(before, name) != getattr(plan.spec, name):
+            message = (
+                f"`{name}` is not what it was when the runs there were made, and they are not made again; keep it as "
+                "it was, run anew into another folder, or go on with --force"
+            )
+            raise UserError(message, Place(plan.file))
+
+
+def _difference(entry: Entry, first: Run, run: Run) -> dict[str, Any]:
+    """Two runs of the same case and seed that differ, though the substrate is deterministic."""
+    return {
+        "case": run.case.id,
+        "seed": run.seed,
+        "repetition": entry.case["repetition"],
+        "outcomes": [first.outcome, run.outcome],
+        "traces": [first.trace, run.trace],
+        "digests": [first.digest, run.digest],
+    }
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:_MOST_SHOWN]) + (", ..." if len(listed) > _MOST_SHOWN else "")
+
+
+def case_of(plan: Plan, wanted: str) -> Case:
+    """The case with an id, or the beginning of one."""
+    found = [case for case in plan.cases if case.id.startswith(wanted)]
+    if len(found) != 1:
+        what = "there is no such case" if not found else f"{len(found)} cases begin so"
+        raise UserError(f"`{wanted}`: {what}; `tcpassay plan` lists them")
+    return found[0]

@@ -1,0 +1,89 @@
+"""What a plan says about running: limits, what to judge, what to keep."""
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+from tcpassay.plan.expand import Case
+from tcpassay.plan.quantity import quantity
+from tcpassay.plan.read import Plan
+from tcpassay.run.pool import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the runs of a plan are to be made."""
+
+    limits: Limits
+    """Of a run."""
+    budget: float | None
+    """Seconds of real time for all that one command does."""
+    oracles: list[str] | None
+    """Names; none when empty, all when `None`."""
+    keep: str
+    sample: float
+    """Share of the recordings that are kept though nothing was found in them."""
+    collect: dict[str, Any]
+    """As the data plane has it."""
+    drawn: frozenset[str]
+    """Cases that figures show, with the plan's first seed."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """The settings of a plan."""
+        spec = plan.spec
+        oracles = spec.oracles
+        collect = spec.collect.model_dump() | {
+            "series": None if spec.collect.series == "off" else spec.collect.series
+        }
+        return cls(
+            Limits(_amount(spec.limits.case_time, 10**9), int(_amount(spec.limits.case_memory))),
+            None if spec.limits.time is None else _amount(spec.limits.time, 10**9),
+            [] if oracles is False else None if oracles is True else oracles,
+            spec.keep.recordings,
+            _amount(spec.keep.sample),
+            collect,
+            frozenset(case.id for figure in spec.figure for case in plan.select(figure.where)),
+        )
+
+    @property
+    def judges(self) -> bool:
+        """Whether oracles look at the runs."""
+        return self.oracles != []
+
+    def request(self, plan: Plan, case: Case, seed: int) -> dict[str, Any]:
+        """What a worker is asked; without where to read and write."""
+        return {
+            "triples": case.triples,
+            "seed": seed,
+            "collect": self.collect | {"events": self.collect["events"] or self.judges},
+            "expect": case.expect,
+            "oracles": self.oracles,
+            "keep": self._keeps(plan, case, seed),
+            "keep_found": self.keep != "none",
+            "keep_events": self.collect["events"],
+            "checks": [
+                (check.metric, check.op, check.value)
+                for check in plan.spec.check
+                if check.over == "each" and check.times is None and case.matches(check.where)
+            ],
+            "memory": self.limits.memory,
+        }
+
+    def _keeps(self, plan: Plan, case: Case, seed: int) -> bool:
+        if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
+            return True
+        return self.keep != "none" and lot(case.id, seed) < self.sample
+
+
+def lot(case: str, seed: int) -> float:
+    """A number from 0 to 1 for a run: the same on every machine, and in a plan that grew."""
+    return int(hashlib.sha256(f"{case}-{seed}".encode()).hexdigest()[:8], 16) / 2**32
+
+
+def _amount(text: str, per: int = 1) -> float:
+    amount = quantity(text).amount
+    if not isinstance(amount, Fraction):
+        raise TypeError(f"the model of plans takes `{text}` for a quantity")
+    return float(amount / per)

@@ -1,0 +1,145 @@
+"""The commands that make results: `run`, `replay`. As in `cli.py`, no rule of their own."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tcpassay.errors import UserError
+from tcpassay.plan import read
+from tcpassay.plan.read import Plan
+
+FAILED, INTERRUPTED = 1, 130
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def run(
+    plan: Annotated[Path | None, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Run with this seed instead of the plan's.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Runs at a time; by default one a core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="results/<name of the plan>")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Finish the runs of this folder, whatever ended them.", metavar="DIR")
+    ] = None,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="The plan has grown: keep the runs that are there, add the rest.")
+    ] = False,
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", help="Only cases with this value, or this id; repeat it.", metavar="PATH=VALUE"
+        ),
+    ] = None,
+    shuffle: Annotated[
+        int | None, typer.Option(min=0, help="Run in an order drawn with this seed.", metavar="SEED")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and do nothing.")] = False,
+    executor: Annotated[str, typer.Option(help="Where to run: local.")] = "local",
+    json_: JsonOption = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace results that are there; go on with those of another version."),
+    ] = False,
+) -> None:
+    """Run a plan: every case with every seed, judged; then its checks and figures.
+
+    Exit code 0: every check holds and no finding is an error; 1: a check or a run failed, or a finding is an error; 2:
+    something to put right; 130: interrupted, or the plan's time is used up (finish with --resume).
+    """
+    from tcpassay.run import show  # noqa: PLC0415
+    from tcpassay.run.choose import choose  # noqa: PLC0415
+    from tcpassay.run.execute import execute  # noqa: PLC0415
+    from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
+
+    runner = _executor(executor, jobs or os.cpu_count() or 1)
+    if resume is not None:
+        _refuse_with_resume(plan=plan, seed=seed, out=out, extend=extend, filter=filter_, shuffle=shuffle)
+        session = Session.resume(resume, force=force)
+    else:
+        if plan is None:
+            raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
+        wanted = read.read_file(plan)
+        if seed is not None:
+            wanted = wanted.with_seeds([seed])
+        how = Beginning(choose(wanted, filter_ or ()), shuffle)
+        if dry_run:
+            _list(wanted, how.chosen, json_=json_)
+            return
+        folder = out or Path("results") / wanted.spec.name
+        if extend:
+            session = Session.extend(wanted, folder, how, force=force)
+        else:
+            session = Session.begin(wanted, folder, how, replace_=force)
+    with session, show.Progress(session.plan.spec.name, Console(stderr=True)) as progress:
+        result = execute(session, runner, progress)
+    if json_:
+        from tcpassay.run.result import as_text  # noqa: PLC0415
+
+        typer.echo(as_text(result.as_json()), nl=False)
+    else:
+        show.summary(result, _console())
+    if result.status in show.UNFINISHED:
+        raise typer.Exit(INTERRUPTED)
+    if not result.ok:
+        raise typer.Exit(FAILED)
+
+
+def _executor(text: str, jobs: int) -> Any:
+    from tcpassay.run.execute import Local  # noqa: PLC0415
+
+    if text == "local":
+        return Local(jobs)
+    raise UserError(f"`--executor {text}`: allowed is `local`")
+
+
+def _refuse_with_resume(**given: Any) -> None:
+    for name, value in given.items():
+        if value:
+            what = "a plan" if name == "plan" else f"--{name}"
+            raise UserError(f"--resume takes {what} from the folder; give the folder alone")
+
+
+def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
+    """What would be run."""
+    from tcpassay.plan.expand import show as text  # noqa: PLC0415
+    from tcpassay.run.result import as_text  # noqa: PLC0415
+
+    cases = [case for case in plan.cases if chosen is None or case.id in chosen]
+    runs = len(cases) * len(plan.spec.seeds) * plan.spec.repetitions
+    if json_:
+        listed = [{"case": c.id, "expect": c.expect, "varied": c.varied, "triples": c.triples} for c in cases]
+        about = {"plan": plan.spec.name, "runs": runs, "seeds": list(plan.spec.seeds)}
+        typer.echo(as_text(about | {"repetitions": plan.spec.repetitions, "cases": listed}), nl=False)
+        return
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    names = list(dict.fromkeys(name for case in cases for name in case.varied))
+    for name in ("case", *names):
+        grid.add_column(name, overflow="fold")
+    for case in cases:
+        grid.add_row(case.id, *(text(case.varied[name]) if name in case.varied else "" for name in names))
+    console = _console()
+    console.print(grid)
+    times = f" x {len(plan.spec.seeds)} seeds" if len(plan.spec.seeds) > 1 else ""
+    times += f" x {plan.spec.repetitions} repetitions" if plan.spec.repetitions > 1 else ""
+    console.print(f"{len(cases)} cases{times} = {runs} runs", highlight=False)
+
+
+def add(app: typer.Typer) -> None:
+    """Make them commands of `app`."""
+    app.command()(run)
+
+
+def _console() -> Console:
+    # A file or a pipe has no width; what is read there later should not be folded to a terminal's.
+    return Console() if sys.stdout.isatty() else Console(width=160)
