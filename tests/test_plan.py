@@ -167,7 +167,7 @@ def test_a_contradiction_between_two_parameters_names_both_places() -> None:
 def test_a_product_too_large_says_the_number_before_anything_is_made() -> None:
     axis = "\n".join(f'"link.{name}" = {list(range(100))}' for name in ("loss", "ack_loss", "jitter"))
     message = problems(plans.SMALL.replace("[axes]", f"[axes]\n{axis}"))
-    assert "make 2000000 runs; allowed are at most 100000" in message
+    assert "the full product has 2000000 cases; allowed are at most 100000 (`limits.cases`)" in message
 
 
 def test_a_missing_key_says_what_it_is_for() -> None:

@@ -17,8 +17,8 @@ invalid level with all combinations of t - 1 others; the other strategies have o
 the default.
 
 Existing cases are kept as a prefix by all strategies. `TWay` builds strength t on its own array of strength t
-- 1, so that extending 2 to 3 to 4 keeps the cases already run even when nothing but the seed is known of
-them.
+- 1, and families before all that is above 2, so that extending 2 to 3 to 4 keeps the cases already run even
+when nothing but the seed is known of them.
 """
 
 import random
@@ -64,19 +64,33 @@ class TWay:
     strength: int = 2
     families: tuple[Family, ...] = ()
 
-    def demands(self, space: Space, most: int = max(STRENGTHS)) -> list[Demand]:
-        """What must be covered, no strength above `most`. The first demand is that on all parameters.
+    def demands(self, space: Space) -> list[Demand]:
+        """What must be covered. The first demand is that on all parameters.
 
         Raises `UserError` for a strength out of range or a family that names no parameter.
         """
+        return self.stages(space)[-1]
+
+    def stages(self, space: Space) -> list[list[Demand]]:
+        """What is covered one after the other, the last being all.
+
+        First pairs of all parameters, then the families in their order, then higher strengths of all parameters:
+        so a plan keeps its cases when its strength grows, and when a family is added or grows at strength 2.
+        """
         _in_range(self.strength, "the plan")
-        demands = [Demand(space.free, min(self.strength, most))]
+        members = []
         for family in self.families:
             what = f"the family `{family.name}`"
             _in_range(family.strength, what)
-            members = sorted({space.parameter(name, what) for name in family.parameters})
-            demands.append(Demand(tuple(v for v in members if v in space.free), min(family.strength, most)))
-        return demands
+            named = {space.parameter(name, what) for name in family.parameters}
+            members.append(tuple(v for v in sorted(named) if v in space.free))
+        strengths = [min(STRENGTHS)] * (1 + len(members))
+        steps = [list(strengths)]
+        for n, wanted in [*enumerate((f.strength for f in self.families), 1), (0, self.strength)]:
+            while strengths[n] < wanted:
+                strengths[n] += 1
+                steps.append(list(strengths))
+        return [[Demand(on, t) for on, t in zip((space.free, *members), step, strict=True)] for step in steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +145,8 @@ def generate(
     notes: list[str] = []
     if isinstance(strategy, TWay):
         rows = before
-        highest = max([strategy.strength, *(family.strength for family in strategy.families)])
-        strategy.demands(space)
-        for most in range(min(STRENGTHS), highest + 1):
-            rows = _covering(space, strategy.demands(space, most), seed, rows)
+        for demands in strategy.stages(space):
+            rows = _covering(space, demands, seed, rows)
     else:
         match strategy:
             case Full(limit):

@@ -161,8 +161,7 @@ class Network:
             parents, levels = np.nonzero(possible)
             rows = rows[parents]
             rows[:, v] = levels
-        order = np.lexsort(rows.T[::-1]) if len(rows) else np.zeros(0, dtype=np.int64)
-        return rows[order]
+        return rows[np.lexsort(rows.T[::-1])] if rows.size else rows
 
     @cached_property
     def _order(self) -> tuple[int, ...]:

@@ -1,32 +1,20 @@
-"""The cases of a plan: what varies, multiplied out, each accepted by the data plane.
+"""The cases of a plan: what varies, combined by its strategy, each accepted by the data plane.
 
 A plan varies factors: an axis (one parameter, a list of values) and a group (several parameters that change
-together, a name for each set). Other strategies than the full product choose among the same factors.
+together, a name for each set). `combine` says which combinations of their levels become cases.
 """
 
 import hashlib
-import itertools
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tcpassay import _native
+from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
-from tcpassay.plan import model
+from tcpassay.plan import axis, model, table
 from tcpassay.plan.document import Document, Step
-
-# Beyond this a full product is a slip of the pen.
-MOST_RUNS = 100_000
-
-
-class Refused(Exception):  # noqa: N818 - it says what happened
-    """The plan's cases cannot be made."""
-
-    def __init__(self, *problems: Problem) -> None:
-        super().__init__(*problems)
-        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +69,10 @@ def same(a: model.Scalar, b: model.Scalar) -> bool:
 def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
     """What varies, in the order of the file: axes, then groups."""
     made = {
-        path: [Level(value, {path: value}, ("axes", path, i)) for i, value in enumerate(values)]
-        for path, values in spec.axes.items()
-        if isinstance(values, list)
+        path: [
+            Level(value, {path: value}, ("axes", path, i)) for i, value in enumerate(axis.values(path, one))
+        ]
+        for path, one in spec.axes.items()
     }
     for name, sets in spec.groups.items():
         made[name] = [Level(level, triples, ("groups", name, level)) for level, triples in sets.items()]
@@ -95,63 +84,89 @@ def levels(spec: model.PlanFile) -> dict[str, list[model.Scalar]]:
     return {name: [level.value for level in among] for name, among in factors(spec).items()}
 
 
-def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> list[Case]:
-    """The product of the factors, or every distinct reason why some of it cannot be run."""
-    varying = factors(spec)
-    runs = math.prod(map(len, varying.values())) * len(spec.seeds)
-    if runs > MOST_RUNS:
-        message = f"`axes`: their product and the seeds make {runs} runs; allowed are at most {MOST_RUNS}"
-        raise Refused(Problem(message, doc.place("axes")))
-    made: list[Case] = []
-    problems: dict[Problem, None] = {}
-    for row in itertools.product(*varying.values()):
-        varied = {name: level.value for name, level in zip(varying, row, strict=True)}
-        triples = dict(spec.fixed)
-        for level in row:
-            triples |= level.triples
+class Expander:
+    """Turns rows, the numbers of levels, into cases, and asks the data plane about them."""
+
+    def __init__(self, spec: model.PlanFile, doc: Document, space: Space) -> None:
+        self.spec = spec
+        self.doc = doc
+        self.space = space
+        # The space may hold parameters that do not vary, for constraints to mention; only these do.
+        self.factors = factors(spec)
+        self._base = str(doc.file.parent)
+
+    def case(self, row: Sequence[int]) -> tuple[dict[str, model.Scalar], dict[str, model.Scalar], str]:
+        """What the row sets, what varies, and the parameter of an invalid value."""
+        triples, varied, negative = dict(self.spec.fixed), {}, ""
+        for parameter, number in zip(self.space.parameters, row, strict=True):
+            if number >= len(parameter.levels):
+                negative = parameter.name
+                triples[negative] = varied[negative] = parameter.all_levels[number]
+            elif parameter.name in self.factors:
+                level = self.factors[parameter.name][number]
+                varied[parameter.name] = level.value
+                triples |= level.triples
+        return triples, varied, negative
+
+    def errors(self, triples: Mapping[str, model.Scalar]) -> list[tuple[str, str | None, str | None, str]]:
+        """Why the data plane refuses what a case sets; empty when it does not."""
         try:
-            canonical = _native.check_case(triples, str(doc.file.parent))
+            _native.check_case(triples, self._base)
         except _native.CaseError as error:
-            problems |= dict.fromkeys(_problems(error.args[0], triples, row, doc))
-            if len(problems) >= most_problems:
-                break
-            continue
-        text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
-        made.append(Case(hashlib.sha256(text.encode()).hexdigest()[:10], triples, varied))
-    problems |= dict.fromkeys(_twins(made, doc))
-    if problems:
-        raise Refused(*itertools.islice(problems, most_problems))
-    return made
+            found: list[tuple[str, str | None, str | None, str]] = error.args[0]
+            return found
+        return []
 
+    def named(self, triples: Mapping[str, model.Scalar], negative: str) -> str:
+        """The name of a case. Raises `CaseError`, but not for a value that must be refused."""
+        if not negative:
+            return _hash(_native.check_case(triples, self._base))
+        rest = {path: value for path, value in triples.items() if path != negative}
+        try:
+            said = _native.check_case(rest, self._base)
+        except _native.CaseError:
+            # Without the value that must be refused another one may be; a name is needed all the same.
+            said = {path: show(value) for path, value in rest.items() if show(value) != _default(path)}
+        return _hash(said | {negative: show(triples[negative])})
 
-def _problems(
-    errors: list[tuple[str, str | None, str | None, str]],
-    triples: dict[str, model.Scalar],
-    row: tuple[Level, ...],
-    doc: Document,
-) -> Iterator[Problem]:
-    def place(path: str) -> Place:
-        for level in row:
-            if path in level.triples:
-                return doc.place(*level.path, path)
-        return doc.place("fixed", path)
+    def setter(self, path: str, row: Sequence[int]) -> tuple[Step, ...] | None:
+        """Where the plan sets, in this row, `path` or what it is an address of; `None` where it does not."""
+        for name in dict.fromkeys((path, path.rpartition("/")[2])):
+            for parameter, number in zip(self.space.parameters, row, strict=True):
+                level = self.factors.get(parameter.name, [])[number : number + 1]
+                if level and name in level[0].triples:
+                    return (*level[0].path, name)
+            if name in self.spec.fixed:
+                return ("fixed", name)
+        return None
 
-    for path, other, read, why in errors:
+    def problem(
+        self, error: tuple[str, str | None, str | None, str], row: Sequence[int], more: str = ""
+    ) -> Problem:
+        """What the data plane said about the case of a row, with the places of what it is about."""
+        path, other, read, why = error
+        triples = self.case(row)[0]
         value = show(triples[path]) if path in triples and read is not None else read
         said = f"`{path}`: {why}" if value is None else f"`{path}` = `{value}`: {why}"
-        if path in triples and other in triples:
-            said += f" (`{other}` is set in line {place(other).line})"
+        here, there = self.setter(path, row), other and self.setter(other, row)
         # A contradiction with a default stands where the plan set the other of the two.
-        where = other if other in triples and path not in triples else path
-        yield Problem(said, place(where))
+        place = self.doc.place(*(here or there or ("fixed", path)))
+        if here and there:
+            second = self.doc.place(*there)
+            said += f" (`{other}` is set in {beside(second, place)})"
+        return Problem(said + more, place)
 
 
-def _twins(made: list[Case], doc: Document) -> Iterator[Problem]:
-    first: dict[str, Case] = {}
-    for case in made:
-        twin = first.setdefault(case.id, case)
-        if twin is not case:
-            section = "axes" if doc.data.get("axes") else "groups"
-            yield Problem(
-                f"`{section}`: `{twin.label}` and `{case.label}` are the same case", doc.place(section)
-            )
+def beside(place: Place, other: Place) -> str:
+    """How to name a place in a message that stands at another: its line, and its file where that differs."""
+    return f"line {place.line}" if place.file == other.file else str(place)
+
+
+def _hash(said: Mapping[str, str]) -> str:
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _default(path: str) -> str:
+    row = table.parameters().get(path.rpartition("/")[2])
+    return row.default if row else ""

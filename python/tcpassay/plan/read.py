@@ -5,14 +5,17 @@ plane: an error in the last case must not cost the time of the first.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from tcpassay.cover.generate import Suite
 from tcpassay.errors import Problem, UserError
-from tcpassay.plan import document, expand, model, table, words
+from tcpassay.plan import claims, combine, document, expand, extends, model, table, words, write
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
 
@@ -20,143 +23,84 @@ from tcpassay.plan.expand import Case, same, show
 MOST_PROBLEMS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A plan file that has been read and found good."""
 
     file: Path
     text: str
+    """What repeats the plan without any other plan: as it was written, or resolved where it extends one."""
     spec: model.PlanFile
     cases: list[Case]
+    suite: Suite = field(repr=False, compare=False)
+    """The space that the cases are drawn from, and their rows in it."""
+    notes: tuple[str, ...] = ()
+    """What its author should know although it is no mistake."""
 
     def with_seeds(self, seeds: list[int]) -> "Plan":
         """The same plan with other seeds."""
-        return replace(self, spec=self.spec.model_copy(update={"seeds": seeds}))
+        spec = self.spec.model_copy(update={"seeds": seeds})
+        return replace(self, spec=spec, text=_resolved(spec, self.file))
 
     def select(self, selector: model.Selector) -> list[Case]:
-        """The cases that a selector means."""
-        return [case for case in self.cases if case.matches(selector)]
+        """The cases that a selector means, of those that are to be done."""
+        return [case for case in self.cases if case.expect == "done" and case.matches(selector)]
 
     def partner(self, case: Case, changed: model.Selector) -> Case:
-        """The case that differs from `case` in what `changed` says only."""
-        free = {name: value for name, value in case.varied.items() if name not in changed}
-        (partner,) = self.select({**free, **changed})
-        return partner
+        """The case that differs from `case` in what `changed` says only. Raises `KeyError` without one."""
+        return self._by_varied[_key(case.varied | changed)]
+
+    @cached_property
+    def _by_varied(self) -> dict[frozenset[tuple[str, str]], Case]:
+        return {_key(case.varied): case for case in self.cases}
 
 
-def read_file(file: Path) -> Plan:
-    """Reads a plan file, or raises all that is wrong with it."""
-    return read(document.read_text(file), file)
+def _key(varied: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, show(value)) for name, value in varied.items())
 
 
-def read(text: str, file: Path) -> Plan:
-    """Reads the text of a plan; `file` is named in errors and is where its relative file names start."""
-    doc = document.parse(text, file)
-    document.flatten(doc, ("fixed",))
-    document.flatten(doc, ("axes",), model.RANGE_KEYS)
-    document.flatten(doc, ("negative",))
-    for group, level in _levels(doc):
-        document.flatten(doc, ("groups", group, level))
+def read_file(file: Path, strength: int | None = None) -> Plan:
+    """Reads a plan file, or raises all that is wrong with it; see `read`."""
+    return read(document.read_text(file), file, strength)
+
+
+def read(text: str, file: Path, strength: int | None = None) -> Plan:
+    """Reads the text of a plan; `file` is named in errors and is where its relative file names start.
+
+    With a `strength` the plan is read as if its strategy were `t-way` of it.
+    """
+    doc = extends.load(text, file)
+    if strength is not None:
+        _strengthen(doc, strength)
     try:
         spec = model.PlanFile.model_validate(doc.data)
     except ValidationError as error:
         raise UserError.several(words.problems(error, doc)) from None
-    _fail_if(itertools.chain(_not_built(spec, doc), _names(spec, doc), _overlaps(spec, doc)))
-    try:
-        plan = Plan(file, text, spec, expand.cases(spec, doc, MOST_PROBLEMS))
-    except expand.Refused as refused:
-        raise UserError.several(refused.problems) from None
+    _fail_if(claims.problems(spec, doc))
+    made = combine.cases(spec, doc, MOST_PROBLEMS)
+    if spec.extends is not None or strength is not None:
+        text = _resolved(spec, file)
+    plan = Plan(file, text, spec, made.cases, made.suite, made.notes)
     _fail_if(_references(plan, doc))
     return plan
 
 
-def _levels(doc: Document) -> list[tuple[str, str]]:
-    groups = doc.data.get("groups")
-    if not isinstance(groups, dict):
-        return []
-    return [(name, level) for name, levels in groups.items() if isinstance(levels, dict) for level in levels]
+def _strengthen(doc: Document, strength: int) -> None:
+    asked = doc.data.get("strategy")
+    if isinstance(asked, dict) and asked.get("kind") == "t-way":
+        asked["strength"] = strength
+    else:
+        doc.data["strategy"] = {"kind": "t-way", "strength": strength}
+
+
+def _resolved(spec: model.PlanFile, file: Path) -> str:
+    return write.toml(spec, f"Resolved from {file.name}.")
 
 
 def _fail_if(problems: Iterable[Problem]) -> None:
     found = list(dict.fromkeys(itertools.islice(problems, MOST_PROBLEMS)))
     if found:
         raise UserError.several(found)
-
-
-def _not_built(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """What this version cannot do, with what it can."""
-    for index, substrate in enumerate(spec.substrates):
-        if substrate != "model":
-            message = f"`substrates[{index}]` = `{substrate}`: this version runs plans on `model` only"
-            yield Problem(message, doc.place("substrates", index))
-    for key in ("extends", "negative", "constraints"):
-        if getattr(spec, key):
-            yield Problem(f"`{key}`: not joined to the reader yet", doc.place(key))
-    if spec.strategy.kind != "full":
-        yield Problem(
-            f"`strategy.kind` = `{spec.strategy.kind}`: not joined yet", doc.place("strategy", "kind")
-        )
-    for path, axis in spec.axes.items():
-        if not isinstance(axis, list):
-            yield Problem(f"`{path}`: ranges are not joined to the reader yet", doc.place("axes", path))
-
-
-def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Names of metrics and oracles that there are not."""
-    known = table.metrics()
-    for index, metric in enumerate(spec.metrics):
-        if metric not in known:
-            hint = document.suggest(metric, known) or "; `tcpassay metrics` lists them"
-            message = f"`metrics[{index}]` = `{metric}`: no such metric{hint}"
-            yield Problem(message, doc.place("metrics", index))
-    if isinstance(spec.oracles, list) and spec.oracles:
-        from tcpassay.judge.registry import ORACLES  # noqa: PLC0415 - polars is most of the start-up time
-
-        for index, oracle in enumerate(spec.oracles):
-            if oracle not in ORACLES:
-                message = f"`oracles[{index}]` = `{oracle}`: no such oracle; allowed are {', '.join(ORACLES)}"
-                yield Problem(message + document.suggest(oracle, ORACLES), doc.place("oracles", index))
-
-
-def _overlaps(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """What is said twice."""
-    yield from _set_twice(spec, doc)
-    for path, values in spec.axes.items():
-        listed = values if isinstance(values, list) else []
-        for index, value in enumerate(listed):
-            if any(same(value, other) for other in listed[:index]):
-                place = doc.place("axes", path, index)
-                yield Problem(f"`{path}`: `{show(value)}` stands twice in the list", place)
-    for index, seed in enumerate(spec.seeds):
-        if seed in spec.seeds[:index]:
-            yield Problem(f"`seeds`: {seed} stands twice in the list", doc.place("seeds", index))
-    for index, figure in enumerate(spec.figure):
-        if figure.file in (earlier.file for earlier in spec.figure[:index]):
-            place = doc.place("figure", index, "file")
-            yield Problem(f"`figure[{index}].file` = `{figure.file}`: another figure has this name", place)
-
-
-def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """A parameter belongs to one of: the fixed ones, an axis, a group."""
-    owners: dict[str, tuple[str, tuple[Step, ...]]] = {
-        path: ("fixed", ("fixed", path)) for path in spec.fixed
-    }
-    claims: list[tuple[str, str, tuple[Step, ...]]] = [
-        (path, "an axis", ("axes", path)) for path in spec.axes
-    ]
-    for group, levels in spec.groups.items():
-        set_by_group = {path: level for level, triples in reversed(levels.items()) for path in triples}
-        claims += [
-            (path, f"group `{group}`", ("groups", group, level, path)) for path, level in set_by_group.items()
-        ]
-    for path, owner, where in claims:
-        if path in owners:
-            other, there = owners[path]
-            line = doc.place(*there).line
-            yield Problem(
-                f"`{path}` is set here ({owner}) and in line {line} ({other}); keep one", doc.place(*where)
-            )
-        owners.setdefault(path, (owner, where))
 
 
 def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
@@ -182,14 +126,15 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
 def _selector_problems(
     plan: Plan, selector: model.Selector, path: tuple[Step, ...], doc: Document
 ) -> Iterator[Problem]:
-    levels = expand.levels(plan.spec) | {path: [value] for path, value in plan.spec.fixed.items()}
+    varied = expand.levels(plan.spec)
+    levels = varied | {path: [value] for path, value in plan.spec.fixed.items()}
     wrong = False
     for name, wanted in selector.items():
         place = doc.place(*path, name)
         if name not in levels:
-            varied = ", ".join(f"`{axis}`" for axis in expand.levels(plan.spec)) or "nothing"
+            named = ", ".join(f"`{axis}`" for axis in varied) or "nothing"
             hint = document.suggest(name, levels)
-            yield Problem(f"`{name}`: the plan does not set it{hint}; it varies {varied}", place)
+            yield Problem(f"`{name}`: the plan does not set it{hint}; it varies {named}", place)
             wrong = True
             continue
         for value in wanted if isinstance(wanted, list) else [wanted]:
@@ -210,7 +155,12 @@ def _partner_problems(
             yield Problem(f"`{name}`: allowed is one value of what the plan varies", doc.place(*path, name))
             return
     for case in plan.select(check.where):
-        if plan.partner(case, changed) is case:
-            message = f"{words.dotted(path)}: the case `{case.label}` would be compared with itself"
-            yield Problem(message, doc.place(*path))
+        wrong = ""
+        try:
+            if plan.partner(case, changed) is case:
+                wrong = "would be compared with itself"
+        except KeyError:
+            wrong = f"has no partner among the cases of the strategy `{plan.spec.strategy.kind}`"
+        if wrong:
+            yield Problem(f"{words.dotted(path)}: the case `{case.label}` {wrong}", doc.place(*path))
             return

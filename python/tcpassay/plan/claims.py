@@ -1,0 +1,185 @@
+"""What a plan says, held against itself and against the tables: names that there are not, what is said twice.
+
+All of it is about the plan file alone; what its cases come to is `combine` and the data plane's business.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.plan import axis, constraint_parser, document, expand, model, table
+from tcpassay.plan.document import Document, Step
+from tcpassay.plan.expand import show
+from tcpassay.plan.quantity import Quantity, quantity
+
+
+def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """All that is wrong with what the plan says, in an order that puts causes before their effects."""
+    ill = list(chain(_substrates(spec, doc), _names(spec, doc), _axes(spec, doc), _constraints(spec, doc)))
+    yield from ill or chain(
+        _set_twice(spec, doc),
+        _levels(spec, doc),
+        _negative(spec, doc),
+        _families(spec, doc),
+        _lists(spec, doc),
+    )
+
+
+def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    for index, substrate in enumerate(spec.substrates):
+        if substrate != "model":
+            message = f"`substrates[{index}]` = `{substrate}`: this version runs plans on `model` only"
+            yield Problem(message, doc.place("substrates", index))
+
+
+def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Names of metrics, oracles and groups."""
+    known = table.metrics()
+    for index, metric in enumerate(spec.metrics):
+        if metric not in known:
+            hint = document.suggest(metric, known) or "; `tcpassay metrics` lists them"
+            message = f"`metrics[{index}]` = `{metric}`: no such metric{hint}"
+            yield Problem(message, doc.place("metrics", index))
+    if isinstance(spec.oracles, list) and spec.oracles:
+        from tcpassay.judge.registry import ORACLES  # noqa: PLC0415 - polars is most of the start-up time
+
+        for index, oracle in enumerate(spec.oracles):
+            if oracle not in ORACLES:
+                message = f"`oracles[{index}]` = `{oracle}`: no such oracle; allowed are {', '.join(ORACLES)}"
+                yield Problem(message + document.suggest(oracle, ORACLES), doc.place("oracles", index))
+    for group in spec.groups:
+        if group in table.parameters():
+            message = f"`groups.{group}`: `{group}` is a parameter; a group needs a name of its own"
+            yield Problem(message, doc.place("groups", group))
+
+
+def _axes(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    for path, one in spec.axes.items():
+        try:
+            axis.values(path, one)
+        except axis.AxisError as error:
+            message = f"`axes.{path}.{error.key}` = {error.message}"
+            yield Problem(message, doc.place("axes", path, error.key))
+
+
+def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Constraints that cannot be read, or name what there is not."""
+    known = [*table.parameters(), *spec.groups]
+    for index, text in enumerate(spec.constraints):
+        place = doc.place("constraints", index)
+        try:
+            constraint = constraint_parser.parse(text, place)
+        except UserError as error:
+            yield from error.problems
+            continue
+        for name in constraint.parameters:
+            if name not in known and name.rpartition("/")[2] not in table.parameters():
+                hint = document.suggest(name, known) or "; `tcpassay params` lists the parameters"
+                yield Problem(f"`constraints[{index}]`: `{name}` is no parameter and no group{hint}", place)
+
+
+def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """A parameter belongs to one of: the fixed ones, an axis, a group."""
+    owners: dict[str, tuple[str, tuple[Step, ...]]] = {
+        path: ("fixed", ("fixed", path)) for path in spec.fixed
+    }
+    claims: list[tuple[str, str, tuple[Step, ...]]] = [
+        (path, "an axis", ("axes", path)) for path in spec.axes
+    ]
+    for group, levels in spec.groups.items():
+        set_by_group = {path: level for level, triples in reversed(levels.items()) for path in triples}
+        claims += [
+            (path, f"group `{group}`", ("groups", group, level, path)) for path, level in set_by_group.items()
+        ]
+    for path, owner, where in claims:
+        if path in owners:
+            other, there = owners[path]
+            here = doc.place(*where)
+            yield Problem(
+                f"`{path}` is set here ({owner}) and in {expand.beside(doc.place(*there), here)} ({other}); keep one",
+                here,
+            )
+        owners.setdefault(path, (owner, where))
+
+
+def _levels(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Levels of a factor that mean the same."""
+    for name, among in expand.factors(spec).items():
+        yield from _same(name, [(level.value, doc.place(*level.path)) for level in among])
+
+
+def _same(name: str, values: list[tuple[model.Scalar, Place]]) -> Iterator[Problem]:
+    seen: dict[Quantity, model.Scalar] = {}
+    for value, place in values:
+        meaning = quantity(value)
+        if meaning in seen:
+            first, second = show(seen[meaning]), show(value)
+            wrong = f"`{first}` and `{second}` mean the same; keep one"
+            yield Problem(
+                f"`{name}`: {f'`{second}` stands twice in the list' if first == second else wrong}", place
+            )
+        seen.setdefault(meaning, value)
+
+
+def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Values that must be refused, of what is no parameter of its own, or that are allowed at the same time."""
+    varying = expand.factors(spec)
+    members = {
+        path: group for group, sets in spec.groups.items() for level in sets.values() for path in level
+    }
+    known = table.parameters()
+    for path, values in spec.negative.items():
+        place, plain = doc.place("negative", path), path.rpartition("/")[2]
+        if plain not in known:
+            hint = document.suggest(plain, known) or "; `tcpassay params` lists all"
+            yield Problem(f"`negative.{path}`: no such parameter{hint}", place)
+        elif path in members:
+            message = f"`negative.{path}`: group `{members[path]}` sets it; a parameter of its own is needed"
+            yield Problem(message, place)
+        elif path != plain and path not in spec.fixed and (plain in varying or plain in members):
+            yield Problem(
+                f"`negative.{path}`: `{plain}` varies; give `{path}` a value in [fixed] or [axes], too", place
+            )
+        else:
+            valid = [level.value for level in varying.get(path, ())] or [
+                spec.fixed.get(path, spec.fixed.get(plain, known[plain].default))
+            ]
+            listed = [(value, doc.place("negative", path, n)) for n, value in enumerate(values)]
+            yield from _same(path, listed)
+            for value, at in listed:
+                if quantity(value) in map(quantity, valid):
+                    message = (
+                        f"`negative.{path}` = `{show(value)}`: other cases have it; it cannot be refused"
+                    )
+                    yield Problem(message, at)
+
+
+def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """Families of what does not vary."""
+    if not isinstance(spec.strategy, model.TWay):
+        return
+    owner = {name: name for name in expand.factors(spec)}
+    owner |= {path: group for group, sets in spec.groups.items() for level in sets.values() for path in level}
+    for index, family in enumerate(spec.strategy.family):
+        for n, name in enumerate(family.of):
+            if name not in owner:
+                hint = (
+                    document.suggest(name, owner)
+                    or f"; it varies {', '.join(f'`{v}`' for v in owner) or 'nothing'}"
+                )
+                message = f"`strategy.family[{index}].of[{n}]` = `{name}`: the plan does not vary it{hint}"
+                yield Problem(message, doc.place("strategy", "family", index, "of", n))
+        if len({owner.get(name, name) for name in family.of}) < len(family.of):
+            message = f"`strategy.family[{index}].of`: of what varies together, or is named twice, keep one"
+            yield Problem(message, doc.place("strategy", "family", index, "of"))
+
+
+def _lists(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
+    """What is listed twice."""
+    for index, seed in enumerate(spec.seeds):
+        if seed in spec.seeds[:index]:
+            yield Problem(f"`seeds`: {seed} stands twice in the list", doc.place("seeds", index))
+    for index, figure in enumerate(spec.figure):
+        if figure.file in (earlier.file for earlier in spec.figure[:index]):
+            place = doc.place("figure", index, "file")
+            yield Problem(f"`figure[{index}].file` = `{figure.file}`: another figure has this name", place)

@@ -1,0 +1,204 @@
+"""Which combinations of what a plan varies become cases: its space, its strategy, its cases."""
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tcpassay import _native
+from tcpassay.cover import generate
+from tcpassay.cover.contradiction import dead_levels
+from tcpassay.cover.generate import Suite
+from tcpassay.cover.space import Derived, Parameter, Space
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.plan import constraint_parser, model, table
+from tcpassay.plan.document import Document
+from tcpassay.plan.expand import Case, Expander, Level, factors
+from tcpassay.plan.quantity import quantity
+from tcpassay.plan.refusals import Refusals
+
+MOST_TUPLES: Final = 20_000_000
+"""Combinations that a covering array may have to cover; beyond, generating takes hours."""
+MOST_RUNS: Final = 10_000_000
+"""Cases, seeds and repetitions multiplied; more is a slip of the pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases of a plan, and what they were drawn from."""
+
+    cases: list[Case]
+    suite: Suite
+    notes: tuple[str, ...]
+    """What a reader of the plan should know although it is no mistake, each as a sentence."""
+
+
+def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
+    """The cases that the plan's strategy chooses. Raises `UserError` for all that is wrong with them."""
+    with _placed(doc.place("constraints")):
+        space = space_of(spec, doc)
+        suite = _suite(spec, doc, space)
+        dead = [str(level) for level in dead_levels(space)]
+    expander = Expander(spec, doc, space)
+    refusals = Refusals(expander, len(suite), most_problems)
+    made: list[Case] = []
+    for row in suite.rows.tolist():
+        triples, varied, negative = expander.case(row)
+        try:
+            name = expander.named(triples, negative)
+        except _native.CaseError as error:
+            refusals.add(row, error.args[0])
+            if refusals.full:
+                break
+            continue
+        made.append(Case(name, triples, varied, "refused" if negative else "done", negative))
+    problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
+    if problems:
+        raise UserError.several(itertools.islice(problems, most_problems))
+    return Cases(made, suite, (*suite.notes, *dead, *space.unmatched()))
+
+
+def strategy_of(spec: model.PlanFile) -> generate.Strategy:
+    """The plan's strategy as the generator knows it."""
+    match spec.strategy:
+        case model.Full():
+            return generate.Full(spec.limits.cases)
+        case model.TWay(strength=strength, family=families):
+            named = (generate.Family(family_name(one), tuple(one.of), one.strength) for one in families)
+            return generate.TWay(strength, tuple(named))
+        case model.Random(count=count):
+            return generate.Random(count)
+        case model.Boundary():
+            return generate.Boundary()
+        case model.OneAtATime():
+            return generate.OneAtATime()
+
+
+def family_name(family: model.Family) -> str:
+    """What to call a family: its members, without what they have in common."""
+    return " x ".join(name.split(".")[-1] for name in family.of)
+
+
+@contextlib.contextmanager
+def _placed(place: Place) -> Iterator[None]:
+    """Gives an error from the generator, which knows no files, a place."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError.several(
+            Problem(problem.message, problem.place or place) for problem in error.problems
+        ) from None
+
+
+def space_of(spec: model.PlanFile, doc: Document) -> Space:
+    """What varies, and what the constraints and the negative values need beside it."""
+    varying = factors(spec)
+    constraints = [
+        constraint_parser.parse(text, doc.place("constraints", index))
+        for index, text in enumerate(spec.constraints)
+    ]
+    parameters = [
+        Parameter(
+            name,
+            tuple(level.value for level in among),
+            tuple(spec.negative.get(name, ())),
+            _simplest(name, among),
+        )
+        for name, among in varying.items()
+    ]
+    derived = [
+        Derived(path, name, tuple(level.triples.get(path, default(path)) for level in varying[name]))
+        for name in spec.groups
+        for path in dict.fromkeys(path for level in varying[name] for path in level.triples)
+    ]
+    values = {one.name: (one.name, one.levels) for one in parameters}
+    values |= {one.name: (one.parameter, one.values) for one in derived}
+    mentioned = (path for constraint in constraints for path in constraint.parameters)
+    for path in dict.fromkeys([*spec.negative, *mentioned]):
+        plain = path.rpartition("/")[2]
+        if path in values:
+            continue
+        if path in spec.fixed or plain not in values:
+            value = spec.fixed.get(path, spec.fixed.get(plain, default(path)))
+            parameters.append(Parameter(path, (value,), tuple(spec.negative.get(path, ()))))
+        else:
+            derived.append(Derived(path, *values[plain]))
+    return Space(tuple(parameters), tuple(constraints), tuple(derived))
+
+
+def default(path: str) -> model.Scalar:
+    """The value of a parameter that a plan does not set; empty for a name that is none."""
+    row = table.parameters().get(path.rpartition("/")[2])
+    return row.default if row else ""
+
+
+def _simplest(name: str, among: Sequence[Level]) -> int:
+    """The number of the level that is the parameter's default, or the first."""
+    wanted = quantity(default(name))
+    return next((n for n, level in enumerate(among) if quantity(level.value) == wanted), 0)
+
+
+def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
+    """The rows that the strategy chooses, after what can be said about their number without making them."""
+    limit = spec.limits.cases
+    place = doc.place("strategy") if "strategy" in doc.data else doc.place("axes")
+    match spec.strategy:
+        case model.Full():
+            number = generate.count(space)
+            if number > limit:
+                raise UserError(
+                    f"the full product has {number} cases; allowed are at most {limit} (`limits.cases`): fix "
+                    "parameters, add constraints, or choose another strategy than `full`",
+                    place,
+                )
+        case model.TWay(strength=strength, family=families):
+            free = [space.sizes[v] for v in space.free]
+            tuples = _tuples(free, strength)
+            for family in families:
+                members = {space.parameter(name, "a family") for name in family.of}
+                tuples += _tuples([space.sizes[v] for v in members], family.strength)
+            if tuples > MOST_TUPLES:
+                raise UserError(
+                    f"a strength of {strength} has {tuples} combinations to cover; allowed are at most "
+                    f"{MOST_TUPLES}: choose a lower strength, and a higher one for a family",
+                    place,
+                )
+    seed = spec.strategy.seed if isinstance(spec.strategy, model.TWay | model.Random) else 0
+    suite = generate.generate(space, strategy_of(spec), seed)
+    if len(suite) > limit:
+        raise UserError(
+            f"the strategy makes {len(suite)} cases; allowed are at most {limit} (`limits.cases`)", place
+        )
+    runs = len(suite) * len(spec.seeds) * spec.repetitions
+    if runs > MOST_RUNS:
+        raise UserError(
+            f"{len(suite)} cases, {len(spec.seeds)} seeds and {spec.repetitions} repetitions make {runs} runs; "
+            f"allowed are at most {MOST_RUNS}",
+            doc.place("seeds"),
+        )
+    return suite
+
+
+def _tuples(sizes: Iterable[int], strength: int) -> int:
+    """The number of combinations of levels of any `strength` parameters, or of all when they are fewer."""
+    listed = list(sizes)
+    if len(listed) <= strength:
+        return math.prod(listed)
+    sums = [1] + [0] * strength
+    for size in listed:
+        for t in range(strength, 0, -1):
+            sums[t] += sums[t - 1] * size
+    return sums[strength]
+
+
+def _twins(made: list[Case], doc: Document) -> Iterator[Problem]:
+    first: dict[str, Case] = {}
+    for case in made:
+        twin = first.setdefault(case.id, case)
+        if twin is not case:
+            section = "axes" if doc.data.get("axes") else "groups"
+            yield Problem(
+                f"`{section}`: `{twin.label}` and `{case.label}` are the same case", doc.place(section)
+            )

@@ -1,0 +1,175 @@
+"""A plan that starts from another: what stays, what is replaced, what is added.
+
+| of the base | in the plan that extends it |
+| --- | --- |
+| `fixed`, `axes`, `negative` | by parameter; one that is set here leaves the base's `fixed` and `axes` |
+| `groups` | by name: a group is replaced whole |
+| `collect`, `limits`, `keep` | by key |
+| `strategy` | by key; replaced whole where it names a `kind` |
+| `constraints`, `check`, `figure` | added after those of the base; a figure replaces one of the same file |
+| `name` | not taken: every plan has its own |
+| everything else | replaced |
+
+Names of files in values of a base are relative to the base.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import Place, UserError
+from tcpassay.plan import document, model
+from tcpassay.plan.document import Document, Step
+
+BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "keep")
+ADDED: Final = ("constraints", "check", "figure")
+_FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")
+
+
+def load(text: str, file: Path) -> Document:
+    """The document with everything that it extends merged into it, its paths flat.
+
+    Raises `UserError` for what is no TOML, a base that cannot be read, and a plan that extends itself.
+    """
+    return _load(text, file, ())
+
+
+def _load(text: str, file: Path, above: tuple[Path, ...]) -> Document:
+    own = _flat(document.parse(text, file))
+    wanted = own.data.get("extends")
+    if not isinstance(wanted, str) or not wanted:
+        return own
+    here = own.place("extends")
+    below = file.parent / wanted
+    chain = (*above, _real(file))
+    if _real(below) in chain:
+        circle = " -> ".join(f"`{step.name}`" for step in [*chain[chain.index(_real(below)) :], _real(below)])
+        raise UserError(f"`extends` = `{wanted}`: the plan would extend itself: {circle}", here)
+    try:
+        base_text = document.read_text(below)
+    except UserError as error:
+        raise UserError(f"`extends` = `{wanted}`: {error.problems[0].message}", here) from None
+    return merged(_load(base_text, below, chain), own)
+
+
+def _real(file: Path) -> Path:
+    return Path(os.path.realpath(file))
+
+
+def _flat(doc: Document) -> Document:
+    document.flatten(doc, ("fixed",))
+    document.flatten(doc, ("axes",), model.RANGE_KEYS)
+    document.flatten(doc, ("negative",))
+    groups = doc.data.get("groups")
+    for name, levels in groups.items() if isinstance(groups, dict) else ():
+        for level in levels if isinstance(levels, dict) else ():
+            document.flatten(doc, ("groups", name, level))
+    return doc
+
+
+def merged(base: Document, own: Document) -> Document:
+    """`own` as the extension of `base`; both are flat."""
+    if base.file.parent != own.file.parent:
+        folder = Path(os.path.relpath(base.file.parent, own.file.parent))
+        for key in ("fixed", "axes", "negative", "groups"):
+            if key in base.data:
+                base.data[key] = _relative(base.data[key], folder)
+    made = Document(own.file, {}, {})
+    for key in [*base.data, *(key for key in own.data if key not in base.data)]:
+        lower, upper = base.data.get(key), own.data.get(key, {})
+        tables = isinstance(lower, dict) and isinstance(upper, dict)
+        if key == "name" or key not in base.data:
+            _put(made, own, (key,))
+        elif tables and (key in BY_ENTRY or (key == "strategy" and "kind" not in upper)):
+            _merge(made, base, own, key)
+        elif key in ADDED and isinstance(lower, list) and isinstance(upper, list):
+            _add(made, base, own, key)
+        else:
+            _put(made, own if key in own.data else base, (key,))
+    return made
+
+
+def _merge(made: Document, base: Document, own: Document, key: str) -> None:
+    """The table of the base, its entries replaced by those of the plan."""
+    lower, upper = base.data[key], own.data.get(key, {})
+    made.data[key] = {}
+    made.places[key,] = (own if key in own.data else base).place(key)
+    taken = _owned(own.data) if key in ("fixed", "axes") else set()
+    for entry in [*lower, *(entry for entry in upper if entry not in lower)]:
+        if entry in upper:
+            _put(made, own, (key, entry))
+        elif entry not in taken:
+            _put(made, base, (key, entry))
+
+
+def _owned(data: Mapping[str, Any]) -> set[str]:
+    """The parameters that a plan sets in whatever section."""
+    owned: set[str] = set()
+    for key in ("fixed", "axes"):
+        if isinstance(data.get(key), dict):
+            owned |= data[key].keys()
+    groups = data.get("groups")
+    for levels in groups.values() if isinstance(groups, dict) else ():
+        for triples in levels.values() if isinstance(levels, dict) else ():
+            if isinstance(triples, dict):
+                owned |= triples.keys()
+    return owned
+
+
+def _put(made: Document, source: Document, path: tuple[str, ...]) -> None:
+    """Takes what `source` says at `path`, with its places."""
+    value = source.data
+    inside = made.data
+    for step in path[:-1]:
+        value, inside = value[step], inside[step]
+    if path[-1] not in value:
+        return
+    inside[path[-1]] = value[path[-1]]
+    for place, at in _places(source, path, inside[path[-1]]):
+        made.places[place] = at
+
+
+def _add(made: Document, base: Document, own: Document, key: str) -> None:
+    """The list of the base, then that of the plan."""
+    made.data[key] = []
+    made.places[key,] = own.place(key)
+    files = {_file_of(figure) for figure in own.data[key]} - {None} if key == "figure" else set()
+    for source in (base, own):
+        for index, value in enumerate(source.data[key]):
+            if source is base and files and _file_of(value) in files:
+                continue
+            here = len(made.data[key])
+            made.data[key].append(value)
+            for place, at in _places(source, (key, index), value):
+                made.places[key, here, *place[2:]] = at
+
+
+def _file_of(figure: Any) -> str | None:
+    file = figure.get("file") if isinstance(figure, dict) else None
+    return file if isinstance(file, str) else None
+
+
+def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tuple[tuple[Step, ...], Place]]:
+    """The places of a value and of everything inside it."""
+    if path in source.places:
+        yield path, source.places[path]
+    inner: Iterator[tuple[Step, Any]] = iter(())
+    if isinstance(value, dict):
+        inner = iter(value.items())
+    elif isinstance(value, list):
+        inner = iter(enumerate(value))
+    for step, below in inner:
+        yield from _places(source, (*path, step), below)
+
+
+def _relative(value: Any, folder: Path) -> Any:
+    """The same with the file names in it, as `trace:<file>`, as seen from another folder."""
+    if isinstance(value, dict):
+        return {key: _relative(inner, folder) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_relative(inner, folder) for inner in value]
+    if isinstance(value, str):
+        return _FILE.sub(lambda found: f"{found[1]}{found[2]}{folder / found[3]}", value)
+    return value
