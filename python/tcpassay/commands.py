@@ -26,9 +26,9 @@ def judge(
 
     judged = folders.judge_folder(folder, oracles=oracle)
     if json_:
-        _print_json(judged.as_json())
+        print_json(judged.as_json())
     else:
-        show.show(judged, _console())
+        show.show(judged, console())
     if judged.findings:
         raise typer.Exit(FAILED)
 
@@ -43,7 +43,7 @@ def oracles(
     if markdown:
         typer.echo(registry.markdown(), nl=False)
     elif json_:
-        _print_json([one.as_json() for one in registry.ORACLES.values()])
+        print_json([one.as_json() for one in registry.ORACLES.values()])
     else:
         show.oracles(_console())
 
@@ -95,9 +95,9 @@ def compare(
     )
     comparison = comparing.compare(load(a), load(b), options, sides)
     if json_:
-        _print_json(comparison.as_json())
+        print_json(comparison.as_json())
     else:
-        comparing.show(comparison, _console(), everything=everything)
+        comparing.show(comparison, console(), everything=everything)
     if comparison.regressions:
         raise typer.Exit(FAILED)
 
@@ -129,11 +129,13 @@ def _where(option: str, texts: list[str] | None) -> dict[str, str]:
     return made
 
 
-def _console() -> Any:
+def console() -> Any:
+    """Standard output; a file or a pipe has no width, and what is read there later should not be folded."""
     from rich.console import Console  # noqa: PLC0415
 
     return Console() if sys.stdout.isatty() else Console(width=160)
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """A value on standard output."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -142,7 +142,11 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
 
 def pairs(space: Space, cases: Iterable[Mapping[str, Value]]) -> list[Pair]:
     """The coverage of each pair of parameters that vary."""
-    rows = space.rows(cases)
+    return pair_rows(space, space.rows(cases))
+
+
+def pair_rows(space: Space, rows: Rows) -> list[Pair]:
+    """As `pairs`, for cases that are rows already."""
     forbidden, invalid = _judge(space, rows)
     good = invalid < 0
     good[[f.case for f in forbidden]] = False

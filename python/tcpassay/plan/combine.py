@@ -155,13 +155,13 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                 )
         case model.TWay(strength=strength, family=families):
             free = [space.sizes[v] for v in space.free]
-            tuples = _tuples(free, strength)
+            number = tuples(free, strength)
             for family in families:
                 members = {space.parameter(name, "a family") for name in family.of}
-                tuples += _tuples([space.sizes[v] for v in members], family.strength)
-            if tuples > MOST_TUPLES:
+                number += tuples([space.sizes[v] for v in members], family.strength)
+            if number > MOST_TUPLES:
                 raise UserError(
-                    f"a strength of {strength} has {tuples} combinations to cover; allowed are at most "
+                    f"a strength of {strength} has {number} combinations to cover; allowed are at most "
                     f"{MOST_TUPLES}: choose a lower strength, and a higher one for a family",
                     place,
                 )
@@ -181,7 +181,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
     return suite
 
 
-def _tuples(sizes: Iterable[int], strength: int) -> int:
+def tuples(sizes: Iterable[int], strength: int) -> int:
     """The number of combinations of levels of any `strength` parameters, or of all when they are fewer."""
     listed = list(sizes)
     if len(listed) <= strength:

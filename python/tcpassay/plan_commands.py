@@ -1,0 +1,120 @@
+"""The command about plans: `plan`. As in `cli.py`, no rule of its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tcpassay import commands
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tcpassay.cover.verify import Report
+    from tcpassay.plan.coverage import Sizes
+    from tcpassay.plan.read import Plan
+
+FAILED = 1
+# Cases that are listed without being asked for.
+MOST_LISTED = 40
+# Missing combinations that are shown of each line.
+MOST_MISSING = 3
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")],
+    strength: Annotated[
+        int | None,
+        typer.Option(min=2, max=6, help="As if its strategy were `t-way` of this strength.", metavar="N"),
+    ] = None,
+    cases: Annotated[bool, typer.Option("--cases", help="List all cases, however many.")] = False,
+    json_: commands.JsonOption = False,
+) -> None:
+    """Say what a plan would run, without running it: its size, its cases, what they cover."""
+    from tcpassay.plan import coverage, read  # noqa: PLC0415 - what other commands do not need
+
+    wanted = read.read_file(file, strength)
+    size, report = coverage.sizes(wanted), coverage.coverage(wanted)
+    if json_:
+        commands.print_json(_json(wanted, size, report))
+    else:
+        out = commands.console()
+        _sizes(wanted, size, out)
+        _cases(wanted, out, every=cases)
+        _coverage(report, out)
+        for note in wanted.notes:
+            out.print(f"[yellow]note[/]: {escape(note)}", highlight=False, soft_wrap=True)
+    promised = wanted.spec.strategy.kind in {"t-way", "full"}
+    if report.forbidden or (promised and not report.complete):
+        raise typer.Exit(FAILED)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of `app`."""
+    app.command()(plan)
+
+
+def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
+    spec = wanted.spec
+    console.print(f"[bold]{spec.name}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
+    refused = f", {size.refused} of which must be refused" if size.refused else ""
+    allowed = f"; the constraints allow {size.allowed:,}" if size.allowed < size.product else ""
+    console.print(
+        f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
+        f"strategy {spec.strategy.kind}: {_many(size.cases, 'case')}{refused}\n"
+        f"{_many(size.seeds, 'seed')}, {_many(size.repetitions, 'repetition')}: {_many(size.runs, 'run')}",
+        highlight=False,
+    )
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _cases(wanted: "Plan", console: "Console", *, every: bool) -> None:
+    if len(wanted.cases) > MOST_LISTED and not every:
+        console.print("(--cases lists the cases)\n", highlight=False)
+        return
+    console.print()
+    for case in wanted.cases:
+        refused = f"  [yellow]must be refused: {case.negative}[/]" if case.negative else ""
+        console.print(f"{case.id}  {escape(case.label)}{refused}", highlight=False, soft_wrap=True)
+    console.print()
+
+
+def _coverage(report: "Report", console: "Console") -> None:
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("combinations of", "strength", "parameters", "covered", "possible", "excluded", ""):
+        grid.add_column(name, justify="left" if name in {"combinations of", ""} else "right", overflow="fold")
+    for line in report.lines:
+        said = "[green]complete[/]" if line.complete else f"[red]{100 * line.ratio:.1f} %[/]"
+        numbers = (line.strength, line.parameters, line.covered, line.total, line.excluded)
+        grid.add_row(line.name, *(f"{number:,}" for number in numbers), said)
+        for missing in line.examples[:MOST_MISSING]:
+            said = ", ".join(f"{name}={value}" for name, value in missing.items())
+            grid.add_row(f"  missing: {escape(said)}", style="dim")
+    console.print(grid)
+
+
+def _json(wanted: "Plan", size: "Sizes", report: "Report") -> dict[str, Any]:
+    from tcpassay.plan import coverage  # noqa: PLC0415
+
+    return {
+        "name": wanted.spec.name,
+        "file": str(wanted.file),
+        "strategy": wanted.spec.strategy.model_dump(by_alias=True),
+        "factors": size.factors,
+        "product": size.product,
+        "allowed": size.allowed,
+        "seeds": wanted.spec.seeds,
+        "repetitions": size.repetitions,
+        "runs": size.runs,
+        "cases": [
+            {"case": case.id, "varied": case.varied, "triples": case.triples, "expect": case.expect}
+            for case in wanted.cases
+        ],
+        "coverage": [coverage.as_json(line) for line in report.lines],
+        "notes": list(wanted.notes),
+    }
