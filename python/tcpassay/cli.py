@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tcpassay import __version__, commands, kernel_commands, run_commands
+from tcpassay import __version__, commands, kernel_commands, plan_commands, run_commands
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
 
@@ -80,6 +80,7 @@ def schema_() -> None:
     _print_json(schema.schema())
 
 
+plan_commands.add(app)
 run_commands.add(app)
 commands.add(app)
 app.add_typer(kernel_commands.app)

@@ -45,7 +45,7 @@ def oracles(
     elif json_:
         print_json([one.as_json() for one in registry.ORACLES.values()])
     else:
-        show.oracles(_console())
+        show.oracles(console())
 
 
 def compare(

@@ -109,7 +109,10 @@ RANGE_KEYS: Final = frozenset(
 
 
 def axis_form(value: Any) -> str:
-    """Which form of an axis a value is meant to be."""
+    """Which form of an axis a value is, or is meant to be."""
+    for name, kind in AXES.items():
+        if isinstance(value, kind):
+            return name
     if isinstance(value, dict):
         return str(value.get("distribution", "range"))
     return "list"
