@@ -52,6 +52,7 @@ test-rust:
 	cargo test --locked --workspace --quiet
 
 test-python: setup
+	@sh tools/chromium.sh
 	$(BIN)/python -m pytest --quiet
 
 check: lint test gate ## What CI runs: lints, every test, instructions per packet-hop

@@ -1,0 +1,122 @@
+"""One self-contained HTML file that shows a result folder, and opens offline.
+
+    write_report(Path("results/plan"), Path("results/plan/report.html"))
+
+`model.py` takes from the results what the page says, `curves.py` what the page of one run draws, thinned by `thin.py`;
+`pack.py` is how numbers stand in HTML, and `page.py` puts the file together. The page itself is `page.html.jinja`,
+`style.css` and `js/`, plain scripts without a build step; `vendor/` holds the chart library. It must not know how runs
+are made: it reads result folders through `tcpassay.results` only.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import Place, UserError
+from tcpassay.recording import DamagedError
+from tcpassay.report import curves, model
+from tcpassay.report.page import page
+from tcpassay.results import Results, load
+
+NAME: Final = "report.html"
+MOST_CURVES: Final = 48_000_000
+"""Bytes of curves in one file: some three hundred runs with full event logs, thousands with series alone."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of it."""
+
+    file: Path
+    runs: int
+    drawn: int
+    """Runs whose curves are in the file."""
+    recorded: int
+    """Runs that left a recording."""
+    findings: int
+    problems: list[str]
+
+
+def write_report(
+    folder: Path, out: Path | None = None, *, most_curves: int = MOST_CURVES, progress: Progress | None = None
+) -> Written:
+    """Write the report of a result folder, whole or not at all; by default into the folder itself.
+
+    Raises `UserError` when the folder holds no results or the file cannot be written. Damaged files are listed in the
+    report and in what is returned.
+    """
+    results = load(folder)
+    target = out or folder / NAME
+    report = model.build(results)
+    drawing = _Drawing(results, most_curves, progress)
+
+    def data() -> dict[str, Any]:
+        known = report.data["problems"]
+        problems = known + [problem for problem in drawing.problems if problem not in known]
+        return report.data | {"problems": problems, "recorded": len(drawing.order), "drawn": drawing.drawn}
+
+    def chunks() -> Iterator[tuple[str, str]]:
+        yield "runs", report.runs
+        yield from drawing.chunks()
+
+    draft = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            file.writelines(page(report.data["plan"]["name"], chunks(), data))
+        draft.replace(target)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UserError(
+            f"cannot write the report: {reason}; choose another file with --out", Place(target)
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+    return Written(
+        target, len(results.runs), drawing.drawn, len(drawing.order), len(results.found), data()["problems"]
+    )
+
+
+class _Drawing:
+    """Reads recordings one after the other, those with findings first, until the file is full."""
+
+    def __init__(self, results: Results, most: int, progress: Progress | None) -> None:
+        self.results = results
+        self.most = most
+        self.progress = progress
+        self.problems: list[str] = []
+        self.drawn = 0
+        self.watched: dict[tuple[str, int], list[str]] = {}
+        for one in results.found:
+            if one.seed is not None:
+                self.watched.setdefault((one.case, one.seed), []).append(one.flow)
+        recorded = [n for n, run in enumerate(results.runs) if run.get("recording")]
+        self.order = sorted(recorded, key=lambda n: self._run(n) not in self.watched)
+
+    def _run(self, place: int) -> tuple[str, int]:
+        run = self.results.runs[place]
+        return str(run["case"]), int(run["seed"])
+
+    def chunks(self) -> Iterator[tuple[str, str]]:
+        size = 0
+        for number, place in enumerate(self.order):
+            if size > self.most:
+                break
+            case, seed = self._run(place)
+            try:
+                text = curves.pack(
+                    self.results.recording(case, seed), watched=self.watched.get((case, seed), ())
+                )
+            except DamagedError as error:
+                self.problems += map(str, error.problems)
+                continue
+            size += len(text)
+            self.drawn += 1
+            yield f"curves-{place}", text
+            if self.progress:
+                self.progress(number + 1, len(self.order))

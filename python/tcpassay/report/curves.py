@@ -1,0 +1,241 @@
+"""What the page of one run draws: its series, its events and its sequence numbers, thinned to what a screen shows.
+
+Everything comes from the recording. Throughput counts bytes that reached the receiver, with headers; the round-trip
+time is each of the sender's samples where there is an event log, else its smoothed value.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tcpassay.recording import Recording
+from tcpassay.report import thin
+from tcpassay.report.pack import Pack
+
+POINTS: Final = 2_000
+"""Most points of a curve."""
+BARS: Final = 4_000
+"""Most bars of a flow in the time-sequence graph."""
+TICKS: Final = 1_000
+"""Most marks of one kind of event."""
+FLOWS: Final = 8
+"""Most flows of which each has curves of its own."""
+SEQUENCES: Final = 4
+"""Most flows in the time-sequence graph."""
+COUNTS: Final = 400
+"""Most bars of marks and drops."""
+
+_LANES: Final = (
+    ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
+    ("recovery", "recovery begins", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Recovery")),
+    ("cwr", "reduction on ECE", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Cwr")),
+    ("probe", "tail loss probe", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Tlp")),
+    ("retransmit", "retransmission", pl.col("kind") == "retransmit"),
+    ("spurious", "shown unnecessary", pl.col("kind") == "spurious"),
+    ("delayed", "delayed-ACK timer", (pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck")),
+    ("forgotten", "ACK neither sent nor timed", pl.col("kind") == "ack_forget"),
+    ("clamp", "controller clamped", pl.col("kind") == "clamp"),
+)  # fmt: skip
+
+
+def pack(recording: Recording, *, watched: Iterable[str] = ()) -> str:
+    """The curves of a recording; `watched` flows are drawn before others. Raises `DamagedError`."""
+    return _Curves(recording, list(watched)).pack()
+
+
+class _Curves:
+    def __init__(self, recording: Recording, watched: list[str]) -> None:
+        self.recording = recording
+        self.packed = Pack()
+        self.series = recording.series
+        wanted = pl.col("kind").is_in(["in", "out", "retransmit", "timer_fire", "congestion", "spurious", "rtt",
+                                       "ack_forget", "clamp"])  # fmt: skip
+        columns = ["time_ns", "flow", "kind", "why", "seq", "ack", "len", "value_ns"]
+        self.events = recording.table("events", columns).filter(wanted)
+        flows = recording.flows
+        senders = [n for n, flow in enumerate(flows) if (flow.get("counters") or {}).get("sent_bytes")]
+
+        def rank(place: int) -> tuple[bool, int, int]:
+            flow = flows[place]
+            timeouts = (flow.get("tcp") or {}).get("timeouts") or 0
+            return flow["name"] not in watched, -timeouts, -int(flow["counters"]["sent_bytes"])
+
+        self.senders = senders
+        self.ranked = sorted(senders, key=rank)
+        # Shown in the recording's order, so that a flow has the same colour in every panel.
+        self.shown = sorted(self.ranked[:FLOWS])
+
+    def pack(self) -> str:
+        header = self.recording.header
+        panels = [
+            self._throughput(),
+            self._of_flows("cwnd", "Congestion window", "B", "cwnd_bytes"),
+            self._rtt(),
+            self._of_flows("alpha", "DCTCP's alpha", "1", "alpha"),
+            self._queue(),
+            self._counts(),
+        ]
+        bottleneck = self._bottleneck
+        return self.packed.text(
+            {
+                "duration_ns": self.recording.duration_ns,
+                "interval_ns": self.recording.index.get("series_interval_ns"),
+                "bottleneck": bottleneck
+                and {"name": bottleneck["name"], "rate_bps": bottleneck.get("rate_bps")},
+                "complete": header.get("complete", True),
+                "environment": self.recording.index.get("environment") or [],
+                "flows": [self._flow(place) for place in self.ranked[:FLOWS]],
+                "senders": len(self.senders),
+                "panels": [panel for panel in panels if panel and panel["curves"]],
+                "lanes": list(self._lanes()),
+                "sequence": list(self._sequence()),
+            }
+        )
+
+    def _flow(self, place: int) -> dict[str, Any]:
+        flow = self.recording.flows[place]
+        hosts = self.recording.hosts
+        ends = [
+            hosts[end] if isinstance(end, int) and end < len(hosts) else "?"
+            for end in (flow.get("from"), flow.get("to"))
+        ]
+        return {
+            "name": flow["name"],
+            "cc": flow.get("cc"),
+            "from": ends[0],
+            "to": ends[1],
+            "counters": flow["counters"],
+            "tcp": flow.get("tcp"),
+        }
+
+    @property
+    def _bottleneck(self) -> dict[str, Any] | None:
+        place = self.recording.header.get("bottleneck")
+        devices = self.recording.index["devices"]
+        return devices[place] if isinstance(place, int) and place < len(devices) else None
+
+    def _name(self, place: int) -> str:
+        return str(self.recording.flows[place]["name"])
+
+    def _column(self, entity: str, column: str) -> tuple[thin.Floats, thin.Floats]:
+        if column not in self.series.columns:
+            return np.empty(0), np.empty(0)
+        rows = self.series.filter(pl.col("entity") == entity, pl.col(column).is_not_null())
+        return _floats(rows["time_ns"]), _floats(rows[column])
+
+    def _curve(self, name: str, time: thin.Floats, values: thin.Floats, **more: Any) -> list[dict[str, Any]]:
+        """A curve in a list, or nothing where there is nothing to draw."""
+        if not len(time):
+            return []
+        kept = thin.extremes(time, values, POINTS)
+        x, y = self.packed.add(time[kept]), self.packed.add(values[kept])
+        return [{"name": name, "x": x, "y": y, "of": len(time)} | more]
+
+    def _throughput(self) -> dict[str, Any] | None:
+        interval = self.recording.index.get("series_interval_ns")
+        if not interval or "wire_bytes" not in self.series.columns:
+            return None
+        per_second = 8e9 / interval
+        curves = []
+        if len(self.senders) > 1:
+            names = [self._name(place) for place in self.senders]
+            rows = self.series.filter(pl.col("entity").is_in(names), pl.col("wire_bytes").is_not_null())
+            total = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
+            curves += self._curve(
+                "all flows", _floats(total["time_ns"]), _floats(total["wire_bytes"]) * per_second
+            )
+        for place in self.shown:
+            time, octets = self._column(self._name(place), "wire_bytes")
+            curves += self._curve(self._name(place), time, octets * per_second, flow=place)
+        return {"key": "throughput", "title": "Throughput", "unit": "bit/s", "curves": curves}
+
+    def _of_flows(self, key: str, title: str, unit: str, column: str) -> dict[str, Any]:
+        curves = []
+        for place in self.shown:
+            curves += self._curve(self._name(place), *self._column(self._name(place), column), flow=place)
+        return {"key": key, "title": title, "unit": unit, "curves": curves}
+
+    def _rtt(self) -> dict[str, Any]:
+        curves = []
+        for place in self.shown:
+            rows = self.events.filter(
+                pl.col("kind") == "rtt", pl.col("flow") == place, pl.col("value_ns").is_not_null()
+            )
+            time, values = _floats(rows["time_ns"]), _floats(rows["value_ns"])
+            smoothed = not len(time)
+            if smoothed:
+                time, values = self._column(self._name(place), "srtt_ns")
+            curves += self._curve(self._name(place), time, values * 1e-9, flow=place, smoothed=smoothed)
+        return {"key": "rtt", "title": "Round-trip time", "unit": "s", "curves": curves}
+
+    def _queue(self) -> dict[str, Any] | None:
+        if self._bottleneck is None:
+            return None
+        name = str(self._bottleneck["name"])
+        curves = self._curve("bottleneck", *self._column(name, "max_backlog_bytes"))
+        return {"key": "queue", "title": "Queue", "unit": "B", "curves": curves}
+
+    def _counts(self) -> dict[str, Any] | None:
+        """Marks and drops of the bottleneck, or of all devices where none is the bottleneck."""
+        interval = self.recording.index.get("series_interval_ns")
+        if not interval:
+            return None
+        bars = max(interval, -(-self.recording.duration_ns // COUNTS // interval) * interval)
+        curves = []
+        for column, label in (("marks", "marks"), ("drops", "drops")):
+            if column not in self.series.columns:
+                continue
+            rows = self.series.filter(pl.col(column) > 0)
+            total = rows.group_by("time_ns").agg(pl.col(column).sum()).sort("time_ns")
+            time, counts = thin.sums(_floats(total["time_ns"]), _floats(total[column]), bars)
+            curves += self._curve(label, time, counts)
+        return {
+            "key": "counts",
+            "title": "Marks, drops",
+            "unit": "packets",
+            "curves": curves,
+            "width_ns": bars,
+        }
+
+    def _lanes(self) -> Iterable[dict[str, Any]]:
+        if self.events.is_empty():
+            return
+        for key, title, which in _LANES:
+            rows = self.events.filter(which)
+            if rows.is_empty():
+                continue
+            every = -(-len(rows) // TICKS)
+            some = rows.gather_every(every)
+            time, flow = (
+                self.packed.add(_floats(some["time_ns"])),
+                self.packed.add(some["flow"].to_numpy(), "u2"),
+            )
+            yield {"key": key, "title": title, "x": time, "flow": flow, "of": len(rows)}
+
+    def _sequence(self) -> Iterable[dict[str, Any]]:
+        for place in self.ranked[:SEQUENCES]:
+            own = self.events.filter(pl.col("flow") == place)
+            made = {"name": self._name(place), "flow": place}
+            sent = own.filter(pl.col("kind").is_in(["out", "retransmit"]), pl.col("len") > 0)
+            if sent.is_empty():
+                continue
+            for key, kind in (("sent", "out"), ("again", "retransmit")):
+                rows = sent.filter(pl.col("kind") == kind)
+                low, length = _floats(rows["seq"]), _floats(rows["len"])
+                bars = thin.spans(_floats(rows["time_ns"]), low, low + length, BARS)
+                made[key] = [self.packed.add(array) for array in bars]
+                made[f"{key}_of"] = len(rows)
+            acks = own.filter(pl.col("kind") == "in", pl.col("ack") > 0)
+            time, ack = (
+                _floats(acks["time_ns"]),
+                np.maximum.accumulate(_floats(acks["ack"])) if len(acks) else np.empty(0),
+            )
+            kept = thin.extremes(time, ack, POINTS) if len(time) else np.empty(0, dtype=np.int64)
+            made["acked"] = [self.packed.add(time[kept]), self.packed.add(ack[kept])]
+            yield made
+
+
+def _floats(column: pl.Series) -> thin.Floats:
+    return column.cast(pl.Float64).to_numpy()

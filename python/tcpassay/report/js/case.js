@@ -1,0 +1,99 @@
+// The page of one run: its findings, its curves, its settings and its metrics beside those of the other runs.
+"use strict";
+
+{
+  const { h, section, table, command, state, units, stats, data, timeline, findings } = tcpassay;
+
+  const unknown = (view) => h("section", {}, h("h2", {}, "No such case"), h("p", {}, `There is no case ${view.case}${view.seed === undefined ? "" : ` with seed ${view.seed}`} in this report. `, h("a", { href: state.back() }, "All runs")));
+
+  const locate = (view) => {
+    const { runs } = tcpassay;
+    const of = runs.of.get(view.case) ?? [];
+    return view.seed === undefined ? of[0] : of.find((run) => String(runs.seed[run]) === view.seed);
+  };
+
+  const settings = (run) => {
+    const { runs, report } = tcpassay;
+    const rows = [...[...runs.factors, ...runs.members].map((factor) => [factor.name, data.level(factor, run), factor.levels.length > 1]), ...Object.entries(report.fixed).map(([name, value]) => [name, value, false])];
+    return h("dl", { class: "pairs" }, rows.map(([name, value, varies]) => [h("dt", {}, name), h("dd", {}, varies ? h("b", {}, value) : value)]));
+  };
+
+  // Each metric, and where it stands among the runs that are shown.
+  const metrics = (run, shown) => {
+    const { runs } = tcpassay;
+    const rows = runs.metrics.filter((metric) => !Number.isNaN(metric.values[run])).map((metric) => {
+      const sorted = stats.sort(shown.map((one) => metric.values[one]).filter((value) => !Number.isNaN(value)));
+      const value = metric.values[run];
+      const below = sorted.filter((one) => one < value).length + sorted.filter((one) => one === value).length / 2;
+      return { metric, value, median: stats.quantile(sorted, 0.5), rank: sorted.length > 1 ? below / sorted.length : NaN, spread: sorted[0] !== sorted.at(-1) };
+    });
+    return table([
+      { title: "metric", value: (row) => row.metric.name, cell: (row) => h("span", { title: row.metric.doc }, row.metric.name) },
+      { title: "this run", number: true, value: (row) => row.value, cell: (row) => units.amount(row.value, row.metric.unit) },
+      { title: "median", number: true, value: (row) => row.median, cell: (row) => units.amount(row.median, row.metric.unit) },
+      { title: "rank among shown", value: (row) => row.rank, cell: (row) => (row.spread && !Number.isNaN(row.rank) ? h("span", { class: "rank", title: `${units.percent(row.rank)} of the runs shown are lower` }, h("i", { style: `left:${100 * row.rank}%` })) : "") },
+    ], rows, { label: "Metrics of this run" });
+  };
+
+  // What the path was asked to be and what it was measured to be.
+  const environment = (curves) => {
+    const some = curves?.environment?.filter((row) => row.asked !== null) ?? [];
+    if (!some.length) return null;
+    const unit = (row) => ({ ns: ["s", 1e-9] })[row.unit] ?? [row.unit === "share" ? "1" : row.unit, 1];
+    const value = (row, number) => units.amount(number * unit(row)[1], unit(row)[0]);
+    return [h("h3", {}, "The path, asked and measured"), table([
+      { title: "what", value: (row) => `${row.entity} ${row.property}` },
+      { title: "asked", number: true, value: (row) => row.asked, cell: (row) => value(row, row.asked) },
+      { title: "measured", number: true, value: (row) => row.measured, cell: (row) => value(row, row.measured) },
+    ], some, { label: "Environment" })];
+  };
+
+  const flows = (curves) => {
+    if (!curves?.flows.length) return null;
+    const { counters, tcp } = { counters: (flow, name) => flow.counters?.[name], tcp: (flow, name) => flow.tcp?.[name] };
+    const amount = (title, value, unit) => ({ title, number: true, value, cell: (flow) => units.amount(value(flow), unit) });
+    return [h("h3", {}, "Flows"), table([
+      { title: "flow", value: (flow) => flow.name }, { title: "from", value: (flow) => flow.from }, { title: "to", value: (flow) => flow.to }, { title: "controller", value: (flow) => flow.cc },
+      amount("read", (flow) => counters(flow, "read_bytes"), "B"), amount("sent again", (flow) => counters(flow, "retransmitted_bytes"), "B"),
+      amount("timeouts", (flow) => tcp(flow, "timeouts"), ""), amount("recoveries", (flow) => tcp(flow, "recoveries"), ""), amount("CE packets", (flow) => counters(flow, "ce_packets"), ""),
+    ], curves.flows, { label: "Flows" }), curves.senders > curves.flows.length && h("p", { class: "lead" }, `${curves.flows.length} of ${curves.senders} flows: those with findings, then those with most timeouts and bytes.`)];
+  };
+
+  const draw = (view, shown) => {
+    const { runs } = tcpassay, run = locate(view);
+    if (run === undefined) return unknown(view);
+    const at = shown.indexOf(run), others = runs.of.get(runs.case[run]).filter((one) => one !== run);
+    const beside = (place, text) => {
+      const other = shown[place];
+      return other === undefined ? h("span", { class: "soft" }, text) : h("a", { href: state.link({ case: runs.case[other], seed: runs.seed[other], t: undefined, flow: undefined }), rel: text.startsWith("←") ? "prev" : "next" }, text);
+    };
+    const outcome = runs.outcomes[runs.outcome[run]], own = runs.findings[run];
+    const canvas = h("div", { class: "timeline" }), controls = h("div", { class: "controls" }), notes = h("p", { class: "lead" }), measured = h("div");
+    const repeat = own.find((one) => one.replay)?.replay;
+    const made = h("section", { id: "case" },
+      h("nav", { class: "crumbs", "aria-label": "Runs" }, h("a", { href: state.back() }, "All runs"), h("span", { class: "space" }), beside(at < 0 ? -1 : at - 1, "← previous"), h("span", { class: "soft" }, at < 0 ? "" : `${at + 1} of ${shown.length}`), beside(at < 0 ? -1 : at + 1, "next →")),
+      h("h2", {}, `Case ${runs.case[run]}`, h("span", { class: "soft" }, ` seed ${runs.seed[run]}`), outcome !== "done" && h("span", { class: "badge error" }, outcome)),
+      h("p", { class: "lead" }, data.label(run), others.length > 0 && [" · other seeds: ", others.map((one) => [h("a", { href: state.link({ case: runs.case[one], seed: runs.seed[one], t: undefined }) }, String(runs.seed[one])), " "])]),
+      runs.messages[run] && h("pre", {}, runs.messages[run]),
+      repeat && command(repeat),
+      own.map((finding) => findings.card(finding, { linked: false })),
+      h("h3", {}, "On one time axis"), controls, canvas, notes,
+      h("div", { class: "two" }, h("div", {}, h("h3", {}, "Metrics"), metrics(run, shown)), h("div", {}, h("h3", {}, "Settings"), settings(run), measured)));
+    made.ready = async () => {
+      if (!runs.drawn[run]) {
+        canvas.replaceChildren(h("p", { class: "empty" }, "The curves of this run are not in this file: it left no recording, or the file was full."));
+        return;
+      }
+      const curves = await tcpassay.unpack(`curves-${run}`);
+      if (!made.isConnected) return;
+      controls.replaceChildren(...[timeline.choice(curves), h("span", { class: "soft" }, "Drag to zoom, double-click for all; keys: ← → + − 0")].filter(Boolean));
+      const drawn = timeline.draw(canvas, curves, run);
+      notes.replaceChildren(...(drawn?.notes ?? []));
+      measured.replaceChildren(...[environment(curves), flows(curves)].flat().filter(Boolean));
+      tcpassay.curves = curves;
+    };
+    return made;
+  };
+
+  Object.assign(tcpassay, { run_page: { draw } });
+}

@@ -1,0 +1,101 @@
+// Findings first: what is wrong, in plain words, where it shows, and the command that repeats it.
+"use strict";
+
+{
+  const { h, section, table, command, state, units, data, plural } = tcpassay;
+
+  const badge = (severity) => h("span", { class: `badge ${severity === "error" ? "error" : "warning"}` }, severity);
+
+  // A little before and after what happened, so that the cause is in the picture.
+  const span = (finding) => {
+    const start = finding.start_ns / 1e6, end = finding.end_ns / 1e6, margin = Math.max(0.3 * (end - start), 5);
+    return [Math.max(0, start - margin), end + margin];
+  };
+
+  const evidence = (finding) => {
+    if (!finding.rows) return null;
+    const columns = [
+      { title: "row", number: true, value: (row) => row.index },
+      { title: "time", number: true, value: (row) => row.time_ns, cell: (row) => units.ms(row.time_ns) },
+      { title: "host", value: (row) => row.host },
+      { title: "flow", value: (row) => row.flow },
+      { title: "event", value: (row) => (row.why ? `${row.kind}: ${row.why}` : row.kind) },
+      { title: "values", value: (row) => Object.entries(row.values).map(([name, value]) => `${name}=${value}`).join(" ") },
+    ];
+    const frames = finding.packets.length ? `; frames ${finding.packets.join(", ")} of packets.pcapng` : "";
+    return h("details", { class: "evidence" }, h("summary", {}, `Evidence: ${plural(finding.rows, "row")} of events.parquet${frames}`),
+      finding.events.length ? table(columns, finding.events, { label: "Rows of the event log" }) : h("p", {}, "The rows are listed in findings.json."));
+  };
+
+  // One finding in full.
+  const card = (finding, { linked = true } = {}) => {
+    const where = finding.run === null ? null : state.toRun(finding.run, span(finding));
+    return h("article", { class: `finding ${finding.severity}` },
+      h("h4", {}, badge(finding.severity), ` ${finding.title}`, finding.count > 1 && h("span", { class: "times" }, `× ${finding.count}`)),
+      h("p", { class: "where" },
+        linked && where && h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), linked && where && " · ",
+        `${finding.host}, ${finding.flow} · ${units.ms(finding.start_ns)} to ${units.ms(finding.end_ns)} · `,
+        !linked && where && h("a", { href: where, class: "zoom" }, "show this span"), !linked && where && " · ", finding.oracle),
+      h("p", {}, finding.text),
+      finding.replay && command(finding.replay),
+      evidence(finding));
+  };
+
+  // In how many of the shown runs with each level something was found: where to look for the cause.
+  const spread = (found, shown) => {
+    const hit = new Set(found.map((one) => one.run));
+    const rows = tcpassay.runs.factors.filter((factor) => factor.levels.length > 1).map((factor) => {
+      const of = factor.levels.map(() => [0, 0]);
+      for (const run of shown) {
+        of[factor.codes[run]][1]++;
+        if (hit.has(run)) of[factor.codes[run]][0]++;
+      }
+      const rates = of.filter(([, all]) => all).map(([some, all]) => some / all);
+      return { factor, of, gap: rates.length ? Math.max(...rates) - Math.min(...rates) : 0 };
+    }).filter((row) => row.of.filter(([, all]) => all).length > 1).sort((a, b) => b.gap - a.gap).slice(0, 8);
+    if (!rows.length) return null;
+    return h("div", { class: "spread" }, h("h5", {}, "Share of runs with it, by level (largest difference first)"),
+      rows.map(({ factor, of }) => h("div", { class: "spreadrow" }, h("span", { class: "name" }, factor.name),
+        h("span", { class: "rates" }, factor.levels.map((level, n) => of[n][1] > 0 &&
+          h("span", { class: "rate", title: `${of[n][0]} of ${of[n][1]} runs with ${factor.name} = ${level}` },
+            h("span", {}, level), h("span", { class: "meter" }, h("i", { style: `width:${(100 * of[n][0]) / of[n][1]}%` })), h("b", {}, units.percent(of[n][0] / of[n][1]))))))));
+  };
+
+  const group = (found, shown, first) => {
+    const [one] = found, oracle = tcpassay.report.oracles[one.oracle];
+    const hit = new Set(found.map((finding) => finding.run)).size;
+    const columns = [
+      { title: "case", value: (row) => row.case, cell: (row) => (row.run === null ? row.case : h("a", { href: state.toRun(row.run, span(row)) }, row.case)) },
+      { title: "seed", number: true, value: (row) => row.seed },
+      { title: "settings", value: (row) => (row.run === null ? "" : data.label(row.run)) },
+      { title: "host", value: (row) => row.host },
+      { title: "flow", value: (row) => row.flow },
+      { title: "from", number: true, value: (row) => row.start_ns, cell: (row) => units.ms(row.start_ns) },
+      { title: "to", number: true, value: (row) => row.end_ns, cell: (row) => units.ms(row.end_ns) },
+      { title: "times", number: true, value: (row) => row.count },
+    ];
+    return h("details", { class: "group", open: first },
+      h("summary", {}, badge(one.severity), h("strong", {}, one.title), h("span", { class: "soft" }, `${plural(found.length, "finding")} in ${plural(hit, "run")} of ${shown.length.toLocaleString("en")}`)),
+      oracle && h("p", { class: "why" }, h("b", {}, "Why it must not be: "), oracle.why),
+      spread(found, shown),
+      card(found[0]),
+      oracle && h("details", { class: "evidence" }, h("summary", {}, `How this could be wrong (oracle ${one.oracle})`), h("p", {}, oracle.wrong_when)),
+      found.length > 1 && h("details", { class: "evidence" }, h("summary", {}, `All ${found.length}`), table(columns, found, { most: 50, label: one.title })));
+  };
+
+  const draw = (shown) => {
+    const inside = new Set(shown), { report } = tcpassay;
+    const groups = new Map();
+    for (const finding of report.findings) {
+      if (finding.run !== null && !inside.has(finding.run)) continue;
+      const name = `${finding.severity} ${finding.oracle} ${finding.title}`;
+      groups.set(name, [...(groups.get(name) ?? []), finding]);
+    }
+    const ordered = [...groups.values()].sort((a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length);
+    return section("findings", "Findings", ordered.length ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path." : null,
+      ordered.length ? ordered.map((found, n) => group(found, shown, n === 0))
+        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : "None. Oracles read the event log of a run; a run without one (`[collect] events = true`) is not judged."));
+  };
+
+  Object.assign(tcpassay, { findings: { draw, card, span } });
+}

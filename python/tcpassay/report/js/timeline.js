@@ -1,0 +1,171 @@
+// The series of one run, one below the other on one time axis, with its events and its findings. Drag to zoom, double-click
+// or 0 for all of it, arrows to move, + and - to zoom.
+"use strict";
+
+{
+  const { h, tabs, state, units, look } = tcpassay;
+  const HEIGHT = { throughput: 120, cwnd: 110, rtt: 110, alpha: 80, queue: 90, counts: 70 };
+  const LEFT = 76, RIGHT = 18, GAP = 30;
+  const LANE = 17;
+
+  // Which flows have curves: those chosen, else all that there are.
+  const flowsOf = (curves) => {
+    const names = curves.flows.map((flow) => flow.name).sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    const wanted = state.now().flow;
+    return { names, shown: new Set(wanted && names.includes(wanted) ? [wanted] : names) };
+  };
+
+  const panels = (curves, flows, colour, x) => {
+    const style = look.style(), at = (place) => curves.arrays[place];
+    const made = curves.panels.flatMap((panel) => {
+      const some = panel.curves.filter((curve) => curve.flow === undefined || flows.has(curve.name));
+      if (!some.length) return [];
+      const { unit, by } = units.scale(panel.unit, Math.max(0, ...some.map((curve) => at(curve.y).reduce((a, b) => Math.max(a, b), 0))));
+      const series = some.map((curve) => {
+        const own = { name: curve.name, data: Array.from(at(curve.x), (ns, n) => [x(ns), at(curve.y)[n] / by]) };
+        if (panel.key === "counts") return { ...own, type: "bar", barMaxWidth: 4, barMinWidth: 1, barGap: "-100%", color: curve.name === "drops" ? style.bad : style.warn, data: own.data };
+        const total = panel.key === "throughput" && curve.flow === undefined && some.length > 1;
+        const color = curve.flow === undefined ? style.ink : colour(curve.name);
+        if (panel.key === "rtt" && !curve.smoothed) return { ...own, type: "scatter", symbolSize: 2, color, itemStyle: { opacity: 0.7 } };
+        return { ...own, type: "line", showSymbol: own.data.length < 2, symbolSize: 3, color, lineStyle: { width: total ? 1 : 1.3, opacity: total ? 0.55 : 1 }, areaStyle: panel.key === "queue" ? { opacity: 0.15 } : undefined, z: total ? 1 : 2 };
+      });
+      if (panel.key === "throughput" && curves.bottleneck?.rate_bps) {
+        series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style.soft, type: "dashed", width: 1 }, label: { formatter: "capacity", position: "insideEndTop", color: style.soft, fontSize: 10 }, data: [{ yAxis: curves.bottleneck.rate_bps / by }] };
+      }
+      return [{ key: panel.key, title: panel.title, unit, series, height: HEIGHT[panel.key] ?? 90, zero: panel.key !== "rtt" }];
+    });
+    return made;
+  };
+
+  // Events in lanes, one for each kind.
+  const lanes = (curves, flows, x) => {
+    const style = look.style(), at = (place) => curves.arrays[place];
+    const colours = { timeout: style.bad, retransmit: style.warn, recovery: style.series[4], cwr: style.series[5], spurious: style.series[3], forgotten: style.bad };
+    const names = new Map(curves.flows.map((flow) => [flow.name, Number(flow.name.split(".").at(-1))]));
+    const places = new Set([...flows].map((name) => names.get(name)));
+    const some = curves.lanes.map((lane) => {
+      const flow = at(lane.flow);
+      // The receiver's half of a connection is a flow of its own, the next one; its events belong to the sender's.
+      const own = Array.from(at(lane.x), (ns, n) => [ns, flow[n]]).filter(([, place]) => places.size === names.size || places.has(place) || places.has(place - 1));
+      return { ...lane, own };
+    }).filter((lane) => lane.own.length);
+    if (!some.length) return null;
+    const rows = some.map((lane) => lane.title);
+    return { key: "events", title: "", rows, height: LANE * rows.length + 6, series: some.map((lane, row) => ({
+      name: lane.title, type: "scatter", symbol: "rect", symbolSize: [2, 11], color: colours[lane.key] ?? style.soft, data: lane.own.map(([ns]) => [x(ns), row]),
+    })) };
+  };
+
+  // A faint band over all panels for each finding.
+  const bands = (findings, x) => {
+    const style = look.style();
+    return { silent: true, data: findings.map((finding) => [
+      { xAxis: x(finding.start_ns), itemStyle: { color: finding.severity === "error" ? style.bad : style.warn, opacity: 0.13 } }, { xAxis: x(finding.end_ns) }]) };
+  };
+
+  const draw = (element, curves, run) => {
+    const { findings } = tcpassay.runs, style = look.style();
+    const seconds = curves.duration_ns >= 20e9;
+    const per = seconds ? 1e9 : 1e6, unit = seconds ? "s" : "ms";
+    const x = (ns) => ns / per, end = x(curves.duration_ns);
+    const { names, shown } = flowsOf(curves);
+    const colour = (name) => style.series[names.indexOf(name) % style.series.length];
+    const sequence = tcpassay.sequence.panel(curves, shown, colour, x);
+    const all = [...panels(curves, shown, colour, x), lanes(curves, shown, x), sequence].filter(Boolean);
+    if (!all.length) {
+      element.replaceChildren(h("p", { class: "empty" }, "The recording has neither series nor events ([collect] in the plan)."));
+      return;
+    }
+    let top = 30;
+    const grids = [], xAxes = [], yAxes = [], series = [], titles = [];
+    all.forEach((panel, n) => {
+      grids.push({ left: LEFT, right: RIGHT, top, height: panel.height });
+      const last = n === all.length - 1;
+      xAxes.push(look.axis(last ? `Time (${unit})` : "", { gridIndex: n, min: 0, max: end, scale: false, nameGap: 24, axisLabel: { show: last, color: style.soft, fontSize: 11, hideOverlap: true }, axisTick: { show: last }, axisPointer: { show: true, label: { show: false }, lineStyle: { color: style.soft, type: "solid", width: 1 }, snap: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } } }));
+      yAxes.push(panel.rows
+        ? { type: "category", gridIndex: n, data: panel.rows, inverse: true, axisLabel: { show: false }, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: true, lineStyle: { color: style.line } } }
+        : look.axis("", { gridIndex: n, min: panel.zero ? 0 : undefined, scale: !panel.zero, splitNumber: panel.height > 150 ? 5 : 2, axisLine: { show: false }, axisTick: { show: false } }));
+      titles.push({ text: panel.rows ? "Events" : units.named(panel.title, panel.unit), left: 0, top: top - 19, padding: 0, textStyle: { color: style.ink, fontSize: 12, fontWeight: 600 } });
+      panel.series.forEach((one, k) => series.push({ ...one, panel: panel.key, xAxisIndex: n, yAxisIndex: n, markArea: k === 0 && findings[run].length ? bands(findings[run], x) : undefined }));
+      top += panel.height + (panel.rows ? 26 : GAP);
+    });
+    // Names of lanes stand in the picture, beside their events.
+    const lane = all.findIndex((panel) => panel.rows);
+    const graphic = lane < 0 ? [] : all[lane].rows.map((name, row) => ({ type: "text", silent: true, z: 10, left: LEFT + 4, top: grids[lane].top + 3 + LANE * row + 2, style: { text: name, fill: style.soft, font: `10.5px ${style.font}`, stroke: style.paper, lineWidth: 3 } }));
+    const zoomed = (state.now().t ?? "").split(",").map(Number);
+    const [from, to] = zoomed.length === 2 && zoomed.every(Number.isFinite) ? zoomed.map((ms) => x(ms * 1e6)) : [0, end];
+    const indices = all.map((_, n) => n);
+    const canvas = element.firstElementChild ?? h("div", { class: "chart", tabindex: "0", role: "img" });
+    canvas.setAttribute("aria-label", `Time series: ${all.map((panel) => panel.title || "events").join(", ")}`);
+    if (!canvas.parentElement) element.replaceChildren(canvas);
+    const option = {
+      title: titles, grid: grids, xAxis: xAxes, yAxis: yAxes, series, graphic,
+      axisPointer: { link: [{ xAxisIndex: "all" }] },
+      tooltip: look.tooltip({ trigger: "axis", axisPointer: { type: "line" }, formatter: (points) => describe(points, all, unit) }),
+      dataZoom: [
+        { type: "inside", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "filter", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: "shift" },
+        { type: "slider", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "filter", height: 18, bottom: 4, left: LEFT, right: RIGHT, brushSelect: false, showDetail: false, borderColor: style.line, fillerColor: `${style.accent}22`, handleStyle: { color: style.accent }, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
+      ],
+      // The tool is there for dragging; its icons are not needed.
+      toolbox: { showTitle: false, itemSize: 0, top: -40, feature: { dataZoom: { yAxisIndex: "none", xAxisIndex: indices, filterMode: "filter", brushStyle: { color: `${style.accent}33` } } } },
+    };
+    const made = look.chart(canvas, "timeline", option, top + 52);
+    made.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: true });
+    listen(canvas, made, end, per);
+    return { notes: [sequence?.note].filter(Boolean), names };
+  };
+
+  // What stands below the pointer, by panel.
+  const describe = (points, all, unit) => {
+    if (!points.length) return "";
+    const rows = [];
+    for (const panel of all) {
+      if (panel.rows) continue;
+      for (const point of points.filter((one) => panel.series.some((series) => series.name === one.seriesName && series.data.length) && one.axisIndex === all.indexOf(panel)).slice(0, 6)) {
+        const value = point.value.length > 2 ? `${units.number(point.value[1], 8)} to ${units.number(point.value[2], 8)}` : units.number(point.value[1], 5);
+        rows.push([`${panel.title}${point.seriesName === "bottleneck" ? "" : `, ${point.seriesName}`}`, `${value} ${panel.unit}`, point.color]);
+      }
+    }
+    return look.tip(`${units.number(points[0].axisValue, 7)} ${unit}`, rows);
+  };
+
+  const bound = new WeakSet();
+
+  const listen = (canvas, made, end, per) => {
+    if (bound.has(canvas)) return;
+    bound.add(canvas);
+    const window_ = () => {
+      const { startValue, endValue } = made.getOption().dataZoom[0];
+      return [startValue, endValue];
+    };
+    const zoom = (start, stop) => {
+      const width = Math.min(end, Math.max(stop - start, end * 1e-6)), first = Math.min(Math.max(0, start), end - width);
+      made.dispatchAction({ type: "dataZoom", batch: [0, 1].map((dataZoomIndex) => ({ dataZoomIndex, startValue: first, endValue: first + width })) });
+    };
+    const note = () => {
+      const [start, stop] = window_();
+      const whole = start <= 0 && stop >= end;
+      state.set({ t: whole ? undefined : [start, stop].map((value) => Number(((value * per) / 1e6).toFixed(6))).join(",") }, { quiet: true });
+    };
+    made.on("datazoom", note);
+    made.getZr().on("dblclick", () => zoom(0, end));
+    canvas.addEventListener("keydown", (event) => {
+      const [start, stop] = window_(), width = stop - start;
+      const moves = { ArrowLeft: [-0.25, -0.25], ArrowRight: [0.25, 0.25], "+": [0.25, -0.25], "=": [0.25, -0.25], "-": [-0.5, 0.5] };
+      if (event.key === "0") zoom(0, end);
+      else if (moves[event.key]) zoom(start + moves[event.key][0] * width, stop + moves[event.key][1] * width);
+      else return;
+      event.preventDefault();
+    });
+    canvas.zoom = zoom;
+  };
+
+  // The choice of a flow, where there are several.
+  const choice = (curves) => {
+    const { names, shown } = flowsOf(curves);
+    if (names.length < 2) return null;
+    return tabs("Flows shown", [["", "all flows"], ...names.map((name) => [name, name])], shown.size === 1 ? [...shown][0] : "", (name) => state.set({ flow: name || undefined }));
+  };
+
+  Object.assign(tcpassay, { timeline: { draw, choice } });
+}

@@ -1,0 +1,67 @@
+"""The HTML file: template, style, scripts, chart library and data, in one file that asks nobody for anything.
+
+The page's own content security policy forbids every request and every script but those written here (by their hashes),
+so that a hostile name in a result folder stays a name. Data stand in `<script>` elements of types that are not run.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+SCRIPTS: Final = (
+    "base", "units", "stats", "pack", "data", "state", "charts", "filters", "summary", "findings", "checks", "coverage",
+    "distributions", "tradeoff", "runs", "timeline", "sequence", "case", "app",
+)  # fmt: skip
+"""The page's scripts, in the order in which they need each other."""
+
+
+def page(title: str, chunks: Iterable[tuple[str, str]], report: Any) -> Iterator[str]:
+    """The file, piece by piece, so that it never stands in memory as a whole.
+
+    `chunks` are packs by the id of their element; `report` is called after the last of them and gives the JSON value.
+    """
+    scripts = [_file("vendor/echarts.min.js"), *(_file(f"js/{name}.js") for name in SCRIPTS)]
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string(_file("page.html.jinja"))
+    pieces = template.generate(
+        title=title,
+        policy=_policy(scripts),
+        style=Markup(_file("style.css")),  # noqa: S704 - a file of this package
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - likewise
+        chunks=chunks,
+        report=lambda: embedded(report()),
+    )
+    yield from pieces
+
+
+def embedded(value: Any) -> Markup:
+    """A value as JSON that cannot end the element it stands in."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    # U+2028 and U+2029 are harmless in JSON, but not for everybody who reads a page's source.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - nothing in it is special in HTML any more
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+
+
+def _file(name: str) -> str:
+    return (resources.files("tcpassay.report") / name).read_text(encoding="utf-8")

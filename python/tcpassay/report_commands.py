@@ -1,0 +1,43 @@
+"""The command `report`. As in `cli.py`, no rule of its own."""
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write.", show_default="DIR/report.html")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+) -> None:
+    """Write one HTML file that shows the results and opens offline."""
+    from rich.console import Console  # noqa: PLC0415 - as polars, most of the start-up time
+
+    from tcpassay.report import write_report  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with console.status("Reading the results") as status:
+        written = write_report(
+            folder, out, progress=lambda done, of: status.update(f"Drawing recording {done} of {of}")
+        )
+    for problem in written.problems:
+        typer.echo(f"tcpassay: damaged: {problem}", err=True)
+    size = written.file.stat().st_size / 1e6
+    typer.echo(f"{written.file} ({size:.1f} MB): {written.runs} runs, {written.findings} findings")
+    if written.drawn < written.recorded:
+        typer.echo(
+            f"with the curves of {written.drawn} of {written.recorded} recordings, those with findings first"
+        )
+    if open_ and not webbrowser.open(written.file.resolve().as_uri()):
+        typer.echo("tcpassay: no browser to show it in", err=True)
+        sys.exit(2)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of `app`."""
+    app.command()(report)

@@ -1,0 +1,287 @@
+"""The report in a real browser: it opens, filters, zooms, is linked to, and its figures have the results' numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+from views import View
+
+import folders
+from tcpassay.report import write_report
+
+Open = Callable[[Path], View]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(pages.folder(tmp_path_factory.mktemp("report") / "made")).file
+
+
+def boxes(view: View) -> Any:
+    return view.chart("distribution", "o.series[0].data.map((one) => one.value)")
+
+
+def test_it_opens_offline_and_says_what_was_found_first(view: Open, report: Path) -> None:
+    page = view(report).open()
+    assert page.text("h1") == "made"
+    assert page.page.locator(".figure").all_inner_texts() == [
+        "1\nfindings in 1 run",
+        "1 / 2\nchecks hold",
+        "9\nruns done; 1 crashed",
+        "10 \u00d7 1\ncases \u00d7 seed",
+        "90 %\nof pairs of levels met",
+    ]
+    assert page.page.locator("main > section").first.get_attribute("id") == "findings"
+    finding = page.text("#findings")
+    assert "timeout although nothing was lost" in finding
+    assert pages.TEXT in finding
+    assert "40.000 ms to 60.000 ms" in finding
+    assert pages.REPLAY in finding
+    assert page.text("#findings .spreadrow").startswith("queue.limit\n50KB\n0 %\n500KB\n50 %")
+
+
+def test_a_failed_check_stands_above_those_that_hold(view: Open, report: Path) -> None:
+    page = view(report).open()
+    rows = page.page.locator("#checks tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows] == ["fails", "holds"]
+    assert "10 Mbit/s" in rows[0]
+    assert "≥ 15 Mbit/s" in rows[0]
+
+
+def test_boxes_are_tukeys_of_the_runs(view: Open, report: Path) -> None:
+    page = view(report).open("#metric=goodput&by=stack.cc&view=box")
+    assert boxes(page) == [[10, 20, 30, 40, 50], [60, 67.5, 75, 82.5, 90]]
+    assert page.chart("distribution", "o.xAxis[0].data") == ["reno", "cubic"]
+    assert page.chart("distribution", "o.yAxis[0].name") == "goodput (Mbit/s)"
+    assert page.page.locator("#metrics tbody tr").first.inner_text().split("\t")[:5] == [
+        "reno", "5", "12 Mbit/s", "20 Mbit/s", "30 Mbit/s",
+    ]  # fmt: skip
+
+
+def test_a_cumulative_distribution_steps_at_each_run(view: Open, report: Path) -> None:
+    page = view(report).open("#metric=goodput&by=stack.cc&view=cdf")
+    assert page.chart("distribution", "o.series[0].data") == [
+        [10, 0], [10, 0.2], [20, 0.4], [30, 0.6], [40, 0.8], [50, 1],
+    ]  # fmt: skip
+
+
+def test_quantiles_stand_against_those_of_the_first_level(view: Open, report: Path) -> None:
+    page = view(report).open("#metric=goodput&by=stack.cc&view=qq")
+    # The smaller of the two has four runs: its quartiles' ends and thirds against those of five runs.
+    points = page.chart("distribution", "o.series[0].data")
+    assert points == [
+        pytest.approx(pair) for pair in ([10, 60], [23 + 1 / 3, 70], [36 + 2 / 3, 80], [50, 90])
+    ]
+
+
+def test_throughput_and_latency_are_those_of_the_run(view: Open, report: Path) -> None:
+    page = view(report).open("#x=rtt_p50&y=goodput&colour=stack.cc")
+    assert page.chart("tradeoff", "o.series[0].data.map((one) => one.value)") == [
+        [4, 10], [8, 20], [12, 30], [16, 40], [20, 50],
+    ]  # fmt: skip
+    assert page.chart("tradeoff", "[o.xAxis[0].name, o.yAxis[0].name]") == [
+        "rtt_p50 (ms)",
+        "goodput (Mbit/s)",
+    ]
+
+
+def test_a_filter_changes_every_view_and_the_address(view: Open, report: Path) -> None:
+    page = view(report).open("#metric=goodput&by=stack.cc")
+    page.after(lambda: page.page.locator('.level[data-level="cubic"]').click())
+    assert page.text("#filters strong") == "5 of 10 runs"
+    assert boxes(page) == [[60, 67.5, 75, 82.5, 90]]
+    assert page.page.locator("#runs tbody tr").count() == 5
+    assert "None in the runs that are shown." in page.text("#findings")
+    assert "w.stack.cc=cubic" in page.page.url
+    # What has the keyboard's focus keeps it, so that one can go on.
+    assert page.page.evaluate("document.activeElement.dataset.level") == "cubic"
+    page.after(lambda: page.page.locator('.level[data-level="50KB"]').click())
+    assert page.text("#filters strong") == "1 of 10 runs"
+    page.after(page.page.go_back)
+    assert page.text("#filters strong") == "5 of 10 runs"
+    page.after(lambda: page.page.locator(".chip").click())
+    assert page.text("#filters strong") == "10 runs"
+
+
+def test_choosing_a_metric_by_keyboard_draws_it(view: Open, report: Path) -> None:
+    page = view(report).open("#by=stack.cc")
+    choice = page.page.locator("#metrics select").first
+    choice.focus()
+    page.after(lambda: page.page.keyboard.press("ArrowDown"))
+    assert boxes(page) == [[4, 8, 12, 16, 20], [4, 7, 10, 13, 16]]
+    assert page.page.evaluate("document.activeElement.tagName") == "SELECT"
+
+
+def test_a_click_on_a_heading_sorts_by_number(view: Open, report: Path) -> None:
+    page = view(report).open()
+    heading = page.page.locator("#runs th button", has_text="goodput")
+    heading.click()
+    assert page.page.locator("#runs tbody tr").first.inner_text().split("\t")[0] == "bbbb000004"
+    heading.click()
+    rows = page.page.locator("#runs tbody tr").all_inner_texts()
+    assert [row.split("\t")[0] for row in rows[:2]] == ["aaaa000001", "aaaa000002"]
+    # The run without the metric comes last, whichever way.
+    assert rows[-1].split("\t")[0] == "bbbb000005"
+
+
+def test_coverage_shows_the_pair_that_no_run_met(view: Open, tmp_path: Path) -> None:
+    runs = [
+        folders.run(f"c{n}", 1, {"goodput": 1e6 * n}, a=a, b=b, c=c)
+        for n, (a, b, c) in enumerate([("x", "p", "u"), ("x", "q", "v"), ("y", "p", "v"), ("y", "p", "u")])
+    ]
+    page = view(write_report(folders.folder(tmp_path / "made", runs)).file).open()
+    # Column, row, percent: nobody met a = y with b = q, nor b = q with c = u.
+    cells = page.chart("coverage", "o.series[0].data.map((one) => one.value)")
+    assert cells == [[1, 0, 75], [2, 0, 100], [2, 1, 75]]
+    assert "3 of 4 pairs met" in page.text("#coverage caption")
+    assert page.page.locator("#coverage td.missing").all_inner_texts() == ["0"]
+
+
+def test_a_link_to_a_case_shows_its_curves(view: Open, report: Path) -> None:
+    page = view(report).open(f"#case={pages.WATCHED}&seed=1")
+    assert page.text("h2") == "Case aaaa000002 seed 1"
+    of = "o.series.find((one) => one.panel === '{}' && one.name === '{}').data"
+    throughput = page.chart("timeline", of.format("throughput", "flow.0"))
+    assert throughput == [[10 * n, y] for n, y in enumerate([8, 8, 8, 8, 0, 0, 16, 8, 8, 8])]
+    assert page.chart("timeline", of.format("cwnd", "flow.0"))[9] == [90, 100]
+    assert page.chart("timeline", of.format("rtt", "flow.0")) == [[8, 8], [18, 9], [28, 10], [38, 11]]
+    assert page.chart("timeline", of.format("queue", "bottleneck"))[4] == [40, 12]
+    assert page.chart("timeline", of.format("counts", "marks")) == [[20, 5], [70, 2]]
+    assert page.chart("timeline", of.format("events", "RTO fires")) == [[60, 0]]
+    assert page.chart("timeline", of.format("sequence", "flow.0 sent again")) == [[60, 3.001, 4.001]]
+    assert page.chart("timeline", of.format("sequence", "flow.0 acknowledged"))[-1] == [38, 4.001]
+    # The finding's span is marked in every panel.
+    spans = page.chart(
+        "timeline",
+        "o.series.flatMap((one) => (one.markArea?.data ?? []).map((ends) => ends.map((end) => end.xAxis)))",
+    )
+    assert spans == [[40, 60]] * 7
+    assert "20 Mbit/s" in page.text("#case .table:has-text('rank among shown') tbody tr")
+    assert "8.1 ms" in page.text("#case .table:has-text('measured')")
+
+
+def zoom(page: View) -> Any:
+    return page.chart("timeline", "[o.dataZoom[0].startValue, o.dataZoom[0].endValue]")
+
+
+def test_dragging_zooms_all_panels_and_the_address_says_so(view: Open, report: Path) -> None:
+    page = view(report).open(f"#case={pages.WATCHED}&seed=1")
+    box = page.page.locator(".timeline .chart").bounding_box()
+    assert box is not None
+    # The plot is from 76 pixels on to 18 from the right: 40 % and 70 % of it.
+    left, width = box["x"] + 76, box["width"] - 94
+    mouse = page.page.mouse
+    mouse.move(left + 0.4 * width, box["y"] + 60)
+    mouse.down()
+    mouse.move(left + 0.5 * width, box["y"] + 70)
+    mouse.move(left + 0.7 * width, box["y"] + 80)
+    mouse.up()
+    assert zoom(page) == pytest.approx([40, 70], abs=1)
+    start, end = page.page.evaluate("tcpassay.state.now().t").split(",")
+    assert [float(start), float(end)] == pytest.approx([40, 70], abs=1)
+    mouse.dblclick(left + 0.5 * width, box["y"] + 60)
+    assert zoom(page) == [0, 100]
+
+
+def test_keys_zoom_and_move(view: Open, report: Path) -> None:
+    page = view(report).open(f"#case={pages.WATCHED}&seed=1&t=20,60")
+    assert zoom(page) == [20, 60]
+    page.page.locator(".timeline .chart").focus()
+    page.page.keyboard.press("ArrowRight")
+    assert zoom(page) == [30, 70]
+    page.page.keyboard.press("+")
+    assert zoom(page) == [40, 60]
+    page.page.keyboard.press("0")
+    assert zoom(page) == [0, 100]
+
+
+def test_a_finding_leads_to_its_span_and_back_to_the_same_selection(view: Open, report: Path) -> None:
+    page = view(report).open("#w.stack.cc=reno")
+    page.after(page.page.locator("#findings .where a").first.click)
+    assert zoom(page) == [34, 66]
+    assert "2 of 5" in page.text(".crumbs")
+    page.after(lambda: page.page.locator(".crumbs a", has_text="next").click())
+    assert page.text("h2") == "Case aaaa000003 seed 1"
+    assert "not in this file" in page.text(".timeline")
+    page.after(lambda: page.page.locator(".crumbs a", has_text="All runs").click())
+    assert page.text("#filters strong") == "5 of 10 runs"
+
+
+def test_a_case_that_is_not_there_says_so(view: Open, report: Path) -> None:
+    assert "There is no case zzzz" in view(report).open("#case=zzzz").text("main")
+
+
+def test_a_crashed_case_shows_its_message(view: Open, report: Path) -> None:
+    page = view(report).open("#case=bbbb000005&seed=1")
+    assert "index out of bounds" in page.text("main pre")
+    assert page.text("h2 .badge") == "crashed"
+
+
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+
+
+def test_hostile_names_stay_names(view: Open, tmp_path: Path) -> None:
+    folder = pages.folder(tmp_path / "made", name=HOSTILE, reno=HOSTILE)
+    page = view(write_report(folder).file).open("#metric=goodput&by=stack.cc")
+    assert page.text("h1") == HOSTILE
+    assert page.page.title() == f"{HOSTILE} · tcpassay"
+    assert page.chart("distribution", "o.xAxis[0].data[0]") == HOSTILE
+    # The tooltip is where a chart library would make HTML of it.
+    box = page.page.locator("#metrics .chart").bounding_box()
+    assert box is not None
+    page.page.locator("#metrics .chart").scroll_into_view_if_needed()
+    page.page.evaluate(
+        "tcpassay.charts.get('distribution').dispatchAction({ type: 'showTip', seriesIndex: 0, dataIndex: 0 })"
+    )
+    page.page.wait_for_selector(".tip")
+    assert page.text(".tip strong") == HOSTILE
+    assert page.page.evaluate("window.hacked") is None
+    assert page.page.locator("img").count() == 0
+
+
+def test_nothing_varies_and_nothing_was_recorded(view: Open, tmp_path: Path) -> None:
+    folder = folders.folder(tmp_path / "bare", [folders.run("c", 1, {"goodput": 1e6})])
+    page = view(write_report(folder).file).open()
+    assert "None." in page.text("#findings")
+    assert boxes(page) == [[1, 1, 1, 1, 1]]
+
+
+def test_damage_is_the_first_thing_one_reads(view: Open, tmp_path: Path) -> None:
+    folder = pages.folder(tmp_path / "made")
+    (folder / "findings.json").write_text("{", encoding="utf-8")
+    page = view(write_report(folder).file).open()
+    assert "1 file could not be used; the rest was." in page.text(".problems")
+    assert "findings.json" in page.text(".problems")
+
+
+def test_dark_is_dark(view: Open, report: Path) -> None:
+    page = view(report)
+    page.page.emulate_media(color_scheme="dark")
+    page.open()
+    assert page.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 25, 29)"
+
+
+def test_a_thousand_runs_open_and_filter_quickly(view: Open, tmp_path: Path) -> None:
+    runs = [
+        folders.run(
+            f"{n:010x}",
+            seed,
+            {"goodput": 1e6 * (n + seed), "rtt_p50": 0.001 * (n % 90 + 1), "lost": n % 7},
+            stack__cc=("reno", "cubic", "dctcp", "vegas")[n % 4],
+            link__delay=f"{n // 4 % 5 + 1}ms",
+            queue__limit=f"{n // 20 % 10 + 1}KB",
+        )
+        for n in range(250)
+        for seed in range(4)
+    ]
+    page = view(write_report(folders.folder(tmp_path / "many", runs)).file).open(
+        "#metric=goodput&by=stack.cc"
+    )
+    assert page.text("#filters strong") == "1,000 runs"
+    page.page.evaluate("window.started = performance.now()")
+    page.after(lambda: page.page.locator('.level[data-level="dctcp"]').click())
+    assert page.text("#filters strong") == "248 of 1,000 runs"
+    # A second is far more than it takes; a machine that is busy with other things must not fail this.
+    assert page.page.evaluate("performance.now() - window.started") < 5000

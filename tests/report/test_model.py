@@ -1,0 +1,187 @@
+"""What a report says is what the results hold, and says what it could not read."""
+
+import hashlib
+import json
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pages
+import pytest
+
+import folders
+import tcpassay
+from tcpassay.errors import UserError
+from tcpassay.report import coverage, curves, model, pack, write_report
+from tcpassay.report.page import embedded
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return pages.folder(tmp_path / "made")
+
+
+def test_levels_that_are_amounts_stand_in_rising_order_and_others_as_the_plan_has_them(folder: Path) -> None:
+    header, arrays = pack.read(model.build(tcpassay.load(folder)).runs)
+    cc, limit = header["factors"]
+    assert (cc["name"], cc["levels"], cc["ordered"]) == ("stack.cc", ["reno", "cubic"], False)
+    assert (limit["levels"], limit["ordered"]) == (["50KB", "500KB", "1MB", "2MB", "4MB"], True)
+    assert arrays[limit["codes"]].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+
+
+def test_a_run_without_a_metric_has_none_rather_than_zero(folder: Path) -> None:
+    header, arrays = pack.read(model.build(tcpassay.load(folder)).runs)
+    goodput = arrays[header["metrics"][0]["values"]]
+    assert header["metrics"][0]["name"] == "goodput"
+    assert goodput[:9].tolist() == [10e6, 20e6, 30e6, 40e6, 50e6, 60e6, 70e6, 80e6, 90e6]
+    assert np.isnan(goodput[9])
+    assert header["outcomes"] == ["done", "crashed"]
+    assert header["messages"] == {"9": "a bug in the data plane: index out of bounds"}
+
+
+def test_what_all_cases_share_is_said_once(folder: Path) -> None:
+    assert model.build(tcpassay.load(folder)).data["fixed"] == {"link.rate": "100Mbit"}
+
+
+def test_a_case_that_crashed_covers_nothing(folder: Path) -> None:
+    said = model.build(tcpassay.load(folder)).data["coverage"]
+    assert said["cases"] == 9
+    assert said["strengths"] == [
+        {"strength": 1, "total": 7, "covered": 7},
+        {"strength": 2, "total": 10, "covered": 9},
+    ]
+    assert said["pairs"] == [
+        {"a": 0, "b": 1, "total": 10, "covered": 9, "counts": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
+    ]
+
+
+def test_a_case_counts_once_however_many_seeds_it_has(tmp_path: Path) -> None:
+    runs = [folders.run("c", seed, {"goodput": 1.0}, a="x", b="y") for seed in (1, 2, 3)]
+    runs.append(folders.run("d", 1, {"goodput": 1.0}, a="x2", b="y2"))
+    said = model.build(tcpassay.load(folders.folder(tmp_path / "made", runs))).data["coverage"]
+    assert said["pairs"][0]["counts"] == [1, 0, 0, 1]
+
+
+def test_triples_are_counted_as_the_product_of_their_levels() -> None:
+    # Four cases of three switches that meet every pair, and four of the eight triples.
+    codes = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    got = [(one.strength, one.total, one.covered) for one in coverage.strengths(codes, [2, 2, 2])]
+    assert got == [(1, 6, 6), (2, 12, 12), (3, 8, 4)]
+
+
+def test_findings_keep_words_span_evidence_and_command(folder: Path) -> None:
+    (one,) = model.build(tcpassay.load(folder)).data["findings"]
+    assert (one["severity"], one["count"], one["start_ns"], one["end_ns"]) == (
+        "warning",
+        2,
+        40_000_000,
+        60_000_000,
+    )
+    assert (one["text"], one["replay"], one["packets"]) == (pages.TEXT, pages.REPLAY, (3, 4))
+    assert one["events"][0]["index"] == 7
+
+
+def test_a_pack_reads_back_as_it_was_written() -> None:
+    made = pack.Pack()
+    places = [
+        made.add([1.5, float("nan")]),
+        made.add([7, 65535], "u2"),
+        made.add([], "f8"),
+        made.add([1], "u4"),
+    ]
+    header, arrays = pack.read(made.text({"name": "x\u2028</script>"}))
+    assert places == [0, 1, 2, 3]
+    assert header["name"] == "x\u2028</script>"
+    assert (arrays[0][0], np.isnan(arrays[0][1])) == (1.5, True)
+    assert [array.tolist() for array in arrays[1:]] == [[7, 65535], [], [1]]
+
+
+def test_the_same_results_make_the_same_page(folder: Path, tmp_path: Path) -> None:
+    first = write_report(folder, tmp_path / "a.html").file.read_bytes()
+    assert write_report(folder, tmp_path / "b.html").file.read_bytes() == first
+
+
+def test_json_in_a_page_cannot_end_its_element() -> None:
+    hostile = {"name": "</script><script>alert(1)</script>", "other": "<!-- & \u2028"}
+    text = str(embedded(hostile))
+    assert not set(text) & set("<>&\u2028")
+    assert json.loads(text) == hostile
+
+
+def test_a_curve_has_the_recordings_numbers(folder: Path) -> None:
+    recording = tcpassay.load(folder).recording(pages.WATCHED)
+    header, arrays = pack.read(curves.pack(recording))
+    panels = {panel["key"]: panel for panel in header["panels"]}
+    assert list(panels) == ["throughput", "cwnd", "rtt", "queue", "counts"]
+    (throughput,) = panels["throughput"]["curves"]
+    # 10 KB in 10 ms are 8 Mbit/s.
+    assert arrays[throughput["y"]].tolist() == [8e6, 8e6, 8e6, 8e6, 0, 0, 16e6, 8e6, 8e6, 8e6]
+    (rtt,) = panels["rtt"]["curves"]
+    assert arrays[rtt["x"]].tolist() == [8e6, 18e6, 28e6, 38e6]
+    assert arrays[rtt["y"]] == pytest.approx([0.008, 0.009, 0.010, 0.011])
+    (marks,) = panels["counts"]["curves"]
+    assert (arrays[marks["x"]].tolist(), arrays[marks["y"]].tolist()) == ([20e6, 70e6], [5, 2])
+    (sequence,) = header["sequence"]
+    assert [arrays[n].tolist() for n in sequence["again"]] == [[60e6], [3001], [4001]]
+    assert arrays[sequence["acked"][1]].tolist() == [1001, 2001, 3001, 4001]
+    assert {lane["key"]: arrays[lane["x"]].tolist() for lane in header["lanes"]} == {
+        "timeout": [60e6],
+        "retransmit": [60e6],
+    }
+
+
+def test_a_folder_without_findings_or_recordings_is_reported(tmp_path: Path) -> None:
+    folder = folders.folder(tmp_path / "bare", [folders.run("c", 1, {"goodput": 1e6}, stack__cc="reno")])
+    written = write_report(folder)
+    assert (written.runs, written.findings, written.drawn, written.problems) == (1, 0, 0, [])
+    assert written.file == folder / "report.html"
+
+
+def test_a_damaged_table_is_named_and_the_rest_is_used(folder: Path) -> None:
+    series = folder / "recordings" / f"{pages.WATCHED}-1" / "series.parquet"
+    series.write_bytes(series.read_bytes()[:100])
+    written = write_report(folder)
+    assert (written.runs, written.findings, written.drawn, written.recorded) == (10, 1, 0, 1)
+    (problem,) = written.problems
+    assert problem.startswith(f"{series}: ")
+    assert "series.parquet" in written.file.read_text(encoding="utf-8")
+
+
+def test_a_damaged_result_json_still_gives_a_report(folder: Path) -> None:
+    (folder / "result.json").write_text('{"format": 1, "ru', encoding="utf-8")
+    written = write_report(folder)
+    assert (written.runs, written.drawn, written.findings) == (1, 1, 1)
+    assert any("result.json" in problem for problem in written.problems)
+
+
+def test_a_folder_without_results_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there are no results"):
+        write_report(tmp_path)
+
+
+def test_what_cannot_be_written_says_where_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=r"cannot write the report: .*choose another file with --out"):
+        write_report(folder, tmp_path / "file" / "report.html")
+    assert list(tmp_path.glob("**/*.partial")) == []
+
+
+def test_a_full_file_keeps_the_curves_of_runs_with_findings(folder: Path) -> None:
+    index = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    index["runs"][0]["recording"] = f"recordings/{index['runs'][0]['case']}-1"
+    pages.recording(folder / index["runs"][0]["recording"])
+    (folder / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    written = write_report(folder, most_curves=0)
+    text = written.file.read_text(encoding="utf-8")
+    assert (written.drawn, written.recorded) == (1, 2)
+    assert 'id="curves-1"' in text
+    assert 'id="curves-0"' not in text
+
+
+def test_the_chart_library_is_the_one_that_its_readme_names() -> None:
+    vendor = resources.files("tcpassay.report") / "vendor"
+    sha = hashlib.sha256((vendor / "echarts.min.js").read_bytes()).hexdigest()
+    readme = (vendor / "README.md").read_text(encoding="utf-8")
+    assert f"`{sha}`" in readme
+    assert 'version="6.1.0"' in (vendor / "echarts.min.js").read_text(encoding="utf-8")
+    assert "Apache ECharts 6.1.0" in readme
