@@ -87,6 +87,11 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
     assert imports("compare") <= {"results", "errors"}
 
 
+def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
+    tables = {"plan", "judge", "compare", "cover"}
+    assert imports("report") <= {"results", "recording", "errors", "_native"} | tables
+
+
 def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:
     parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     for part in parts - {"__main__", "__pycache__", "cli"}:
