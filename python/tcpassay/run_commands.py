@@ -95,6 +95,45 @@ def run(
         raise typer.Exit(FAILED)
 
 
+def replay(
+    folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
+    case: Annotated[str, typer.Argument(help="The id of a case, or its beginning.", metavar="CASE")],
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed, where the case ran with several.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep the recording there, with its event log.", metavar="DIR")
+    ] = None,
+    packets: Annotated[bool, typer.Option("--packets", help="Capture packets, too.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Repeat one run from its results alone, compare it with the first time, and judge it.
+
+    Exit code 0: it was the same; 1: it was not; 2: something to put right.
+    """
+    import json  # noqa: PLC0415
+
+    from tcpassay.judge import folders  # noqa: PLC0415
+    from tcpassay.judge import show as findings  # noqa: PLC0415
+    from tcpassay.run.replay import replay as again  # noqa: PLC0415
+    from tcpassay.run.replay import words  # noqa: PLC0415
+
+    done = again(folder, case, seed, out, packets=packets)
+    if json_:
+        typer.echo(json.dumps(done.as_json(), indent=2, allow_nan=False))
+    else:
+        console = _console()
+        findings.show(folders.Judged(done.findings, int(done.outcome == "done"), 0, done.notes), console)
+        colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
+        values = ", ".join(f"{name}={value}" for name, value in done.varied.items())
+        console.print(f"case {done.case} seed {done.seed} {values}", markup=False, highlight=False)
+        console.print(f"[{colour}]{word}[/]: {words(done)}", highlight=False, soft_wrap=True)
+        if done.folder:
+            console.print(f"Recording: {done.folder}", highlight=False, soft_wrap=True)
+    if not done.same:
+        raise typer.Exit(FAILED)
+
+
 def _executor(text: str, jobs: int) -> Any:
     from tcpassay.run.execute import Local  # noqa: PLC0415
 
@@ -137,7 +176,8 @@ def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
 
 def add(app: typer.Typer) -> None:
     """Make them commands of `app`."""
-    app.command()(run)
+    for command in (run, replay):
+        app.command()(command)
 
 
 def _console() -> Console:

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tcpassay import figures
 from tcpassay.errors import Place, UserError
@@ -18,6 +18,9 @@ from tcpassay.run.pool import Answer, Limits, Pool, Request
 from tcpassay.run.result import Result, Run, Status
 from tcpassay.run.session import Session
 from tcpassay.run.settings import Settings
+
+MOST_ATTEMPTS: Final = 3
+"""How often a run is begun whose process is killed from outside, before that is what came of it."""
 
 
 class Executor(Protocol):
@@ -123,16 +126,21 @@ def _stopped(session: Session, reason: str) -> UserError:
 def _run_all(session: Session, settings: Settings, executor: Executor, watch: Watch | None) -> bool:
     """Whether nothing waits any more; false when the budget ended before."""
     ends = None if settings.budget is None else time.monotonic() + settings.budget
+    while session.journal.counts().waiting:
+        if ends is not None and time.monotonic() > ends:
+            return False
+        _run_some(session, settings, executor, watch, ends)
+    return True
+
+
+def _run_some(
+    session: Session, settings: Settings, executor: Executor, watch: Watch | None, ends: float | None
+) -> None:
+    """Runs what waits now; what was ended from outside waits again."""
     claims: list[Claim] = []
-    spent = False
 
     def requests() -> Iterator[Request]:
-        nonlocal spent
-        for claim in session.claims():
-            if ends is not None and time.monotonic() > ends:
-                session.journal.release(claim)
-                spent = True
-                return
+        while (ends is None or time.monotonic() <= ends) and (claim := session.journal.claim()) is not None:
             claims.append(claim)
             yield _request(session, settings, claim)
 
@@ -141,11 +149,14 @@ def _run_all(session: Session, settings: Settings, executor: Executor, watch: Wa
             claim = claims[index]
             if answer["outcome"] == "unwritable":
                 raise Full(answer["message"])
+            if answer.pop("outside", False) and claim.attempt < MOST_ATTEMPTS:
+                # Who killed the process we do not know; it says nothing about the run.
+                session.journal.release(claim)
+                continue
             _take(session.folder, claim, answer)
             run = session.finish(claim, answer)
             if watch and claim.case["repetition"] == 1:
                 watch.finished(run)
-    return not spent
 
 
 def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, Any]:

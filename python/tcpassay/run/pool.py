@@ -96,6 +96,7 @@ class Worker:
         return answer
 
     def _death(self) -> Answer:
+        """The answer for a request whose process ended; `outside` when somebody else ended it."""
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         words = self.last_words()
@@ -103,7 +104,8 @@ class Worker:
         starved = any(sign in words for sign in _NO_MEMORY)
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
             starved, message = True, "the system killed the process running it, for want of memory"
-        return {"outcome": "memory" if starved else "crashed", "message": message}
+        outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
+        return {"outcome": "memory" if starved else "crashed", "message": message, "outside": outside}
 
     def over(self, limits: Limits) -> Answer | None:
         """The answer for a request that went beyond a limit, after its process has been killed."""

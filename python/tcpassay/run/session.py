@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 
 from tcpassay import __version__
 from tcpassay.errors import Place, UserError
-from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.run import inputs
 from tcpassay.run.environment import environment, table_version
@@ -163,11 +162,6 @@ class Session:
             undetermined=different,
         )
 
-    def claims(self) -> Iterator[Claim]:
-        """Runs to be made, each recorded as begun when it is taken."""
-        while (claim := self.journal.claim()) is not None:
-            yield claim
-
     def finish(self, claim: Claim, answer: dict[str, Any]) -> Run:
         """Records what came of a run."""
         said = dict(answer)
@@ -297,12 +291,3 @@ def _difference(entry: Entry, first: Run, run: Run) -> dict[str, Any]:
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:_MOST_SHOWN]) + (", ..." if len(listed) > _MOST_SHOWN else "")
-
-
-def case_of(plan: Plan, wanted: str) -> Case:
-    """The case with an id, or the beginning of one."""
-    found = [case for case in plan.cases if case.id.startswith(wanted)]
-    if len(found) != 1:
-        what = "there is no such case" if not found else f"{len(found)} cases begin so"
-        raise UserError(f"`{wanted}`: {what}; `tcpassay plan` lists them")
-    return found[0]

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 from tcpassay.plan.expand import Case
+from tcpassay.plan.model import PlanFile
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
@@ -33,17 +34,13 @@ class Settings:
     def of(cls, plan: Plan) -> Self:
         """The settings of a plan."""
         spec = plan.spec
-        oracles = spec.oracles
-        collect = spec.collect.model_dump() | {
-            "series": None if spec.collect.series == "off" else spec.collect.series
-        }
         return cls(
-            Limits(_amount(spec.limits.case_time, 10**9), int(_amount(spec.limits.case_memory))),
+            limits_of(spec),
             None if spec.limits.time is None else _amount(spec.limits.time, 10**9),
-            [] if oracles is False else None if oracles is True else oracles,
+            oracles_of(spec),
             spec.keep.recordings,
             _amount(spec.keep.sample),
-            collect,
+            wanted_of(spec),
             frozenset(case.id for figure in spec.figure for case in plan.select(figure.where)),
         )
 
@@ -75,6 +72,24 @@ class Settings:
         if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
             return True
         return self.keep != "none" and lot(case.id, seed) < self.sample
+
+
+def limits_of(spec: PlanFile) -> Limits:
+    """What one run may take."""
+    return Limits(_amount(spec.limits.case_time, 10**9), int(_amount(spec.limits.case_memory)))
+
+
+def oracles_of(spec: PlanFile) -> list[str] | None:
+    """The oracles that judge: none when empty, all when `None`."""
+    if isinstance(spec.oracles, bool):
+        return None if spec.oracles else []
+    return list(spec.oracles)
+
+
+def wanted_of(spec: PlanFile) -> dict[str, Any]:
+    """What to collect, as the data plane has it."""
+    series = None if spec.collect.series == "off" else spec.collect.series
+    return spec.collect.model_dump() | {"series": series}
 
 
 def lot(case: str, seed: int) -> float:

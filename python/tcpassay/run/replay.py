@@ -1,0 +1,228 @@
+"""One run of a result folder again, from the folder alone, compared with what it left behind the first time."""
+
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcpassay import __version__, load
+from tcpassay.errors import Place, UserError
+from tcpassay.judge import Finding
+from tcpassay.plan.model import PlanFile
+from tcpassay.results import Results
+from tcpassay.run import inputs
+from tcpassay.run.environment import table_version
+from tcpassay.run.journal import Journal
+from tcpassay.run.pool import Answer, Pool
+from tcpassay.run.settings import limits_of, oracles_of, wanted_of
+from tcpassay.run.worker import without_events
+
+INDEX = "recording.json"
+
+
+@dataclass(slots=True)
+class Replayed:
+    """A run that was made again."""
+
+    case: str
+    seed: int
+    varied: dict[str, Any]
+    outcome: str
+    message: str
+    trace: str
+    recorded_outcome: str
+    recorded_trace: str | None
+    """What the result says of the first time; `None` when it does not."""
+    files: dict[str, bool]
+    """The files of the recording that was kept, and whether they have the same bytes now."""
+    digest: bool | None
+    """Whether all that was collected the first time is the same by its checksums; `None` when nothing tells."""
+    findings: list[Finding]
+    folder: Path | None
+    """Where the new recording stands, if it was asked for."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        """Whether the run was the same, as far as it can be compared."""
+        told = self.recorded_trace in {None, self.trace} and self.outcome == self.recorded_outcome
+        return told and all(self.files.values()) and self.digest is not False
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "case": self.case,
+            "seed": self.seed,
+            "same": self.same,
+            "outcome": self.outcome,
+            "message": self.message,
+            "trace": self.trace,
+            "recorded_outcome": self.recorded_outcome,
+            "recorded_trace": self.recorded_trace,
+            "files": self.files,
+            "checksums_same": self.digest,
+            "folder": None if self.folder is None else str(self.folder),
+            "notes": self.notes,
+            "findings": [one.as_json() for one in self.findings],
+        }
+
+
+def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets: bool = False) -> Replayed:
+    """Repeats a run of the results in `path`; `case` may be the beginning of an id.
+
+    The recording goes to `out`, with the event log, and with packets if they are asked for. Raises `UserError`.
+    """
+    results = load(path)
+    run = _run(results, case, seed)
+    spec, notes = _spec(results)
+    _versions(results, notes)
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("there is something already; choose another place with --out", Place(out))
+    collect = wanted_of(spec)
+    more = packets and not collect["packets"]
+    request = {
+        "triples": run["triples"],
+        "seed": run["seed"],
+        "base": str(_base(path)),
+        "collect": collect | {"events": True, "packets": packets or collect["packets"]},
+        "expect": run.get("expect", "done"),
+        "oracles": oracles_of(spec),
+        "keep": True,
+        "keep_found": True,
+        "keep_events": True,
+        "checks": [],
+        "memory": limits_of(spec).memory,
+    }
+    with _place(out) as place:
+        answer = _ask(request | {"folder": str(place)}, spec)
+        kept = None if run.get("recording") is None else path / run["recording"]
+        files = {} if kept is None or answer["outcome"] != "done" else _compared(kept, place, more=more)
+    before, now = run.get("digest"), answer.get("digest")
+    return Replayed(
+        run["case"],
+        run["seed"],
+        run.get("varied") or {},
+        answer["outcome"],
+        answer["message"],
+        answer.get("trace", ""),
+        run["outcome"],
+        run.get("trace"),
+        files,
+        None if more or not before or not now else before == now,
+        [Finding.from_json(one).of(run["case"], run["seed"]) for one in answer.get("findings", ())],
+        out if answer.get("kept") else None,
+        notes,
+    )
+
+
+def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
+    place = Place(results.folder)
+    ids = sorted({str(run["case"]) for run in results.runs if str(run["case"]).startswith(case)})
+    if len(ids) != 1:
+        what = "has this id" if not ids else f"is meant: {', '.join(ids[:3])}, ..."
+        raise UserError(f"`{case}`: no one case {what}", place)
+    runs = [run for run in results.runs if run["case"] == ids[0]]
+    seeds = [run["seed"] for run in runs]
+    if seed is None and len(runs) > 1:
+        raise UserError(
+            f"case {ids[0]} ran with seeds {', '.join(map(str, seeds))}; choose one by --seed", place
+        )
+    chosen = next((run for run in runs if seed in {None, run["seed"]}), None)
+    if chosen is None:
+        raise UserError(f"case {ids[0]} has no seed {seed}; it has {', '.join(map(str, seeds))}", place)
+    return chosen
+
+
+def _spec(results: Results) -> tuple[PlanFile, list[str]]:
+    """What the plan says about running; cases are not made again. Defaults when it cannot be read."""
+    keys = ("name", "collect", "oracles", "limits")
+    try:
+        data = tomllib.loads(results.plan)
+        return PlanFile.model_validate({key: data[key] for key in keys if key in data}), []
+    except ValueError:
+        note = "plan.toml cannot be read: what it collected is not known, so that only the trace is compared"
+        return PlanFile(name="unknown"), [note]
+
+
+def _versions(results: Results, notes: list[str]) -> None:
+    for name, here in (("tcpassay", __version__), ("tables", table_version())):
+        there = results.environment.get(name, here)
+        if there != here:
+            notes.append(f"the run was made with {name} {there}; this is {here}")
+
+
+def _base(path: Path) -> Path:
+    try:
+        with Journal.peek(path) as journal:
+            return path / journal.notes["base"]
+    except UserError:
+        return path / inputs.FOLDER
+
+
+@contextmanager
+def _place(out: Path | None) -> Iterator[Path]:
+    if out is not None:
+        if out.is_dir():
+            out.rmdir()
+        yield out
+        return
+    folder = Path(tempfile.mkdtemp(prefix="tcpassay-replay-"))
+    try:
+        yield folder / "recording"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ask(request: dict[str, Any], spec: PlanFile) -> Answer:
+    (answered,) = Pool(1, limits_of(spec)).run([request])
+    answer = answered[1]
+    if answer["outcome"] == "unwritable":
+        raise UserError(
+            f"the recording cannot be written: {answer['message']}", Place(Path(request["folder"]))
+        )
+    return answer
+
+
+def _compared(kept: Path, made: Path, *, more: bool) -> dict[str, bool]:
+    """Each file that was kept: whether it was made again with the same bytes."""
+    same = {}
+    for file in sorted(kept.iterdir()):
+        if file.name == INDEX:
+            if not more:
+                same[file.name] = _index(file, made / INDEX, whole=(kept / "events.parquet").exists())
+        else:
+            other = made / file.name
+            same[file.name] = other.is_file() and file.read_bytes() == other.read_bytes()
+    return same
+
+
+def _index(kept: Path, made: Path, *, whole: bool) -> bool:
+    """The new one lists an event log; the old one does only if it has it."""
+    new = made.read_text(encoding="utf-8")
+    try:
+        return kept.read_text(encoding="utf-8") == (new if whole else without_events(new))
+    except UnicodeDecodeError:
+        return False
+
+
+def words(done: Replayed) -> str:
+    """In a line, whether it was the same."""
+    if done.recorded_trace is None:
+        return f"trace {done.trace}; the result does not say what it was before"
+    if not done.same:
+        wrong = [name for name, same in done.files.items() if not same]
+        what = [f"trace {done.recorded_trace or '-'} before, {done.trace or '-'} now"]
+        if done.outcome != done.recorded_outcome:
+            what.insert(0, f"{done.recorded_outcome} before, {done.outcome} now")
+        return "; ".join([*what, *([f"other bytes in {', '.join(wrong)}"] if wrong else [])])
+    if done.outcome != "done":
+        return f"{done.outcome}, as before"
+    if done.files:
+        return f"trace {done.trace} as before, and the same bytes in {len(done.files)} files of the recording"
+    if done.digest:
+        return f"trace {done.trace} as before, and all tables with the same checksums (no recording was kept)"
+    return f"trace {done.trace} as before"
