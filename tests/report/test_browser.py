@@ -136,6 +136,7 @@ def test_coverage_shows_the_pair_that_no_run_met(view: Open, tmp_path: Path) -> 
     cells = page.chart("coverage", "o.series[0].data.map((one) => one.value)")
     assert cells == [[1, 0, 75], [2, 0, 100], [2, 1, 75]]
     assert "3 of 4 pairs met" in page.text("#coverage caption")
+    assert "2 pairs not met" in page.text("#coverage .evidence")
     assert page.page.locator("#coverage td.missing").all_inner_texts() == ["0"]
 
 

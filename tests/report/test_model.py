@@ -46,13 +46,14 @@ def test_what_all_cases_share_is_said_once(folder: Path) -> None:
 def test_a_case_that_crashed_covers_nothing(folder: Path) -> None:
     said = model.build(tcpassay.load(folder)).data["coverage"]
     assert said["cases"] == 9
-    assert said["strengths"] == [
-        {"strength": 1, "total": 7, "covered": 7},
-        {"strength": 2, "total": 10, "covered": 9},
-    ]
+    assert [(line["strength"], line["total"], line["covered"]) for line in said["lines"]] == [(2, 10, 9)]
+    assert said["lines"][0]["missing"] == [{"stack.cc": "cubic", "queue.limit": "4MB"}]
     assert said["pairs"] == [
-        {"a": 0, "b": 1, "total": 10, "covered": 9, "counts": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
-    ]
+        {
+            "a": "stack.cc", "b": "queue.limit", "total": 10, "covered": 9, "rows": ["reno", "cubic"],
+            "columns": ["50KB", "500KB", "1MB", "2MB", "4MB"], "counts": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0],
+        }
+    ]  # fmt: skip
 
 
 def test_a_case_counts_once_however_many_seeds_it_has(tmp_path: Path) -> None:
@@ -64,9 +65,47 @@ def test_a_case_counts_once_however_many_seeds_it_has(tmp_path: Path) -> None:
 
 def test_triples_are_counted_as_the_product_of_their_levels() -> None:
     # Four cases of three switches that meet every pair, and four of the eight triples.
-    codes = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
-    got = [(one.strength, one.total, one.covered) for one in coverage.strengths(codes, [2, 2, 2])]
-    assert got == [(1, 6, 6), (2, 12, 12), (3, 8, 4)]
+    rows = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=np.int32)
+    space = coverage.bare(["a", "b", "c"], [2, 2, 2])
+    got = [(one.strength, one.total, one.covered) for one in coverage.lines(space, rows)]
+    assert got == [(2, 12, 12), (3, 8, 4)]
+
+
+PLAN = """
+name = "made"
+constraints = ['IF [stack.cc] = "dctcp" THEN [queue.limit] = "50KB"']
+[axes]
+"queue.limit" = ["500KB", "50KB"]
+"stack.cc" = ["reno", "dctcp", "cubic"]
+"""
+
+
+def test_what_the_constraints_of_the_plan_forbid_is_not_missing(tmp_path: Path) -> None:
+    runs = [
+        folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),
+        folders.run("b", 1, {"goodput": 1.0}, queue__limit="50KB", stack__cc="reno"),
+        folders.run("c", 1, {"goodput": 1.0}, queue__limit="50KB", stack__cc="dctcp"),
+    ]
+    folder = folders.folder(tmp_path / "made", runs)
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    said = model.build(tcpassay.load(folder)).data["coverage"]
+    # No case has cubic although the plan does; dctcp with 500KB cannot be.
+    assert [(line["total"], line["covered"], line["excluded"]) for line in said["lines"]] == [(5, 3, 1)]
+    (pair,) = said["pairs"]
+    assert (pair["rows"], pair["columns"]) == (["500KB", "50KB"], ["reno", "dctcp", "cubic"])
+    assert pair["counts"] == [1, -1, 0, 1, 1, 0]
+    assert (pair["total"], pair["covered"]) == (5, 3)
+
+
+def test_a_level_that_should_have_been_refused_covers_nothing(tmp_path: Path) -> None:
+    runs = [
+        folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),
+        folders.run("b", 1, {"goodput": 1.0}, queue__limit="7KB", stack__cc="reno"),
+    ]
+    folder = folders.folder(tmp_path / "made", runs)
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    said = model.build(tcpassay.load(folder)).data["coverage"]
+    assert said["pairs"][0]["counts"] == [1, -1, 0, 0, 0, 0]
 
 
 def test_findings_keep_words_span_evidence_and_command(folder: Path) -> None:

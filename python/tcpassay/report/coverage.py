@@ -1,31 +1,29 @@
-"""How complete what was run is: which combinations of levels the runs that were done have met.
+"""How complete what was run is: which combinations of levels the cases that were done have met.
 
-Counted here from the runs themselves, not from what a generator promised: a case that crashed covers nothing.
+Counted by the verifier of covering arrays (`tcpassay.cover.verify`) from the runs themselves, not from what a generator
+promised: a case that crashed covers nothing. What is possible at all is what the constraints of the folder's plan
+leave; where the plan cannot be read, every combination of the levels that were seen.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-Codes = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
+from tcpassay.cover import generate, verify
+from tcpassay.cover.network import Network
+from tcpassay.cover.space import Parameter, Rows, Space
+from tcpassay.errors import UserError
+from tcpassay.plan import combine
+from tcpassay.report.factors import Codes, Factor, Planned, text_of
 
-MOST_SETS: Final = 20_000
-"""Sets of parameters beyond which a strength is not counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """The coverage of all sets of `strength` parameters."""
-
-    strength: int
-    total: int
-    """Combinations of levels that the constraints of the plan leave possible."""
-    covered: int
+COUNTED: Final = 300_000
+"""Combinations of levels up to which a strength is counted that the plan does not ask for."""
+STRONGEST: Final = 4
+EXAMPLES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,8 @@ class Pair:
 
     first: int
     second: int
-    counts: Counts
-    """By level of the first and of the second; -1 where the plan's constraints leave no case."""
+    counts: Codes
+    """By level of the first and of the second; -1 where the constraints leave no case."""
 
     @property
     def total(self) -> int:
@@ -48,29 +46,111 @@ class Pair:
         return int((self.counts > 0).sum())
 
 
-def pairs(codes: Codes, sizes: list[int]) -> list[Pair]:
-    """Every pair of parameters that vary. `codes` has a row a case and a column a parameter: its level."""
+def bare(names: Sequence[str], sizes: Sequence[int]) -> Space:
+    """A space without constraints, whose levels are numbers: what is known where the plan cannot be read."""
+    return Space(tuple(Parameter(name, tuple(range(size))) for name, size in zip(names, sizes, strict=True)))
+
+
+def lines(space: Space, rows: Rows, asked: generate.Strategy | None = None) -> list[verify.Line]:
+    """The coverage at each strength that the plan asks for, or that is counted in a moment, and of its families."""
+    families = asked.families if isinstance(asked, generate.TWay) else ()
+    strength = asked.strength if isinstance(asked, generate.TWay) else 2
+    sizes = [space.sizes[v] for v in space.free]
+    while strength < STRONGEST and combine.tuples(sizes, strength + 1) <= COUNTED:
+        strength += 1
+    if len(space.free) < 2:  # noqa: PLR2004 - no pair
+        return []
+    return list(verify.verify_rows(space, rows, generate.TWay(strength, families), EXAMPLES).lines)
+
+
+def pairs(space: Space, rows: Rows) -> list[Pair]:
+    """Every pair of parameters that vary. `rows` has a row a case and a column a parameter: the place of its level."""
+    impossible = _impossible(space)
     made = []
-    for a, b in combinations([n for n, size in enumerate(sizes) if size > 1], 2):
-        flat = np.bincount(codes[:, a] * sizes[b] + codes[:, b], minlength=sizes[a] * sizes[b])
-        made.append(Pair(a, b, flat.reshape(sizes[a], sizes[b]).astype(np.int64)))
+    for a, b in combinations(space.free, 2):
+        shape = (space.sizes[a], space.sizes[b])
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, (rows[:, a], rows[:, b]), 1)
+        if (a, b) in impossible:
+            counts[impossible[a, b] & (counts == 0)] = -1
+        made.append(Pair(a, b, counts))
     return made
 
 
-def strengths(codes: Codes, sizes: list[int], most: int = 4) -> list[Strength]:
-    """The coverage at each strength from 1 to `most`, as far as it is countable in a moment."""
-    free = [n for n, size in enumerate(sizes) if size > 1]
-    made = []
-    for strength in range(1, min(most, len(free)) + 1):
-        if comb(len(free), strength) > MOST_SETS:
-            break
-        total = covered = 0
-        for scope in combinations(free, strength):
-            size = prod(sizes[n] for n in scope)
-            flat = np.zeros(len(codes), dtype=np.int64)
-            for n in scope:
-                flat = flat * sizes[n] + codes[:, n]
-            total += size
-            covered += len(np.unique(flat))
-        made.append(Strength(strength, total, covered))
+def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
+    """For pairs of parameters that constraints tie together, the pairs of levels that they leave no case for."""
+    if not space.tables:
+        return {}
+    network = Network(space.sizes, space.tables)
+    tied = sorted({v for table in space.tables for v in table.scope})
+    made: dict[tuple[int, int], Any] = {}
+    try:
+        for a, b in combinations(space.free, 2):
+            if a in tied or b in tied:
+                made[a, b] = ~network.project((a, b))
+    except UserError:
+        # Too much to solve: such a pair counts as one that was not met.
+        return {}
     return made
+
+
+def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+    """Of the cases that were done, each counted once however many seeds it has."""
+    done = (n for n, run in enumerate(runs) if run.get("outcome") == "done")
+    first = {str(runs[n]["case"]): n for n in reversed(list(done))}
+    rows = np.array(sorted(first.values()), dtype=np.int64)
+    if planned:
+        space, strategy = planned.space, planned.strategy
+        factors = [next(one for one in factors if one.name == p.name) for p in space.parameters]
+        # The page has amounts in rising order; the space has the plan's.
+        orders = [_order(factor, p) for factor, p in zip(factors, space.parameters, strict=True)]
+    else:
+        space, strategy = bare([one.name for one in factors], [len(one.levels) for one in factors]), None
+        orders = [list(range(len(one.levels))) for one in factors]
+    codes = np.empty((len(rows), len(factors)), dtype=np.int32)
+    for v, (factor, order) in enumerate(zip(factors, orders, strict=True)):
+        codes[:, v] = np.argsort(order)[factor.codes[rows]]
+    # A level that is not in the space, as a negative one that was not refused, covers nothing.
+    codes = codes[(codes < np.array(space.sizes, dtype=np.int32)).all(axis=1)]
+    texts = {one.name: factor.levels for one, factor in zip(space.parameters, factors, strict=True)}
+    return {
+        "cases": len(rows),
+        "planned": planned is not None,
+        "lines": [
+            {
+                "name": line.name,
+                "strength": line.strength,
+                "total": line.total,
+                "covered": line.covered,
+                "excluded": line.excluded,
+                "missing": [
+                    {
+                        name: text_of(level) if planned else texts[name][int(level)]
+                        for name, level in example.items()
+                    }
+                    for example in line.examples
+                ],
+            }
+            for line in lines(space, codes, strategy)
+        ],
+        "pairs": [
+            {
+                "a": factors[pair.first].name,
+                "b": factors[pair.second].name,
+                "total": pair.total,
+                "covered": pair.covered,
+                "rows": [factors[pair.first].levels[n] for n in orders[pair.first][: len(pair.counts)]],
+                "columns": [
+                    factors[pair.second].levels[n] for n in orders[pair.second][: pair.counts.shape[1]]
+                ],
+                "counts": pair.counts.ravel().tolist(),
+            }
+            for pair in pairs(space, codes)
+        ],
+    }
+
+
+def _order(factor: Factor, parameter: Parameter) -> list[int]:
+    """For each level of the space its place in the page; those that only runs have follow."""
+    known = [factor.levels.index(text_of(level)) for level in parameter.levels]
+    return known + [n for n in range(len(factor.levels)) if n not in known]

@@ -4,11 +4,11 @@ Large tables are columns: for each parameter the places of its levels, for each 
 sorts and computes its statistics from them, so that one copy of the data serves every view.
 """
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
 from tcpassay import __version__
@@ -16,28 +16,15 @@ from tcpassay.compare.direction import direction
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
-from tcpassay.plan.quantity import quantity
 from tcpassay.report import coverage
+from tcpassay.report.factors import Factor, Planned, settings, varied
 from tcpassay.report.pack import Pack
 from tcpassay.results import Results, as_text
 
-ABSENT: Final = "(default)"
-"""The level of a parameter that a run does not set."""
 EVIDENCE: Final = 2_000
 """Findings that keep their rows of evidence in the page."""
 ROWS: Final = 16
 """Most rows of evidence of one finding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A parameter, or a group of them, and the level that each run gives it."""
-
-    name: str
-    levels: tuple[str, ...]
-    codes: coverage.Codes
-    ordered: bool
-    """Whether its levels are amounts of one kind; they stand in rising order then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +40,23 @@ class Report:
 def build(results: Results) -> Report:
     """What `results` hold. Damaged files are listed in the report, and the rest is used."""
     index, runs = results.index, results.runs
-    factors = varied(results)
-    members, fixed = _settings(runs, {factor.name for factor in factors})
-    done = np.array([run.get("outcome") == "done" for run in runs], dtype=np.bool_)
+    planned = Planned.of(results)
+    factors = varied(results, planned)
+    members, fixed = settings(runs, {factor.name for factor in factors})
     data = {
         "plan": _plan(results),
         "version": str(index.get("tcpassay") or __version__),
         "status": str(index.get("status") or "unknown"),
-        "environment": {str(name): as_text(value) for name, value in results.environment.items()},
+        "environment": _environment(results.environment),
         "folder": str(index.get("folder") or results.folder),
+        "replay": f"tcpassay replay {shlex.quote(str(index.get('folder') or results.folder))}",
+        "judged": index.get("findings") is not None or bool(results.found),
+        "undetermined": len(index.get("undetermined") or []),
         "checks": [check for check in index.get("checks") or [] if isinstance(check, dict)],
         "fixed": fixed,
         "findings": _findings(results.found),
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
-        "coverage": _coverage(runs, factors, done),
+        "coverage": coverage.report(runs, factors, planned),
     }
     packed = _runs(results, factors, members)
     # Last, because reading is what finds the damage.
@@ -74,39 +64,15 @@ def build(results: Results) -> Report:
     return Report(data, packed)
 
 
-def varied(results: Results) -> list[Factor]:
-    """What varies, in the plan's order."""
-    cases = results.cases
-    own = {"case", "seed", "outcome", "message", "recording"}
-    return [_factor(name, cases[name].to_list()) for name in cases.columns if name not in own]
-
-
-def _factor(name: str, values: list[str | None]) -> Factor:
-    texts = [ABSENT if value is None else value for value in values]
-    levels = list(dict.fromkeys(texts))
-    meanings = [quantity(level) for level in levels]
-    ordered = len({meaning.kind for meaning in meanings}) == 1 and all(
-        meaning.ordered for meaning in meanings
-    )
-    if ordered:
-        levels = [level for _, level in sorted(zip([m.amount for m in meanings], levels, strict=True))]
-    elif set(levels) == {"on", "off"}:
-        levels = ["off", "on"]
-    place = {level: n for n, level in enumerate(levels)}
-    return Factor(name, tuple(levels), np.array([place[text] for text in texts], dtype=np.int64), ordered)
-
-
-def _settings(runs: list[dict[str, Any]], taken: set[str]) -> tuple[list[Factor], dict[str, str]]:
-    """What the cases set beside what varies by name: members of groups, and what all share."""
-    names = dict.fromkeys(name for run in runs for name in run.get("triples") or {} if name not in taken)
-    members, fixed = [], {}
-    for name in names:
-        factor = _factor(name, [as_text((run.get("triples") or {}).get(name)) for run in runs])
-        if len(factor.levels) == 1:
-            fixed[name] = factor.levels[0]
-        else:
-            members.append(factor)
-    return members, fixed
+def _environment(said: Mapping[str, Any]) -> dict[str, str | None]:
+    """As lines; what is nested is one line, and the history of the folder's sessions is left out."""
+    made: dict[str, str | None] = {}
+    for name, value in said.items():
+        if isinstance(value, dict):
+            made[name] = ", ".join(f"{key} {as_text(part)}" for key, part in value.items())
+        elif name != "sessions":
+            made[name] = as_text(value)
+    return made
 
 
 def _plan(results: Results) -> dict[str, str]:
@@ -134,35 +100,6 @@ def _findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
     return made
 
 
-def _coverage(runs: list[dict[str, Any]], factors: list[Factor], done: Any) -> dict[str, Any]:
-    """Of the cases, each counted once however many seeds it has."""
-    first = {str(run["case"]): n for n, run in enumerate(runs) if done[n]}
-    rows = sorted(first.values())
-    sizes = [len(factor.levels) for factor in factors]
-    codes = (
-        np.stack([factor.codes[rows] for factor in factors], axis=1)
-        if factors
-        else np.empty((len(rows), 0), dtype=np.int64)
-    )
-    return {
-        "cases": len(rows),
-        "strengths": [
-            {"strength": one.strength, "total": one.total, "covered": one.covered}
-            for one in coverage.strengths(codes, sizes)
-        ],
-        "pairs": [
-            {
-                "a": pair.first,
-                "b": pair.second,
-                "total": pair.total,
-                "covered": pair.covered,
-                "counts": pair.counts.ravel().tolist(),
-            }
-            for pair in coverage.pairs(codes, sizes)
-        ],
-    }
-
-
 def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str:
     pack, runs, known = Pack(), results.runs, table.parameters()
     outcomes = list(dict.fromkeys(str(run.get("outcome")) for run in runs))
@@ -186,6 +123,7 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
             "seed": [run["seed"] for run in runs],
             "outcomes": outcomes,
             "outcome": pack.add([outcomes.index(str(run.get("outcome"))) for run in runs], "u2"),
+            "expected": [n for n, run in enumerate(runs) if run.get("expect", "done") == run.get("outcome")],
             "messages": {n: str(run["message"]) for n, run in enumerate(runs) if run.get("message")},
             "factors": listed(factors),
             "members": listed(members),

@@ -60,7 +60,7 @@
   };
 
   const draw = (view, shown) => {
-    const { runs } = tcpassay, run = locate(view);
+    const { runs, report } = tcpassay, run = locate(view);
     if (run === undefined) return unknown(view);
     const at = shown.indexOf(run), others = runs.of.get(runs.case[run]).filter((one) => one !== run);
     const beside = (place, text) => {
@@ -69,19 +69,19 @@
     };
     const outcome = runs.outcomes[runs.outcome[run]], own = runs.findings[run];
     const canvas = h("div", { class: "timeline" }), controls = h("div", { class: "controls" }), notes = h("p", { class: "lead" }), measured = h("div");
-    const repeat = own.find((one) => one.replay)?.replay;
+    const repeat = own.find((one) => one.replay)?.replay ?? `${report.replay} ${runs.case[run]}${others.length ? ` --seed ${runs.seed[run]}` : ""}`;
     const made = h("section", { id: "case" },
       h("nav", { class: "crumbs", "aria-label": "Runs" }, h("a", { href: state.back() }, "All runs"), h("span", { class: "space" }), beside(at < 0 ? -1 : at - 1, "← previous"), h("span", { class: "soft" }, at < 0 ? "" : `${at + 1} of ${shown.length}`), beside(at < 0 ? -1 : at + 1, "next →")),
-      h("h2", {}, `Case ${runs.case[run]}`, h("span", { class: "soft" }, ` seed ${runs.seed[run]}`), outcome !== "done" && h("span", { class: "badge error" }, outcome)),
+      h("h2", {}, `Case ${runs.case[run]}`, h("span", { class: "soft" }, ` seed ${runs.seed[run]}`), outcome !== "done" && h("span", { class: `badge ${runs.expected.includes(run) ? "good" : "error"}` }, outcome)),
       h("p", { class: "lead" }, data.label(run), others.length > 0 && [" · other seeds: ", others.map((one) => [h("a", { href: state.link({ case: runs.case[one], seed: runs.seed[one], t: undefined }) }, String(runs.seed[one])), " "])]),
       runs.messages[run] && h("pre", {}, runs.messages[run]),
-      repeat && command(repeat),
+      outcome !== "not run" && command(repeat),
       own.map((finding) => findings.card(finding, { linked: false })),
       h("h3", {}, "On one time axis"), controls, canvas, notes,
       h("div", { class: "two" }, h("div", {}, h("h3", {}, "Metrics"), metrics(run, shown)), h("div", {}, h("h3", {}, "Settings"), settings(run), measured)));
     made.ready = async () => {
       if (!runs.drawn[run]) {
-        canvas.replaceChildren(h("p", { class: "empty" }, "The curves of this run are not in this file: it left no recording, or the file was full."));
+        canvas.replaceChildren(h("p", { class: "empty" }, "The curves of this run are not in this file: the plan does not keep its recording ([keep]), or the file was full. The command above makes it again."));
         return;
       }
       const curves = await tcpassay.unpack(`curves-${run}`);

@@ -94,7 +94,7 @@
     const ordered = [...groups.values()].sort((a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length);
     return section("findings", "Findings", ordered.length ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path." : null,
       ordered.length ? ordered.map((found, n) => group(found, shown, n === 0))
-        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : "None. Oracles read the event log of a run; a run without one (`[collect] events = true`) is not judged."));
+        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : report.judged ? "None: every run was judged." : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`)."));
   };
 
   Object.assign(tcpassay, { findings: { draw, card, span } });

@@ -11,9 +11,13 @@
     const { report, runs } = tcpassay;
     const cases = runs.of.size, seeds = new Set(runs.seed).size;
     const done = runs.outcome.reduce((sum, code) => sum + (runs.outcomes[code] === "done"), 0);
-    const rest = runs.outcomes.map((name, code) => [name, runs.outcome.reduce((sum, one) => sum + (one === code), 0)]).filter(([name]) => name !== "done");
+    const expected = new Set(runs.expected), refused = runs.expected.filter((run) => runs.outcomes[runs.outcome[run]] !== "done").length;
+    const rest = runs.outcomes.flatMap((name, code) => {
+      const count = runs.outcome.reduce((sum, one, run) => sum + (one === code && !expected.has(run)), 0);
+      return count && name !== "done" ? [`${count.toLocaleString("en")} ${name}`] : count ? [`${count.toLocaleString("en")} not refused`] : [];
+    });
     const held = report.checks.filter((check) => check.holds).length;
-    const pairs = report.coverage.strengths.find((one) => one.strength === 2);
+    const pairs = report.coverage.lines.find((one) => one.strength === 2);
     const errors = report.findings.filter((one) => one.severity === "error").length;
     const met = new Set(report.findings.map((one) => one.run)).size;
     element.replaceChildren(...[
@@ -23,9 +27,10 @@
       h("div", { class: "figures" },
         figure(report.findings.length.toLocaleString("en"), report.findings.length ? `findings in ${plural(met, "run")}${errors ? `, ${errors} of them errors` : ""}` : "findings", errors ? "bad" : report.findings.length ? "warn" : "", "#findings"),
         report.checks.length > 0 && figure(`${held} / ${report.checks.length}`, "checks hold", held < report.checks.length ? "bad" : "good", "#checks"),
-        figure(done.toLocaleString("en"), rest.length ? `runs done; ${rest.map(([name, count]) => `${count} ${name}`).join(", ")}` : "runs, all done", rest.length ? "warn" : "", "#runs"),
+        figure(done.toLocaleString("en"), `${done === 1 ? "run" : "runs"} done${refused ? `, ${refused.toLocaleString("en")} refused as they must be` : ""}${rest.length ? `; ${rest.join(", ")}` : ""}`, rest.length ? "warn" : "", "#runs"),
         figure(`${cases.toLocaleString("en")} × ${seeds}`, `${cases === 1 ? "case" : "cases"} × ${seeds === 1 ? "seed" : "seeds"}`, "", "#runs"),
         pairs && figure(units.percent(pairs.covered / pairs.total), "of pairs of levels met", "", "#coverage")),
+      report.undetermined > 0 && h("div", { class: "problems bad", role: "note" }, h("strong", {}, `${plural(report.undetermined, "repetition")} differed from the first run of the same case and seed.`), " On this substrate a run must repeat byte for byte; result.json lists them."),
       report.problems.length > 0 && h("div", { class: "problems", role: "note" }, h("strong", {}, `${plural(report.problems.length, "file")} could not be used; the rest was.`),
         h("ul", {}, report.problems.slice(0, 20).map((problem) => h("li", {}, problem))), report.problems.length > 20 && h("p", {}, `and ${report.problems.length - 20} more`))].filter(Boolean));
     // These lead to places on this page, not to views: the address keeps the view.

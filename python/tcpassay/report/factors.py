@@ -1,0 +1,99 @@
+"""What varies between the runs: the parameters, their levels, and what the plan says of both."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from tcpassay.cover import generate
+from tcpassay.cover.space import Space
+from tcpassay.errors import UserError
+from tcpassay.plan import combine, extends
+from tcpassay.plan.model import PlanFile
+from tcpassay.plan.quantity import quantity
+from tcpassay.results import Results, as_text
+
+Codes = npt.NDArray[np.int64]
+
+ABSENT: Final = "(default)"
+"""The level of a parameter that a run does not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A parameter, or a group of them, and the level that each run gives it."""
+
+    name: str
+    levels: tuple[str, ...]
+    """Those of the plan, and others that runs have."""
+    codes: Codes
+    ordered: bool
+    """Whether its levels are amounts of one kind; they stand in rising order then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the plan in the folder says of the space that its cases are drawn from."""
+
+    space: Space
+    strategy: generate.Strategy
+
+    @classmethod
+    def of(cls, results: Results) -> "Planned | None":
+        """From `plan.toml`; nothing when it cannot be read, or is not the plan of these runs."""
+        try:
+            doc = extends.load(results.plan, results.folder / "plan.toml")
+            spec = PlanFile.model_validate(doc.data)
+            space = combine.space_of(spec, doc)
+        except (UserError, ValidationError):
+            return None
+        names = {parameter.name for parameter in space.parameters}
+        said = (name for run in results.runs for name in run.get("varied") or {})
+        return cls(space, combine.strategy_of(spec)) if names == set(said) else None
+
+
+def varied(results: Results, planned: Planned | None) -> list[Factor]:
+    """What varies, in the plan's order, with the levels of the plan whether a run has them or not."""
+    cases = results.cases
+    own = {"case", "seed", "outcome", "message", "recording"}
+    known = (
+        {one.name: [text_of(level) for level in one.levels] for one in planned.space.parameters}
+        if planned
+        else {}
+    )
+    return [
+        _factor(name, cases[name].to_list(), known.get(name, [])) for name in cases.columns if name not in own
+    ]
+
+
+def text_of(value: Any) -> str:
+    """A level as the page shows it."""
+    return as_text(value) or ""
+
+
+def _factor(name: str, values: list[str | None], known: list[str]) -> Factor:
+    texts = [ABSENT if value is None else value for value in values]
+    levels = list(dict.fromkeys([*known, *texts]))
+    meanings = [quantity(level) for level in levels]
+    ordered = len({meaning.kind for meaning in meanings}) == 1 and all(one.ordered for one in meanings)
+    if ordered:
+        levels = [level for _, level in sorted(zip([one.amount for one in meanings], levels, strict=True))]
+    elif set(levels) == {"on", "off"}:
+        levels = ["off", "on"]
+    place = {level: n for n, level in enumerate(levels)}
+    return Factor(name, tuple(levels), np.array([place[text] for text in texts], dtype=np.int64), ordered)
+
+
+def settings(runs: list[dict[str, Any]], taken: set[str]) -> tuple[list[Factor], dict[str, str]]:
+    """What the cases set beside what varies by name: members of groups, and what all share."""
+    names = dict.fromkeys(name for run in runs for name in run.get("triples") or {} if name not in taken)
+    members, fixed = [], {}
+    for name in names:
+        factor = _factor(name, [as_text((run.get("triples") or {}).get(name)) for run in runs], [])
+        if len(factor.levels) == 1:
+            fixed[name] = factor.levels[0]
+        else:
+            members.append(factor)
+    return members, fixed
