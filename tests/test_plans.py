@@ -35,7 +35,9 @@ def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp
     result = json.loads(done.stdout)
     failed = [check for check in result["checks"] if not check["holds"]]
     assert not failed, json.dumps(failed, indent=2)
-    assert [run["outcome"] for run in result["runs"]] == ["done"] * len(result["runs"])
-    assert done.returncode == 0
+    wanted = {case.id: case.expect for case in read.read_file(plans.PLANS / f"{name}.toml").cases}
+    assert [run["outcome"] for run in result["runs"]] == [wanted[run["case"]] for run in result["runs"]]
+    # A sweep looks for what nobody expects: findings are its result. No other plan has any.
+    assert done.returncode == 0 or name == "coverage"
     for figure in result["figures"]:
         assert (tmp_path / "out" / figure).stat().st_size > 5_000

@@ -74,7 +74,8 @@ def covering_array(
         "subModels": [
             {"parameters": [f"p{v}" for v in d.parameters], "strength": d.strength}
             for d in kept
-            if d.parameters != everything.parameters
+            # What the whole implies is left out, so that naming a family of its strength changes no row.
+            if d.parameters != everything.parameters and d.strength > whole.strength
         ],
     }
     try:

@@ -36,6 +36,7 @@ Codes = NDArray[np.int64]
 Tuple = dict[str, Value]
 """A choice of levels for some parameters."""
 
+INVALID: Final = "invalid values"
 EXAMPLES: Final = 10
 """Missing tuples that a line lists unless told otherwise."""
 
@@ -66,6 +67,11 @@ class Line:
     def complete(self) -> bool:
         """Whether nothing is missing."""
         return self.missing == 0
+
+    @property
+    def invalid(self) -> bool:
+        """Whether it counts what invalid levels were met with."""
+        return self.name.startswith(INVALID)
 
     @property
     def ratio(self) -> float:
@@ -133,10 +139,10 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
             counter.line(family.name, demand.parameters, min(demand.strength, len(demand.parameters)))
         )
     refused = _Refused(space, rows[good], invalid[good], examples)
-    lines += refused.line("invalid values", range(len(space.parameters)), whole)
+    lines += refused.line(INVALID, range(len(space.parameters)), whole)
     for family, demand in zip(strategy.families, families, strict=True):
         members = [space.index[name] for name in family.parameters]
-        lines += refused.line(f"invalid values of {family.name}", members, demand)
+        lines += refused.line(f"{INVALID} of {family.name}", members, demand)
     return Report(tuple(lines), len(rows), tuple(forbidden))
 
 

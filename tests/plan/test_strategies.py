@@ -1,0 +1,384 @@
+"""Strategies, constraints and negative values of plan files: which cases a plan has, or why it has none."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tcpassay import _native
+from tcpassay.errors import UserError
+from tcpassay.plan import coverage, read
+
+FILE = Path("plan.toml")
+
+SWEEP = """\
+name = "sweep"
+constraints = [
+    'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"',
+    '[link.jitter] <= [link.delay]',
+]
+
+[fixed]
+"app.duration" = "20ms"
+
+[axes]
+"stack.cc" = ["reno", "cubic", "dctcp", "vegas"]
+"stack.ecn" = ["off", "classic", "dctcp"]
+"stack.delayed_ack" = ["off", "2,40ms", "2,200ms"]
+"link.delay" = ["1ms", "100us", "10ms"]
+"link.jitter" = ["0s", "1ms"]
+"link.loss" = ["0", "1%"]
+"queue.limit" = ["auto", "30KB", "1MB"]
+"app.flows" = [1, 4]
+
+[groups.offload]
+none = {}
+send = { "nic.tso" = true }
+both = { "nic.tso" = true, "nic.gro" = true }
+
+[strategy]
+kind = "t-way"
+strength = 2
+"""
+
+
+def refused(text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read.read(text, FILE)
+    return str(caught.value)
+
+
+def with_strategy(said: str) -> str:
+    return SWEEP.replace('kind = "t-way"\nstrength = 2\n', said)
+
+
+def test_a_t_way_plan_covers_what_it_says_and_no_case_is_against_its_constraints() -> None:
+    plan = read.read(SWEEP, FILE)
+    report = coverage.coverage(plan)
+    assert report.complete
+    assert report.forbidden == ()
+    assert [(line.strength, line.parameters) for line in report.lines] == [(2, 9)]
+    assert 12 <= len(plan.cases) <= 20
+    for case in plan.cases:
+        assert case.triples.get("stack.cc") != "dctcp" or case.triples["stack.ecn"] == "dctcp"
+        assert (case.triples["link.jitter"], case.triples["link.delay"]) != ("1ms", "100us")
+
+
+def test_cases_already_run_stay_with_their_names_when_strength_grows_from_2_to_3_to_4() -> None:
+    two, three, four = (read.read(SWEEP.replace("strength = 2", f"strength = {t}"), FILE) for t in (2, 3, 4))
+    assert len(two.cases) < len(three.cases) < len(four.cases)
+    assert three.cases[: len(two.cases)] == two.cases
+    assert four.cases[: len(three.cases)] == three.cases
+    assert all(coverage.coverage(plan).complete for plan in (two, three, four))
+    assert read.read(SWEEP, FILE, strength=4).cases == four.cases
+
+
+def test_cases_stay_when_a_family_is_added_or_made_stronger_and_then_the_rest() -> None:
+    family = (
+        '[[strategy.family]]\nof = ["stack.cc", "stack.ecn", "stack.delayed_ack", "offload"]\nstrength = {}\n'
+    )
+    texts = [SWEEP, SWEEP + family.format(3), SWEEP + family.format(4)]
+    texts.append(texts[-1].replace("strength = 2", "strength = 3"))
+    cases = [read.read(text, FILE).cases for text in texts]
+    for fewer, more in itertools.pairwise(cases):
+        assert more[: len(fewer)] == fewer
+        assert len(more) > len(fewer)
+
+
+def test_a_family_of_controller_ecn_ack_and_offload_has_all_its_combinations() -> None:
+    family = (
+        '[[strategy.family]]\nof = ["stack.cc", "stack.ecn", "stack.delayed_ack", "offload"]\nstrength = 4\n'
+    )
+    plan = read.read(SWEEP + family, FILE)
+    lines = {line.name: line for line in coverage.coverage(plan).lines}
+    line = lines["cc x ecn x delayed_ack x offload"]
+    # Of 4 x 3 x 3 x 3 combinations dctcp with another ECN than its own is excluded.
+    assert (line.total, line.covered, line.excluded) == (90, 90, 18)
+
+
+def test_random_cases_are_as_many_as_asked_for_and_more_begin_with_fewer() -> None:
+    ten = read.read(with_strategy('kind = "random"\ncount = 10\nseed = 3\n'), FILE).cases
+    twenty = read.read(with_strategy('kind = "random"\ncount = 20\nseed = 3\n'), FILE).cases
+    assert (len(ten), len(twenty)) == (10, 20)
+    assert twenty[:10] == ten
+    assert read.read(with_strategy('kind = "random"\ncount = 10\nseed = 4\n'), FILE).cases != ten
+
+
+def test_one_at_a_time_starts_from_the_simplest_and_changes_one_thing() -> None:
+    cases = read.read(with_strategy('kind = "one-at-a-time"\n'), FILE).cases
+    assert list(cases[0].varied.values()) == ["reno", "off", "off", "1ms", "0s", "0", "auto", 1, "none"]
+    changed = [{k for k in case.varied if case.varied[k] != cases[0].varied[k]} for case in cases[1:]]
+    # A change that a constraint forbids alone takes what it needs with it.
+    assert [names for names in changed if len(names) > 1] == [{"stack.cc", "stack.ecn"}]
+    assert len(cases) == 1 + 3 + 2 + 2 + 2 + 1 + 1 + 2 + 1 + 2
+
+
+def test_boundary_goes_to_the_least_and_the_greatest() -> None:
+    cases = read.read(with_strategy('kind = "boundary"\n'), FILE).cases
+    assert {case.varied["link.delay"] for case in cases} == {"1ms", "100us", "10ms"}
+    last = cases[-1].varied
+    assert (last["link.delay"], last["link.jitter"], last["queue.limit"], last["app.flows"]) == (
+        "10ms", "1ms", "1MB", 4,
+    )  # fmt: skip
+
+
+def test_a_range_is_an_axis_of_its_values() -> None:
+    plan = read.read(
+        SWEEP.replace('["1ms", "100us", "10ms"]', '{ from = "1ms", to = "100ms", steps = 3, scale = "log" }'),
+        FILE,
+    )
+    assert {case.varied["link.delay"] for case in plan.cases} == {"1ms", "10ms", "100ms"}
+
+
+def test_constraints_speak_of_groups_of_their_members_of_what_is_fixed_and_of_defaults() -> None:
+    def count(constraint: str) -> int:
+        text = with_strategy('kind = "full"\n').replace("constraints = [", f"constraints = ['{constraint}',")
+        return len(read.read(text, FILE).cases)
+
+    everything = 10 * 3 * 5 * 2 * 3 * 2 * 3
+    assert count('[app.duration] = "20ms"') == everything
+    assert count('[stack.mtu] = "1500B"') == everything
+    assert count('[sender/stack.mtu] = "1500B"') == everything
+    assert count('[offload] <> "none"') == everything * 2 // 3
+    assert count("[nic.gro] = FALSE") == everything * 2 // 3
+    assert count("[sender/nic.gro] = FALSE") == everything * 2 // 3
+    assert count("[receiver/app.flows] = 1") == everything // 2
+
+
+def test_a_negative_value_makes_cases_that_must_be_refused_and_are_no_part_of_selections() -> None:
+    plan = read.read(with_strategy('kind = "full"\n[negative]\n"link.loss" = ["2", -0.5]\n'), FILE)
+    bad = [case for case in plan.cases if case.expect == "refused"]
+    assert [(case.negative, case.triples["link.loss"]) for case in bad] == [
+        ("link.loss", "2"),
+        ("link.loss", -0.5),
+    ]
+    assert len({case.id for case in plan.cases}) == len(plan.cases)
+    assert not any(case.expect == "refused" for case in plan.select({}))
+    for case in bad:
+        with pytest.raises(_native.CaseError) as caught:
+            _native.check_case(case.triples, ".")
+        assert {path for path, *_ in caught.value.args[0]} == {"link.loss"}
+
+
+def test_in_a_t_way_plan_a_negative_value_meets_every_level_of_the_others() -> None:
+    plan = read.read(SWEEP + '[negative]\n"stack.mtu" = ["1B"]\n', FILE)
+    bad = [case.varied for case in plan.cases if case.expect == "refused"]
+    assert {case["stack.cc"] for case in bad} == {"reno", "cubic", "dctcp", "vegas"}
+    assert all(case["stack.mtu"] == "1B" for case in bad)
+    assert 4 <= len(bad) <= 6
+    assert "stack.mtu" not in plan.cases[0].varied
+
+
+def test_a_case_that_the_data_plane_refuses_is_told_with_the_constraint_that_leaves_it_out() -> None:
+    lines = SWEEP.splitlines(keepends=True)
+    message = refused("".join(lines[:1] + lines[5:]))
+    assert (
+        "plan.toml:7: `stack.cc` = `dctcp`: with `stack.ecn` = `off`: dctcp needs stack.ecn = dctcp at both ends "
+        "(`stack.ecn` is set in line 8); 3 of 19 cases; left out by `constraints` =\n"
+        '    \'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"\','
+    ) in message
+    assert "left out by `constraints` =\n    '[link.jitter] <= [link.delay]'," in message
+    proposed = [line for line in message.splitlines() if line.startswith("    '")]
+    assert len(proposed) == 2
+    assert read.read(lines[0] + f"constraints = [{''.join(proposed)}]\n" + "".join(lines[5:]), FILE).cases
+
+
+def test_a_refusal_of_three_settings_together_is_left_out_by_a_constraint_on_the_three() -> None:
+    text = SWEEP.replace(
+        "[groups.offload]",
+        '"nic.gso_max" = ["64KB", "8KB", "1KB"]\n"stack.mtu" = ["1500B", "9000B"]\n\n[groups.offload]',
+    )
+    message = refused(text)
+    assert "a super-segment larger than the MSS" in message
+    proposed = [line for line in message.splitlines() if line.startswith("    '")]
+    made = read.read(text.replace("constraints = [", "constraints = [" + "".join(proposed)), FILE)
+    kept = {(c.varied["offload"], c.varied["nic.gso_max"], c.varied["stack.mtu"]) for c in made.cases}
+    assert ("none", "1KB", "1500B") in kept
+    assert ("send", "8KB", "1500B") in kept
+    assert ("send", "8KB", "9000B") not in kept
+    assert ("send", "1KB", "1500B") not in kept
+
+
+# Each row: what replaces what in the sweep, the part that stands in the line that must be named, what must be said.
+BAD = {
+    "a constraint that cannot be read": (
+        "[link.jitter] <= [link.delay]", "[link.jitter] =< [link.delay]",
+        "plan.toml:4: constraint, line 1, column 16: expected ",
+    ),
+    "a constraint on what is no parameter": (
+        "[link.jitter] <=", "[link.jiter] <=",
+        "plan.toml:4: `constraints[1]`: `link.jiter` is no parameter and no group; did you mean `link.jitter`?",
+    ),
+    "a constraint that orders a time by a number of bytes": (
+        "<= [link.delay]", "<= [queue.limit]",
+        "asks for an order between",
+    ),
+    "constraints that contradict each other": (
+        "constraints = [", "constraints = ['[stack.cc] = \"dctcp\"', '[stack.ecn] = \"off\"',",
+        ("no case is possible: these constraints contradict each other in this plan:\n"
+        '    [stack.cc] = "dctcp" (plan.toml:2)\n'
+        '    [stack.ecn] = "off" (plan.toml:2)\n'
+        '    IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp" (plan.toml:3)'),
+    ),
+    "a constraint that never holds": (
+        "constraints = [", "constraints = ['[app.duration] > \"1s\"',",
+        'plan.toml:2: no case is possible: this constraint never holds in this plan: [app.duration] > "1s"',
+    ),
+    "a family of what does not vary": (
+        "strength = 2\n", 'strength = 2\n[[strategy.family]]\nof = ["stack.cc", "stack.ecm"]\nstrength = 2\n',
+        "plan.toml:29: `strategy.family[0].of[1]` = `stack.ecm`: the plan does not vary it; did you mean `stack.ecn`?",
+    ),
+    "a family of what varies together": (
+        "strength = 2\n", 'strength = 2\n[[strategy.family]]\nof = ["nic.tso", "nic.gro"]\nstrength = 2\n',
+        "plan.toml:29: `strategy.family[0].of`: of what varies together, or is named twice, keep one",
+    ),
+    "a strength that there is not": (
+        "strength = 2", "strength = 7",
+        "plan.toml:27: `strategy.strength` = `7`: allowed is a whole number from 2 to 6",
+    ),
+    "a strategy that there is not": (
+        '"t-way"', '"tway"',
+        ("plan.toml:25: `strategy.kind` = `tway`: allowed are full, t-way, random, boundary, one-at-a-time; did you "
+        "mean `t-way`?"),
+    ),
+    "a key of another strategy": (
+        '"t-way"', '"full"',
+        "plan.toml:27: unknown key `strategy.strength`; allowed are kind",
+    ),
+    "values that mean the same": (
+        '["1ms", "100us", "10ms"]', '["1ms", "1000us"]',
+        "plan.toml:14: `link.delay`: `1ms` and `1000us` mean the same; keep one",
+    ),
+    "a negative value that other cases have": (
+        "[strategy]", '[negative]\n"stack.cc" = ["tahoe", "reno"]\n[strategy]',
+        "plan.toml:26: `negative.stack.cc` = `reno`: other cases have it; it cannot be refused",
+    ),
+    "a negative value of a default": (
+        "[strategy]", '[negative]\n"stack.mtu" = ["1500B"]\n[strategy]',
+        "plan.toml:26: `negative.stack.mtu` = `1500B`: other cases have it; it cannot be refused",
+    ),
+    "a negative value of what is no parameter": (
+        "[strategy]", '[negative]\n"stack.mtv" = ["1B"]\n[strategy]',
+        "plan.toml:26: `negative.stack.mtv`: no such parameter; did you mean `stack.mtu`?",
+    ),
+    "a negative value of a member of a group": (
+        "[strategy]", '[negative]\n"nic.tso" = ["maybe"]\n[strategy]',
+        "plan.toml:26: `negative.nic.tso`: group `offload` sets it; a parameter of its own is needed",
+    ),
+    "an axis without enough to draw from": (
+        '["1ms", "100us", "10ms"]', '{ distribution = "choice", values = ["1ms"], count = 3 }',
+        "plan.toml:14: `axes.link.delay.count` = `3`: there are only 1 values to draw from",
+    ),
+    "an axis of a distribution that there is not": (
+        '["1ms", "100us", "10ms"]', '{ distribution = "gauss", mean = "1ms" }',
+        "plan.toml:14: `axes.link.delay.distribution` = `gauss`: allowed are uniform, loguniform, normal, choice",
+    ),
+    "more cases than allowed": (
+        "[strategy]", "[limits]\ncases = 10\n[strategy]",
+        "the strategy makes 20 cases; allowed are at most 10 (`limits.cases`)",
+    ),
+    "a product too large": (
+        'kind = "t-way"\nstrength = 2\n', 'kind = "full"\n[limits]\ncases = 1000\n',
+        ("plan.toml:25: the full product has 5400 cases; allowed are at most 1000 (`limits.cases`): fix parameters, "
+        "add constraints, or choose another strategy than `full`"),
+    ),
+    "a substrate that is not built": (
+        "[fixed]", 'substrates = ["model", "kernel"]\n[fixed]',
+        "plan.toml:7: `substrates[1]` = `kernel`: this version runs plans on `model` only",
+    ),
+    "an oracle that there is not": (
+        "[fixed]", 'oracles = ["late-akc"]\n[fixed]',
+        "plan.toml:7: `oracles[0]` = `late-akc`: no such oracle; allowed are ",
+    ),
+    "a metric that there is not": (
+        "[fixed]", 'metrics = ["goodputt"]\n[fixed]',
+        "plan.toml:7: `metrics[0]` = `goodputt`: no such metric; did you mean `goodput`?",
+    ),
+    "a group named as a parameter": (
+        "[groups.offload]", "[groups.topology]",
+        "plan.toml:20: `groups.topology`: `topology` is a parameter; a group needs a name of its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_wrong_is_told_with_its_place_and_what_is_allowed(what: str) -> None:
+    old, new, said = BAD[what]
+    assert old in SWEEP
+    assert said in refused(SWEEP.replace(old, new, 1))
+
+
+def test_more_than_a_covering_array_can_be_made_for_is_told_before_it_is_tried() -> None:
+    axes = "\n".join(
+        f'"sender/stack.cc.{name}" = {list(range(1, 60))}' for name in ("alpha", "beta", "gamma", "c")
+    )
+    message = refused(SWEEP.replace("[axes]", f"[axes]\n{axes}").replace("strength = 2", "strength = 6"))
+    assert "a strength of 6 has " in message
+    assert "combinations to cover; allowed are at most 20000000" in message
+
+
+def test_settings_that_must_agree_at_both_ends_are_refused_with_both_places() -> None:
+    mtu = '[fixed]\n"sender/stack.mtu" = "9000B"\n"stack.mtu" = "1500B"'
+    assert refused(SWEEP.replace("[fixed]", mtu, 1)).startswith(
+        "plan.toml:8: `sender/stack.mtu` = `9000B`: with `receiver/stack.mtu` = `1500B`: the MTU is equal along a path "
+        "(`receiver/stack.mtu` is set in line 9)"
+    )
+    ecn = '[fixed]\n"receiver/stack.ecn" = "classic"\n"sender/stack.ecn" = "dctcp"'
+    text = SWEEP.replace('"stack.ecn" = ["off", "classic", "dctcp"]\n', "").replace("[fixed]", ecn, 1)
+    message = refused(text.replace("""    'IF [stack.cc] = "dctcp" THEN [stack.ecn] = "dctcp"',\n""", ""))
+    assert (
+        "plan.toml:8: `sender/stack.ecn` = `dctcp`: with `receiver/stack.ecn` = `classic`: ECN is the same at both "
+        "ends of a connection (`receiver/stack.ecn` is set in line 7)"
+    ) in message
+
+
+def test_one_value_is_set_at_both_ends_and_on_the_way() -> None:
+    for value in ("9000B", "1500B"):
+        assert _native.check_case({"stack.mtu": value, "topology": "star:3"}, ".")["topology"] == "star:3"
+
+
+CHOICES = {
+    "stack.cc": ["reno", "cubic", "dctcp"],
+    "stack.ecn": ["off", "classic", "dctcp"],
+    "queue.kind": ["fifo", "codel", "htb"],
+    "queue.rate": ["none", "50Mbit"],
+    "queue.ecn_mark": ["off", "data"],
+    "link.delay": ["1ms", "5ms"],
+    "link.jitter": ["0s", "2ms", "7ms"],
+    "nic.tso": [False, True],
+    "nic.gso_max": ["1KB", "64KB"],
+}
+
+
+@given(st.lists(st.sampled_from(sorted(CHOICES)), min_size=2, max_size=4, unique=True))
+def test_whatever_varies_the_proposed_constraints_leave_out_what_is_refused_and_nothing_else(
+    paths: list[str],
+) -> None:
+    axes = "".join(
+        f'"{path}" = {str(CHOICES[path]).replace("False", "false").replace("True", "true")}\n'
+        for path in paths
+    )
+    text = 'name = "x"\nconstraints = [{}]\n[axes]\n' + axes
+    proposed = ""
+    for _ in range(len(paths) + 2):
+        try:
+            cases = read.read(text.replace("{}", proposed), FILE).cases
+            break
+        except UserError as error:
+            found = [line for line in str(error).splitlines() if line.startswith("    '")]
+            if not found:
+                return  # a value that no case of this plan can have
+            proposed += "".join(found)
+    accepted = 1
+    for path in paths:
+        accepted *= len(CHOICES[path])
+    good = 0
+    for row in itertools.product(*(CHOICES[path] for path in paths)):
+        try:
+            _native.check_case(dict(zip(paths, row, strict=True)), ".")
+            good += 1
+        except _native.CaseError:
+            pass
+    assert len(cases) == good

@@ -1,0 +1,24 @@
+"""Reads random plans for as long as asked: only problems with a message and a place may come out.
+
+    PYTHONPATH=tests .venv/bin/python tools/fuzz_plans.py [examples of each kind, by default 10000]
+
+The tests do the same for a hundred examples. What fails is shown shrunk, and kept in `.hypothesis` for the next run.
+"""
+
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plan_fuzz import mutated, random_plans, tells
+
+PLANS = Path(__file__).parent.parent / "plans"
+EXAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+REAL = st.sampled_from(sorted(PLANS.glob("*.toml"))).map(lambda file: file.read_text(encoding="utf-8"))
+LONG = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+for name, strategy in (("mutations of real plans", REAL.flatmap(mutated)), ("random plans", random_plans())):
+    LONG(given(strategy)(lambda text: tells(text, PLANS / "plan.toml")))()
+    sys.stdout.write(f"{EXAMPLES} {name}: nothing but problems that have a place\n")
+    sys.stdout.flush()
