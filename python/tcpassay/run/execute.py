@@ -12,7 +12,7 @@ from tcpassay import figures
 from tcpassay.errors import Place, UserError
 from tcpassay.run import checks
 from tcpassay.run.environment import load
-from tcpassay.run.folder import Folder
+from tcpassay.run.folder import Folder, UnwritableError
 from tcpassay.run.journal import Claim, NoSpaceError
 from tcpassay.run.pool import Answer, Limits, Pool, Request
 from tcpassay.run.result import Result, Run, Status
@@ -86,13 +86,13 @@ def execute(session: Session, executor: Executor, watch: Watch | None = None) ->
             drawn = figures.draw(session.plan, session.folder, done)
     except KeyboardInterrupt:
         status = "interrupted"
-    except (Full, NoSpaceError) as error:
+    except (Full, NoSpaceError, UnwritableError) as error:
         status, reason = "no space", str(error)
     # Writing the result takes no time; a second Ctrl-C must not tear it.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         result = _conclude(session, settings, status, drawn)
-    except (OSError, NoSpaceError) as error:
+    except (OSError, NoSpaceError, UnwritableError) as error:
         raise _stopped(session, reason or str(error)) from error
     finally:
         signal.signal(signal.SIGINT, before)

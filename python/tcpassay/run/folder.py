@@ -24,6 +24,10 @@ MARKS = ("result.json", "journal.sqlite")
 WORK = ".work"
 
 
+class UnwritableError(UserError):
+    """A file of the results cannot be written."""
+
+
 class Folder:
     """A result folder that is being written."""
 
@@ -89,9 +93,14 @@ class Folder:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Writes a file whole or not at all."""
+        """Writes a file whole or not at all. Raises `UnwritableError`."""
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.partial")
-        draft.write_bytes(content if isinstance(content, bytes) else content.encode())
-        draft.replace(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
+            draft.replace(target)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            reason = (error.strerror or type(error).__name__).lower()
+            raise UnwritableError(f"it cannot be written: {reason}", Place(target)) from error

@@ -1,0 +1,136 @@
+"""Runs that crash, hang or eat memory, in real worker processes: each is an outcome, and the others go on."""
+
+from pathlib import Path
+
+import pytest
+
+import plans
+from tcpassay.plan.read import read
+from tcpassay.run import pool
+from tcpassay.run.execute import Local, execute
+from tcpassay.run.result import Result
+from tcpassay.run.session import Beginning, Session
+
+# The real worker, but for what some seeds do in the place of the simulation.
+PLANTED = """
+import ctypes, os, time
+from tcpassay import _native
+from tcpassay.run import worker
+real = _native.run_case
+def run_case(**case):
+    match case["seed"]:
+        case 11: os.abort()
+        case 12: ctypes.string_at(0)
+        case 13: time.sleep(600)
+        case 14: os._exit(7)
+        case 15: raise MemoryError
+        case 16: raise RuntimeError("a bug of ours")
+        case 17: hog = [bytearray(1 << 20) for _ in range(1 << 14)]
+        case 18: raise OSError(13, "Permission denied")
+    return real(**case)
+class Native:
+    run_case = staticmethod(run_case)
+    CaseError, PanicException, check_case = _native.CaseError, _native.PanicException, _native.check_case
+worker._native = Native
+worker.main()
+"""
+
+
+def run(folder: Path, text: str, jobs: int = 2) -> Result:
+    plan = read(text, folder / "plan.toml")
+    with Session.begin(plan, folder / "out", Beginning(), replace_=False) as session:
+        return execute(session, Local(jobs))
+
+
+def with_seeds(seeds: str, limits: str) -> str:
+    text = plans.SMALL.replace("seeds = [7]", f"seeds = {seeds}").replace(
+        '"stack.cc" = ["reno", "cubic"]', '"stack.cc" = ["reno"]'
+    )
+    return text.replace("[collect]", f"[limits]\n{limits}\n\n[collect]")
+
+
+def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WORKER", ["-c", PLANTED])
+    text = with_seeds("[1, 11, 12, 13, 14, 15, 16, 17, 2]", 'case_time = "5s"\ncase_memory = "300MiB"')
+    result = run(tmp_path, text)
+    assert {run.seed: run.outcome for run in result.runs} == {
+        1: "done",
+        11: "crashed",
+        12: "crashed",
+        13: "timeout",
+        14: "crashed",
+        15: "memory",
+        16: "failed",
+        17: "memory",
+        2: "done",
+    }
+    messages = {run.seed: run.message for run in result.runs}
+    assert "SIGABRT" in messages[11]
+    assert "SIGSEGV" in messages[12]
+    assert messages[13] == "it ran longer than 5 s"
+    assert "exit code 7" in messages[14]
+    assert messages[16] == "RuntimeError: a bug of ours"
+    assert not result.ok
+    assert result.status == "complete"
+    assert not (tmp_path / "out" / ".work").exists()
+
+
+def test_an_allocation_that_the_data_plane_is_refused_is_told_as_memory_and_not_as_a_crash(
+    tmp_path: Path,
+) -> None:
+    # A real run whose event log does not fit into the memory that it may have.
+    text = with_seeds("[1]", 'case_memory = "120MiB"').replace('"20ms"', '"20s"').replace("100Mbit", "1Gbit")
+    result = run(tmp_path, text.replace('series = "1ms"', 'series = "1ms"\nevents = true'))
+    (only,) = result.runs
+    assert only.outcome == "memory", only.message
+
+
+def test_a_real_run_that_takes_too_long_is_ended_and_a_short_one_is_not(tmp_path: Path) -> None:
+    text = with_seeds("[1]", 'case_time = "3s"').replace('"app.duration" = "20ms"\n', "")
+    result = run(tmp_path, text.replace("[axes]\n", '[axes]\n"app.duration" = ["20ms", "3600s"]\n'))
+    assert [run.outcome for run in result.runs] == ["done", "timeout"]
+
+
+def test_a_result_that_cannot_be_written_stops_all_and_is_no_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tcpassay.errors import UserError  # noqa: PLC0415
+
+    monkeypatch.setattr(pool, "WORKER", ["-c", PLANTED])
+    with pytest.raises(UserError, match="1 of 3 runs are safe: make space, then `tcpassay run --resume"):
+        run(tmp_path, with_seeds("[1, 18, 2]", 'case_time = "60s"'), jobs=1)
+    monkeypatch.undo()
+    with Session.resume(tmp_path / "out", force=False) as session:
+        result = execute(session, Local(1))
+    assert [run.outcome for run in result.runs] == ["done", "done", "done"]
+
+
+def test_a_value_that_must_be_refused_is_and_one_that_is_accepted_is_told(tmp_path: Path) -> None:
+    text = plans.SMALL.replace("[axes]", '[negative]\n"link.rate" = ["fast"]\n\n[axes]')
+    result = run(tmp_path, text)
+    refused = [run for run in result.runs if run.case.expect == "refused"]
+    assert [run.outcome for run in refused] == ["refused"] * len(refused) != []
+    assert "link.rate" in refused[0].message
+    assert result.ok
+
+
+def test_repetitions_are_made_and_must_be_the_same_to_the_last_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = plans.SMALL.replace("oracles = false", "oracles = false\nrepetitions = 3")
+    result = run(tmp_path, text)
+    assert len(result.runs) == 2
+    assert result.undetermined == []
+    assert result.ok
+    drifting = PLANTED.replace("return real", "case['seed'] += time.time_ns() % 1_000_003\n    return real")
+    monkeypatch.setattr(pool, "WORKER", ["-c", drifting])
+    rough = text.replace(
+        '"link.delay" = "1ms"', '"link.delay" = "1ms"\n"link.loss" = "1%"\n"link.jitter" = "1us"'
+    )
+    (tmp_path / "other").mkdir()
+    result = run(tmp_path / "other", rough)
+    assert not result.ok
+    assert {one["repetition"] for one in result.undetermined} == {2, 3}
+    assert {run.outcome for run in result.runs} == {"done"}
