@@ -13,7 +13,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tcpassay import __version__, commands, kernel_commands, plan_commands, report_commands, run_commands
+from tcpassay import (
+    __version__,
+    commands,
+    doctor_commands,
+    kernel_commands,
+    plan_commands,
+    report_commands,
+    run_commands,
+)
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
 
@@ -85,6 +93,7 @@ run_commands.add(app)
 commands.add(app)
 app.add_typer(kernel_commands.app)
 report_commands.add(app)
+doctor_commands.add(app)
 
 
 def _grid(*columns: str) -> Table:

@@ -23,6 +23,10 @@ def run(
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**63 - 1, help="Run with this seed instead of the plan's.")
     ] = None,
+    strength: Annotated[
+        int | None,
+        typer.Option(min=2, max=6, help="As if its strategy were `t-way` of this strength.", metavar="N"),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Runs at a time; by default one a core.")
     ] = None,
@@ -64,12 +68,21 @@ def run(
 
     runner = _executor(executor, jobs or os.cpu_count() or 1)
     if resume is not None:
-        _refuse_with_resume(plan=plan, seed=seed, out=out, extend=extend, filter=filter_, shuffle=shuffle)
+        _refuse_with_resume(
+            plan=plan,
+            seed=seed,
+            strength=strength,
+            out=out,
+            extend=extend,
+            filter=filter_,
+            shuffle=shuffle,
+            dry_run=dry_run,
+        )
         session = Session.resume(resume, force=force)
     else:
         if plan is None:
             raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
-        wanted = read.read_file(plan)
+        wanted = read.read_file(plan, strength)
         if seed is not None:
             wanted = wanted.with_seeds([seed])
         how = Beginning(choose(wanted, filter_ or ()), shuffle)
@@ -144,9 +157,9 @@ def _executor(text: str, jobs: int) -> Any:
 
 def _refuse_with_resume(**given: Any) -> None:
     for name, value in given.items():
-        if value:
-            what = "a plan" if name == "plan" else f"--{name}"
-            raise UserError(f"--resume takes {what} from the folder; give the folder alone")
+        if value is not None and value is not False:
+            what = "a plan" if name == "plan" else f"--{name.replace('_', '-')}"
+            raise UserError(f"--resume goes on as the folder says; it does not go with {what}")
 
 
 def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:

@@ -1,0 +1,222 @@
+"""Which substrates this machine can run, and for each that it cannot, why and what to do.
+
+A check looks and changes nothing. Which substrates this version of tcpassay drives is said apart from what the machine
+could run: a kernel that boots here helps nobody whose plan is refused.
+"""
+
+import contextlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tcpassay import __version__, _native
+from tcpassay.errors import UserError
+from tcpassay.kernel import build, store
+
+Mark = Literal["ok", "missing", "worse"]
+
+_TRY_SECONDS: Final = 10
+_ABOUT: Final = {
+    "model": "the model TCP in virtual time",
+    "kernel": "a Linux kernel as a process, in virtual time",
+    "host": "the kernel that runs here, in real time",
+    "remote": "other hosts that run an agent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a substrate needs."""
+
+    what: str
+    mark: Mark
+    """`worse`: it works without, but less well."""
+    found: str
+    do: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Whether a substrate can be used."""
+
+    substrate: str
+    about: str
+    built: bool
+    """Whether this version of tcpassay drives it."""
+    checks: tuple[Check, ...]
+
+    @property
+    def able(self) -> bool:
+        """Whether the machine has what it needs."""
+        return all(check.mark != "missing" for check in self.checks)
+
+    @property
+    def usable(self) -> bool:
+        """Whether a plan can run on it now."""
+        return self.built and self.able
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self) | {"able": self.able, "usable": self.usable}
+
+
+def diagnose() -> list[Diagnosis]:
+    """Looks at every substrate."""
+    made = {
+        "model": (True, model()),
+        "kernel": (False, kernel()),
+        "host": (False, host()),
+        "remote": (False, []),
+    }
+    return [Diagnosis(name, _ABOUT[name], built, tuple(checks)) for name, (built, checks) in made.items()]
+
+
+def model() -> list[Check]:
+    """Runs a case of a few milliseconds: that the native module answers is all that it takes."""
+    triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
+    collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+    with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
+        try:
+            _native.run_case(triples, 1, folder, collect, f"{folder}/run")
+        except OSError as error:
+            why = f"a run cannot be written to {tempfile.gettempdir()}: {error}"
+            return [Check("a run", "missing", why, "make space there, or set TMPDIR")]
+    return [Check("a run", "ok", f"data plane {__version__} ran a case")]
+
+
+def kernel() -> list[Check]:
+    """A kernel that is built, or what it takes to build one."""
+    machine = platform.machine()
+    checks = [
+        Check("processor", "ok", machine)
+        if machine == "x86_64"
+        else Check("processor", "missing", f"User-Mode Linux has no {machine}", "use an x86_64 machine")
+    ]
+    try:
+        there = store.kernels()
+    except (UserError, OSError) as error:
+        return [*checks, Check("kernels", "missing", str(error), "make the cache readable (TCPASSAY_CACHE)")]
+    if there:
+        return [
+            *checks,
+            Check("kernels", "ok", ", ".join(f"{one.name} (Linux {one.release})" for one in there)),
+        ]
+    tools = build.missing_tools()
+    if tools:
+        checks.append(
+            Check(
+                "compiler and tools",
+                "missing",
+                f"not installed: {', '.join(tools)}",
+                f"apt-get install {' '.join(tools)}",
+            )
+        )
+    else:
+        checks.append(Check("compiler and tools", "ok", "all that a build needs"))
+    sources = [path.name for path in sorted(Path("/usr/src").glob("linux-source-*.tar.*"))]
+    can_fetch = bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
+    if sources or can_fetch:
+        checks.append(Check("Linux source", "ok", ", ".join(sources) or "can be fetched by apt"))
+    else:
+        do = "apt-get install linux-source-6.1, or `tcpassay kernel build --source DIR`"
+        checks.append(Check("Linux source", "missing", "no linux-source package in /usr/src and no apt", do))
+    checks.append(
+        Check("kernels", "missing", "none is built", "tcpassay kernel build (about ten minutes of CPU)")
+    )
+    return checks
+
+
+def host() -> list[Check]:
+    """Root, namespaces and the tools that configure them; BPF for a model controller on the real kernel."""
+    root = os.geteuid() == 0
+    checks = [
+        Check("root", "ok", "yes")
+        if root
+        else Check("root", "missing", f"user {os.geteuid()}", "run it as root (sudo)"),
+        Check("Linux", "ok", platform.release())
+        if platform.system() == "Linux"
+        else Check("Linux", "missing", platform.system(), "use a Linux machine"),
+    ]
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool")):
+        place = _tool(tool)
+        checks.append(
+            Check(tool, "ok", place)
+            if place
+            else Check(tool, "missing", "not in the path", f"apt-get install {package}")
+        )
+    checks.append(_namespaces())
+    checks += list(_modules())
+    checks.append(_controllers())
+    checks.append(_bpf())
+    return checks
+
+
+def _namespaces() -> Check:
+    """Whether a network namespace with a pair of devices can be made; it is gone with the process that made it."""
+    command = ["unshare", "--net", "ip", "link", "add", "assay0", "type", "veth", "peer", "name", "assay1"]
+    if not (shutil.which("unshare") and _tool("ip")):
+        return Check(
+            "namespaces, veth",
+            "missing",
+            "unshare or ip is not installed",
+            "apt-get install util-linux iproute2",
+        )
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TRY_SECONDS)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("namespaces, veth", "missing", str(error), "allow network namespaces")
+    if done.returncode == 0:
+        return Check("namespaces, veth", "ok", "made one, and let it go")
+    said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return Check(
+        "namespaces, veth", "missing", said, "root with CAP_NET_ADMIN, and a kernel with NET_NS and VETH"
+    )
+
+
+def _modules() -> Iterator[Check]:
+    """Queue disciplines, as far as they can be seen without loading one."""
+    release = platform.release()
+    listed = ""
+    for name in ("modules.builtin", "modules.dep"):
+        with contextlib.suppress(OSError):
+            listed += Path("/lib/modules", release, name).read_text(encoding="utf-8")
+    with contextlib.suppress(OSError):
+        listed += Path("/proc/modules").read_text(encoding="utf-8")
+    for name in ("sch_netem", "sch_htb", "sch_fq_codel"):
+        if not listed:
+            yield Check(name, "worse", "not known: this system lists no modules", f"modprobe {name}, and see")
+        elif name in listed:
+            yield Check(name, "ok", "there")
+        else:
+            yield Check(
+                name, "missing", f"not in /lib/modules/{release}", "install the kernel's extra modules"
+            )
+
+
+def _controllers() -> Check:
+    try:
+        text = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii")
+    except OSError:
+        return Check("controllers", "missing", "the kernel does not tell", "mount /proc")
+    return Check("controllers", "ok", text.strip())
+
+
+def _bpf() -> Check:
+    do = "a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT; without it only the kernel's own controllers run"
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        return Check("BPF struct_ops", "worse", "the kernel has no BTF (/sys/kernel/btf/vmlinux)", do)
+    if os.geteuid() != 0:
+        return Check("BPF struct_ops", "worse", "only root may load it", "run it as root (sudo)")
+    return Check("BPF struct_ops", "ok", "the kernel has BTF")
+
+
+def _tool(name: str) -> str | None:
+    # An ordinary user's path often lacks the folders of the administrator.
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

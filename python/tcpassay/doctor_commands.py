@@ -1,0 +1,40 @@
+"""The command about this machine: `doctor`. As in `cli.py`, no rule of its own."""
+
+import typer
+from rich.table import Table
+
+from tcpassay import commands
+
+MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]worse[/]"}
+
+
+def doctor(json_: commands.JsonOption = False) -> None:
+    """Say which substrates this machine can run; for those that it cannot, why and what to do."""
+    from rich.markup import escape  # noqa: PLC0415
+
+    from tcpassay.doctor import diagnose  # noqa: PLC0415
+
+    found = diagnose()
+    if json_:
+        commands.print_json([one.as_json() for one in found])
+        return
+    console = commands.console()
+    for one in found:
+        if one.usable:
+            verdict = "[green]can be used[/]"
+        elif not one.built:
+            could = " (this machine has what it needs)" if one.able and one.checks else ""
+            verdict = f"[yellow]not in this version[/]{could}"
+        else:
+            verdict = "[red]cannot be used[/]"
+        console.print(f"[bold]{one.substrate}[/], {one.about}: {verdict}", highlight=False)
+        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+        for check in one.checks:
+            grid.add_row(MARKS[check.mark], check.what, escape(check.found), escape(check.do))
+        if one.checks:
+            console.print(grid)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of `app`."""
+    app.command()(doctor)

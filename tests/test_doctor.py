@@ -1,0 +1,70 @@
+"""`tcpassay doctor`: what this machine can run, said honestly."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tcpassay import doctor
+from tcpassay.kernel import build, store
+
+
+def substrates() -> dict[str, doctor.Diagnosis]:
+    return {one.substrate: one for one in doctor.diagnose()}
+
+
+def test_every_substrate_of_the_design_is_told_and_only_the_model_can_be_used() -> None:
+    found = substrates()
+    assert list(found) == ["model", "kernel", "host", "remote"]
+    assert [name for name, one in found.items() if one.built] == ["model"]
+    assert found["model"].usable
+    assert not any(one.usable for name, one in found.items() if name != "model")
+
+
+def test_what_is_missing_comes_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "missing_tools", lambda: ["flex", "bison"])
+    monkeypatch.setattr(store, "kernels", list)
+    monkeypatch.setattr(doctor.shutil, "which", lambda *_args, **_options: None)
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
+    found = substrates()
+    for name in ("kernel", "host"):
+        assert not found[name].able
+        missing = [check for check in found[name].checks if check.mark == "missing"]
+        assert len(missing) >= 2
+        assert all(check.do for check in missing)
+    tools = next(check for check in found["kernel"].checks if check.what == "compiler and tools")
+    assert tools.do == "apt-get install flex bison"
+    assert next(check for check in found["host"].checks if check.what == "root").found == "user 1000"
+
+
+def test_a_kernel_that_is_built_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Built:
+        name, release = "6.1", "6.1.140"
+
+    monkeypatch.setattr(build, "missing_tools", lambda: ["flex"])
+    monkeypatch.setattr(store, "kernels", lambda: [Built()])
+    assert substrates()["kernel"].able == (doctor.platform.machine() == "x86_64")
+
+
+def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(doctor._native, "run_case", lambda *args: full())  # noqa: ARG005, SLF001
+    (check,) = doctor.model()
+    assert check.mark == "missing"
+    assert "No space left on device" in check.found
+    assert "TMPDIR" in check.do
+
+
+def test_the_command_speaks_to_people_and_to_programs() -> None:
+    command = [sys.executable, "-m", "tcpassay", "doctor"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "model, the model TCP in virtual time: can be used" in told
+    assert "kernel, a Linux kernel as a process, in virtual time: not in this version" in told
+    listed = json.loads(
+        subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=120).stdout
+    )
+    assert [one["substrate"] for one in listed if one["usable"]] == ["model"]
+    assert {"what", "mark", "found", "do"} == set(listed[0]["checks"][0])
