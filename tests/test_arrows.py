@@ -18,7 +18,8 @@ ARROWS = {
     "workload": {"units"},
     "measure": {"units", "wire"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
-    "python": {"sim", "measure", "units"},
+    "script": {"units", "wire", "cc", "tcp"},
+    "python": {"sim", "script", "tcp", "measure", "units"},
 }
 
 # Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.

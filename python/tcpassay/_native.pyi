@@ -1,6 +1,6 @@
 """The data plane: conversions to and from `crates/`, and no logic. Compared with the module by a test."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 __version__: Final[str]
@@ -37,4 +37,12 @@ def run_case(
 
     It holds `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that took
     the same steps) and `metrics`.
+    """
+
+def run_script(text: str, profile: str, loose: bool, options: Sequence[Sequence[str]]) -> str:
+    """Runs a packetdrill script against the model and returns a JSON object.
+
+    `options` are those of packetdrill's command line, (name, value) without dashes. The object holds `status`
+    (`pass`, `time`, `fail`, `unsupported`, `syntax`), `line`, `column`, `reason`, `details`, `drift_usecs`,
+    `virtual_time_usecs`, `events` and `printed`.
     """

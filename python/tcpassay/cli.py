@@ -21,6 +21,7 @@ from tcpassay import (
     plan_commands,
     report_commands,
     run_commands,
+    script_commands,
 )
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
@@ -91,6 +92,7 @@ def schema_() -> None:
 plan_commands.add(app)
 run_commands.add(app)
 commands.add(app)
+script_commands.add(app)
 app.add_typer(kernel_commands.app)
 report_commands.add(app)
 doctor_commands.add(app)

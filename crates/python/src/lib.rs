@@ -5,6 +5,7 @@
 //! `python/tcpassay/_native.pyi`; `tests/test_native.py` compares the two.
 
 mod model;
+mod script;
 mod toml;
 
 /// The data plane of tcpassay.
@@ -12,6 +13,8 @@ mod toml;
 mod _native {
     #[pymodule_export]
     use crate::model::{CaseError, check_case, metrics_json, params_json, run_case};
+    #[pymodule_export]
+    use crate::script::run_script;
     #[pymodule_export]
     use crate::toml::{TomlError, read_toml};
     #[pymodule_export]

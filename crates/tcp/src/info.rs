@@ -35,6 +35,16 @@ pub struct Info {
     pub sacked: Bytes,
     /// Of those, bytes marked lost and not retransmitted.
     pub lost: Bytes,
+    /// Of those, bytes marked lost, retransmitted or not.
+    pub lost_all: Bytes,
+    /// Of those, bytes whose retransmission is in flight.
+    pub retransmitted_out: Bytes,
+    /// Doublings of the retransmission timeout in force.
+    pub backoff: u32,
+    /// Retransmission timeouts since the cumulative point last moved.
+    pub timeouts_in_a_row: u32,
+    /// Segments by which reordering was seen, at least the initial threshold.
+    pub reordering: u32,
     /// Bytes written by the application and never sent yet.
     pub notsent: Bytes,
     /// Payload bytes sent, retransmissions included.
@@ -130,6 +140,11 @@ impl Info {
             unacked: Bytes::ZERO,
             sacked: Bytes::ZERO,
             lost: Bytes::ZERO,
+            lost_all: Bytes::ZERO,
+            retransmitted_out: Bytes::ZERO,
+            backoff: 0,
+            timeouts_in_a_row: 0,
+            reordering: 0,
             notsent: Bytes::ZERO,
             bytes_sent: Bytes::ZERO,
             bytes_acked: Bytes::ZERO,

@@ -61,6 +61,6 @@ pub use config::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Nagle, Pacing,
     Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
 };
-pub use conn::{ConnError, Connection, Outgoing};
+pub use conn::{AgreedOptions, ConnError, Connection, Outgoing};
 pub use info::Info;
 pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};

@@ -14,6 +14,8 @@ mod output;
 mod socket;
 mod timer;
 
+pub use socket::AgreedOptions;
+
 use crate::LogEntry;
 use crate::config::{Config, EcnMode};
 use crate::info::Info;

@@ -82,6 +82,11 @@ impl Opening {
         self.repeated = true;
     }
 
+    /// Whether the peer offered a window scale.
+    pub(super) fn peer_scales(&self) -> bool {
+        self.peer.is_some_and(|p| p.shift.is_some())
+    }
+
     pub(super) fn stop(&mut self) {
         self.due = false;
         self.timer = Time::MAX;

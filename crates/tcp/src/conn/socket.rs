@@ -1,8 +1,29 @@
 //! What an application calls (RFC 9293 section 3.9.1).
 
 use super::Connection;
+use crate::config::{EcnMode, Keepalive};
 use crate::log::State;
 use tcpassay_units::{Bytes, Dur, Time};
+
+/// What the handshake agreed on, and what was offered.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgreedOptions {
+    /// Timestamps on every segment.
+    pub timestamps: bool,
+    /// SACK permitted by both.
+    pub sack: bool,
+    /// Windows are scaled.
+    pub scaled: bool,
+    /// ECN, in any mode.
+    pub ecn: bool,
+    /// The peer's window scale.
+    pub peer_shift: u8,
+    /// Ours.
+    pub our_shift: u8,
+    /// The MSS that we announced.
+    pub announced_mss: Bytes,
+}
 
 impl Connection {
     /// Queues up to `n` bytes to be sent; gives how many were accepted (send buffer, `notsent_lowat`), zero when the call
@@ -24,6 +45,12 @@ impl Connection {
     /// (`sk_stream_is_writeable`).
     pub fn has_room(&self) -> bool {
         self.may_send() && self.send.has_room()
+    }
+
+    /// [`write`](Connection::write), and whether more follows at once (`MSG_MORE`): then the odd end waits for it.
+    pub fn write_more(&mut self, now: Time, n: Bytes, more: bool) -> Bytes {
+        self.send.set_more(more);
+        self.write(now, n)
     }
 
     /// Whether everything that was written is acknowledged.
@@ -54,6 +81,30 @@ impl Connection {
     /// The peer has closed and everything it sent is read.
     pub fn peer_closed(&self) -> bool {
         self.recv.finished() && self.recv.readable() == 0
+    }
+
+    /// The peer has closed, although some of what it sent may not be read yet.
+    pub fn peer_has_closed(&self) -> bool {
+        self.recv.finished()
+    }
+
+    /// Both SYNs were acknowledged once, whatever became of the connection since.
+    pub fn was_established(&self) -> bool {
+        self.send.is_up()
+    }
+
+    /// What the handshake agreed on, and what was offered.
+    pub fn agreed_options(&self) -> AgreedOptions {
+        let scaled = self.cfg.window_scale && self.open.peer_scales();
+        AgreedOptions {
+            timestamps: self.ts.on,
+            sack: self.sack,
+            scaled,
+            ecn: self.ecn != EcnMode::Off,
+            peer_shift: self.peer_shift,
+            our_shift: if scaled { self.recv.first_window().1 } else { 0 },
+            announced_mss: self.cfg.mss,
+        }
     }
 
     /// Urgent data have been announced and not been read (RFC 9293 section 3.8.5).
@@ -121,6 +172,27 @@ impl Connection {
     pub fn set_cork(&mut self, _now: Time, on: bool) {
         self.touched = true;
         self.send.set_cork(on);
+    }
+
+    /// `app.sndbuf` from now on. What is in the buffer stays there.
+    pub fn set_send_buffer(&mut self, size: Bytes) {
+        self.send.set_send_buffer(size.get());
+    }
+
+    /// `app.notsent_lowat` from now on.
+    pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
+        self.send.set_notsent_lowat(low);
+    }
+
+    /// `app.user_timeout` from now on.
+    pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
+        self.cfg.user_timeout = timeout;
+        self.send.set_user_timeout(timeout);
+    }
+
+    /// `app.keepalive` from now on.
+    pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>) {
+        self.cfg.keepalive = keepalive;
     }
 
     /// Acknowledge everything at once, or not. Switching it on acknowledges what waits.

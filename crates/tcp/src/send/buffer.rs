@@ -16,6 +16,8 @@ pub(super) struct Buffer {
     pub end: u64,
     /// A FIN follows.
     pub fin: bool,
+    /// The application has said that more follows: the odd end waits (`MSG_MORE`).
+    pub more: bool,
     fixed: Option<u64>,
     size: u64,
 }
@@ -23,7 +25,7 @@ pub(super) struct Buffer {
 impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
-        Buffer { end: 1, fin: false, fixed, size: fixed.unwrap_or(FLOOR) }
+        Buffer { end: 1, fin: false, more: false, fixed, size: fixed.unwrap_or(FLOOR) }
     }
 
     /// The window is `cwnd` now: an autotuned buffer holds twice that and never shrinks.
@@ -43,6 +45,22 @@ impl Sender {
         let unsent = self.unsent();
         let room = self.buf.size.saturating_sub(self.buf.end - self.board.una);
         self.cfg.notsent_lowat.map_or(room, |low| room.min(low.get().saturating_sub(unsent)))
+    }
+
+    /// The buffer has a fixed size from now on.
+    pub fn set_send_buffer(&mut self, size: u64) {
+        self.buf.fixed = Some(size);
+        self.buf.size = size;
+    }
+
+    /// `app.notsent_lowat` from now on.
+    pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
+        self.cfg.notsent_lowat = low;
+    }
+
+    /// More follows what is written next (`MSG_MORE`).
+    pub fn set_more(&mut self, more: bool) {
+        self.buf.more = more;
     }
 
     /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may

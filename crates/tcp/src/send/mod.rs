@@ -273,6 +273,11 @@ impl Sender {
         self.buf.fin && self.board.una > self.buf.end
     }
 
+    /// The handshake was done.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
     /// Nothing is outstanding and nothing waits.
     pub fn idle(&self) -> bool {
         self.board.outstanding() == 0 && !self.has_new()

@@ -243,9 +243,16 @@ impl Sender {
             || self.partial_acks <= 1
     }
 
-    /// `app.nodelay`.
+    /// `app.nodelay`; switching it on lets go what waits (`__tcp_sock_set_nodelay` of Linux).
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
+        self.buf.more &= !on;
+    }
+
+    /// `app.user_timeout`, from now on.
+    pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
+        self.cfg.user_timeout = timeout;
+        self.timers.patience = timeout;
     }
 
     /// `app.cork`.

@@ -265,7 +265,7 @@ impl Sender {
         if self.buf.fin || self.timers.uncork {
             return true;
         }
-        if self.cfg.cork {
+        if self.cfg.cork || self.buf.more {
             return false;
         }
         self.cfg.nodelay

@@ -1,0 +1,28 @@
+//! packetdrill scripts.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tcpassay_script::run::{Options, run};
+use tcpassay_tcp::Profile;
+
+/// Runs the script `text` against the model; `options` are those of packetdrill's command line without their dashes.
+/// Returns a JSON object: see `tcpassay_script::report::Report::to_json`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn run_script(
+    py: Python<'_>,
+    text: String,
+    profile: &str,
+    loose: bool,
+    options: Vec<[String; 2]>,
+) -> PyResult<String> {
+    let profile = Profile::by_name(profile).ok_or_else(|| {
+        let names: Vec<&str> = Profile::ALL.iter().map(|p| p.name()).collect();
+        PyValueError::new_err(format!("`{profile}` is not a profile; allowed are {}", names.join(", ")))
+    })?;
+    let mut made = Options { loose, ..Options::new(profile) };
+    for [name, value] in &options {
+        made.settings.set(name, value).map_err(PyValueError::new_err)?;
+    }
+    py.detach(|| Ok(run(&text, &made).to_json().to_string()))
+}

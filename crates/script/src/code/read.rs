@@ -1,0 +1,460 @@
+//! Reading a block of code.
+
+use crate::cursor::{Cursor, Parsed};
+use crate::place::Place;
+
+/// Deepest nesting of an expression.
+const DEEPEST: u32 = 40;
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stmt {
+    /// `assert condition, message`
+    Assert(Place, Expr, Option<Expr>),
+    /// `print(a, b)`
+    Print(Vec<Expr>),
+    /// `name = value`
+    Let(String, Expr),
+    /// An expression for its own sake.
+    Eval(Expr),
+}
+
+/// An expression.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// A whole number.
+    Int(i64),
+    /// A number with decimals.
+    Real(f64),
+    /// A text.
+    Text(String),
+    /// A name.
+    Name(String),
+    /// `not a`, `-a`, `~a`.
+    Unary(Op, Box<Expr>),
+    /// `a op b`.
+    Binary(Op, Box<Expr>, Box<Expr>),
+    /// `a < b <= c`.
+    Compare(Box<Expr>, Vec<(Op, Expr)>),
+    /// `a if c else b`: condition, then, otherwise.
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `min(a, b)`.
+    Call(String, Vec<Expr>),
+    /// `text.format(a, b)`.
+    Format(Box<Expr>, Vec<Expr>),
+    /// `(a, b)`, `[a, b]`.
+    List(Vec<Expr>),
+}
+
+/// An operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "they are Python's")]
+pub enum Op {
+    Or,
+    And,
+    Not,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    In,
+    NotIn,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Shl,
+    Shr,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    FloorDiv,
+    Mod,
+    Pow,
+    Invert,
+}
+
+/// The functions that an expression may call.
+pub(super) const FUNCTIONS: [&str; 8] = ["abs", "bool", "float", "int", "len", "max", "min", "str"];
+
+const REFUSED: [&str; 17] = [
+    "import", "from", "if", "for", "while", "def", "class", "try", "with", "return", "exec", "eval",
+    "lambda", "del", "global", "raise", "del",
+];
+
+/// The statements of `text`, which begins at `place`.
+pub(crate) fn parse(text: &str, place: Place) -> Parsed<Vec<Stmt>> {
+    let mut c = Cursor::within(text, place);
+    let mut body = Vec::new();
+    loop {
+        blank(&mut c, true);
+        if c.at_end() {
+            return Ok(body);
+        }
+        if c.starts(";") {
+            c.skip(1);
+            continue;
+        }
+        if let Some(stmt) = statement(&mut c)? {
+            body.push(stmt);
+        }
+        blank(&mut c, false);
+        if !c.at_end() && !c.starts("\n") && !c.starts(";") {
+            return c.fail("`;` or a new line after a statement");
+        }
+    }
+}
+
+/// Steps over space, comments, continued lines and, where `lines`, new lines.
+fn blank(c: &mut Cursor<'_>, lines: bool) {
+    loop {
+        c.take_while(|c| c == ' ' || c == '\t' || c == '\r' || (lines && c == '\n'));
+        if c.starts("#") {
+            c.take_while(|c| c != '\n');
+        } else if c.starts("\\") && c.rest()[1..].trim_start_matches([' ', '\t', '\r']).starts_with('\n') {
+            c.take_while(|c| c != '\n');
+            c.skip(1);
+        } else if c.starts("\\") && c.rest()[1..].trim().is_empty() {
+            c.skip(c.rest().len());
+        } else {
+            return;
+        }
+    }
+}
+
+/// Reads expressions; inside brackets lines do not end.
+struct Reader<'a, 'b> {
+    c: &'b mut Cursor<'a>,
+    depth: u32,
+    brackets: u32,
+}
+
+fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
+    let place = c.place();
+    let word = c.peek_word();
+    if REFUSED.contains(&word) {
+        return c.fail("`assert`, `print`, an assignment or an expression");
+    }
+    let mut r = Reader { c, depth: 0, brackets: 0 };
+    match word {
+        "pass" => {
+            r.c.skip(4);
+            Ok(None)
+        }
+        "assert" => {
+            r.c.skip(6);
+            let condition = r.expr()?;
+            let message = if r.eat(",") { Some(r.tuple()?) } else { None };
+            Ok(Some(Stmt::Assert(place, condition, message)))
+        }
+        "print" => {
+            r.c.skip(5);
+            let what = if r.ended() { Expr::List(Vec::new()) } else { r.tuple()? };
+            Ok(Some(Stmt::Print(vec![what])))
+        }
+        _ => r.assignment().map(Some),
+    }
+}
+
+impl Reader<'_, '_> {
+    fn blank(&mut self) {
+        blank(self.c, self.brackets > 0);
+    }
+
+    fn ended(&mut self) -> bool {
+        self.blank();
+        self.c.at_end() || self.c.starts("\n") || self.c.starts(";")
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.blank();
+        let there = self.c.starts(token);
+        if there {
+            self.c.skip(token.len());
+        }
+        there
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        self.blank();
+        let there = self.c.peek_word() == word;
+        if there {
+            self.c.skip(word.len());
+        }
+        there
+    }
+
+    fn assignment(&mut self) -> Parsed<Stmt> {
+        let before = self.c.clone();
+        let name = self.c.peek_word();
+        if !name.is_empty() {
+            self.c.skip(name.len());
+            if self.eat("=") && !self.c.starts("=") {
+                return Ok(Stmt::Let(name.to_owned(), self.tuple()?));
+            }
+            for (token, op) in [
+                ("+=", Op::Add),
+                ("-=", Op::Sub),
+                ("*=", Op::Mul),
+                ("//=", Op::FloorDiv),
+                ("/=", Op::Div),
+                ("%=", Op::Mod),
+                ("|=", Op::BitOr),
+                ("&=", Op::BitAnd),
+            ] {
+                if self.eat(token) {
+                    let old = Box::new(Expr::Name(name.to_owned()));
+                    return Ok(Stmt::Let(name.to_owned(), Expr::Binary(op, old, Box::new(self.expr()?))));
+                }
+            }
+        }
+        *self.c = before;
+        self.tuple().map(Stmt::Eval)
+    }
+
+    /// One expression, or several with commas.
+    fn tuple(&mut self) -> Parsed<Expr> {
+        let first = self.expr()?;
+        if !self.eat(",") {
+            return Ok(first);
+        }
+        let mut items = vec![first];
+        while !self.ended() {
+            items.push(self.expr()?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        Ok(Expr::List(items))
+    }
+
+    fn expr(&mut self) -> Parsed<Expr> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return self.c.fail("a simpler expression");
+        }
+        let then = self.either()?;
+        let made = if self.eat_word("if") {
+            let condition = self.either()?;
+            if !self.eat_word("else") {
+                return self.c.fail("`else`");
+            }
+            Expr::If(Box::new(condition), Box::new(then), Box::new(self.expr()?))
+        } else {
+            then
+        };
+        self.depth -= 1;
+        Ok(made)
+    }
+
+    fn either(&mut self) -> Parsed<Expr> {
+        let mut left = self.both()?;
+        while self.eat_word("or") {
+            left = Expr::Binary(Op::Or, Box::new(left), Box::new(self.both()?));
+        }
+        Ok(left)
+    }
+
+    fn both(&mut self) -> Parsed<Expr> {
+        let mut left = self.negated()?;
+        while self.eat_word("and") {
+            left = Expr::Binary(Op::And, Box::new(left), Box::new(self.negated()?));
+        }
+        Ok(left)
+    }
+
+    fn negated(&mut self) -> Parsed<Expr> {
+        let mut nots = 0;
+        while self.eat_word("not") {
+            nots += 1;
+            if nots > DEEPEST {
+                return self.c.fail("a simpler expression");
+            }
+        }
+        let mut made = self.comparison()?;
+        for _ in 0..nots {
+            made = Expr::Unary(Op::Not, Box::new(made));
+        }
+        Ok(made)
+    }
+
+    fn comparison(&mut self) -> Parsed<Expr> {
+        let first = self.binary(0)?;
+        let mut rest = Vec::new();
+        loop {
+            let op = if self.eat("==") {
+                Op::Eq
+            } else if self.eat("!=") {
+                Op::Ne
+            } else if self.eat("<=") {
+                Op::Le
+            } else if self.eat(">=") {
+                Op::Ge
+            } else if self.eat("<") {
+                Op::Lt
+            } else if self.eat(">") {
+                Op::Gt
+            } else if self.eat_word("in") {
+                Op::In
+            } else if self.eat_word("not") {
+                if !self.eat_word("in") {
+                    return self.c.fail("`in`");
+                }
+                Op::NotIn
+            } else {
+                break;
+            };
+            rest.push((op, self.binary(0)?));
+        }
+        Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
+    }
+
+    /// Operators by how tightly they bind, the loosest first.
+    fn binary(&mut self, level: usize) -> Parsed<Expr> {
+        const LEVELS: [&[(&str, Op)]; 6] = [
+            &[("|", Op::BitOr)],
+            &[("^", Op::BitXor)],
+            &[("&", Op::BitAnd)],
+            &[("<<", Op::Shl), (">>", Op::Shr)],
+            &[("+", Op::Add), ("-", Op::Sub)],
+            &[("*", Op::Mul), ("//", Op::FloorDiv), ("/", Op::Div), ("%", Op::Mod)],
+        ];
+        let Some(ops) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        'more: loop {
+            self.blank();
+            for (token, op) in *ops {
+                if self.c.starts("**") {
+                    break;
+                }
+                if self.c.starts(token) {
+                    self.c.skip(token.len());
+                    left = Expr::Binary(*op, Box::new(left), Box::new(self.binary(level + 1)?));
+                    continue 'more;
+                }
+            }
+            return Ok(left);
+        }
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        let op = if self.eat("-") {
+            Op::Sub
+        } else if self.eat("~") {
+            Op::Invert
+        } else if self.eat("+") {
+            Op::Add
+        } else {
+            let base = self.atom()?;
+            return if self.eat("**") {
+                Ok(Expr::Binary(Op::Pow, Box::new(base), Box::new(self.unary_deeper()?)))
+            } else {
+                Ok(base)
+            };
+        };
+        Ok(Expr::Unary(op, Box::new(self.unary_deeper()?)))
+    }
+
+    fn unary_deeper(&mut self) -> Parsed<Expr> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return self.c.fail("a simpler expression");
+        }
+        let made = self.unary();
+        self.depth -= 1;
+        made
+    }
+
+    fn atom(&mut self) -> Parsed<Expr> {
+        const WHAT: &str = "an expression of numbers, texts, names and operators";
+        self.blank();
+        let made = match self.c.peek() {
+            Some(open @ ('(' | '[')) => {
+                self.c.skip(1);
+                let items = self.items(if open == '(' { ")" } else { "]" })?;
+                match <[Expr; 1]>::try_from(items) {
+                    Ok([one]) if open == '(' => one,
+                    Ok([one]) => Expr::List(vec![one]),
+                    Err(items) => Expr::List(items),
+                }
+            }
+            Some('"' | '\'') => self.text()?,
+            Some(x) if x.is_ascii_digit() || x == '.' => self.number()?,
+            _ => {
+                let name = self.c.peek_word();
+                if name.is_empty() || REFUSED.contains(&name) {
+                    return self.c.fail(WHAT);
+                }
+                let before = self.c.clone();
+                self.c.skip(name.len());
+                if self.c.starts("(") {
+                    if !FUNCTIONS.contains(&name) {
+                        return before.fail(&format!("one of the functions {}", FUNCTIONS.join(", ")));
+                    }
+                    self.c.skip(1);
+                    Expr::Call(name.to_owned(), self.items(")")?)
+                } else {
+                    Expr::Name(name.to_owned())
+                }
+            }
+        };
+        if self.c.starts(".format(") {
+            self.c.skip(".format(".len());
+            return Ok(Expr::Format(Box::new(made), self.items(")")?));
+        }
+        if self.c.starts(".") || self.c.starts("[") {
+            return self.c.fail("an operator: attributes and subscripts are not evaluated");
+        }
+        Ok(made)
+    }
+
+    fn items(&mut self, close: &str) -> Parsed<Vec<Expr>> {
+        self.brackets += 1;
+        let mut items = Vec::new();
+        while !self.eat(close) {
+            items.push(self.expr()?);
+            if !self.eat(",") {
+                if !self.eat(close) {
+                    return self.c.fail(&format!("`,` or `{close}`"));
+                }
+                break;
+            }
+        }
+        self.brackets -= 1;
+        Ok(items)
+    }
+
+    fn text(&mut self) -> Parsed<Expr> {
+        let quote = self.c.bump().expect("a quote was seen");
+        let mut text = String::new();
+        loop {
+            match self.c.bump() {
+                None | Some('\n') => return self.c.fail("the end of the text"),
+                Some(c) if c == quote => return Ok(Expr::Text(text)),
+                Some('\\') => text.extend(self.c.bump()),
+                Some(c) => text.push(c),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Parsed<Expr> {
+        let before = self.c.clone();
+        if self.c.starts("0x") || self.c.starts("0X") {
+            return Ok(Expr::Int(self.c.number("a number of 64 bits")?));
+        }
+        let whole = self.c.take_while(|c| c.is_ascii_digit() || c == '.' || c == 'e');
+        // Python 2's long integers.
+        if self.c.starts("L") {
+            self.c.skip(1);
+        }
+        if let Ok(n) = whole.parse::<i64>() {
+            return Ok(Expr::Int(n));
+        }
+        match whole.parse::<f64>() {
+            Ok(x) => Ok(Expr::Real(x)),
+            Err(_) => before.fail("a number"),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A place in a text that moves forward: what the parsers are made of.
+
+use crate::place::{Place, SyntaxError};
+
+/// Gives what a parser found, or where and why it found nothing.
+pub(crate) type Parsed<T> = Result<T, SyntaxError>;
+
+/// How much of the text an error shows.
+const SHOWN: usize = 20;
+
+/// A text and a place in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    line: u32,
+    column: u32,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { text, at: 0, line: 1, column: 1 }
+    }
+
+    /// The same for a part of another text, which began at `place`.
+    pub fn within(text: &'a str, place: Place) -> Cursor<'a> {
+        Cursor { text, at: 0, line: place.line, column: place.column }
+    }
+
+    pub fn place(&self) -> Place {
+        Place { line: self.line, column: self.column }
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub fn at_end(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    pub fn starts(&self, with: &str) -> bool {
+        self.rest().starts_with(with)
+    }
+
+    pub fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        if c == '\n' {
+            self.line += 1;
+            self.column = 1;
+        } else {
+            self.column += 1;
+        }
+        Some(c)
+    }
+
+    /// Steps over `n` bytes, which must end at a character's edge.
+    pub fn skip(&mut self, n: usize) {
+        let end = self.at + n;
+        while self.at < end {
+            self.bump();
+        }
+    }
+
+    /// The characters from here on that `want` takes.
+    pub fn take_while(&mut self, want: impl Fn(char) -> bool) -> &'a str {
+        let start = self.at;
+        while self.peek().is_some_and(&want) {
+            self.bump();
+        }
+        &self.text[start..self.at]
+    }
+
+    /// Steps over white space and comments.
+    pub fn space(&mut self) {
+        loop {
+            self.take_while(char::is_whitespace);
+            if self.starts("//") {
+                self.take_while(|c| c != '\n');
+            } else if self.starts("/*") {
+                let n = self.rest().find("*/").map_or(self.rest().len(), |n| n + 2);
+                self.skip(n);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Whether `token` stands here, after space; steps over it.
+    pub fn eat(&mut self, token: &str) -> bool {
+        self.space();
+        let there = self.starts(token);
+        if there {
+            self.skip(token.len());
+        }
+        there
+    }
+
+    /// Whether the whole word stands here, after space; steps over it.
+    pub fn eat_word(&mut self, word: &str) -> bool {
+        self.space();
+        let there = self.peek_word() == word;
+        if there {
+            self.skip(word.len());
+        }
+        there
+    }
+
+    pub fn need(&mut self, token: &str) -> Parsed<()> {
+        if self.eat(token) { Ok(()) } else { self.fail(&format!("`{token}`")) }
+    }
+
+    /// The name that begins here; empty when none does.
+    pub fn peek_word(&self) -> &'a str {
+        let rest = self.rest();
+        if !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            return "";
+        }
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    /// A name.
+    pub fn word(&mut self, what: &str) -> Parsed<&'a str> {
+        self.space();
+        let word = self.peek_word();
+        if word.is_empty() {
+            return self.fail(what);
+        }
+        self.skip(word.len());
+        Ok(word)
+    }
+
+    /// A whole number, decimal or hexadecimal, that fits `T`.
+    pub fn number<T: TryFrom<i128>>(&mut self, what: &str) -> Parsed<T> {
+        self.space();
+        let start = self.clone();
+        let negative = self.peek() == Some('-');
+        if negative {
+            self.bump();
+        }
+        let value = if self.starts("0x") || self.starts("0X") {
+            self.skip(2);
+            i128::from_str_radix(self.take_while(|c| c.is_ascii_hexdigit()), 16)
+        } else {
+            self.take_while(|c| c.is_ascii_digit()).parse()
+        };
+        let value = value.ok().map(|v: i128| if negative { -v } else { v });
+        match value.and_then(|v| T::try_from(v).ok()) {
+            Some(v) => Ok(v),
+            None => start.fail(what),
+        }
+    }
+
+    /// Everything up to `close`, which is stepped over; no escapes.
+    pub fn until(&mut self, close: &str, what: &str) -> Parsed<&'a str> {
+        let Some(n) = self.rest().find(close) else {
+            return self.fail(&format!("{what}, ended by `{close}`"));
+        };
+        let body = &self.rest()[..n];
+        self.skip(n + close.len());
+        Ok(body)
+    }
+
+    /// The error that `expected` does not stand here.
+    pub fn fail<T>(&self, expected: &str) -> Parsed<T> {
+        let mut shown = self.clone();
+        shown.space();
+        Err(SyntaxError { place: shown.place(), expected: expected.to_owned(), found: shown.here() })
+    }
+
+    /// What stands here, shortened.
+    fn here(&self) -> String {
+        if self.at_end() {
+            return "the end of the script".to_owned();
+        }
+        let line = self.rest().lines().next().unwrap_or("");
+        let word = line.split_whitespace().next().unwrap_or("");
+        let short: String = word.chars().take(SHOWN).collect();
+        format!("`{short}`")
+    }
+}

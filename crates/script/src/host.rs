@@ -1,0 +1,217 @@
+//! The host that a script's commands describe: sysctls, the route, the interface.
+//!
+//! Commands are never executed. Those whose effect is known change the host; those that only look, or that concern what the
+//! model does not have, do nothing; any other is reported as unsupported.
+
+use std::collections::BTreeMap;
+
+/// Sysctls by their dotted names, and the interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Host {
+    sysctls: BTreeMap<String, String>,
+    /// TSO and GSO are off.
+    pub no_tso: bool,
+    /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
+    pub route: BTreeMap<String, u64>,
+}
+
+/// What google/packetdrill's `defaults.sh` sets.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("tcp_rmem", "4096 540000 15728640"),
+    ("tcp_wmem", "4096 262144 4194304"),
+    ("tcp_timestamps", "1"),
+    ("tcp_syn_retries", "5"),
+    ("tcp_synack_retries", "5"),
+    ("tcp_frto", "2"),
+    ("tcp_sack", "1"),
+    ("tcp_dsack", "1"),
+    ("tcp_reordering", "3"),
+    ("tcp_congestion_control", "cubic"),
+    ("tcp_slow_start_after_idle", "0"),
+    ("tcp_early_retrans", "4"),
+    ("tcp_recovery", "1"),
+    ("tcp_tso_win_divisor", "3"),
+    ("tcp_ecn", "0"),
+    ("tcp_pacing_ss_ratio", "200"),
+    ("tcp_pacing_ca_ratio", "120"),
+    ("tcp_notsent_lowat", "4294967295"),
+    ("tcp_fastopen", "0x70403"),
+    ("tcp_fastopen_key", "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4"),
+    ("tcp_syncookies", "1"),
+    ("tcp_min_tso_segs", "2"),
+];
+
+/// Commands that change nothing that a script can see here.
+const NOTHING: [&str; 30] = [
+    "sync",
+    "true",
+    ":",
+    "rm",
+    "cat",
+    "echo",
+    "nstat",
+    "ss",
+    "netstat",
+    "tcpdump",
+    "killall",
+    "pkill",
+    "modprobe",
+    "kldload",
+    "kldunload",
+    "dmesg",
+    "ls",
+    "which",
+    "ulimit",
+    "exit",
+    "set",
+    "export",
+    "cd",
+    "mkdir",
+    "touch",
+    "chmod",
+    "uname",
+    "ifconfig",
+    "tc",
+    "set+e",
+];
+
+impl Host {
+    /// The value of a sysctl that a script has set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.sysctls.get(name).map(String::as_str)
+    }
+
+    /// A sysctl that is one number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let text = self.get(name)?.trim();
+        match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    /// Every sysctl below a prefix: the rest of its name, and its value.
+    pub fn all<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.sysctls.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?, v.as_str())))
+    }
+
+    /// Takes in commands.
+    ///
+    /// # Errors
+    /// The first line that is unsupported.
+    pub fn run(&mut self, text: &str) -> Result<(), String> {
+        let joined = text.replace("\\\n", " ");
+        for line in joined.split(['\n', ';']).flat_map(|l| l.split("&&")) {
+            let line = line.split(" #").next().unwrap_or("").trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            self.command(line).map_err(|()| line.to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, line: &str) -> Result<(), ()> {
+        let words: Vec<&str> =
+            line.split_whitespace().filter(|w| !w.starts_with("2>") && *w != "&").collect();
+        let (&command, args) = words.split_first().ok_or(())?;
+        let name = command.rsplit('/').next().unwrap_or(command);
+        match name {
+            "defaults.sh" => {
+                for (key, value) in DEFAULTS {
+                    self.sysctls.insert(format!("net.ipv4.{key}"), (*value).to_owned());
+                }
+                Ok(())
+            }
+            "set_sysctls.py" | "set_sysctls.sh" => args.iter().try_for_each(|a| self.assign(a)),
+            "sysctl" => self.sysctl(args),
+            "ip" => self.ip(args),
+            "ethtool" => {
+                let off = args.windows(2).any(|w| matches!(w, ["tso" | "gso", "off"]));
+                let on = args.windows(2).any(|w| matches!(w, ["tso" | "gso", "on"]));
+                self.no_tso = off || (self.no_tso && !on);
+                Ok(())
+            }
+            "echo" if args.contains(&">") => {
+                let at = args.iter().position(|a| *a == ">").ok_or(())?;
+                let (value, file) = args.split_at(at);
+                let file = file.get(1).ok_or(())?;
+                self.assign(&format!("{file}={}", value.join(" ").trim_matches('"')))
+            }
+            _ if name.starts_with("sysctl_restore_") => Ok(()),
+            _ if NOTHING.contains(&name) => Ok(()),
+            _ => Err(()),
+        }
+    }
+
+    fn sysctl(&mut self, args: &[&str]) -> Result<(), ()> {
+        let joined = args.iter().filter(|a| !a.starts_with('-')).copied().collect::<Vec<_>>().join(" ");
+        let joined = joined.replace(['"', '\''], "").replace(" = ", "=");
+        if !joined.contains('=') {
+            // Only looks.
+            return Ok(());
+        }
+        // A value may consist of several numbers; a name never does.
+        let mut pairs: Vec<String> = Vec::new();
+        for word in joined.split_whitespace() {
+            match pairs.last_mut() {
+                Some(last) if !word.contains('=') => {
+                    last.push(' ');
+                    last.push_str(word);
+                }
+                _ => pairs.push(word.to_owned()),
+            }
+        }
+        pairs.iter().try_for_each(|p| self.assign(p))
+    }
+
+    /// `/proc/sys/net/ipv4/tcp_sack=1` or `net.ipv4.tcp_sack=1`
+    fn assign(&mut self, pair: &str) -> Result<(), ()> {
+        let (key, value) = pair.split_once('=').ok_or(())?;
+        let key = key.trim().trim_start_matches("/proc/sys/").replace('/', ".");
+        if !key.starts_with("net.") && !key.starts_with("kern.") {
+            return Err(());
+        }
+        self.sysctls.insert(key, value.trim().to_owned());
+        Ok(())
+    }
+
+    fn ip(&mut self, args: &[&str]) -> Result<(), ()> {
+        let args: Vec<&str> = args.iter().filter(|a| !a.starts_with('-')).copied().collect();
+        match args.as_slice() {
+            [
+                "tcp_metrics" | "tcpmetrics" | "metrics" | "rule" | "addr" | "address" | "neigh" | "netns"
+                | "mptcp",
+                ..,
+            ]
+            | ["route" | "ro" | "r", "show" | "get" | "flush", ..] => Ok(()),
+            ["link", ..] => {
+                if let Some(mtu) = after(&args, "mtu") {
+                    self.route.insert("mtu".to_owned(), mtu);
+                }
+                Ok(())
+            }
+            ["route" | "ro" | "r", ..] => {
+                for name in
+                    ["advmss", "mtu", "initcwnd", "initrwnd", "rto_min", "quickack", "features", "congctl"]
+                {
+                    if let Some(n) = after(&args, name) {
+                        self.route.insert(name.to_owned(), n);
+                    }
+                }
+                if args.windows(2).any(|w| w == ["features", "ecn"]) {
+                    self.route.insert("ecn".to_owned(), 1);
+                }
+                Ok(())
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+/// The number after a word, which `lock` may precede and `ms` may follow.
+fn after(args: &[&str], word: &str) -> Option<u64> {
+    let at = args.iter().position(|a| *a == word)?;
+    let value = args[at + 1..].iter().find(|a| **a != "lock")?;
+    value.trim_end_matches("ms").trim_end_matches('s').parse().ok()
+}

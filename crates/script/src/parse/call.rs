@@ -1,0 +1,133 @@
+//! System calls.
+
+use crate::ast::{Call, Expr, Outcome};
+use crate::cursor::{Cursor, Parsed};
+
+/// Deeper nesting than any struct has, so that a hostile text cannot exhaust the stack.
+const DEEPEST: u32 = 16;
+
+/// `name(arguments) = result errno (note)`
+pub(super) fn call(c: &mut Cursor<'_>) -> Parsed<Call> {
+    let name = c.word("the name of a system call")?.to_owned();
+    c.need("(")?;
+    let args = list(c, ")", 0)?;
+    c.need("=")?;
+    let result = outcome(c)?;
+    Ok(Call { name, args, result, end: None })
+}
+
+fn outcome(c: &mut Cursor<'_>) -> Parsed<Outcome> {
+    c.space();
+    let mut out = Outcome { value: None, errno: None };
+    if !c.eat("...") {
+        out.value = Some(c.number("what the call gives: a number or `...`")?);
+    }
+    let line = c.place().line;
+    // On the same line only: the next line begins with a time, or a comment.
+    c.take_while(|c| c == ' ' || c == '\t');
+    let word = c.peek_word();
+    if word.starts_with('E') && c.place().line == line {
+        c.skip(word.len());
+        out.errno = Some(word.to_owned());
+        c.take_while(|c| c == ' ' || c == '\t');
+    }
+    if c.starts("(") {
+        c.skip(1);
+        c.until(")", "a note")?;
+    }
+    Ok(out)
+}
+
+fn list(c: &mut Cursor<'_>, close: &str, depth: u32) -> Parsed<Vec<Expr>> {
+    let mut items = Vec::new();
+    if c.eat(close) {
+        return Ok(items);
+    }
+    loop {
+        items.push(expr(c, depth)?);
+        if c.eat(close) {
+            return Ok(items);
+        }
+        if !c.eat(",") {
+            return c.fail(&format!("`,` or `{close}`"));
+        }
+    }
+}
+
+fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
+    const WHAT: &str = "an argument: a number, a name, a text, `...`, `[...]` or `{...}`";
+    c.space();
+    if depth > DEEPEST {
+        return c.fail("fewer brackets inside brackets");
+    }
+    if c.eat("...") {
+        return Ok(Expr::Any);
+    }
+    match c.peek() {
+        Some('"') => {
+            c.skip(1);
+            Ok(Expr::Text(c.until("\"", "a text")?.to_owned()))
+        }
+        Some('[') => {
+            c.skip(1);
+            Ok(Expr::List(list(c, "]", depth + 1)?))
+        }
+        Some('{') => {
+            c.skip(1);
+            group(c, depth + 1)
+        }
+        Some(x) if x.is_ascii_digit() || x == '-' => {
+            let value = c.number("a number of 64 bits")?;
+            let mut names = vec![format!("{value}")];
+            while c.eat("|") {
+                names.push(c.word("a name")?.to_owned());
+            }
+            Ok(if names.len() == 1 { Expr::Int(value) } else { Expr::Names(names) })
+        }
+        Some(x) if x.is_ascii_alphabetic() || x == '_' => {
+            let name = c.word(WHAT)?;
+            if c.eat("(") {
+                return Ok(Expr::Made(name.to_owned(), list(c, ")", depth + 1)?));
+            }
+            let mut names = vec![name.to_owned()];
+            while c.eat("|") {
+                c.space();
+                if c.peek().is_some_and(|c| c.is_ascii_digit()) {
+                    names.push(c.number::<i64>("a number")?.to_string());
+                } else {
+                    names.push(c.word("a name")?.to_owned());
+                }
+            }
+            Ok(Expr::Names(names))
+        }
+        _ => c.fail(WHAT),
+    }
+}
+
+/// `{a, name=b, name(n)=c}`
+fn group(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
+    let mut members = Vec::new();
+    if c.eat("}") {
+        return Ok(Expr::Group(members));
+    }
+    loop {
+        c.space();
+        let before = c.clone();
+        let mut name = c.peek_word();
+        c.skip(name.len());
+        if !name.is_empty() && c.eat("(") && c.until(")", "a count").is_err() {
+            return c.fail("`)`");
+        }
+        if name.is_empty() || !c.eat("=") {
+            name = "";
+            *c = before;
+        }
+        members.push((name.to_owned(), expr(c, depth)?));
+        if c.eat("}") {
+            return Ok(Expr::Group(members));
+        }
+        if !c.eat(",") {
+            return c.fail("`,` or `}`");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The language of packetdrill, read by hand: one function a construct, each of which says what it expected.
+//!
+//! Sources: the grammar as google/packetdrill documents it (`syntax.md`) and as public scripts use it. What is read and not run (accurate
+//! ECN's option, tunnels) is refused by the runner as unsupported, with its line.
+
+mod call;
+mod option;
+mod packet;
+
+use crate::ast::{Code, Event, Kind, OptionLine, Script, Shell, When};
+use crate::code;
+use crate::cursor::{Cursor, Parsed};
+use crate::place::SyntaxError;
+use tcpassay_units::Dur;
+
+/// Reads a whole script.
+///
+/// # Errors
+/// The first thing that is not of the language, with its place and what was expected.
+pub fn parse(text: &str) -> Result<Script, SyntaxError> {
+    let mut c = Cursor::new(text);
+    let mut script = Script { options: Vec::new(), init: None, events: Vec::new(), cleanup: None };
+    loop {
+        c.space();
+        if !c.starts("--") {
+            break;
+        }
+        script.options.push(option_line(&mut c)?);
+    }
+    loop {
+        c.space();
+        match c.peek() {
+            None => return Ok(script),
+            Some('`') => {
+                let shell = shell(&mut c)?;
+                if script.events.is_empty() && script.init.is_none() {
+                    script.init = Some(shell);
+                } else {
+                    let end = c.clone();
+                    c.space();
+                    if !c.at_end() {
+                        return end.fail("the end of the script after its last command");
+                    }
+                    script.cleanup = Some(shell);
+                }
+            }
+            Some(_) => script.events.push(event(&mut c)?),
+        }
+    }
+}
+
+fn option_line(c: &mut Cursor<'_>) -> Parsed<OptionLine> {
+    let place = c.place();
+    c.skip(2);
+    let name = c.word("the name of an option")?.to_owned();
+    let value = if c.starts("=") {
+        c.skip(1);
+        c.take_while(|c| !c.is_whitespace()).to_owned()
+    } else {
+        String::new()
+    };
+    Ok(OptionLine { name, value, place })
+}
+
+fn shell(c: &mut Cursor<'_>) -> Parsed<Shell> {
+    let place = c.place();
+    c.skip(1);
+    let text = c.until("`", "a command")?.to_owned();
+    Ok(Shell { text, place })
+}
+
+fn event(c: &mut Cursor<'_>) -> Parsed<Event> {
+    let place = c.place();
+    let (when, end) = time(c)?;
+    c.space();
+    let kind = match c.peek() {
+        Some('<' | '>') => Kind::Packet(packet::packet(c)?),
+        Some('`') => Kind::Shell(shell(c)?),
+        Some('%') if c.starts("%{") => {
+            c.skip(2);
+            let begin = c.place();
+            let text = c.until("}%", "a block of code")?;
+            Kind::Code(Code { text: text.to_owned(), body: code::parse(text, begin) })
+        }
+        Some(x) if x.is_ascii_alphabetic() => {
+            let mut call = call::call(c)?;
+            call.end = end;
+            return Ok(Event { place, when, kind: Kind::Call(call) });
+        }
+        _ => return c.fail("a packet (`<` or `>`), a system call, a command or `%{`"),
+    };
+    if end.is_some() {
+        return c.fail("a system call after a time that has an end");
+    }
+    Ok(Event { place, when, kind })
+}
+
+/// The time of an event, and the end of a call that blocks.
+fn time(c: &mut Cursor<'_>) -> Parsed<(When, Option<Dur>)> {
+    c.space();
+    if c.eat("*") {
+        return Ok((When::Any, None));
+    }
+    let relative = c.eat("+");
+    let start = seconds(c)?;
+    if c.eat("~") {
+        let _ = c.eat("+");
+        let end = seconds(c)?;
+        let range = if relative { When::RelativeRange } else { When::AbsoluteRange };
+        return Ok((range(start, end), None));
+    }
+    let end = if c.eat("...") {
+        let _ = c.eat("+");
+        Some(seconds(c)?)
+    } else {
+        None
+    };
+    Ok((if relative { When::Relative(start) } else { When::Absolute(start) }, end))
+}
+
+/// A time in seconds, with up to nine decimals.
+fn seconds(c: &mut Cursor<'_>) -> Parsed<Dur> {
+    const WHAT: &str = "a time in seconds, such as `0.1`, `+.1`, `+.1~+.2` or `*`";
+    c.space();
+    let start = c.clone();
+    let whole = c.take_while(|c| c.is_ascii_digit());
+    let mut part = "";
+    if c.peek() == Some('.') && !c.starts("...") {
+        c.bump();
+        part = c.take_while(|c| c.is_ascii_digit());
+    }
+    if whole.is_empty() && part.is_empty() || whole.len() > 9 || part.len() > 9 {
+        return start.fail(WHAT);
+    }
+    let number = |digits: &str| digits.parse::<u64>().unwrap_or(0);
+    let nanos = number(&format!("{part:0<9}"));
+    Ok(Dur::from_nanos(number(whole) * 1_000_000_000 + nanos))
+}
+
+#[cfg(test)]
+mod tests;

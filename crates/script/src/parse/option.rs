@@ -1,0 +1,92 @@
+//! TCP options.
+
+use crate::ast::Opt;
+use crate::cursor::{Cursor, Parsed};
+
+const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP or ECN";
+
+/// `<mss 1460,nop,...>`; `None` for `<...>`.
+pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<Opt>>> {
+    c.need("<")?;
+    if c.eat("...") {
+        c.need(">")?;
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    loop {
+        c.space();
+        if list.is_empty() && c.eat(">") {
+            return Ok(Some(list));
+        }
+        list.push(option(c)?);
+        if c.eat(">") {
+            return Ok(Some(list));
+        }
+        if !c.eat(",") {
+            return c.fail("`,` and another TCP option, or `>`");
+        }
+    }
+}
+
+fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
+    c.space();
+    let before = c.clone();
+    let word = c.word(WHAT)?;
+    Ok(match word {
+        "mss" => Opt::Mss(c.number("an MSS, 0 to 65535")?),
+        "wscale" => Opt::WindowScale(c.number("a window scale, 0 to 255")?),
+        "sackOK" => Opt::SackPermitted,
+        "nop" => Opt::Nop,
+        "eol" => Opt::Eol,
+        "sack" => sack(c)?,
+        "TS" => {
+            if !c.eat_word("val") {
+                return c.fail("`val`");
+            }
+            let val = stamp(c)?;
+            if !c.eat_word("ecr") {
+                return c.fail("`ecr`");
+            }
+            Opt::Timestamps(val, stamp(c)?)
+        }
+        "FO" | "FOEXP" => {
+            let cookie = until_next(c);
+            let cookie = cookie.trim().trim_start_matches("cookie").trim().to_owned();
+            Opt::FastOpen { experimental: word == "FOEXP", cookie }
+        }
+        "ECN" | "AccECN" | "ACCECN" => Opt::AccurateEcn(until_next(c).trim().to_owned()),
+        _ => return before.fail(WHAT),
+    })
+}
+
+fn until_next<'a>(c: &mut Cursor<'a>) -> &'a str {
+    c.take_while(|c| c != ',' && c != '>')
+}
+
+/// A timestamp; `None` for `...` and `*`.
+fn stamp(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
+    if c.eat("...") || c.eat("*") {
+        return Ok(None);
+    }
+    c.number("a timestamp, 0 to 4294967295, or `...`").map(Some)
+}
+
+fn sack(c: &mut Cursor<'_>) -> Parsed<Opt> {
+    let mut blocks = Vec::new();
+    loop {
+        c.space();
+        if !c.peek().is_some_and(|c| c.is_ascii_digit()) {
+            return if blocks.is_empty() {
+                c.fail("a SACK block, as in `1001:2001`")
+            } else {
+                Ok(Opt::Sack(blocks))
+            };
+        }
+        if blocks.len() == 4 {
+            return c.fail("at most four SACK blocks");
+        }
+        let start = c.number("the first sequence number of a SACK block")?;
+        c.need(":")?;
+        blocks.push((start, c.number("the sequence number after a SACK block")?));
+    }
+}

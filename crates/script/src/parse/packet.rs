@@ -1,0 +1,169 @@
+//! Packets.
+
+use super::option;
+use crate::ast::{Body, Direction, Icmp, IpField, Packet, Tcp};
+use crate::cursor::{Cursor, Parsed};
+use tcpassay_wire::Flags;
+
+/// `<` or `>`, and what follows.
+pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
+    let direction = if c.eat("<") {
+        Direction::In
+    } else {
+        c.need(">")?;
+        Direction::Out
+    };
+    let ip = ip_field(c)?;
+    c.space();
+    let body = match c.peek_word() {
+        "icmp" | "icmpv6" => Body::Icmp(icmp(c)?),
+        _ => Body::Tcp(tcp(c, direction)?),
+    };
+    Ok(Packet { direction, ip, body })
+}
+
+/// `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
+fn ip_field(c: &mut Cursor<'_>) -> Parsed<IpField> {
+    let mut field = IpField::Unsaid;
+    for (open, close) in [("[", "]"), ("(", ")")] {
+        if !c.eat(open) {
+            continue;
+        }
+        loop {
+            let before = c.clone();
+            let name =
+                c.word("`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl` or `flowlabel`")?;
+            match name.to_ascii_lowercase().as_str() {
+                "ect0" => field = IpField::Ecn(2),
+                "ect1" => field = IpField::Ecn(1),
+                "ect01" => field = IpField::EitherEct,
+                "ce" => field = IpField::Ecn(3),
+                "noecn" => field = IpField::Ecn(0),
+                "nocheck" => field = IpField::Unsaid,
+                "tos" => field = IpField::Tos(c.number("a TOS byte")?),
+                "ttl" => {
+                    let _ = c.number::<u8>("a time to live")?;
+                }
+                "flowlabel" => {
+                    let _ = c.number::<u32>("a flow label")?;
+                }
+                _ => {
+                    return before.fail(
+                        "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl` or `flowlabel`",
+                    );
+                }
+            }
+            if c.eat(close) {
+                break;
+            }
+            c.need(",")?;
+        }
+    }
+    Ok(field)
+}
+
+fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<Tcp> {
+    let flags = flags(c)?;
+    let seq = c.number("a sequence number")?;
+    c.need(":")?;
+    let end: u32 = c.number("the sequence number after the payload")?;
+    c.need("(")?;
+    let after = c.clone();
+    let len: u32 = c.number("the length of the payload")?;
+    c.need(")")?;
+    let fits = end.wrapping_sub(seq) == len;
+    if !fits {
+        return after.fail(&format!("the length {} of {seq}:{end}", end.wrapping_sub(seq)));
+    }
+    let mut tcp = Tcp { flags, seq, len, ack: None, window: None, urgent: None, options: Some(Vec::new()) };
+    loop {
+        c.space();
+        match c.peek_word() {
+            "ack" => {
+                c.skip(3);
+                tcp.ack = Some(c.number("an acknowledgement number")?);
+            }
+            "win" => {
+                c.skip(3);
+                tcp.window = Some(c.number("a window, 0 to 65535")?);
+            }
+            "urg" => {
+                c.skip(3);
+                tcp.urgent = Some(c.number("an urgent pointer, 0 to 65535")?);
+            }
+            _ => break,
+        }
+    }
+    if c.starts("<") {
+        tcp.options = option::options(c)?;
+    }
+    if direction == Direction::In && tcp.options.is_none() {
+        return after.fail("options that say what is sent; `<...>` is for packets of the stack");
+    }
+    Ok(tcp)
+}
+
+/// `S.`, `P.`, `SEW`, `.`, `-`; digits are the ACE field of accurate ECN.
+fn flags(c: &mut Cursor<'_>) -> Parsed<Flags> {
+    c.space();
+    let start = c.clone();
+    let letters = c.take_while(|c| !c.is_whitespace());
+    if letters == "-" {
+        return Ok(Flags::NONE);
+    }
+    let mut flags = Flags::NONE;
+    for letter in letters.chars() {
+        flags |= match letter {
+            'F' => Flags::FIN,
+            'S' => Flags::SYN,
+            'R' => Flags::RST,
+            'P' => Flags::PSH,
+            '.' => Flags::ACK,
+            'U' => Flags::URG,
+            'E' => Flags::ECE,
+            'W' | 'C' => Flags::CWR,
+            'A' => Flags::AE,
+            '0'..='7' => {
+                let n = u16::try_from(letter.to_digit(8).expect("a digit")).expect("below 8");
+                Flags::from_bits(n << 6)
+            }
+            _ => return start.fail("the flags of a segment, made of F S R P . U E W A, or `-` for none"),
+        };
+    }
+    if letters.is_empty() {
+        return start.fail("the flags of a segment, made of F S R P . U E W A, or `-` for none");
+    }
+    Ok(flags)
+}
+
+/// `icmp unreachable frag_needed mtu 1000 [1:1461(1460)]`
+fn icmp(c: &mut Cursor<'_>) -> Parsed<Icmp> {
+    c.word("icmp")?;
+    let kind = c.word("the type of an ICMP message")?.to_owned();
+    let mut icmp = Icmp { kind, code: String::new(), mtu: None, seq: None };
+    loop {
+        c.space();
+        match c.peek_word() {
+            "" => break,
+            "mtu" => {
+                c.skip(3);
+                icmp.mtu = Some(c.number("an MTU")?);
+            }
+            word if icmp.code.is_empty() => {
+                word.clone_into(&mut icmp.code);
+                c.skip(word.len());
+            }
+            _ => return c.fail("`mtu` or the echoed header, as in `[1:1001(1000)]`"),
+        }
+    }
+    if c.eat("[") {
+        c.space();
+        // Flags of the echoed header may stand before it.
+        if c.peek().is_some_and(|c| !c.is_ascii_digit()) {
+            c.take_while(|c| !c.is_whitespace());
+        }
+        icmp.seq = Some(c.number("the first sequence number of the echoed header")?);
+        c.until("]", "the echoed header")?;
+    }
+    Ok(icmp)
+}

@@ -1,0 +1,459 @@
+//! System calls on sockets, with the errors of Linux and FreeBSD.
+
+use super::config::{self, Open};
+use super::packet::Map;
+use super::socket::{File, Role, Socket};
+use super::{Runner, Target};
+use crate::ast::{Call, Expr};
+use tcpassay_tcp::{ConnError, Connection, Profile, State};
+use tcpassay_units::{Bytes, SeqNum};
+
+/// What became of an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Attempt {
+    /// It returned this.
+    Done(i64),
+    /// It returned -1 and this `errno`.
+    Error(&'static str),
+    /// It gave a new descriptor: whatever the script calls it.
+    New(Box<File>),
+    /// It blocks.
+    Blocks,
+}
+
+/// Why a call could not be tried.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Trouble {
+    /// The model lacks it.
+    Unsupported(String),
+    /// It gave something else than the script says, beside its result.
+    Mismatch {
+        /// What the script says.
+        expected: String,
+        /// What it gave.
+        live: String,
+    },
+    /// The script makes no sense.
+    Nonsense(String),
+}
+
+pub(super) type Tried = Result<Attempt, Trouble>;
+
+pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::Unsupported(what.into()))
+}
+
+/// A number where one is needed.
+pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, Trouble> {
+    match args.get(index) {
+        Some(Expr::Int(n)) => Ok(*n),
+        Some(Expr::List(items)) if matches!(items.as_slice(), [Expr::Int(_)]) => int(items, 0),
+        _ => Err(Trouble::Nonsense(format!("argument {} must be a number", index + 1))),
+    }
+}
+
+/// The names of a flag word; none for a number 0 or an absent argument.
+pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
+    match args.get(index) {
+        Some(Expr::Names(names)) => names.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Runner<'_> {
+    /// Tries a call once.
+    pub(super) fn attempt(&mut self, call: &Call) -> Tried {
+        let args = &call.args;
+        match call.name.as_str() {
+            "socket" => socket(args),
+            "bind" => {
+                self.socket_of(args)?.bound = true;
+                Ok(Attempt::Done(0))
+            }
+            "listen" => self.listen(args),
+            "accept" | "accept4" => self.accept(args),
+            "connect" => self.connect(args),
+            "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => self.receive(call),
+            "write" | "send" | "sendto" | "writev" | "sendmsg" => self.send(call),
+            "shutdown" => self.shutdown(args),
+            "close" => self.close(args),
+            "fcntl" => self.fcntl(args),
+            "ioctl" => self.ioctl(args),
+            "setsockopt" => self.setsockopt(args),
+            "getsockopt" => self.getsockopt(args),
+            "poll" => self.poll(args),
+            "epoll_create" | "epoll_create1" => Ok(Attempt::New(Box::new(File::Epoll(Vec::new())))),
+            "epoll_ctl" => self.epoll_ctl(args),
+            "epoll_wait" => self.epoll_wait(args),
+            "getsockname" | "getpeername" => Ok(Attempt::Done(0)),
+            other => unsupported(format!("the system call `{other}`")),
+        }
+    }
+
+    pub(super) fn file(&mut self, fd: i64) -> Result<&mut File, Trouble> {
+        self.files.get_mut(&fd).ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))
+    }
+
+    pub(super) fn socket_at(&mut self, fd: i64) -> Result<&mut Socket, Trouble> {
+        match self.file(fd)? {
+            File::Socket(socket) => Ok(socket),
+            File::Epoll(_) => Err(Trouble::Nonsense(format!("descriptor {fd} is not a socket"))),
+        }
+    }
+
+    pub(super) fn socket_of(&mut self, args: &[Expr]) -> Result<&mut Socket, Trouble> {
+        let fd = int(args, 0)?;
+        self.socket_at(fd)
+    }
+
+    fn bsd(&self) -> bool {
+        matches!(self.options.profile, Profile::FreeBsd | Profile::FreeBsdRack)
+    }
+
+    fn listen(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let socket = self.socket_at(fd)?;
+        match socket.role {
+            Role::Fresh => socket.role = Role::Listening(Vec::new()),
+            Role::Listening(_) => {}
+            Role::Connected(_) => return Ok(Attempt::Error("EINVAL")),
+        }
+        self.target = Target::Listener(fd);
+        Ok(Attempt::Done(0))
+    }
+
+    fn accept(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let nonblocking = self.socket_at(fd)?.nonblocking;
+        let Role::Listening(queue) = self.socket_at(fd)?.role.clone() else {
+            return Ok(Attempt::Error("EINVAL"));
+        };
+        let deferred = self.socket_at(fd)?.options.defer_accept;
+        let ready = |&(_, &peer): &(usize, &usize)| {
+            let conn = &self.world.peers[peer].conn;
+            let open = conn.was_established();
+            open && (!deferred || conn.readable().get() > 0 || conn.state() != State::Established)
+        };
+        let Some((at, &peer)) = queue.iter().enumerate().find(ready) else {
+            return Ok(if nonblocking { Attempt::Error("EAGAIN") } else { Attempt::Blocks });
+        };
+        let mut socket = Socket::new();
+        let listener = self.socket_at(fd)?;
+        if let Role::Listening(queue) = &mut listener.role {
+            queue.remove(at);
+        }
+        socket.options = listener.options.clone();
+        socket.options.inq = false;
+        socket.role = Role::Connected(peer);
+        socket.connect_told = true;
+        socket.nonblocking = names(args, 3).contains(&"SOCK_NONBLOCK");
+        Ok(Attempt::New(Box::new(File::Socket(Box::new(socket)))))
+    }
+
+    /// A connection with the options of `socket`.
+    pub(super) fn make(&mut self, socket: &Socket, open: Open) -> Result<usize, Trouble> {
+        let host = &self.host;
+        let profile = self.options.profile;
+        let mut cfg = config::config(profile, host, &self.settings, &socket.options, open)
+            .map_err(Trouble::Unsupported)?;
+        cfg.keepalive = config::keepalive(&socket.options, host);
+        let name = config::cc_name(profile, host, &socket.options);
+        let cc = config::controller(&cfg, name).map_err(Trouble::Unsupported)?;
+        let number = u32::try_from(self.world.peers.len()).expect("few connections");
+        let iss = SeqNum::new(0x1000_0000_u32.wrapping_add(number.wrapping_mul(0x0100_0001)));
+        let ts_offset = 0x0200_0000;
+        let conn = match open {
+            Open::Active => Connection::connect(&cfg, cc, iss, ts_offset, self.world.now),
+            Open::Passive => Connection::listen(&cfg, cc, iss, ts_offset),
+        };
+        Ok(self.world.add(conn, Map::new(iss)))
+    }
+
+    fn connect(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let socket = self.socket_at(fd)?.clone();
+        let peer = match socket.role {
+            Role::Fresh => {
+                let peer = self.make(&socket, Open::Active)?;
+                self.socket_at(fd)?.role = Role::Connected(peer);
+                self.target = Target::Peer(peer);
+                self.world.flush(peer);
+                if socket.nonblocking {
+                    return Ok(Attempt::Error("EINPROGRESS"));
+                }
+                peer
+            }
+            Role::Connected(peer) => peer,
+            Role::Listening(_) => return Ok(Attempt::Error("EISCONN")),
+        };
+        if let Some(error) = self.take_error(fd, peer)? {
+            return Ok(Attempt::Error(error));
+        }
+        match self.world.peers[peer].conn.state() {
+            State::SynSent | State::SynReceived if socket.nonblocking => Ok(Attempt::Error("EALREADY")),
+            State::SynSent | State::SynReceived => Ok(Attempt::Blocks),
+            State::Closed => Ok(Attempt::Error("ECONNABORTED")),
+            _ if socket.connect_told => Ok(Attempt::Error("EISCONN")),
+            _ => {
+                self.socket_at(fd)?.connect_told = true;
+                Ok(Attempt::Done(0))
+            }
+        }
+    }
+
+    /// The error that ended the connection, told once.
+    pub(super) fn take_error(&mut self, fd: i64, peer: usize) -> Result<Option<&'static str>, Trouble> {
+        let error = self.world.peers[peer].conn.error();
+        let socket = self.socket_at(fd)?;
+        if socket.error_told {
+            return Ok(None);
+        }
+        Ok(error.map(|error| {
+            socket.error_told = true;
+            errno(error)
+        }))
+    }
+
+    fn receive(&mut self, call: &Call) -> Tried {
+        let fd = int(&call.args, 0)?;
+        let socket = self.socket_at(fd)?.clone();
+        let (n, flags) = read_size(call)?;
+        for flag in &flags {
+            if !matches!(
+                *flag,
+                "MSG_PEEK" | "MSG_DONTWAIT" | "MSG_WAITALL" | "MSG_TRUNC" | "MSG_NOSIGNAL" | "0"
+            ) {
+                return unsupported(format!("{} with {flag}", call.name));
+            }
+        }
+        let Some(peer) = socket.peer() else { return Ok(Attempt::Error("ENOTCONN")) };
+        let now = self.world.now;
+        let conn = &mut self.world.peers[peer].conn;
+        let there = conn.readable().get();
+        let all =
+            flags.contains(&"MSG_WAITALL") && there < n && !conn.peer_has_closed() && conn.error().is_none();
+        if there > 0 && !all || n == 0 {
+            let got =
+                if flags.contains(&"MSG_PEEK") { there.min(n) } else { conn.read(now, Bytes::new(n)).get() };
+            self.world.flush(peer);
+            self.check_control(call, peer, socket.options.inq)?;
+            return Ok(Attempt::Done(i64::try_from(got).expect("a read of bytes that fit")));
+        }
+        if conn.peer_closed() {
+            return Ok(Attempt::Done(0));
+        }
+        if let Some(error) = self.take_error(fd, peer)? {
+            return Ok(Attempt::Error(error));
+        }
+        if socket.shut_read {
+            return Ok(Attempt::Done(0));
+        }
+        let state = self.world.peers[peer].conn.state();
+        if state == State::Closed {
+            return Ok(if socket.connect_told { Attempt::Done(0) } else { Attempt::Error("ENOTCONN") });
+        }
+        if socket.nonblocking || flags.contains(&"MSG_DONTWAIT") {
+            return Ok(Attempt::Error("EAGAIN"));
+        }
+        Ok(Attempt::Blocks)
+    }
+
+    fn send(&mut self, call: &Call) -> Tried {
+        let fd = int(&call.args, 0)?;
+        let socket = self.socket_at(fd)?.clone();
+        let (n, flags) = write_size(call)?;
+        for flag in &flags {
+            if !matches!(*flag, "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "0") {
+                return unsupported(format!("{} with {flag}", call.name));
+            }
+        }
+        let bsd = self.bsd();
+        let Some(peer) = socket.peer() else {
+            return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EPIPE" }));
+        };
+        if let Some(error) = self.take_error(fd, peer)? {
+            return Ok(Attempt::Error(error));
+        }
+        let conn = &mut self.world.peers[peer].conn;
+        let nonblocking = socket.nonblocking || flags.contains(&"MSG_DONTWAIT");
+        match conn.state() {
+            _ if socket.shut_write => return Ok(Attempt::Error("EPIPE")),
+            State::Established | State::CloseWait => {}
+            State::SynSent | State::SynReceived if nonblocking => {
+                return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EAGAIN" }));
+            }
+            State::SynSent | State::SynReceived => return Ok(Attempt::Blocks),
+            _ => return Ok(Attempt::Error("EPIPE")),
+        }
+        let more = flags.contains(&"MSG_MORE");
+        let left = n - self.written.min(n);
+        let taken = conn.write_more(self.world.now, Bytes::new(left), more).get();
+        self.world.flush(peer);
+        self.written += taken;
+        let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
+        if self.written >= n {
+            return done(n);
+        }
+        match (nonblocking, self.written) {
+            (true, 0) => Ok(Attempt::Error("EAGAIN")),
+            (true, written) => done(written),
+            (false, _) => Ok(Attempt::Blocks),
+        }
+    }
+
+    fn shutdown(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let how = names(args, 1);
+        let Some(peer) = self.socket_at(fd)?.peer() else {
+            if matches!(self.socket_at(fd)?.role, Role::Listening(_)) {
+                self.socket_at(fd)?.role = Role::Fresh;
+                return Ok(Attempt::Done(0));
+            }
+            return Ok(Attempt::Error("ENOTCONN"));
+        };
+        if self.world.peers[peer].conn.state() == State::Closed {
+            return Ok(Attempt::Error("ENOTCONN"));
+        }
+        let socket = self.socket_at(fd)?;
+        match how.as_slice() {
+            ["SHUT_RD"] => socket.shut_read = true,
+            ["SHUT_WR"] => socket.shut_write = true,
+            ["SHUT_RDWR"] => (socket.shut_read, socket.shut_write) = (true, true),
+            _ => return Ok(Attempt::Error("EINVAL")),
+        }
+        if how != ["SHUT_RD"] {
+            let now = self.world.now;
+            self.world.peers[peer].conn.shutdown(now);
+            self.world.flush(peer);
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    fn close(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        self.file(fd)?;
+        let Some(File::Socket(socket)) = self.files.remove(&fd) else { return Ok(Attempt::Done(0)) };
+        let now = self.world.now;
+        match socket.role {
+            Role::Fresh => {}
+            Role::Listening(queue) => {
+                for peer in queue {
+                    self.world.peers[peer].conn.abort(now);
+                    self.world.flush(peer);
+                }
+            }
+            Role::Connected(peer) => {
+                let conn = &mut self.world.peers[peer].conn;
+                if socket.options.linger == Some(0) {
+                    conn.abort(now);
+                } else {
+                    conn.close(now);
+                }
+                self.world.flush(peer);
+            }
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    fn fcntl(&mut self, args: &[Expr]) -> Tried {
+        let flags = names(args, 2);
+        let socket = self.socket_of(args)?;
+        match names(args, 1).as_slice() {
+            ["F_GETFL"] => Ok(Attempt::Done(if socket.nonblocking { 0x802 } else { 2 })),
+            ["F_SETFL"] => {
+                socket.nonblocking = flags.contains(&"O_NONBLOCK");
+                Ok(Attempt::Done(0))
+            }
+            other => unsupported(format!("fcntl {}", other.join("|"))),
+        }
+    }
+
+    fn ioctl(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let request = names(args, 1).join("|");
+        let peer = self.socket_at(fd)?.peer();
+        let info = |conn: &Connection| conn.info();
+        let value = match (request.as_str(), peer) {
+            ("SIOCINQ" | "FIONREAD", Some(p)) => self.world.peers[p].conn.readable().get(),
+            ("SIOCOUTQ" | "TIOCOUTQ", Some(p)) => {
+                let i = info(&self.world.peers[p].conn);
+                i.unacked.get() + i.notsent.get()
+            }
+            ("SIOCOUTQNSD", Some(p)) => info(&self.world.peers[p].conn).notsent.get(),
+            ("SIOCINQ" | "FIONREAD" | "SIOCOUTQ" | "TIOCOUTQ" | "SIOCOUTQNSD", None) => {
+                return Ok(Attempt::Error("EINVAL"));
+            }
+            _ => return unsupported(format!("ioctl {request}")),
+        };
+        if let Ok(want) = int(args, 2)
+            && want != i64::try_from(value).unwrap_or(i64::MAX)
+        {
+            return Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
+        }
+        Ok(Attempt::Done(0))
+    }
+}
+
+fn socket(args: &[Expr]) -> Tried {
+    let kind = names(args, 1);
+    if !kind.contains(&"SOCK_STREAM") {
+        return unsupported(format!("a socket of type {}", kind.join("|")));
+    }
+    if names(args, 2).iter().any(|n| !matches!(*n, "IPPROTO_TCP" | "0")) {
+        return unsupported(format!("a socket of protocol {}", names(args, 2).join("|")));
+    }
+    let mut socket = Socket::new();
+    socket.nonblocking = kind.contains(&"SOCK_NONBLOCK");
+    Ok(Attempt::New(Box::new(File::Socket(Box::new(socket)))))
+}
+
+fn errno(error: ConnError) -> &'static str {
+    match error {
+        ConnError::Reset => "ECONNRESET",
+        ConnError::TimedOut => "ETIMEDOUT",
+        ConnError::Refused => "ECONNREFUSED",
+    }
+}
+
+fn size(n: i64) -> Result<u64, Trouble> {
+    u64::try_from(n).map_err(|_| Trouble::Nonsense("a size below zero".to_owned()))
+}
+
+/// How much a call of the read family wants, and its flags.
+fn read_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+    let args = &call.args;
+    match call.name.as_str() {
+        "readv" => Ok((vector(args.get(1))?, Vec::new())),
+        "recvmsg" => Ok((message(args.get(1))?, names(args, 2))),
+        _ => Ok((size(int(args, 2)?)?, names(args, 3))),
+    }
+}
+
+fn write_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+    let args = &call.args;
+    match call.name.as_str() {
+        "writev" => Ok((vector(args.get(1))?, Vec::new())),
+        "sendmsg" => Ok((message(args.get(1))?, names(args, 2))),
+        _ => Ok((size(int(args, 2)?)?, names(args, 3))),
+    }
+}
+
+/// `[{..., 1000}, {..., 2000}]`
+fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
+    let nonsense = || Trouble::Nonsense("a vector of buffers is `[{..., 1000}]`".to_owned());
+    let Some(Expr::List(items)) = e else { return Err(nonsense()) };
+    let mut sum = 0_u64;
+    for item in items {
+        let Expr::Group(members) = item else { return Err(nonsense()) };
+        let Some((_, Expr::Int(n))) = members.last() else { return Err(nonsense()) };
+        sum = sum.saturating_add(size(*n)?);
+    }
+    Ok(sum)
+}
+
+fn message(e: Option<&Expr>) -> Result<u64, Trouble> {
+    let Some(Expr::Group(members)) = e else {
+        return Err(Trouble::Nonsense("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
+    };
+    vector(members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e))
+}

@@ -1,0 +1,316 @@
+//! The stack's switches as a profile, the host's sysctls and the socket's options set them.
+
+use super::socket::Options;
+use crate::host::Host;
+use crate::settings::{IpVersion, Settings};
+use tcpassay_cc::{Controller, Params};
+use tcpassay_tcp::{AfterIdle, Config, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Tlp};
+use tcpassay_units::{Bytes, Dur};
+
+/// The largest super-segment of Linux's `tun`.
+const GSO: u64 = 65_536;
+
+/// Which way a connection is opened: passive ECN is accepted and not offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Open {
+    Active,
+    Passive,
+}
+
+/// Linux's sysctls of `net.ipv4` that change nothing here: what they govern the model lacks, or a script cannot see.
+const INERT: &[&str] = &[
+    "tcp_fack",
+    "tcp_wmem",
+    "tcp_syn_retries",
+    "tcp_synack_retries",
+    "tcp_syn_linear_timeouts",
+    "tcp_retries1",
+    "tcp_keepalive_time",
+    "tcp_keepalive_intvl",
+    "tcp_keepalive_probes",
+    "tcp_congestion_control",
+    "tcp_moderate_rcvbuf",
+    "tcp_no_metrics_save",
+    "tcp_pacing_ss_ratio",
+    "tcp_pacing_ca_ratio",
+    "tcp_autocorking",
+    "tcp_limit_output_bytes",
+    "tcp_syncookies",
+    "tcp_fastopen",
+    "tcp_fastopen_key",
+    "tcp_fastopen_blackhole_timeout_sec",
+    "tcp_max_syn_backlog",
+    "tcp_abort_on_overflow",
+    "tcp_tw_reuse",
+    "tcp_max_tw_buckets",
+    "tcp_max_orphans",
+    "tcp_mem",
+    "tcp_adv_win_scale",
+    "tcp_comp_sack_nr",
+    "tcp_comp_sack_delay_ns",
+    "tcp_comp_sack_slack_ns",
+    "tcp_rfc1337",
+    "tcp_max_reordering",
+    "tcp_challenge_ack_limit",
+    "tcp_invalid_ratelimit",
+    "tcp_tso_rtt_log",
+    "tcp_thin_linear_timeouts",
+    "tcp_base_mss",
+    "tcp_mtu_probe_floor",
+    "tcp_probe_interval",
+    "tcp_probe_threshold",
+    "tcp_available_congestion_control",
+    "tcp_allowed_congestion_control",
+    "ip_local_port_range",
+    "ip_default_ttl",
+    "tcp_shrink_window",
+    "tcp_workaround_signed_windows",
+    "tcp_min_rtt_wlen",
+    "tcp_orphan_retries",
+    "tcp_tso_win_divisor",
+    "tcp_min_tso_segs",
+    "tcp_ecn_fallback",
+    "tcp_l3mdev_accept",
+    "tcp_backlog_ack_defer",
+    "tcp_reflect_tos",
+    "tcp_early_demux",
+    "ip_no_pmtu_disc",
+    "tcp_rto_max_ms",
+];
+
+/// FreeBSD's that change nothing here.
+const INERT_BSD: &[&str] = &[
+    "hostcache.purgenow",
+    "hostcache.enable",
+    "hostcache.expire",
+    "hostcache.prune",
+    "rfc6675_pipe",
+    "syncookies",
+    "syncookies_only",
+    "blackhole",
+    "icmp_may_rst",
+    "path_mtu_discovery",
+    "pmtud_blackhole_detection",
+    "functions_default",
+    "minmss",
+    "mssdflt",
+    "log_debug",
+    "bb.disable_all",
+    "reass.maxqueuelen",
+    "sendbuf_auto",
+    "sendbuf_inc",
+    "recvbuf_auto",
+    "udp_tunneling_port",
+    "udp_tunneling_overhead",
+    "tso",
+    "v6mssdflt",
+    "always_keepalive",
+    "drop_synfin",
+    "nolocaltimewait",
+    "tolerate_missing_ts",
+    "rfc3390",
+    "insecure_rst",
+    "insecure_syn",
+    "insecure_ack",
+    "ack_war_cnt",
+    "ack_war_timewindow",
+    "cc.available",
+    "sack.maxholes",
+    "sack.globalmaxholes",
+    "ts_offset_per_conn",
+    "hostcache.bucketlimit",
+    "sack.tso",
+    "sack.lrd",
+    "newsack",
+];
+
+/// The stack's switches, or what is unsupported.
+pub(super) fn config(
+    profile: Profile,
+    host: &Host,
+    settings: &Settings,
+    socket: &Options,
+    open: Open,
+) -> Result<Config, String> {
+    let mut cfg = Config::profile(profile);
+    let headers = if settings.ip_version == IpVersion::V6 { 60 } else { 40 };
+    let mtu = host.route.get("mtu").copied().unwrap_or(u64::from(settings.mtu.unwrap_or(1500)));
+    if mtu <= headers + 48 {
+        return Err(format!("an MTU of {mtu}"));
+    }
+    cfg.mss = Bytes::new(mtu - headers);
+    if let Some(&advmss) = host.route.get("advmss") {
+        cfg.mss = cfg.mss.min(Bytes::new(advmss.max(64)));
+    }
+    if let Some(&n) = host.route.get("initcwnd") {
+        cfg.initial_window = u32::try_from(n).map_err(|_| "initcwnd".to_owned())?;
+    }
+    if let Some(&ms) = host.route.get("rto_min") {
+        cfg.rto.min = Dur::from_millis(ms);
+    }
+    match profile {
+        Profile::Linux | Profile::Linux46 => linux(&mut cfg, host, open)?,
+        Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,
+        Profile::Rfc => {}
+    }
+    if host.route.contains_key("ecn") && cfg.ecn == EcnMode::Off {
+        cfg.ecn = EcnMode::Classic;
+    }
+    socket.apply(&mut cfg);
+    if cc_name(profile, host, socket) == "dctcp" {
+        cfg.ecn = EcnMode::Dctcp;
+    }
+    Ok(cfg)
+}
+
+fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
+    if !host.no_tso {
+        cfg.tso = Some(Bytes::new(GSO));
+    }
+    // tcp_rmem: half of it is window at first.
+    cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
+    cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    for (key, text) in host.all("net.ipv4.") {
+        let number =
+            || host.number(&format!("net.ipv4.{key}")).ok_or_else(|| format!("sysctl net.ipv4.{key}={text}"));
+        let small =
+            || number().and_then(|n| u32::try_from(n).map_err(|_| format!("sysctl net.ipv4.{key}={text}")));
+        match key {
+            "tcp_timestamps" => cfg.timestamps = number()? != 0,
+            "tcp_sack" => cfg.sack = number()? != 0,
+            "tcp_dsack" => cfg.dsack = number()? != 0,
+            "tcp_window_scaling" => cfg.window_scale = number()? != 0,
+            "tcp_ecn" => {
+                cfg.ecn = match (number()?, open) {
+                    (0, _) | (2, Open::Active) => EcnMode::Off,
+                    (1 | 2, _) => EcnMode::Classic,
+                    _ => return Err(format!("sysctl net.ipv4.tcp_ecn={text}")),
+                }
+            }
+            "tcp_frto" => cfg.frto = number()? != 0,
+            "tcp_early_retrans" => {
+                let n = number()?;
+                if n < 3 {
+                    cfg.tlp = Tlp::Off;
+                }
+                cfg.early_retransmit &= n > 0;
+            }
+            "tcp_recovery" => {
+                if number()? & 1 == 0 {
+                    cfg.loss_detection = LossDetection::DupThresh { threshold: 3, adaptive: true };
+                }
+            }
+            "tcp_reordering" => {
+                let n = small()?;
+                if let LossDetection::DupThresh { threshold, .. } = &mut cfg.loss_detection {
+                    *threshold = n;
+                } else if n != 3 {
+                    return Err(format!("sysctl net.ipv4.tcp_reordering={text}"));
+                }
+            }
+            "tcp_slow_start_after_idle" => {
+                cfg.after_idle = if number()? == 0 { AfterIdle::Keep } else { AfterIdle::Decay };
+            }
+            "tcp_syn_retries" if open == Open::Active => cfg.syn_retries = small()?,
+            "tcp_synack_retries" if open == Open::Passive => cfg.syn_retries = small()?,
+            "tcp_retries2" => cfg.retries = small()?,
+            "tcp_fin_timeout" => cfg.fin_wait2 = Dur::from_secs(number()?),
+            "tcp_rto_min_us" => cfg.rto.min = Dur::from_micros(number()?),
+            "tcp_notsent_lowat" => {
+                let n = number()?;
+                cfg.notsent_lowat = (n < u64::from(u32::MAX)).then(|| Bytes::new(n));
+            }
+            "tcp_rmem" => {
+                let most = text.split_whitespace().nth(2).and_then(|w| w.parse().ok());
+                let most: u64 = most.ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
+                cfg.recv_buffer =
+                    RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(most.max(65_535)) };
+            }
+            "tcp_mtu_probing" | "tcp_plb_enabled" | "tcp_stdurg" | "tcp_thin_dupack" | "tcp_low_latency"
+                if number()? == 0 => {}
+            _ if INERT.contains(&key) => {}
+            _ => return Err(format!("sysctl net.ipv4.{key}={text}")),
+        }
+    }
+    Ok(())
+}
+
+fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
+    cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    for (key, text) in host.all("net.inet.tcp.") {
+        let wrong = || format!("sysctl net.inet.tcp.{key}={text}");
+        let number = || host.number(&format!("net.inet.tcp.{key}")).ok_or_else(wrong);
+        match key {
+            "ecn.enable" => {
+                cfg.ecn = match (number()?, open) {
+                    (0, _) | (2, Open::Active) => EcnMode::Off,
+                    (1 | 2, _) => EcnMode::Classic,
+                    _ => return Err(wrong()),
+                }
+            }
+            "sack.enable" => cfg.sack = number()? != 0,
+            "rfc1323" => {
+                let n = number()?;
+                cfg.window_scale = n == 1 || n == 2;
+                cfg.timestamps = n == 1 || n == 3;
+            }
+            "initcwnd_segments" => cfg.initial_window = u32::try_from(number()?).map_err(|_| wrong())?,
+            "delayed_ack" => cfg.delayed_ack.every = if number()? == 0 { 1 } else { 2 },
+            "delacktime" => cfg.delayed_ack.timeout = Dur::from_millis(number()?),
+            "rfc3042" => cfg.limited_transmit = number()? != 0,
+            "rexmit_min" => cfg.rto.min = Dur::from_millis(number()? + 200),
+            "rexmit_initial" => cfg.rto.initial = Dur::from_millis(number()?),
+            "sendspace" => cfg.send_buffer = Some(Bytes::new(number()?)),
+            "recvspace" => cfg.recv_buffer = RecvBuffer::Fixed(Bytes::new(number()?)),
+            "do_prr"
+            | "abc_l_var"
+            | "msl"
+            | "keepidle"
+            | "keepintvl"
+            | "keepinit"
+            | "keepcnt"
+            | "sendbuf_max"
+            | "recvbuf_max"
+            | "finwait2_timeout"
+            | "fast_finwait2_recycle"
+            | "rfc3465"
+            | "cc.algorithm" => {}
+            _ if INERT_BSD.contains(&key) => {}
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(())
+}
+
+/// The controller's name, as this project has it.
+pub(super) fn cc_name<'a>(profile: Profile, host: &'a Host, socket: &'a Options) -> &'a str {
+    let set = socket.congestion.as_deref();
+    let sysctl = match profile {
+        Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
+        _ => host.get("net.inet.tcp.cc.algorithm"),
+    };
+    // The public scripts of FreeBSD assume NewReno, its default until 14.
+    let default = if matches!(profile, Profile::Linux | Profile::Linux46) { "cubic" } else { "reno" };
+    match set.or(sysctl).unwrap_or(default) {
+        "newreno" => "reno",
+        other => other,
+    }
+}
+
+/// The controller itself.
+pub(super) fn controller(cfg: &Config, name: &str) -> Result<Box<dyn Controller>, String> {
+    let params = Params { hystart: cfg.hystart, byte_counting: cfg.byte_counting, ..Params::default() };
+    tcpassay_cc::build(name, &params).map_err(|_| format!("the congestion controller `{name}`"))
+}
+
+/// Keepalive by the socket's options and the profile's defaults.
+pub(super) fn keepalive(socket: &Options, host: &Host) -> Option<Keepalive> {
+    let secs = |set: Option<u64>, key: &str, default: u64| {
+        set.or_else(|| host.number(&format!("net.ipv4.{key}"))).unwrap_or(default)
+    };
+    socket.keepalive.then(|| Keepalive {
+        idle: Dur::from_secs(secs(socket.keep_idle, "tcp_keepalive_time", 7200)),
+        interval: Dur::from_secs(secs(socket.keep_interval, "tcp_keepalive_intvl", 75)),
+        count: u32::try_from(secs(socket.keep_count, "tcp_keepalive_probes", 9)).unwrap_or(u32::MAX),
+    })
+}

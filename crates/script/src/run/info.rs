@@ -1,0 +1,113 @@
+//! The names of `TCP_INFO` that blocks of code may ask for, in Linux's units.
+
+use super::world::Peer;
+use crate::code::Value;
+use tcpassay_tcp::{CongestionState, Info, Profile, State};
+use tcpassay_units::{Bytes, Dur};
+
+/// `TCP_INFINITE_SSTHRESH`
+const NO_SSTHRESH: i64 = 0x7fff_ffff;
+
+/// The value of `name`; `None` when the model has none.
+pub(super) fn look(peer: &Peer, profile: Profile, name: &str) -> Option<Value> {
+    let info = peer.conn.info();
+    let bsd = matches!(profile, Profile::FreeBsd | Profile::FreeBsdRack);
+    let mss = info.mss.get().max(1);
+    let segments = |b: Bytes| int(b.get().div_ceil(mss));
+    let whole = |b: Bytes| int(b.get() / mss);
+    let micros = |d: Dur| int(d.as_micros());
+    let agreed = peer.conn.agreed_options();
+    Some(Value::Int(match name {
+        "tcpi_state" => state(info.state, bsd),
+        "tcpi_ca_state" => match info.ca_state {
+            CongestionState::Open => 0,
+            CongestionState::Disorder => 1,
+            CongestionState::Cwr => 2,
+            CongestionState::Recovery => 3,
+            CongestionState::Loss => 4,
+        },
+        "tcpi_options" => {
+            let bits = [(agreed.timestamps, 1), (agreed.sack, 2), (agreed.scaled, 4), (agreed.ecn, 8)];
+            bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+        }
+        "tcpi_snd_wscale" => i64::from(agreed.peer_shift),
+        "tcpi_rcv_wscale" => i64::from(agreed.our_shift),
+        "tcpi_rto" => micros(info.rto),
+        "tcpi_snd_mss" => int(mss),
+        "tcpi_advmss" => int(agreed.announced_mss.get()),
+        "tcpi_unacked" => segments(info.unacked),
+        "tcpi_sacked" => segments(info.sacked),
+        "tcpi_lost" => segments(info.lost_all),
+        "tcpi_retrans" => segments(info.retransmitted_out),
+        "tcpi_backoff" => int(u64::from(info.backoff)),
+        "tcpi_retransmits" => int(u64::from(info.timeouts_in_a_row)),
+        "tcpi_reordering" => int(u64::from(info.reordering)),
+        "tcpi_rtt" => micros(info.srtt.unwrap_or(Dur::ZERO)),
+        "tcpi_rttvar" => micros(info.rttvar),
+        "tcpi_min_rtt" => info.min_rtt.map_or(0xffff_ffff, micros),
+        "tcpi_snd_ssthresh" if bsd => int(info.ssthresh.get().min(0x3fff_c000)),
+        "tcpi_snd_cwnd" if bsd => int(info.cwnd.get()),
+        "tcpi_snd_ssthresh" if info.ssthresh == Bytes::MAX => NO_SSTHRESH,
+        "tcpi_snd_ssthresh" => whole(info.ssthresh),
+        "tcpi_snd_cwnd" => whole(info.cwnd),
+        "tcpi_total_retrans" | "tcpi_snd_rexmitpack" => int(info.retransmissions),
+        "tcpi_bytes_acked" => int(info.bytes_acked.get()),
+        "tcpi_bytes_received" => int(info.bytes_received.get()),
+        "tcpi_bytes_sent" => int(info.bytes_sent.get()),
+        "tcpi_bytes_retrans" => int(info.bytes_retransmitted.get()),
+        "tcpi_segs_in" => int(info.segments_in),
+        "tcpi_segs_out" => int(info.segments_out),
+        "tcpi_data_segs_in" => int(info.data_segments_in),
+        "tcpi_notsent_bytes" => int(info.notsent.get()),
+        "tcpi_rcv_ooopack" => int(info.out_of_order_in),
+        "tcpi_delivered" => segments(info.delivered),
+        "tcpi_delivered_ce" => segments(info.delivered_ce),
+        "tcpi_snd_wnd" => int(info.snd_wnd.get()),
+        "tcpi_rcv_wnd" | "tcpi_rcv_space" if bsd => int(info.rcv_wnd.get()),
+        "tcpi_rwnd_limited" => micros(info.limited_rwnd),
+        "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
+        _ => return None,
+    }))
+}
+
+fn int(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn state(state: State, bsd: bool) -> i64 {
+    let (linux, freebsd) = match state {
+        State::Closed => (7, 0),
+        State::Listen => (10, 1),
+        State::SynSent => (2, 2),
+        State::SynReceived => (3, 3),
+        State::Established => (1, 4),
+        State::FinWait1 => (4, 6),
+        State::FinWait2 => (5, 9),
+        State::CloseWait => (8, 5),
+        State::Closing => (11, 7),
+        State::LastAck => (9, 8),
+        State::TimeWait => (6, 10),
+    };
+    if bsd { freebsd } else { linux }
+}
+
+/// The state of a connection, for the text of a mismatch.
+pub(super) fn describe(info: &Info) -> String {
+    let ssthresh = if info.ssthresh == Bytes::MAX { "none".to_owned() } else { info.ssthresh.to_string() };
+    format!(
+        "{:?}, {:?}; cwnd {} ssthresh {ssthresh} in flight {} unacked {} sacked {} lost {} unsent {}; srtt {} rto {}; \
+         peer's window {} ours {}",
+        info.state,
+        info.ca_state,
+        info.cwnd,
+        info.flight,
+        info.unacked,
+        info.sacked,
+        info.lost,
+        info.notsent,
+        info.srtt.map_or("unknown".to_owned(), |d| d.to_string()),
+        info.rto,
+        info.snd_wnd,
+        info.rcv_wnd,
+    )
+}

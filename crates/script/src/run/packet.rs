@@ -1,0 +1,350 @@
+//! Packets of the script and of the stack: to and fro, and what differs.
+//!
+//! As in the original: the sequence number of a SYN is absolute, every other is relative to it; the script's timestamps are those
+//! that it writes, mapped to the live ones by the packets that carried them; options are compared in the order of the
+//! header, which each stack lays out in its own way.
+
+use super::Layout;
+use crate::ast::{IpField, Opt, Packet, Tcp};
+use std::collections::BTreeMap;
+use std::fmt;
+use tcpassay_units::SeqNum;
+use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+
+/// How the numbers of one connection map.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    /// Our initial sequence number.
+    pub iss: SeqNum,
+    /// What the script calls it.
+    pub script_iss: u32,
+    /// The peer's, which the script chose.
+    pub irs: SeqNum,
+    /// Timestamps that the script wrote for ours.
+    stamps: BTreeMap<u32, u32>,
+    /// The first of them: live, script.
+    first_stamp: Option<(u32, u32)>,
+}
+
+impl Map {
+    pub fn new(iss: SeqNum) -> Map {
+        Map { iss, script_iss: 0, irs: SeqNum::new(0), stamps: BTreeMap::new(), first_stamp: None }
+    }
+
+    fn ours(&self, syn: bool) -> u32 {
+        if syn { self.iss.get().wrapping_sub(self.script_iss) } else { self.iss.get() }
+    }
+
+    fn theirs(&self, syn: bool) -> u32 {
+        if syn { 0 } else { self.irs.get() }
+    }
+
+    /// The script's name of one of our timestamps.
+    fn stamp_out(&self, live: u32) -> u32 {
+        self.first_stamp.map_or(live, |(first, script)| script.wrapping_add(live.wrapping_sub(first)))
+    }
+
+    /// The timestamp of ours that the script means.
+    fn stamp_in(&self, script: u32) -> u32 {
+        if script == 0 && !self.stamps.contains_key(&0) {
+            return 0;
+        }
+        let by_first = || self.first_stamp.map(|(live, first)| live.wrapping_add(script.wrapping_sub(first)));
+        self.stamps.get(&script).copied().or_else(by_first).unwrap_or(script)
+    }
+
+    /// The script expects `script` where the stack sent `live`.
+    pub fn learn_stamp(&mut self, live: u32, script: u32) {
+        self.first_stamp.get_or_insert((live, script));
+        self.stamps.insert(script, live);
+    }
+
+    /// The segment that the script injects.
+    ///
+    /// # Errors
+    /// What the model cannot take.
+    pub fn inject(&mut self, tcp: &Tcp) -> Result<Segment, String> {
+        let syn = tcp.flags.has(Flags::SYN);
+        if syn {
+            self.irs = SeqNum::new(tcp.seq);
+        }
+        let mut options = Options::default();
+        for opt in tcp.options.iter().flatten() {
+            match opt {
+                Opt::Mss(n) => options.mss = Some(*n),
+                Opt::WindowScale(n) => options.window_scale = Some(*n),
+                Opt::SackPermitted => options.sack_permitted = true,
+                Opt::Timestamps(val, ecr) => {
+                    let val = val.ok_or("a timestamp to inject must be a number")?;
+                    let ecr = ecr.ok_or("a timestamp to inject must be a number")?;
+                    options.timestamps = Some(Timestamps { val, ecr: self.stamp_in(ecr) });
+                }
+                Opt::Sack(blocks) => {
+                    let ours = self.ours(syn);
+                    let live = |n: &u32| SeqNum::new(n.wrapping_add(ours));
+                    options.sack =
+                        blocks.iter().map(|(s, e)| SackBlock { start: live(s), end: live(e) }).collect();
+                }
+                Opt::Nop | Opt::Eol => {}
+                Opt::FastOpen { .. } => return Err("TCP Fast Open".to_owned()),
+                Opt::AccurateEcn(_) => return Err("the option of accurate ECN".to_owned()),
+            }
+        }
+        let ack = tcp.ack.map_or(SeqNum::new(0), |n| SeqNum::new(n.wrapping_add(self.ours(syn))));
+        Ok(Segment {
+            seq: SeqNum::new(tcp.seq.wrapping_add(self.theirs(syn))),
+            ack,
+            flags: tcp.flags,
+            window: tcp.window.unwrap_or(0),
+            urgent: tcp.urgent.unwrap_or(0),
+            len: tcp.len,
+            options,
+        })
+    }
+
+    /// A segment of the stack in the words of the script.
+    pub fn show(&self, live: &Segment, layout: Layout) -> Tcp {
+        let syn = live.flags.has(Flags::SYN);
+        let ack = live.flags.has(Flags::ACK);
+        Tcp {
+            flags: live.flags,
+            seq: live.seq.get().wrapping_sub(self.ours(syn)),
+            len: live.len,
+            ack: ack.then(|| live.ack.get().wrapping_sub(self.theirs(syn))),
+            window: Some(live.window),
+            urgent: live.flags.has(Flags::URG).then_some(live.urgent),
+            options: Some(self.options(&live.options, syn, layout)),
+        }
+    }
+
+    /// Options in the order in which the stack lays them out.
+    fn options(&self, live: &Options, syn: bool, layout: Layout) -> Vec<Opt> {
+        let mut list = Vec::new();
+        let theirs = self.theirs(syn);
+        let scale = live.window_scale.map(Opt::WindowScale);
+        let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(self.stamp_out(t.val)), Some(t.ecr)));
+        let sack = (!live.sack.is_empty()).then(|| {
+            let script = |n: SeqNum| n.get().wrapping_sub(theirs);
+            Opt::Sack(live.sack.iter().map(|b| (script(b.start), script(b.end))).collect())
+        });
+        list.extend(live.mss.map(Opt::Mss));
+        match layout {
+            // `tcp_options_write` of Linux.
+            Layout::Linux => {
+                match (live.sack_permitted, stamps) {
+                    (true, Some(t)) => list.extend([Opt::SackPermitted, t]),
+                    (true, None) => list.extend([Opt::Nop, Opt::Nop, Opt::SackPermitted]),
+                    (false, Some(t)) => list.extend([Opt::Nop, Opt::Nop, t]),
+                    (false, None) => {}
+                }
+                if let Some(scale) = scale {
+                    list.extend([Opt::Nop, scale]);
+                }
+                if let Some(sack) = sack {
+                    list.extend([Opt::Nop, Opt::Nop, sack]);
+                }
+            }
+            // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
+            Layout::FreeBsd => {
+                if let Some(scale) = scale {
+                    list.extend([Opt::Nop, scale]);
+                }
+                if live.sack_permitted {
+                    list.push(Opt::SackPermitted);
+                }
+                if let Some(t) = stamps {
+                    while wire_len(&list) % 4 != 2 {
+                        list.push(Opt::Nop);
+                    }
+                    list.push(t);
+                }
+                if let Some(sack) = sack {
+                    while wire_len(&list) % 4 != 2 {
+                        list.push(Opt::Nop);
+                    }
+                    list.push(sack);
+                }
+                while !wire_len(&list).is_multiple_of(4) {
+                    list.push(Opt::Eol);
+                }
+            }
+        }
+        list
+    }
+}
+
+/// Bytes of a list of options.
+pub(super) fn wire_len(list: &[Opt]) -> usize {
+    let len = |opt: &Opt| match opt {
+        Opt::Mss(_) => 4,
+        Opt::WindowScale(_) => 3,
+        Opt::SackPermitted => 2,
+        Opt::Timestamps(..) => 10,
+        Opt::Sack(blocks) => 2 + 8 * blocks.len(),
+        Opt::Nop | Opt::Eol => 1,
+        Opt::FastOpen { .. } | Opt::AccurateEcn(_) => 0,
+    };
+    list.iter().map(len).sum()
+}
+
+/// The ECN field that the script injects.
+pub(super) fn ecn_of(ip: IpField) -> Ecn {
+    match ip {
+        IpField::Unsaid => Ecn::NotEct,
+        IpField::EitherEct => Ecn::Ect0,
+        IpField::Ecn(bits) | IpField::Tos(bits) => Ecn::from_bits(bits),
+    }
+}
+
+/// A field of a packet, as expected and as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Which field.
+    pub field: &'static str,
+    /// As the script wants it.
+    pub expected: String,
+    /// As the stack sent it.
+    pub live: String,
+}
+
+/// What is compared, and how strictly.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strictness {
+    /// Window, PSH and the options of a SYN do not count.
+    pub loose: bool,
+    /// Timestamps are compared, within this many ticks.
+    pub stamps: Option<u32>,
+}
+
+/// What differs between the expected packet and the live one.
+pub(super) fn differences(
+    want: &Packet,
+    tcp: &Tcp,
+    live: &Tcp,
+    ecn: Ecn,
+    how: Strictness,
+) -> Vec<Difference> {
+    let mut list = Vec::new();
+    let mut check = |field, same: bool, expected: String, live: String| {
+        if !same {
+            list.push(Difference { field, expected, live });
+        }
+    };
+    let flags = |f: Flags| if how.loose { f.without(Flags::PSH) } else { f };
+    check("flags", flags(tcp.flags) == flags(live.flags), flags_text(tcp.flags), flags_text(live.flags));
+    check("seq", tcp.seq == live.seq, tcp.seq.to_string(), live.seq.to_string());
+    check("len", tcp.len == live.len, tcp.len.to_string(), live.len.to_string());
+    let number = |n: Option<u32>| n.map_or("none".to_owned(), |n| n.to_string());
+    let acks = tcp.ack.unwrap_or(0) == live.ack.unwrap_or(0);
+    check("ack", acks, number(tcp.ack), number(live.ack));
+    if let (Some(a), Some(b), false) = (tcp.window, live.window, how.loose) {
+        check("win", a == b, a.to_string(), b.to_string());
+    }
+    let urgent = |t: &Tcp| u32::from(t.urgent.unwrap_or(0));
+    check("urg", urgent(tcp) == urgent(live), urgent(tcp).to_string(), urgent(live).to_string());
+    if let (Some(a), Some(b)) = (&tcp.options, &live.options)
+        && !(how.loose && tcp.flags.has(Flags::SYN))
+    {
+        check("options", same_options(a, b, how.stamps), options_text(a), options_text(b));
+    }
+    let field = match want.ip {
+        IpField::Unsaid => true,
+        IpField::Ecn(bits) => bits == ecn.bits(),
+        IpField::EitherEct => matches!(ecn, Ecn::Ect0 | Ecn::Ect1),
+        IpField::Tos(tos) => tos == ecn.bits(),
+    };
+    check("ip", field, ip_text(want.ip), ip_text(IpField::Ecn(ecn.bits())));
+    list
+}
+
+fn same_options(want: &[Opt], live: &[Opt], stamps: Option<u32>) -> bool {
+    let same = |(a, b): (&Opt, &Opt)| match (a, b) {
+        (Opt::Timestamps(val, ecr), Opt::Timestamps(live_val, live_ecr)) => {
+            let close = |a: u32, b: u32| {
+                stamps.is_none_or(|within| a.wrapping_sub(b).min(b.wrapping_sub(a)) <= within)
+            };
+            val.zip(*live_val).is_none_or(|(a, b)| close(a, b)) && ecr.is_none_or(|e| Some(e) == *live_ecr)
+        }
+        (a, b) => a == b,
+    };
+    want.len() == live.len() && want.iter().zip(live).all(same)
+}
+
+/// As the language writes flags.
+pub(super) fn flags_text(flags: Flags) -> String {
+    const LETTERS: [(Flags, char); 9] = [
+        (Flags::SYN, 'S'),
+        (Flags::FIN, 'F'),
+        (Flags::RST, 'R'),
+        (Flags::PSH, 'P'),
+        (Flags::URG, 'U'),
+        (Flags::ECE, 'E'),
+        (Flags::CWR, 'W'),
+        (Flags::AE, 'A'),
+        (Flags::ACK, '.'),
+    ];
+    if flags == Flags::NONE {
+        return "-".to_owned();
+    }
+    LETTERS.iter().filter(|(f, _)| flags.has(*f)).map(|(_, c)| *c).collect()
+}
+
+fn ip_text(ip: IpField) -> String {
+    match ip {
+        IpField::Unsaid => "any".to_owned(),
+        IpField::Ecn(0) => "noecn".to_owned(),
+        IpField::Ecn(1) => "ect1".to_owned(),
+        IpField::Ecn(2) => "ect0".to_owned(),
+        IpField::Ecn(_) => "ce".to_owned(),
+        IpField::EitherEct => "ect01".to_owned(),
+        IpField::Tos(tos) => format!("tos {tos:#04x}"),
+    }
+}
+
+fn options_text(list: &[Opt]) -> String {
+    let parts: Vec<String> = list.iter().map(ToString::to_string).collect();
+    parts.join(",")
+}
+
+impl fmt::Display for Opt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stamp = |s: &Option<u32>| s.map_or("...".to_owned(), |n| n.to_string());
+        match self {
+            Opt::Mss(n) => write!(f, "mss {n}"),
+            Opt::WindowScale(n) => write!(f, "wscale {n}"),
+            Opt::SackPermitted => f.write_str("sackOK"),
+            Opt::Sack(blocks) => {
+                f.write_str("sack")?;
+                blocks.iter().try_for_each(|(s, e)| write!(f, " {s}:{e}"))
+            }
+            Opt::Timestamps(val, ecr) => write!(f, "TS val {} ecr {}", stamp(val), stamp(ecr)),
+            Opt::Nop => f.write_str("nop"),
+            Opt::Eol => f.write_str("eol"),
+            Opt::FastOpen { experimental, cookie } => {
+                let name = if *experimental { "FOEXP" } else { "FO" };
+                if cookie.is_empty() { f.write_str(name) } else { write!(f, "{name} {cookie}") }
+            }
+            Opt::AccurateEcn(text) => write!(f, "ECN {text}"),
+        }
+    }
+}
+
+/// As the language writes it.
+impl fmt::Display for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.seq.wrapping_add(self.len);
+        write!(f, "{} {}:{end}({})", flags_text(self.flags), self.seq, self.len)?;
+        for (name, value) in
+            [("ack", self.ack), ("win", self.window.map(u32::from)), ("urg", self.urgent.map(u32::from))]
+        {
+            if let Some(n) = value {
+                write!(f, " {name} {n}")?;
+            }
+        }
+        match &self.options {
+            None => f.write_str(" <...>"),
+            Some(list) if list.is_empty() => Ok(()),
+            Some(list) => write!(f, " <{}>", options_text(list)),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Sockets: what a file descriptor of the script stands for.
+
+use std::collections::BTreeMap;
+use tcpassay_tcp::{Config, Connection, RecvBuffer};
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// Options of a socket, as far as they govern the stack; the others are remembered only.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
+pub(super) struct Options {
+    pub nodelay: bool,
+    pub cork: bool,
+    pub keepalive: bool,
+    pub keep_idle: Option<u64>,
+    pub keep_interval: Option<u64>,
+    pub keep_count: Option<u64>,
+    pub congestion: Option<String>,
+    /// As the kernel keeps it (Linux doubles what is asked).
+    pub sndbuf: Option<u64>,
+    pub rcvbuf: Option<u64>,
+    pub maxseg: Option<u64>,
+    /// Milliseconds.
+    pub user_timeout: Option<u64>,
+    pub notsent_lowat: Option<u64>,
+    pub syn_count: Option<u64>,
+    pub defer_accept: bool,
+    /// `SO_LINGER` with this time in seconds.
+    pub linger: Option<u64>,
+    /// `TCP_INQ`
+    pub inq: bool,
+    /// Whatever else was set, by level and name.
+    pub other: BTreeMap<(String, String), i64>,
+}
+
+impl Options {
+    /// Puts into the stack's switches what is set.
+    pub fn apply(&self, cfg: &mut Config) {
+        cfg.nodelay = self.nodelay;
+        cfg.cork = self.cork;
+        if let Some(n) = self.sndbuf {
+            cfg.send_buffer = Some(Bytes::new(n));
+        }
+        if let Some(n) = self.rcvbuf {
+            cfg.recv_buffer = RecvBuffer::Fixed(Bytes::new(n / 2));
+        }
+        if let Some(n) = self.maxseg {
+            cfg.mss = cfg.mss.min(Bytes::new(n));
+        }
+        if let Some(ms) = self.user_timeout.filter(|&ms| ms > 0) {
+            cfg.user_timeout = Some(Dur::from_millis(ms));
+        }
+        if let Some(n) = self.notsent_lowat {
+            cfg.notsent_lowat = (n > 0 && n < u64::from(u32::MAX)).then(|| Bytes::new(n));
+        }
+        if let Some(n) = self.syn_count {
+            cfg.syn_retries = u32::try_from(n).unwrap_or(u32::MAX);
+        }
+    }
+}
+
+/// What a socket is.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Role {
+    /// Neither listening nor connecting yet.
+    Fresh,
+    /// Listening; the connections that wait for `accept`, by number.
+    Listening(Vec<usize>),
+    /// One end of the connection of this number.
+    Connected(usize),
+}
+
+/// A socket.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+pub(super) struct Socket {
+    pub role: Role,
+    pub options: Options,
+    pub nonblocking: bool,
+    /// `shutdown(SHUT_RD)`, `shutdown(SHUT_WR)`
+    pub shut_read: bool,
+    pub shut_write: bool,
+    pub bound: bool,
+    /// The error of the connection was told to the application.
+    pub error_told: bool,
+    /// A `connect` has said that it succeeded.
+    pub connect_told: bool,
+    /// Bytes at the head of the stream that `MSG_PEEK` or an urgent mark leaves; kept for `SIOCATMARK`.
+    pub read_total: u64,
+}
+
+impl Socket {
+    pub fn new() -> Socket {
+        Socket {
+            role: Role::Fresh,
+            options: Options::default(),
+            nonblocking: false,
+            shut_read: false,
+            shut_write: false,
+            bound: false,
+            error_told: false,
+            connect_told: false,
+            read_total: 0,
+        }
+    }
+
+    /// The connection of a connected socket.
+    pub fn peer(&self) -> Option<usize> {
+        match self.role {
+            Role::Connected(peer) => Some(peer),
+            _ => None,
+        }
+    }
+}
+
+/// An event that an epoll descriptor watches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Watch {
+    pub fd: i64,
+    pub events: i64,
+    /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
+    pub seen: i64,
+    pub disarmed: bool,
+}
+
+/// What a descriptor stands for.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum File {
+    Socket(Box<Socket>),
+    Epoll(Vec<Watch>),
+}
+
+/// Gives the options that a living connection heeds to it.
+pub(super) fn update(
+    conn: &mut Connection,
+    now: Time,
+    options: &Options,
+    keepalive: Option<tcpassay_tcp::Keepalive>,
+) {
+    conn.set_nodelay(now, options.nodelay);
+    conn.set_cork(now, options.cork);
+    if let Some(n) = options.sndbuf {
+        conn.set_send_buffer(Bytes::new(n));
+    }
+    conn.set_notsent_lowat(
+        options.notsent_lowat.filter(|&n| n > 0 && n < u64::from(u32::MAX)).map(Bytes::new),
+    );
+    conn.set_user_timeout(options.user_timeout.filter(|&ms| ms > 0).map(Dur::from_millis));
+    conn.set_keepalive(keepalive);
+}

@@ -1,0 +1,254 @@
+//! `setsockopt` and `getsockopt`, control messages.
+
+use super::Runner;
+use super::calls::{Attempt, Tried, Trouble, int, names, unsupported};
+use super::config;
+use super::socket::{self, Options, Role};
+use crate::ast::{Call, Expr};
+use tcpassay_tcp::Profile;
+
+/// Options without effect on the model; their value is remembered.
+const INERT: [&str; 30] = [
+    "SO_REUSEADDR",
+    "SO_REUSEPORT",
+    "SO_DEBUG",
+    "SO_RCVLOWAT",
+    "SO_MARK",
+    "SO_PRIORITY",
+    "SO_SNDTIMEO",
+    "SO_RCVTIMEO",
+    "SO_BROADCAST",
+    "SO_OOBINLINE",
+    "SO_BINDTODEVICE",
+    "SO_NO_CHECK",
+    "SO_INCOMING_CPU",
+    "SO_TXREHASH",
+    "IP_MTU_DISCOVER",
+    "IP_TOS",
+    "IP_TTL",
+    "IP_RECVERR",
+    "IP_FREEBIND",
+    "IP_TRANSPARENT",
+    "IP_BIND_ADDRESS_NO_PORT",
+    "IPV6_RECVERR",
+    "IPV6_TCLASS",
+    "IPV6_UNICAST_HOPS",
+    "IPV6_MTU_DISCOVER",
+    "IPV6_V6ONLY",
+    "TCP_SAVE_SYN",
+    "TCP_WINDOW_CLAMP",
+    "TCP_LOG",
+    "TCP_LINGER2",
+];
+
+impl Runner<'_> {
+    pub(super) fn setsockopt(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let level = names(args, 1).join("|");
+        let name = names(args, 2).join("|");
+        let linux = matches!(self.options.profile, Profile::Linux | Profile::Linux46);
+        let socket = self.socket_at(fd)?;
+        let listening = matches!(socket.role, Role::Listening(_));
+        let peer = socket.peer();
+        let o = &mut socket.options;
+        let value = int(args, 3);
+        let positive = || value.clone().map(|v| u64::try_from(v).unwrap_or(0));
+        match name.as_str() {
+            "TCP_NODELAY" => o.nodelay = positive()? != 0,
+            "TCP_CORK" | "TCP_NOPUSH" => o.cork = positive()? != 0,
+            "SO_KEEPALIVE" => o.keepalive = positive()? != 0,
+            "TCP_KEEPIDLE" => o.keep_idle = Some(positive()?),
+            "TCP_KEEPINTVL" => o.keep_interval = Some(positive()?),
+            "TCP_KEEPCNT" => o.keep_count = Some(positive()?),
+            "SO_SNDBUF" | "SO_SNDBUFFORCE" => o.sndbuf = Some(buffer(positive()?, linux, 4608)),
+            "SO_RCVBUF" | "SO_RCVBUFFORCE" => o.rcvbuf = Some(buffer(positive()?, linux, 2304)),
+            "TCP_MAXSEG" => {
+                let n = positive()?;
+                if linux && n != 0 && !(88..=32767).contains(&n) {
+                    return Ok(Attempt::Error("EINVAL"));
+                }
+                o.maxseg = (n > 0).then_some(n);
+            }
+            "TCP_USER_TIMEOUT" => match value.clone()? {
+                n if n < 0 => return Ok(Attempt::Error("EINVAL")),
+                n => o.user_timeout = Some(n.unsigned_abs()),
+            },
+            "TCP_NOTSENT_LOWAT" => o.notsent_lowat = Some(positive()?),
+            "TCP_SYNCNT" => o.syn_count = Some(positive()?),
+            "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
+            "TCP_INQ" => match value.clone()? {
+                0 | 1 => o.inq = value.clone()? == 1,
+                _ => return Ok(Attempt::Error("EINVAL")),
+            },
+            "TCP_CONGESTION" => {
+                let Some(text) = text(args.get(3)) else {
+                    return Err(Trouble::Nonsense("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
+                };
+                if peer.is_some() {
+                    return unsupported("another congestion controller on an open connection");
+                }
+                let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
+                let name = config::cc_name(self.options.profile, &self.host, &probe).to_owned();
+                if tcpassay_cc::names().iter().all(|n| *n != name) {
+                    return unsupported(format!("the congestion controller `{text}`"));
+                }
+                self.socket_at(fd)?.options.congestion = Some(text.to_owned());
+            }
+            "TCP_QUICKACK" => {
+                let on = positive()? != 0;
+                if let Some(peer) = peer {
+                    let now = self.world.now;
+                    self.world.peers[peer].conn.set_quickack(now, on);
+                    self.world.flush(peer);
+                }
+            }
+            "SO_LINGER" => {
+                let Some((on, time)) = linger(args.get(3)) else {
+                    return Err(Trouble::Nonsense("SO_LINGER is `{onoff=1, linger=0}`".to_owned()));
+                };
+                o.linger = on.then_some(time);
+            }
+            _ if INERT.contains(&name.as_str()) => {
+                if name == "IP_TOS" || name == "IPV6_TCLASS" {
+                    let tos = value.clone()?;
+                    if tos != 0 {
+                        // The packets' TOS byte stays zero in the model, apart from ECN.
+                        o.other.insert((level.clone(), "tos set".to_owned()), tos);
+                    }
+                }
+                o.other.insert((level, name), value.unwrap_or(0));
+                return Ok(Attempt::Done(0));
+            }
+            _ => return unsupported(format!("the socket option {level} {name}")),
+        }
+        if !listening && let Some(peer) = peer {
+            self.refresh(fd, peer)?;
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    /// Gives a socket's options to its connection.
+    fn refresh(&mut self, fd: i64, peer: usize) -> Result<(), Trouble> {
+        let options = self.socket_at(fd)?.options.clone();
+        let keepalive = config::keepalive(&options, &self.host);
+        let now = self.world.now;
+        socket::update(&mut self.world.peers[peer].conn, now, &options, keepalive);
+        self.world.flush(peer);
+        Ok(())
+    }
+
+    pub(super) fn getsockopt(&mut self, args: &[Expr]) -> Tried {
+        let fd = int(args, 0)?;
+        let level = names(args, 1).join("|");
+        let name = names(args, 2).join("|");
+        let peer = self.socket_at(fd)?.peer();
+        let o = self.socket_at(fd)?.options.clone();
+        let sign = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let value = match name.as_str() {
+            "SO_ERROR" => match peer {
+                Some(peer) => self.take_error(fd, peer)?.map_or(0, number_of),
+                None => 0,
+            },
+            "TCP_NODELAY" => i64::from(o.nodelay),
+            "TCP_CORK" => i64::from(o.cork),
+            "SO_KEEPALIVE" => i64::from(o.keepalive),
+            "TCP_KEEPIDLE" => sign(o.keep_idle.unwrap_or(7200)),
+            "TCP_KEEPINTVL" => sign(o.keep_interval.unwrap_or(75)),
+            "TCP_KEEPCNT" => sign(o.keep_count.unwrap_or(9)),
+            "SO_SNDBUF" => match o.sndbuf {
+                Some(n) => sign(n),
+                None => return unsupported("SO_SNDBUF that was not set"),
+            },
+            "SO_RCVBUF" => match o.rcvbuf {
+                Some(n) => sign(n),
+                None => return unsupported("SO_RCVBUF that was not set"),
+            },
+            "TCP_MAXSEG" => match peer {
+                Some(peer) => sign(self.world.peers[peer].conn.info().mss.get()),
+                None => sign(o.maxseg.unwrap_or(536)),
+            },
+            "TCP_USER_TIMEOUT" => sign(o.user_timeout.unwrap_or(0)),
+            "TCP_NOTSENT_LOWAT" => sign(o.notsent_lowat.unwrap_or(0)),
+            "TCP_INQ" => i64::from(o.inq),
+            "TCP_CONGESTION" | "TCP_INFO" => return unsupported(format!("getsockopt {name}")),
+            _ => match o.other.get(&(level.clone(), name.clone())) {
+                Some(n) => *n,
+                None => return unsupported(format!("the socket option {level} {name}")),
+            },
+        };
+        if let Ok(want) = int(args, 3)
+            && want != value
+        {
+            return Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    /// The control message of `recvmsg` that the script expects: `TCP_CM_INQ`.
+    pub(super) fn check_control(&mut self, call: &Call, peer: usize, inq: bool) -> Result<(), Trouble> {
+        let Some(Expr::Group(members)) = call.args.get(1) else { return Ok(()) };
+        let Some((_, Expr::List(messages))) = members.iter().find(|(name, _)| name == "msg_control") else {
+            return Ok(());
+        };
+        for message in messages {
+            let Expr::Group(parts) = message else { return unsupported("a control message") };
+            let part = |name: &str| parts.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+            let is_inq = matches!(part("cmsg_type"), Some(Expr::Names(n)) if n.as_slice() == ["TCP_CM_INQ"]);
+            let (true, Some(Expr::Int(want))) = (is_inq && inq, part("cmsg_data")) else {
+                return unsupported("a control message other than TCP_CM_INQ");
+            };
+            let conn = &self.world.peers[peer].conn;
+            let there = conn.readable().get();
+            // Linux `tcp_inq_hint`: the end of the stream shows as one byte.
+            let live = if there == 0 && conn.peer_has_closed() { 1 } else { there };
+            if i64::try_from(live) != Ok(*want) {
+                return Err(Trouble::Mismatch {
+                    expected: format!("cmsg_data={want}"),
+                    live: format!("cmsg_data={live}"),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Linux keeps twice what is asked, and never less than a minimum.
+fn buffer(asked: u64, linux: bool, least: u64) -> u64 {
+    if linux { asked.saturating_mul(2).max(least) } else { asked }
+}
+
+fn text(e: Option<&Expr>) -> Option<&str> {
+    match e? {
+        Expr::Text(t) => Some(t),
+        Expr::List(items) => text(items.first()),
+        Expr::Names(n) => n.first().map(String::as_str),
+        _ => None,
+    }
+}
+
+fn linger(e: Option<&Expr>) -> Option<(bool, u64)> {
+    let e = match e? {
+        Expr::List(items) => items.first()?,
+        e => e,
+    };
+    let Expr::Group(members) = e else { return None };
+    let get = |names: [&str; 2]| {
+        members.iter().find(|(n, _)| names.contains(&n.as_str())).and_then(|(_, e)| match e {
+            Expr::Int(n) => u64::try_from(*n).ok(),
+            _ => None,
+        })
+    };
+    Some((get(["onoff", "l_onoff"])? != 0, get(["linger", "l_linger"])?))
+}
+
+/// Linux's numbers, which a script may compare with.
+fn number_of(errno: &str) -> i64 {
+    match errno {
+        "ECONNRESET" => 104,
+        "ETIMEDOUT" => 110,
+        "ECONNREFUSED" => 111,
+        "EHOSTUNREACH" => 113,
+        "ENETUNREACH" => 101,
+        _ => -1,
+    }
+}

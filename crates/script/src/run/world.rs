@@ -1,0 +1,77 @@
+//! Virtual time: connections, their timers, and the packets that they sent and the script has not looked at yet.
+
+use super::packet::Map;
+use std::collections::VecDeque;
+use tcpassay_tcp::{Connection, LogEntry, Outgoing};
+use tcpassay_units::Time;
+
+/// How many entries of the stack's log a mismatch shows.
+const REMEMBERED: usize = 12;
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub conn: Connection,
+    pub map: Map,
+    /// Its last log entries.
+    pub log: VecDeque<LogEntry>,
+}
+
+/// A packet of the stack.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub at: Time,
+    pub peer: usize,
+    pub out: Outgoing,
+}
+
+/// Everything that has a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct World {
+    pub now: Time,
+    pub peers: Vec<Peer>,
+    /// Sent and not looked at.
+    pub sent: VecDeque<Live>,
+    /// Timers run and segments handled.
+    pub steps: u64,
+}
+
+impl World {
+    pub fn add(&mut self, conn: Connection, map: Map) -> usize {
+        let mut conn = conn;
+        conn.set_log(true);
+        self.peers.push(Peer { conn, map, log: VecDeque::new() });
+        self.peers.len() - 1
+    }
+
+    /// Collects what the connection has to say after something happened to it.
+    pub fn flush(&mut self, index: usize) {
+        let peer = &mut self.peers[index];
+        while let Some(out) = peer.conn.poll_transmit(self.now) {
+            self.sent.push_back(Live { at: self.now, peer: index, out });
+        }
+        for entry in peer.conn.drain_log() {
+            if peer.log.len() == REMEMBERED {
+                peer.log.pop_front();
+            }
+            peer.log.push_back(entry);
+        }
+    }
+
+    /// The earliest timer of any connection.
+    pub fn next_timer(&self) -> Option<Time> {
+        self.peers.iter().filter_map(|p| p.conn.next_timer()).min()
+    }
+
+    /// Runs what is due at `at`.
+    pub fn fire(&mut self, at: Time) {
+        self.now = self.now.max(at);
+        for index in 0..self.peers.len() {
+            if self.peers[index].conn.next_timer().is_some_and(|t| t <= self.now) {
+                self.steps += 1;
+                self.peers[index].conn.on_timer(self.now);
+                self.flush(index);
+            }
+        }
+    }
+}

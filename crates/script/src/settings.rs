@@ -1,0 +1,134 @@
+//! The options of packetdrill's command line, which a script's `--` lines may set, too.
+
+use std::net::IpAddr;
+use tcpassay_units::Dur;
+
+/// How addresses look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IpVersion {
+    /// IPv4 on both sides.
+    #[default]
+    V4,
+    /// An IPv6 socket that speaks IPv4 (`::ffff:192.0.2.1`).
+    V4MappedV6,
+    /// IPv6 on both sides.
+    V6,
+}
+
+/// What governs a run, from the command line and from the script.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Settings {
+    /// `--ip_version`
+    pub ip_version: IpVersion,
+    /// `--mtu` of the interface; 1500 when it is not given.
+    pub mtu: Option<u16>,
+    /// `--tolerance_usecs`: how far a time may be off. Nothing by default, because time is virtual.
+    pub tolerance: Dur,
+    /// `--tcp_ts_tick_usecs`: one tick of the timestamp clock; zero leaves timestamps unchecked.
+    pub ts_tick: Dur,
+    /// `--strict_segments`: one packet of the script is one packet of the stack.
+    pub strict_segments: bool,
+    /// `-D name=value`: words of the script and what stands for them.
+    pub defines: Vec<(String, String)>,
+    /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
+    pub addresses: Vec<(String, IpAddr)>,
+}
+
+/// Options that concern a real interface or the original program only.
+const WITHOUT_EFFECT: [&str; 28] = [
+    "bind_port",
+    "connect_port",
+    "code_command",
+    "code_format",
+    "code_sockopt",
+    "speed",
+    "netmask_ip",
+    "init_scripts",
+    "wire_client",
+    "wire_client_dev",
+    "wire_server",
+    "wire_server_at",
+    "wire_server_ip",
+    "wire_server_port",
+    "wire_server_dev",
+    "dry_run",
+    "verbose",
+    "debug",
+    "no_cleanup",
+    "so_filename",
+    "so_flags",
+    "persistent_tun_dev",
+    "is_anyip",
+    "send_omit_free",
+    "tolerance_percent",
+    "packetdrill_speed",
+    "use_expect",
+    "non_fatal",
+];
+
+impl Settings {
+    /// Takes in one option, without its dashes.
+    ///
+    /// # Errors
+    /// What is allowed, when the name or the value is not.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let bad = |what: &str| Err(format!("`--{name}={value}`: expected {what}"));
+        match name {
+            "ip_version" => {
+                self.ip_version = match value {
+                    "ipv4" => IpVersion::V4,
+                    "ipv4-mapped-ipv6" => IpVersion::V4MappedV6,
+                    "ipv6" => IpVersion::V6,
+                    _ => return bad("`ipv4`, `ipv4-mapped-ipv6` or `ipv6`"),
+                };
+            }
+            "mtu" => match value.parse() {
+                Ok(mtu) if mtu >= 68 => self.mtu = Some(mtu),
+                _ => return bad("an MTU of 68 to 65535 bytes"),
+            },
+            "tolerance_usecs" | "tcp_ts_tick_usecs" => {
+                let Ok(n) = value.parse::<u32>() else { return bad("microseconds, 0 to 4294967295") };
+                let d = Dur::from_micros(u64::from(n));
+                if name == "tolerance_usecs" { self.tolerance = d } else { self.ts_tick = d }
+            }
+            "tcp_ts_ecr_scaled" => {}
+            "strict_segments" => self.strict_segments = true,
+            "define" | "D" => match value.split_once('=') {
+                Some((word, text)) if !word.is_empty() => {
+                    self.defines.push((word.to_owned(), text.to_owned()));
+                }
+                _ => return bad("`name=value`"),
+            },
+            "local_ip" | "local_linux_ip" | "remote_ip" | "gateway_ip" => match value.parse() {
+                Ok(ip) => self.addresses.push((name.to_owned(), ip)),
+                Err(_) => return bad("an IP address"),
+            },
+            "udp_encaps" => return Err(format!("`--{name}`: packets inside UDP are not supported")),
+            _ if WITHOUT_EFFECT.contains(&name) => {}
+            _ => return Err(format!("`--{name}` is not an option; see `tcpassay script --help`")),
+        }
+        Ok(())
+    }
+
+    /// The script with its defined words replaced.
+    pub fn expand(&self, text: &str) -> String {
+        if self.defines.is_empty() {
+            return text.to_owned();
+        }
+        let mut made = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let n = rest.find(|c| !name(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(n);
+            match self.defines.iter().rev().find(|(w, _)| w == word) {
+                Some((_, value)) => made.push_str(value),
+                None => made.push_str(word),
+            }
+            let m = after.find(name).unwrap_or(after.len());
+            made.push_str(&after[..m]);
+            rest = &after[m..];
+        }
+        made
+    }
+}

@@ -1,0 +1,97 @@
+"""The command `script`: reads arguments, runs packetdrill scripts, prints results. No rule of its own."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpassay import scripts
+from tcpassay.commands import JsonOption
+from tcpassay.errors import UserError
+
+FAILED, USER = 1, 2
+
+
+def script(
+    files: Annotated[
+        list[str], typer.Argument(help="Scripts, folders, options of packetdrill.", metavar="FILE...")
+    ],
+    profile: Annotated[
+        str, typer.Option(help="The stack: linux, linux-4.6, freebsd, freebsd-rack or rfc.", metavar="NAME")
+    ] = "linux",
+    compare: Annotated[
+        str,
+        typer.Option(help="exact, or loose: window, PSH and SYN options do not count.", metavar="MODE"),
+    ] = "exact",
+    json_: JsonOption = False,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No explanations, only results.")] = False,
+) -> None:
+    """Run packetdrill scripts against the model, in virtual time.
+
+    FILE is a script or a folder of them. Options of packetdrill stand beside the files, as in the original:
+    --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
+    --tcp_ts_tick_usecs, --strict_segments, -D name=value. Nothing in a script is executed: a shell line that is not
+    known makes it unsupported.
+
+    Results: pass; time (right but for time); fail; unsupported; syntax. Exit code 0: all pass; 1: not all; 2: something
+    to put right, such as a syntax error.
+    """
+    if compare not in {"exact", "loose"}:
+        raise UserError(f"`--compare {compare}`: allowed are exact, loose")
+    paths, options = scripts.arguments(files)
+    if not paths:
+        raise UserError("no script was given; see `tcpassay script --help`")
+    wanted = scripts.Wanted(profile, compare == "loose", tuple(options))
+    results = []
+    for file in scripts.find(paths):
+        result = scripts.run(file, wanted)
+        results.append(result)
+        if not (json_ or markdown):
+            _show(result, quiet=quiet)
+    if junit is not None:
+        junit.write_text(scripts.junit(results), encoding="utf-8")
+    if json_:
+        typer.echo(json.dumps(scripts.as_json(results), indent=2, allow_nan=False))
+    elif markdown:
+        typer.echo(scripts.markdown(results), nl=False)
+    else:
+        _summary(results)
+    statuses = {result.status for result in results}
+    if "syntax" in statuses:
+        raise typer.Exit(USER)
+    if statuses != {"pass"}:
+        raise typer.Exit(FAILED)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of `app`."""
+    settings = {"ignore_unknown_options": True}
+    app.command(context_settings=settings)(script)
+
+
+def _show(result: scripts.Result, *, quiet: bool) -> None:
+    reason = f"  {result.reason}" if result.reason else ""
+    typer.echo(f"{result.status:<11} {result.place}{reason}")
+    if quiet:
+        return
+    for line in (*result.printed, *result.details):
+        typer.echo(f"    {line}")
+    if result.status == "time":
+        typer.echo(f"    passes with --tolerance_usecs={result.drift_usecs}")
+
+
+def _summary(results: list[scripts.Result]) -> None:
+    folders = scripts.counts(results)
+    width = max(len(folder) for folder in (*folders, "all"))
+    typer.echo("")
+    typer.echo(f"{'':<{width}}  " + "  ".join(f"{status:>11}" for status in scripts.STATUSES))
+    total = dict.fromkeys(scripts.STATUSES, 0)
+    for folder, found in folders.items():
+        typer.echo(f"{folder:<{width}}  " + "  ".join(f"{found[status]:>11}" for status in scripts.STATUSES))
+        for status in scripts.STATUSES:
+            total[status] += found[status]
+    if len(folders) > 1:
+        typer.echo(f"{'all':<{width}}  " + "  ".join(f"{total[status]:>11}" for status in scripts.STATUSES))

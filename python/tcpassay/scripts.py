@@ -1,0 +1,200 @@
+"""packetdrill scripts: which files, running them, and the results as a table, JSON, JUnit XML and Markdown."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+from tcpassay import _native
+from tcpassay.errors import Place, Problem, UserError
+
+STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax")
+
+# Options of the original that take no value; every other one does.
+FLAGS: Final = frozenset(
+    (
+        "strict_segments",
+        "verbose",
+        "debug",
+        "dry_run",
+        "no_cleanup",
+        "is_anyip",
+        "send_omit_free",
+        "use_expect",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run is made with."""
+
+    profile: str
+    loose: bool
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one script."""
+
+    file: Path
+    profile: str
+    status: str
+    line: int | None
+    column: int | None
+    reason: str
+    details: tuple[str, ...]
+    drift_usecs: int
+    virtual_time_usecs: int
+    events: int
+    printed: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, or the file when nothing in it is to blame."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else str(self.file)
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "file": str(self.file),
+            "profile": self.profile,
+            "status": self.status,
+            "line": self.line,
+            "column": self.column,
+            "reason": self.reason,
+            "details": list(self.details),
+            "drift_usecs": self.drift_usecs,
+            "virtual_time_usecs": self.virtual_time_usecs,
+            "events": self.events,
+            "printed": list(self.printed),
+        }
+
+
+def arguments(words: Sequence[str]) -> tuple[list[Path], list[tuple[str, str]]]:
+    """Files and folders, and the options of packetdrill among them: `--name=value`, `--name value`, `-D name=value`."""
+    files: list[Path] = []
+    options: list[tuple[str, str]] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "-D":
+            options.append(("define", _value(word, rest)))
+        elif word.startswith("-D"):
+            options.append(("define", word.removeprefix("-D")))
+        elif word.startswith("--"):
+            name, equals, value = word.removeprefix("--").partition("=")
+            options.append((name, value if equals or name in FLAGS else _value(word, rest)))
+        elif word.startswith("-"):
+            raise UserError(f"`{word}` is not an option; see `tcpassay script --help`")
+        else:
+            files.append(Path(word))
+    return files, options
+
+
+def _value(option: str, rest: Iterator[str]) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise UserError(f"`{option}` needs a value")
+    return value
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """The scripts: files as given, and the `*.pkt` files of folders."""
+    found: list[Path] = []
+    problems = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.rglob("*.pkt"))
+            if not inside:
+                problems.append(Problem("no *.pkt file in this folder", Place(path)))
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            problems.append(Problem("no such file or folder", Place(path)))
+    if problems:
+        raise UserError.several(problems)
+    return found
+
+
+def run(file: Path, wanted: Wanted) -> Result:
+    """Runs one script."""
+    try:
+        text = file.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+    try:
+        made = json.loads(
+            _native.run_script(text, wanted.profile, wanted.loose, [list(pair) for pair in wanted.options])
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    made["details"] = tuple(made["details"])
+    made["printed"] = tuple(made["printed"])
+    return Result(file=file, profile=wanted.profile, **made)
+
+
+def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
+    """How often each status came, by folder."""
+    made: dict[str, Counter[str]] = {}
+    for result in results:
+        made.setdefault(str(result.file.parent), Counter())[result.status] += 1
+    return dict(sorted(made.items()))
+
+
+def as_json(results: Sequence[Result]) -> dict[str, Any]:
+    """For `--json`."""
+    total = Counter(result.status for result in results)
+    return {
+        "summary": {status: total[status] for status in STATUSES},
+        "folders": {
+            folder: {status: found[status] for status in STATUSES}
+            for folder, found in counts(results).items()
+        },
+        "scripts": [result.as_json() for result in results],
+    }
+
+
+def junit(results: Sequence[Result]) -> str:
+    """JUnit XML, a suite a folder: unsupported scripts are skipped, syntax errors are errors."""
+    root = ET.Element("testsuites", name="tcpassay script")
+    for folder, found in counts(results).items():
+        suite = ET.SubElement(
+            root,
+            "testsuite",
+            name=folder,
+            tests=str(found.total()),
+            failures=str(found["fail"] + found["time"]),
+            errors=str(found["syntax"]),
+            skipped=str(found["unsupported"]),
+        )
+        for result in results:
+            if str(result.file.parent) != folder:
+                continue
+            case = ET.SubElement(
+                suite,
+                "testcase",
+                classname=folder,
+                name=result.file.name,
+                time=f"{result.virtual_time_usecs / 1e6:.6f}",
+            )
+            kind = {"fail": "failure", "time": "failure", "syntax": "error", "unsupported": "skipped"}
+            if result.status in kind:
+                what = ET.SubElement(case, kind[result.status], message=f"{result.place}: {result.reason}")
+                what.text = "\n".join(result.details)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """A table: script, profile, result, reason."""
+    lines = ["| script | profile | result | reason |", "| --- | --- | --- | --- |"]
+    for result in results:
+        where = f"line {result.line}: " if result.line else ""
+        reason = (where + result.reason).replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| {result.file} | {result.profile} | {result.status} | {reason} |")
+    return "\n".join(lines) + "\n"
