@@ -63,10 +63,13 @@ def folder(path: Path, *, name: str = "made", reno: str = "reno") -> Path:
         "checks": [check, check | {"subject": "cc=cubic, limit=50KB", "observed": 60e6, "holds": True}],
     }
     (path / "result.json").write_text(json.dumps(index), encoding="utf-8")
-    row = Row(7, 40 * MS, "sender", "flow.0", "timer_fire", "Rto", {"value_ns": 5})
+    rows = (
+        Row(7, 40 * MS, "sender", "flow.0", "timer_fire", "Rto", {"value_ns": 5}),
+        Row(9, 55 * MS, "sender", "flow.0", "retransmit", "", {"seq": 3001}),
+    )
     finding = Finding(
         "timeout-without-loss", Severity.WARNING, "timeout although nothing was lost", "sender", "flow.0", 40 * MS,
-        60 * MS, 2, TEXT, (row,), (3, 4), replay=REPLAY, case=WATCHED, seed=1,
+        60 * MS, 2, TEXT, rows, (3, 4), replay=REPLAY, case=WATCHED, seed=1,
     )  # fmt: skip
     write_findings(path, [finding])
     return path

@@ -12,8 +12,10 @@ import pytest
 import folders
 import tcpassay
 from tcpassay.errors import UserError
+from tcpassay.recording import Recording
 from tcpassay.report import coverage, curves, model, pack, write_report
 from tcpassay.report.page import embedded
+from written import Written
 
 
 @pytest.fixture
@@ -167,6 +169,22 @@ def test_a_curve_has_the_recordings_numbers(folder: Path) -> None:
         "timeout": [60e6],
         "retransmit": [60e6],
     }
+
+
+def test_nothing_is_left_out_where_a_finding_points(tmp_path: Path) -> None:
+    recording = Written()
+    recording.transfer(0, 900, rtt=0.1).transfer(200, 9000, rtt=0.01, first=900_001)
+    recording.read = 9_900_000
+    folder = recording.write(tmp_path / "recording")
+
+    def sent(*watched: curves.Watched) -> int:
+        header, arrays = pack.read(curves.pack(Recording.open(folder), watched=watched))
+        return len(arrays[header["sequence"][0]["sent"][0]])
+
+    # 290 ms are 4000 bins; from 200 ms on seven segments share each.
+    assert 1500 < sent() < 4000
+    # 4000 segments left between 205 and 245 ms; outside of that time it is as before.
+    assert 4000 + 1000 < sent(curves.Watched("flow.0", 205e6, 244.999e6)) < 4000 + 3000
 
 
 def test_a_folder_without_findings_or_recordings_is_reported(tmp_path: Path) -> None:

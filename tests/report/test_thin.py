@@ -58,6 +58,12 @@ def test_counts_are_summed_and_none_is_lost() -> None:
     assert (at.tolist(), sums.tolist()) == ([0, 10, 30], [3, 4, 8])
 
 
+def test_what_lies_in_a_window_is_meant_up_to_a_limit() -> None:
+    time = np.array([0.0, 1, 2, 3, 4, 5])
+    assert thin.within(time, [(1, 2), (4, 4)], 3).tolist() == [False, True, True, False, True, False]
+    assert not thin.within(time, [(1, 2), (4, 4)], 2).any()
+
+
 def test_all_at_one_instant_is_one_bin() -> None:
     kept = thin.extremes(np.zeros(9), np.array([0.0, 1, 7, 3, 2, -5, 1, 1, 4]), 4)
     assert kept.tolist() == [0, 2, 5, 8]

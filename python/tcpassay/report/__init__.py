@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import Place, UserError
+from tcpassay.judge.finding import Finding
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
 from tcpassay.report.page import page
@@ -82,6 +83,13 @@ def write_report(
     )
 
 
+def _watched(finding: Finding) -> curves.Watched:
+    """The first occurrence, with as much before and after it: the cause stands before what it causes."""
+    start, end = finding.start_ns, model.first_end(finding)
+    margin = max(end - start, 10_000_000)
+    return curves.Watched(finding.flow, start - margin, end + margin)
+
+
 class _Drawing:
     """Reads recordings one after the other, those with findings first, until the file is full."""
 
@@ -91,10 +99,10 @@ class _Drawing:
         self.progress = progress
         self.problems: list[str] = []
         self.drawn = 0
-        self.watched: dict[tuple[str, int], list[str]] = {}
+        self.watched: dict[tuple[str, int], list[curves.Watched]] = {}
         for one in results.found:
             if one.seed is not None:
-                self.watched.setdefault((one.case, one.seed), []).append(one.flow)
+                self.watched.setdefault((one.case, one.seed), []).append(_watched(one))
         recorded = [n for n, run in enumerate(results.runs) if run.get("recording")]
         self.order = sorted(recorded, key=lambda n: self._run(n) not in self.watched)
 

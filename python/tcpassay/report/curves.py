@@ -5,6 +5,7 @@ time is each of the sender's samples where there is an event log, else its smoot
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ SEQUENCES: Final = 4
 """Most flows in the time-sequence graph."""
 COUNTS: Final = 400
 """Most bars of marks and drops."""
+EXACT: Final = 6_000
+"""Most points that are kept whole around findings, of each curve."""
 
 _LANES: Final = (
     ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
@@ -40,14 +43,25 @@ _LANES: Final = (
 )  # fmt: skip
 
 
-def pack(recording: Recording, *, watched: Iterable[str] = ()) -> str:
-    """The curves of a recording; `watched` flows are drawn before others. Raises `DamagedError`."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a finding points at: its flow is drawn before others, and nothing of its window is left out."""
+
+    flow: str
+    start_ns: float
+    end_ns: float
+
+
+def pack(recording: Recording, *, watched: Iterable[Watched] = ()) -> str:
+    """The curves of a recording. Raises `DamagedError`."""
     return _Curves(recording, list(watched)).pack()
 
 
 class _Curves:
-    def __init__(self, recording: Recording, watched: list[str]) -> None:
+    def __init__(self, recording: Recording, watched: list[Watched]) -> None:
         self.recording = recording
+        self.windows = [(one.start_ns, one.end_ns) for one in watched]
+        names = {one.flow for one in watched}
         self.packed = Pack()
         self.series = recording.series
         wanted = pl.col("kind").is_in(["in", "out", "retransmit", "timer_fire", "congestion", "spurious", "rtt",
@@ -60,7 +74,7 @@ class _Curves:
         def rank(place: int) -> tuple[bool, int, int]:
             flow = flows[place]
             timeouts = (flow.get("tcp") or {}).get("timeouts") or 0
-            return flow["name"] not in watched, -timeouts, -int(flow["counters"]["sent_bytes"])
+            return flow["name"] not in names, -timeouts, -int(flow["counters"]["sent_bytes"])
 
         self.senders = senders
         self.ranked = sorted(senders, key=rank)
@@ -71,7 +85,7 @@ class _Curves:
         header = self.recording.header
         panels = [
             self._throughput(),
-            self._of_flows("cwnd", "Congestion window", "B", "cwnd_bytes"),
+            self._windows(),
             self._rtt(),
             self._of_flows("alpha", "DCTCP's alpha", "1", "alpha"),
             self._queue(),
@@ -129,9 +143,12 @@ class _Curves:
         """A curve in a list, or nothing where there is nothing to draw."""
         if not len(time):
             return []
-        kept = thin.extremes(time, values, POINTS)
+        kept = np.union1d(thin.extremes(time, values, POINTS), np.flatnonzero(self._exact(time)))
         x, y = self.packed.add(time[kept]), self.packed.add(values[kept])
         return [{"name": name, "x": x, "y": y, "of": len(time)} | more]
+
+    def _exact(self, time: thin.Floats) -> thin.Flags:
+        return thin.within(time, self.windows, EXACT)
 
     def _throughput(self) -> dict[str, Any] | None:
         interval = self.recording.index.get("series_interval_ns")
@@ -148,14 +165,32 @@ class _Curves:
             )
         for place in self.shown:
             time, octets = self._column(self._name(place), "wire_bytes")
-            curves += self._curve(self._name(place), time, octets * per_second, flow=place)
+            curves += self._curve(
+                self._name(place), time, octets * per_second, flow=place, owner=self._name(place)
+            )
         return {"key": "throughput", "title": "Throughput", "unit": "bit/s", "curves": curves}
 
     def _of_flows(self, key: str, title: str, unit: str, column: str) -> dict[str, Any]:
         curves = []
         for place in self.shown:
-            curves += self._curve(self._name(place), *self._column(self._name(place), column), flow=place)
+            curves += self._curve(
+                self._name(place),
+                *self._column(self._name(place), column),
+                flow=place,
+                owner=self._name(place),
+            )
         return {"key": key, "title": title, "unit": unit, "curves": curves}
+
+    def _windows(self) -> dict[str, Any]:
+        """Congestion windows, and the slow-start thresholds of few flows."""
+        panel = self._of_flows("cwnd", "Congestion window", "B", "cwnd_bytes")
+        for place in self.shown:
+            name = self._name(place)
+            more = self._curve(
+                f"{name} ssthresh", *self._column(name, "ssthresh_bytes"), flow=place, owner=name
+            )
+            panel["curves"] += more
+        return panel
 
     def _rtt(self) -> dict[str, Any]:
         curves = []
@@ -167,7 +202,9 @@ class _Curves:
             smoothed = not len(time)
             if smoothed:
                 time, values = self._column(self._name(place), "srtt_ns")
-            curves += self._curve(self._name(place), time, values * 1e-9, flow=place, smoothed=smoothed)
+            curves += self._curve(
+                self._name(place), time, values * 1e-9, flow=place, owner=self._name(place), smoothed=smoothed
+            )
         return {"key": "rtt", "title": "Round-trip time", "unit": "s", "curves": curves}
 
     def _queue(self) -> dict[str, Any] | None:
@@ -199,6 +236,13 @@ class _Curves:
             "width_ns": bars,
         }
 
+    def _bars(self, time: thin.Floats, low: thin.Floats, high: thin.Floats) -> Iterable[thin.Floats]:
+        exact = self._exact(time)
+        rest = thin.spans(time[~exact], low[~exact], high[~exact], BARS)
+        both = [np.concatenate([a, b[exact]]) for a, b in zip(rest, (time, low, high), strict=True)]
+        order = np.argsort(both[0], kind="stable")
+        return (array[order] for array in both)
+
     def _lanes(self) -> Iterable[dict[str, Any]]:
         if self.events.is_empty():
             return
@@ -224,8 +268,8 @@ class _Curves:
             for key, kind in (("sent", "out"), ("again", "retransmit")):
                 rows = sent.filter(pl.col("kind") == kind)
                 low, length = _floats(rows["seq"]), _floats(rows["len"])
-                bars = thin.spans(_floats(rows["time_ns"]), low, low + length, BARS)
-                made[key] = [self.packed.add(array) for array in bars]
+                time = _floats(rows["time_ns"])
+                made[key] = [self.packed.add(array) for array in self._bars(time, low, low + length)]
                 made[f"{key}_of"] = len(rows)
             acks = own.filter(pl.col("kind") == "in", pl.col("ack") > 0)
             time, ack = (

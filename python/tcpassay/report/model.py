@@ -89,6 +89,13 @@ def _plan(results: Results) -> dict[str, str]:
     return {"name": str(name), "doc": " ".join(str(doc).split()), "text": text}
 
 
+def first_end(finding: Finding) -> int:
+    """When the first occurrence ends: what its evidence shows, or all of it where it happened once."""
+    if finding.count == 1:
+        return finding.end_ns
+    return max((row.time_ns for row in finding.events), default=finding.start_ns)
+
+
 def _findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
     ordered = sorted(found, key=lambda one: (one.severity is not Severity.ERROR, one.oracle, one.title))
     made = []
@@ -96,6 +103,7 @@ def _findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
         value = one.as_json()
         value["events"] = value["events"][:ROWS] if place < EVIDENCE else []
         value["rows"] = len(one.events)
+        value["first_end_ns"] = first_end(one)
         made.append(value)
     return made
 

@@ -4,11 +4,22 @@ A curve on a screen has some hundred columns of pixels; of the points in one col
 are seen. Extremes are what a report is read for, so they are kept exactly; nothing is averaged.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def within(time: Floats, windows: Iterable[tuple[float, float]], most: int) -> Flags:
+    """Which points lie in any of the windows, both ends included; none of them when they are more than `most`."""
+    inside = np.zeros(len(time), dtype=np.bool_)
+    for start, end in windows:
+        inside[np.searchsorted(time, start) : np.searchsorted(time, end, "right")] = True
+    return inside if inside.sum() <= most else np.zeros(len(time), dtype=np.bool_)
 
 
 def extremes(time: Floats, values: Floats, most: int) -> Indices:

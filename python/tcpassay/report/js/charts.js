@@ -38,7 +38,7 @@
     return {
       type: "value", name, nameLocation: "middle", nameGap: 30, scale: true,
       nameTextStyle: { color: look.soft, fontSize: 12 },
-      axisLine: { show: true, lineStyle: { color: look.soft } }, axisTick: { show: true, lineStyle: { color: look.soft } },
+      axisLine: { show: true, onZero: false, lineStyle: { color: look.soft } }, axisTick: { show: true, lineStyle: { color: look.soft } },
       axisLabel: { color: look.soft, fontSize: 11, hideOverlap: true, formatter: (value) => tcpassay.units.number(value, 6) },
       splitLine: { lineStyle: { color: look.line } },
       ...extra,
@@ -72,7 +72,7 @@
 
   const legend = (names, extra = {}) => {
     const look = style();
-    return { type: "scroll", top: 0, left: 0, itemWidth: 18, itemHeight: 8, itemGap: 16, icon: "roundRect", textStyle: { color: look.ink, fontSize: 12 }, data: names, ...extra };
+    return { type: "scroll", top: 0, left: 0, itemWidth: 18, itemHeight: 8, itemGap: 16, icon: "roundRect", itemStyle: { opacity: 1 }, textStyle: { color: look.ink, fontSize: 12 }, data: names, ...extra };
   };
 
   const live = new Map();

@@ -135,7 +135,7 @@
         tabs("Kind of chart", [["box", "Box"], ["cdf", "CDF"], ["qq", "QQ"]], kind, (value) => state.set({ view: value })),
         kind === "qq" && groups.length > 1 && select("against", groups.map((group) => [group.level, group.level]), context.base ?? groups[0].level, (value) => state.set({ base: value })),
         positive && toggle("log scale", log, (on) => state.set({ log: on ? "1" : undefined }))),
-      h("p", { class: "lead" }, metric.doc, { higher: " Higher is better.", lower: " Lower is better." }[metric.good] ?? ""),
+      h("p", { class: "lead" }, metric.doc, { higher: "; higher is better", lower: "; lower is better" }[metric.good] ?? "", "."),
       groups.length ? [canvas, numbers(context)] : h("p", { class: "empty" }, "No run that is shown has this metric."));
     made.ready = () => {
       if (!groups.length) return;

@@ -2,13 +2,13 @@
 "use strict";
 
 {
-  const { h, section, table, command, state, units, data, plural } = tcpassay;
+  const { h, section, table, command, state, units, stats, data, plural } = tcpassay;
 
   const badge = (severity) => h("span", { class: `badge ${severity === "error" ? "error" : "warning"}` }, severity);
 
-  // A little before and after what happened, so that the cause is in the picture.
+  // The first time that it happened, with a little before and after, so that the cause is in the picture.
   const span = (finding) => {
-    const start = finding.start_ns / 1e6, end = finding.end_ns / 1e6, margin = Math.max(0.3 * (end - start), 5);
+    const start = finding.start_ns / 1e6, end = finding.first_end_ns / 1e6, margin = Math.max(0.3 * (end - start), 5);
     return [Math.max(0, start - margin), end + margin];
   };
 
@@ -31,7 +31,7 @@
   const card = (finding, { linked = true } = {}) => {
     const where = finding.run === null ? null : state.toRun(finding.run, span(finding));
     return h("article", { class: `finding ${finding.severity}` },
-      h("h4", {}, badge(finding.severity), ` ${finding.title}`, finding.count > 1 && h("span", { class: "times" }, `× ${finding.count}`)),
+      h("h4", {}, badge(finding.severity), ` ${finding.title}`, finding.count > 1 && h("span", { class: "times", title: "how often; the words are about the first time" }, `× ${finding.count}`)),
       h("p", { class: "where" },
         linked && where && h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), linked && where && " · ",
         `${finding.host}, ${finding.flow} · ${units.ms(finding.start_ns)} to ${units.ms(finding.end_ns)} · `,
@@ -41,24 +41,31 @@
       evidence(finding));
   };
 
-  // In how many of the shown runs with each level something was found: where to look for the cause.
+  // In how many of the shown runs with each level something was found: where to look for the cause. A parameter is told
+  // when chance alone would hardly make its levels differ so (chi squared, 5 %, corrected for the number of parameters).
   const spread = (found, shown) => {
-    const hit = new Set(found.map((one) => one.run));
-    const rows = tcpassay.runs.factors.filter((factor) => factor.levels.length > 1).map((factor) => {
-      const of = factor.levels.map(() => [0, 0]);
+    const hit = new Set(found.map((one) => one.run)), all = hit.size / shown.length;
+    const rows = tcpassay.runs.factors.map((factor) => {
+      const of = factor.levels.map((level) => ({ level, hits: 0, runs: 0 }));
       for (const run of shown) {
-        of[factor.codes[run]][1]++;
-        if (hit.has(run)) of[factor.codes[run]][0]++;
+        const own = of[factor.codes[run]];
+        own.runs++;
+        if (hit.has(run)) own.hits++;
       }
-      const rates = of.filter(([, all]) => all).map(([some, all]) => some / all);
-      return { factor, of, gap: rates.length ? Math.max(...rates) - Math.min(...rates) : 0 };
-    }).filter((row) => row.of.filter(([, all]) => all).length > 1).sort((a, b) => b.gap - a.gap).slice(0, 8);
+      const levels = of.filter((one) => one.runs), rates = levels.map((one) => one.hits / one.runs);
+      const squared = levels.reduce((sum, one) => sum + (one.hits - all * one.runs) ** 2 / (one.runs * all * (1 - all)), 0);
+      return { factor, levels, gap: Math.max(...rates) - Math.min(...rates), p: all < 1 ? stats.chi2(squared, levels.length - 1) : 1 };
+    }).filter((row) => row.levels.length > 1).sort((a, b) => a.p - b.p || b.gap - a.gap);
     if (!rows.length) return null;
-    return h("div", { class: "spread" }, h("h5", {}, "Share of runs with it, by level (largest difference first)"),
-      rows.map(({ factor, of }) => h("div", { class: "spreadrow" }, h("span", { class: "name" }, factor.name),
-        h("span", { class: "rates" }, factor.levels.map((level, n) => of[n][1] > 0 &&
-          h("span", { class: "rate", title: `${of[n][0]} of ${of[n][1]} runs with ${factor.name} = ${level}` },
-            h("span", {}, level), h("span", { class: "meter" }, h("i", { style: `width:${(100 * of[n][0]) / of[n][1]}%` })), h("b", {}, units.percent(of[n][0] / of[n][1]))))))));
+    const telling = rows.filter((row) => row.p < 0.05 / rows.length), rest = rows.filter((row) => !telling.includes(row));
+    const widest = Math.max(...rows.flatMap((row) => row.levels.map((one) => one.hits / one.runs)));
+    const draw = ({ factor, levels }) => h("div", { class: "spreadrow" }, h("span", { class: "name", title: factor.name }, factor.name),
+      h("span", { class: "rates" }, levels.map(({ level, hits, runs }) =>
+        h("span", { class: "rate", title: `${hits} of ${runs} runs with ${factor.name} = ${level}` },
+          h("span", {}, level), h("span", { class: "meter" }, h("i", { style: `width:${(100 * hits) / runs / widest}%` })), h("b", {}, units.percent(hits / runs, hits / runs < 0.1 ? 1 : 0))))));
+    return h("div", { class: "spread" },
+      telling.length > 0 && [h("h5", {}, "Share of runs with it, by level: the parameters that make a difference"), telling.map(draw)],
+      rest.length > 0 && h("details", { class: "evidence" }, h("summary", {}, telling.length ? "By the other parameters: differences that chance may explain" : "Share of runs with it, by level: differences that chance may explain"), rest.map(draw)));
   };
 
   const group = (found, shown, first) => {

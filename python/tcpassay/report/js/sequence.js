@@ -5,12 +5,12 @@
 {
   const { look, units } = tcpassay;
 
-  // A bar at a time from one position to another; at least two pixels high, so that it is seen when zoomed out.
+  // A bar at a time from one position to another; at least three pixels high, so that it is seen when zoomed out.
   const bar = (params, api) => {
     const [x, top] = api.coord([api.value(0), api.value(2)]), bottom = api.coord([api.value(0), api.value(1)])[1];
     const area = params.coordSys;
     if (x < area.x || x > area.x + area.width) return null;
-    return { type: "rect", shape: { x: x - 0.75, y: top, width: 1.5, height: Math.max(2, bottom - top) }, style: { fill: api.visual("color") } };
+    return { type: "rect", shape: { x: x - 1, y: top, width: 2, height: Math.max(3, bottom - top) }, style: { fill: api.visual("color") } };
   };
 
   // The panel of the timeline for these flows. `x` turns nanoseconds into the time axis.

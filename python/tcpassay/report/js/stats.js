@@ -36,6 +36,20 @@
     return (horner(a, r) * q) / (horner(b, r) * r + 1);
   };
 
+  // The probability of a value of chi squared at least as large, by Wilson and Hilferty's cube root (good to 0.005).
+  const chi2 = (value, freedom) => {
+    const spread = 2 / (9 * freedom);
+    return upper(((value / freedom) ** (1 / 3) - (1 - spread)) / Math.sqrt(spread));
+  };
+
+  // The upper tail of the standard normal distribution (Abramowitz and Stegun 26.2.17, error below 7.5e-8).
+  const upper = (z) => {
+    if (z < 0) return 1 - upper(-z);
+    const t = 1 / (1 + 0.2316419 * z);
+    const series = [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153].reduce((sum, factor) => sum * t + factor, 0) * t;
+    return (Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI)) * series;
+  };
+
   // The share of the variance of `values` that the groups explain (eta squared): 0 nothing, 1 all of it.
   const explained = (groups) => {
     const all = groups.flat();
@@ -46,5 +60,5 @@
     return total > 0 ? between / total : 0;
   };
 
-  Object.assign(tcpassay, { stats: { quantile, sort, box, mean, normal, explained } });
+  Object.assign(tcpassay, { stats: { quantile, sort, box, mean, normal, chi2, explained } });
 }

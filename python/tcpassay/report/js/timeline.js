@@ -18,19 +18,20 @@
   const panels = (curves, flows, colour, x) => {
     const style = look.style(), at = (place) => curves.arrays[place];
     const made = curves.panels.flatMap((panel) => {
-      const some = panel.curves.filter((curve) => curve.flow === undefined || flows.has(curve.name));
+      // Thresholds of several flows together would only hide the windows.
+      const some = panel.curves.filter((curve) => (curve.owner === undefined || flows.has(curve.owner)) && (curve.owner === curve.name || curve.owner === undefined || flows.size === 1));
       if (!some.length) return [];
       const { unit, by } = units.scale(panel.unit, Math.max(0, ...some.map((curve) => at(curve.y).reduce((a, b) => Math.max(a, b), 0))));
       const series = some.map((curve) => {
         const own = { name: curve.name, data: Array.from(at(curve.x), (ns, n) => [x(ns), at(curve.y)[n] / by]) };
         if (panel.key === "counts") return { ...own, type: "bar", barMaxWidth: 4, barMinWidth: 1, barGap: "-100%", color: curve.name === "drops" ? style.bad : style.warn, data: own.data };
         const total = panel.key === "throughput" && curve.flow === undefined && some.length > 1;
-        const color = curve.flow === undefined ? style.ink : colour(curve.name);
-        if (panel.key === "rtt" && !curve.smoothed) return { ...own, type: "scatter", symbolSize: 2, color, itemStyle: { opacity: 0.7 } };
-        return { ...own, type: "line", showSymbol: own.data.length < 2, symbolSize: 3, color, lineStyle: { width: total ? 1 : 1.3, opacity: total ? 0.55 : 1 }, areaStyle: panel.key === "queue" ? { opacity: 0.15 } : undefined, z: total ? 1 : 2 };
+        const color = curve.owner === undefined ? style.ink : colour(curve.owner), threshold = curve.owner !== undefined && curve.owner !== curve.name;
+        if (panel.key === "rtt" && !curve.smoothed) return { ...own, type: "scatter", symbolSize: own.data.length > 1200 ? 2 : 3.5, color, itemStyle: { opacity: 0.7 } };
+        return { ...own, type: "line", showSymbol: own.data.length < 2, symbolSize: 3, color, lineStyle: { width: total || threshold ? 1 : 1.3, opacity: total ? 0.55 : 1, type: threshold ? "dashed" : "solid" }, areaStyle: panel.key === "queue" ? { opacity: 0.15 } : undefined, z: total ? 1 : 2 };
       });
       if (panel.key === "throughput" && curves.bottleneck?.rate_bps) {
-        series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style.soft, type: "dashed", width: 1 }, label: { formatter: "capacity", position: "insideEndTop", color: style.soft, fontSize: 10 }, data: [{ yAxis: curves.bottleneck.rate_bps / by }] };
+        series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style.soft, type: "dashed", width: 1 }, label: { formatter: "capacity", position: "insideEndTop", distance: 3, color: style.soft, fontSize: 10, backgroundColor: style.paper, padding: [1, 3] }, data: [{ yAxis: curves.bottleneck.rate_bps / by }] };
       }
       return [{ key: panel.key, title: panel.title, unit, series, height: HEIGHT[panel.key] ?? 90, zero: panel.key !== "rtt" }];
     });
@@ -56,11 +57,11 @@
     })) };
   };
 
-  // A faint band over all panels for each finding.
+  // A faint band over all panels for each finding, where it happened first.
   const bands = (findings, x) => {
     const style = look.style();
     return { silent: true, data: findings.map((finding) => [
-      { xAxis: x(finding.start_ns), itemStyle: { color: finding.severity === "error" ? style.bad : style.warn, opacity: 0.13 } }, { xAxis: x(finding.end_ns) }]) };
+      { xAxis: x(finding.start_ns), itemStyle: { color: finding.severity === "error" ? style.bad : style.warn, opacity: 0.13 } }, { xAxis: x(finding.first_end_ns) }]) };
   };
 
   const draw = (element, curves, run) => {
@@ -76,6 +77,8 @@
       element.replaceChildren(h("p", { class: "empty" }, "The recording has neither series nor events ([collect] in the plan)."));
       return;
     }
+    const zoomed = (state.now().t ?? "").split(",").map(Number);
+    const [from, to] = zoomed.length === 2 && zoomed.every(Number.isFinite) ? zoomed.map((ms) => x(ms * 1e6)) : [0, end];
     let top = 30;
     const grids = [], xAxes = [], yAxes = [], series = [], titles = [];
     all.forEach((panel, n) => {
@@ -84,7 +87,7 @@
       xAxes.push(look.axis(last ? `Time (${unit})` : "", { gridIndex: n, min: 0, max: end, scale: false, nameGap: 24, axisLabel: { show: last, color: style.soft, fontSize: 11, hideOverlap: true }, axisTick: { show: last }, axisPointer: { show: true, label: { show: false }, lineStyle: { color: style.soft, type: "solid", width: 1 }, snap: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } } }));
       yAxes.push(panel.rows
         ? { type: "category", gridIndex: n, data: panel.rows, inverse: true, axisLabel: { show: false }, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: true, lineStyle: { color: style.line } } }
-        : look.axis("", { gridIndex: n, min: panel.zero ? 0 : undefined, scale: !panel.zero, splitNumber: panel.height > 150 ? 5 : 2, axisLine: { show: false }, axisTick: { show: false } }));
+        : look.axis("", { gridIndex: n, ...fit(panel, from, to), axisLine: { show: false }, axisTick: { show: false } }));
       titles.push({ text: panel.rows ? "Events" : units.named(panel.title, panel.unit), left: 0, top: top - 19, padding: 0, textStyle: { color: style.ink, fontSize: 12, fontWeight: 600 } });
       panel.series.forEach((one, k) => series.push({ ...one, panel: panel.key, xAxisIndex: n, yAxisIndex: n, markArea: k === 0 && findings[run].length ? bands(findings[run], x) : undefined }));
       top += panel.height + (panel.rows ? 26 : GAP);
@@ -92,8 +95,6 @@
     // Names of lanes stand in the picture, beside their events.
     const lane = all.findIndex((panel) => panel.rows);
     const graphic = lane < 0 ? [] : all[lane].rows.map((name, row) => ({ type: "text", silent: true, z: 10, left: LEFT + 4, top: grids[lane].top + 3 + LANE * row + 2, style: { text: name, fill: style.soft, font: `10.5px ${style.font}`, stroke: style.paper, lineWidth: 3 } }));
-    const zoomed = (state.now().t ?? "").split(",").map(Number);
-    const [from, to] = zoomed.length === 2 && zoomed.every(Number.isFinite) ? zoomed.map((ms) => x(ms * 1e6)) : [0, end];
     const indices = all.map((_, n) => n);
     const canvas = element.firstElementChild ?? h("div", { class: "chart", tabindex: "0", role: "img" });
     canvas.setAttribute("aria-label", `Time series: ${all.map((panel) => panel.title || "events").join(", ")}`);
@@ -103,15 +104,15 @@
       axisPointer: { link: [{ xAxisIndex: "all" }] },
       tooltip: look.tooltip({ trigger: "axis", axisPointer: { type: "line" }, formatter: (points) => describe(points, all, unit) }),
       dataZoom: [
-        { type: "inside", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "filter", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: "shift" },
-        { type: "slider", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "filter", height: 18, bottom: 4, left: LEFT, right: RIGHT, brushSelect: false, showDetail: false, borderColor: style.line, fillerColor: `${style.accent}22`, handleStyle: { color: style.accent }, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
+        { type: "inside", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: "shift" },
+        { type: "slider", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "none", height: 18, bottom: 4, left: LEFT, right: RIGHT, brushSelect: false, showDetail: false, borderColor: style.line, fillerColor: `${style.accent}22`, handleStyle: { color: style.accent }, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
       ],
       // The tool is there for dragging; its icons are not needed.
-      toolbox: { showTitle: false, itemSize: 0, top: -40, feature: { dataZoom: { yAxisIndex: "none", xAxisIndex: indices, filterMode: "filter", brushStyle: { color: `${style.accent}33` } } } },
+      toolbox: { showTitle: false, itemSize: 0, top: -40, feature: { dataZoom: { yAxisIndex: "none", xAxisIndex: indices, filterMode: "none", brushStyle: { color: `${style.accent}33` } } } },
     };
     const made = look.chart(canvas, "timeline", option, top + 52);
     made.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: true });
-    listen(canvas, made, end, per);
+    listen(canvas, made, all, end, per);
     return { notes: [sequence?.note].filter(Boolean), names };
   };
 
@@ -131,7 +132,36 @@
 
   const bound = new WeakSet();
 
-  const listen = (canvas, made, end, per) => {
+  // The vertical axis that fits what is seen of a panel: lines are drawn to the edges, so their neighbours outside count.
+  const fit = (panel, start, stop) => {
+    let low = panel.zero ? 0 : Infinity, high = panel.zero ? 0 : -Infinity;
+    for (const { data, type } of panel.series) {
+      const beside = type === "line" ? 1 : 0;
+      const first = Math.max(0, lower(data, start) - beside), last = Math.min(data.length, lower(data, stop + stop * 1e-12) + beside);
+      for (let n = first; n < last; n++) {
+        low = Math.min(low, data[n][1]);
+        high = Math.max(high, data[n].at(-1));
+      }
+    }
+    if (!(low <= high)) [low, high] = [0, 1];
+    if (low === high) high = low + (Math.abs(low) || 1) * (panel.zero ? 1 : 0.1);
+    const parts = panel.height > 150 ? 6 : 3, rough = (high - low) / parts;
+    const decade = 10 ** Math.floor(Math.log10(rough)), interval = [1, 2, 2.5, 5, 10].find((step) => step * decade >= rough * 0.999) * decade;
+    return { min: Math.floor(low / interval + 1e-9) * interval, max: Math.ceil(high / interval - 1e-9) * interval, interval };
+  };
+
+  // The first place whose time is not before `time`.
+  const lower = (data, time) => {
+    let low = 0, high = data.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (data[middle][0] < time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+
+  const listen = (canvas, made, all, end, per) => {
     if (bound.has(canvas)) return;
     bound.add(canvas);
     const window_ = () => {
@@ -144,6 +174,7 @@
     };
     const note = () => {
       const [start, stop] = window_();
+      made.setOption({ yAxis: all.map((panel) => (panel.rows ? {} : fit(panel, start, stop))) });
       const whole = start <= 0 && stop >= end;
       state.set({ t: whole ? undefined : [start, stop].map((value) => Number(((value * per) / 1e6).toFixed(6))).join(",") }, { quiet: true });
     };
