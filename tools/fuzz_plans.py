@@ -15,7 +15,7 @@ from plan_fuzz import mutated, random_plans, tells
 
 PLANS = Path(__file__).parent.parent / "plans"
 EXAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-REAL = st.sampled_from(sorted(PLANS.glob("*.toml"))).map(lambda file: file.read_text(encoding="utf-8"))
+REAL = st.sampled_from([file.read_text(encoding="utf-8") for file in sorted(PLANS.glob("*.toml"))])
 LONG = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 for name, strategy in (("mutations of real plans", REAL.flatmap(mutated)), ("random plans", random_plans())):

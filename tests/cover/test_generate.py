@@ -131,7 +131,7 @@ def test_a_covering_array_of_22_parameters_is_complete_at_3_way_by_the_verifier(
     assert [(line.name, line.strength, line.total) for line in report.lines] == [
         ("all parameters", 2, 1933),
         ("all parameters", 3, 36666),
-        ("invalid values", 3, 1641),
+        ("invalid values", 2, 59),
     ]
     assert len(suite) < 300
 
@@ -175,7 +175,6 @@ def test_a_family_is_covered_at_its_own_strength() -> None:
         ("ecn", 4, 760),
         ("ack", 3, 16),
         ("invalid values", 2, 59),
-        ("invalid values of ecn", 4, 146),
     ]
     assert not verify_rows(PLAN, generate(PLAN, TWay(2)).rows, strategy).complete
 

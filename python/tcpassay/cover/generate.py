@@ -13,8 +13,8 @@ parameters as possible stands in.
 
 An invalid level never meets another one in a case, or the refusal of one would hide the other (PICT's
 "negative testing"), and the constraints that mention its parameter do not judge the case. `TWay` pairs an
-invalid level with all combinations of t - 1 others; the other strategies have one case for each, otherwise at
-the default.
+invalid level with every level of the others, whatever t is; the other strategies have one case for each,
+otherwise at the default.
 
 Existing cases are kept as a prefix by all strategies. `TWay` builds strength t on its own array of strength t
 - 1, and families before all that is above 2, so that extending 2 to 3 to 4 keeps the cases already run even
@@ -195,12 +195,7 @@ def _covering(space: Space, demands: Sequence[Demand], seed: int, existing: Rows
     parts = [existing, covering_array(space, demands, seed, valid)[len(valid) :]]
     for v, level in _invalid(space):
         mine = existing[existing[:, v] == level]
-        others = [
-            Demand(tuple(u for u in d.parameters if u != v), d.strength - 1)
-            for n, d in enumerate(demands)
-            if n == 0 or v in d.parameters
-        ]
-        rows = covering_array(space, others, seed, mine, dropped=frozenset([v]))
+        rows = covering_array(space, [Demand(space.free, 1)], seed, mine, dropped=frozenset([v]))
         rows[:, v] = level
         parts.append(rows[len(mine) :])
     return np.concatenate(parts)

@@ -13,8 +13,7 @@ O(C(n, t) (m + t^2 d^t)), plus one elimination for each pair, and at most one fo
 parameters, within a component: exponential only in the width of the constraints.
 
 Cases with an invalid level cover no valid tuple. They are counted apart: for each invalid level, which valid
-combinations of t - 1 other parameters it was met with; the constraints that mention its parameter do not
-judge those.
+levels of the other parameters it was met with; the constraints that mention its parameter do not judge those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpassay.cover.coverwise_model import Demand
 from tcpassay.cover.generate import STRENGTHS, TWay
 from tcpassay.cover.network import Network
 from tcpassay.cover.space import Allowed, Rows, Space
@@ -46,7 +44,7 @@ class Line:
     """The coverage of one demand: all parameters, a family, or the invalid levels, at one strength."""
 
     name: str
-    """`all parameters`, the name of a family, `invalid values`, or `invalid values of` a family."""
+    """`all parameters`, the name of a family, or `invalid values`."""
     strength: int
     parameters: int
     """How many parameters vary in it."""
@@ -71,7 +69,7 @@ class Line:
     @property
     def invalid(self) -> bool:
         """Whether it counts what invalid levels were met with."""
-        return self.name.startswith(INVALID)
+        return self.name == INVALID
 
     @property
     def ratio(self) -> float:
@@ -138,11 +136,7 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
         lines.append(
             counter.line(family.name, demand.parameters, min(demand.strength, len(demand.parameters)))
         )
-    refused = _Refused(space, rows[good], invalid[good], examples)
-    lines += refused.line(INVALID, range(len(space.parameters)), whole)
-    for family, demand in zip(strategy.families, families, strict=True):
-        members = [space.index[name] for name in family.parameters]
-        lines += refused.line(f"{INVALID} of {family.name}", members, demand)
+    lines += _refused(space, rows[good], invalid[good], examples)
     return Report(tuple(lines), len(rows), tuple(forbidden))
 
 
@@ -273,40 +267,24 @@ class _Counter:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """Counts what invalid levels were met with."""
+def _refused(space: Space, rows: Rows, invalid: NDArray[np.int64], examples: int | None) -> list[Line]:
+    """For each invalid level, the levels of other parameters that it was met with, in allowed rows.
 
-    space: Space
-    rows: Rows
-    """Allowed ones."""
-    invalid: NDArray[np.int64]
-    """For each row the parameter with an invalid level, or -1."""
-    examples: int | None
-
-    def line(self, name: str, members: Iterable[int], demand: Demand) -> list[Line]:
-        """For each invalid level of `members`, the combinations of others, one fewer than the strength.
-
-        A list of one line, or of none when no member has an invalid level.
-        """
-        total = covered = excluded = 0
-        missing: list[Tuple] = []
-        concerned = [v for v in members if self.space.parameters[v].invalid]
-        for v in concerned:
-            parameter = self.space.parameters[v]
-            tables = tuple(table for table in self.space.tables if v not in table.scope)
-            others = [u for u in demand.parameters if u != v]
-            for level in range(len(parameter.levels), len(parameter.all_levels)):
-                mine = self.rows[(self.invalid == v) & (self.rows[:, v] == level)]
-                counter = _Counter(self.space, Network(self.space.sizes, tables), mine, self.examples)
-                line = counter.line("", others, min(demand.strength - 1, len(others)))
-                total, covered, excluded = (
-                    total + line.total,
-                    covered + line.covered,
-                    excluded + line.excluded,
-                )
-                missing += [{parameter.name: parameter.all_levels[level], **t} for t in line.examples]
-        if not concerned:
-            return []
-        vary = len(demand.parameters)
-        return [Line(name, demand.strength, vary, total, covered, excluded, tuple(missing[: self.examples]))]
+    `invalid` is for each row the parameter with an invalid level, or -1. A list of one line, or of none without
+    an invalid level.
+    """
+    total = covered = excluded = 0
+    missing: list[Tuple] = []
+    concerned = [v for v, parameter in enumerate(space.parameters) if parameter.invalid]
+    for v in concerned:
+        parameter = space.parameters[v]
+        network = Network(space.sizes, tuple(table for table in space.tables if v not in table.scope))
+        others = [u for u in space.free if u != v]
+        for level in range(len(parameter.levels), len(parameter.all_levels)):
+            mine = rows[(invalid == v) & (rows[:, v] == level)]
+            line = _Counter(space, network, mine, examples).line("", others, min(1, len(others)))
+            total, covered, excluded = total + line.total, covered + line.covered, excluded + line.excluded
+            missing += [{parameter.name: parameter.all_levels[level], **t} for t in line.examples]
+    if not concerned:
+        return []
+    return [Line(INVALID, 2, len(space.free), total, covered, excluded, tuple(missing[:examples]))]
