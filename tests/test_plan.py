@@ -212,12 +212,21 @@ def test_the_schema_accepts_the_plans_and_refuses_what_the_reader_refuses() -> N
     assert not validator.is_valid(data | {"colect": {}})
     assert not validator.is_valid(data | {"axes": {"stack.cc": ["qubic"]}})
     assert not validator.is_valid(data | {"fixed": {"stack.cc": ["reno"]}})
+    for good in (
+        {"from": "1ms", "to": "9ms", "steps": 3},
+        {"distribution": "choice", "values": ["1ms"], "count": 1},
+    ):
+        assert validator.is_valid(data | {"axes": {"link.delay": good}})
+    assert not validator.is_valid(data | {"axes": {"link.delay": {"from": "1ms", "to": "9ms"}}})
+    assert not validator.is_valid(data | {"negative": {"stack.cc": "tahoe"}})
+    assert not validator.is_valid(data | {"strategy": {"kind": "random"}})
+    assert validator.is_valid(data | {"strategy": {"kind": "t-way", "strength": 3}})
 
 
 def test_every_key_of_the_format_is_documented() -> None:
     made = schema.schema()
     for definition in [made, *made["$defs"].values()]:
-        for key, value in definition["properties"].items():
+        for key, value in definition.get("properties", {}).items():
             assert value.get("description") or key == "kind", key
 
 

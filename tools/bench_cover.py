@@ -14,6 +14,7 @@ from pathlib import Path
 from tcpassay.cover.generate import Family, TWay, generate
 from tcpassay.cover.space import Parameter, Space
 from tcpassay.cover.verify import verify_rows
+from tcpassay.plan import combine, coverage, read
 from tcpassay.plan.constraint_parser import parse
 from tcpassay.run.journal import Journal, Outcome
 
@@ -27,6 +28,7 @@ RULES = (
 )
 CHAIN = tuple(f"[p{n}] <= [p{n + 1}] OR [p{n}] >= 2" for n in range(21))
 CASES = 10_000
+PLAN = Path(__file__).parent.parent / "plans" / "coverage.toml"
 
 
 def space(rules: tuple[str, ...], invalid: int) -> Space:
@@ -74,6 +76,28 @@ def cover() -> None:
             )
 
 
+def plan() -> None:
+    """The plan that ships, with its constraints and negative values, read from its file at several strengths."""
+    say(
+        f"\n{'plans/coverage.toml':34}{'strength':>10}{'cases':>7}{'tuples':>9}{'generate':>10}{'verify':>9}{'read':>10}"
+    )
+    text = PLAN.read_text(encoding="utf-8")
+    for strength in (2, 3, 4):
+        begin = cpu()
+        made = read.read(text, PLAN, strength)
+        done = cpu()
+        generate(made.suite.space, combine.strategy_of(made.spec), 1)
+        generated = cpu()
+        report = coverage.coverage(made)
+        verified = cpu()
+        tuples = sum(line.total for line in report.lines)
+        complete = "" if report.complete else "  INCOMPLETE"
+        say(
+            f"{'22 factors, with a family of 4':34} {strength:>9} {len(made.cases):>6} {tuples:>8} "
+            f"{generated - done:>7.2f} s {verified - generated:>6.2f} s {done - begin:>7.2f} s{complete}"
+        )
+
+
 def journal() -> None:
     """Ten thousand cases through the journal."""
     case = {f"entity.parameter{n}": "value" for n in range(22)}
@@ -95,6 +119,7 @@ def journal() -> None:
 
 if __name__ == "__main__":
     cover()
+    plan()
     journal()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     say(f"peak memory {peak:.0f} MiB")

@@ -59,15 +59,16 @@ def params(
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/parameters.md.")] = False,
 ) -> None:
-    """List the parameters: path, what is allowed, default, who honours it."""
+    """List the parameters: path, unit, what is allowed, default, who honours it; `--json` has all."""
     if markdown:
         typer.echo(table.markdown(), nl=False)
     elif json_:
         _print_json([asdict(row) for row in table.parameters().values()])
     else:
-        grid = _grid("path", "allowed", "default", "meaning")
+        grid = _grid("path", "unit", "allowed", "default", "substrates", "meaning")
         for row in table.parameters().values():
-            grid.add_row(row.path, row.allowed, row.default, row.doc)
+            meaning = f"{row.doc} ({row.constraints})" if row.constraints else row.doc
+            grid.add_row(row.path, row.unit, row.allowed, row.default, ", ".join(row.substrates), meaning)
         _console().print(grid)
 
 

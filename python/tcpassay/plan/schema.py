@@ -3,7 +3,7 @@
 from typing import Any
 
 from tcpassay.plan import table
-from tcpassay.plan.model import PlanFile
+from tcpassay.plan.model import AXES, PlanFile
 
 
 def schema() -> dict[str, Any]:
@@ -20,12 +20,21 @@ def schema() -> dict[str, Any]:
         "patternProperties": addressed,
         "additionalProperties": _nested(),
     }
-    lists = {path: {"type": "array", "minItems": 1, "items": one} for path, one in value.items()}
     made["properties"]["axes"] = {
         "type": "object",
         "description": PlanFile.model_fields["axes"].description,
-        "properties": lists,
-        "patternProperties": {"^[a-z0-9]+/": {"type": "array", "minItems": 1, "items": _scalar()}},
+        "properties": {path: _axis(one) for path, one in value.items()},
+        "patternProperties": {"^[a-z0-9]+/": _axis(_scalar())},
+        "additionalProperties": _nested(),
+    }
+    made["$defs"]["AxisTable"] = {"anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in AXES.values()]}
+    made["properties"]["negative"] = {
+        "type": "object",
+        "description": PlanFile.model_fields["negative"].description,
+        "properties": {
+            path: _list({"description": one["description"]} | _scalar()) for path, one in value.items()
+        },
+        "patternProperties": {"^[a-z0-9]+/": _list(_scalar())},
         "additionalProperties": _nested(),
     }
     names = [row.name for row in table.metrics().values()]
@@ -35,6 +44,15 @@ def schema() -> dict[str, Any]:
 
 def _scalar() -> dict[str, Any]:
     return {"type": ["string", "integer", "number", "boolean"]}
+
+
+def _list(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "minItems": 1, "items": of}
+
+
+def _axis(of: dict[str, Any]) -> dict[str, Any]:
+    """A list of values of a parameter, a range or a distribution."""
+    return {"description": of.get("description", ""), "anyOf": [_list(of), {"$ref": "#/$defs/AxisTable"}]}
 
 
 def _nested() -> dict[str, Any]:

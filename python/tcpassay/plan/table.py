@@ -3,9 +3,19 @@
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from tcpassay import _native
+from tcpassay.plan.quantity import quantity
+
+# By the kind of a value that a parameter takes.
+UNITS: Final = {
+    "a length of time": "s",
+    "a number of bytes": "B",
+    "a rate": "bit/s",
+    "a number of packets": "packets",
+    "a number": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,14 @@ class Parameter:
     doc: str
     choices: list[str] = field(default_factory=list)
     controllers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unit: str = field(init=False)
+    """That a number of it is counted in, `s`, `B`, `bit/s`, `packets` or 1; empty for words."""
+
+    def __post_init__(self) -> None:
+        kinds = (quantity(level).kind for level in (*self.levels, self.default))
+        known = {"time": "s", "bytes": "B", "rate": "bit/s", "real": "1"}
+        unit = known.get(self.kind) or next((UNITS[kind] for kind in kinds if kind in UNITS), "")
+        object.__setattr__(self, "unit", unit)
 
     @property
     def entity(self) -> str:
@@ -70,13 +88,14 @@ def markdown() -> str:
                 "",
                 f"## {entity}",
                 "",
-                "| path | allowed | default | levels | substrates | meaning |",
-                "| --- | --- | --- | --- | --- | --- |",
+                "| path | unit | allowed | default | levels | substrates | meaning |",
+                "| --- | --- | --- | --- | --- | --- | --- |",
             ]
         levels = ", ".join(f"`{level}`" for level in row.levels)
         meaning = f"{row.doc} ({row.constraints})" if row.constraints else row.doc
         cells = [
             f"`{row.path}`",
+            row.unit,
             row.allowed,
             f"`{row.default}`",
             levels,
