@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tcpassay.cover.generate import Family, TWay
 from tcpassay.cover.space import Parameter, Space
-from tcpassay.cover.verify import Line, Pair, pairs, verify, verify_rows
+from tcpassay.cover.verify import Line, verify, verify_rows
 from tcpassay.errors import UserError
 from tcpassay.plan.constraint_parser import parse
 from tcpassay.plan.quantity import Value
@@ -174,21 +174,3 @@ def test_counts_agree_with_trying_everything(space: Space, data: st.DataObject) 
         assert (line.total, line.covered) == (len(valid), len(covered))
         names = {tuple((space.parameters[v].name, level) for v, level in t) for t in valid - covered}
         assert {tuple(example.items()) for example in line.examples} == names
-
-
-@given(spaces(), st.data())
-def test_pairs_add_up_to_the_line_of_strength_two(space: Space, data: st.DataObject) -> None:
-    allowed = allowed_rows(space)
-    assume(allowed)
-    rows = data.draw(st.lists(st.sampled_from(allowed), max_size=8))
-    some = [space.values(row) for row in rows]
-    found = pairs(space, some)
-    if len(space.free) > 1:
-        line = verify(space, some, TWay(2)).lines[0]
-        assert (sum(p.total for p in found), sum(p.covered for p in found)) == (line.total, line.covered)
-    else:
-        assert found == []
-
-
-def test_a_pair_is_a_cell_of_the_heat_map() -> None:
-    assert pairs(plain(3, 2), cases(["00", "11", "11"])) == [Pair("p0", "p1", total=6, covered=2)]

@@ -179,4 +179,5 @@ def test_the_text_of_a_plan_that_extends_another_repeats_it_alone(tmp_path: Path
 def test_the_text_of_any_other_plan_is_as_it_was_written(tmp_path: Path) -> None:
     made = read.read_file(plans.write(tmp_path, plans.SMALL + "# a remark\n"))
     assert made.text == plans.SMALL + "# a remark\n"
+    assert made.with_seeds([7]).text == made.text
     assert read.read(made.with_seeds([3]).text, tmp_path / "p.toml").spec.seeds == [3]

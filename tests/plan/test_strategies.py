@@ -211,6 +211,18 @@ BAD = {
         "[link.jitter] <=", "[link.jiter] <=",
         "plan.toml:4: `constraints[1]`: `link.jiter` is no parameter and no group; did you mean `link.jitter`?",
     ),
+    "a constraint on a value that the parameter never has": (
+        'IF [stack.cc] = "dctcp"', 'IF [stack.cc] IN {"dctcp", "qubic"}',
+        "plan.toml:3: `constraints[0]`: `stack.cc` is never `qubic`: allowed is one of reno, cubic, ",
+    ),
+    "a constraint on a time without its unit": (
+        "[link.jitter] <= [link.delay]", "[link.jitter] <> 1",
+        "plan.toml:4: `constraints[1]`: `link.jitter` is never `1`: ",
+    ),
+    "a constraint on a state that a group does not have": (
+        "[link.jitter] <= [link.delay]", '[offload] <> "non"',
+        "plan.toml:4: `constraints[1]`: `offload` is never `non`: allowed are `none`, `send`, `both`",
+    ),
     "a constraint that orders a time by a number of bytes": (
         "<= [link.delay]", "<= [queue.limit]",
         "asks for an order between",
@@ -334,9 +346,11 @@ def test_settings_that_must_agree_at_both_ends_are_refused_with_both_places() ->
     ) in message
 
 
-def test_one_value_is_set_at_both_ends_and_on_the_way() -> None:
-    for value in ("9000B", "1500B"):
-        assert _native.check_case({"stack.mtu": value, "topology": "star:3"}, ".")["topology"] == "star:3"
+def test_settings_that_vary_at_each_end_get_the_constraint_that_they_are_equal() -> None:
+    values = '["1500B", "9000B", "3000B"]'
+    axes = f'[axes]\n"sender/stack.mtu" = {values}\n"receiver/stack.mtu" = {values}\n'
+    message = refused(SWEEP.replace("[axes]\n", axes))
+    assert "left out by `constraints` =\n    '[sender/stack.mtu] = [receiver/stack.mtu]'," in message
 
 
 CHOICES = {

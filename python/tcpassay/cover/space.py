@@ -23,12 +23,12 @@ from tcpassay.plan.constraints import (
     Constraint,
     Disjunction,
     Expression,
-    Member,
     Negation,
     Operator,
     Relation,
     accepts,
     compare,
+    compared,
 )
 from tcpassay.plan.quantity import Quantity, Value, quantity
 
@@ -197,27 +197,12 @@ class Space:
         """
         found = []
         for constraint in self.constraints:
-            for name, value in _compared(constraint.expression):
+            for name, value in compared(constraint.expression):
                 levels = self.views[name][1]
                 if not any(compare(level, "=", value) for level in levels):
                     shown = ", ".join(f"`{level}`" for level in levels)
                     found.append(f"`{value}` is no level of `{name}` ({shown}) in: {constraint}")
         return found
-
-
-def _compared(expression: Expression) -> Iterable[tuple[str, Value]]:
-    match expression:
-        case Relation(parameter, "=" | "<>", value):
-            yield parameter, value
-        case Member(parameter, values):
-            yield from ((parameter, value) for value in values)
-        case Negation(term):
-            yield from _compared(term)
-        case Conjunction(terms) | Disjunction(terms):
-            for term in terms:
-                yield from _compared(term)
-        case _:
-            pass
 
 
 def _table(space: Space, constraint: Constraint) -> Table:

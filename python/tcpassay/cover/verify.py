@@ -100,16 +100,6 @@ class Report:
         return all(line.complete for line in self.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The coverage of two parameters: a cell of a heat map."""
-
-    first: str
-    second: str
-    total: int
-    covered: int
-
-
 def verify(
     space: Space, cases: Iterable[Mapping[str, Value]], strategy: TWay, examples: int | None = EXAMPLES
 ) -> Report:
@@ -138,25 +128,6 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
         )
     lines += _refused(space, rows[good], invalid[good], examples)
     return Report(tuple(lines), len(rows), tuple(forbidden))
-
-
-def pairs(space: Space, cases: Iterable[Mapping[str, Value]]) -> list[Pair]:
-    """The coverage of each pair of parameters that vary."""
-    return pair_rows(space, space.rows(cases))
-
-
-def pair_rows(space: Space, rows: Rows) -> list[Pair]:
-    """As `pairs`, for cases that are rows already."""
-    forbidden, invalid = _judge(space, rows)
-    good = invalid < 0
-    good[[f.case for f in forbidden]] = False
-    counter = _Counter(space, Network(space.sizes, space.tables), rows[good], 0)
-    return [
-        Pair(
-            space.parameters[a].name, space.parameters[b].name, int(valid.sum()), int((valid & covered).sum())
-        )
-        for (a, b), valid, covered in counter.tuples(space.free, 2)
-    ]
 
 
 def _judge(space: Space, rows: Rows) -> tuple[list[Forbidden], NDArray[np.int64]]:

@@ -6,8 +6,9 @@ All of it is about the plan file alone; what its cases come to is `combine` and 
 from collections.abc import Iterator
 from itertools import chain
 
+from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.plan import axis, constraint_parser, document, expand, model, table
+from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import Quantity, quantity
@@ -76,6 +77,27 @@ def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             if name not in known and name.rpartition("/")[2] not in table.parameters():
                 hint = document.suggest(name, known) or "; `tcpassay params` lists the parameters"
                 yield Problem(f"`constraints[{index}]`: `{name}` is no parameter and no group{hint}", place)
+        for name, value in constraints.compared(constraint.expression):
+            wrong = _never(spec, name, value, str(doc.file.parent))
+            if wrong:
+                yield Problem(f"`constraints[{index}]`: `{name}` is never `{show(value)}`: {wrong}", place)
+
+
+def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> str:
+    """Why a parameter or a group never has a value: a constraint with it would say nothing. Empty when it may."""
+    if name in spec.groups:
+        levels = list(spec.groups[name])
+        return "" if show(value) in levels else f"allowed are {', '.join(f'`{level}`' for level in levels)}"
+    plain = name.rpartition("/")[2]
+    row = table.parameters().get(plain)
+    if row is None or show(value) in (row.default, *row.levels) or value in spec.negative.get(name, ()):
+        return ""
+    try:
+        _native.check_case({plain: value}, base)
+    except _native.CaseError as error:
+        # Errors with another path are about a case that holds nothing else.
+        return next((why for path, other, _, why in error.args[0] if path == plain and other is None), "")
+    return ""
 
 
 def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:

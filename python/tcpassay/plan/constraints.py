@@ -139,6 +139,22 @@ def mentioned(expression: Expression) -> Iterator[str]:
             yield leaf.parameter
 
 
+def compared(expression: Expression) -> Iterator[tuple[str, Value]]:
+    """What is said to be equal or not, as parameter and value: a mistake when it can never be."""
+    match expression:
+        case Relation(parameter, "=" | "<>", value):
+            yield parameter, value
+        case Member(parameter, values):
+            yield from ((parameter, value) for value in values)
+        case Negation(term):
+            yield from compared(term)
+        case Conjunction(terms) | Disjunction(terms):
+            for term in terms:
+                yield from compared(term)
+        case _:
+            pass
+
+
 def holds(expression: Expression, case: Case) -> bool:
     """Whether the expression is true of a case that gives every mentioned parameter a value."""
     match expression:

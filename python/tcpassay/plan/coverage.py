@@ -59,11 +59,6 @@ def coverage(plan: Plan) -> verify.Report:
     return replace(report, lines=tuple(line for line in report.lines if not line.invalid))
 
 
-def pairs(plan: Plan) -> list[verify.Pair]:
-    """The coverage of each pair of factors: a heat map."""
-    return verify.pair_rows(plan.suite.space, plan.suite.rows)
-
-
 def _counted(spec: model.PlanFile, space: Space) -> generate.TWay:
     strategy = combine.strategy_of(spec)
     if isinstance(strategy, generate.TWay):

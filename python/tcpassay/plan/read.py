@@ -39,6 +39,8 @@ class Plan:
 
     def with_seeds(self, seeds: list[int]) -> "Plan":
         """The same plan with other seeds."""
+        if seeds == self.spec.seeds:
+            return self
         spec = self.spec.model_copy(update={"seeds": seeds})
         return replace(self, spec=spec, text=_resolved(spec, self.file))
 

@@ -24,7 +24,7 @@ Rule = tuple[str, str | None]
 
 _MOST_QUESTIONS: Final = 3_000
 """To the data plane about one refusal; a plan of longer lists gets no suggestion."""
-_ORDERS: Final[tuple[Literal["<=", ">=", "<", ">"], ...]] = ("<=", ">=", "<", ">")
+_RELATIONS: Final[tuple[Literal["=", "<=", ">=", "<", ">"], ...]] = ("=", "<=", ">=", "<", ">")
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Refusals:
         space = self._expander.space
         conditions = [self._in(v, levels) for v, levels in one.among.items()]
         left, right = space.parameters[a], space.parameters[b]
-        for operator in _ORDERS:
+        for operator in _RELATIONS:
             if all(
                 compare(x, operator, y) is (j not in one.bad[i])
                 for i, x in enumerate(left.levels)
