@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup demo test test-rust test-python check lint format bench gate clean
+.PHONY: help setup demo figures test test-rust test-python check lint format bench gate clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,11 +37,16 @@ $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
 	@touch $@
 
-demo: setup ## The paper's rate limiter: Figures 2, 3, 4 and 7, and where to look at them
+demo: setup ## A sweep around the paper's rate limiter: the oracles find the stalls, and a report shows them
+	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
+	@$(BIN)/tcpassay report $(OUT)/demo
+	@$(BIN)/python tools/demo.py $(OUT)/demo
+
+figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check what they show
 	@for plan in $(PLANS); do \
 		$(BIN)/tcpassay run plans/$$plan.toml --jobs $(JOBS) --out $(OUT)/$$plan --force || [ $$? -eq 1 ] || exit; echo; \
 	done
-	@$(BIN)/python tools/demo.py $(OUT)
+	@$(BIN)/python tools/figures.py $(OUT)
 
 test: test-rust test-python ## Every test, Rust and Python
 

@@ -1,37 +1,32 @@
-"""The end of `make demo`: where to look, and what to see there."""
+"""The end of `make demo`: what was found, and where to look at it."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
-FIGURES = (
-    ("rate-limiter-latency", "rtt", "Figure 1: a shaper's queue multiplies the round-trip time"),
-    ("rate-limiter-mark-data", "throughput", "Figure 2: CE on data packets; throughput oscillates"),
-    ("rate-limiter-mark-ack", "throughput", "Figure 3: ECE on the returning ACKs; no oscillation"),
-    ("rate-limiter-sequence", "sequence", "Figure 4: the sender stalls for 200 ms, nothing was lost"),
-    ("rate-limiter-fixed", "throughput", "Figure 7: the receiver mended in two ways"),
-)
+WANTED = "timeout-without-loss"
 
 
-def main(out: Path) -> None:
-    """Prints a line for each figure; fails when a plan's checks did not hold."""
-    print("\nThe rate limiter of 'Rethinking TCP test', in virtual time:\n")
-    ok = True
-    for plan, figure, shows in FIGURES:
-        result = json.loads((out / plan / "result.json").read_text(encoding="utf-8"))
-        held = sum(check["holds"] for check in result["checks"])
-        ok &= result["ok"]
-        print(f"  {shows}")
+def main(folder: Path) -> None:
+    """Prints what the oracle of the stalls found; fails when it found nothing."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    findings = json.loads((folder / "findings.json").read_text(encoding="utf-8"))["findings"]
+    stalls = [one for one in findings if one["oracle"] == WANTED]
+    runs = {(one["case"], one["seed"]): one for one in stalls}
+    if not runs:
         print(
-            f"    {out / plan / 'figures' / figure}.svg (or .png); {held} of {len(result['checks'])} checks hold"
+            f"\nThe oracle `{WANTED}` found nothing in {len(result['runs'])} runs: that is a fault of this program."
         )
-    print(
-        "\nEach folder holds the plan, result.json, metrics.parquet and a recording of every run; Wireshark opens"
-    )
-    print(
-        "packets.pcapng of rate-limiter-sequence. Change a plan and run it: .venv/bin/tcpassay run plans/NAME.toml"
-    )
-    sys.exit(0 if ok else 1)
+        sys.exit(1)
+    first = stalls[0]
+    print(f"\nIn {len(runs)} of {len(result['runs'])} runs a connection stopped although nothing was lost:\n")
+    print(f"  {first['text']}\n")
+    print("See it in your browser, with curves of every run that is kept:")
+    print(f"    {(folder / 'report.html').resolve().as_uri()}")
+    print("Run it again, to the same byte, and keep its packets for Wireshark:")
+    print(f"    .venv/bin/{first['replay']} --packets --out {shlex.quote(str(folder.parent / 'stall'))}")
+    print("The figures of the paper: make figures. Where to go from here: README.md.")
 
 
 if __name__ == "__main__":

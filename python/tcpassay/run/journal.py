@@ -161,6 +161,8 @@ class Journal:
             handle, name = tempfile.mkstemp(prefix=".journal-", suffix=".new", dir=folder)
         except OSError as error:
             raise JournalError(f"a journal cannot be written: {error.strerror}", Place(path)) from error
+        # As any other file that this user makes.
+        os.fchmod(handle, 0o666 & ~_umask())
         os.close(handle)
         try:
             with _translated(path), contextlib.closing(_connect(Path(name))) as database:
@@ -468,6 +470,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     database.execute("PRAGMA synchronous = NORMAL")
     return database
+
+
+def _umask() -> int:
+    """The mask for new files, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _publish(made: Path, path: Path) -> None:
