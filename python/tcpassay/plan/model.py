@@ -201,7 +201,7 @@ class Limits(Strict):
 
 
 class Keep(Strict):
-    """Which recordings stay in the result folder. What figures are drawn from is kept until they are drawn."""
+    """Which recordings stay in the result folder. What figures are drawn from stays, too."""
 
     recordings: Literal["all", "findings", "none"] = Field(
         default="findings", description="All, those of runs with a finding or a failed check, or none"
