@@ -81,6 +81,19 @@ pub(crate) struct Chunk {
     pub ect: bool,
 }
 
+/// A whole new segment: a [`Chunk`] of one MSS, in its common form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    /// First position.
+    pub start: u64,
+    /// As in [`Chunk`].
+    pub push: bool,
+    /// As in [`Chunk`].
+    pub cwr: bool,
+    /// As in [`Chunk`].
+    pub ect: bool,
+}
+
 /// The sender gave up on the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GaveUp {

@@ -92,18 +92,9 @@ impl Connection {
             self.send.on_ack(now, &input, &mut self.log);
         }
         if segment.len > 0 {
-            let arrival = Arrival {
-                span: nxt..nxt + u64::from(segment.len),
-                fin: false,
-                push: segment.flags.has(Flags::PSH),
-                cwr: false,
-                ecn,
-                fast: true,
-                acks: ahead > 0,
-                rtt: self.stamp_rtt(now, segment),
-                rto: self.send.rto(),
-            };
-            self.recv.data(now, &arrival, &mut self.log);
+            let (len, push) = (u64::from(segment.len), segment.flags.has(Flags::PSH));
+            let (rtt, rto) = (self.stamp_rtt(now, segment), self.send.rto());
+            self.recv.data_next(now, len, push, ecn, ahead > 0, rtt, rto, &mut self.log);
         }
         true
     }
@@ -347,6 +338,7 @@ impl Connection {
         more * u64::from(self.mss)
     }
 
+    #[inline]
     fn stamp_rtt(&self, now: Time, segment: &Segment) -> Option<Dur> {
         if !self.ts.on || !self.recv.wants_rtt() {
             return None;
@@ -402,8 +394,6 @@ impl Connection {
             push: flags.has(Flags::PSH),
             cwr: flags.has(Flags::CWR) && self.ecn != EcnMode::Accurate,
             ecn,
-            fast: false,
-            acks: false,
             rtt: self.stamp_rtt(now, segment),
             rto: self.send.rto(),
         };

@@ -14,17 +14,26 @@ impl Connection {
     ///
     /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
     /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         if self.is_unusual() {
-            return self.poll_unusual(now);
+            self.poll_unusual(now)
+        } else if self.touched {
+            self.poll_stream(now)
+        } else {
+            self.poll_last(now)
         }
-        if self.touched {
-            if let Some(chunk) = self.send.poll(now, &mut self.log) {
-                return Some(self.make_data(now, &chunk));
-            }
-            self.touched = false;
-            self.send_timer = self.send.next_timer().unwrap_or(Time::MAX);
+    }
+
+    fn poll_stream(&mut self, now: Time) -> Option<Outgoing> {
+        if self.send.flows() {
+            return Some(self.make_whole(now));
         }
+        if let Some(chunk) = self.send.poll(now, &mut self.log) {
+            return Some(self.make_data(now, &chunk));
+        }
+        self.touched = false;
+        self.send_timer = self.send.deadline();
         self.poll_last(now)
     }
 
@@ -84,7 +93,39 @@ impl Connection {
             || (self.open.due && !self.synchronised())
     }
 
+    /// [`Connection::make_data`] of a whole new segment when the sender [flows](crate::send::Sender::flows).
     #[inline]
+    fn make_whole(&mut self, now: Time) -> Outgoing {
+        let whole = self.send.emit_whole(now);
+        let mut flags = Flags::ACK | self.ecn_flags();
+        if whole.push {
+            flags |= Flags::PSH;
+        }
+        if whole.cwr && self.ecn != EcnMode::Accurate {
+            flags |= Flags::CWR;
+        }
+        let ecn = match self.ecn {
+            EcnMode::Off => Ecn::NotEct,
+            EcnMode::Dctcp => Ecn::Ect0,
+            EcnMode::Classic | EcnMode::Accurate if whole.ect => Ecn::Ect0,
+            EcnMode::Classic | EcnMode::Accurate => Ecn::NotEct,
+        };
+        let segment = Segment {
+            seq: self.iss.at(whole.start),
+            ack: self.irs.at(self.recv.nxt()),
+            flags,
+            window: self.recv.announce(),
+            urgent: 0,
+            len: self.mss,
+            options: self.options(now),
+        };
+        // SACK blocks have no room: an ACK of their own follows.
+        if !self.recv.has_blocks() {
+            self.recv.ack_sent(now, true, 1, &mut self.log);
+        }
+        self.wrap(now, segment, whole.start, ecn, false)
+    }
+
     fn make_data(&mut self, now: Time, chunk: &Chunk) -> Outgoing {
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
@@ -134,7 +175,6 @@ impl Connection {
     }
 
     /// A segment without payload at position `seq`.
-    #[inline]
     fn make_ack(&mut self, now: Time, seq: u64) -> Outgoing {
         let mut options = self.options(now);
         if self.recv.has_blocks() {

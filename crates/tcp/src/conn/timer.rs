@@ -18,7 +18,7 @@ impl Connection {
         if !self.touched {
             self.send_timer
         } else if self.synchronised() {
-            self.send.next_timer().unwrap_or(Time::MAX)
+            self.send.deadline()
         } else {
             Time::MAX
         }

@@ -242,6 +242,7 @@ impl Acks {
 
     /// The check, after everything that could carry the ACK was sent. `window_kept`: an ACK sent now would announce at
     /// least the window announced before.
+    #[inline]
     pub(crate) fn decide(
         &mut self,
         now: Time,
@@ -359,6 +360,7 @@ impl Acks {
     }
 
     /// The application read; the first half of `tcp_cleanup_rbuf`. `empty`: nothing is left to read.
+    #[inline]
     pub(crate) fn read(&mut self, unacked: u64, empty: bool) {
         if self.rule.adaptive
             && self.scheduled

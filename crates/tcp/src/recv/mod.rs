@@ -26,7 +26,7 @@ use ecn::Asks;
 pub(crate) use ecn::{Echo, ace_of};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::{Ecn, Flags};
-use window::Window;
+use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -42,10 +42,6 @@ pub(crate) struct Arrival {
     pub cwr: bool,
     /// ECN field.
     pub ecn: Ecn,
-    /// It passed header prediction (Linux's fast path).
-    pub fast: bool,
-    /// The fast path asks only if an ACK is scheduled, because the segment acknowledges something, too.
-    pub acks: bool,
     /// now - TSecr in our clock, when timestamps are in force.
     pub rtt: Option<Dur>,
     /// The sender's retransmission timeout.
@@ -74,14 +70,17 @@ pub(crate) struct Receiver {
     acked: u64,
     /// Right edge announced.
     edge: u64,
-    /// Position of the FIN, once seen.
-    fin: Option<u64>,
+    /// Position of the FIN, once seen; otherwise [`u64::MAX`].
+    fin: u64,
     assembly: Assembly,
     dsack: Option<Span>,
     report_duplicates: bool,
     window: Window,
     /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves.
     announced: (u64, u64, u16),
+    /// The window that an ACK would announce, as last asked for, in the same way. The buffer and the threshold behind it move only
+    /// when one of those positions does, the right edge only when it is announced.
+    offer: (u64, u64, Offer),
     acks: Acks,
     echo: Echo,
     /// An ECT mark was seen: from then on a Not-ECT segment is a retransmission.
@@ -116,12 +115,13 @@ impl Receiver {
             acked: 1,
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
             edge: 1 + u64::from(window.first()),
-            fin: None,
+            fin: u64::MAX,
             assembly: Assembly::default(),
             dsack: None,
             report_duplicates: false,
             window,
             announced: (0, 0, 0),
+            offer: (0, 0, Offer { field: 0, edge: 0 }),
             acks: Acks::new(cfg),
             echo: Echo::Off,
             ect_seen: false,
@@ -167,7 +167,7 @@ impl Receiver {
     /// Nothing is out of order, and the window is open: header prediction may be tried.
     #[inline]
     pub(crate) fn predictable(&self) -> bool {
-        self.assembly.is_empty() && self.edge > self.nxt && self.fin.is_none()
+        self.assembly.is_empty() && self.edge > self.nxt && self.fin == u64::MAX
     }
 
     /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
@@ -205,12 +205,12 @@ impl Receiver {
         let gaps = !self.assembly.is_empty();
         self.nxt = end;
         if fin {
-            self.fin = Some(end);
+            self.fin = end;
         }
         if gaps {
             self.nxt = self.assembly.advance(end);
         }
-        let finished = self.fin == Some(self.nxt);
+        let finished = self.fin == self.nxt;
         if finished {
             self.nxt += 1;
         }
@@ -229,8 +229,34 @@ impl Receiver {
         if finished {
             self.acks.fin();
         }
-        self.acks.ask_later(a.fast && !a.acks);
+        self.acks.ask_later(false);
         finished
+    }
+
+    /// [`Receiver::data`] for what header prediction lets through: the next `len` bytes, all inside the window, with
+    /// nothing out of order here and nothing else to be told. `acks`: the segment acknowledges something, too.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the parts of an Arrival that count")]
+    pub(crate) fn data_next(
+        &mut self,
+        now: Time,
+        len: u64,
+        push: bool,
+        ecn: Ecn,
+        acks: bool,
+        rtt: Option<Dur>,
+        rto: Dur,
+        log: &mut Log,
+    ) {
+        self.stats.data_segments += 1;
+        self.nxt += len;
+        self.window.arrived(now, self.nxt, self.edge, rtt);
+        self.acks.data(now, len, push, self.edge - self.nxt, rto);
+        self.mark(now, len, ecn, log);
+        if self.window.grow(len, self.nxt - self.read) {
+            self.acks.window_grew();
+        }
+        self.acks.ask_later(!acks);
     }
 
     fn out_of_order(&mut self, now: Time, span: Span, fin: bool, a: &Arrival, log: &mut Log) {
@@ -238,7 +264,7 @@ impl Receiver {
         let len = span.end.saturating_sub(span.start);
         self.mark(now, len, a.ecn, log);
         if fin {
-            self.fin = Some(span.end);
+            self.fin = span.end;
         }
         if len > 0 {
             // Memory is promised by the window; what lies inside is kept.
@@ -278,7 +304,7 @@ impl Receiver {
         if self.echo == Echo::Off {
             return;
         }
-        let packets = len.div_ceil(self.acks.rcv_mss()).max(1);
+        let packets = if len <= self.acks.rcv_mss() { 1 } else { len.div_ceil(self.acks.rcv_mss()) };
         match self.echo.data(field, packets) {
             Asks::Nothing => {}
             Asks::Quick => {
@@ -295,6 +321,7 @@ impl Receiver {
         }
     }
 
+    #[cold]
     fn ce_changed(&mut self, now: Time, was: bool, log: &mut Log) {
         let sent = self.acks.old_ack_due();
         if sent {
@@ -343,8 +370,9 @@ impl Receiver {
         let ask = Ask { unacked: self.nxt - self.acked.min(self.nxt), gaps: !self.assembly.is_empty(), srtt };
         let kept = || {
             // Up to what the scale cannot say.
-            let window = self.window.offer(self.read, self.nxt, self.edge).edge - self.nxt;
-            window + self.window.unit() > self.edge.saturating_sub(self.acked)
+            let offer = self.window.offer(self.read, self.nxt, self.edge);
+            self.offer = (self.read, self.nxt, offer);
+            offer.edge - self.nxt + self.window.unit() > self.edge.saturating_sub(self.acked)
         };
         let nxt = self.nxt;
         match self.acks.decide(now, ask, kept) {
@@ -373,7 +401,10 @@ impl Receiver {
         if read == self.read && nxt == self.nxt {
             return field;
         }
-        let offer = self.window.offer(self.read, self.nxt, self.edge);
+        let offer = match self.offer {
+            (read, nxt, offer) if read == self.read && nxt == self.nxt => offer,
+            _ => self.window.offer(self.read, self.nxt, self.edge),
+        };
         self.edge = offer.edge;
         self.announced = (self.read, self.nxt, offer.field);
         offer.field
@@ -454,18 +485,20 @@ impl Receiver {
     /// The FIN arrived in order.
     #[inline]
     pub(crate) fn finished(&self) -> bool {
-        self.fin.is_some_and(|f| f < self.nxt)
+        self.fin < self.nxt
     }
 
     /// The application reads up to `n` bytes.
+    #[inline]
     pub(crate) fn read(&mut self, now: Time, n: u64) -> u64 {
-        let n = n.min(self.readable());
+        let readable = self.readable();
+        let n = n.min(readable);
         if n == 0 {
             return 0;
         }
         self.read += n;
         self.window.consumed(now, self.read);
-        self.acks.read(self.nxt - self.acked.min(self.nxt), self.readable() == 0);
+        self.acks.read(self.nxt - self.acked.min(self.nxt), n == readable);
         if !self.finished() && self.worth_telling() {
             self.acks.demand(AckReason::WindowUpdate);
         }
@@ -474,6 +507,7 @@ impl Receiver {
 
     /// Whether the window has opened enough for an ACK of its own: Linux's rule (twice the window in force), or BSD's (two
     /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
+    #[inline]
     fn worth_telling(&self) -> bool {
         let current = self.edge.saturating_sub(self.nxt);
         let buf = self.window.buf;

@@ -4,7 +4,9 @@
 //! Sources: RFC 5681, RFC 6675 section 5; `tcp_ack` of Linux for the order.
 
 use super::Sender;
-use super::delivery::{Delivered, Sample};
+use super::board::FIN;
+use super::delivery::{Delivered, Run, Sample};
+use super::prr::Step;
 use crate::config::EcnMode;
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::{AckIn, AckOut, Span};
@@ -51,6 +53,11 @@ impl Sender {
     /// An acceptable ACK arrived.
     pub fn on_ack(&mut self, now: Time, ack: &AckIn, log: &mut Log) -> AckOut {
         debug_assert!(self.up, "an ACK before the handshake was done");
+        if self.expects(ack)
+            && let Some(run) = self.board.ack_run(ack.ack, self.rack.newest())
+        {
+            return self.on_run(now, ack, &run, log);
+        }
         self.cc.begin_ack();
         let prior_una = self.board.una;
         let upto = ack.ack.max(prior_una);
@@ -113,10 +120,75 @@ impl Sender {
         self.follow_up(&a, &d, log);
 
         self.buf.follow(self.cwnd);
-        self.pacer.update(&self.cfg.pacing, &self.cc.control, self.rtt.srtt);
-        self.update_timers_on_ack(&a, log);
+        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.update_timers_on_ack(now, a.advanced, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
+    }
+
+    /// Whether the ACK brings nothing that needs thought, whatever the scoreboard says: it moves the cumulative point, reports
+    /// nothing else, finds no recovery or probe under way, and neither begins nor ends a reduction.
+    #[inline]
+    fn expects(&self, ack: &AckIn) -> bool {
+        let quiet = match self.state {
+            CongestionState::Open => !ack.ece,
+            CongestionState::Cwr => ack.ack <= self.recover,
+            _ => false,
+        };
+        quiet
+            && ack.ack > self.board.una
+            && ack.sacks.is_empty()
+            && ack.dsack.is_none()
+            && ack.accurate_ce.is_none()
+            && self.dup_acks == 0
+            && self.dup_bytes == 0
+            && !self.probe.is_out()
+            && self.late_proof().is_none()
+    }
+
+    /// [`Sender::on_ack`] for an ACK that [`Sender::expects`]: the same work, less what it cannot find.
+    fn on_run(&mut self, now: Time, ack: &AckIn, run: &Run, log: &mut Log) -> AckOut {
+        self.cc.begin_ack();
+        self.stats.ece_acks_in += u64::from(ack.ece);
+        let last = &run.last;
+        let bytes = ack.ack - run.start;
+        self.wnd = ack.window;
+        self.max_wnd = self.max_wnd.max(ack.window);
+        let newest = now.since(last.sent_at);
+        self.rtt.observe_min(now, newest);
+        self.take_rtt_sample(now, now.since(run.first_sent_at), log);
+        let sample = self.deliveries.on_run(now, bytes, last, self.rtt.min);
+        if self.racks() {
+            self.rack.update_in_order(now, last.sent_at, last.end());
+            self.timers.set_reorder(now, Time::MAX, log);
+        }
+        self.timers.on_progress(now);
+        self.timers.on_answer(now);
+        let marked = if ack.ece && self.ecn && self.cfg.ecn != EcnMode::Accurate { bytes } else { 0 };
+        self.deliveries.marked += marked;
+        let acked = bytes - u64::from(last.is(FIN));
+        let event = Event::Ack(Ack {
+            acked: Bytes::new(acked),
+            delivered: Bytes::new(bytes),
+            lost: Bytes::ZERO,
+            marked: Bytes::new(marked),
+            rtt: Some(newest),
+            delivery_rate: sample.rate,
+            app_limited: sample.app_limited,
+            round: self.deliveries.round,
+        });
+        self.tell(now, &event, "ack", log);
+        if self.state == CongestionState::Open {
+            self.cwnd = self.cc.control.cwnd.get();
+        } else if self.cfg.cwr_by_prr {
+            self.reduce_by_prr(now, &Step::delivered(bytes), log);
+        }
+        self.cc.end_ack();
+        self.buf.follow(self.cwnd);
+        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.update_timers_on_ack(now, true, log);
+        debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
+        AckOut { acked, fin_acked: self.fin_acked() }
     }
 
     /// Duplicate ACKs: with SACK those that report something new (RFC 6675 section 2), without it each stands for a
@@ -163,15 +235,19 @@ impl Sender {
             self.rtt.observe_min(a.now, newest);
         }
         if let Some(rtt) = rtt {
-            self.rtt.sample(rtt, self.board.una, self.board.nxt);
-            self.rtt.backoff = 0;
-            log.put(a.now, || LogEvent::Rtt {
-                sample: rtt,
-                srtt: self.rtt.srtt.expect("a sample was taken"),
-                rto: self.rtt.rto(),
-            });
+            self.take_rtt_sample(a.now, rtt, log);
         }
         newest
+    }
+
+    #[inline]
+    fn take_rtt_sample(&mut self, now: Time, rtt: Dur, log: &mut Log) {
+        self.rtt.sample(rtt, self.board.una, self.board.nxt);
+        log.put(now, || LogEvent::Rtt {
+            sample: rtt,
+            srtt: self.rtt.srtt.expect("a sample was taken"),
+            rto: self.rtt.rto(),
+        });
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one event")]

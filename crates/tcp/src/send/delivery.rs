@@ -17,6 +17,19 @@ pub(super) struct Snapshot {
     pub first_sent_at: Time,
 }
 
+/// A run of records that were sent once and carry no mark, acknowledged together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First position.
+    pub start: u64,
+    /// Position after the first record.
+    pub first_end: u64,
+    /// When the first record was sent.
+    pub first_sent_at: Time,
+    /// The last record.
+    pub last: Sent,
+}
+
 /// Collects what one ACK delivers, record by record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivered {
@@ -81,15 +94,16 @@ impl Delivered {
         self.take(sent);
     }
 
-    /// A run of originals from `first` to `last` was acknowledged cumulatively, none of it SACKed before.
-    pub fn acked_run(&mut self, first: &Sent, last: &Sent, known: u64) {
-        let bytes = last.end() - first.start;
+    /// A run of originals was acknowledged cumulatively, none of it SACKed before.
+    pub fn acked_run(&mut self, run: &Run, known: u64) {
+        let last = &run.last;
+        let bytes = last.end() - run.start;
         self.acked += bytes;
         self.bytes += bytes;
         self.fin |= last.is(FIN);
-        self.times = Some((self.times.map_or(first.sent_at, |(first, _)| first), last.sent_at));
-        self.late = self.late.max(known.saturating_sub(first.start));
-        self.original |= first.end() <= self.recover;
+        self.times = Some((self.times.map_or(run.first_sent_at, |(first, _)| first), last.sent_at));
+        self.late = self.late.max(known.saturating_sub(run.start));
+        self.original |= run.first_end <= self.recover;
         if self.newest.is_none_or(|(snap, ..)| last.snap.delivered >= snap.delivered) {
             self.newest = Some((last.snap, last.sent_at, last.is(APP)));
         }
@@ -189,23 +203,43 @@ impl Deliveries {
         if d.bytes == 0 {
             return Sample { rate: None, app_limited: false };
         }
-        self.total += d.bytes;
-        self.at = d.now;
+        self.count(d.now, d.bytes);
+        match &d.newest {
+            Some((snap, sent_at, app_limited)) => {
+                Sample { app_limited: *app_limited, ..self.sample(d.now, snap, *sent_at, min_rtt) }
+            }
+            None => Sample { rate: None, app_limited: false },
+        }
+    }
+
+    /// The same for a run, which is of `bytes` bytes.
+    #[inline]
+    pub fn on_run(&mut self, now: Time, bytes: u64, last: &Sent, min_rtt: Option<Dur>) -> Sample {
+        self.count(now, bytes);
+        Sample { app_limited: last.is(APP), ..self.sample(now, &last.snap, last.sent_at, min_rtt) }
+    }
+
+    #[inline]
+    fn count(&mut self, now: Time, bytes: u64) {
+        self.total += bytes;
+        self.at = now;
         if self.app_limited_until > 0 && self.total > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        let Some((snap, sent_at, app_limited)) = d.newest else {
-            return Sample { rate: None, app_limited: false };
-        };
+    }
+
+    /// `snap` and `sent_at` are those of the most recently sent segment that was delivered.
+    #[inline]
+    fn sample(&mut self, now: Time, snap: &Snapshot, sent_at: Time, min_rtt: Option<Dur>) -> Sample {
         if snap.delivered >= self.round_edge {
             self.round += 1;
             self.round_edge = self.total;
         }
         self.first_sent_at = sent_at;
-        let interval = sent_at.since(snap.first_sent_at).max(d.now.since(snap.delivered_at));
+        let interval = sent_at.since(snap.first_sent_at).max(now.since(snap.delivered_at));
         // Shorter than a round trip cannot be right: ACKs were lost or compressed after retransmissions.
         let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
         let rate = valid.then(|| Rate::from_bytes_per(Bytes::new(self.total - snap.delivered), interval));
-        Sample { rate, app_limited }
+        Sample { rate, app_limited: false }
     }
 }

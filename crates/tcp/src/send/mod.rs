@@ -93,7 +93,10 @@ pub(crate) struct Sender {
     stats: Counters,
     /// The handshake is done.
     up: bool,
+    /// The handshake is done, there is no TSO, and the controller does not hear of what is sent.
+    plain: bool,
     mss: u64,
+    mss32: u32,
     /// SACK in force for recovery.
     sack: bool,
     timestamps: bool,
@@ -155,7 +158,9 @@ impl Sender {
             limits: Limits::default(),
             stats: Counters::default(),
             up: false,
+            plain: false,
             mss: cfg.mss.get(),
+            mss32: 0,
             sack: false,
             timestamps: false,
             ecn: false,
@@ -185,7 +190,9 @@ impl Sender {
     /// The handshake finished: the initial window is in force and data may leave.
     pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
         self.up = true;
+        self.plain = self.cfg.tso.is_none() && !self.cc.heeds_sent;
         self.mss = agreed.mss.get();
+        self.mss32 = u32::try_from(self.mss).expect("an MSS fits 16 bits");
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
         self.ecn = agreed.ecn && self.cfg.ecn != EcnMode::Off;
@@ -208,7 +215,7 @@ impl Sender {
         self.tell(now, &Event::Established, "established", log);
         self.cwnd = self.cc.control.cwnd.get();
         self.buf.follow(self.cwnd);
-        self.pacer.update(&self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
     }
 
     fn bytes_mss(&self) -> Bytes {

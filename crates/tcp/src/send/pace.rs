@@ -19,8 +19,13 @@ pub(super) struct Pacer {
 
 impl Pacer {
     /// The rate after an ACK.
-    pub fn update(&mut self, rule: &Pacing, control: &Control, srtt: Option<Dur>) {
-        self.rate = match (control.pacing, *rule, srtt) {
+    #[inline]
+    pub fn update(&mut self, rule: Pacing, control: &Control, srtt: Option<Dur>) {
+        if rule == Pacing::Off {
+            self.rate = control.pacing;
+            return;
+        }
+        self.rate = match (control.pacing, rule, srtt) {
             (Some(rate), ..) => Some(rate),
             (None, Pacing::Percent { slow_start, avoidance }, Some(srtt)) if !srtt.is_zero() => {
                 let percent = if control.cwnd < control.ssthresh / 2 { slow_start } else { avoidance };
@@ -38,20 +43,23 @@ impl Pacer {
     }
 
     /// Nothing waits.
+    #[inline]
     pub fn rest(&mut self) {
         self.waiting = false;
     }
 
     /// `bytes` left now.
+    #[inline]
     pub fn sent(&mut self, now: Time, bytes: u64) {
         if let Some(rate) = self.rate {
             self.next = self.next.max(now).saturating_add(rate.time_for(Bytes::new(bytes)));
         }
     }
 
-    /// When what waits may leave.
-    pub fn deadline(&self) -> Option<Time> {
-        self.waiting.then_some(self.next)
+    /// When what waits may leave, or [`Time::MAX`].
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        if self.waiting { self.next } else { Time::MAX }
     }
 
     /// Bytes that pass in a millisecond: the most that one super-segment should hold (Linux `tcp_tso_autosize`).

@@ -21,6 +21,13 @@ pub(super) struct Step {
     pub recovery: bool,
 }
 
+impl Step {
+    /// `bytes` of originals arrived in order, after a mark.
+    pub fn delivered(bytes: u64) -> Step {
+        Step { delivered: bytes, advanced: true, repaired: false, lost: false, recovery: false }
+    }
+}
+
 /// The state of one reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prr {

@@ -62,6 +62,20 @@ impl Rack {
         }
     }
 
+    /// The same for a run of originals, in order.
+    #[inline]
+    pub fn update_in_order(&mut self, now: Time, xmit: Time, end: u64) {
+        self.rtt = now.since(xmit);
+        if (self.xmit, self.end) < (xmit, end) {
+            (self.xmit, self.end) = (xmit, end);
+        }
+    }
+
+    /// Transmission time of the newest delivery, and the position after it.
+    pub fn newest(&self) -> (Time, u64) {
+        (self.xmit, self.end)
+    }
+
     /// Step 4, growth: one quarter more a round that saw a DSACK.
     pub fn on_dsack(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|end| una >= end) {
@@ -108,13 +122,13 @@ impl Sender {
     /// Step 5: marks what is lost and sets the reordering timer for what may still be reordered.
     pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
         if self.board.none_before(self.rack.xmit, self.rack.end) {
-            self.timers.set_reorder(now, None, log);
+            self.timers.set_reorder(now, Time::MAX, log);
             return RackScan::default();
         }
         let window = self.rack.rtt + self.reo_wnd();
         let scan =
             self.board.rack_scan(self.rack.xmit, self.rack.end, now, |sent| sent.saturating_add(window));
-        self.timers.set_reorder(now, scan.wait, log);
+        self.timers.set_reorder(now, scan.wait.unwrap_or(Time::MAX), log);
         scan
     }
 

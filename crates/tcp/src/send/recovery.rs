@@ -20,6 +20,11 @@ pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: &'static str, log:
     }
 }
 
+/// What the ACK says to PRR.
+fn step(a: &Arrival, d: &Delivered, lost: u64, recovery: bool) -> Step {
+    Step { delivered: d.bytes, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
+}
+
 impl Sender {
     /// Detects loss and moves the state, with at most one `Enter` or `Leave`. Gives the bytes newly marked lost.
     pub(super) fn move_state(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
@@ -228,29 +233,22 @@ impl Sender {
     pub(super) fn update_window(&mut self, a: &Arrival, d: &Delivered, lost: u64, log: &mut Log) {
         match self.state {
             Ca::Open | Ca::Disorder | Ca::Loss => self.cwnd = self.cc.control.cwnd.get(),
-            Ca::Cwr if self.cfg.cwr_by_prr => self.reduce_by_prr(a, d, lost, log),
+            Ca::Cwr if self.cfg.cwr_by_prr => self.reduce_by_prr(a.now, &step(a, d, lost, false), log),
             Ca::Cwr => {}
             Ca::Recovery => match self.cfg.recovery {
-                Recovery::Prr => self.reduce_by_prr(a, d, lost, log),
+                Recovery::Prr => self.reduce_by_prr(a.now, &step(a, d, lost, true), log),
                 Recovery::Sack if self.sack => {}
                 Recovery::Sack | Recovery::NewReno => self.inflate(a, d, log),
             },
         }
     }
 
-    fn reduce_by_prr(&mut self, a: &Arrival, d: &Delivered, lost: u64, log: &mut Log) {
-        if d.bytes == 0 && self.prr.out > 0 {
+    pub(super) fn reduce_by_prr(&mut self, now: Time, step: &Step, log: &mut Log) {
+        if step.delivered == 0 && self.prr.out > 0 {
             return;
         }
-        let step = Step {
-            delivered: d.bytes,
-            advanced: a.advanced,
-            repaired: d.ambiguous,
-            lost: lost > 0,
-            recovery: self.state == Ca::Recovery,
-        };
-        let cwnd = self.prr.on_ack(&step, self.pipe(), self.target(), self.cfg.prr_bound, self.mss);
-        self.set_cwnd(a.now, cwnd, "prr", log);
+        let cwnd = self.prr.on_ack(step, self.pipe(), self.target(), self.cfg.prr_bound, self.mss);
+        self.set_cwnd(now, cwnd, "prr", log);
     }
 
     /// RFC 6582 section 3.2 steps 2 and 3.

@@ -21,6 +21,8 @@ pub(super) struct Rtt {
     linux: Option<Deviation>,
     /// Timeout without backoff.
     base: Dur,
+    /// Timeout in force.
+    rto: Dur,
     /// Doublings in force.
     pub backoff: u32,
     /// Smallest sample of the connection.
@@ -41,6 +43,7 @@ impl Rtt {
             rttvar: Dur::ZERO,
             linux: bounds.min_on_variance.then(Deviation::default),
             base: bounds.initial,
+            rto: bounds.initial.min(bounds.max),
             backoff: 0,
             min: None,
             latest: None,
@@ -52,33 +55,39 @@ impl Rtt {
     /// The handshake was retransmitted and gave no sample: 3 s until data give one (RFC 6298 section 5.7).
     pub fn fall_back(&mut self) {
         self.base = self.base.max(Dur::from_secs(3)).min(self.bounds.max);
+        self.settle();
     }
 
-    /// RFC 6298 section 2. `una` and `nxt` tell Linux's filter when a round trip has passed.
+    /// RFC 6298 section 2; a sample ends the backoff (section 5). `una` and `nxt` tell Linux's filter when a round trip
+    /// has passed.
+    #[inline]
     pub fn sample(&mut self, r: Dur, una: u64, nxt: u64) {
         if let Some(linux) = &mut self.linux {
             linux.sample(self.srtt, r, self.bounds.min, una, nxt);
         }
         self.fresh = Some(r);
-        match self.srtt {
+        let srtt = match self.srtt {
             None => {
-                self.srtt = Some(r);
                 self.rttvar = r / 2;
+                r
             }
             Some(srtt) => {
                 self.rttvar = (self.rttvar * 3 + srtt.abs_diff(r)) / 4;
-                self.srtt = Some((srtt * 7 + r) / 8);
+                (srtt * 7 + r) / 8
             }
-        }
-        let srtt = self.srtt.expect("just set");
+        };
+        self.srtt = Some(srtt);
         let rto = match &self.linux {
             Some(linux) => srtt + linux.rttvar,
             None => (srtt + self.rttvar * 4).max(self.bounds.min),
         };
         self.base = rto.min(self.bounds.max);
+        self.rto = self.base;
+        self.backoff = 0;
     }
 
     /// A round trip without doubt, for the minimum.
+    #[inline]
     pub fn observe_min(&mut self, now: Time, r: Dur) {
         self.latest = Some(r);
         self.min = Some(self.min.map_or(r, |m| m.min(r)));
@@ -92,12 +101,17 @@ impl Rtt {
 
     /// The timeout in force.
     pub fn rto(&self) -> Dur {
-        self.base.saturating_mul(1 << self.backoff.min(32)).min(self.bounds.max)
+        self.rto
+    }
+
+    fn settle(&mut self) {
+        self.rto = self.base.saturating_mul(1 << self.backoff.min(32)).min(self.bounds.max);
     }
 
     /// RFC 6298 section 5.5.
     pub fn back_off(&mut self) {
         self.backoff += 1;
+        self.settle();
     }
 }
 
@@ -139,41 +153,50 @@ impl Deviation {
     }
 }
 
-/// The minimum over a sliding window, by three samples (Kathleen Nichols' filter, Linux `lib/win_minmax.c`).
-#[derive(Clone, Copy, Debug, Default)]
+/// The minimum over a sliding window, by three samples (Kathleen Nichols' filter, Linux `lib/win_minmax.c`); before the
+/// first sample all are [`Dur::MAX`].
+#[derive(Clone, Copy, Debug)]
 struct MinFilter {
-    best: [Option<(Time, Dur)>; 3],
+    best: [(Time, Dur); 3],
 }
 
 const WINDOW: Dur = Dur::from_secs(300);
 
+impl Default for MinFilter {
+    fn default() -> MinFilter {
+        MinFilter { best: [(Time::ZERO, Dur::MAX); 3] }
+    }
+}
+
 impl MinFilter {
+    #[inline]
     fn update(&mut self, now: Time, r: Dur) {
         let new = (now, r);
-        let [Some(a), Some(b), Some(c)] = self.best else {
-            self.best = [Some(new); 3];
-            return;
-        };
+        let [a, b, c] = &mut self.best;
         if r <= a.1 || now.since(c.0) > WINDOW {
-            self.best = [Some(new); 3];
+            self.best = [new; 3];
             return;
         }
         if r <= b.1 {
-            self.best = [Some(a), Some(new), Some(new)];
+            (*b, *c) = (new, new);
         } else if r <= c.1 {
-            self.best[2] = Some(new);
+            *c = new;
         }
-        let [Some(a), Some(b), Some(c)] = self.best else { return };
-        if now.since(a.0) > WINDOW {
-            self.best = [Some(b), Some(c), Some(new)];
-        } else if b.0 == a.0 && now.since(a.0) > WINDOW / 4 {
-            self.best = [Some(a), Some(new), Some(new)];
-        } else if c.0 == b.0 && now.since(a.0) > WINDOW / 2 {
-            self.best[2] = Some(new);
+        let age = now.since(a.0);
+        if age <= WINDOW / 4 {
+            return;
+        }
+        if age > WINDOW {
+            self.best = [*b, *c, new];
+        } else if b.0 == a.0 {
+            (*b, *c) = (new, new);
+        } else if c.0 == b.0 && age > WINDOW / 2 {
+            *c = new;
         }
     }
 
     fn get(&self) -> Option<Dur> {
-        self.best[0].map(|(_, r)| r)
+        let (_, min) = self.best[0];
+        (min != Dur::MAX).then_some(min)
     }
 }

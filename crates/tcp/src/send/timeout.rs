@@ -55,7 +55,7 @@ impl Sender {
         self.dup_bytes = 0;
         self.recover = self.board.nxt;
         self.probe.cancel();
-        self.timers.reorder = None;
+        self.timers.reorder = Time::MAX;
         self.rtt.back_off();
         self.set_state(now, Ca::Loss, "rto", log);
         self.tell(now, &Event::Timeout { flight: Bytes::new(flight), again }, "timeout", log);

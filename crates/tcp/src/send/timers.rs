@@ -1,4 +1,4 @@
-//! Deadlines. A timer is a time or nothing; the host asks for the earliest and comes back then.
+//! Deadlines. A timer is a time, or [`Time::MAX`] when it does not run; the host asks for the earliest and comes back then.
 //!
 //! Sources: RFC 6298 section 5; RFC 9293 section 3.8.6.1 (persist); Linux `tcp_send_probe0`, `TCP_CORK` (200 ms).
 
@@ -14,16 +14,18 @@ use tcpassay_units::{Dur, Time};
 const CORK: Dur = Dur::from_millis(200);
 
 /// The sender's timers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Timers {
     /// Retransmission.
-    pub rto: Option<Time>,
+    pub rto: Time,
     /// Tail loss probe.
-    pub tlp: Option<Time>,
+    pub tlp: Time,
     /// RACK reordering.
-    pub reorder: Option<Time>,
+    pub reorder: Time,
     /// Zero-window probe.
-    persist: Option<Time>,
+    persist: Time,
+    /// The peer's window has been shut since data last left: the fields of persisting are in use.
+    persisting: bool,
     persist_backoff: u32,
     /// Probes that nothing answered.
     unanswered: u32,
@@ -32,9 +34,9 @@ pub(super) struct Timers {
     /// `user_timeout`.
     patience: Option<Dur>,
     /// A zero-window probe is to be sent by the next poll.
-    probe_due: bool,
+    pub probe_due: bool,
     /// End of corking.
-    cork: Option<Time>,
+    cork: Time,
     /// Cork's time is over: one partial segment may leave.
     pub uncork: bool,
     /// Timeouts in a row.
@@ -43,6 +45,7 @@ pub(super) struct Timers {
     pub progress: Time,
 }
 
+#[inline]
 fn note(log: &mut Log, now: Time, timer: Timer, change: TimerChange) {
     log.put(now, || LogEvent::Timer { timer, change });
 }
@@ -50,31 +53,50 @@ fn note(log: &mut Log, now: Time, timer: Timer, change: TimerChange) {
 impl Timers {
     /// No timer runs.
     pub fn new(patience: Option<Dur>) -> Timers {
-        Timers { patience, ..Timers::default() }
+        Timers {
+            rto: Time::MAX,
+            tlp: Time::MAX,
+            reorder: Time::MAX,
+            persist: Time::MAX,
+            persisting: false,
+            persist_backoff: 0,
+            unanswered: 0,
+            override_sws: false,
+            patience,
+            probe_due: false,
+            cork: Time::MAX,
+            uncork: false,
+            rto_count: 0,
+            progress: Time::ZERO,
+        }
     }
 
     /// The retransmission timer starts anew.
+    #[inline]
     pub fn set_rto(&mut self, now: Time, rto: Dur, log: &mut Log) {
         let mut at = now.saturating_add(rto);
         if let Some(patience) = self.patience {
             at = at.min(self.progress.saturating_add(patience)).max(now);
         }
-        if self.rto != Some(at) {
-            self.rto = Some(at);
+        if self.rto != at {
+            self.rto = at;
             note(log, now, Timer::Rto, TimerChange::Set(at));
         }
     }
 
-    /// The reordering timer, or none.
-    pub fn set_reorder(&mut self, now: Time, at: Option<Time>, log: &mut Log) {
+    /// The reordering timer; [`Time::MAX`] for none.
+    #[inline]
+    pub fn set_reorder(&mut self, now: Time, at: Time, log: &mut Log) {
         if self.reorder == at {
             return;
         }
         self.reorder = at;
-        note(log, now, Timer::RackReorder, at.map_or(TimerChange::Cancelled, TimerChange::Set));
+        let change = if at == Time::MAX { TimerChange::Cancelled } else { TimerChange::Set(at) };
+        note(log, now, Timer::RackReorder, change);
     }
 
     /// The cumulative point moved.
+    #[inline]
     pub fn on_progress(&mut self, now: Time) {
         self.progress = now;
         self.rto_count = 0;
@@ -82,12 +104,13 @@ impl Timers {
 
     /// The peer's window is shut and nothing is in flight.
     pub fn start_persist(&mut self, now: Time, rto: Dur, bounds: &RtoBounds, log: &mut Log) {
-        if self.persist.is_some() || self.probe_due {
+        if self.persist != Time::MAX || self.probe_due {
             return;
         }
+        self.persisting = true;
         let wait = rto.saturating_mul(1 << self.persist_backoff.min(32)).max(bounds.min).min(bounds.max);
         let at = now.saturating_add(wait);
-        self.persist = Some(at);
+        self.persist = at;
         if self.persist_backoff == 0 {
             self.progress = now;
         }
@@ -95,8 +118,13 @@ impl Timers {
     }
 
     /// Data left: the window is open.
+    #[inline]
     pub fn stop_persist(&mut self) {
-        self.persist = None;
+        if !self.persisting {
+            return;
+        }
+        self.persisting = false;
+        self.persist = Time::MAX;
         self.persist_backoff = 0;
         self.unanswered = 0;
         self.probe_due = false;
@@ -104,69 +132,67 @@ impl Timers {
     }
 
     /// An ACK arrived: the peer lives.
+    #[inline]
     pub fn on_answer(&mut self, now: Time) {
         self.unanswered = 0;
-        if self.persist.is_some() {
+        if self.persist != Time::MAX {
             self.progress = now;
         }
     }
 
     /// A partial segment is held.
     pub fn hold_cork(&mut self, now: Time, log: &mut Log) {
-        if self.cork.is_none() && !self.uncork {
+        if self.cork == Time::MAX && !self.uncork {
             let at = now.saturating_add(CORK);
-            self.cork = Some(at);
+            self.cork = at;
             note(log, now, Timer::Cork, TimerChange::Set(at));
         }
     }
 
     /// Cork was taken off.
     pub fn stop_cork(&mut self) {
-        self.cork = None;
+        self.cork = Time::MAX;
         self.uncork = false;
     }
 }
 
 impl Sender {
-    /// The earliest deadline.
-    pub fn next_timer(&self) -> Option<Time> {
+    /// The earliest deadline, or [`Time::MAX`].
+    #[inline]
+    pub fn deadline(&self) -> Time {
         let t = &self.timers;
-        let mut at = t.rto.unwrap_or(Time::MAX);
-        for other in [t.tlp, t.reorder, t.persist, t.cork, self.pacer.deadline()] {
-            at = at.min(other.unwrap_or(Time::MAX));
-        }
-        (at != Time::MAX).then_some(at)
+        t.rto.min(t.tlp).min(t.reorder).min(t.persist).min(t.cork).min(self.pacer.deadline())
     }
 
     /// Runs every timer that is due. What is to be sent then comes from the next polls.
     pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
-        let due = |t: Option<Time>| t.is_some_and(|t| t <= now);
+        let due = |t: Time| t <= now;
         if due(self.pacer.deadline()) {
             // The next poll may send; a host that has no room asks later, and must not be woken for it again.
             self.pacer.rest();
         }
         if due(self.timers.reorder) {
-            self.timers.reorder = None;
+            self.timers.reorder = Time::MAX;
             note(log, now, Timer::RackReorder, TimerChange::Fired);
             self.on_reorder_timer(now, log);
         }
         if due(self.timers.tlp) {
-            self.timers.tlp = None;
+            self.timers.tlp = Time::MAX;
             note(log, now, Timer::Tlp, TimerChange::Fired);
             self.on_probe_timer(now, log);
         }
         if due(self.timers.rto) {
-            self.timers.rto = None;
+            self.timers.rto = Time::MAX;
             note(log, now, Timer::Rto, TimerChange::Fired);
             self.on_rto(now, log)?;
         }
         if due(self.timers.persist) {
-            self.timers.persist = None;
+            self.timers.persist = Time::MAX;
             note(log, now, Timer::Persist, TimerChange::Fired);
             self.on_persist(now)?;
         }
         if due(self.timers.cork) {
-            self.timers.cork = None;
+            self.timers.cork = Time::MAX;
             note(log, now, Timer::Cork, TimerChange::Fired);
             self.timers.uncork = true;
         }
@@ -214,24 +240,25 @@ impl Sender {
 
     /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress
     /// (RFC 6298 sections 5.2 and 5.3); then the probe.
-    pub(super) fn update_timers_on_ack(&mut self, a: &Arrival, log: &mut Log) {
+    #[inline]
+    pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, log: &mut Log) {
         if self.board.outstanding() == 0 {
-            if self.timers.rto.take().is_some() {
-                note(log, a.now, Timer::Rto, TimerChange::Cancelled);
+            if std::mem::replace(&mut self.timers.rto, Time::MAX) != Time::MAX {
+                note(log, now, Timer::Rto, TimerChange::Cancelled);
             }
-            self.timers.tlp = None;
-            self.timers.reorder = None;
+            self.timers.tlp = Time::MAX;
+            self.timers.reorder = Time::MAX;
             self.probe.due = false;
             return;
         }
-        if a.advanced && self.timer_restarts() {
-            self.timers.set_rto(a.now, self.rtt.rto(), log);
+        if advanced && self.timer_restarts() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
         }
-        if a.advanced {
+        if advanced {
             // Set when sending comes to rest.
             self.probe.stale = true;
         } else if !matches!(self.state, Ca::Open | Ca::Cwr) {
-            self.timers.tlp = None;
+            self.timers.tlp = Time::MAX;
         }
     }
 

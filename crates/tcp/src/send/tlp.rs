@@ -29,6 +29,12 @@ pub(super) struct Probe {
 }
 
 impl Probe {
+    /// A probe is out.
+    #[inline]
+    pub fn is_out(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// No probe is out or due.
     pub fn cancel(&mut self) {
         *self = Probe { stale: self.stale, ..Probe::default() };
@@ -46,17 +52,18 @@ impl Probe {
 impl Sender {
     /// Arms the probe timer, or not (RFC 8985 section 7.2).
     pub(super) fn schedule_probe(&mut self, now: Time, log: &mut Log) {
-        let at = if self.cfg.tlp == Tlp::Off { None } else { self.probe_time(now) };
+        let at = if self.cfg.tlp == Tlp::Off { None } else { self.probe_time(now) }.unwrap_or(Time::MAX);
         if self.timers.tlp == at {
             return;
         }
         self.timers.tlp = at;
-        if let Some(at) = at {
+        if at != Time::MAX {
             log.put(now, || crate::log::LogEvent::Timer { timer: Timer::Tlp, change: TimerChange::Set(at) });
         }
     }
 
     /// At the end of a burst: the timer counts from it.
+    #[inline]
     pub(super) fn refresh_probe(&mut self, now: Time, log: &mut Log) {
         if std::mem::take(&mut self.probe.stale) {
             self.schedule_probe(now, log);
@@ -73,7 +80,10 @@ impl Sender {
         if !state_allows || !self.sack || out == 0 || self.probe.end.is_some() || self.board.sacked > 0 {
             return None;
         }
-        let rto = self.timers.rto?;
+        let rto = self.timers.rto;
+        if rto == Time::MAX {
+            return None;
+        }
         let single = out <= self.mss;
         let pto = if self.cfg.tlp == Tlp::OpenOnly {
             // Only when the window or the application is what stops the sender.
@@ -118,7 +128,7 @@ impl Sender {
         self.probe.end = Some(self.board.nxt);
         self.probe.duplicate = false;
         self.probe.stale = false;
-        self.timers.tlp = None;
+        self.timers.tlp = Time::MAX;
         Some(chunk)
     }
 

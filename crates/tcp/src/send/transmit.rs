@@ -9,7 +9,7 @@ use super::size::{self, Ask};
 use super::timeout::Frto;
 use crate::config::{AfterIdle, EcnMode, Nagle, Recovery};
 use crate::log::{CongestionState as Ca, Log};
-use crate::seam::Chunk;
+use crate::seam::{Chunk, Whole};
 use tcpassay_cc::{Control, Event, Limited};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -66,6 +66,7 @@ impl Limits {
         }
     }
 
+    #[inline]
     fn set(&mut self, now: Time, limit: Limited) {
         if self.now != limit {
             self.charge(now);
@@ -94,6 +95,25 @@ impl Limits {
 }
 
 impl Sender {
+    /// A whole new segment fits every window, and nothing has to go before it or be thought of with it: what
+    /// [`Sender::poll`] would give is [`Sender::emit_whole`].
+    #[inline]
+    pub fn flows(&self) -> bool {
+        let end = self.board.nxt + self.mss;
+        self.plain
+            && !self.timers.probe_due
+            && !self.probe.due
+            && !self.force
+            && self.pacer.rate.is_none()
+            && self.board.pending == 0
+            && self.frto != Frto::New
+            && self.timers.rto != Time::MAX
+            && self.board.nxt > self.board.una
+            && end <= self.board.una + self.wnd
+            && end + u64::from(self.buf.fin) <= self.buf.end
+            && self.room() >= self.mss
+    }
+
     /// The next thing to send, until `None`. What it gives counts as sent at `now`.
     pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         if !self.up {
@@ -149,6 +169,7 @@ impl Sender {
     }
 
     /// Bytes that count against the window.
+    #[inline]
     pub(super) fn used(&self) -> u64 {
         let out = self.board.outstanding();
         match self.state {
@@ -161,6 +182,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn room(&self) -> u64 {
         self.cwnd.saturating_sub(self.used())
     }
@@ -312,6 +334,29 @@ impl Sender {
         self.last_sent = now;
     }
 
+    /// [`Sender::emit_new`] of one whole segment when it [`Sender::flows`].
+    #[inline]
+    pub fn emit_whole(&mut self, now: Time) -> Whole {
+        let start = self.board.nxt;
+        let end = start + self.mss;
+        let snap = self.deliveries.snapshot(now, false);
+        let flags = if self.deliveries.app_limited() { APP } else { 0 };
+        self.board.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
+        match self.state {
+            Ca::Disorder if end - self.board.una > self.cwnd => self.limited_sent += self.mss,
+            Ca::Recovery | Ca::Cwr => self.prr.out += self.mss,
+            _ => {}
+        }
+        self.stats.bytes_sent += self.mss;
+        self.last_sent = now;
+        self.pacer.rest();
+        self.timers.uncork = false;
+        self.timers.stop_persist();
+        self.probe.stale = true;
+        let cwr = std::mem::take(&mut self.cwr_due);
+        Whole { start, push: end == self.buf.end, cwr, ect: self.ecn }
+    }
+
     /// Sends `n` new bytes, and the FIN when it follows and the peer's window holds it.
     pub(super) fn emit_new(&mut self, now: Time, n: u64, log: &mut Log) -> Chunk {
         let start = self.board.nxt;
@@ -334,15 +379,12 @@ impl Sender {
         if !n.is_multiple_of(self.mss) {
             self.small_end = end;
         }
-        if self.timers.rto.is_none() {
+        if self.timers.rto == Time::MAX {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
         self.timers.stop_persist();
         self.probe.stale = true;
-        let cwr = self.cwr_due && n > 0;
-        if cwr {
-            self.cwr_due = false;
-        }
+        let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
         Chunk { span: start..end, fin, push: end == self.buf.end, retransmission: false, cwr, ect: self.ecn }
     }
 
@@ -358,7 +400,7 @@ impl Sender {
         self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
         self.account(now, n, log);
         // RFC 6675 section 5 step 4.3 lets the timer start anew; Linux does when it is the first segment.
-        if (sent.start == self.board.una && self.timer_restarts()) || self.timers.rto.is_none() {
+        if (sent.start == self.board.una && self.timer_restarts()) || self.timers.rto == Time::MAX {
             self.timers.set_rto(now, self.rtt.rto(), log);
         }
         Chunk {

@@ -57,6 +57,7 @@ impl UndoState {
         }
     }
 
+    #[inline]
     fn all_duplicates(&self) -> bool {
         self.marker.is_some() && self.any && self.unproven == 0
     }
@@ -101,6 +102,7 @@ impl Sender {
 
     /// DSACKs come a round trip after the retransmission, mostly when the recovery is over: its reduction is undone
     /// even so (Linux `tcp_try_undo_dsack`).
+    #[inline]
     pub(super) fn late_proof(&self) -> Option<&'static str> {
         (self.cfg.undo.dsack && self.undo.all_duplicates()).then_some("undo: dsack")
     }

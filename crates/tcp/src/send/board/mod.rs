@@ -12,7 +12,7 @@ mod marks;
 
 pub(super) use marks::RackScan;
 
-use super::delivery::{Delivered, Snapshot};
+use super::delivery::{Delivered, Run, Snapshot};
 use crate::seam::Span;
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
@@ -55,7 +55,14 @@ impl Sent {
         self.start + u64::from(self.len)
     }
 
+    /// Sent once, and nothing more is known.
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        self.flags & (SACKED | LOST | RETX | EVER) == 0
+    }
+
     /// Whether all of `marks` are set.
+    #[inline]
     pub fn is(&self, marks: u8) -> bool {
         self.flags & marks == marks
     }
@@ -137,6 +144,7 @@ impl Board {
     }
 
     /// Appends new data.
+    #[inline]
     pub fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.start, self.nxt);
         self.nxt = sent.end();
@@ -202,15 +210,51 @@ impl Board {
 
     /// The common case of [`Board::ack_to`]: whole records that were sent once and carry no mark.
     fn ack_clean(&mut self, ack: u64, known: u64, out: &mut Delivered) {
-        let clean = |s: &Sent| s.flags & (SACKED | LOST | RETX | EVER) == 0 && s.end() <= ack;
-        let Some(&first) = self.q.front().filter(|s| clean(s)) else { return };
-        let mut last = first;
-        self.q.pop_front();
-        while let Some(next) = self.q.front().filter(|s| clean(s)) {
-            last = *next;
+        let clean = |s: &Sent| s.is_clean() && s.end() <= ack;
+        let count = self.q.iter().take_while(|s| clean(s)).count();
+        if count > 0 {
+            out.acked_run(&self.take(count), known);
+        }
+    }
+
+    /// Takes the first `count` records out, which are clean; there is one at least.
+    #[inline]
+    fn take(&mut self, count: usize) -> Run {
+        let first = &self.q[0];
+        let (start, first_end, first_sent_at) = (first.start, first.end(), first.sent_at);
+        for _ in 1..count {
             self.q.pop_front();
         }
-        out.acked_run(&first, &last, known);
+        let last = self.q.pop_front().expect("so many records");
+        Run { start, first_end, first_sent_at, last }
+    }
+
+    /// Moves the cumulative point to `ack` where that needs no thought: nothing is SACKed, lost or in flight again, and
+    /// `ack` stands at the end of a record that, like all before it, was sent once. Whatever was sent before (`xmit`, `end`)
+    /// must be covered, too: RACK would look at it. Otherwise nothing changes.
+    #[inline]
+    pub fn ack_run(&mut self, ack: u64, (xmit, end): (Time, u64)) -> Option<Run> {
+        if (self.sacked | self.lost | self.retx) != 0 || !self.resent.is_empty() {
+            return None;
+        }
+        let mut count = 0;
+        loop {
+            let s = self.q.get(count).filter(|s| s.is_clean())?;
+            count += 1;
+            if s.end() >= ack {
+                if s.end() > ack {
+                    return None;
+                }
+                break;
+            }
+        }
+        if self.q.get(count).is_some_and(|s| !s.is_clean() || (s.sent_at, s.end()) < (xmit, end)) {
+            return None;
+        }
+        let run = self.take(count);
+        self.una = ack;
+        self.high_sacked = self.high_sacked.max(ack);
+        Some(run)
     }
 
     /// Cuts record `index` in two at `pos`, which lies inside it.

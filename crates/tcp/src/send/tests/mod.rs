@@ -132,6 +132,12 @@ fn seg(n: u64) -> u64 {
     1 + n * 1000
 }
 
+impl Sender {
+    fn next_timer(&self) -> Option<Time> {
+        Some(self.deadline()).filter(|&at| at != Time::MAX)
+    }
+}
+
 impl Rig {
     fn with(cfg: &Config, agreed: &Agreed) -> Rig {
         Rig::controlled(cfg, agreed, TinyReno::default())

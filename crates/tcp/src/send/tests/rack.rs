@@ -70,7 +70,7 @@ fn three_sacked_segments_leave_no_window_until_reordering_was_seen() {
     assert!(r.s.rack.reordering_seen);
     r.sack(2, &[3..9]);
     assert_eq!(r.s.state, Ca::Disorder, "reordering was seen: the window stays");
-    assert_eq!(r.s.timers.reorder, Some(r.now + ms(25)));
+    assert_eq!(r.s.timers.reorder, r.now + ms(25));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_timeout_marks_the_first_segment_and_what_is_older_than_the_window() {
     r.write(2);
     r.advance(ms(950));
     r.write(2);
-    assert_eq!(r.s.timers.rto, Some(Time::ZERO + ms(2000)));
+    assert_eq!(r.s.timers.rto, Time::ZERO + ms(2000));
     r.fire().unwrap();
     // 2 and 3 are but 50 ms old: RFC 8985 section 6.3 leaves them in flight.
     assert_eq!((r.s.board.lost, r.s.board.pipe()), (2000, 3000));
