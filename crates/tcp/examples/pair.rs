@@ -86,6 +86,7 @@ fn main() {
             server.on_timer(now);
         }
     }
+    println!("{} bytes a connection", size_of::<Connection>());
     let info = client.info();
     println!(
         "{name}: {arrived} segments in {now} s, {} retransmitted, {} marked",

@@ -33,6 +33,11 @@ impl Connection {
         if self.state == State::Established && self.predicted(now, segment, ecn) {
             return;
         }
+        self.input_unpredicted(now, segment, ecn);
+    }
+
+    #[inline(never)]
+    fn input_unpredicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         match self.state {
             State::Closed => self.input_closed(segment),
             State::Listen => self.input_listen(now, segment, ecn),
@@ -90,6 +95,9 @@ impl Connection {
             let input = self.ack_in(now, segment, ack);
             self.touched = true;
             self.send.on_ack(now, &input, &mut self.log);
+            if segment.len == 0 {
+                return true;
+            }
         }
         if segment.len > 0 {
             let (len, push) = (u64::from(segment.len), segment.flags.has(Flags::PSH));

@@ -5,6 +5,7 @@ use crate::config::EcnMode;
 use crate::log::LogEvent;
 use crate::recv::OldAck;
 use crate::seam::{Chunk, Span};
+use crate::send::Flow;
 use arrayvec::ArrayVec;
 use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
@@ -26,11 +27,14 @@ impl Connection {
     }
 
     fn poll_stream(&mut self, now: Time) -> Option<Outgoing> {
-        if self.send.flows() {
-            return Some(self.make_whole(now));
-        }
-        if let Some(chunk) = self.send.poll(now, &mut self.log) {
-            return Some(self.make_data(now, &chunk));
+        match self.send.flow() {
+            Flow::Whole => return Some(self.make_whole(now)),
+            Flow::Full => self.send.rest_full(now, &mut self.log),
+            Flow::Other => {
+                if let Some(chunk) = self.send.poll(now, &mut self.log) {
+                    return Some(self.make_data(now, &chunk));
+                }
+            }
         }
         self.touched = false;
         self.send_timer = self.send.deadline();
@@ -67,7 +71,7 @@ impl Connection {
     }
 
     /// What goes when nothing else does.
-    #[inline]
+    #[inline(never)]
     fn poll_last(&mut self, now: Time) -> Option<Outgoing> {
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;
@@ -93,7 +97,7 @@ impl Connection {
             || (self.open.due && !self.synchronised())
     }
 
-    /// [`Connection::make_data`] of a whole new segment when the sender [flows](crate::send::Sender::flows).
+    /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
     #[inline]
     fn make_whole(&mut self, now: Time) -> Outgoing {
         let whole = self.send.emit_whole(now);

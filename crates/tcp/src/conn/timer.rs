@@ -7,13 +7,18 @@ use tcpassay_units::Time;
 
 impl Connection {
     /// The next deadline. A call of [`on_timer`](Connection::on_timer) before it does no harm.
+    #[inline]
     pub fn next_timer(&self) -> Option<Time> {
-        let own = self.recv.timer().min(self.open.timer).min(self.linger).min(self.keepalive_at());
-        let at = own.min(self.sender_at());
+        let own = self.recv.timer().min(self.open.timer).min(self.linger);
+        let mut at = own.min(self.sender_at());
+        if self.cfg.keepalive.is_some() {
+            at = at.min(self.keepalive_at());
+        }
         (at != Time::MAX && self.state != State::Closed).then_some(at)
     }
 
     /// The sender's deadline.
+    #[inline]
     fn sender_at(&self) -> Time {
         if !self.touched {
             self.send_timer
@@ -65,6 +70,7 @@ impl Connection {
     }
 
     /// Both SYNs are acknowledged, and the connection is not over.
+    #[inline]
     pub(super) fn synchronised(&self) -> bool {
         self.state >= State::Established
     }

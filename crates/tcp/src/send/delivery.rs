@@ -159,6 +159,15 @@ pub(super) struct Sample {
     pub app_limited: bool,
 }
 
+/// [`Rate::from_bytes_per`], where the product fits 64 bits without the wide division.
+#[inline]
+fn rate(bytes: u64, per: Dur) -> Rate {
+    match bytes.checked_mul(8_000_000_000) {
+        Some(bits) => Rate::from_bits_per_sec((bits / per.as_nanos()).max(1)),
+        None => Rate::from_bytes_per(Bytes::new(bytes), per),
+    }
+}
+
 /// The connection's delivery state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deliveries {
@@ -239,7 +248,7 @@ impl Deliveries {
         let interval = sent_at.since(snap.first_sent_at).max(now.since(snap.delivered_at));
         // Shorter than a round trip cannot be right: ACKs were lost or compressed after retransmissions.
         let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
-        let rate = valid.then(|| Rate::from_bytes_per(Bytes::new(self.total - snap.delivered), interval));
+        let rate = valid.then(|| rate(self.total - snap.delivered, interval));
         Sample { rate, app_limited: false }
     }
 }

@@ -53,12 +53,14 @@ impl Driver {
     }
 
     /// An ACK begins.
+    #[inline]
     pub fn begin_ack(&mut self) {
         self.stage = Stage::Ack;
         self.moved = false;
     }
 
     /// The ACK is dealt with.
+    #[inline]
     pub fn end_ack(&mut self) {
         self.stage = Stage::Between;
     }
@@ -69,6 +71,7 @@ impl Driver {
     }
 
     /// Tells `event`; the answer, clamped, is in force. Panics in debug builds when the order is broken.
+    #[inline]
     pub fn tell(&mut self, view: &View, event: &Event, why: &'static str, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
@@ -89,6 +92,7 @@ impl Driver {
         self.control = given;
     }
 
+    #[inline]
     fn check(&mut self, event: &Event) {
         match event {
             Event::Established => {

@@ -69,6 +69,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 use timeout::Frto;
 use timers::Timers;
 use tlp::Probe;
+pub(crate) use transmit::Flow;
 use transmit::Limits;
 use undo::UndoState;
 
@@ -223,6 +224,7 @@ impl Sender {
     }
 
     /// What the controller may read.
+    #[inline]
     fn view(&self, now: Time) -> View {
         View {
             now,
@@ -235,12 +237,14 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn tell(&mut self, now: Time, event: &Event, why: &'static str, log: &mut Log) {
         let view = self.view(now);
         self.cc.tell(&view, event, why, log);
     }
 
     /// Bytes in flight: RFC 6675's pipe, or without SACK less one segment a duplicate ACK.
+    #[inline]
     fn pipe(&self) -> u64 {
         self.board.pipe().saturating_sub(self.dup_bytes)
     }

@@ -70,6 +70,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn probe_time(&self, now: Time) -> Option<Time> {
         let state_allows = match self.cfg.tlp {
             Tlp::Off => false,
@@ -77,11 +78,14 @@ impl Sender {
             Tlp::On => matches!(self.state, Ca::Open | Ca::Cwr),
         };
         let out = self.board.outstanding();
-        if !state_allows || !self.sack || out == 0 || self.probe.end.is_some() || self.board.sacked > 0 {
-            return None;
-        }
         let rto = self.timers.rto;
-        if rto == Time::MAX {
+        if !state_allows
+            || !self.sack
+            || out == 0
+            || self.probe.end.is_some()
+            || self.board.sacked > 0
+            || rto == Time::MAX
+        {
             return None;
         }
         let single = out <= self.mss;

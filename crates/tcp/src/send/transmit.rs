@@ -75,6 +75,7 @@ impl Limits {
     }
 
     /// Linux `tcp_cwnd_validate`: over each window, whether cwnd was ever filled and the most in flight.
+    #[inline]
     fn validate(&mut self, filled: bool, una: u64, nxt: u64) {
         let out = nxt - una;
         if una >= self.window_end || filled || (!self.filled && out > self.most_out) {
@@ -94,13 +95,24 @@ impl Limits {
     }
 }
 
+/// What a sender is about to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    /// Send a whole new segment: [`Sender::emit_whole`].
+    Whole,
+    /// Nothing, because the congestion window is full: [`Sender::rest_full`].
+    Full,
+    /// Ask [`Sender::poll`].
+    Other,
+}
+
 impl Sender {
-    /// A whole new segment fits every window, and nothing has to go before it or be thought of with it: what
-    /// [`Sender::poll`] would give is [`Sender::emit_whole`].
+    /// What [`Sender::poll`] is about to do, where that is simple: new data wait and the peer's window holds a whole
+    /// segment of them, and nothing has to go before it or be thought of with it.
     #[inline]
-    pub fn flows(&self) -> bool {
+    pub fn flow(&self) -> Flow {
         let end = self.board.nxt + self.mss;
-        self.plain
+        let simple = self.plain
             && !self.timers.probe_due
             && !self.probe.due
             && !self.force
@@ -110,8 +122,23 @@ impl Sender {
             && self.timers.rto != Time::MAX
             && self.board.nxt > self.board.una
             && end <= self.board.una + self.wnd
-            && end + u64::from(self.buf.fin) <= self.buf.end
-            && self.room() >= self.mss
+            && end + u64::from(self.buf.fin) <= self.buf.end;
+        if !simple {
+            Flow::Other
+        } else if self.room() >= self.mss {
+            Flow::Whole
+        } else {
+            Flow::Full
+        }
+    }
+
+    /// What [`Sender::poll`] does when the window is [full](Flow::Full).
+    pub fn rest_full(&mut self, now: Time, log: &mut Log) {
+        self.refresh_probe(now, log);
+        self.pacer.rest();
+        self.idle_burst = false;
+        self.limits.set(now, Limited::Cwnd);
+        self.limits.validate(true, self.board.una, self.board.nxt);
     }
 
     /// The next thing to send, until `None`. What it gives counts as sent at `now`.
@@ -334,7 +361,7 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// [`Sender::emit_new`] of one whole segment when it [`Sender::flows`].
+    /// [`Sender::emit_new`] of one whole segment, when that is what comes next ([`Flow::Whole`]).
     #[inline]
     pub fn emit_whole(&mut self, now: Time) -> Whole {
         let start = self.board.nxt;

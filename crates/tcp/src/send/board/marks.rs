@@ -102,9 +102,7 @@ impl Board {
 
     /// Takes all loss marks back: the recovery was false.
     pub fn unmark(&mut self) {
-        for s in &mut self.q {
-            s.flags &= !LOST;
-        }
+        self.q.each(|s| s.flags &= !LOST);
         self.lost = 0;
         self.pending = 0;
         self.mark_hint = self.una;

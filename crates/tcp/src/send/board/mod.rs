@@ -9,12 +9,14 @@
 //! Sources: RFC 2018, RFC 6675 section 4 (pipe, `IsLost`); Linux `tcp_input.c` for the flags.
 
 mod marks;
+mod ring;
 
 pub(super) use marks::RackScan;
 
 use super::delivery::{Delivered, Run, Snapshot};
 use crate::seam::Span;
 use arrayvec::ArrayVec;
+use ring::Ring;
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
@@ -33,7 +35,7 @@ pub(super) const APP: u8 = 1 << 5;
 
 #[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// First position.
     pub start: u64,
@@ -71,7 +73,7 @@ impl Sent {
 /// The scoreboard.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
-    q: VecDeque<Sent>,
+    q: Ring<Sent>,
     /// First position not cumulatively acknowledged.
     pub una: u64,
     /// Next new position.
@@ -102,7 +104,7 @@ impl Board {
     /// Nothing sent; the next position is `at`.
     pub fn new(at: u64) -> Board {
         Board {
-            q: VecDeque::new(),
+            q: Ring::new(),
             una: at,
             nxt: at,
             sacked: 0,
@@ -189,7 +191,7 @@ impl Board {
             let covered = ack - front.start;
             if covered >= u64::from(front.len) {
                 let sent = *front;
-                self.q.pop_front();
+                self.q.drop_front(1);
                 self.forget(&sent);
                 out.acked(&sent, known);
             } else {
@@ -220,13 +222,10 @@ impl Board {
     /// Takes the first `count` records out, which are clean; there is one at least.
     #[inline]
     fn take(&mut self, count: usize) -> Run {
-        let first = &self.q[0];
-        let (start, first_end, first_sent_at) = (first.start, first.end(), first.sent_at);
-        for _ in 1..count {
-            self.q.pop_front();
-        }
-        let last = self.q.pop_front().expect("so many records");
-        Run { start, first_end, first_sent_at, last }
+        let (first, last) = (&self.q[0], self.q[count - 1]);
+        let run = Run { start: first.start, first_end: first.end(), first_sent_at: first.sent_at, last };
+        self.q.drop_front(count);
+        run
     }
 
     /// Moves the cumulative point to `ack` where that needs no thought: nothing is SACKed, lost or in flight again, and
@@ -318,9 +317,7 @@ impl Board {
 
     /// Forgets all SACK marks: the receiver took data back (RFC 2018 section 8).
     pub fn renege(&mut self) {
-        for s in &mut self.q {
-            s.flags &= !SACKED;
-        }
+        self.q.each(|s| s.flags &= !SACKED);
         self.sacked = 0;
         self.high_sacked = self.una;
         self.cache.clear();
@@ -376,7 +373,7 @@ impl Board {
     /// Whether the counts equal a recount of the records. Walks all of them.
     pub fn audit(&self) -> Result<(), String> {
         let (mut sacked, mut lost, mut retx, mut pending, mut pos) = (0, 0, 0, 0, self.una);
-        for s in &self.q {
+        for s in self.q.iter() {
             if s.start != pos || s.len == 0 {
                 return Err(format!("record at {} where {pos} is next", s.start));
             }
