@@ -17,8 +17,8 @@
 //!   product gets negative numbers, with which the window always grows. The table of odds is what the text says it wants.
 //! * The report's module compared without regard to whether the application fills the window (as `vegas`).
 
-use super::queue::{Queue, Verdict, above, below, one_less, predicted, queued};
-use crate::{Ack, Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use super::queue::{Change, Rounds, above, below};
+use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::{Bytes, Stream};
 
 /// Modified Vegas.
@@ -26,8 +26,7 @@ use tcpassay_units::{Bytes, Stream};
 pub struct ModifiedVegas {
     alpha: f64,
     beta: f64,
-    queue: Queue,
-    increase: Additive,
+    rounds: Rounds,
     dice: Stream,
 }
 
@@ -41,16 +40,15 @@ impl ModifiedVegas {
         ModifiedVegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
-            queue: Queue::default(),
-            increase: Additive::default(),
+            rounds: Rounds::default(),
             dice: params.dice.clone(),
         }
     }
+}
 
-    /// Whether the window grows with `queued` packets, between alpha and beta.
-    fn roll(&mut self, queued: u64) -> bool {
-        queued <= ODDS_LOG2 && self.dice.below(SIDES) < SIDES >> queued
-    }
+/// Whether the window grows with `queued` packets, between alpha and beta.
+fn roll(dice: &mut Stream, queued: u64) -> bool {
+    queued <= ODDS_LOG2 && dice.below(SIDES) < SIDES >> queued
 }
 
 impl WindowRule for ModifiedVegas {
@@ -71,51 +69,35 @@ impl WindowRule for ModifiedVegas {
     ];
 
     fn observe(&mut self, _view: &View, ack: &Ack) {
-        self.queue.observe(ack);
+        self.rounds.observe(ack);
     }
 
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
-        match self.queue.verdict() {
-            None => view.control.cwnd,
-            Some(Verdict::Unsure) => self.increase.grow(view.control.cwnd, view.mss, acked),
-            Some(Verdict::Measured { rtt, base }) => {
-                let queued = queued(view, rtt, base);
-                if above(queued, self.beta) {
-                    one_less(view)
-                } else if below(queued, self.alpha) || self.roll(queued) {
-                    view.control.cwnd.saturating_add(view.mss)
-                } else {
-                    view.control.cwnd
-                }
-            }
-        }
+        let (alpha, beta, dice) = (self.alpha, self.beta, &mut self.dice);
+        self.rounds.grow(view, acked, |round| match round.queued() {
+            queued if above(queued, beta) => Change::Down,
+            queued if below(queued, alpha) || roll(dice, queued) => Change::Up,
+            _ => Change::Stay,
+        })
     }
 
     fn reduce(&mut self, view: &View, _cause: Cause, flight: Bytes) -> Bytes {
-        self.increase.clear();
-        (flight / 2).max(view.mss * 2)
+        self.rounds.reduce(view, flight)
     }
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
-        match self.queue.verdict() {
-            Some(Verdict::Measured { rtt, base }) => Some(predicted(view, rtt, base).max(view.mss * 2)),
-            _ => None,
-        }
+        self.rounds.leave_slow_start(view, |_| true)
     }
 
     fn reset(&mut self, _view: &View, why: Reset) {
-        self.queue.reset(why);
-        if why != Reset::Recovered {
-            self.increase.clear();
-        }
+        self.rounds.reset(why);
     }
 
     fn undo(&mut self, _view: &View, before: &ModifiedVegas) {
-        self.queue.reset(Reset::Recovered);
-        self.increase = before.increase;
+        self.rounds.undo(&before.rounds);
     }
 
     fn internals(&self) -> Vec<(&'static str, f64)> {
-        self.queue.internals()
+        self.rounds.internals()
     }
 }

@@ -1,11 +1,113 @@
-//! What Vegas measures: once a round trip, how many of the sender's packets stand in queues.
+//! What Vegas and its modification share: the measuring, once a round trip, of how many of the sender's packets stand in
+//! queues, and everything that follows from it but the two decisions in which they differ.
 
-use crate::{Ack, Reset, View};
+use crate::{Ack, Additive, Reset, View};
 use tcpassay_units::{Bytes, Dur};
+
+/// A round with enough samples, as a rule judges it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured<'a> {
+    pub view: &'a View,
+    /// The smallest round-trip time of the round, and of the connection.
+    pub rtt: Dur,
+    pub base: Dur,
+}
+
+impl Measured<'_> {
+    /// The packets expected to stand in queues, rounded down: `cwnd * (rtt - base) / base` (Linux).
+    pub(crate) fn queued(&self) -> u64 {
+        scaled(self.view.control.cwnd / self.view.mss, self.rtt.saturating_sub(self.base), self.base)
+    }
+
+    /// The window that the path holds without a queue, `cwnd * base / rtt`, and one packet for the truncation; not above
+    /// the present window, and at least two packets.
+    pub(crate) fn predicted(&self) -> Bytes {
+        let View { mss, control, .. } = *self.view;
+        let packets = scaled(control.cwnd / mss, self.base, self.rtt);
+        mss.saturating_mul(packets.saturating_add(1)).min(control.cwnd).max(mss * 2)
+    }
+}
+
+/// What the window does in a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// One packet more.
+    Up,
+    /// Nothing.
+    Stay,
+    /// One packet less, but at least two.
+    Down,
+}
+
+/// The bookkeeping of a Vegas: rounds, and Reno's increase for those that have too few samples.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Rounds {
+    queue: Queue,
+    increase: Additive,
+}
+
+impl Rounds {
+    /// Takes the ACK in.
+    pub(crate) fn observe(&mut self, ack: &Ack) {
+        self.queue.observe(ack);
+    }
+
+    /// Congestion avoidance: where the present ACK ended a round, the window that `judge` wants.
+    pub(crate) fn grow(
+        &mut self,
+        view: &View,
+        acked: Bytes,
+        judge: impl FnOnce(&Measured<'_>) -> Change,
+    ) -> Bytes {
+        let View { mss, control, .. } = *view;
+        match self.queue.verdict() {
+            None => control.cwnd,
+            Some(Verdict::Unsure) => self.increase.grow(control.cwnd, mss, acked),
+            Some(Verdict::Measured { rtt, base }) => match judge(&Measured { view, rtt, base }) {
+                Change::Up => control.cwnd.saturating_add(mss),
+                Change::Stay => control.cwnd,
+                Change::Down => control.cwnd.saturating_sub(mss).max(mss * 2),
+            },
+        }
+    }
+
+    /// Slow start: where the present ACK ended a round with enough samples and `full` says so, the window to leave with.
+    pub(crate) fn leave_slow_start(
+        &mut self,
+        view: &View,
+        full: impl FnOnce(&Measured<'_>) -> bool,
+    ) -> Option<Bytes> {
+        let Some(Verdict::Measured { rtt, base }) = self.queue.verdict() else { return None };
+        let measured = Measured { view, rtt, base };
+        full(&measured).then(|| measured.predicted())
+    }
+
+    /// Half the flight (RFC 5681).
+    pub(crate) fn reduce(&mut self, view: &View, flight: Bytes) -> Bytes {
+        self.increase.clear();
+        (flight / 2).max(view.mss * 2)
+    }
+
+    pub(crate) fn reset(&mut self, why: Reset) {
+        self.queue.reset(why);
+        if why != Reset::Recovered {
+            self.increase.clear();
+        }
+    }
+
+    pub(crate) fn undo(&mut self, before: &Rounds) {
+        self.queue.reset(Reset::Recovered);
+        self.increase = before.increase;
+    }
+
+    pub(crate) fn internals(&self) -> Vec<(&'static str, f64)> {
+        self.queue.internals()
+    }
+}
 
 /// Round-trip times, gathered over rounds.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Queue {
+struct Queue {
     /// The smallest round-trip time since the connection began or resumed from idle (`baseRTT`).
     base: Option<Dur>,
     /// The smallest of this round (`minRTT`).
@@ -20,7 +122,7 @@ pub(crate) struct Queue {
 
 /// What a round says.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Verdict {
+enum Verdict {
     /// Too few samples: they may all come from delayed ACKs.
     Unsure,
     /// The smallest round-trip times of the round and of the connection.
@@ -32,7 +134,7 @@ const ENOUGH_SAMPLES: u32 = 3;
 
 impl Queue {
     /// Takes the ACK in.
-    pub(crate) fn observe(&mut self, ack: &Ack) {
+    fn observe(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             let rtt = rtt.max(Dur::from_nanos(1));
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
@@ -54,12 +156,12 @@ impl Queue {
     }
 
     /// What the round says that the present ACK ended, if it ended one; each round is judged once.
-    pub(crate) fn verdict(&mut self) -> Option<Verdict> {
+    fn verdict(&mut self) -> Option<Verdict> {
         self.verdict.take()
     }
 
     /// Samples from before do not speak of what comes.
-    pub(crate) fn reset(&mut self, why: Reset) {
+    fn reset(&mut self, why: Reset) {
         self.wipe();
         self.verdict = None;
         self.partial = true;
@@ -74,33 +176,16 @@ impl Queue {
         self.partial = false;
     }
 
-    pub(crate) fn internals(&self) -> Vec<(&'static str, f64)> {
+    fn internals(&self) -> Vec<(&'static str, f64)> {
         let seconds = |rtt: Option<Dur>| rtt.map_or(0.0, Dur::as_secs_f64);
         vec![("base_rtt", seconds(self.base)), ("min_rtt", seconds(self.min))]
     }
-}
-
-/// The packets expected to stand in queues, rounded down: `cwnd * (rtt - base) / base` (Linux).
-pub(crate) fn queued(view: &View, rtt: Dur, base: Dur) -> u64 {
-    scaled(view.control.cwnd / view.mss, rtt.saturating_sub(base), base)
-}
-
-/// The window that the path holds without a queue, `cwnd * base / rtt`, and one packet for the truncation; not above
-/// the present window.
-pub(crate) fn predicted(view: &View, rtt: Dur, base: Dur) -> Bytes {
-    let packets = scaled(view.control.cwnd / view.mss, base, rtt);
-    view.mss.saturating_mul(packets.saturating_add(1)).min(view.control.cwnd)
 }
 
 /// `n * numerator / denominator`, rounded down.
 fn scaled(n: u64, numerator: Dur, denominator: Dur) -> u64 {
     let wide = u128::from(n) * u128::from(numerator.as_nanos()) / u128::from(denominator.as_nanos());
     u64::try_from(wide).unwrap_or(u64::MAX)
-}
-
-/// The window one packet smaller, at least two.
-pub(crate) fn one_less(view: &View) -> Bytes {
-    view.control.cwnd.saturating_sub(view.mss).max(view.mss * 2)
 }
 
 /// Whether `n` packets are more than `bound`.

@@ -23,8 +23,8 @@
 //! * ssthresh is not raised to three quarters of the window each round trip (Linux `tcp_current_ssthresh`): Vegas
 //!   does not read it before the next loss, which sets it.
 
-use super::queue::{Queue, Verdict, above, below, one_less, predicted, queued};
-use crate::{Ack, Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use super::queue::{Change, Rounds, above, below};
+use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::Bytes;
 
 /// Vegas (Brakmo and Peterson; Linux).
@@ -33,8 +33,7 @@ pub struct Vegas {
     alpha: f64,
     beta: f64,
     gamma: f64,
-    queue: Queue,
-    increase: Additive,
+    rounds: Rounds,
 }
 
 impl Vegas {
@@ -44,8 +43,7 @@ impl Vegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
             gamma: values.get("gamma"),
-            queue: Queue::default(),
-            increase: Additive::default(),
+            rounds: Rounds::default(),
         }
     }
 }
@@ -74,53 +72,36 @@ impl WindowRule for Vegas {
     ];
 
     fn observe(&mut self, _view: &View, ack: &Ack) {
-        self.queue.observe(ack);
+        self.rounds.observe(ack);
     }
 
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
-        match self.queue.verdict() {
-            None => view.control.cwnd,
-            Some(Verdict::Unsure) => self.increase.grow(view.control.cwnd, view.mss, acked),
-            Some(Verdict::Measured { rtt, base }) => {
-                let queued = queued(view, rtt, base);
-                if above(queued, self.beta) {
-                    one_less(view)
-                } else if below(queued, self.alpha) {
-                    view.control.cwnd.saturating_add(view.mss)
-                } else {
-                    view.control.cwnd
-                }
-            }
-        }
+        let (alpha, beta) = (self.alpha, self.beta);
+        self.rounds.grow(view, acked, |round| match round.queued() {
+            queued if above(queued, beta) => Change::Down,
+            queued if below(queued, alpha) => Change::Up,
+            _ => Change::Stay,
+        })
     }
 
     fn reduce(&mut self, view: &View, _cause: Cause, flight: Bytes) -> Bytes {
-        self.increase.clear();
-        (flight / 2).max(view.mss * 2)
+        self.rounds.reduce(view, flight)
     }
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
-        match self.queue.verdict() {
-            Some(Verdict::Measured { rtt, base }) if above(queued(view, rtt, base), self.gamma) => {
-                Some(predicted(view, rtt, base).max(view.mss * 2))
-            }
-            _ => None,
-        }
+        let gamma = self.gamma;
+        self.rounds.leave_slow_start(view, |round| above(round.queued(), gamma))
     }
 
     fn reset(&mut self, _view: &View, why: Reset) {
-        self.queue.reset(why);
-        if why != Reset::Recovered {
-            self.increase.clear();
-        }
+        self.rounds.reset(why);
     }
 
     fn undo(&mut self, _view: &View, before: &Vegas) {
-        self.queue.reset(Reset::Recovered);
-        self.increase = before.increase;
+        self.rounds.undo(&before.rounds);
     }
 
     fn internals(&self) -> Vec<(&'static str, f64)> {
-        self.queue.internals()
+        self.rounds.internals()
     }
 }
