@@ -109,10 +109,9 @@ impl Connection {
             flags |= Flags::CWR;
         }
         let ecn = match self.ecn {
-            EcnMode::Off => Ecn::NotEct,
             EcnMode::Dctcp => Ecn::Ect0,
             EcnMode::Classic | EcnMode::Accurate if whole.ect => Ecn::Ect0,
-            EcnMode::Classic | EcnMode::Accurate => Ecn::NotEct,
+            _ => Ecn::NotEct,
         };
         let segment = Segment {
             seq: self.iss.at(whole.start),

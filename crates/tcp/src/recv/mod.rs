@@ -29,7 +29,6 @@ use tcpassay_wire::{Ecn, Flags};
 use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Arrival {
     /// Positions of its payload; may begin below what was received and end beyond the window.

@@ -77,6 +77,8 @@ impl Sender {
         self.stats.ece_acks_in += u64::from(ack.ece);
         self.stats.dup_acks_in += u64::from(a.dup);
 
+        // Before the records are gone.
+        let dsacked = ack.dsack.as_ref().map_or(0, |span| self.retransmitted_in(span, prior_una));
         let mut d = Delivered {
             now,
             echo_ms: echo_ms(now, ack),
@@ -106,7 +108,7 @@ impl Sender {
             self.rack.update(&d);
         }
         if let Some(dsack) = &a.dsack {
-            self.on_dsack(now, dsack, log);
+            self.on_dsack(now, dsack, dsacked, log);
         }
         if a.advanced {
             self.timers.on_progress(now);

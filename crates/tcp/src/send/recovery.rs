@@ -7,6 +7,7 @@ use super::Sender;
 use super::ack::Arrival;
 use super::delivery::Delivered;
 use super::prr::{Prr, Step};
+use super::undo::EIFEL;
 use crate::config::{EcnMode, Recovery, RecoveryExit};
 use crate::log::{CongestionState as Ca, Log, LogEvent};
 use crate::seam::Span;
@@ -37,7 +38,10 @@ impl Sender {
 
     fn in_recovery(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
         if let Some(why) = self.proven_false(a, d) {
-            self.leave(a.now, true, why, log);
+            // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
+            if why != EIFEL || self.board.una >= self.recover || self.board.retx == 0 {
+                self.leave(a.now, true, why, log);
+            }
             return 0;
         }
         if self.board.una >= self.recover {
@@ -134,7 +138,7 @@ impl Sender {
             let flight = flight - self.limited_sent.min(flight);
             self.enter(now, Cause::Loss, flight, log);
             self.prr = Prr::begin(undelivered, self.mss);
-            self.undo.begin(self.board.una);
+            self.begin_undo();
         }
         self.recover = self.board.nxt;
         self.high_rxt = self.board.una;
@@ -156,6 +160,11 @@ impl Sender {
                 self.set_cwnd(now, inflated, "enter", log);
             }
         }
+    }
+
+    /// What the episode that begins retransmits may turn out to have been unnecessary.
+    pub(super) fn begin_undo(&mut self) {
+        self.undo.begin(self.board.una, self.board.retx, self.board.any_retransmitted());
     }
 
     /// A window reduction without retransmission: a mark, or a loss that a probe repaired.

@@ -45,7 +45,7 @@ impl Sender {
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
         self.frto = if self.cfg.frto && fresh && !again { Frto::Head } else { Frto::Off };
         if fresh {
-            self.undo.begin(self.board.una);
+            self.begin_undo();
         }
         let una = self.board.una;
         let lost =

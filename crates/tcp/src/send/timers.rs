@@ -14,6 +14,7 @@ use tcpassay_units::{Dur, Time};
 const CORK: Dur = Dur::from_millis(200);
 
 /// The sender's timers.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
     /// Retransmission.

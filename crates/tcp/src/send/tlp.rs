@@ -124,7 +124,10 @@ impl Sender {
         } else {
             let last = self.board.last_unsacked()?;
             let last = self.board.trim_to_tail(last, self.mss);
+            // Nothing of an episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
+            let undo = self.undo;
             let chunk = self.emit_again(now, last, log);
+            self.undo = undo;
             self.probe.retransmitted = Some(chunk.span.start..chunk.span.end + u64::from(chunk.fin));
             chunk
         };

@@ -370,6 +370,24 @@ impl Board {
         sent
     }
 
+    /// Whether a retransmission is in flight, or the first record was ever retransmitted (`tcp_any_retrans_done`).
+    pub fn any_retransmitted(&self) -> bool {
+        self.retx > 0 || self.q.front().is_some_and(|s| s.is(EVER))
+    }
+
+    /// Bytes of `span` that were retransmitted and are outstanding.
+    pub fn retransmitted_in(&self, span: &Span) -> u64 {
+        let mut bytes = 0;
+        let mut i = self.find(span.start);
+        while let Some(s) = self.q.get(i).filter(|s| s.start < span.end) {
+            if s.is(EVER) {
+                bytes += s.end().min(span.end) - s.start.max(span.start);
+            }
+            i += 1;
+        }
+        bytes
+    }
+
     /// Whether the counts equal a recount of the records. Walks all of them.
     pub fn audit(&self) -> Result<(), String> {
         let (mut sacked, mut lost, mut retx, mut pending, mut pos) = (0, 0, 0, 0, self.una);

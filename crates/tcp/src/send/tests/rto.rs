@@ -1,7 +1,7 @@
 //! RFC 6298, RFC 5682, and the proofs that a recovery was false.
 
 use super::*;
-use crate::config::{LossDetection, Recovery, Undo};
+use crate::config::{LossDetection, Recovery, Tlp, Undo};
 use crate::log::CongestionState as Ca;
 
 #[test]
@@ -211,6 +211,124 @@ fn eifel_undoes_when_the_ack_echoes_the_original() {
         assert_eq!(r.cwnd() >= 10_000, undone);
         assert_eq!(r.s.cc.control.ssthresh == Bytes::MAX, undone);
     }
+}
+
+/// A recovery, and at its end one more retransmission, of segment 10, in flight; the next segment lost is 14.
+fn two_recoveries(undo_by: Undo) -> Rig {
+    let cfg = Config { limited_transmit: false, recovery: Recovery::Sack, ..undo(undo_by) };
+    let gentle = TinyReno { keep: Some(9), ..TinyReno::default() };
+    let mut r = Rig::controlled(&cfg, &Agreed { timestamps: true, ..agreed() }, gentle);
+    r.write(40);
+    r.advance(ms(100));
+    for k in [2, 3, 4, 10] {
+        r.sack(0, &[1..k]);
+    }
+    assert_eq!((r.s.state, r.s.recover), (Ca::Recovery, seg(10)));
+    assert!(r.s.board.nxt >= seg(13), "new data follow");
+    r.advance(ms(50));
+    let next = (r.s.board.nxt - 1) / 1000;
+    assert!(r.sack(0, &[1..10, 11..next]).contains(&10), "retransmitted in the first recovery");
+    r
+}
+
+#[test]
+fn an_echo_of_an_earlier_recovery_s_retransmission_does_not_undo_the_next_one() {
+    let mut r = two_recoveries(Undo { eifel: true, ..Undo::default() });
+    let resent_at = r.ts_now();
+    let (high, next) = ((r.s.board.high_sacked - 1) / 1000, (r.s.board.nxt - 1) / 1000);
+    assert!(next >= high + 4, "segments {high} to {next} are out");
+    r.advance(ms(50));
+    r.sack(10, &[11..high]);
+    assert_eq!(r.s.state, Ca::Disorder, "the first recovery is over, with a retransmission in flight");
+    r.advance(ms(50));
+    for k in 2..=4 {
+        r.sack(10, &[high + 1..high + k, 11..high]);
+    }
+    assert_eq!(r.s.state, Ca::Recovery, "the second");
+    r.advance(ms(10));
+    let mut ack = r.ack_in(r.s.recover);
+    ack.ts_ecr = Some(resent_at);
+    r.deliver(&ack);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 0), "over, and not undone");
+}
+
+#[test]
+fn a_tail_loss_probe_is_no_retransmission_that_a_later_ack_could_disprove() {
+    let cfg = Config { tlp: Tlp::On, ..undo(Undo { eifel: true, dsack: true, ..Undo::default() }) };
+    let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
+    r.write(3);
+    assert_eq!(r.fire().unwrap(), [2], "the probe");
+    assert_eq!((r.s.stats.tlp_probes, r.s.stats.retransmissions), (1, 1));
+    let between = r.ts_now() + 1;
+    r.fire().unwrap();
+    assert_eq!(r.s.state, Ca::Loss);
+    // Sent after the probe and before the timeout's retransmission: the original of nothing that was retransmitted.
+    let mut ack = r.ack_in(seg(1));
+    ack.ts_ecr = Some(between);
+    r.deliver(&ack);
+    assert_eq!(r.s.stats.undos, 1);
+}
+
+#[test]
+fn eifel_waits_for_retransmissions_in_flight_and_marks_nothing_more_lost_meanwhile() {
+    let cfg = undo(Undo { eifel: true, ..Undo::default() });
+    let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
+    r.write(10);
+    let sent_at = r.ts_now();
+    r.advance(ms(100));
+    for k in [3, 4, 5, 8] {
+        r.sack(0, &[2..k]);
+    }
+    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 2));
+    r.advance(ms(5));
+    let mut ack = r.ack_in(seg(1));
+    ack.ts_ecr = Some(sent_at);
+    ack.sacks.push(seg(2)..seg(8));
+    r.deliver(&ack);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Recovery, 0), "segment 1 is in flight again");
+    let mut ack = r.ack_in(seg(8));
+    ack.ts_ecr = Some(sent_at);
+    r.deliver(&ack);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+}
+
+#[test]
+fn duplicates_that_the_network_made_undo_nothing() {
+    let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
+    r.write(10);
+    r.advance(ms(100));
+    for k in [2, 3, 4, 6] {
+        r.sack(0, &[1..k]);
+    }
+    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 1));
+    // Segment 4 came twice, and was sent once.
+    let mut dsack = r.ack_in(seg(0));
+    dsack.dsack = Some(seg(4)..seg(5));
+    dsack.sacks.push(seg(1)..seg(6));
+    r.deliver(&dsack);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Recovery, 0));
+}
+
+#[test]
+fn more_duplicates_than_there_were_retransmissions_are_the_network_s() {
+    let mut r = Rig::controlled_by("reno", &undo(Undo { dsack: true, ..Undo::default() }));
+    r.write(10);
+    r.advance(ms(100));
+    r.ack(2);
+    let mut dsack = r.ack_in(seg(2));
+    dsack.dsack = Some(seg(0)..seg(1));
+    r.deliver(&dsack);
+    assert_eq!(r.s.stats.spurious, 0, "nothing was retransmitted");
+    for k in [4, 5, 6] {
+        r.sack(2, &[3..k]);
+    }
+    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 1));
+    r.ack(10);
+    dsack = r.ack_in(seg(10));
+    dsack.dsack = Some(seg(2)..seg(3));
+    r.deliver(&dsack);
+    r.deliver(&dsack);
+    assert_eq!((r.s.stats.spurious, r.s.stats.undos), (1, 1));
 }
 
 #[test]
