@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup demo figures test test-rust test-python check lint format bench gate clean
+.PHONY: help setup demo figures test test-rust test-python check lint format bench gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,16 @@ bench: ## Speed: packets a CPU second and memory, with ns-3 beside it where libn
 
 $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)
+
+# Names of fuzz/fuzz_targets, and how long each runs.
+FUZZ ?= packet case connection
+FUZZ_SECONDS ?= 60
+
+fuzz: ## Fuzz what reads and what listens, FUZZ_SECONDS each (needs cargo-fuzz and a nightly toolchain)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 2; }
+	@cd fuzz && for target in $(FUZZ); do \
+		cargo +nightly fuzz run $$target $$([ $$target != case ] || echo --features case) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
+	done
 
 clean: ## Remove what make made, but for Cargo's target folder
 	rm -rf $(VENV) $(STAMPS) $(OUT) python/tcpassay/_native*.so
