@@ -51,16 +51,16 @@ def check(space: Space) -> None:
             raise ContradictionError([table.constraint for table in _smallest(part, {})])
 
 
-def dead_levels(space: Space) -> list[DeadLevel]:
-    """The levels that no case can have, of a space without contradiction."""
+def dead_levels(space: Space, most: int | None = None) -> list[DeadLevel]:
+    """The levels, the first `most` of them, that no case can have, of a space without contradiction."""
     network = Network(space.sizes, space.tables)
-    found = []
+    found: list[DeadLevel] = []
     for variable, component in enumerate(network.component):
         if component == -1:
             continue
         part = network.parts[component]
         for level, possible in enumerate(part.project((variable,))):
-            if not possible:
+            if not possible and (most is None or len(found) < most):
                 tables = _smallest(part, {variable: level})
                 parameter = space.parameters[variable]
                 found.append(

@@ -23,6 +23,8 @@ MOST_TUPLES: Final = 20_000_000
 """Combinations that a covering array may have to cover; beyond, generating takes hours."""
 MOST_RUNS: Final = 10_000_000
 """Cases, seeds and repetitions multiplied; more is a slip of the pen."""
+MOST_NOTES: Final = 20
+"""Levels that no case can have that are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     with _placed(doc.place("constraints")):
         space = space_of(spec, doc)
         suite = _suite(spec, doc, space)
-        dead = [str(level) for level in dead_levels(space)]
+        dead = [str(level) for level in dead_levels(space, MOST_NOTES)]
     expander = Expander(spec, doc, space)
     refusals = Refusals(expander, len(suite), most_problems)
     made: list[Case] = []
