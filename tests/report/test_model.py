@@ -99,6 +99,20 @@ def test_what_the_constraints_of_the_plan_forbid_is_not_missing(tmp_path: Path) 
     assert (pair["total"], pair["covered"]) == (5, 3)
 
 
+def test_a_constraint_on_what_does_not_vary_counts_all_the_same(tmp_path: Path) -> None:
+    runs = [
+        folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),
+        folders.run("b", 1, {"goodput": 1.0}, queue__limit="50KB", stack__cc="dctcp"),
+    ]
+    folder = folders.folder(tmp_path / "made", runs)
+    mtu = """'IF [stack.mtu] = "1500B" THEN [stack.cc] <> "cubic"', """
+    (folder / "plan.toml").write_text(
+        PLAN.replace("constraints = [", f"constraints = [{mtu}"), encoding="utf-8"
+    )
+    said = model.build(tcpassay.load(folder)).data["coverage"]
+    assert [(line["total"], line["covered"], line["excluded"]) for line in said["lines"]] == [(3, 2, 3)]
+
+
 def test_a_level_that_should_have_been_refused_covers_nothing(tmp_path: Path) -> None:
     runs = [
         folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),

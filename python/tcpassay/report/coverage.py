@@ -18,7 +18,7 @@ from tcpassay.cover.network import Network
 from tcpassay.cover.space import Parameter, Rows, Space
 from tcpassay.errors import UserError
 from tcpassay.plan import combine
-from tcpassay.report.factors import Codes, Factor, Planned, text_of
+from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
 
 COUNTED: Final = 300_000
 """Combinations of levels up to which a strength is counted that the plan does not ask for."""
@@ -101,7 +101,8 @@ def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned |
     rows = np.array(sorted(first.values()), dtype=np.int64)
     if planned:
         space, strategy = planned.space, planned.strategy
-        factors = [next(one for one in factors if one.name == p.name) for p in space.parameters]
+        known = {one.name: one for one in factors}
+        factors = [known.get(p.name) or constant(p, len(runs)) for p in space.parameters]
         # The page has amounts in rising order; the space has the plan's.
         orders = [_order(factor, p) for factor, p in zip(factors, space.parameters, strict=True)]
     else:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from tcpassay.cover import generate
-from tcpassay.cover.space import Space
+from tcpassay.cover.space import Parameter, Space
 from tcpassay.errors import UserError
 from tcpassay.plan import combine, extends
 from tcpassay.plan.model import PlanFile
@@ -49,9 +49,17 @@ class Planned:
             space = combine.space_of(spec, doc)
         except (UserError, ValidationError):
             return None
-        names = {parameter.name for parameter in space.parameters}
+        # What constraints mention may have one level in the plan; then no run says it.
+        names = {parameter.name for parameter in space.parameters if len(parameter.all_levels) > 1}
         said = (name for run in results.runs for name in run.get("varied") or {})
         return cls(space, combine.strategy_of(spec)) if names == set(said) else None
+
+
+def constant(parameter: Parameter, runs: int) -> Factor:
+    """The factor of a parameter that has one level in the plan."""
+    return Factor(
+        parameter.name, (text_of(parameter.levels[0]),), np.zeros(runs, dtype=np.int64), ordered=False
+    )
 
 
 def varied(results: Results, planned: Planned | None) -> list[Factor]:
