@@ -44,10 +44,13 @@ def test_it_opens_offline_and_says_what_was_found_first(view: Open, report: Path
 
 def test_a_failed_check_stands_above_those_that_hold(view: Open, report: Path) -> None:
     page = view(report).open()
+    assert "goodput ≥ 15 Mbit/s" in page.text("#checks summary")
+    assert "in 1 of 2" in page.text("#checks summary")
     rows = page.page.locator("#checks tbody tr").all_inner_texts()
-    assert [row.split("\t")[0] for row in rows] == ["fails", "holds"]
-    assert "10 Mbit/s" in rows[0]
-    assert "≥ 15 Mbit/s" in rows[0]
+    assert [row.split("\t")[:3] for row in rows] == [
+        ["fails", "cc=reno, limit=50KB", "10 Mbit/s"],
+        ["holds", "cc=cubic, limit=50KB", "60 Mbit/s"],
+    ]
 
 
 def test_boxes_are_tukeys_of_the_runs(view: Open, report: Path) -> None:
@@ -151,8 +154,10 @@ def test_a_link_to_a_case_shows_its_curves(view: Open, report: Path) -> None:
     assert page.chart("timeline", of.format("queue", "bottleneck"))[4] == [40, 12]
     assert page.chart("timeline", of.format("counts", "marks")) == [[20, 5], [70, 2]]
     assert page.chart("timeline", of.format("events", "RTO fires")) == [[60, 0]]
-    assert page.chart("timeline", of.format("sequence", "flow.0 sent again")) == [[60, 3.001, 4.001]]
-    assert page.chart("timeline", of.format("sequence", "flow.0 acknowledged"))[-1] == [38, 4.001]
+    assert page.chart("timeline", of.format("sequence", "sent again")) == [
+        {"coords": [[60, 3.001], [60, 4.001]]}
+    ]
+    assert page.chart("timeline", of.format("sequence", "acknowledged"))[-1] == [38, 4.001]
     # The finding's span is marked in every panel.
     spans = page.chart(
         "timeline",
@@ -171,8 +176,8 @@ def test_dragging_zooms_all_panels_and_the_address_says_so(view: Open, report: P
     page = view(report).open(f"#case={pages.WATCHED}&seed=1")
     box = page.page.locator(".timeline .chart").bounding_box()
     assert box is not None
-    # The plot is from 76 pixels on to 18 from the right: 40 % and 70 % of it.
-    left, width = box["x"] + 76, box["width"] - 94
+    # The plot is from 92 pixels on to 18 from the right: 40 % and 70 % of it.
+    left, width = box["x"] + 92, box["width"] - 110
     mouse = page.page.mouse
     mouse.move(left + 0.4 * width, box["y"] + 60)
     mouse.down()
@@ -216,8 +221,9 @@ def test_a_case_that_is_not_there_says_so(view: Open, report: Path) -> None:
 
 def test_a_crashed_case_shows_its_message(view: Open, report: Path) -> None:
     page = view(report).open("#case=bbbb000005&seed=1")
-    assert "index out of bounds" in page.text("main pre")
     assert page.text("h2 .badge") == "crashed"
+    assert "index out of bounds" in page.text("main pre")
+    assert "1 run crashed: a bug in the data plane" in page.open().text("#coverage .evidence ul")
 
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"

@@ -32,14 +32,14 @@ EXACT: Final = 6_000
 
 _LANES: Final = (
     ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
-    ("recovery", "recovery begins", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Recovery")),
-    ("cwr", "reduction on ECE", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Cwr")),
+    ("recovery", "recovery", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Recovery")),
+    ("cwr", "reduction", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Cwr")),
     ("probe", "tail loss probe", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Tlp")),
-    ("retransmit", "retransmission", pl.col("kind") == "retransmit"),
-    ("spurious", "shown unnecessary", pl.col("kind") == "spurious"),
-    ("delayed", "delayed-ACK timer", (pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck")),
-    ("forgotten", "ACK neither sent nor timed", pl.col("kind") == "ack_forget"),
-    ("clamp", "controller clamped", pl.col("kind") == "clamp"),
+    ("retransmit", "sent again", pl.col("kind") == "retransmit"),
+    ("spurious", "spurious", pl.col("kind") == "spurious"),
+    ("delayed", "delayed ACK", (pl.col("kind") == "timer_fire") & (pl.col("why") == "DelayedAck")),
+    ("forgotten", "ACK forgotten", pl.col("kind") == "ack_forget"),
+    ("clamp", "clamp", pl.col("kind") == "clamp"),
 )  # fmt: skip
 
 

@@ -76,7 +76,7 @@
       h("p", { class: "lead" }, data.label(run), others.length > 0 && [" · other seeds: ", others.map((one) => [h("a", { href: state.link({ case: runs.case[one], seed: runs.seed[one], t: undefined }) }, String(runs.seed[one])), " "])]),
       runs.messages[run] && h("pre", {}, runs.messages[run]),
       outcome !== "not run" && command(repeat),
-      own.map((finding) => findings.card(finding, { linked: false })),
+      own.map((finding) => findings.card(finding, { alone: true })),
       h("h3", {}, "On one time axis"), controls, canvas, notes,
       h("div", { class: "two" }, h("div", {}, h("h3", {}, "Metrics"), metrics(run, shown)), h("div", {}, h("h3", {}, "Settings"), settings(run), measured)));
     made.ready = async () => {

@@ -2,7 +2,15 @@
 "use strict";
 
 {
+  const known = new Map(); // by light or dark
+
   const style = () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    if (!known.has(dark)) known.set(dark, read());
+    return known.get(dark);
+  };
+
+  const read = () => {
     const all = getComputedStyle(document.documentElement);
     const get = (name) => all.getPropertyValue(`--${name}`).trim();
     return {
@@ -12,6 +20,9 @@
       font: all.fontFamily || "sans-serif",
     };
   };
+
+  // Beyond some thousand points a series is drawn as one shape instead of an object a point.
+  const MANY = 2000;
 
   const mix = (a, b, share) => {
     const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -107,5 +118,5 @@
     }
   };
 
-  Object.assign(tcpassay, { look: { style, palette, axis, logarithmic, tip, tooltip, legend, chart, release, mix }, charts: named });
+  Object.assign(tcpassay, { look: { MANY, style, palette, axis, logarithmic, tip, tooltip, legend, chart, release, mix }, charts: named });
 }

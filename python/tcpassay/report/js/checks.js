@@ -5,22 +5,42 @@
   const { h, section, table, units } = tcpassay;
   const SIGNS = { "<=": "≤", ">=": "≥", "==": "=", "!=": "≠" };
 
-  const draw = () => {
-    const { report, runs } = tcpassay;
-    if (!report.checks.length) return null;
-    const failed = report.checks.filter((check) => !check.holds).length;
-    const unit = (check) => runs.metric.get(check.metric)?.unit ?? "";
-    const value = (check, number) => (number === null || number === undefined ? "–" : units.amount(number, unit(check)));
+  const sign = (check) => SIGNS[check.op] ?? check.op;
+
+  // One claim of the plan, and each run or statistic that it was held against.
+  const claim = (verdicts, open) => {
+    const unit = tcpassay.runs.metric.get(verdicts[0].metric)?.unit ?? "";
+    const amount = (value) => (value === null || value === undefined ? "–" : units.amount(value, unit));
+    const failed = verdicts.filter((one) => !one.holds), [first] = verdicts;
+    const same = verdicts.every((one) => one.limit === first.limit);
     const columns = [
-      { title: "", value: (check) => (check.holds ? 1 : 0), cell: (check) => h("span", { class: `badge ${check.holds ? "good" : "error"}` }, check.holds ? "holds" : "fails") },
-      { title: "metric", value: (check) => check.metric },
-      { title: "of", value: (check) => check.subject },
-      { title: "observed", number: true, value: (check) => check.observed, cell: (check) => value(check, check.observed) },
-      { title: "must be", number: true, value: (check) => check.limit, cell: (check) => `${SIGNS[check.op] ?? check.op} ${value(check, check.limit)}` },
-      { title: "why", value: (check) => check.note || check.why },
+      { title: "", value: (one) => (one.holds ? 1 : 0), cell: (one) => h("span", { class: `badge ${one.holds ? "good" : "error"}` }, one.holds ? "holds" : "fails") },
+      { title: "of", value: (one) => one.subject },
+      { title: "observed", number: true, value: (one) => one.observed, cell: (one) => amount(one.observed) },
+      { title: "must be", number: true, value: (one) => one.limit, cell: (one) => `${sign(one)} ${amount(one.limit)}` },
+      { title: "", value: (one) => one.note },
     ];
-    return section("checks", "Checks", failed ? `${failed} of ${report.checks.length} claims of the plan do not hold.` : "Every claim of the plan holds.",
-      h("details", { open: failed > 0 || report.checks.length <= 12 }, h("summary", {}, `All ${report.checks.length}`), table(columns, report.checks, { sort: [0, false], most: 40, label: "Checks" })));
+    return h("details", { class: "group", open },
+      h("summary", {}, h("span", { class: `badge ${failed.length ? "error" : "good"}` }, failed.length ? "fails" : "holds"),
+        h("strong", {}, `${first.metric} ${sign(first)} ${same ? amount(first.limit) : "…"}`),
+        h("span", { class: "soft" }, verdicts.length === 1 ? first.subject : failed.length ? `in ${failed.length} of ${verdicts.length}` : `in all ${verdicts.length}`),
+        h("span", { class: "soft" }, first.why)),
+      table(columns, verdicts, { sort: [0, false], most: 20, label: `${first.metric} ${first.op}` }));
+  };
+
+  const draw = () => {
+    const { checks } = tcpassay.report;
+    if (!checks.length) return null;
+    const claims = new Map();
+    for (const one of checks) {
+      const name = JSON.stringify([one.metric, one.op, one.value, one.why]);
+      claims.set(name, [...(claims.get(name) ?? []), one]);
+    }
+    const fails = (verdicts) => verdicts.some((one) => !one.holds);
+    const ordered = [...claims.values()].sort((a, b) => fails(b) - fails(a));
+    const broken = ordered.filter(fails).length;
+    return section("checks", "Checks", broken ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.` : `All ${ordered.length} claims of the plan hold.`,
+      ordered.map((verdicts, n) => claim(verdicts, n === 0 && fails(verdicts))));
   };
 
   Object.assign(tcpassay, { checks: { draw } });

@@ -56,10 +56,24 @@
       h("ul", {}, first.missing.map((example) => h("li", {}, Object.entries(example).map(([name, level]) => `${name} = ${level}`).join(", ")))));
   };
 
+  // What became of the runs that did not end as they must, with their messages; the same message is told once.
+  const failures = () => {
+    const { runs } = tcpassay, expected = new Set(runs.expected), groups = new Map();
+    for (let run = 0; run < runs.count; run++) {
+      if (expected.has(run)) continue;
+      const name = `${runs.outcomes[runs.outcome[run]]}${runs.messages[run] ? `: ${runs.messages[run]}` : ""}`;
+      groups.set(name, [...(groups.get(name) ?? []), run]);
+    }
+    if (!groups.size) return null;
+    return h("details", { class: "evidence", open: true }, h("summary", {}, `${plural(runs.count - runs.expected.length, "run")} did not end as they must`),
+      h("ul", {}, [...groups].sort((a, b) => b[1].length - a[1].length).slice(0, 12).map(([name, of]) => h("li", {}, `${plural(of.length, "run")} ${name.slice(0, 400)} (`,
+        of.slice(0, 5).map((run, n) => [n ? ", " : "", h("a", { href: state.toRun(run) }, `${runs.case[run]} seed ${runs.seed[run]}`)]), of.length > 5 ? ", …)" : ")"))));
+  };
+
   const draw = () => {
     const { pairs, lines, cases, planned } = tcpassay.report.coverage;
     const lead = `Combinations of levels met by the ${plural(cases, "case")} that ran to the end, counted from the runs${planned ? "; what is possible is what the plan's constraints leave" : ""}. Filters do not change this.`;
-    if (!pairs.length) return section("coverage", "What was run", `${plural(cases, "case")} ran to the end. ${tcpassay.runs.factors.length ? "One parameter varies." : "Nothing varies."}`);
+    if (!pairs.length) return section("coverage", "What was run", `${plural(cases, "case")} ran to the end. ${tcpassay.runs.factors.length ? "One parameter varies." : "Nothing varies."}`, failures());
     const names = tcpassay.runs.factors.map((factor) => factor.name).filter((name) => pairs.some((pair) => pair.a === name || pair.b === name));
     const canvas = h("div", { class: "chart", role: "img", "aria-label": "Share of pairs of levels met, parameter by parameter" }), detail = h("div", { "aria-live": "polite" });
     const pick = (n) => { list.querySelector("select").value = String(n); detail.replaceChildren(details(pairs[n])); state.set({ pair: n }, { quiet: true }); };
@@ -68,7 +82,7 @@
     const chosen = Math.min(Number(state.now().pair ?? worst) || 0, pairs.length - 1);
     const list = select("Pair", pairs.map((pair, n) => [String(n), `${pair.a} × ${pair.b}`]), String(chosen), (n) => pick(Number(n)));
     detail.append(details(pairs[chosen]));
-    const made = section("coverage", "What was run", lead, h("ul", { class: "strengths" }, lines.map(line)), missing(lines),
+    const made = section("coverage", "What was run", lead, failures(), h("ul", { class: "strengths" }, lines.map(line)), missing(lines),
       names.length > 2 ? h("div", { class: "two" }, h("div", {}, canvas, key()), h("div", {}, list, detail)) : detail);
     made.ready = () => names.length > 2 && chart(canvas, pairs, names, pick);
     return made;

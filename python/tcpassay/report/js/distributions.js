@@ -31,11 +31,11 @@
   const boxes = (context) => {
     const { groups, colours, by, named } = context, style = look.style();
     const dots = context.count <= DOTS;
-    const points = groups.flatMap((group, at) => {
+    const points = (group, at) => {
       const { low, high } = stats.box(group.sorted);
       return group.runs.filter((run) => dots || context.values[run] < low || context.values[run] > high)
-        .map((run) => ({ value: [at + 0.55 * spreadOf(run), context.values[run] / by], run, itemStyle: { color: colours[group.n] } }));
-    });
+        .map((run) => ({ value: [at + 0.55 * spreadOf(run), context.values[run] / by], run }));
+    };
     return {
       grid: { left: 64, right: 16, top: 14, bottom: 60 },
       xAxis: [{ type: "category", data: groups.map((group) => group.level), name: context.split, nameLocation: "middle", nameGap: 34, nameTextStyle: { color: style.soft }, axisLabel: { color: style.ink, fontSize: 12, hideOverlap: true }, axisTick: { show: false }, axisLine: { lineStyle: { color: style.soft } } },
@@ -52,7 +52,7 @@
           const { low, q1, median, q3, high } = stats.box(group.sorted);
           return { value: [low, q1, median, q3, high].map((value) => value / by), itemStyle: { color: `${colours[group.n]}22`, borderColor: colours[group.n], borderWidth: 1.6 } };
         }) },
-        { type: "scatter", xAxisIndex: 1, symbolSize: dots && context.count > 600 ? 3 : 5, itemStyle: { opacity: 0.55 }, data: points, cursor: "pointer", large: false },
+        ...groups.map((group, at) => ({ type: "scatter", xAxisIndex: 1, color: colours[group.n], symbolSize: dots && context.count > 600 ? 3 : 5, itemStyle: { opacity: 0.55 }, data: points(group, at), large: true, largeThreshold: look.MANY })),
       ],
     };
   };

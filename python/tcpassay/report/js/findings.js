@@ -27,17 +27,17 @@
       finding.events.length ? table(columns, finding.events, { label: "Rows of the event log" }) : h("p", {}, "The rows are listed in findings.json."));
   };
 
-  // One finding in full.
-  const card = (finding, { linked = true } = {}) => {
+  // One finding in full; alone on the page of its run, which has the command already.
+  const card = (finding, { alone = false } = {}) => {
     const where = finding.run === null ? null : state.toRun(finding.run, span(finding));
     return h("article", { class: `finding ${finding.severity}` },
       h("h4", {}, badge(finding.severity), ` ${finding.title}`, finding.count > 1 && h("span", { class: "times", title: "how often; the words are about the first time" }, `× ${finding.count}`)),
       h("p", { class: "where" },
-        linked && where && h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), linked && where && " · ",
+        !alone && where && [h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), " · "],
         `${finding.host}, ${finding.flow} · ${units.ms(finding.start_ns)} to ${units.ms(finding.end_ns)} · `,
-        !linked && where && h("a", { href: where, class: "zoom" }, "show this span"), !linked && where && " · ", finding.oracle),
+        alone && where && [h("a", { href: where, class: "zoom" }, "show this span"), " · "], finding.oracle),
       h("p", {}, finding.text),
-      finding.replay && command(finding.replay),
+      !alone && finding.replay && command(finding.replay),
       evidence(finding));
   };
 

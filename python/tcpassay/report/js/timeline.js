@@ -5,7 +5,7 @@
 {
   const { h, tabs, state, units, look } = tcpassay;
   const HEIGHT = { throughput: 120, cwnd: 110, rtt: 110, alpha: 80, queue: 90, counts: 70 };
-  const LEFT = 76, RIGHT = 18, GAP = 30;
+  const LEFT = 92, RIGHT = 18, GAP = 30;
   const LANE = 17;
 
   // Which flows have curves: those chosen, else all that there are.
@@ -27,15 +27,22 @@
         if (panel.key === "counts") return { ...own, type: "bar", barMaxWidth: 4, barMinWidth: 1, barGap: "-100%", color: curve.name === "drops" ? style.bad : style.warn, data: own.data };
         const total = panel.key === "throughput" && curve.flow === undefined && some.length > 1;
         const color = curve.owner === undefined ? style.ink : colour(curve.owner), threshold = curve.owner !== undefined && curve.owner !== curve.name;
-        if (panel.key === "rtt" && !curve.smoothed) return { ...own, type: "scatter", symbolSize: own.data.length > 1200 ? 2 : 3.5, color, itemStyle: { opacity: 0.7 } };
+        if (panel.key === "rtt" && !curve.smoothed) return { ...own, type: "scatter", symbolSize: own.data.length > 1200 ? 2 : 3.5, color, itemStyle: { opacity: 0.7 }, large: true, largeThreshold: 500 };
         return { ...own, type: "line", showSymbol: own.data.length < 2, symbolSize: 3, color, lineStyle: { width: total || threshold ? 1 : 1.3, opacity: total ? 0.55 : 1, type: threshold ? "dashed" : "solid" }, areaStyle: panel.key === "queue" ? { opacity: 0.15 } : undefined, z: total ? 1 : 2 };
       });
       if (panel.key === "throughput" && curves.bottleneck?.rate_bps) {
         series[0].markLine = { silent: true, symbol: "none", lineStyle: { color: style.soft, type: "dashed", width: 1 }, label: { formatter: "capacity", position: "insideEndTop", distance: 3, color: style.soft, fontSize: 10, backgroundColor: style.paper, padding: [1, 3] }, data: [{ yAxis: curves.bottleneck.rate_bps / by }] };
       }
-      return [{ key: panel.key, title: panel.title, unit, series, height: HEIGHT[panel.key] ?? 90, zero: panel.key !== "rtt" }];
+      const log = panel.key === "rtt" && wide(series);
+      return [{ key: panel.key, title: log ? `${panel.title}, log scale` : panel.title, unit, series, height: HEIGHT[panel.key] ?? 90, zero: panel.key !== "rtt", log }];
     });
     return made;
+  };
+
+  // Whether the values are so far apart that a linear axis would show the largest only.
+  const wide = (series) => {
+    const all = series.flatMap((one) => one.data.map(([, value]) => value)).sort((a, b) => a - b);
+    return all.length > 0 && all[0] > 0 && all.at(-1) > 20 * all[all.length >> 1];
   };
 
   // Events in lanes, one for each kind.
@@ -53,15 +60,20 @@
     if (!some.length) return null;
     const rows = some.map((lane) => lane.title);
     return { key: "events", title: "", rows, height: LANE * rows.length + 6, series: some.map((lane, row) => ({
-      name: lane.title, type: "scatter", symbol: "rect", symbolSize: [2, 11], color: colours[lane.key] ?? style.soft, data: lane.own.map(([ns]) => [x(ns), row]),
+      name: lane.title, type: "scatter", symbol: "rect", symbolSize: [2, 11], large: true, largeThreshold: 500, color: colours[lane.key] ?? style.soft, data: lane.own.map(([ns]) => [x(ns), row]),
     })) };
   };
 
-  // A faint band over all panels for each finding, where it happened first.
+  // A faint band over all panels for each finding, where it happened first; those that overlap are one.
   const bands = (findings, x) => {
     const style = look.style();
-    return { silent: true, data: findings.map((finding) => [
-      { xAxis: x(finding.start_ns), itemStyle: { color: finding.severity === "error" ? style.bad : style.warn, opacity: 0.13 } }, { xAxis: x(finding.first_end_ns) }]) };
+    const merged = [];
+    for (const { start_ns, first_end_ns, severity } of [...findings].sort((a, b) => a.start_ns - b.start_ns)) {
+      const last = merged.at(-1);
+      if (last && start_ns <= last.end) Object.assign(last, { end: Math.max(last.end, first_end_ns), bad: last.bad || severity === "error" });
+      else merged.push({ start: start_ns, end: first_end_ns, bad: severity === "error" });
+    }
+    return { silent: true, data: merged.map(({ start, end, bad }) => [{ xAxis: x(start), itemStyle: { color: bad ? style.bad : style.warn, opacity: 0.13 } }, { xAxis: x(end) }]) };
   };
 
   const draw = (element, curves, run) => {
@@ -86,21 +98,18 @@
       const last = n === all.length - 1;
       xAxes.push(look.axis(last ? `Time (${unit})` : "", { gridIndex: n, min: 0, max: end, scale: false, nameGap: 24, axisLabel: { show: last, color: style.soft, fontSize: 11, hideOverlap: true }, axisTick: { show: last }, axisPointer: { show: true, label: { show: false }, lineStyle: { color: style.soft, type: "solid", width: 1 }, snap: false }, axisLine: { show: true, onZero: false, lineStyle: { color: style.line } } }));
       yAxes.push(panel.rows
-        ? { type: "category", gridIndex: n, data: panel.rows, inverse: true, axisLabel: { show: false }, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: true, lineStyle: { color: style.line } } }
-        : look.axis("", { gridIndex: n, ...fit(panel, from, to), axisLine: { show: false }, axisTick: { show: false } }));
-      titles.push({ text: panel.rows ? "Events" : units.named(panel.title, panel.unit), left: 0, top: top - 19, padding: 0, textStyle: { color: style.ink, fontSize: 12, fontWeight: 600 } });
+        ? { type: "category", gridIndex: n, data: panel.rows, inverse: true, axisLabel: { color: style.soft, fontSize: 10.5, interval: 0 }, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: true, lineStyle: { color: style.line } } }
+        : look.axis("", { gridIndex: n, type: panel.log ? "log" : "value", ...fit(panel, from, to), axisLine: { show: false }, axisTick: { show: false } }));
+      titles.push({ text: panel.rows ? "Events" : panel.key === "sequence" ? `${panel.title}, ${panel.unit}` : units.named(panel.title, panel.unit), left: 0, top: top - 19, padding: 0, textStyle: { color: style.ink, fontSize: 12, fontWeight: 600 } });
       panel.series.forEach((one, k) => series.push({ ...one, panel: panel.key, xAxisIndex: n, yAxisIndex: n, markArea: k === 0 && findings[run].length ? bands(findings[run], x) : undefined }));
       top += panel.height + (panel.rows ? 26 : GAP);
     });
-    // Names of lanes stand in the picture, beside their events.
-    const lane = all.findIndex((panel) => panel.rows);
-    const graphic = lane < 0 ? [] : all[lane].rows.map((name, row) => ({ type: "text", silent: true, z: 10, left: LEFT + 4, top: grids[lane].top + 3 + LANE * row + 2, style: { text: name, fill: style.soft, font: `10.5px ${style.font}`, stroke: style.paper, lineWidth: 3 } }));
     const indices = all.map((_, n) => n);
     const canvas = element.firstElementChild ?? h("div", { class: "chart", tabindex: "0", role: "img" });
     canvas.setAttribute("aria-label", `Time series: ${all.map((panel) => panel.title || "events").join(", ")}`);
     if (!canvas.parentElement) element.replaceChildren(canvas);
     const option = {
-      title: titles, grid: grids, xAxis: xAxes, yAxis: yAxes, series, graphic,
+      title: titles, grid: grids, xAxis: xAxes, yAxis: yAxes, series,
       axisPointer: { link: [{ xAxisIndex: "all" }] },
       tooltip: look.tooltip({ trigger: "axis", axisPointer: { type: "line" }, formatter: (points) => describe(points, all, unit) }),
       dataZoom: [
@@ -123,8 +132,7 @@
     for (const panel of all) {
       if (panel.rows) continue;
       for (const point of points.filter((one) => panel.series.some((series) => series.name === one.seriesName && series.data.length) && one.axisIndex === all.indexOf(panel)).slice(0, 6)) {
-        const value = point.value.length > 2 ? `${units.number(point.value[1], 8)} to ${units.number(point.value[2], 8)}` : units.number(point.value[1], 5);
-        rows.push([`${panel.title}${point.seriesName === "bottleneck" ? "" : `, ${point.seriesName}`}`, `${value} ${panel.unit}`, point.color]);
+        rows.push([`${panel.key === "sequence" ? "Sequence number" : panel.title}${point.seriesName === "bottleneck" ? "" : `, ${point.seriesName}`}`, `${units.number(point.value[1], panel.key === "sequence" ? 9 : 5)} ${panel.unit}`, point.color]);
       }
     }
     return look.tip(`${units.number(points[0].axisValue, 7)} ${unit}`, rows);
@@ -135,7 +143,8 @@
   // The vertical axis that fits what is seen of a panel: lines are drawn to the edges, so their neighbours outside count.
   const fit = (panel, start, stop) => {
     let low = panel.zero ? 0 : Infinity, high = panel.zero ? 0 : -Infinity;
-    for (const { data, type } of panel.series) {
+    for (const { data: points, bars, type } of panel.series) {
+      const data = bars ?? points; // [time, value] or [time, low, high]
       const beside = type === "line" ? 1 : 0;
       const first = Math.max(0, lower(data, start) - beside), last = Math.min(data.length, lower(data, stop + stop * 1e-12) + beside);
       for (let n = first; n < last; n++) {
@@ -144,6 +153,10 @@
       }
     }
     if (!(low <= high)) [low, high] = [0, 1];
+    if (panel.log) {
+      const steps = [1, 2, 5, 10], decade = 10 ** Math.floor(Math.log10(low)), above = 10 ** Math.floor(Math.log10(high));
+      return { min: steps.findLast((step) => step * decade <= low * 1.001) * decade, max: steps.find((step) => step * above >= high * 0.999) * above };
+    }
     if (low === high) high = low + (Math.abs(low) || 1) * (panel.zero ? 1 : 0.1);
     const parts = panel.height > 150 ? 6 : 3, rough = (high - low) / parts;
     const decade = 10 ** Math.floor(Math.log10(rough)), interval = [1, 2, 2.5, 5, 10].find((step) => step * decade >= rough * 0.999) * decade;

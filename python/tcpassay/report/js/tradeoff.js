@@ -44,7 +44,7 @@
           return look.tip(`case ${runs.case[point.run]}, seed ${runs.seed[point.run]}`, [[x.name, units.amount(x.values[point.run], x.unit), color], [y.name, units.amount(y.values[point.run], y.unit)], ...runs.factors.map((one) => [one.name, data.level(one, point.run)])]);
         } }),
         series: [
-          ...groups.map((group) => ({ name: group.level, type: "scatter", color: colours[group.n], symbolSize: both.length > 600 ? 4 : 6, itemStyle: { opacity: both.length > 600 ? 0.4 : 0.55 }, data: group.runs.map((run) => ({ value: [x.values[run] / ux.by, y.values[run] / uy.by], run })) })),
+          ...groups.map((group) => ({ name: group.level, type: "scatter", color: colours[group.n], symbolSize: both.length > 600 ? 4 : 6, itemStyle: { opacity: both.length > 600 ? 0.4 : 0.55 }, large: true, largeThreshold: look.MANY, data: group.runs.map((run) => ({ value: [x.values[run] / ux.by, y.values[run] / uy.by], run })) })),
           ...crosses.flatMap(({ group, x: [x1, xm, x3], y: [y1, ym, y3] }) => [
             ...[[[x1, ym], [x3, ym]], [[xm, y1], [xm, y3]]].map((line) => ({ name: group.level, type: "line", color: colours[group.n], showSymbol: false, silent: true, z: 4, lineStyle: { width: 2 }, data: line })),
             { name: group.level, type: "scatter", color: colours[group.n], symbolSize: 14, z: 5, itemStyle: { borderColor: style.paper, borderWidth: 2 }, data: [{ value: [xm, ym], name: group.level, count: group.runs.length }] },
