@@ -1,11 +1,15 @@
 r"""Constraints between parameters: how they are written.
 
-    constraint = ( "IF" or "THEN" or [ "ELSE" or ] | or ) [ ";" ] or         = and { "OR" and } and        =
-    not { "AND" not } not        = "NOT" not | "(" or ")" | relation relation   = parameter ( "=" | "<>" | "<"
-    | "<=" | ">" | ">=" ) ( value | parameter ) | parameter [ "NOT" ] "IN" "{" value { "," value } "}" |
-    parameter [ "NOT" ] "LIKE" text parameter  = "[" path "]" value      = text | number | "TRUE" | "FALSE"
-    text       = a quotation mark, characters with \" and \\ for a quotation mark and a backslash, a
-    quotation mark
+    constraint = ( "IF" or "THEN" or [ "ELSE" or ] | or ) [ ";" ]
+    or         = and { "OR" and }
+    and        = not { "AND" not }
+    not        = "NOT" not | "(" or ")" | relation
+    relation   = parameter ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) ( value | parameter )
+               | parameter [ "NOT" ] "IN" "{" value { "," value } "}"
+               | parameter [ "NOT" ] "LIKE" text
+    parameter  = "[" path "]"
+    value      = text | number | "TRUE" | "FALSE"
+    text       = a quotation mark, characters with \" and \\ for a quotation mark and a backslash, a quotation mark
 
 Keywords are the same in upper and lower case. A value with a unit is a text: `"10ms"`.
 """

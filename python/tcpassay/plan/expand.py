@@ -1,7 +1,8 @@
-"""The cases of a plan: what varies, combined by its strategy, each accepted by the data plane.
+"""A case of a plan, and how it comes from the levels of what varies.
 
 A plan varies factors: an axis (one parameter, a list of values) and a group (several parameters that change
-together, a name for each set). `combine` says which combinations of their levels become cases.
+together, a name for each set). `combine` says which combinations of their levels become cases; here each becomes
+what it sets, is shown to the data plane, and gets its name.
 """
 
 import hashlib
