@@ -124,6 +124,28 @@ BAD = {
     "a value twice": ('"cubic"]', '"reno"]', ["`stack.cc`: `reno` stands twice"]),
     "fixed and varied": ('"stack.cc" =', '"link.rate" =', ["`link.rate`", "in line 7 (fixed)"]),
     "an interval without a unit": ('series = "1ms"', "series = 1", ["`collect.series` = `1`", "10ms"]),
+    "a constraint that is no text": (
+        "seeds = [7]",
+        "constraints = [7]",
+        ["`constraints[0]` = `7`: allowed is a text (what must hold in every case"],
+    ),
+    "a strategy that is no table": (
+        "seeds = [7]",
+        'strategy = "full"',
+        ["`strategy` = `full`: allowed is a table"],
+    ),
+    "a limit without a unit": ("seeds = [7]", "limits.case_time = 60", ["`limits.case_time` = `60`", "10ms"]),
+    "a share that is none": (
+        "seeds = [7]",
+        'keep.sample = "101%"',
+        ["`keep.sample` = `101%`", "from 0% to 100%"],
+    ),
+    "no repetition": ("seeds = [7]", "repetitions = 0", ["`repetitions` = `0`", "from 1 to 1000"]),
+    "an axis of a range without its end": (
+        '"stack.cc" = ["reno", "cubic"]',
+        '"link.jitter" = { from = "0s", steps = 3 }',
+        ["`axes.link.jitter.to` is missing", "The last value"],
+    ),
     "a name that is no file name": ('"small"', '"a/b"', ["`name` = `a/b`", "letters, digits"]),
 }
 

@@ -94,7 +94,8 @@ def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:
         case "string_pattern_mismatch":
             return "letters, digits and `.`, `_`, `-`, beginning with a letter or digit"
         case "string_type":
-            return f"a text ({_doc_of(path[:-1], str(path[-1]), doc).lower()})"
+            named = path if isinstance(path[-1], str) else path[:-1]
+            return f"a text ({_doc_of(named[:-1], str(named[-1]), doc).lower()})"
         case "too_short":
             least = error["ctx"]["min_length"]
             return "at least one value" if least == 1 else f"at least {least} values"
