@@ -59,7 +59,7 @@ fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> R
         prop_assert!(u64::from(waits) <= line.net.held(line.node));
     }
     line.finish();
-    let c = *line.counters();
+    let c = line.counters();
     prop_assert_eq!((c.balance(), line.net.held(line.node)), (0, 0), "something is still held");
     prop_assert_eq!(line.net.core().packets_alive().0, 0, "a packet is lost in the arena");
     prop_assert_eq!(c.packets_in, arrivals.len() as u64);

@@ -70,7 +70,7 @@ impl Damage {
                 if twice {
                     let copy = core.packets[id].clone();
                     let copy = core.packets.insert(copy);
-                    io.counters.made += 1;
+                    io.made(1);
                     io.forward(core, copy);
                 }
             }

@@ -110,6 +110,6 @@ fn append(io: &mut Io, core: &mut Core, held: PacketId, id: PacketId) {
     p.segment.flags |= Flags::from_bits(flags.bits() & PASSED_ON.bits());
     p.segs += segs;
     p.measure();
-    io.counters.merged += 1;
+    io.merged();
     core.packets.free(id);
 }

@@ -4,7 +4,7 @@
 //! hears of it; setting ECE on ACKs that pass the shaper's host tells it at once.
 
 use crate::element::{Backlog, Element, IntoElement};
-use crate::engine::{Core, Io, NodeId, PacketId, Seen};
+use crate::engine::{Core, Io, NodeId, PacketId};
 use tcpassay_units::{Bytes, Seed};
 use tcpassay_wire::Flags;
 
@@ -24,10 +24,7 @@ impl MarkAcks {
         let flags = &mut core.packets[id].segment.flags;
         if backlog.bytes > self.above.get() && flags.has(Flags::ACK) && !flags.any(Flags::SYN | Flags::RST) {
             *flags |= Flags::ECE;
-            io.counters.marked += 1;
-            if io.watched {
-                io.see(core, id, Seen::Marked);
-            }
+            io.marked(core, id);
         }
         io.forward(core, id);
     }

@@ -55,7 +55,7 @@ pub(crate) fn split(io: &mut Io, arena: &mut Arena, id: PacketId) -> PacketList 
             arena[id] = piece;
             id
         } else {
-            io.counters.made += 1;
+            io.made(1);
             arena.insert(piece)
         };
         pieces.push_back(arena, at);

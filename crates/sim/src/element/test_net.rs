@@ -86,7 +86,7 @@ impl Line {
         self.arrived.iter().map(|a| a.1.segment.seq.get()).collect()
     }
 
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> Counters {
         self.net.counters(self.node)
     }
 }

@@ -140,29 +140,99 @@ impl Core {
     }
 }
 
-/// How an element speaks to the rest: its way out, its wake-up, its counters.
+/// How an element speaks to the rest: its way out, its wake-up, its counters. What every packet needs fits a cache line;
+/// the rest stands apart.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Io {
     pub next: NodeId,
     pub source: SourceId,
-    pub node: NodeId,
     pub watched: bool,
-    pub stats: Option<Box<QueueStats>>,
+    /// A queue's statistics are kept.
+    pub collects: bool,
+    pub packets_in: u64,
+    pub bytes_in: u64,
+    pub packets_out: u64,
+    pub bytes_out: u64,
+    pub rest: Box<Rest>,
+}
+
+/// What only some packets need of an [`Io`].
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    pub node: NodeId,
+    /// All but what stands in [`Io`] itself.
     pub counters: Counters,
+    pub stats: Option<QueueStats>,
 }
 
 impl Io {
+    pub fn new(node: NodeId, source: SourceId) -> Io {
+        Io {
+            next: NodeId::NONE,
+            source,
+            watched: false,
+            collects: false,
+            packets_in: 0,
+            bytes_in: 0,
+            packets_out: 0,
+            bytes_out: 0,
+            rest: Box::new(Rest { node, counters: Counters::default(), stats: None }),
+        }
+    }
+
     /// Of no element, for tests of what only counts.
     #[cfg(test)]
     pub fn detached() -> Io {
-        Io {
-            node: NodeId::NONE,
-            next: NodeId::NONE,
-            source: SourceId::NONE,
-            watched: false,
-            counters: Counters::default(),
-            stats: None,
+        Io::new(NodeId::NONE, SourceId::NONE)
+    }
+
+    /// The counters, whole.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            packets_in: self.packets_in,
+            bytes_in: self.bytes_in,
+            packets_out: self.packets_out,
+            bytes_out: self.bytes_out,
+            ..self.rest.counters
+        }
+    }
+
+    /// A packet came.
+    #[inline]
+    pub fn arrived(&mut self, core: &mut Core, id: PacketId) {
+        self.packets_in += 1;
+        self.bytes_in += u64::from(core.packets[id].size_u32());
+        if self.watched {
+            self.see(core, id, Seen::In);
+        }
+    }
+
+    /// A packet leaves.
+    #[inline]
+    pub fn left(&mut self, core: &mut Core, id: PacketId) {
+        self.packets_out += 1;
+        self.bytes_out += u64::from(core.packets[id].size_u32());
+        if self.watched {
+            self.see(core, id, Seen::Out);
+        }
+    }
+
+    /// So many packets appeared that did not come.
+    pub fn made(&mut self, packets: u64) {
+        self.rest.counters.made += packets;
+    }
+
+    /// A packet disappeared into another.
+    pub fn merged(&mut self) {
+        self.rest.counters.merged += 1;
+    }
+
+    /// A packet was marked.
+    pub fn marked(&mut self, core: &mut Core, id: PacketId) {
+        self.rest.counters.marked += 1;
+        if self.watched {
+            self.see(core, id, Seen::Marked);
         }
     }
 
@@ -175,18 +245,14 @@ impl Io {
     /// Passes a packet to `to`.
     #[inline]
     pub fn forward_to(&mut self, core: &mut Core, id: PacketId, to: NodeId) {
-        self.counters.packets_out += 1;
-        self.counters.bytes_out += u64::from(core.packets[id].size_u32());
-        if self.watched {
-            self.see(core, id, Seen::Out);
-        }
+        self.left(core, id);
         core.moving.push((to, id));
     }
 
     /// The end of a packet.
     pub fn drop(&mut self, core: &mut Core, id: PacketId, why: Drop) {
-        self.counters.dropped[why] += 1;
-        self.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
+        self.rest.counters.dropped[why] += 1;
+        self.rest.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
         if self.watched {
             self.see(core, id, Seen::Dropped(why));
         }
@@ -201,10 +267,7 @@ impl Io {
             return false;
         }
         core.packets[id].ecn = Ecn::Ce;
-        self.counters.marked += 1;
-        if self.watched {
-            self.see(core, id, Seen::Marked);
-        }
+        self.marked(core, id);
         true
     }
 
@@ -230,7 +293,7 @@ impl Io {
     /// The queue, as an arriving packet left it.
     #[inline]
     pub fn queued(&mut self, core: &Core, bytes: u64, packets: u32) {
-        if let Some(stats) = &mut self.stats {
+        if let Some(stats) = &mut self.rest.stats {
             stats.queued(core.now, bytes, packets);
         }
     }
@@ -238,7 +301,7 @@ impl Io {
     /// A packet waited from `since` until `until`.
     #[inline]
     pub fn waited(&mut self, since: Time, until: Time) {
-        if let Some(stats) = &mut self.stats {
+        if let Some(stats) = &mut self.rest.stats {
             stats.waited(until.since(since));
         }
     }
@@ -247,6 +310,6 @@ impl Io {
     #[cold]
     pub fn see(&self, core: &mut Core, id: PacketId, what: Seen) {
         let packet = core.packets[id].clone();
-        core.notices.push(Notice::Seen { node: self.node, what, packet });
+        core.notices.push(Notice::Seen { node: self.rest.node, what, packet });
     }
 }

@@ -100,14 +100,7 @@ impl Network {
             source = self.core.queue.add();
             self.core.own(source, Owner::Node(node));
         }
-        let io = Io {
-            node,
-            next: NodeId::NONE,
-            source,
-            watched: false,
-            counters: Counters::default(),
-            stats: None,
-        };
+        let io = Io::new(node, source);
         self.nodes.push(Node { io, element });
         self.names.push(name.to_owned());
         node
@@ -160,17 +153,19 @@ impl Network {
 
     /// Keeps queue length and waiting times of `node`, one sample each `interval`.
     pub fn collect(&mut self, node: NodeId, interval: Dur) {
-        self.nodes[node.0 as usize].io.stats = Some(Box::new(QueueStats::new(interval)));
+        let io = &mut self.nodes[node.0 as usize].io;
+        io.collects = true;
+        io.rest.stats = Some(QueueStats::new(interval));
     }
 
     /// What was collected at `node`.
     pub fn stats(&self, node: NodeId) -> Option<&QueueStats> {
-        self.nodes[node.0 as usize].io.stats.as_deref()
+        self.nodes[node.0 as usize].io.rest.stats.as_ref()
     }
 
     /// The counters of `node`.
-    pub fn counters(&self, node: NodeId) -> &Counters {
-        &self.nodes[node.0 as usize].io.counters
+    pub fn counters(&self, node: NodeId) -> Counters {
+        self.nodes[node.0 as usize].io.counters()
     }
 
     /// Packets inside `node`, counted in its queues.
@@ -264,11 +259,7 @@ impl Network {
     #[inline]
     fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, id: PacketId) {
         let node = self.nodes.get_mut(to.0 as usize).expect("an element that leads somewhere");
-        node.io.counters.packets_in += 1;
-        node.io.counters.bytes_in += u64::from(self.core.packets[id].size_u32());
-        if node.io.watched {
-            node.io.see(&mut self.core, id, Seen::In);
-        }
+        node.io.arrived(&mut self.core, id);
         match &mut node.element {
             // The most frequent, so that it costs one comparison.
             Element::Link(link) => link.receive(&mut node.io, &mut self.core, id),
@@ -278,8 +269,7 @@ impl Network {
                     node.io.drop(&mut self.core, id, Drop::Checksum);
                     return;
                 }
-                node.io.counters.packets_out += 1;
-                node.io.counters.bytes_out += u64::from(self.core.packets[id].size_u32());
+                node.io.left(&mut self.core, id);
                 hosts.receive(&mut self.core, host, id);
                 self.core.packets.free(id);
             }
@@ -302,5 +292,15 @@ impl Network {
                 Notice::Sent(s) => hosts.sent(&mut self.core, s.host, s.flow, s.bytes),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_with_all_it_counts_fills_three_cache_lines() {
+        assert_eq!(size_of::<Node>(), 192);
     }
 }

@@ -126,7 +126,7 @@ fn with_ecn_packets_are_marked_while_the_probability_is_at_most_a_tenth() {
             let id = core.packets.insert(ect0(1460));
             p.enqueue(&mut io, core, id);
         }
-        let (marked, dropped) = (io.counters.marked, io.counters.dropped[Drop::Early]);
+        let (marked, dropped) = (io.counters().marked, io.counters().dropped[Drop::Early]);
         assert!((marked > 20) == marks && (dropped > 20) != marks, "{probability}: {marked} {dropped}");
     }
 }
