@@ -21,6 +21,8 @@ mod conservation_tests;
 mod damage;
 mod dice;
 mod dim;
+#[cfg(test)]
+mod graph_tests;
 mod gro;
 mod jitter;
 mod link;
