@@ -7,7 +7,7 @@
 use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::recording::{
-    Captured, Completion, Delivery, Device, Flow, Interface, Latency, LatencyKind, Recording,
+    Captured, Completion, Delivery, Device, Flow, FlowCounters, Interface, Latency, LatencyKind, Recording,
 };
 use crate::series::{Column, EntitySeries, Series};
 use tcpassay_units::{Dur, Time};
@@ -319,18 +319,35 @@ impl Collector {
     /// A packet with payload reached the receiving host, before its stack looks at it.
     #[inline]
     pub fn delivered(&mut self, flow: FlowId, packet: Delivery) {
+        let more = FlowCounters {
+            delivered_packets: 1,
+            delivered_bytes: u64::from(packet.bytes),
+            delivered_wire_bytes: u64::from(packet.wire_bytes),
+            ce_packets: u64::from(packet.ce),
+            ..FlowCounters::default()
+        };
+        self.add(flow, packet.at, &more);
+        self.arrived(flow, packet);
+    }
+
+    /// What passed since this was last called, up to `at` and all of it in one interval of the series: for who counts
+    /// himself. [`Collector::arrived`] is still to be told each packet.
+    pub fn add(&mut self, flow: FlowId, at: Time, more: &FlowCounters) {
         let tap = &mut self.flows[flow.0 as usize];
-        let counters = &mut tap.info.counters;
-        counters.delivered_packets += 1;
-        counters.delivered_bytes += u64::from(packet.bytes);
-        counters.delivered_wire_bytes += u64::from(packet.wire_bytes);
-        counters.ce_packets += u64::from(packet.ce);
-        if self.collect.series.is_some() {
-            let sums = tap.sums.at(packet.at);
-            sums[0] += u64::from(packet.wire_bytes);
-            sums[1] += u64::from(packet.bytes);
-            sums[3] += u64::from(packet.ce);
+        tap.info.counters.add(more);
+        if self.collect.series.is_some() && more.delivered_bytes + more.read_bytes > 0 {
+            let sums = tap.sums.at(at);
+            sums[0] += more.delivered_wire_bytes;
+            sums[1] += more.delivered_bytes;
+            sums[2] += more.read_bytes;
+            sums[3] += more.ce_packets;
         }
+    }
+
+    /// The latency of a packet that reached the receiving host, and its delivery, where these are collected.
+    #[inline]
+    pub fn arrived(&mut self, flow: FlowId, packet: Delivery) {
+        let tap = &mut self.flows[flow.0 as usize];
         if self.collect.latency {
             tap.latency.as_deref_mut().unwrap_or(&mut self.latency)[ONE_WAY].record(packet.one_way);
         }

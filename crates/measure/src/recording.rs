@@ -149,6 +149,22 @@ pub struct FlowCounters {
     pub read_bytes: u64,
 }
 
+impl FlowCounters {
+    /// Adds what `more` counted.
+    pub(crate) fn add(&mut self, more: &FlowCounters) {
+        self.sent_packets += more.sent_packets;
+        self.sent_bytes += more.sent_bytes;
+        self.retransmitted_packets += more.retransmitted_packets;
+        self.retransmitted_bytes += more.retransmitted_bytes;
+        self.acks_sent += more.acks_sent;
+        self.delivered_packets += more.delivered_packets;
+        self.delivered_bytes += more.delivered_bytes;
+        self.delivered_wire_bytes += more.delivered_wire_bytes;
+        self.ce_packets += more.ce_packets;
+        self.read_bytes += more.read_bytes;
+    }
+}
+
 /// What the sender of a flow says of itself: `TCP_INFO`, and what only a model can say. Absent is what the substrate
 /// does not tell, never 0.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]

@@ -74,7 +74,20 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
     let mut ended = Ended::Duration;
     'run: while built.net.core().now() < end {
         let boundary = watch.next(built.net.core().now()).min(end);
-        while built.net.step(&mut world, boundary) {
+        // What happens at the very end of an interval belongs to the next: before it, the flows' sums are told.
+        let (mut until, mut told) = (boundary, true);
+        if options.collect.series.is_some() {
+            (until, told) = (boundary.saturating_sub(Dur::from_nanos(1)), false);
+        }
+        loop {
+            if !built.net.step(&mut world, until) {
+                if told {
+                    break;
+                }
+                world.stacks.tally(until);
+                (until, told) = (boundary, true);
+                continue;
+            }
             events += 1;
             if world.is_finished() {
                 ended = Ended::Finished;
@@ -226,10 +239,10 @@ fn finish(
             assert_eq!(balance, held, "{name}: what came in and did not leave is not what is held");
         }
     }
-    world.stacks.summarise_all();
+    world.stacks.summarise_all(now);
     let (sent, received) = world.stacks.datagrams();
-    let collect = *world.stacks.collector.collect();
-    let mut recording = world.stacks.collector.finish(now);
+    let collect = *world.stacks.taps.collector.collect();
+    let mut recording = world.stacks.taps.collector.finish(now);
     let header = &mut recording.header;
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     "model".clone_into(&mut header.substrate);

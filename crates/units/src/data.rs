@@ -21,6 +21,13 @@ pub struct Rate(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Carry(u64);
 
+impl Carry {
+    /// What is left: bits times nanoseconds, less than the rate in bits per second.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
 impl Bytes {
     /// Nothing.
     pub const ZERO: Bytes = Bytes(0);

@@ -4,14 +4,16 @@
 //! fixed. So a packet goes into flight at once, with the instant it arrives at the other end; the link's one wake-up is
 //! that of the first in flight. How much waits is exact all the same: those that have not begun to be sent are the last of
 //! the flight, and are counted again when somebody asks. What is needed for that stands in the flight itself, so that a
-//! packet's own memory is touched only when it comes and goes.
+//! packet's own memory is touched only when it is marked or dropped.
 //!
 //! A packet being sent does not count as waiting, as in Linux a packet that the device took is no longer in the queueing
 //! discipline; so a packet that finds the link idle is never dropped. (htsim and ns-2 count the one being sent.)
 
+#![expect(clippy::inline_always, reason = "a link stands in the run loop")]
+
+use super::ring::Ring;
 use super::{Backlog, Element, IntoElement};
-use crate::engine::{Core, Drop, Io, PacketId};
-use std::collections::VecDeque;
+use crate::engine::{Core, Drop, Io, Ticket};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// How much may wait.
@@ -76,13 +78,14 @@ impl IntoElement for LinkSpec {
     fn into_element(self, _: &str, _: Seed) -> Element {
         Element::Link(Link {
             free_at: Time::ZERO,
-            carry: Carry::default(),
-            flight: VecDeque::new(),
+            flight: Ring::default(),
             waiting_bytes: 0,
             waiting_packets: 0,
             overhead: self.overhead,
-            rate: self.rate,
             delay: self.delay,
+            rate: self.rate,
+            carry: 0,
+            usual: Usual::default(),
             mark_above: self.mark_above.unwrap_or(Bytes::MAX).get(),
             limit: self.limit,
         })
@@ -95,14 +98,17 @@ impl IntoElement for LinkSpec {
 pub(crate) struct Link {
     /// When everything taken so far has been sent.
     free_at: Time,
-    carry: Carry,
-    flight: VecDeque<Flying>,
-    /// Of the last of the flight: those that had not begun to be sent when last counted.
-    waiting_bytes: u64,
+    flight: Ring<Flying>,
+    /// Of the last of the flight: those that had not begun to be sent when last counted. Never all of it: the one before the
+    /// first of them is being sent.
     waiting_packets: u32,
     overhead: u32,
-    rate: Option<Rate>,
+    waiting_bytes: u64,
     delay: Dur,
+    rate: Option<Rate>,
+    /// What is left of the division, as [`Carry`](tcpassay_units::Carry).
+    carry: u64,
+    usual: Usual,
     /// `u64::MAX`: never.
     mark_above: u64,
     limit: Limit,
@@ -110,85 +116,139 @@ pub(crate) struct Link {
 
 #[derive(Clone, Copy, Debug)]
 struct Flying {
-    /// When it begins to be sent.
-    start: Time,
     /// When it arrives.
     due: Time,
-    id: PacketId,
-    size: u32,
+    ticket: Ticket,
+}
+
+/// The division of the last size seen, as most packets of a direction have one size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    wire: u32,
+    time: u32,
+    rest: u64,
 }
 
 impl Link {
-    #[inline]
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    #[inline(always)]
+    pub fn receive(&mut self, io: &mut Io, core: &mut Core, ticket: Ticket) {
+        io.arrived(core, ticket);
         let now = core.now;
         self.count(now);
         let start = if self.free_at > now {
-            if !self.admits(io, core, id) {
+            if !self.admits(io, core, ticket) {
                 return;
             }
+            self.waiting_packets += 1;
+            self.waiting_bytes += u64::from(ticket.size);
             self.free_at
         } else {
-            self.carry = Carry::default();
+            self.carry = 0;
             now
         };
-        let packet = core.packet(id);
-        let size = packet.size_u32();
-        self.free_at = match self.rate {
-            Some(rate) => {
-                let wire = u64::from(size) + u64::from(self.overhead) * u64::from(packet.segs);
-                start + rate.tx_time(Bytes::new(wire), &mut self.carry)
-            }
-            None => start,
-        };
+        self.free_at = start + self.tx_time(ticket);
         let due = self.free_at + self.delay;
         let first = self.flight.is_empty();
-        self.flight.push_back(Flying { start, due, id, size });
-        if start > now {
-            self.waiting_packets += 1;
-            self.waiting_bytes += u64::from(size);
-        }
+        self.flight.push_back(Flying { due, ticket });
         if io.collects {
             io.queued(core, self.waiting_bytes, self.waiting_packets);
             io.waited(now, start);
         }
         if first {
-            io.wake_anew(core, Some(due));
+            io.wake_anew(core, due);
         }
     }
 
+    /// How long a packet occupies the wire, without drift, as [`Rate::tx_time`].
+    #[inline(always)]
+    fn tx_time(&mut self, ticket: Ticket) -> Dur {
+        let Some(rate) = self.rate else { return Dur::ZERO };
+        let wire = u64::from(ticket.size) + u64::from(self.overhead) * u64::from(ticket.segs);
+        if wire != u64::from(self.usual.wire) || wire == 0 {
+            return self.divide(rate, wire);
+        }
+        let rest = self.carry + self.usual.rest;
+        let more = rest >= rate.bits_per_sec();
+        self.carry = if more { rest - rate.bits_per_sec() } else { rest };
+        Dur::from_nanos(u64::from(self.usual.time) + u64::from(more))
+    }
+
+    /// Divides, and keeps the division when it fits.
+    #[inline(never)]
+    fn divide(&mut self, rate: Rate, wire: u64) -> Dur {
+        let mut whole = Carry::default();
+        let time = rate.tx_time(Bytes::new(wire), &mut whole);
+        let rest = whole.get();
+        if let (Ok(wire), Ok(time)) = (u32::try_from(wire), u32::try_from(time.as_nanos())) {
+            self.usual = Usual { wire, time, rest };
+        }
+        let rest = self.carry + rest;
+        self.carry = rest % rate.bits_per_sec();
+        time + Dur::from_nanos(rest / rate.bits_per_sec())
+    }
+
     /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit.
-    #[inline]
-    fn admits(&self, io: &mut Io, core: &mut Core, id: PacketId) -> bool {
-        if !self.limit.fits(self.waiting(), core.packets[id].size().get()) {
-            io.drop(core, id, Drop::Full);
+    #[inline(always)]
+    fn admits(&self, io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
+        if !self.limit.fits(self.waiting(), u64::from(ticket.size)) {
+            io.drop(core, ticket.id, Drop::Full);
             return false;
         }
         if self.waiting_bytes > self.mark_above {
-            io.mark(core, id);
+            io.mark(core, ticket.id);
         }
         true
     }
 
-    #[inline]
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
-        let next = loop {
-            let Some(&first) = self.flight.front() else { break None };
-            if first.due > core.now {
-                break Some(first.due);
+    /// Lets go what arrives now. The only one, which is the rule, is the caller's to hand on.
+    #[inline(always)]
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) -> Option<Ticket> {
+        let first = self.pop(io, core);
+        match self.flight.front() {
+            None => {
+                io.wake_at(core, None);
+                Some(first)
             }
-            if self.waiting_packets as usize == self.flight.len() {
-                // It began to be sent before now, so it must not count as waiting any more.
-                self.count(core.now);
+            Some(next) if next.due > core.now => {
+                io.wake_anew(core, next.due);
+                Some(first)
             }
-            self.flight.pop_front();
-            io.forward(core, first.id);
-        };
-        io.wake_anew(core, next);
+            Some(_) => {
+                self.let_go(io, core, first);
+                None
+            }
+        }
+    }
+
+    /// Several that arrive in one instant.
+    #[cold]
+    #[inline(never)]
+    fn let_go(&mut self, io: &mut Io, core: &mut Core, first: Ticket) {
+        core.moving.push((io.next, first));
+        while self.flight.front().is_some_and(|f| f.due <= core.now) {
+            let ticket = self.pop(io, core);
+            core.moving.push((io.next, ticket));
+        }
+        io.wake_at(core, self.flight.front().map(|f| f.due));
+    }
+
+    /// Takes the first of the flight.
+    #[inline(always)]
+    fn pop(&mut self, io: &mut Io, core: &mut Core) -> Ticket {
+        let Flying { due, ticket } = *self.flight.front().expect("woken for the first of the flight");
+        debug_assert!(due <= core.now, "woken before the first of the flight arrives");
+        self.flight.pop_front();
+        if self.waiting_packets > 0 && self.waiting_packets == self.flight.len() {
+            // The next began to be sent when this one had been, which must not be forgotten with it.
+            self.waiting_packets -= 1;
+            self.waiting_bytes -= u64::from(self.flight.get(0).ticket.size);
+        }
+        io.left(core, ticket);
+        ticket
     }
 
     pub fn held(&self) -> u64 {
-        self.flight.len() as u64
+        u64::from(self.flight.len())
     }
 
     pub fn backlog(&mut self, core: &Core) -> Backlog {
@@ -196,20 +256,21 @@ impl Link {
         self.waiting()
     }
 
+    #[inline]
     fn waiting(&self) -> Backlog {
         Backlog { packets: self.waiting_packets, bytes: self.waiting_bytes }
     }
 
-    /// Counts those that have begun to be sent by now as waiting no more.
-    #[inline]
+    /// Counts those that have begun to be sent by now as waiting no more. Each begins when the one before it has been sent.
+    #[inline(always)]
     fn count(&mut self, now: Time) {
         while self.waiting_packets > 0 {
-            let next = &self.flight[self.flight.len() - self.waiting_packets as usize];
-            if next.start > now {
+            let at = self.flight.len() - self.waiting_packets;
+            if self.flight.get(at - 1).due - self.delay > now {
                 return;
             }
             self.waiting_packets -= 1;
-            self.waiting_bytes -= u64::from(next.size);
+            self.waiting_bytes -= u64::from(self.flight.get(at).ticket.size);
         }
     }
 }

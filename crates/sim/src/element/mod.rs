@@ -33,6 +33,7 @@ mod policer;
 mod port;
 mod queue;
 mod reorder;
+mod ring;
 mod rx;
 mod split;
 mod switch;
@@ -123,8 +124,6 @@ impl Element {
     #[inline]
     pub(crate) fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         match self {
-            Element::Link(e) => e.receive(io, core, id),
-            Element::Switch(e) => e.receive(io, core, id),
             Element::Port(e) => e.receive(io, core, id),
             Element::Rx(e) => e.receive(io, core, id),
             Element::Split => split::receive(io, core, id),
@@ -135,20 +134,21 @@ impl Element {
             Element::Jitter(e) => e.receive(io, core, id),
             Element::Reorder(e) => e.receive(io, core, id),
             Element::Slot(e) => e.receive(io, core, id),
-            Element::Host(_) | Element::MarkAcks(_) => unreachable!("the run loop delivers to these"),
+            Element::Link(_) | Element::Switch(_) | Element::Host(_) | Element::MarkAcks(_) => {
+                unreachable!("the run loop delivers to these")
+            }
         }
     }
 
     #[inline]
     pub(crate) fn wake(&mut self, io: &mut Io, core: &mut Core) {
         match self {
-            Element::Link(e) => e.wake(io, core),
             Element::Port(e) => e.wake(io, core),
             Element::Rx(e) => e.wake(io, core),
             Element::Jitter(e) => e.wake(io, core),
             Element::Reorder(e) => e.wake(io, core),
             Element::Slot(e) => e.wake(io, core),
-            _ => unreachable!("an element that never asks to be woken"),
+            _ => unreachable!("the run loop wakes links, and nothing else asks to be woken"),
         }
     }
 

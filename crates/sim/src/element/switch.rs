@@ -4,7 +4,7 @@
 //! the same path, and two switches in a row do not make the same choice.
 
 use super::{Element, IntoElement};
-use crate::engine::{Core, FlowId, HostId, Io, NodeId, PacketId};
+use crate::engine::{Core, FlowId, HostId, Io, NodeId, PacketId, Ticket};
 use tcpassay_units::Seed;
 
 /// An output-queued switch without routes; see [`Network::route`](crate::engine::Network::route).
@@ -39,9 +39,21 @@ impl Ingress {
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
     salt: u32,
-    /// Of each destination, where its ports begin and end in `ports`.
-    routes: Vec<(u32, u32)>,
+    /// By destination.
+    routes: Vec<Way>,
     ports: Vec<NodeId>,
+}
+
+/// The ports to a destination: none, the only one, or the place of the first in [`Switch::ports`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    ports: u32,
+    first: u32,
+}
+
+#[cold]
+fn no_route(dst: HostId) -> ! {
+    panic!("a switch without a route to host {}", dst.0)
 }
 
 impl IntoElement for SwitchSpec {
@@ -56,24 +68,30 @@ impl Switch {
         assert!(!ports.is_empty(), "a route to nowhere");
         let at = usize::from(dst.0);
         if at >= self.routes.len() {
-            self.routes.resize(at + 1, (0, 0));
+            self.routes.resize(at + 1, Way::default());
         }
-        let begin = u32::try_from(self.ports.len()).expect("fewer than 2^32 routes");
-        self.ports.extend(ports);
-        self.routes[at] = (begin, u32::try_from(self.ports.len()).expect("fewer than 2^32 routes"));
+        let first = match ports {
+            [only] => only.0,
+            _ => u32::try_from(self.ports.len()).expect("fewer than 2^32 routes"),
+        };
+        if ports.len() > 1 {
+            self.ports.extend(ports);
+        }
+        self.routes[at] = Way { ports: u32::try_from(ports.len()).expect("fewer than 2^32 ports"), first };
     }
 
+    /// Where a packet goes on to.
     #[inline]
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
-        let packet = &core.packets[id];
-        let route = self.routes.get(usize::from(packet.dst.0)).copied().unwrap_or_default();
-        let ports = &self.ports[route.0 as usize..route.1 as usize];
-        let port = match ports {
-            [] => panic!("a switch without a route to host {}", packet.dst.0),
-            [port] => *port,
-            ports => ports[choose(packet.flow, self.salt, ports.len())],
-        };
-        io.forward_to(core, id, port);
+    pub fn port(&self, ticket: Ticket) -> NodeId {
+        let Some(route) = self.routes.get(usize::from(ticket.dst.0)) else { no_route(ticket.dst) };
+        if route.ports == 1 {
+            return NodeId(route.first);
+        }
+        let ports = &self.ports[route.first as usize..][..route.ports as usize];
+        if ports.is_empty() {
+            no_route(ticket.dst);
+        }
+        ports[choose(ticket.flow, self.salt, ports.len())]
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::counters::{Counters, Drop};
 use super::network::{HostId, NodeId, TimerId};
-use super::packet::{Arena, FlowId, Packet, PacketId};
+use super::packet::{Arena, FlowId, Packet, PacketId, Route, Ticket};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
 use tcpassay_units::{Bytes, Time};
-use tcpassay_wire::Ecn;
+use tcpassay_wire::{Ecn, Segment};
 
 /// Who is woken by a source.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub struct Core {
     pub(crate) owners: Vec<Owner>,
     pub(crate) packets: Arena,
     /// Packets under way within the present instant: each to be received by a node.
-    pub(crate) moving: Vec<(NodeId, PacketId)>,
+    pub(crate) moving: Vec<(NodeId, Ticket)>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) pools: Vec<Pool>,
@@ -82,10 +82,25 @@ impl Core {
     #[inline]
     pub fn send(&mut self, mut packet: Packet) {
         packet.created = self.now;
-        let to = self.egress[usize::from(packet.src.0)];
-        assert!(to != NodeId::NONE, "host {} has no way out", packet.src.0);
+        let to = self.way_out(packet.src);
         let id = self.packets.insert(packet);
-        self.moving.push((to, id));
+        self.moving.push((to, self.packets[id].ticket(id)));
+    }
+
+    /// As [`Core::send`] of [`Packet::tcp`].
+    #[inline]
+    pub(crate) fn send_tcp(&mut self, route: &Route, segment: Segment, ecn: Ecn, mss: u32) -> Ticket {
+        let to = self.way_out(route.src);
+        let ticket = self.packets.insert_tcp(route, self.now, segment, ecn, mss);
+        self.moving.push((to, ticket));
+        ticket
+    }
+
+    #[inline]
+    fn way_out(&self, src: HostId) -> NodeId {
+        let to = self.egress[usize::from(src.0)];
+        assert!(to != NodeId::NONE, "host {} has no way out", src.0);
+        to
     }
 
     /// A new timer, not set. It is `Hosts::timer`'s argument when it fires.
@@ -200,21 +215,30 @@ impl Io {
 
     /// A packet came.
     #[inline]
-    pub fn arrived(&mut self, core: &mut Core, id: PacketId) {
+    pub fn arrived(&mut self, core: &mut Core, ticket: Ticket) {
         self.packets_in += 1;
-        self.bytes_in += u64::from(core.packets[id].size_u32());
+        self.bytes_in += u64::from(ticket.size);
         if self.watched {
-            self.see(core, id, Seen::In);
+            self.see(core, ticket.id, Seen::In);
         }
     }
 
     /// A packet leaves.
     #[inline]
-    pub fn left(&mut self, core: &mut Core, id: PacketId) {
+    pub fn left(&mut self, core: &mut Core, ticket: Ticket) {
         self.packets_out += 1;
-        self.bytes_out += u64::from(core.packets[id].size_u32());
+        self.bytes_out += u64::from(ticket.size);
         if self.watched {
-            self.see(core, id, Seen::Out);
+            self.see(core, ticket.id, Seen::Out);
+        }
+    }
+
+    /// A packet passes an element that never holds one: what left is what came and was not dropped
+    /// ([`Network::counters`](super::Network::counters)).
+    #[inline]
+    pub fn passed(&mut self, core: &mut Core, ticket: Ticket) {
+        if self.watched {
+            self.see(core, ticket.id, Seen::Out);
         }
     }
 
@@ -239,14 +263,14 @@ impl Io {
     /// Passes a packet to the next element.
     #[inline]
     pub fn forward(&mut self, core: &mut Core, id: PacketId) {
-        self.forward_to(core, id, self.next);
+        self.forward_ticket(core, core.packets[id].ticket(id));
     }
 
-    /// Passes a packet to `to`.
+    /// As [`Io::forward`].
     #[inline]
-    pub fn forward_to(&mut self, core: &mut Core, id: PacketId, to: NodeId) {
-        self.left(core, id);
-        core.moving.push((to, id));
+    pub fn forward_ticket(&mut self, core: &mut Core, ticket: Ticket) {
+        self.left(core, ticket);
+        core.moving.push((self.next, ticket));
     }
 
     /// The end of a packet.
@@ -271,14 +295,10 @@ impl Io {
         true
     }
 
-    /// As [`Io::wake_at`] for an element that is not to be woken at that very instant already: one that was just woken, or
-    /// had nothing pending.
+    /// As [`Io::wake_at`], but behind everything else that is due at that instant in any case.
     #[inline]
-    pub fn wake_anew(&self, core: &mut Core, at: Option<Time>) {
-        match at {
-            Some(at) => core.queue.move_to(self.source, at),
-            None => core.queue.clear(self.source),
-        }
+    pub fn wake_anew(&self, core: &mut Core, at: Time) {
+        core.queue.move_to(self.source, at);
     }
 
     /// Wakes this element at `at` instead of whenever it would have been woken.

@@ -77,3 +77,4 @@ pub use scheduler::{Scheduler, SourceId};
 pub use stats::{Histogram, QueueSample, QueueStats};
 
 pub(crate) use self::core::{Io, Notice, Sent};
+pub(crate) use packet::{Route, Ticket};

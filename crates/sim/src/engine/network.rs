@@ -1,8 +1,10 @@
 //! The graph of elements and the loop that runs it.
 
+#![expect(clippy::inline_always, reason = "the run loop is one function")]
+
 use super::core::{Core, Io, Notice, Owner, Pool, Seen};
 use super::counters::{Counters, Drop};
-use super::packet::{FlowId, Packet, PacketId};
+use super::packet::{FlowId, Packet, PacketId, Ticket};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
@@ -165,7 +167,13 @@ impl Network {
 
     /// The counters of `node`.
     pub fn counters(&self, node: NodeId) -> Counters {
-        self.nodes[node.0 as usize].io.counters()
+        let node = &self.nodes[node.0 as usize];
+        let mut counters = node.io.counters();
+        if matches!(node.element, Element::Switch(_) | Element::Host(_)) {
+            counters.packets_out = counters.packets_in - counters.dropped.total();
+            counters.bytes_out = counters.bytes_in - counters.bytes_dropped;
+        }
+        counters
     }
 
     /// Packets inside `node`, counted in its queues.
@@ -212,12 +220,9 @@ impl Network {
 
     /// Runs the next event if it is due by `end`; says whether there was one. What [`Core::send`] was given before the
     /// run sets out first.
-    #[inline]
+    #[inline(always)]
     pub fn step<H: Hosts>(&mut self, hosts: &mut H, end: Time) -> bool {
-        let Some((at, source)) = self.core.queue.peek() else { return false };
-        if at > end {
-            return false;
-        }
+        let Some((at, source)) = self.core.queue.take(end) else { return false };
         debug_assert!(at >= self.core.now, "an event in the past");
         self.core.now = at;
         self.events += 1;
@@ -226,7 +231,12 @@ impl Network {
             Owner::Node(node) => {
                 let node = &mut self.nodes[node.0 as usize];
                 match &mut node.element {
-                    Element::Link(link) => link.wake(&mut node.io, &mut self.core),
+                    Element::Link(link) => {
+                        let to = node.io.next;
+                        if let Some(ticket) = link.wake(&mut node.io, &mut self.core) {
+                            self.pass(hosts, to, ticket);
+                        }
+                    }
                     element => element.wake(&mut node.io, &mut self.core),
                 }
             }
@@ -240,13 +250,18 @@ impl Network {
     }
 
     /// Everything that happens in the present instant: packets move until each is held, gone or delivered.
-    #[inline]
+    #[inline(always)]
     fn settle<H: Hosts>(&mut self, hosts: &mut H) {
         loop {
             let mut next = 0;
-            while let Some(&(to, id)) = self.core.moving.get(next) {
+            while let Some(&(to, ticket)) = self.core.moving.get(next) {
                 next += 1;
-                self.receive(hosts, to, id);
+                // What hosts send enters a link, as a rule.
+                if let Node { io, element: Element::Link(link) } = &mut self.nodes[to.0 as usize] {
+                    link.receive(io, &mut self.core, ticket);
+                } else if let Some(to) = self.receive(hosts, to, ticket) {
+                    self.core.moving.push((to, ticket));
+                }
             }
             self.core.moving.clear();
             if self.core.notices.is_empty() {
@@ -256,32 +271,65 @@ impl Network {
         }
     }
 
-    #[inline]
-    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, id: PacketId) {
-        let node = self.nodes.get_mut(to.0 as usize).expect("an element that leads somewhere");
-        node.io.arrived(&mut self.core, id);
-        match &mut node.element {
-            // The most frequent, so that it costs one comparison.
-            Element::Link(link) => link.receive(&mut node.io, &mut self.core, id),
-            Element::Host(host) => {
-                let host = *host;
-                if self.core.packets[id].corrupt {
-                    node.io.drop(&mut self.core, id, Drop::Checksum);
+    /// Moves the only packet under way until an element takes it.
+    #[inline(always)]
+    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, ticket: Ticket) {
+        loop {
+            let Node { io, element } = &mut self.nodes[to.0 as usize];
+            match element {
+                Element::Link(link) => return link.receive(io, &mut self.core, ticket),
+                Element::Switch(switch) => {
+                    io.arrived(&mut self.core, ticket);
+                    io.passed(&mut self.core, ticket);
+                    to = switch.port(ticket);
+                }
+                Element::Host(host) => {
+                    let host = *host;
+                    if arrives(io, &mut self.core, ticket) {
+                        hosts.receive(&mut self.core, host, ticket.id);
+                        self.core.packets.free(ticket.id);
+                    }
                     return;
                 }
-                node.io.left(&mut self.core, id);
-                hosts.receive(&mut self.core, host, id);
-                self.core.packets.free(id);
+                _ => match self.receive(hosts, to, ticket) {
+                    Some(next) => to = next,
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// A packet arrives at an element; says where it goes on to when that is a switch.
+    #[inline(never)]
+    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, ticket: Ticket) -> Option<NodeId> {
+        let Node { io, element } = &mut self.nodes[to.0 as usize];
+        if let Element::Host(host) = element {
+            let host = *host;
+            if arrives(io, &mut self.core, ticket) {
+                hosts.receive(&mut self.core, host, ticket.id);
+                self.core.packets.free(ticket.id);
+            }
+            return None;
+        }
+        if let Element::Link(link) = element {
+            link.receive(io, &mut self.core, ticket);
+            return None;
+        }
+        io.arrived(&mut self.core, ticket);
+        match element {
+            Element::Switch(switch) => {
+                io.passed(&mut self.core, ticket);
+                return Some(switch.port(ticket));
             }
             Element::MarkAcks(rule) => {
                 let rule = *rule;
-                let backlog =
-                    self.nodes[rule.queue.0 as usize].element.backlog(&self.core, self.core.packets[id].flow);
+                let backlog = self.nodes[rule.queue.0 as usize].element.backlog(&self.core, ticket.flow);
                 let node = &mut self.nodes[to.0 as usize];
-                rule.receive(&mut node.io, &mut self.core, id, backlog);
+                rule.receive(&mut node.io, &mut self.core, ticket.id, backlog);
             }
-            element => element.receive(&mut node.io, &mut self.core, id),
+            element => element.receive(io, &mut self.core, ticket.id),
         }
+        None
     }
 
     #[cold]
@@ -293,6 +341,18 @@ impl Network {
             }
         }
     }
+}
+
+/// A packet arrives at a host, whose checksum may find it damaged.
+#[inline]
+fn arrives(io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
+    io.arrived(core, ticket);
+    if core.packets[ticket.id].corrupt {
+        io.drop(core, ticket.id, Drop::Checksum);
+        return false;
+    }
+    io.passed(core, ticket);
+    true
 }
 
 #[cfg(test)]

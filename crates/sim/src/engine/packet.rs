@@ -24,6 +24,17 @@ impl PacketId {
     }
 }
 
+/// A packet under way, with what links and switches ask of it, so that they leave its own memory alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub id: PacketId,
+    /// [`Packet::size`].
+    pub size: u32,
+    pub flow: FlowId,
+    pub dst: HostId,
+    pub segs: u16,
+}
+
 /// What a packet carries above IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
@@ -79,6 +90,43 @@ pub struct Packet {
     pub segment: Segment,
 }
 
+impl Default for Packet {
+    /// An empty segment from host 0 to itself.
+    fn default() -> Packet {
+        Packet {
+            due: Time::ZERO,
+            stamp: Time::ZERO,
+            created: Time::ZERO,
+            next: PacketId::NONE,
+            size: 40,
+            flow: FlowId(0),
+            src: HostId(0),
+            dst: HostId(0),
+            mss: 0,
+            segs: 1,
+            ip_header: 20,
+            ecn: Ecn::NotEct,
+            kind: Kind::Tcp,
+            corrupt: false,
+            notify: false,
+            accecn: false,
+            band: 0,
+            segment: Segment::default(),
+        }
+    }
+}
+
+/// Between which hosts a packet travels, and what a stack asks of it on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub src: HostId,
+    pub dst: HostId,
+    pub flow: FlowId,
+    /// As [`Packet::notify`] and [`Packet::accecn`].
+    pub notify: bool,
+    pub accecn: bool,
+}
+
 /// An Ethernet network's usual largest IP packet.
 pub const MTU: u32 = 1500;
 
@@ -87,34 +135,26 @@ impl Packet {
     ///
     /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
     pub fn tcp(src: HostId, dst: HostId, flow: FlowId, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
+        let mut p = Packet { src, dst, flow, ..Packet::default() };
+        p.set_tcp(segment, ecn, mss);
+        p
+    }
+
+    /// Makes it carry `segment`, in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`].
+    #[inline]
+    fn set_tcp(&mut self, segment: Segment, ecn: Ecn, mss: u32) {
         let segs = if segment.len <= mss {
             1
         } else {
             assert!(!segment.flags.any(Flags::SYN | Flags::RST), "a super-segment with SYN or RST");
             segment.len.div_ceil(mss)
         };
-        let mut p = Packet {
-            due: Time::ZERO,
-            stamp: Time::ZERO,
-            created: Time::ZERO,
-            next: PacketId::NONE,
-            size: 0,
-            flow,
-            src,
-            dst,
-            mss: u16::try_from(mss).unwrap_or(u16::MAX),
-            segs: u16::try_from(segs).expect("at most 65535 wire packets in a super-segment"),
-            ip_header: 20,
-            ecn,
-            kind: Kind::Tcp,
-            corrupt: false,
-            notify: false,
-            accecn: false,
-            band: 0,
-            segment,
-        };
-        p.measure();
-        p
+        self.kind = Kind::Tcp;
+        self.ecn = ecn;
+        self.mss = u16::try_from(mss).unwrap_or(u16::MAX);
+        self.segs = u16::try_from(segs).expect("at most 65535 wire packets in a super-segment");
+        self.segment = segment;
+        self.measure();
     }
 
     /// A UDP datagram of `payload` bytes.
@@ -146,7 +186,14 @@ impl Packet {
         self.size
     }
 
+    /// What travels in its place; `id` is where it lies.
+    #[inline]
+    pub(crate) fn ticket(&self, id: PacketId) -> Ticket {
+        Ticket { id, size: self.size, flow: self.flow, dst: self.dst, segs: self.segs }
+    }
+
     /// Bytes of headers of one wire packet, IP and above.
+    #[inline]
     pub fn headers(&self) -> u32 {
         let transport = match self.kind {
             Kind::Tcp => self.segment.header_len(),
@@ -156,6 +203,7 @@ impl Packet {
     }
 
     /// Computes `size` again, after the payload, the options or `segs` changed.
+    #[inline]
     pub fn measure(&mut self) {
         self.size = self.segment.len + u32::from(self.segs) * self.headers();
     }
@@ -185,23 +233,58 @@ impl Default for Arena {
 
 impl Arena {
     /// Puts `packet` in.
-    pub fn insert(&mut self, mut packet: Packet) -> PacketId {
+    pub fn insert(&mut self, packet: Packet) -> PacketId {
+        let id = self.place();
+        let slot = &mut self.slots[id.index()];
+        *slot = packet;
+        slot.next = PacketId::NONE;
+        id
+    }
+
+    /// Puts in what [`Packet::tcp`] makes, in place.
+    #[inline]
+    pub(crate) fn insert_tcp(
+        &mut self,
+        route: &Route,
+        now: Time,
+        segment: Segment,
+        ecn: Ecn,
+        mss: u32,
+    ) -> Ticket {
+        let id = self.place();
+        let p = &mut self.slots[id.index()];
+        p.next = PacketId::NONE;
+        p.created = now;
+        (p.src, p.dst, p.flow) = (route.src, route.dst, route.flow);
+        (p.notify, p.accecn) = (route.notify, route.accecn);
+        (p.ip_header, p.corrupt, p.band) = (20, false, 0);
+        p.set_tcp(segment, ecn, mss);
+        p.ticket(id)
+    }
+
+    /// A place for a packet, in which an old one lies.
+    #[inline]
+    fn place(&mut self) -> PacketId {
         self.live += 1;
         self.created += 1;
-        packet.next = PacketId::NONE;
         if self.free == PacketId::NONE {
-            let id = PacketId(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets at once"));
-            self.slots.push(packet);
-            return id;
+            return self.extend();
         }
         let id = self.free;
-        let slot = &mut self.slots[id.index()];
-        self.free = slot.next;
-        *slot = packet;
+        self.free = self.slots[id.index()].next;
+        id
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn extend(&mut self) -> PacketId {
+        let id = PacketId(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets at once"));
+        self.slots.push(Packet::default());
         id
     }
 
     /// The end of a packet.
+    #[inline]
     pub fn free(&mut self, id: PacketId) {
         self.live -= 1;
         self.slots[id.index()].next = self.free;

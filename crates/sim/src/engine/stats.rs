@@ -18,6 +18,8 @@ pub struct QueueSample {
 pub struct QueueStats {
     interval: Dur,
     samples: Vec<QueueSample>,
+    /// When the last sample's interval ends.
+    edge: Time,
     sojourn: Histogram,
 }
 
@@ -25,7 +27,7 @@ impl QueueStats {
     /// A series with one sample each `interval`. Panics when that is zero.
     pub fn new(interval: Dur) -> QueueStats {
         assert!(!interval.is_zero(), "a series needs an interval");
-        QueueStats { interval, samples: Vec::new(), sojourn: Histogram::default() }
+        QueueStats { interval, samples: Vec::new(), edge: Time::ZERO, sojourn: Histogram::default() }
     }
 
     /// Intervals in which a packet arrived, in order.
@@ -39,14 +41,17 @@ impl QueueStats {
     }
 
     pub(crate) fn queued(&mut self, now: Time, bytes: u64, packets: u32) {
-        let width = self.interval.as_nanos();
-        let start = Time::from_nanos(now.as_nanos() / width * width);
         match self.samples.last_mut() {
-            Some(last) if last.start == start => {
+            Some(last) if last.start <= now && now < self.edge => {
                 last.max_bytes = last.max_bytes.max(bytes);
                 last.max_packets = last.max_packets.max(packets);
             }
-            _ => self.samples.push(QueueSample { start, max_bytes: bytes, max_packets: packets }),
+            _ => {
+                let width = self.interval.as_nanos();
+                let start = Time::from_nanos(now.as_nanos() / width * width);
+                self.edge = start + self.interval;
+                self.samples.push(QueueSample { start, max_bytes: bytes, max_packets: packets });
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! One end of a connection in its host, and the table of both ends.
 
-use crate::engine::{FlowId, TimerId};
+use crate::case::SmallQueues;
+use crate::engine::{Core, FlowId, HostId, Route, TimerId};
 use tcpassay_measure as measure;
-use tcpassay_tcp::Connection;
+use tcpassay_tcp::{Connection, State};
 use tcpassay_units::Time;
 use tcpassay_workload::{ConnKey, Slot};
 
@@ -14,23 +15,20 @@ pub(super) const NONE: u32 = u32::MAX;
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
 pub(super) struct Conn {
     pub tcp: Connection,
-    /// This host and the peer, by their places in the topology.
-    pub host: usize,
-    pub peer: usize,
-    pub flow: FlowId,
-    pub key: ConnKey,
+    /// What its segments have in common.
+    pub route: Route,
+    /// What passed since the recording was last told: of what this end sends, and of what it receives.
+    pub tally: measure::FlowCounters,
     /// The application's end of it; `None` once the application has given it up.
     pub slot: Option<Slot>,
-    /// What this end sends, and what it receives, in the recording.
-    pub out: measure::FlowId,
-    pub into: measure::FlowId,
     pub timer: TimerId,
     /// When the engine will fire `timer`; [`Time::MAX`] when it will not.
     pub armed: Time,
     /// When the application's patience with unsent data ends after its close.
     pub linger_until: Time,
-    /// Bytes in the queues of this host.
+    /// Bytes in the queues of this host, and how many there may be.
     pub queued: u64,
+    pub small_queues: SmallQueues,
     /// A write was not taken whole: the application waits for room.
     pub blocked: bool,
     /// The application does nothing but read: the host reads for it.
@@ -40,12 +38,53 @@ pub(super) struct Conn {
     pub told_closed: bool,
     /// On the list of those that a socket call touched.
     pub touched: bool,
+    /// This host, by its place in the topology.
+    pub host: usize,
+    pub key: ConnKey,
+    /// What this end sends, and what it receives, in the recording.
+    pub out: measure::FlowId,
+    pub into: measure::FlowId,
+}
+
+impl Conn {
+    /// Whether the application has to be told something.
+    #[inline]
+    pub fn has_news(&mut self) -> bool {
+        let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.has_room());
+        let state = self.tcp.state();
+        if !self.told_open && !matches!(state, State::SynSent | State::SynReceived | State::Listen) {
+            self.told_open = true;
+            news = true;
+        }
+        if !self.told_closed && self.tcp.peer_closed() {
+            self.told_closed = true;
+            news = true;
+        }
+        news || state == State::Closed
+    }
+
+    /// Sets the timer when it is due sooner than it would fire; a timer that moved back fires in vain.
+    #[inline]
+    pub fn arm(&mut self, net: &mut Core) {
+        let due = self.tcp.next_timer().unwrap_or(Time::MAX).min(self.linger_until);
+        if due < self.armed {
+            self.armed = due;
+            net.set_timer(self.timer, due);
+        }
+    }
+
+    /// Both the connection and its application are done.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.slot.is_none() && self.tcp.state() == State::Closed
+    }
 }
 
 /// Both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub key: ConnKey,
+    pub server: HostId,
     /// Connections of the client and of the server; [`NONE`] before and after.
     pub ends: [u32; 2],
     /// The server took its SYN: another is old.

@@ -16,11 +16,13 @@ mod log;
 mod report;
 mod sockets;
 mod stacks;
+mod taps;
 
 pub(crate) use stacks::{Stacks, StacksSpec};
 
 use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId};
 use sockets::Calls;
+use taps::After;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 use tcpassay_workload::{Apps, Slot};
@@ -79,12 +81,21 @@ impl World {
     /// After connection `c` took an input.
     #[inline]
     fn serve(&mut self, net: &mut Core, c: u32) {
-        self.stacks.transmit(net, c);
-        self.stacks.read_for(net, c);
-        if let Some((host, slot)) = self.stacks.news(c) {
-            self.tell(net, c, host, slot);
-        } else {
-            self.stacks.arm(net, c);
+        let after = self.stacks.serve(net, c);
+        self.follow(net, c, after);
+    }
+
+    #[inline]
+    fn follow(&mut self, net: &mut Core, c: u32, after: After) {
+        match after {
+            After::Nothing => {}
+            After::Tell(host, slot) => {
+                self.tell(net, c, host, slot);
+                if self.stacks.is_over(c) {
+                    self.stacks.remove(net, c);
+                }
+            }
+            After::Remove => self.stacks.remove(net, c),
         }
     }
 
@@ -138,16 +149,8 @@ impl World {
         let slot = self.apps[host].apps.accept(key);
         self.stacks.attach(c, slot);
         self.stacks.conn(c).only_reads = self.apps[host].apps.only_reads(slot);
-        self.stacks.input(net, c, id);
-        self.serve(net, c);
-        self.finish(net, c);
-    }
-
-    #[inline]
-    fn finish(&mut self, net: &mut Core, c: u32) {
-        if self.stacks.is_over(c) {
-            self.stacks.remove(net, c);
-        }
+        let after = self.stacks.input(net, c, id);
+        self.follow(net, c, after);
     }
 }
 
@@ -161,9 +164,8 @@ impl Hosts for World {
         }
         match self.stacks.find(host, packet.flow) {
             Ok(c) => {
-                self.stacks.input(net, c, id);
-                self.serve(net, c);
-                self.finish(net, c);
+                let after = self.stacks.input(net, c, id);
+                self.follow(net, c, after);
             }
             Err(Some(flow))
                 if packet.segment.flags.has(Flags::SYN) && !packet.segment.flags.has(Flags::ACK) =>
@@ -179,7 +181,6 @@ impl Hosts for World {
             Owner::Conn(c) => {
                 if self.stacks.on_timer(net, c) {
                     self.serve(net, c);
-                    self.finish(net, c);
                 } else {
                     self.stacks.arm(net, c);
                 }
@@ -201,7 +202,6 @@ impl Hosts for World {
         if let Ok(c) = self.stacks.find(host, flow) {
             self.stacks.left_host(c, bytes);
             self.serve(net, c);
-            self.finish(net, c);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::conn::{Conn, Flow};
 use super::stacks::Stacks;
+use super::taps::{Taps, tell_tally};
 use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
 use std::collections::BTreeMap;
 use tcpassay_measure::{Captured, Collector, Completion, CompletionKind, InterfaceId, Sample, TcpSummary};
@@ -95,13 +96,13 @@ fn ports(place: usize, flow: &Flow) -> (u16, u16) {
 impl Stacks {
     /// Capture points of the hosts and of watched elements.
     pub fn set_interfaces(&mut self, hosts: Vec<InterfaceId>, nodes: Vec<(NodeId, InterfaceId)>) {
-        self.report.hosts = hosts;
-        self.report.nodes = nodes;
+        self.taps.report.hosts = hosts;
+        self.taps.report.nodes = nodes;
     }
 
     /// What happened at a watched element.
     pub fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
-        let Some((_, interface)) = self.report.nodes.iter().find(|(n, _)| *n == node) else { return };
+        let Some((_, interface)) = self.taps.report.nodes.iter().find(|(n, _)| *n == node) else { return };
         let comment = match what {
             Seen::In => return,
             Seen::Out => None,
@@ -110,13 +111,14 @@ impl Stacks {
         };
         let segment = (packet.kind == Kind::Tcp).then_some(&packet.segment);
         let (from, interface) = ((packet.flow, packet.src), interface.0);
-        self.report.put(&mut self.collector, &self.flows, now, interface, from, segment, packet.ecn, comment);
+        let Taps { collector, report, flows, .. } = &mut self.taps;
+        report.put(collector, flows, now, interface, from, segment, packet.ecn, comment);
     }
 
     /// What an application finished.
     pub fn completed(&mut self, done: tcpassay_workload::Completion) {
         let key = done.key;
-        self.collector.completed(Completion {
+        self.taps.collector.completed(Completion {
             kind: match done.kind {
                 tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
                 tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
@@ -130,7 +132,7 @@ impl Stacks {
             response: done.response,
             start: done.start,
             end: done.end,
-            ideal: self.report.ideal(&done),
+            ideal: self.taps.report.ideal(&done),
             ok: done.ok,
         });
     }
@@ -142,12 +144,20 @@ impl Stacks {
             if info.bytes_sent.is_zero() {
                 continue;
             }
-            self.collector.sample(conn.out, at, sample(&info));
+            self.taps.collector.sample(conn.out, at, sample(&info));
+        }
+    }
+
+    /// What passed up to `at`, for the series: to be called before an interval ends.
+    pub fn tally(&mut self, at: Time) {
+        for conn in self.conns.iter_mut().flatten() {
+            tell_tally(&mut self.taps.collector, conn, at);
         }
     }
 
     /// The last words of every connection that still lives.
-    pub fn summarise_all(&mut self) {
+    pub fn summarise_all(&mut self, now: Time) {
+        self.tally(now);
         let conns = std::mem::take(&mut self.conns);
         for conn in conns.iter().flatten() {
             self.summarise(conn, None);
@@ -158,7 +168,7 @@ impl Stacks {
     /// The last words of a connection.
     pub(super) fn summarise(&mut self, conn: &Conn, end: Option<Time>) {
         let info = conn.tcp.info();
-        let flow = self.collector.flow_mut(conn.out);
+        let flow = self.taps.collector.flow_mut(conn.out);
         flow.end = end;
         flow.tcp = summary(&info);
         flow.mss = info.mss;
@@ -168,12 +178,12 @@ impl Stacks {
 
     /// Round-trip time and rate of the idle path between two hosts.
     pub fn set_idle_path(&mut self, client: u32, server: u32, rtt: Dur, rate: Rate) {
-        self.report.idle.insert((client, server), (rtt, rate));
+        self.taps.report.idle.insert((client, server), (rtt, rate));
     }
 
     /// Datagrams sent and received.
     pub fn datagrams(&self) -> (u64, u64) {
-        (self.report.datagrams_sent, self.report.datagrams_received)
+        (self.taps.report.datagrams_sent, self.taps.report.datagrams_received)
     }
 }
 

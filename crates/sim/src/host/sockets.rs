@@ -45,7 +45,7 @@ impl Sockets for Calls<'_> {
         let now = self.net.now();
         let taken = self.stacks.conn(c).tcp.read(now, n);
         if !taken.is_zero() {
-            self.stacks.has_read(c, now, taken);
+            self.stacks.has_read(c, taken);
             self.stacks.touch(c);
         }
         taken

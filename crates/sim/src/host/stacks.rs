@@ -2,12 +2,12 @@
 
 use super::Owner;
 use super::conn::{Conn, Flow, NONE};
-use super::log::event;
+use super::taps::{After, Taps, serve, tell_tally, transmit};
 use crate::case::{HostSettings, SmallQueues};
-use crate::engine::{Core, FlowId, HostId, Packet, PacketId, TimerId};
+use crate::engine::{Core, FlowId, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tcpassay_measure::{self as measure, Collector, Delivery};
+use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, State};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time};
 use tcpassay_wire::Ecn;
@@ -32,19 +32,15 @@ pub(crate) struct Stacks {
     pub(super) hosts: Vec<Stack>,
     pub(super) conns: Vec<Option<Box<Conn>>>,
     free: Vec<u32>,
-    pub(super) flows: Vec<Flow>,
     free_flows: Vec<usize>,
     touched: Vec<u32>,
     owners: Vec<Owner>,
     pub(super) plan: Arc<Plan>,
     seed: Seed,
-    pub collector: Collector,
     datagrams: Option<Datagrams>,
     /// The engine ids of hosts are their places.
     logs: bool,
-    pub(super) captures: bool,
-    latency: bool,
-    pub(super) report: super::report::Report,
+    pub taps: Taps,
 }
 
 #[derive(Debug)]
@@ -66,7 +62,6 @@ struct Datagrams {
 impl Stacks {
     pub fn new(spec: StacksSpec) -> Stacks {
         let (hosts, ids) = (spec.hosts, spec.ids);
-        let collect = *spec.collector.collect();
         let datagrams = spec.datagrams.map(|(from, to, source)| Datagrams {
             from: ids[from],
             to: ids[to],
@@ -81,18 +76,14 @@ impl Stacks {
                 .collect(),
             conns: Vec::new(),
             free: Vec::new(),
-            flows: Vec::new(),
             free_flows: Vec::new(),
             touched: Vec::new(),
             owners: Vec::new(),
             plan: spec.plan,
             seed: spec.seed,
-            collector: spec.collector,
             datagrams,
-            logs: collect.events,
-            captures: collect.packets,
-            latency: collect.latency,
-            report: super::report::Report::default(),
+            logs: spec.collector.collect().events,
+            taps: Taps::new(spec.collector),
         }
     }
 
@@ -124,121 +115,58 @@ impl Stacks {
     #[inline]
     pub fn find(&self, host: HostId, flow: FlowId) -> Result<u32, Option<usize>> {
         let (place, generation) = Flow::place(flow);
-        let Some(f) = self.flows.get(place).filter(|f| f.generation == generation) else { return Err(None) };
-        let server = self.hosts[f.key.server.0 as usize].id == host;
+        let Some(f) = self.taps.flows.get(place).filter(|f| f.generation == generation) else {
+            return Err(None);
+        };
+        let server = f.server == host;
         match f.ends[usize::from(server)] {
             NONE => Err((server && !f.accepted).then_some(place)),
             c => Ok(c),
         }
     }
 
-    /// An arriving segment.
+    /// An arriving segment, and all that follows from it in its connection.
     #[inline]
-    pub fn input(&mut self, net: &Core, c: u32, id: PacketId) {
+    pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> After {
+        let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
+        let taps = &mut self.taps;
         let now = net.now();
         let packet = net.packet(id);
-        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
         if packet.segment.len > 0 {
-            let delivery = Delivery {
-                at: now,
-                flow: 0,
-                wire_bytes: packet.size_u32(),
-                bytes: packet.segment.len,
-                one_way: now.since(packet.created),
-                ce: packet.ecn == Ecn::Ce,
-            };
-            self.collector.delivered(conn.into, delivery);
-            if packet.segs > 1 {
-                let counters = &mut self.collector.flow_mut(conn.into).counters;
-                counters.delivered_packets += u64::from(packet.segs) - 1;
-                counters.ce_packets += if delivery.ce { u64::from(packet.segs) - 1 } else { 0 };
+            let (tally, segs) = (&mut conn.tally, u64::from(packet.segs));
+            tally.delivered_packets += segs;
+            tally.delivered_bytes += u64::from(packet.segment.len);
+            tally.delivered_wire_bytes += u64::from(packet.size_u32());
+            if packet.ecn == Ecn::Ce {
+                tally.ce_packets += segs;
             }
         }
-        if self.captures {
-            let (host, flow) = (conn.host, conn.flow);
-            let (segment, ecn) = (&packet.segment, packet.ecn);
-            self.report.capture(
-                &mut self.collector,
-                &self.flows,
-                now,
-                host,
-                (flow, packet.src),
-                segment,
-                ecn,
-            );
+        if taps.each {
+            taps.before(conn, packet, now);
         }
-        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
         conn.tcp.on_segment(now, &packet.segment, packet.ecn);
-        if self.latency
-            && let Some(rtt) = conn.tcp.take_rtt()
-        {
-            self.collector.rtt(conn.out, rtt);
+        if taps.each {
+            taps.after(conn);
         }
+        serve(conn, net, taps)
+    }
+
+    /// Sends what the connection wants to send, reads for an application that does nothing else, and sets the timer
+    /// unless the application has to be told something.
+    pub fn serve(&mut self, net: &mut Core, c: u32) -> After {
+        let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
+        serve(conn, net, &mut self.taps)
     }
 
     /// Sends what the connection wants to send.
-    #[inline]
     pub fn transmit(&mut self, net: &mut Core, c: u32) {
-        let now = net.now();
-        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
-        let (from, to) = (&self.hosts[conn.host], self.hosts[conn.peer].id);
-        let small = from.settings.small_queues;
-        let accecn = from.settings.stack.ecn == EcnMode::Accurate;
-        let src = from.id;
-        let limit = match small {
-            SmallQueues::Off => u64::MAX,
-            SmallQueues::Bytes(bytes) => bytes.get(),
-            SmallQueues::Auto => auto_limit(&conn.tcp),
-        };
-        while conn.tcp.may_transmit() {
-            // A full queue holds back data, never ACKs.
-            let room = conn.queued < limit;
-            let out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
-            let Some(out) = out else { break };
-            let mut packet = Packet::tcp(src, to, conn.flow, out.segment, out.ecn, out.mss);
-            packet.accecn = accecn;
-            let counters = &mut self.collector.flow_mut(conn.out).counters;
-            if packet.segment.len > 0 {
-                counters.sent_packets += u64::from(packet.segs);
-                counters.sent_bytes += u64::from(packet.segment.len);
-            } else {
-                counters.acks_sent += 1;
-            }
-            if small != SmallQueues::Off {
-                packet.notify = true;
-                conn.queued += packet.size().get();
-            }
-            if self.captures {
-                let (host, flow) = (conn.host, conn.flow);
-                self.report.capture(
-                    &mut self.collector,
-                    &self.flows,
-                    now,
-                    host,
-                    (flow, src),
-                    &packet.segment,
-                    packet.ecn,
-                );
-            }
-            net.send(packet);
-        }
-        if self.logs {
-            let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
-            for entry in conn.tcp.drain_log() {
-                self.collector.event(event(&entry, host, out));
-            }
-        }
+        let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
+        transmit(conn, net, &mut self.taps);
     }
 
-    /// Sets the connection's timer when it is due sooner than it would fire; a timer that moved back fires in vain.
-    #[inline]
+    /// Sets the connection's timer.
     pub fn arm(&mut self, net: &mut Core, c: u32) {
-        let conn = self.conn(c);
-        let due = conn.tcp.next_timer().unwrap_or(Time::MAX).min(conn.linger_until);
-        if due < conn.armed {
-            conn.armed = due;
-            net.set_timer(conn.timer, due);
-        }
+        self.conn(c).arm(net);
     }
 
     /// The connection's timer fired; says whether anything was due.
@@ -260,42 +188,6 @@ impl Stacks {
         true
     }
 
-    /// Whether the application has to be told something, and which.
-    #[inline]
-    pub fn news(&mut self, c: u32) -> Option<(usize, Slot)> {
-        let conn = self.conn(c);
-        let slot = conn.slot?;
-        let host = conn.host;
-        let mut news = !conn.tcp.readable().is_zero() || (conn.blocked && conn.tcp.has_room());
-        if !conn.told_open && !matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen)
-        {
-            conn.told_open = true;
-            news = true;
-        }
-        if !conn.told_closed && conn.tcp.peer_closed() {
-            conn.told_closed = true;
-            news = true;
-        }
-        (news || conn.tcp.state() == State::Closed).then_some((host, slot))
-    }
-
-    /// Reads for an application that does nothing else.
-    #[inline]
-    pub fn read_for(&mut self, net: &mut Core, c: u32) {
-        let now = net.now();
-        let conn = self.conns[c as usize].as_mut().expect("a connection that lives");
-        if !conn.only_reads {
-            return;
-        }
-        let n = conn.tcp.readable();
-        if n.is_zero() {
-            return;
-        }
-        let _ = conn.tcp.read(now, n);
-        self.collector.read(conn.into, now, n.get());
-        self.transmit(net, c);
-    }
-
     /// The connection ended under its application.
     pub fn has_failed(&self, c: u32) -> bool {
         let conn = self.conn_ref(c);
@@ -304,8 +196,7 @@ impl Stacks {
 
     /// Both the connection and its application are done.
     pub fn is_over(&self, c: u32) -> bool {
-        let Some(conn) = &self.conns[c as usize] else { return false };
-        conn.slot.is_none() && conn.tcp.state() == State::Closed
+        self.conns[c as usize].as_ref().is_some_and(|conn| conn.is_over())
     }
 
     pub fn left_host(&mut self, c: u32, bytes: Bytes) {
@@ -371,9 +262,8 @@ impl Stacks {
         None
     }
 
-    pub fn has_read(&mut self, c: u32, now: Time, bytes: Bytes) {
-        let into = self.conn(c).into;
-        self.collector.read(into, now, bytes.get());
+    pub fn has_read(&mut self, c: u32, bytes: Bytes) {
+        self.conn(c).tally.read_bytes += bytes.get();
     }
 
     pub fn end_of(&self, c: u32) -> (usize, ConnKey) {
@@ -385,27 +275,28 @@ impl Stacks {
     pub fn connect(&mut self, net: &mut Core, key: ConnKey) -> u32 {
         let now = net.now();
         let out = [self.add_record(key, false, now), self.add_record(key, true, now)];
-        let place = self.free_flows.pop().unwrap_or(self.flows.len());
-        let flow = Flow { key, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
-        if place == self.flows.len() {
-            self.flows.push(flow);
+        let place = self.free_flows.pop().unwrap_or(self.taps.flows.len());
+        let server = self.hosts[key.server.0 as usize].id;
+        let flow = Flow { key, server, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
+        if place == self.taps.flows.len() {
+            self.taps.flows.push(flow);
         } else {
-            let old = &self.flows[place];
+            let old = &self.taps.flows[place];
             let (generation, count) = (Flow::next_generation(old.generation), old.count + 1);
-            self.flows[place] = Flow { generation, count, ..flow };
+            self.taps.flows[place] = Flow { generation, count, ..flow };
         }
         self.open(net, place, false)
     }
 
     /// The server's end of a connection whose SYN is arriving.
     pub fn listen(&mut self, net: &mut Core, place: usize) -> u32 {
-        self.flows[place].accepted = true;
+        self.taps.flows[place].accepted = true;
         self.open(net, place, true)
     }
 
     fn open(&mut self, net: &mut Core, place: usize, server: bool) -> u32 {
         let now = net.now();
-        let flow = self.flows[place];
+        let flow = self.taps.flows[place];
         let key = flow.key;
         let (client, far) = (key.client.0 as usize, key.server.0 as usize);
         let (host, peer) = if server { (far, client) } else { (client, far) };
@@ -424,26 +315,36 @@ impl Stacks {
             u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")
         });
         let timer = self.add_timer(net, Owner::Conn(c));
+        let (from, to) = (&self.hosts[host], self.hosts[peer].id);
+        let small_queues = from.settings.small_queues;
+        let route = Route {
+            src: from.id,
+            dst: to,
+            flow: Flow::id(place, flow.generation),
+            notify: small_queues != SmallQueues::Off,
+            accecn: from.settings.stack.ecn == EcnMode::Accurate,
+        };
         self.conns[c as usize] = Some(Box::new(Conn {
             tcp,
-            host,
-            peer,
-            flow: Flow::id(place, flow.generation),
-            key,
+            route,
+            tally: measure::FlowCounters::default(),
             slot: None,
-            out: flow.out[usize::from(server)],
-            into: flow.out[usize::from(!server)],
             timer,
             armed: Time::MAX,
             linger_until: Time::MAX,
             queued: 0,
+            small_queues,
             blocked: false,
             only_reads: false,
             told_open: false,
             told_closed: false,
             touched: false,
+            host,
+            key,
+            out: flow.out[usize::from(server)],
+            into: flow.out[usize::from(!server)],
         }));
-        self.flows[place].ends[usize::from(server)] = c;
+        self.taps.flows[place].ends[usize::from(server)] = c;
         c
     }
 
@@ -468,13 +369,14 @@ impl Stacks {
 
     /// The end of a connection: its last words go to the recording.
     pub fn remove(&mut self, net: &mut Core, c: u32) {
-        let conn = self.conns[c as usize].take().expect("a connection that lives");
+        let mut conn = self.conns[c as usize].take().expect("a connection that lives");
+        tell_tally(&mut self.taps.collector, &mut conn, net.now());
         self.summarise(&conn, Some(net.now()));
         net.remove_timer(conn.timer);
         self.owners[conn.timer.index()] = Owner::Nobody;
         self.free.push(c);
-        let (place, _) = Flow::place(conn.flow);
-        let flow = &mut self.flows[place];
+        let (place, _) = Flow::place(conn.route.flow);
+        let flow = &mut self.taps.flows[place];
         for end in &mut flow.ends {
             if *end == c {
                 *end = NONE;
@@ -515,13 +417,13 @@ impl Stacks {
         let d = self.datagrams.as_mut().expect("a timer of datagrams");
         let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
         net.send(Packet::udp(d.from, d.to, FlowId(u32::MAX), payload, Ecn::NotEct));
-        self.report.datagrams_sent += 1;
+        self.taps.report.datagrams_sent += 1;
         d.source.advance();
         net.set_timer(d.timer.expect("started"), d.source.next());
     }
 
     pub fn datagram_in(&mut self, _packet: &Packet, _now: Time) {
-        self.report.datagrams_received += 1;
+        self.taps.report.datagrams_received += 1;
     }
 
     fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
@@ -531,9 +433,9 @@ impl Stacks {
             std::mem::swap(&mut from, &mut to);
         }
         let settings = &self.hosts[from as usize].settings;
-        let n = self.report.records;
-        self.report.records += 1;
-        self.collector.add_flow(measure::Flow {
+        let n = self.taps.report.records;
+        self.taps.report.records += 1;
+        self.taps.collector.add_flow(measure::Flow {
             name: format!("flow.{n}"),
             connection: n / 2,
             from,
@@ -547,16 +449,4 @@ impl Stacks {
             tcp: measure::TcpSummary::default(),
         })
     }
-}
-
-/// Linux's `tcp_small_queue_check`: what the connection's rate passes in a millisecond (`sk_pacing_shift` 10), at least
-/// two super-segments; the rate without pacing is 120 % of cwnd an srtt, 200 % in slow start.
-fn auto_limit(tcp: &Connection) -> u64 {
-    let info = tcp.info();
-    let percent = if info.cwnd < info.ssthresh { 200 } else { 120 };
-    let rate = match info.srtt {
-        Some(srtt) if !srtt.is_zero() => info.cwnd.get() * percent / 100 * 1_000_000 / srtt.as_nanos(),
-        _ => 0,
-    };
-    rate.max(2 * 65_536)
 }

@@ -1,0 +1,233 @@
+//! The near future in buckets: constant cost for each wake-up, however many are pending.
+//!
+//! A bucket is the ring of its sources in the order of their keys, known by its last, so that the usual insertion (behind
+//! all others) and the removal of the first need no walk. Bits say which buckets have any; two look-ups find the next. The
+//! wheel turns: a bucket further than one turn ahead is refused, and the width of the buckets follows what is asked for
+//! (see [`Wheel::tune`]), which never changes the order of anything.
+
+#![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
+
+use super::{IDLE, Key, Place, Slot, SourceId, nanos_of, source_of};
+
+/// Buckets: a turn.
+const BUCKETS: usize = 4096;
+const WORDS: usize = BUCKETS / 64;
+/// An empty bucket.
+const NONE: u32 = u32::MAX;
+/// The first width: 64 ns.
+const SHIFT: u32 = 6;
+/// The widest: a second.
+const WIDEST: u32 = 30;
+/// How much may go wrong before the width is changed.
+const PATIENCE: u32 = if cfg!(test) { 16 } else { 1024 };
+/// A refusal costs as much as so many steps.
+const REFUSAL: u32 = 8;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Wheel {
+    /// The smallest key.
+    first: Key,
+    /// Logarithm of the width of a bucket in nanoseconds.
+    shift: u32,
+    /// No bucket before this one has anything.
+    base: u64,
+    /// Bit w: word w of `words` is not zero.
+    summary: u64,
+    words: Box<[u64; WORDS]>,
+    /// The last source of each bucket.
+    last: Box<[u32; BUCKETS]>,
+    /// Since the width was last changed: what was refused, and steps past others of a bucket.
+    refused: u32,
+    steps: u32,
+}
+
+impl Default for Wheel {
+    fn default() -> Wheel {
+        Wheel {
+            first: IDLE,
+            shift: SHIFT,
+            base: 0,
+            summary: 0,
+            words: Box::new([0; WORDS]),
+            last: Box::new([NONE; BUCKETS]),
+            refused: 0,
+            steps: 0,
+        }
+    }
+}
+
+#[inline]
+fn index(bucket: u64) -> usize {
+    bucket as usize % BUCKETS
+}
+
+impl Wheel {
+    /// The smallest key.
+    #[inline(always)]
+    pub fn first(&self) -> Key {
+        self.first
+    }
+
+    /// Whether the width should change: to be asked when an insertion was refused or had to step past others.
+    #[inline]
+    pub fn is_untuned(&self) -> bool {
+        self.refused * REFUSAL + self.steps >= PATIENCE * REFUSAL
+    }
+
+    /// Nothing will be asked for before `ns` any more: the wheel turns.
+    #[inline(always)]
+    pub fn turn_to(&mut self, ns: u64) {
+        self.base = self.base.max(ns >> self.shift);
+    }
+
+    /// Takes `source`, whose next is itself, in with `key`, when it is the last of a bucket of this turn.
+    #[inline(always)]
+    pub fn insert_last(&mut self, slots: &mut [Slot], source: SourceId, key: Key) -> bool {
+        let bucket = nanos_of(key) >> self.shift;
+        if bucket.wrapping_sub(self.base) >= BUCKETS as u64 {
+            return false;
+        }
+        let at = index(bucket);
+        let last = self.last[at];
+        if last == NONE {
+            self.words[at / 64] |= 1 << (at % 64);
+            self.summary |= 1 << (at / 64);
+        } else {
+            let before = &mut slots[last as usize];
+            if before.key > key {
+                return false;
+            }
+            let next = std::mem::replace(&mut before.next, source.0);
+            slots[source.0 as usize].next = next;
+        }
+        self.last[at] = source.0;
+        if key < self.first {
+            self.first = key;
+        }
+        true
+    }
+
+    /// Takes `source` in with `key`, unless that is further ahead than a turn.
+    pub fn insert(&mut self, slots: &mut [Slot], source: SourceId, key: Key) -> bool {
+        slots[source.0 as usize].next = source.0;
+        if self.insert_last(slots, source, key) {
+            return true;
+        }
+        let bucket = nanos_of(key) >> self.shift;
+        if bucket.wrapping_sub(self.base) >= BUCKETS as u64 {
+            self.refused += 1;
+            return false;
+        }
+        self.insert_between(slots, self.last[index(bucket)], source, key);
+        self.first = self.first.min(key);
+        true
+    }
+
+    /// Before the last of a bucket.
+    fn insert_between(&mut self, slots: &mut [Slot], last: u32, source: SourceId, key: Key) {
+        let mut before = last;
+        loop {
+            self.steps += 1;
+            let next = slots[before as usize].next;
+            if slots[next as usize].key > key {
+                break;
+            }
+            before = next;
+        }
+        slots[source.0 as usize].next = slots[before as usize].next;
+        slots[before as usize].next = source.0;
+    }
+
+    /// Takes out the first.
+    #[inline(always)]
+    pub fn take_first(&mut self, slots: &mut [Slot]) {
+        let source = source_of(self.first).0;
+        let at = index(nanos_of(self.first) >> self.shift);
+        let next = slots[source as usize].next;
+        if next == source {
+            self.empty(at);
+            self.first = self.find(slots, at);
+        } else {
+            let last = self.last[at];
+            slots[last as usize].next = next;
+            self.first = slots[next as usize].key;
+        }
+    }
+
+    /// Takes out any source that is in.
+    pub fn remove(&mut self, slots: &mut [Slot], source: SourceId) {
+        let key = slots[source.0 as usize].key;
+        if key == self.first {
+            self.take_first(slots);
+            return;
+        }
+        let at = index(nanos_of(key) >> self.shift);
+        let next = slots[source.0 as usize].next;
+        if next == source.0 {
+            self.empty(at);
+            return;
+        }
+        let mut before = self.last[at];
+        while slots[before as usize].next != source.0 {
+            before = slots[before as usize].next;
+        }
+        slots[before as usize].next = next;
+        if self.last[at] == source.0 {
+            self.last[at] = before;
+        }
+    }
+
+    #[inline(always)]
+    fn empty(&mut self, at: usize) {
+        self.last[at] = NONE;
+        let word = &mut self.words[at / 64];
+        *word &= !(1 << (at % 64));
+        if *word == 0 {
+            self.summary &= !(1 << (at / 64));
+        }
+    }
+
+    /// The smallest key at or behind bucket `at`, once round.
+    #[inline(always)]
+    fn find(&self, slots: &[Slot], at: usize) -> Key {
+        let here = self.words[at / 64] & (u64::MAX << (at % 64));
+        let found = if here != 0 {
+            at / 64 * 64 + here.trailing_zeros() as usize
+        } else {
+            let ahead = self.summary & ((u64::MAX << (at / 64)) << 1);
+            let word = if ahead != 0 { ahead } else { self.summary }.trailing_zeros() as usize;
+            if word >= WORDS {
+                return IDLE;
+            }
+            word * 64 + self.words[word].trailing_zeros() as usize
+        };
+        let last = self.last[found % BUCKETS];
+        slots[slots[last as usize].next as usize].key
+    }
+
+    /// Wider buckets when more was refused, narrower ones when more shared a bucket. What is refused now is handed back.
+    #[cold]
+    pub fn tune(&mut self, slots: &mut [Slot], mut refuse: impl FnMut(SourceId, Key)) {
+        let wider = self.refused * REFUSAL > self.steps;
+        let shift = if wider { (self.shift + 1).min(WIDEST) } else { self.shift.saturating_sub(1) };
+        (self.refused, self.steps) = (0, 0);
+        if shift == self.shift {
+            return;
+        }
+        let mut all: Vec<Key> = Vec::new();
+        while self.first != IDLE {
+            all.push(self.first);
+            self.take_first(slots);
+        }
+        self.base = (self.base << self.shift) >> shift;
+        self.shift = shift;
+        for key in all {
+            let source = source_of(key);
+            if !self.insert(slots, source, key) {
+                slots[source.0 as usize].place = Place::Far;
+                refuse(source, key);
+            }
+        }
+    }
+}

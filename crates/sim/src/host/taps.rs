@@ -1,0 +1,187 @@
+//! The hot path of a connection in its host: what arrives, what leaves, and who looks on.
+
+use super::conn::{Conn, Flow};
+use super::log::event;
+use super::report::Report;
+use crate::case::SmallQueues;
+use crate::engine::{Core, HostId, Packet};
+use tcpassay_measure::{Collector, Delivery, FlowCounters};
+use tcpassay_tcp::Connection;
+use tcpassay_units::Time;
+use tcpassay_wire::{Ecn, Segment};
+use tcpassay_workload::Slot;
+
+/// What an input left to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum After {
+    Nothing,
+    /// The application of this host's slot has to be told.
+    Tell(usize, Slot),
+    /// Connection and application are done.
+    Remove,
+}
+
+/// Who looks on.
+#[derive(Debug)]
+pub(crate) struct Taps {
+    pub collector: Collector,
+    pub(super) report: Report,
+    pub(super) flows: Vec<Flow>,
+    /// Whether anybody wants to know of each packet: one of the following.
+    pub(super) each: bool,
+    logs: bool,
+    captures: bool,
+    latency: bool,
+    deliveries: bool,
+}
+
+impl Taps {
+    pub fn new(collector: Collector) -> Taps {
+        let collect = *collector.collect();
+        Taps {
+            collector,
+            report: Report::default(),
+            flows: Vec::new(),
+            each: collect.events || collect.packets || collect.latency || collect.deliveries,
+            logs: collect.events,
+            captures: collect.packets,
+            latency: collect.latency,
+            deliveries: collect.deliveries,
+        }
+    }
+
+    /// A segment reaches the stack.
+    pub(super) fn before(&mut self, conn: &Conn, packet: &Packet, now: Time) {
+        if (self.latency || self.deliveries) && packet.segment.len > 0 {
+            self.delivered(conn, packet, now);
+        }
+        if self.captures {
+            self.capture(conn, packet.src, now, &packet.segment, packet.ecn);
+        }
+    }
+
+    /// The stack took it.
+    pub(super) fn after(&mut self, conn: &mut Conn) {
+        if self.latency
+            && let Some(rtt) = conn.tcp.take_rtt()
+        {
+            self.collector.rtt(conn.out, rtt);
+        }
+    }
+
+    #[inline]
+    fn delivered(&mut self, conn: &Conn, packet: &Packet, now: Time) {
+        let delivery = Delivery {
+            at: now,
+            flow: conn.into.0,
+            wire_bytes: packet.size_u32(),
+            bytes: packet.segment.len,
+            one_way: now.since(packet.created),
+            ce: packet.ecn == Ecn::Ce,
+        };
+        self.collector.arrived(conn.into, delivery);
+    }
+
+    /// A segment between the stack and the NIC; `src` sent it.
+    #[cold]
+    fn capture(&mut self, conn: &Conn, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
+        let way = (conn.route.flow, src);
+        self.report.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
+    }
+
+    #[cold]
+    fn log(&mut self, conn: &mut Conn) {
+        let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
+        for entry in conn.tcp.drain_log() {
+            self.collector.event(event(&entry, host, out));
+        }
+    }
+}
+
+/// After an input: what wants to leave leaves, an application that does nothing but read has read, and the timer is
+/// set unless the application has to be told something.
+#[expect(clippy::inline_always, reason = "once for each packet")]
+#[inline(always)]
+pub(super) fn serve(conn: &mut Conn, net: &mut Core, taps: &mut Taps) -> After {
+    transmit(conn, net, taps);
+    if conn.only_reads {
+        let n = conn.tcp.readable();
+        if !n.is_zero() {
+            let _ = conn.tcp.read(net.now(), n);
+            conn.tally.read_bytes += n.get();
+            transmit(conn, net, taps);
+        }
+    }
+    if let Some(slot) = conn.slot
+        && conn.has_news()
+    {
+        return After::Tell(conn.host, slot);
+    }
+    conn.arm(net);
+    if conn.is_over() { After::Remove } else { After::Nothing }
+}
+
+/// Sends what the connection wants to send.
+#[expect(clippy::inline_always, reason = "once for each packet")]
+#[inline(always)]
+pub(super) fn transmit(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
+    if conn.tcp.may_transmit() {
+        send(conn, net, taps);
+    }
+    if taps.each && taps.logs {
+        taps.log(conn);
+    }
+}
+
+fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
+    let now = net.now();
+    let limit = match conn.small_queues {
+        SmallQueues::Off => u64::MAX,
+        SmallQueues::Bytes(bytes) => bytes.get(),
+        SmallQueues::Auto => auto_limit(&conn.tcp),
+    };
+    while conn.tcp.may_transmit() {
+        // A full queue holds back data, never ACKs.
+        let room = conn.queued < limit;
+        let out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
+        let Some(out) = out else { break };
+        if taps.each && taps.captures {
+            taps.capture(conn, conn.route.src, now, &out.segment, out.ecn);
+        }
+        let len = out.segment.len;
+        let ticket = net.send_tcp(&conn.route, out.segment, out.ecn, out.mss);
+        if len > 0 {
+            conn.tally.sent_packets += u64::from(ticket.segs);
+            conn.tally.sent_bytes += u64::from(len);
+        } else {
+            conn.tally.acks_sent += 1;
+        }
+        if conn.route.notify {
+            conn.queued += u64::from(ticket.size);
+        }
+    }
+}
+
+/// Tells the recording what passed since it was last told; `at` lies in the same interval of its series.
+pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Conn, at: Time) {
+    let t = std::mem::take(&mut conn.tally);
+    if t == FlowCounters::default() {
+        return;
+    }
+    let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);
+    let sent = FlowCounters { sent_packets, sent_bytes, acks_sent, ..FlowCounters::default() };
+    collector.add(conn.out, at, &sent);
+    collector.add(conn.into, at, &FlowCounters { sent_packets: 0, sent_bytes: 0, acks_sent: 0, ..t });
+}
+
+/// Linux's `tcp_small_queue_check`: what the connection's rate passes in a millisecond (`sk_pacing_shift` 10), at least
+/// two super-segments; the rate without pacing is 120 % of cwnd an srtt, 200 % in slow start.
+fn auto_limit(tcp: &Connection) -> u64 {
+    let info = tcp.info();
+    let percent = if info.cwnd < info.ssthresh { 200 } else { 120 };
+    let rate = match info.srtt {
+        Some(srtt) if !srtt.is_zero() => info.cwnd.get() * percent / 100 * 1_000_000 / srtt.as_nanos(),
+        _ => 0,
+    };
+    rate.max(2 * 65_536)
+}
