@@ -74,7 +74,8 @@ format: setup ## Format Rust and Python
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
-bench: ## Speed: packets a CPU second and memory, with ns-3 beside it where libns3-dev is installed
+bench: setup ## Speed: packets a CPU second, the runner's overhead, memory; ns-3 beside it where libns3-dev is installed
+	$(BIN)/python tools/bench_run.py
 	cargo run --locked --release --quiet -p tcpassay-sim --example speed
 	@if pkg-config --exists ns3-core 2>/dev/null || ls /usr/include/ns3* >/dev/null 2>&1; then \
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \

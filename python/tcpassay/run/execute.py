@@ -81,7 +81,7 @@ def execute(session: Session, executor: Executor, watch: Watch | None = None) ->
             watch.begin(session.result("running").runs)
         if not _run_all(session, settings, executor, watch):
             status = "budget"
-        else:
+        elif session.plan.spec.figure:
             done = {(run.case.id, run.seed) for run in session.result("running").runs if run.kept}
             drawn = figures.draw(session.plan, session.folder, done)
     except KeyboardInterrupt:
@@ -137,23 +137,26 @@ def _run_some(
     session: Session, settings: Settings, executor: Executor, watch: Watch | None, ends: float | None
 ) -> None:
     """Runs what waits now; what was ended from outside waits again."""
-    claims: list[Claim] = []
+    claims: list[tuple[Claim, str]] = []
+    base, work = str(session.base), str(session.folder.work)
 
     def requests() -> Iterator[Request]:
         while (ends is None or time.monotonic() <= ends) and (claim := session.journal.claim()) is not None:
-            claims.append(claim)
-            yield _request(session, settings, claim)
+            # A path by hand: what is done for each of ten thousand runs counts.
+            place = f"{work}/{claim.number}-{claim.attempt}"
+            claims.append((claim, place))
+            yield _request(session, settings, claim) | {"base": base, "folder": place}
 
     with contextlib.closing(executor.run(requests(), settings.limits)) as answers:
         for index, answer in answers:
-            claim = claims[index]
+            claim, place = claims[index]
             if answer["outcome"] == "unwritable":
                 raise Full(answer["message"])
             if answer.pop("outside", False) and claim.attempt < MOST_ATTEMPTS:
                 # Who killed the process we do not know; it says nothing about the run.
                 session.journal.release(claim)
                 continue
-            _take(session.folder, claim, answer)
+            _take(session.folder, claim, answer, place)
             run = session.finish(claim, answer)
             if watch and claim.case["repetition"] == 1:
                 watch.finished(run)
@@ -164,24 +167,20 @@ def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, An
     request = settings.request(session.plan, case, seed)
     if claim.case["repetition"] > 1:
         request |= {"keep": False, "keep_found": False}
-    return request | {"base": str(session.base), "folder": str(_workplace(session.folder, claim))}
+    return request
 
 
-def _workplace(folder: Folder, claim: Claim) -> Path:
-    return folder.work / f"{claim.number}-{claim.attempt}"
-
-
-def _take(folder: Folder, claim: Claim, answer: Answer) -> None:
+def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
     """Gives the recording its place, or removes what a run that broke off left."""
-    made = _workplace(folder, claim)
     try:
         if answer.get("kept"):
             place = folder.recording(str(claim.case["case"]), int(claim.case["seed"]))
             if place.exists():  # this run was made before, and its end was not recorded
                 shutil.rmtree(place)
-            made.rename(place)
+            Path(workplace).rename(place)
         elif answer["outcome"] not in {"done", "refused"}:
-            for left in made.parent.glob(f"*{made.name}*"):
+            made = Path(workplace)
+            for left in (made, made.with_name(f".{made.name}.partial")):
                 shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
         raise Full(str(error)) from error

@@ -81,7 +81,12 @@ class Folder:
 
     def recording(self, case: str, seed: int) -> Path:
         """Where the recording of a run stands."""
-        return self.path / "recordings" / f"{case}-{seed}"
+        return self.path / self.name(case, seed)
+
+    @staticmethod
+    def name(case: str, seed: int) -> str:
+        """The same, as it is named in the folder."""
+        return f"recordings/{case}-{seed}"
 
     def begin_work(self) -> None:
         """An empty place for recordings to be made; what another process did not finish goes."""

@@ -52,7 +52,7 @@ class Worker:
     said: int = 0
     """Where in `errors` the present request begins."""
     killed: int = 0
-    """How often the kernel had killed for want of memory when the request began."""
+    """How often the kernel had killed for want of memory when the process began."""
     received: bytearray = field(default_factory=bytearray)
 
     @classmethod
@@ -68,11 +68,11 @@ class Worker:
             # The processes are one a core already.
             env=os.environ | {"POLARS_MAX_THREADS": "1"},
         )
-        return cls(process, errors)
+        return cls(process, errors, killed=_oom_kills())
 
     def ask(self, key: int, request: Request) -> None:
         """Hands a request over."""
-        self.key, self.since, self.killed = key, time.monotonic(), _oom_kills()
+        self.key, self.since = key, time.monotonic()
         self.said = self.errors.seek(0, 2)
         self.received.clear()
         if self.process.stdin is None:
@@ -107,12 +107,12 @@ class Worker:
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
         return {"outcome": "memory" if starved else "crashed", "message": message, "outside": outside}
 
-    def over(self, limits: Limits) -> Answer | None:
+    def over(self, limits: Limits, *, weigh: bool) -> Answer | None:
         """The answer for a request that went beyond a limit, after its process has been killed."""
         answer = None
         if limits.seconds is not None and time.monotonic() - self.since > limits.seconds:
             answer = {"outcome": "timeout", "message": f"it ran longer than {limits.seconds:g} s"}
-        elif limits.memory is not None and (used := self._resident()) > limits.memory:
+        elif weigh and limits.memory is not None and (used := self._resident()) > limits.memory:
             said = f"it took {used / 2**20:.0f} MiB; allowed are {limits.memory / 2**20:.0f} MiB"
             answer = {"outcome": "memory", "message": said}
         if answer:
@@ -149,6 +149,8 @@ class Pool:
         self._jobs = jobs
         self._limits = limits
         self._workers: list[Worker] = []
+        self._weighed = 0.0
+        """When memory was last looked at."""
         self._selector = selectors.DefaultSelector()
 
     def run(self, requests: Iterable[Request]) -> Generator[tuple[int, Answer]]:
@@ -200,8 +202,11 @@ class Pool:
             if answer is not None and worker.key is not None:
                 key, worker.key = worker.key, None
                 yield worker, key, answer
+        weigh = time.monotonic() - self._weighed > _LOOK
+        if weigh:
+            self._weighed = time.monotonic()
         for worker in self._workers:
-            if worker.key is not None and (answer := worker.over(self._limits)) is not None:
+            if worker.key is not None and (answer := worker.over(self._limits, weigh=weigh)) is not None:
                 key, worker.key = worker.key, None
                 yield worker, key, answer
 

@@ -105,7 +105,6 @@ class Result:
         }
 
     def _run_json(self, run: Run) -> dict[str, Any]:
-        recording = self.folder.recording(run.case.id, run.seed).relative_to(self.folder.path)
         return {
             "case": run.case.id,
             "seed": run.seed,
@@ -114,7 +113,7 @@ class Result:
             "expect": run.case.expect,
             "outcome": run.outcome,
             "message": run.message,
-            "recording": str(recording) if run.kept else None,
+            "recording": self.folder.name(run.case.id, run.seed) if run.kept else None,
             "trace": run.trace,
             "digest": run.digest,
             "cpu_s": round(run.cpu_s, 4),
