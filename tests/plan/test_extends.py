@@ -138,6 +138,16 @@ def test_a_base_of_a_base_counts_and_a_circle_is_refused_with_its_members(tmp_pa
     )
 
 
+def test_more_than_twenty_plans_that_extend_one_another_are_refused(tmp_path: Path) -> None:
+    for n in range(30):
+        plans.write(tmp_path, f'name = "x"\nextends = "{n + 1}.toml"\n', f"{n}.toml")
+    with pytest.raises(UserError) as caught:
+        read.read_file(tmp_path / "0.toml")
+    assert str(caught.value) == (
+        f"{tmp_path}/20.toml:2: `extends` = `21.toml`: more than 20 plans extend one another"
+    )
+
+
 def test_a_base_that_cannot_be_read_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
     message = refused(tmp_path, OWN.replace("base.toml", "nowhere.toml"))
     assert (

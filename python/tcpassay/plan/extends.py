@@ -25,6 +25,8 @@ from tcpassay.plan.document import Document, Step
 
 BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "keep")
 ADDED: Final = ("constraints", "check", "figure")
+LONGEST: Final = 20
+"""Plans that extend one another; nobody could say any more what such a plan says."""
 _FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")
 
 
@@ -47,6 +49,8 @@ def _load(text: str, file: Path, above: tuple[Path, ...]) -> Document:
     if _real(below) in chain:
         circle = " -> ".join(f"`{step.name}`" for step in [*chain[chain.index(_real(below)) :], _real(below)])
         raise UserError(f"`extends` = `{wanted}`: the plan would extend itself: {circle}", here)
+    if len(chain) > LONGEST:
+        raise UserError(f"`extends` = `{wanted}`: more than {LONGEST} plans extend one another", here)
     try:
         base_text = document.read_text(below)
     except UserError as error:
