@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import plans
+from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.plan import coverage, model, read
+from tcpassay.plan import coverage, model, read, schema
 
 TEXT = (plans.REPOSITORY / "docs" / "plan.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
@@ -19,6 +21,7 @@ def test_an_example_is_a_plan_or_part_of_one(example: str, tmp_path: Path) -> No
     plan = read.read(named, tmp_path / "plan.toml")
     assert plan.cases
     assert plan.spec.strategy.kind != "t-way" or coverage.coverage(plan).complete
+    jsonschema.Draft202012Validator(schema.schema()).validate(_native.read_toml(named)[0])
 
 
 def test_the_refusal_is_the_one_that_is_shown() -> None:
