@@ -191,6 +191,37 @@ def test_dragging_zooms_all_panels_and_the_address_says_so(view: Open, report: P
     assert zoom(page) == [0, 100]
 
 
+def test_the_scatter_zooms_and_a_click_leads_to_the_run(view: Open, report: Path) -> None:
+    page = view(report).open("#x=rtt_p50&y=goodput&colour=stack.cc&xlog=0")
+    chart = page.page.locator("#tradeoff .chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+
+    def at(rtt: float, goodput: float) -> tuple[float, float]:
+        x, y = page.page.evaluate(
+            f"tcpassay.charts.get('tradeoff').convertToPixel({{ xAxisIndex: 0, yAxisIndex: 0 }}, [{rtt}, {goodput}])"
+        )
+        return box["x"] + x, box["y"] + y
+
+    def seen() -> list[float]:
+        said = "tcpassay.charts.get('tradeoff').getModel().getComponent('{}').axis.scale.getExtent()"
+        return [*page.page.evaluate(said.format("xAxis")), *page.page.evaluate(said.format("yAxis"))]
+
+    whole = seen()
+    mouse = page.page.mouse
+    mouse.move(*at(6, 75))
+    mouse.down()
+    mouse.move(*at(8, 60))
+    mouse.move(*at(10, 15))
+    mouse.up()
+    assert seen() == pytest.approx([6, 10, 15, 75], rel=0.05)
+    mouse.dblclick(*at(9, 50))
+    assert seen() == whole
+    page.after(lambda: mouse.click(*at(8, 20)))
+    assert page.text("h2") == "Case aaaa000002 seed 1"
+
+
 def test_keys_zoom_and_move(view: Open, report: Path) -> None:
     page = view(report).open(f"#case={pages.WATCHED}&seed=1&t=20,60")
     assert zoom(page) == [20, 60]

@@ -143,9 +143,14 @@ class _Curves:
         """A curve in a list, or nothing where there is nothing to draw."""
         if not len(time):
             return []
-        kept = np.union1d(thin.extremes(time, values, POINTS), np.flatnonzero(self._exact(time)))
+        kept = self._kept(time, values)
         x, y = self.packed.add(time[kept]), self.packed.add(values[kept])
         return [{"name": name, "x": x, "y": y, "of": len(time)} | more]
+
+    def _kept(self, time: thin.Floats, values: thin.Floats) -> thin.Indices:
+        if not len(time):
+            return np.empty(0, dtype=np.int64)
+        return np.union1d(thin.extremes(time, values, POINTS), np.flatnonzero(self._exact(time)))
 
     def _exact(self, time: thin.Floats) -> thin.Flags:
         return thin.within(time, self.windows, EXACT)
@@ -272,11 +277,9 @@ class _Curves:
                 made[key] = [self.packed.add(array) for array in self._bars(time, low, low + length)]
                 made[f"{key}_of"] = len(rows)
             acks = own.filter(pl.col("kind") == "in", pl.col("ack") > 0)
-            time, ack = (
-                _floats(acks["time_ns"]),
-                np.maximum.accumulate(_floats(acks["ack"])) if len(acks) else np.empty(0),
-            )
-            kept = thin.extremes(time, ack, POINTS) if len(time) else np.empty(0, dtype=np.int64)
+            # What is acknowledged never falls; an ACK that was overtaken says nothing.
+            time, ack = _floats(acks["time_ns"]), np.maximum.accumulate(_floats(acks["ack"]))
+            kept = self._kept(time, ack)
             made["acked"] = [self.packed.add(time[kept]), self.packed.add(ack[kept])]
             yield made
 

@@ -86,6 +86,15 @@
     return { type: "scroll", top: 0, left: 0, itemWidth: 18, itemHeight: 8, itemGap: 16, icon: "roundRect", itemStyle: { opacity: 1 }, textStyle: { color: look.ink, fontSize: 12 }, data: names, ...extra };
   };
 
+  // The options that let one drag a rectangle to zoom; `dragging` turns it on, and a double-click shows all again. The tool's
+  // icons are not needed.
+  const dragOptions = (axes) => ({ showTitle: false, itemSize: 0, top: -40, feature: { dataZoom: { ...axes, filterMode: "none", brushStyle: { color: `${style().accent}33` } } } });
+
+  const dragging = (made, all) => {
+    made.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: true });
+    made.getZr().on("dblclick", all);
+  };
+
   const live = new Map();
   const resize = new ResizeObserver((entries) => {
     for (const { target } of entries) live.get(target)?.resize();
@@ -118,5 +127,5 @@
     }
   };
 
-  Object.assign(tcpassay, { look: { MANY, style, palette, axis, logarithmic, tip, tooltip, legend, chart, release, mix }, charts: named });
+  Object.assign(tcpassay, { look: { MANY, style, palette, axis, logarithmic, tip, tooltip, legend, dragOptions, dragging, chart, release, mix }, charts: named });
 }

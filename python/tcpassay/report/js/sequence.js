@@ -15,12 +15,18 @@
     const { unit, by } = units.scale("B", Math.max(...top));
     const bars = ([time, low, high]) => Array.from(at(time), (ns, n) => [x(ns), at(low)[n] / by, at(high)[n] / by]);
     // The square end makes a bar that is shorter than a pixel seen.
-    const lines = (name, all, color, z) => ({ name, type: "lines", coordinateSystem: "cartesian2d", large: true, largeThreshold: 500, silent: true, z, clip: true,
-      lineStyle: { color, width: 2, opacity: 1, cap: "square" }, data: all.map(([time, low, high]) => ({ coords: [[time, low], [time, high]] })), bars: all });
+    const strokes = (name, coords, color, z, width) => ({ name, type: "lines", coordinateSystem: "cartesian2d", large: true, largeThreshold: 500, silent: true, z, clip: true,
+      lineStyle: { color, width, opacity: 1, cap: "square" }, data: coords.map((ends) => ({ coords: ends })) });
+    const lines = (name, all, color, z) => ({ ...strokes(name, all.map(([time, low, high]) => [[time, low], [time, high]]), color, z, 2), bars: all });
+    const acked = Array.from(at(one.acked[0]), (ns, n) => [x(ns), at(one.acked[1])[n] / by]);
+    // Stairs, drawn as such: the library's own line leaves out steps of less than a pixel, and a standstill would slope.
+    const stairs = acked.slice(1).flatMap(([time, value], n) => [[acked[n], [time, acked[n][1]]], [[time, acked[n][1]], [time, value]]]);
     const series = [
       lines("sent", bars(one.sent), colour(one.name), 2),
       lines("sent again", bars(one.again), style.bad, 4),
-      { name: "acknowledged", type: "line", step: "end", showSymbol: false, z: 3, color: style.soft, lineStyle: { width: 1 }, data: Array.from(at(one.acked[0]), (ns, n) => [x(ns), at(one.acked[1])[n] / by]) },
+      { ...strokes("acknowledged, drawn", stairs, style.soft, 3, 1), bars: [] },
+      // For the tooltip alone, which knows nothing of strokes.
+      { name: "acknowledged", type: "line", showSymbol: false, color: style.soft, lineStyle: { opacity: 0 }, data: acked },
     ];
     const drawn = at(one.sent[0]).length;
     const note = [

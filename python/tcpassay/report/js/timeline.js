@@ -116,11 +116,9 @@
         { type: "inside", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: "shift" },
         { type: "slider", xAxisIndex: indices, startValue: from, endValue: to, filterMode: "none", height: 18, bottom: 4, left: LEFT, right: RIGHT, brushSelect: false, showDetail: false, borderColor: style.line, fillerColor: `${style.accent}22`, handleStyle: { color: style.accent }, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
       ],
-      // The tool is there for dragging; its icons are not needed.
-      toolbox: { showTitle: false, itemSize: 0, top: -40, feature: { dataZoom: { yAxisIndex: "none", xAxisIndex: indices, filterMode: "none", brushStyle: { color: `${style.accent}33` } } } },
+      toolbox: look.dragOptions({ yAxisIndex: "none", xAxisIndex: indices }),
     };
     const made = look.chart(canvas, "timeline", option, top + 52);
-    made.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: true });
     listen(canvas, made, all, end, per);
     return { notes: [sequence?.note].filter(Boolean), names };
   };
@@ -192,7 +190,7 @@
       state.set({ t: whole ? undefined : [start, stop].map((value) => Number(((value * per) / 1e6).toFixed(6))).join(",") }, { quiet: true });
     };
     made.on("datazoom", note);
-    made.getZr().on("dblclick", () => zoom(0, end));
+    look.dragging(made, () => zoom(0, end));
     canvas.addEventListener("keydown", (event) => {
       const [start, stop] = window_(), width = stop - start;
       const moves = { ArrowLeft: [-0.25, -0.25], ArrowRight: [0.25, 0.25], "+": [0.25, -0.25], "=": [0.25, -0.25], "-": [-0.5, 0.5] };

@@ -22,7 +22,7 @@
     const colours = factor ? look.palette(factor) : [look.style().accent];
     const groups = (factor?.levels ?? ["all runs"]).map((level, n) => ({ level, n, runs: both.filter((run) => !factor || factor.codes[run] === n) })).filter((group) => group.runs.length);
     const canvas = h("div", { class: "chart", role: "img", "aria-label": `${y.name} against ${x.name}, a point a run` });
-    const made = section("tradeoff", "Throughput and latency", "A point a run; the large marks are medians, their crosses reach from the first to the third quartile. Better is up and to the left.",
+    const made = section("tradeoff", "Throughput and latency", "A point a run; the large marks are medians, their crosses reach from the first to the third quartile. Better is up and to the left. Drag to zoom, double-click for all; a click leads to the run.",
       h("div", { class: "controls" },
         select("Throughput", ys.map((one) => [one.name, one.name]), y.name, (value) => state.set({ y: value })),
         select("against", xs.map((one) => [one.name, one.name]), x.name, (value) => state.set({ x: value })),
@@ -39,6 +39,7 @@
         legend: look.legend(groups.map((group) => group.level)),
         xAxis: log ? look.logarithmic(units.named(x.name, ux.unit), both.map((run) => x.values[run] / ux.by)) : look.axis(units.named(x.name, ux.unit)),
         yAxis: look.axis(units.named(y.name, uy.unit), { nameGap: 46 }),
+        toolbox: look.dragOptions({ xAxisIndex: 0, yAxisIndex: 0 }),
         tooltip: look.tooltip({ trigger: "item", formatter: ({ data: point, color }) => {
           if (point.run === undefined) return look.tip(`median of ${point.name}`, [[x.name, units.amount(point.value[0] * ux.by, x.unit)], [y.name, units.amount(point.value[1] * uy.by, y.unit)], ["runs", String(point.count)]]);
           return look.tip(`case ${runs.case[point.run]}, seed ${runs.seed[point.run]}`, [[x.name, units.amount(x.values[point.run], x.unit), color], [y.name, units.amount(y.values[point.run], y.unit)], ...runs.factors.map((one) => [one.name, data.level(one, point.run)])]);
@@ -51,6 +52,7 @@
           ]),
         ],
       }, 420);
+      look.dragging(drawn, () => [0, 1].forEach((dataZoomIndex) => drawn.dispatchAction({ type: "dataZoom", dataZoomIndex, start: 0, end: 100 })));
       drawn.on("click", ({ data: point }) => point?.run !== undefined && (location.hash = state.toRun(point.run)));
     };
     return made;
