@@ -116,9 +116,22 @@ def recording(path: Path) -> None:
         schema_overrides=dict.fromkeys(columns, pl.Int64),
     )
     events.write_parquet(path / "events.parquet")
+    latency = pl.DataFrame(
+        {
+            "kind": ["rtt"] * 3,
+            "entity": ["flow.0"] * 3,
+            "value_ns": [8 * MS, 9 * MS, 40 * MS],
+            "count": [2, 1, 1],
+        }
+    )
+    latency.write_parquet(path / "latency.parquet")
     index = {
         "format": 1,
-        "files": {"series.parquet": {"rows": len(series)}, "events.parquet": {"rows": len(events)}},
+        "files": {
+            "latency.parquet": {"rows": 3},
+            "series.parquet": {"rows": len(series)},
+            "events.parquet": {"rows": len(events)},
+        },
         "series_interval_ns": 10 * MS,
         "header": {
             "bottleneck": 0, "duration_ns": 100 * MS, "complete": True,

@@ -158,6 +158,8 @@ def test_a_link_to_a_case_shows_its_curves(view: Open, report: Path) -> None:
         {"coords": [[60, 3.001], [60, 4.001]]}
     ]
     assert page.chart("timeline", of.format("sequence", "acknowledged"))[-1] == [38, 4.001]
+    latency = page.chart("latency", "o.series.map((one) => [one.name, one.data])")
+    assert latency == [["round trip", [[8, 0.5], [9, 0.75], [40, 1]]]]
     # The finding's span is marked in every panel.
     spans = page.chart(
         "timeline",

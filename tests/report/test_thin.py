@@ -58,6 +58,20 @@ def test_counts_are_summed_and_none_is_lost() -> None:
     assert (at.tolist(), sums.tolist()) == ([0, 10, 30], [3, 4, 8])
 
 
+def test_a_distribution_keeps_both_ends_and_the_tail() -> None:
+    values = np.arange(1.0, 1_000_001)
+    kept, share = thin.quantiles(values, np.ones(1_000_000))
+    assert len(kept) < 400
+    assert (kept[0], kept[-1], share[-1]) == (1, 1_000_000, 1)
+    assert 999_990 in kept
+    assert share.tolist() == pytest.approx((kept / 1e6).tolist())
+
+
+def test_a_distribution_of_few_values_is_all_of_them() -> None:
+    kept, share = thin.quantiles(np.array([2.0, 3, 9]), np.array([2.0, 1, 1]))
+    assert (kept.tolist(), share.tolist()) == ([2, 3, 9], [0.5, 0.75, 1])
+
+
 def test_what_lies_in_a_window_is_meant_up_to_a_limit() -> None:
     time = np.array([0.0, 1, 2, 3, 4, 5])
     assert thin.within(time, [(1, 2), (4, 4)], 3).tolist() == [False, True, True, False, True, False]

@@ -103,6 +103,7 @@ class _Curves:
                 "flows": [self._flow(place) for place in self.ranked[:FLOWS]],
                 "senders": len(self.senders),
                 "panels": [panel for panel in panels if panel and panel["curves"]],
+                "distributions": list(self._distributions()),
                 "lanes": list(self._lanes()),
                 "sequence": list(self._sequence()),
             }
@@ -247,6 +248,42 @@ class _Curves:
         both = [np.concatenate([a, b[exact]]) for a, b in zip(rest, (time, low, high), strict=True)]
         order = np.argsort(both[0], kind="stable")
         return (array[order] for array in both)
+
+    def _distributions(self) -> Iterable[dict[str, Any]]:
+        """Latencies of all flows together, of the bottleneck's queue, and times to completion."""
+        latency = self.recording.latency
+        senders = [self._name(place) for place in self.senders]
+        queue = [str(self._bottleneck["name"])] if self._bottleneck else []
+        parts = (
+            ("one_way", "one way", senders),
+            ("rtt", "round trip", senders),
+            ("queue_delay", "bottleneck's queue", queue),
+        )
+        for key, title, entities in parts:
+            rows = latency.filter(pl.col("kind") == key, pl.col("entity").is_in(entities))
+            counted = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
+            yield from self._distribution(key, title, _floats(counted["value_ns"]), _floats(counted["count"]))
+        took = self.recording.completions.filter(pl.col("ok")).select(
+            pl.col("end_ns") - pl.col("start_ns"), "kind"
+        )
+        for kind in took["kind"].unique(maintain_order=True):
+            values = np.sort(_floats(took.filter(pl.col("kind") == kind)["end_ns"].drop_nulls()))
+            yield from self._distribution(
+                f"completion {kind}", f"{kind}, to its end", values, np.ones(len(values))
+            )
+
+    def _distribution(
+        self, key: str, title: str, values: thin.Floats, counts: thin.Floats
+    ) -> Iterable[dict[str, Any]]:
+        if len(values):
+            x, y = thin.quantiles(values * 1e-9, counts)
+            yield {
+                "key": key,
+                "title": title,
+                "x": self.packed.add(x),
+                "y": self.packed.add(y),
+                "of": int(counts.sum()),
+            }
 
     def _lanes(self) -> Iterable[dict[str, Any]]:
         if self.events.is_empty():

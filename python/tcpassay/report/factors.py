@@ -39,6 +39,8 @@ class Planned:
 
     space: Space
     strategy: generate.Strategy
+    metrics: tuple[str, ...]
+    """Those that the plan wants to see."""
 
     @classmethod
     def of(cls, results: Results) -> "Planned | None":
@@ -52,7 +54,7 @@ class Planned:
         # What constraints mention may have one level in the plan; then no run says it.
         names = {parameter.name for parameter in space.parameters if len(parameter.all_levels) > 1}
         said = (name for run in results.runs for name in run.get("varied") or {})
-        return cls(space, combine.strategy_of(spec)) if names == set(said) else None
+        return cls(space, combine.strategy_of(spec), tuple(spec.metrics)) if names == set(said) else None
 
 
 def constant(parameter: Parameter, runs: int) -> Factor:

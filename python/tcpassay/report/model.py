@@ -52,6 +52,7 @@ def build(results: Results) -> Report:
         "replay": f"tcpassay replay {shlex.quote(str(index.get('folder') or results.folder))}",
         "judged": index.get("findings") is not None or bool(results.found),
         "undetermined": len(index.get("undetermined") or []),
+        "metrics": list(planned.metrics) if planned else [],
         "checks": [check for check in index.get("checks") or [] if isinstance(check, dict)],
         "fixed": fixed,
         "findings": _findings(results.found),

@@ -59,6 +59,18 @@ def sums(time: Floats, counts: Floats, width: float) -> tuple[Floats, Floats]:
     return bins[starts] * width, np.add.reduceat(counts, starts)
 
 
+def quantiles(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """A distribution function in some hundred points: values, and the share of all that is at most as large.
+
+    `values` rise. Both ends are kept, and the tail to one in a million.
+    """
+    share = np.cumsum(counts) / counts.sum()
+    tails = 1 - np.logspace(-2, -6, 60)
+    wanted = np.unique(np.concatenate([np.linspace(0, 1, 301), tails]))
+    kept = np.unique(np.minimum(np.searchsorted(share, wanted - 1e-12), len(values) - 1))
+    return values[kept], share[kept]
+
+
 def _starts(time: Floats, bins: int) -> Indices:
     """Where each of `bins` equal bins of time that is not empty begins."""
     span = time[-1] - time[0]

@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const { h, section, table, command, state, units, stats, data, timeline, findings } = tcpassay;
+  const { h, table, command, state, units, stats, data, look, timeline, findings } = tcpassay;
 
   const unknown = (view) => h("section", {}, h("h2", {}, "No such case"), h("p", {}, `There is no case ${view.case}${view.seed === undefined ? "" : ` with seed ${view.seed}`} in this report. `, h("a", { href: state.back() }, "All runs")));
 
@@ -53,10 +53,29 @@
     const { counters, tcp } = { counters: (flow, name) => flow.counters?.[name], tcp: (flow, name) => flow.tcp?.[name] };
     const amount = (title, value, unit) => ({ title, number: true, value, cell: (flow) => units.amount(value(flow), unit) });
     return [h("h3", {}, "Flows"), table([
-      { title: "flow", value: (flow) => flow.name }, { title: "from", value: (flow) => flow.from }, { title: "to", value: (flow) => flow.to }, { title: "controller", value: (flow) => flow.cc },
+      { title: "flow", value: (flow) => flow.name }, { title: "from, to", value: (flow) => `${flow.from} → ${flow.to}` }, { title: "controller", value: (flow) => flow.cc },
       amount("read", (flow) => counters(flow, "read_bytes"), "B"), amount("sent again", (flow) => counters(flow, "retransmitted_bytes"), "B"),
       amount("timeouts", (flow) => tcp(flow, "timeouts"), ""), amount("recoveries", (flow) => tcp(flow, "recoveries"), ""), amount("CE packets", (flow) => counters(flow, "ce_packets"), ""),
     ], curves.flows, { label: "Flows" }), curves.senders > curves.flows.length && h("p", { class: "lead" }, `${curves.flows.length} of ${curves.senders} flows: those with findings, then those with most timeouts and bytes.`)];
+  };
+
+  // The latencies of the run itself, packet by packet: not one value a run, as everywhere else.
+  const latencies = (element, curves) => {
+    const style = look.style(), at = (place) => curves.arrays[place];
+    const all = curves.distributions.map((one) => ({ ...one, x: Array.from(at(one.x)), y: at(one.y) }));
+    const { unit, by } = units.scale("s", Math.max(...all.map((one) => one.x.at(-1))));
+    const positive = all.flatMap((one) => one.x).filter((value) => value > 0).map((value) => value / by);
+    if (!positive.length) return;
+    // A queue that was empty delays by nothing, which a logarithm does not know: such values stand at the left edge.
+    const least = Math.min(...positive);
+    look.chart(element, "latency", {
+      grid: { left: 64, right: 12, top: 30, bottom: 46 },
+      legend: look.legend(all.map((one) => one.title)),
+      xAxis: look.logarithmic(units.named("Latency", unit), positive),
+      yAxis: look.axis("Share up to it", { min: 0, max: 1, scale: false, nameGap: 42 }),
+      tooltip: look.tooltip({ trigger: "item", formatter: ({ seriesName, value, color }) => look.tip(seriesName, [["latency", `${units.number(value[0], 5)} ${unit}`, color], ["share", units.percent(value[1], 2)]]) }),
+      series: all.map((one, n) => ({ name: one.title, type: "line", step: "end", color: style.series[n % style.series.length], showSymbol: one.x.length < 2, triggerLineEvent: true, lineStyle: { width: 2 }, data: one.x.map((value, k) => [Math.max(value / by, least), one.y[k]]) })),
+    }, 280);
   };
 
   const draw = (view, shown) => {
@@ -68,7 +87,7 @@
       return other === undefined ? h("span", { class: "soft" }, text) : h("a", { href: state.link({ case: runs.case[other], seed: runs.seed[other], t: undefined, flow: undefined }), rel: text.startsWith("←") ? "prev" : "next" }, text);
     };
     const outcome = runs.outcomes[runs.outcome[run]], own = runs.findings[run];
-    const canvas = h("div", { class: "timeline" }), controls = h("div", { class: "controls" }), notes = h("p", { class: "lead" }), measured = h("div");
+    const canvas = h("div", { class: "timeline" }), controls = h("div", { class: "controls" }), notes = h("p", { class: "lead" }), measured = h("div"), latency = h("div", { class: "chart", role: "img", "aria-label": "Distribution of latencies in this run" });
     const repeat = own.find((one) => one.replay)?.replay ?? `${report.replay} ${runs.case[run]}${others.length ? ` --seed ${runs.seed[run]}` : ""}`;
     const made = h("section", { id: "case" },
       h("nav", { class: "crumbs", "aria-label": "Runs" }, h("a", { href: state.back() }, "All runs"), h("span", { class: "space" }), beside(at < 0 ? -1 : at - 1, "← previous"), h("span", { class: "soft" }, at < 0 ? "" : `${at + 1} of ${shown.length}`), beside(at < 0 ? -1 : at + 1, "next →")),
@@ -78,7 +97,8 @@
       outcome !== "not run" && command(repeat),
       own.map((finding) => findings.card(finding, { alone: true })),
       h("h3", {}, "On one time axis"), controls, canvas, notes,
-      h("div", { class: "two" }, h("div", {}, h("h3", {}, "Metrics"), metrics(run, shown)), h("div", {}, h("h3", {}, "Settings"), settings(run), measured)));
+      runs.drawn[run] && h("div", { class: "two" }, h("div", {}, h("h3", {}, "Latency in this run"), latency), measured),
+      h("div", { class: "two" }, h("div", {}, h("h3", {}, "Metrics"), metrics(run, shown)), h("div", {}, h("h3", {}, "Settings"), settings(run))));
     made.ready = async () => {
       if (!runs.drawn[run]) {
         canvas.replaceChildren(h("p", { class: "empty" }, "The curves of this run are not in this file: the plan does not keep its recording ([keep]), or the file was full. The command above makes it again."));
@@ -89,6 +109,8 @@
       controls.replaceChildren(...[timeline.choice(curves), h("span", { class: "soft" }, "Drag to zoom, double-click for all; keys: ← → + − 0")].filter(Boolean));
       const drawn = timeline.draw(canvas, curves, run);
       notes.replaceChildren(...(drawn?.notes ?? []));
+      if (curves.distributions.length) latencies(latency, curves);
+      else latency.replaceChildren(h("p", { class: "empty" }, "The recording has no latencies."));
       measured.replaceChildren(...[environment(curves), flows(curves)].flat().filter(Boolean));
       tcpassay.curves = curves;
     };

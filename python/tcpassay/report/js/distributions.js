@@ -110,9 +110,9 @@
   };
 
   const draw = (shown) => {
-    const { runs } = tcpassay, view = state.now();
+    const { runs, report } = tcpassay, view = state.now();
     if (!runs.metrics.length) return section("metrics", "Metrics", null, h("p", { class: "empty" }, "No run has a metric."));
-    const metric = runs.metric.get(view.metric) ?? runs.metric.get(first(["goodput", "throughput"]));
+    const metric = runs.metric.get(view.metric) ?? runs.metric.get(first([...report.metrics, "goodput", "throughput"]));
     const ranked = telling(metric, shown);
     const named = view.by === undefined ? ranked[0]?.factor.name : view.by;
     const factor = data.splits().find((one) => one.name === named);

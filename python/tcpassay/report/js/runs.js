@@ -8,9 +8,9 @@
   const FEW = 6;
 
   const draw = (shown) => {
-    const { runs } = tcpassay, view = state.now();
+    const { runs, report } = tcpassay, view = state.now();
     const factors = runs.factors.filter((factor) => factor.levels.length > 1);
-    const metrics = [...new Set([view.metric, ...USUAL])].flatMap((name) => runs.metric.get(name) ?? []).slice(0, 9);
+    const metrics = [...new Set([view.metric, ...report.metrics, ...(report.metrics.length > 2 ? [] : USUAL)])].flatMap((name) => runs.metric.get(name) ?? []).slice(0, 9);
     const measured = metrics.map((metric) => ({ title: metric.name, doc: metric.doc, number: true, value: (run) => metric.values[run], cell: (run) => units.amount(metric.values[run], metric.unit) }));
     const several = runs.outcomes.length > 1 || runs.outcomes[0] !== "done";
     const columns = [
