@@ -161,13 +161,28 @@ pub enum Pacing {
     },
 }
 
+/// How long a super-segment may be, besides the NIC's limit and the windows (`stack.tso_autosize`; Linux `tcp_tso_autosize`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TsoAutosize {
+    /// No such rule; where a rate is paced, what passes in a millisecond.
+    #[default]
+    Off,
+    /// Linux 3.12 to 5.17: what passes in 1/1024 s at the pacing rate, which is kept whether anything is paced or not; at
+    /// least two segments.
+    Rate,
+    /// Linux since 5.18: the same, and as much again as the NIC takes, halved for each 512 us of the smallest round trip.
+    RateAndRtt,
+}
+
 /// Lower and upper bound and start value of the retransmission timeout (RFC 6298).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtoBounds {
     /// `stack.initial_rto`: before any measurement (1 s).
     pub initial: Dur,
-    /// `stack.min_rto` (RFC: 1 s; Linux: 200 ms; FreeBSD: 230 ms with its delayed-ACK slop).
+    /// `stack.min_rto` (RFC: 1 s; Linux: 200 ms; FreeBSD: 30 ms, and the slop).
     pub min: Dur,
+    /// `stack.rto_slop`: added to what the minimum bounds, for the peer's delayed ACK (FreeBSD `rexmit_slop`, 200 ms).
+    pub slop: Dur,
     /// `stack.max_rto` (at least 60 s).
     pub max: Dur,
     /// How the minimum enters: RFC 6298 rounds srtt + 4 rttvar up to it; Linux puts it under the variance
@@ -234,8 +249,13 @@ pub struct Config {
     pub tso: Option<Bytes>,
     /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
-    /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd.
+    /// `stack.tso_autosize`.
+    pub tso_autosize: TsoAutosize,
+    /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd, up
+    /// to `max_send_buffer`.
     pub send_buffer: Option<Bytes>,
+    /// `stack.max_sndbuf`: where a send buffer that follows cwnd stops growing.
+    pub max_send_buffer: Bytes,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
     /// `stack.nagle`: what a segment smaller than the MSS waits for.

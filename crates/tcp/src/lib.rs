@@ -59,7 +59,7 @@ mod send;
 
 pub use config::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Nagle, Pacing,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
 pub use conn::{AgreedOptions, ConnError, Connection, Outgoing};
 pub use info::Info;

@@ -6,7 +6,7 @@
 
 use crate::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Nagle, Pacing, Profile,
-    PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, Undo,
+    PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::ByteCounting;
 use tcpassay_units::{Bytes, Dur};
@@ -57,7 +57,8 @@ fn rfc() -> Config {
         rto: RtoBounds {
             initial: Dur::from_secs(1), // RFC 6298 section 2.1
             min: Dur::from_secs(1),     // section 2.4
-            max: Dur::from_secs(60),    // section 2.5
+            slop: Dur::ZERO,
+            max: Dur::from_secs(60), // section 2.5
             min_on_variance: false,
         },
         ecn: EcnMode::Off,
@@ -81,7 +82,9 @@ fn rfc() -> Config {
         pacing: Pacing::Off,
         tso: None,
         tso_defer: false,
+        tso_autosize: TsoAutosize::Off,
         send_buffer: None,
+        max_send_buffer: Bytes::MAX,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
         nagle: Nagle::All,
         nodelay: false,
@@ -103,8 +106,9 @@ fn linux() -> Config {
         rto: RtoBounds {
             initial: Dur::from_secs(1), // TCP_TIMEOUT_INIT
             min: Dur::from_millis(200), // TCP_RTO_MIN
-            max: Dur::from_secs(120),   // TCP_RTO_MAX
-            min_on_variance: true,      // tcp_rtt_estimator keeps mdev_max at or above it
+            slop: Dur::ZERO,
+            max: Dur::from_secs(120), // TCP_RTO_MAX
+            min_on_variance: true,    // tcp_rtt_estimator keeps mdev_max at or above it
         },
         ack_check: AckCheck::IfScheduledOnSlowPath, // tcp_rcv_established, tcp_ack_snd_check
         // TCP_DELACK_MAX, TCP_MAX_QUICKACKS
@@ -119,7 +123,9 @@ fn linux() -> Config {
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
         tso_defer: true,
-        nagle: Nagle::Small, // tcp_minshall_check
+        tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9
+        max_send_buffer: Bytes::new(4 << 20),  // tcp_wmem[2], tcp_sndbuf_expand
+        nagle: Nagle::Small,                   // tcp_minshall_check
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         user_timeout: None,
@@ -136,9 +142,10 @@ fn linux_4_6() -> Config {
         dctcp_receiver: DctcpReceiver::ClearTimer, // dctcp_ce_state_0_to_1 before 4.17
         // RACK came in 4.4 and marked losses beside FACK's and the adaptive threshold.
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true },
-        early_retransmit: true,      // tcp_early_retrans = 3
-        prr_bound: PrrBound::Repair, // tcp_cwnd_reduction
-        tlp: Tlp::OpenOnly,          // tcp_schedule_loss_probe: only in TCP_CA_Open
+        early_retransmit: true,          // tcp_early_retrans = 3
+        prr_bound: PrrBound::Repair,     // tcp_cwnd_reduction
+        tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
+        tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
         ..linux()
@@ -148,10 +155,11 @@ fn linux_4_6() -> Config {
 fn freebsd() -> Config {
     Config {
         rto: RtoBounds {
-            initial: Dur::from_secs(1), // net.inet.tcp.rexmit_initial
-            min: Dur::from_millis(230), // rexmit_min 30 ms + rexmit_slop 200 ms
-            max: Dur::from_secs(64),    // TCPTV_REXMTMAX
-            min_on_variance: true,
+            initial: Dur::from_secs(1),  // net.inet.tcp.rexmit_initial
+            min: Dur::from_millis(30),   // rexmit_min
+            slop: Dur::from_millis(200), // rexmit_slop
+            max: Dur::from_secs(64),     // TCPTV_REXMTMAX
+            min_on_variance: false,
         },
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(40), adaptive: false, quick_ack: 0 },
         recovery: Recovery::Prr, // net.inet.tcp.do_prr = 1
@@ -159,7 +167,8 @@ fn freebsd() -> Config {
         byte_counting: ByteCounting::Limit(2), // net.inet.tcp.abc_l_var
         // recvspace 64 KiB, recvbuf_max 2 MiB
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
-        nagle: Nagle::Idle, // tcp_output: idle
+        max_send_buffer: Bytes::new(2 << 20), // net.inet.tcp.sendbuf_max
+        nagle: Nagle::Idle,                   // tcp_output: idle
         user_timeout: None,
         syn_retries: 6,                // within keepinit, 75 s
         retries: 12,                   // TCP_MAXRXTSHIFT

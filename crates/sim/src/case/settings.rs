@@ -7,7 +7,7 @@ use crate::params::grammar::{
 use std::collections::BTreeMap;
 use tcpassay_tcp::{
     AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, PrrBound, Recovery,
-    RecoveryExit, RecvBuffer, Tlp,
+    RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -301,6 +301,7 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.initial_window, s.maybe_int("stack.initial_window"));
     set(&mut c.rto.initial, s.maybe_dur("stack.initial_rto"));
     set(&mut c.rto.min, s.maybe_dur("stack.min_rto"));
+    set(&mut c.rto.slop, s.maybe_dur("stack.rto_slop"));
     set(&mut c.rto.max, s.maybe_dur("stack.max_rto"));
     set(&mut c.rto.min_on_variance, chosen(s, "stack.rto_floor", &[("rto", false), ("variance", true)]));
     c.ecn = match s.word("stack.ecn") {
@@ -347,6 +348,9 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     let nagle = [("all", Nagle::All), ("idle", Nagle::Idle), ("small", Nagle::Small)];
     set(&mut c.nagle, chosen(s, "stack.nagle", &nagle));
     set(&mut c.tso_defer, s.switch("stack.tso_defer"));
+    let sizes =
+        [("off", TsoAutosize::Off), ("rate", TsoAutosize::Rate), ("rate-and-rtt", TsoAutosize::RateAndRtt)];
+    set(&mut c.tso_autosize, chosen(s, "stack.tso_autosize", &sizes));
     c.tso = s.on("nic.tso").then(|| s.bytes("nic.gso_max"));
     buffers(s, &mut c);
     c.nodelay = s.on("app.nodelay");
@@ -367,6 +371,7 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
 /// Send and receive buffers: the application's word wins, then the stack's rows, then the profile.
 fn buffers(s: &Scope, c: &mut Config) {
     c.send_buffer = s.maybe_bytes("app.sndbuf");
+    set(&mut c.max_send_buffer, s.maybe_bytes("stack.max_sndbuf"));
     let (initial, max) = match c.recv_buffer {
         RecvBuffer::Fixed(size) => (size, size),
         RecvBuffer::Auto { initial, max } => (initial, max),

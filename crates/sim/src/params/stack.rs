@@ -100,6 +100,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Smallest retransmission timeout",
     )
     .needs("stack.min_rto <= stack.max_rto"),
+    P::new(
+        "stack.rto_slop",
+        Kind::Or(PROFILE, &Kind::DUR),
+        "profile",
+        &["profile", "0s", "200ms"],
+        M,
+        "Added to the timeout for the peer's delayed ACK (FreeBSD)",
+    ),
     P::new("stack.max_rto", RTO, "profile", &["profile", "60s"], M, "Largest retransmission timeout"),
     P::new(
         "stack.rto_floor",
@@ -275,6 +283,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Largest receive window that autotuning reaches",
     ),
     P::new(
+        "stack.max_sndbuf",
+        Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
+        "profile",
+        &["profile", "64KB", "4MB"],
+        M,
+        "Largest send buffer that following the window reaches",
+    ),
+    P::new(
         "stack.small_queues",
         Kind::Or(&["off", "auto"], &Kind::BYTES),
         "off",
@@ -289,6 +305,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         M,
         "Wait for window rather than send a small super-segment (Linux)",
+    ),
+    P::new(
+        "stack.tso_autosize",
+        Kind::Choice(&["profile", "off", "rate", "rate-and-rtt"]),
+        "profile",
+        &["profile", "off", "rate", "rate-and-rtt"],
+        M,
+        "Length of super-segments: a millisecond of the rate (Linux), and more for short round trips (since 5.18)",
     ),
     P::new(
         "stack.syn_retries",

@@ -1,6 +1,7 @@
 //! The send buffer: how far the application may be ahead of the acknowledgements.
 //!
-//! Sources: Linux `tcp_sndbuf_expand` (twice the window), `TCP_NOTSENT_LOWAT`.
+//! Sources: Linux `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`; FreeBSD's
+//! `sendbuf_max`.
 
 use super::Sender;
 use crate::config::Config;
@@ -20,18 +21,21 @@ pub(super) struct Buffer {
     pub more: bool,
     fixed: Option<u64>,
     size: u64,
+    max: u64,
 }
 
 impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
-        Buffer { end: 1, fin: false, more: false, fixed, size: fixed.unwrap_or(FLOOR) }
+        let (size, max) = (fixed.unwrap_or(FLOOR), cfg.max_send_buffer.get());
+        Buffer { end: 1, fin: false, more: false, fixed, size, max }
     }
 
-    /// The window is `cwnd` now: an autotuned buffer holds twice that and never shrinks.
+    /// The window is `cwnd` now: an autotuned buffer holds twice that, within its bound, and never shrinks.
+    #[inline]
     pub fn follow(&mut self, cwnd: u64) {
-        if self.fixed.is_none() {
-            self.size = self.size.max(2 * cwnd);
+        if 2 * cwnd > self.size && self.fixed.is_none() {
+            self.size = self.size.max((2 * cwnd).min(self.max));
         }
     }
 }

@@ -6,6 +6,15 @@ use crate::config::Pacing;
 use tcpassay_cc::Control;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
+/// Linux's percentages (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+pub(super) const LINUX: (u32, u32) = (200, 120);
+
+/// Linux `tcp_update_pacing_rate`: a percentage of `window` a round trip, by whether slow start is far from its end.
+pub(super) fn rate(window: Bytes, control: Control, percent: (u32, u32), srtt: Dur) -> Rate {
+    let percent = if control.cwnd < control.ssthresh / 2 { percent.0 } else { percent.1 };
+    Rate::from_bytes_per(Bytes::new(window.get().saturating_mul(u64::from(percent)) / 100), srtt)
+}
+
 /// Release times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
@@ -28,9 +37,7 @@ impl Pacer {
         self.rate = match (control.pacing, rule, srtt) {
             (Some(rate), ..) => Some(rate),
             (None, Pacing::Percent { slow_start, avoidance }, Some(srtt)) if !srtt.is_zero() => {
-                let percent = if control.cwnd < control.ssthresh / 2 { slow_start } else { avoidance };
-                let bytes = Bytes::new(control.cwnd.get().saturating_mul(u64::from(percent)) / 100);
-                Some(Rate::from_bytes_per(bytes, srtt))
+                Some(rate(control.cwnd, *control, (slow_start, avoidance), srtt))
             }
             _ => None,
         };
@@ -60,10 +67,5 @@ impl Pacer {
     #[inline]
     pub fn deadline(&self) -> Time {
         if self.waiting { self.next } else { Time::MAX }
-    }
-
-    /// Bytes that pass in a millisecond: the most that one super-segment should hold (Linux `tcp_tso_autosize`).
-    pub fn burst(&self) -> Option<u64> {
-        self.rate.map(|rate| rate.bytes_in(Dur::from_millis(1)).get())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Sources: RFC 6298 (estimator, bounds, backoff); Linux `tcp_rtt_estimator` for [`RtoBounds::min_on_variance`], where
 //! the minimum lies under the variance, so that the RTO is never less than srtt + min, and the variance is the largest
-//! deviation of a round trip, which falls only once a round trip.
+//! deviation of a round trip, which falls only once a round trip; FreeBSD `TCP_REXMTVAL` and `TCPT_RANGESET` for
+//! [`RtoBounds::slop`].
 //!
 //! The clock's granularity G is taken as zero, its ticks being nanoseconds.
 
@@ -80,7 +81,7 @@ impl Rtt {
         let rto = match &self.linux {
             Some(linux) => srtt + linux.rttvar,
             None => (srtt + self.rttvar * 4).max(self.bounds.min),
-        };
+        } + self.bounds.slop;
         self.base = rto.min(self.bounds.max);
         self.rto = self.base;
         self.backoff = 0;

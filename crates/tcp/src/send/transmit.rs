@@ -5,9 +5,10 @@
 
 use super::Sender;
 use super::board::{APP, FIN, Sent};
+use super::pace;
 use super::size::{self, Ask};
 use super::timeout::Frto;
-use crate::config::{AfterIdle, EcnMode, Nagle, Recovery};
+use crate::config::{AfterIdle, EcnMode, Nagle, Recovery, TsoAutosize};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::{Chunk, Whole};
 use tcpassay_cc::{Control, Event, Limited};
@@ -104,6 +105,10 @@ pub(crate) enum Flow {
     Full,
     /// Ask [`Sender::poll`].
     Other,
+}
+
+fn halvings(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 impl Sender {
@@ -216,9 +221,35 @@ impl Sender {
 
     fn gso(&self) -> u64 {
         let Some(gso) = self.cfg.tso else { return self.mss };
-        let burst = self.pacer.burst().map_or(u64::MAX, |b| b.max(2 * self.mss));
-        let most = gso.get().min(burst);
+        let most = match self.autosize(gso.get()) {
+            Some(size) => gso.get().min(size.max(2 * self.mss)),
+            None => gso.get(),
+        };
         (most - most % self.mss).max(self.mss)
+    }
+
+    /// The length that suits the rate (Linux `tcp_tso_autosize`), where there is such a rule.
+    fn autosize(&self, gso: u64) -> Option<u64> {
+        let autosize = self.cfg.tso_autosize;
+        if autosize == TsoAutosize::Off {
+            return self.pacer.rate.map(|rate| rate.bytes_in(Dur::from_millis(1)).get());
+        }
+        let rate = match (self.pacer.rate, self.rtt.srtt) {
+            (Some(rate), _) => rate,
+            (None, Some(srtt)) if !srtt.is_zero() => {
+                let busy = self.cwnd.max(self.board.outstanding());
+                pace::rate(Bytes::new(busy), self.cc.control, pace::LINUX, srtt)
+            }
+            _ => return None,
+        };
+        let mut size = rate.bits_per_sec() / 8 / 1024;
+        if autosize == TsoAutosize::RateAndRtt
+            && let Some(min) = self.rtt.windowed_min()
+        {
+            // `tcp_tso_rtt_log` = 9.
+            size = size.saturating_add(gso.checked_shr(halvings(min.as_micros() >> 9)).unwrap_or(0));
+        }
+        Some(size)
     }
 
     fn send_lost(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {

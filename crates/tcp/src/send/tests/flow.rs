@@ -1,7 +1,7 @@
 //! Windows, sizes and waiting: RFC 9293 section 3.8.6, Nagle, cork, pacing, super-segments, idle, the send buffer.
 
 use super::*;
-use crate::config::{AfterIdle, Nagle, Pacing};
+use crate::config::{AfterIdle, Nagle, Pacing, TsoAutosize};
 
 fn lens(chunks: &[Chunk]) -> Vec<u64> {
     chunks.iter().map(|c| c.span.end - c.span.start).collect()
@@ -219,6 +219,22 @@ fn a_paced_super_segment_holds_a_millisecond_of_the_rate_and_at_least_two_segmen
 }
 
 #[test]
+fn linux_sizes_super_segments_by_the_rate_also_without_pacing_and_by_a_short_round_trip() {
+    let sizes = |tso_autosize, rtt| {
+        let cfg = Config { tso: Some(Bytes::new(64_000)), tso_autosize, initial_window: 100, ..rfc() };
+        Rig::with(&cfg, &Agreed { rtt: Some(rtt), ..agreed() }).put(60_000)[0]
+    };
+    // 100 segments in 20 ms, twice that in slow start: 10 MB/s, 9765 bytes in 1/1024 s.
+    assert_eq!(sizes(TsoAutosize::Rate, ms(20)), 9000);
+    assert_eq!(sizes(TsoAutosize::Rate, ms(1000)), 2000, "at least two");
+    assert_eq!(sizes(TsoAutosize::Off, ms(20)), 50_000, "half the window");
+    // 48,828 bytes in 1/1024 s of 4 ms, and 64,000 / 2^7.
+    assert_eq!(sizes(TsoAutosize::Rate, ms(4)), 48_000);
+    assert_eq!(sizes(TsoAutosize::RateAndRtt, ms(4)), 49_000);
+    assert_eq!(sizes(TsoAutosize::RateAndRtt, ms(20)), 9000, "39 halvings leave nothing");
+}
+
+#[test]
 fn a_super_segment_holds_whole_segments_and_at_most_half_the_window() {
     let mut r = Rig::new(&Config { tso: Some(Bytes::new(64_000)), ..rfc() });
     assert_eq!(r.put(20_000), [5000, 5000]);
@@ -299,6 +315,23 @@ fn an_autotuned_send_buffer_is_twice_the_window() {
     }
     assert_eq!(r.cwnd(), 80_000);
     assert_eq!(r.s.buf.end + r.s.writable() - r.s.snd_una(), 160_000);
+}
+
+#[test]
+fn an_autotuned_send_buffer_stops_at_its_bound() {
+    let cfg = Config { send_buffer: None, max_send_buffer: Bytes::new(100_000), ..rfc() };
+    let mut r = Rig::new(&cfg);
+    let mut base = 0;
+    for n in [10, 20, 40] {
+        let room = r.s.writable();
+        r.s.write(r.now, room);
+        r.sent();
+        r.advance(ms(100));
+        base += n;
+        r.ack(base);
+    }
+    assert_eq!(r.cwnd(), 80_000);
+    assert_eq!(r.s.buf.end + r.s.writable() - r.s.snd_una(), 100_000);
 }
 
 #[test]

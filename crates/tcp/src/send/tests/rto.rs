@@ -33,6 +33,17 @@ fn linux_puts_the_minimum_under_the_variance() {
 }
 
 #[test]
+fn freebsd_adds_its_slop_to_the_bounded_timeout() {
+    let rto = |rtt| {
+        let cfg = Config { rto: Config::profile(Profile::FreeBsd).rto, ..rfc() };
+        Rig::with(&cfg, &Agreed { rtt: Some(rtt), ..agreed() }).s.rto()
+    };
+    // srtt + 4 rttvar = 3 srtt after the first sample.
+    assert_eq!(rto(ms(100)), ms(500));
+    assert_eq!(rto(ms(1)), ms(230));
+}
+
+#[test]
 fn linuxs_variance_is_the_worst_of_a_round_trip_and_falls_once_a_round_trip() {
     let mut cfg = rfc();
     cfg.rto.min = ms(200);
