@@ -180,6 +180,7 @@ fn freebsd() -> Config {
 
 fn freebsd_rack() -> Config {
     Config {
+        rto: RtoBounds { max: Dur::from_secs(4), ..freebsd().rto }, // rack_rto_max
         loss_detection: LossDetection::Rack { dsack_adaptation: true }, // rack.c, RFC 8985 section 6.2.4
         tlp: Tlp::On,
         undo: Undo { eifel_timeout: true, rack_restore: true, ..Undo::default() },

@@ -132,6 +132,10 @@ impl Sender {
     /// nothing else, finds no recovery or probe under way, and neither begins nor ends a reduction.
     #[inline]
     fn expects(&self, ack: &AckIn) -> bool {
+        #[cfg(test)]
+        if self.long_way {
+            return false;
+        }
         let quiet = match self.state {
             CongestionState::Open => !ack.ece,
             CongestionState::Cwr => ack.ack <= self.recover,

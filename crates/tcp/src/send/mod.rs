@@ -138,6 +138,9 @@ pub(crate) struct Sender {
     partial_acks: u32,
     /// Last transmission of data.
     last_sent: Time,
+    /// Every ACK goes the long way, for the comparison of both.
+    #[cfg(test)]
+    long_way: bool,
 }
 
 impl Sender {
@@ -184,6 +187,8 @@ impl Sender {
             entry_dups: 0,
             partial_acks: 0,
             last_sent: Time::ZERO,
+            #[cfg(test)]
+            long_way: false,
             cfg: cfg.clone(),
         }
     }
