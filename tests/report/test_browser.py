@@ -1,5 +1,6 @@
 """The report in a real browser: it opens, filters, zooms, is linked to, and its figures have the results' numbers."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,51 @@ def test_a_click_on_a_heading_sorts_by_number(view: Open, report: Path) -> None:
     assert [row.split("\t")[0] for row in rows[:2]] == ["aaaa000001", "aaaa000002"]
     # The run without the metric comes last, whichever way.
     assert rows[-1].split("\t")[0] == "bbbb000005"
+
+
+def test_what_the_runs_with_a_finding_share_is_said_and_shown(view: Open, tmp_path: Path) -> None:
+    runs = [
+        folders.run(f"c{n}", 1, {"goodput": 1e6}, mark=mark, receiver=receiver, flows=flows)
+        for n, (mark, receiver, flows) in enumerate(
+            (mark, receiver, flows)
+            for mark in ("off", "data")
+            for receiver in ("a", "b")
+            for flows in (1, 2, 3, 4)
+        )
+    ]
+    found = [("late-ack", f"c{n}", 1) for n in (9, 10, 11)]  # data, a, and flows of 2, 3, 4
+    page = view(write_report(folders.folder(tmp_path / "made", runs, found)).file).open()
+    # Three numbers of flows in three runs say nothing, and neither do they of the receiver's runs with one flow.
+    assert (
+        page.text(".shared")
+        == "The runs with it share mark = data, receiver = a \u2014 3 of the 4 runs with all of that. Show them"
+    )
+    page.after(page.page.locator(".shared a").click)
+    assert page.text("#filters strong") == "4 of 16 runs"
+
+
+def test_refused_as_they_must_be_is_no_failure_and_what_was_not_run_is_said(
+    view: Open, tmp_path: Path
+) -> None:
+    runs = [folders.run(f"c{n}", 1, {"goodput": 1e6}, limit=f"{n}KB") for n in range(4)]
+    runs[1] |= {"outcome": "refused", "expect": "refused", "message": "too small"}
+    runs[2] |= {"outcome": "not run"}
+    runs[3] |= {"expect": "refused"}
+    folder = folders.folder(tmp_path / "made", runs)
+    index = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    index |= {"status": "interrupted", "undetermined": [{"case": "c0"}], "findings": 0}
+    (folder / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    page = view(write_report(folder).file).open()
+    assert page.text(".badge") == "interrupted"
+    assert (
+        page.text(".figure:has-text('done')")
+        == "2\nruns done, 1 refused as they must be; 1 not refused, 1 not run"
+    )
+    assert "1 repetition differed" in page.text(".problems.bad")
+    assert "None: every run that was done was judged." in page.text("#findings")
+    assert page.page.locator("#coverage .evidence li").all_inner_texts() == [
+        "1 run not run (c2 seed 1)", "1 run done (c3 seed 1)",
+    ]  # fmt: skip
 
 
 def test_coverage_shows_the_pair_that_no_run_met(view: Open, tmp_path: Path) -> None:

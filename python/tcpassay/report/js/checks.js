@@ -39,7 +39,7 @@
     const fails = (verdicts) => verdicts.some((one) => !one.holds);
     const ordered = [...claims.values()].sort((a, b) => fails(b) - fails(a));
     const broken = ordered.filter(fails).length;
-    return section("checks", "Checks", broken ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.` : `All ${ordered.length} claims of the plan hold.`,
+    return section("checks", "Checks", broken ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.` : ordered.length === 1 ? "What the plan says must hold, holds." : `All ${ordered.length} claims of the plan hold.`,
       ordered.map((verdicts, n) => claim(verdicts, n === 0 && fails(verdicts))));
   };
 

@@ -41,6 +41,22 @@
       evidence(finding));
   };
 
+  // The levels that all runs with it have and not all others, and how many of the runs with those levels have it. As many
+  // levels as runs are a coincidence.
+  const shared = (found, shown) => {
+    const hit = [...new Set(found.map((one) => one.run))].filter((run) => run !== null);
+    const parts = tcpassay.runs.factors.flatMap((factor) => {
+      const levels = [...new Set(hit.map((run) => factor.codes[run]))].sort((a, b) => a - b), all = new Set(shown.map((run) => factor.codes[run]));
+      return levels.length < Math.max(hit.length, 2) && levels.length < all.size ? [{ factor, levels }] : [];
+    });
+    if (!parts.length) return h("p", { class: "shared" }, "The runs with it share no level that others have not.");
+    const alike = shown.filter((run) => parts.every(({ factor, levels }) => levels.includes(factor.codes[run])));
+    const where = Object.fromEntries(parts.map(({ factor, levels }) => [factor.name, levels.map((code) => factor.levels[code])]));
+    return h("p", { class: "shared" }, h("b", {}, hit.length === 1 ? "The run with it has " : "The runs with it share "),
+      parts.map(({ factor, levels }, n) => [n ? ", " : "", h("span", { class: "setting" }, `${factor.name} = ${levels.map((code) => factor.levels[code]).join(" or ")}`)]),
+      ` — ${hit.length} of the ${plural(alike.length, "run")} with all of that. `, h("a", { href: state.link({ where: { ...state.now().where, ...where } }) }, "Show them"));
+  };
+
   // In how many of the shown runs with each level something was found: where to look for the cause. A parameter is told
   // when chance alone would hardly make its levels differ so (chi squared, 5 %, corrected for the number of parameters).
   const spread = (found, shown) => {
@@ -84,8 +100,9 @@
     return h("details", { class: "group", open: first },
       h("summary", {}, badge(one.severity), h("strong", {}, one.title), h("span", { class: "soft" }, `${plural(found.length, "finding")} in ${plural(hit, "run")} of ${shown.length.toLocaleString("en")}`)),
       oracle && h("p", { class: "why" }, h("b", {}, "Why it must not be: "), oracle.why),
+      shared(found, shown),
       spread(found, shown),
-      card(found[0]),
+      card(found.reduce((best, finding) => (finding.count > best.count ? finding : best))),
       oracle && h("details", { class: "evidence" }, h("summary", {}, `How this could be wrong (oracle ${one.oracle})`), h("p", {}, oracle.wrong_when)),
       found.length > 1 && h("details", { class: "evidence" }, h("summary", {}, `All ${found.length}`), table(columns, found, { most: 50, label: one.title })));
   };
@@ -101,7 +118,7 @@
     const ordered = [...groups.values()].sort((a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length);
     return section("findings", "Findings", ordered.length ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path." : null,
       ordered.length ? ordered.map((found, n) => group(found, shown, n === 0))
-        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : report.judged ? "None: every run was judged." : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`)."));
+        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : report.judged ? "None: every run that was done was judged." : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`)."));
   };
 
   Object.assign(tcpassay, { findings: { draw, card, span } });
