@@ -225,6 +225,36 @@ def test_a_damaged_result_json_still_gives_a_report(folder: Path) -> None:
     assert any("result.json" in problem for problem in written.problems)
 
 
+@pytest.mark.parametrize("how", ["half", "empty", "garbage", "gone"])
+@pytest.mark.parametrize(
+    "name",
+    ["plan.toml", "result.json", "metrics.parquet", "findings.json", "recording.json", "series.parquet",
+     "events.parquet", "latency.parquet"],
+)  # fmt: skip
+def test_whatever_is_damaged_the_rest_is_reported(folder: Path, name: str, how: str) -> None:
+    (file,) = folder.rglob(name)
+    raw = file.read_bytes()
+    if how == "gone":
+        file.unlink()
+    else:
+        file.write_bytes({"half": raw[: len(raw) // 2], "empty": b"", "garbage": b"\xff\x00{" * 40}[how])
+    written = write_report(folder)
+    # A folder without findings is what one has that was never judged, and half a plan may be one.
+    quiet = {("findings.json", "gone"), ("plan.toml", "half"), ("plan.toml", "empty")}
+    assert [name in problem for problem in written.problems] == [True] * ((name, how) not in quiet)
+    assert written.runs == (1 if name == "result.json" else 10)
+
+
+def test_a_recording_without_counters_is_named_and_left_out(folder: Path) -> None:
+    file = folder / "recordings" / f"{pages.WATCHED}-1" / "recording.json"
+    index = json.loads(file.read_text(encoding="utf-8"))
+    index["flows"][0] = {"name": "flow.0"} | {"counters": 7}
+    file.write_text(json.dumps(index), encoding="utf-8")
+    written = write_report(folder)
+    assert (written.drawn, written.recorded) == (0, 1)
+    assert written.problems[0].startswith(f"{file}: it is not what it should be")
+
+
 def test_a_folder_without_results_is_the_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no results"):
         write_report(tmp_path)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from tcpassay.recording import Recording
+from tcpassay.recording import DamagedError, Recording
 from tcpassay.report import thin
 from tcpassay.report.pack import Pack
 
@@ -53,8 +53,12 @@ class Watched:
 
 
 def pack(recording: Recording, *, watched: Iterable[Watched] = ()) -> str:
-    """The curves of a recording. Raises `DamagedError`."""
-    return _Curves(recording, list(watched)).pack()
+    """The curves of a recording. Raises `DamagedError`, also for columns or counters that are not there."""
+    try:
+        return _Curves(recording, list(watched)).pack()
+    except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+        why = f"it is not what it should be: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        raise DamagedError(recording.folder / "recording.json", why) from error
 
 
 class _Curves:

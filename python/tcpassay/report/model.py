@@ -47,7 +47,7 @@ def build(results: Results) -> Report:
         "plan": _plan(results),
         "version": str(index.get("tcpassay") or __version__),
         "status": str(index.get("status") or "unknown"),
-        "environment": _environment(results.environment),
+        "environment": _environment(results.environment) if isinstance(results.environment, dict) else {},
         "folder": str(index.get("folder") or results.folder),
         "replay": f"tcpassay replay {shlex.quote(str(index.get('folder') or results.folder))}",
         "judged": index.get("findings") is not None or bool(results.found),
