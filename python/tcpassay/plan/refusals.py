@@ -22,9 +22,13 @@ Error = tuple[str, str | None, str | None, str]
 Rule = tuple[str, str | None]
 """What a refusal is about: the same for all cases that break the same rule."""
 
-_MOST_QUESTIONS: Final = 3_000
-"""To the data plane about one refusal; a plan of longer lists gets no suggestion."""
+_MOST_QUESTIONS: Final = 5_000
+"""To the data plane about one refusal, a second's worth; a plan of longer lists gets no suggestion."""
 _RELATIONS: Final[tuple[Literal["=", "<=", ">=", "<", ">"], ...]] = ("=", "<=", ">=", "<", ">")
+
+
+class _TooManyError(Exception):
+    """More would have to be asked than a suggestion is worth."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class Refusals:
         self._total = total
         self._most = most
         self._found: list[_Refusal] = []
+        self._asked: dict[tuple[int, ...], frozenset[Rule]] = {}
 
     @property
     def full(self) -> bool:
@@ -83,14 +88,23 @@ class Refusals:
             yield self._expander.problem(one.error, one.row, more)
 
     def _broken(self, rule: Rule, row: Sequence[int]) -> bool:
-        triples = self._expander.case(row)[0]
-        return any(error[:2] == rule for error in self._expander.errors(triples))
+        key = tuple(row)
+        if key not in self._asked:
+            if len(self._asked) == _MOST_QUESTIONS:
+                raise _TooManyError
+            errors = self._expander.errors(self._expander.case(row)[0])
+            self._asked[key] = frozenset(error[:2] for error in errors)
+        return rule in self._asked[key]
 
     def _understood(self, rule: Rule, error: Error, row: list[int]) -> _Refusal:
+        self._asked.clear()
+        try:
+            return self._explained(rule, error, row)
+        except _TooManyError:
+            return _Refusal(rule, error, row, {})
+
+    def _explained(self, rule: Rule, error: Error, row: list[int]) -> _Refusal:
         space = self._expander.space
-        plain = _Refusal(rule, error, row, {})
-        if sum(space.sizes[v] for v in space.free) > _MOST_QUESTIONS:
-            return plain
         among = {}
         for v in space.free:
             levels = frozenset(
@@ -102,27 +116,33 @@ class Refusals:
                 among[v] = levels
         if len(among) <= 1:
             # The value itself, or what is fixed: each value is a problem of its own.
-            plain.among = {v: frozenset([row[v]]) for v in among}
-            return plain
+            return _Refusal(rule, error, row, {v: frozenset([row[v]]) for v in among})
         first, second = self._ends(rule, row, list(among))
         others = {v: levels for v, levels in among.items() if v not in (first, second)}
-        if space.sizes[first] * space.sizes[second] > _MOST_QUESTIONS:
-            plain.among = {v: frozenset([row[v]]) for v in among}
-            return plain
+        # What does not matter in this case may matter in another of the same rule: there it is tried again.
+        rest = [v for v in space.free if v not in among]
+        pairs = [
+            (a, b)
+            for a, b in itertools.product(range(space.sizes[first]), range(space.sizes[second]))
+            if (a, b) == (row[first], row[second])
+            or self._always_broken(rule, _changed(row, {first: a, second: b}), rest)
+        ]
+        names = (first, second, *others)
         if not all(
-            self._broken(rule, _changed(row, dict(zip(others, levels, strict=True))))
-            for levels in itertools.islice(itertools.product(*others.values()), _MOST_QUESTIONS)
+            self._always_broken(rule, _changed(row, dict(zip(names, (*pair, *met), strict=True))), rest)
+            for pair in pairs
+            for met in itertools.product(*others.values())
         ):
             others = {v: frozenset([row[v]]) for v in others}
-        bad = {
-            a: frozenset(
-                b
-                for b in range(space.sizes[second])
-                if self._broken(rule, _changed(row, {first: a, second: b}))
-            )
-            for a in range(space.sizes[first])
-        }
+        bad = {a: frozenset(b for met, b in pairs if met == a) for a in range(space.sizes[first])}
         return _Refusal(rule, error, row, others, (first, second), bad)
+
+    def _always_broken(self, rule: Rule, row: list[int], rest: Sequence[int]) -> bool:
+        """Whether a case breaks the rule, and with each other level of what is not to matter."""
+        sizes = self._expander.space.sizes
+        return self._broken(rule, row) and all(
+            self._broken(rule, _changed(row, {v: n})) for v in rest for n in range(sizes[v]) if n != row[v]
+        )
 
     def _ends(self, rule: Rule, row: Sequence[int], among: list[int]) -> tuple[int, int]:
         """The factors that set the two parameters of the rule, as far as they matter; others in their place."""
