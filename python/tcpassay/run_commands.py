@@ -49,7 +49,7 @@ def run(
         int | None, typer.Option(min=0, help="Run in an order drawn with this seed.", metavar="SEED")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and do nothing.")] = False,
-    executor: Annotated[str, typer.Option(help="Where to run: local.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where: local, ray, ray://HOST:PORT.")] = "local",
     json_: JsonOption = False,
     force: Annotated[
         bool,
@@ -66,7 +66,7 @@ def run(
     from tcpassay.run.execute import execute  # noqa: PLC0415
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
 
-    runner = _executor(executor, jobs or os.cpu_count() or 1)
+    runner = _executor(executor, jobs)
     if resume is not None:
         _refuse_with_resume(
             plan=plan,
@@ -147,12 +147,16 @@ def replay(
         raise typer.Exit(FAILED)
 
 
-def _executor(text: str, jobs: int) -> Any:
+def _executor(text: str, jobs: int | None) -> Any:
     from tcpassay.run.execute import Local  # noqa: PLC0415
 
     if text == "local":
-        return Local(jobs)
-    raise UserError(f"`--executor {text}`: allowed is `local`")
+        return Local(jobs or os.cpu_count() or 1)
+    if text == "ray" or text.startswith("ray://"):
+        from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
+
+        return OnRay(text, jobs)
+    raise UserError(f"`--executor {text}`: allowed are `local`, `ray` and `ray://HOST:PORT`")
 
 
 def _refuse_with_resume(**given: Any) -> None:

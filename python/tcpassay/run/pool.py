@@ -21,8 +21,9 @@ from typing import IO, Any, Final
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
-# How much of what a dead worker said is kept.
-LAST_WORDS = 2000
+# How much of what a dead worker said is looked at, and how much of its beginning and its end is kept.
+MOST_WORDS = 1 << 20
+LAST_WORDS = 1000
 # What the interpreter is started with; the number of this process follows.
 WORKER = ["-m", "tcpassay.run.worker"]
 _LOOK: Final = 0.1
@@ -100,7 +101,7 @@ class Worker:
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         words = self.last_words()
-        message = f"the process running it ended with {how}\n{words}".strip()
+        message = f"the process running it ended with {how}\n{_shortened(words)}".strip()
         starved = any(sign in words for sign in _NO_MEMORY)
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
             starved, message = True, "the system killed the process running it, for want of memory"
@@ -127,10 +128,9 @@ class Worker:
             return 0
 
     def last_words(self) -> str:
-        """The end of what the process wrote to standard error since the request."""
-        size = self.errors.seek(0, 2)
-        self.errors.seek(max(self.said, size - LAST_WORDS))
-        return self.errors.read().decode(errors="replace").strip()
+        """What the process wrote to standard error since the request, as far as it fits."""
+        self.errors.seek(self.said)
+        return self.errors.read(MOST_WORDS).decode(errors="replace").strip()
 
     def stop(self) -> None:
         """Ends the process, whatever it does."""
@@ -218,6 +218,41 @@ class Pool:
             return None
         busy = [worker.since for worker in self._workers if worker.key is not None]
         return max(0.0, min(busy) + self._limits.seconds - time.monotonic()) + 0.001
+
+
+class Single:
+    """One worker process that is asked again and again; for executors that have their own way to wait."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._worker: Worker | None = None
+
+    def ask(self, request: Request) -> Answer:
+        """The answer, however the request ends."""
+        if self._worker is None or self._worker.process.poll() is not None:
+            self.stop()
+            self._worker = Worker.start()
+        worker = self._worker
+        worker.ask(0, request)
+        with selectors.DefaultSelector() as selector:
+            selector.register(worker.process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
+            while True:
+                answer = worker.read() if selector.select(_LOOK) else worker.over(self._limits, weigh=True)
+                if answer is not None:
+                    return answer
+
+    def stop(self) -> None:
+        """Ends the process."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+
+
+def _shortened(words: str) -> str:
+    """The beginning, which says what happened, and the end; between them may be a long backtrace."""
+    if len(words) <= 2 * LAST_WORDS:
+        return words
+    return f"{words[:LAST_WORDS]}\n[...]\n{words[-LAST_WORDS:]}"
 
 
 def _oom_kills() -> int:

@@ -1,0 +1,147 @@
+"""`--executor ray` on two nodes of this machine: the same results to the last bit, the same outcomes."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CLUSTER = Path(__file__).with_name("ray_cluster.py")
+HAS_RAY = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(
+    not HAS_RAY, reason="Ray is not installed (240 MB): pip install -r requirements-ray.lock"
+)
+
+# A file that is named, findings, recordings that are kept and that are not, a run that hangs, a value to be refused.
+PLAN = """\
+name = "spread"
+seeds = [1, 2]
+keep.sample = "30%"
+limits.case_time = "8s"
+
+[fixed]
+"link.reorder" = "reverse-burst:5"
+"link.jitter" = "10us"
+
+[axes]
+"link.rate" = ["trace:../up.trace", "100Mbit"]
+"stack.profile" = ["freebsd", "linux"]
+"app.duration" = ["50ms", "60ms"]
+
+[negative]
+"link.delay" = ["soon"]
+"""
+HANGS = (
+    PLAN.replace('["50ms", "60ms"]', '["50ms", "3600s"]')
+    .replace('"trace:../up.trace", ', "")
+    .replace('"8s"', '"3s"\noracles = false')
+)
+
+
+def run(folder: Path, *args: str, address: str = "") -> subprocess.CompletedProcess[str]:
+    loopback = {"RAY_ADDRESS": address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address else {}
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    return subprocess.run(
+        [sys.executable, "-m", "tcpassay", "run", *args],
+        cwd=folder,
+        env=environment | loopback,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, str(CLUSTER)],
+        # Ray has no other way to stay on the loopback.
+        env=os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = iter(process.stdout.readline, "")
+    address = next((line.split()[1] for line in lines if line.startswith("address ")), "")
+    assert address.startswith("127.0.0.1:")
+    yield address
+    process.communicate(timeout=120)
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {"result.json", "journal.sqlite"}
+    }
+
+
+def result(folder: Path) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    for one in made["runs"]:
+        del one["cpu_s"], one["simulation_s"]
+    return made
+
+
+def prepare(folder: Path, text: str) -> Path:
+    (folder / "plans").mkdir(parents=True)
+    (folder / "up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 100)), encoding="utf-8")
+    (folder / "plans" / "plan.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@needs_ray
+def test_two_nodes_leave_the_same_bytes_as_this_machine_alone(cluster: str, tmp_path: Path) -> None:
+    here, there = prepare(tmp_path / "here", PLAN), prepare(tmp_path / "there", PLAN)
+    done = [
+        run(here, "plans/plan.toml", "--out", "out", "--jobs", "2"),
+        run(there, "plans/plan.toml", "--out", "out", "--executor", "ray", address=cluster),
+    ]
+    assert done[0].returncode == done[1].returncode == 0, done[1].stderr
+    one, two = result(here / "out"), result(there / "out")
+    # One actor a CPU, and each node has one CPU.
+    assert (two["environment"]["executor"], two["environment"]["jobs"]) == ("ray", 2)
+    assert one["runs"] == two["runs"]
+    assert {run["outcome"] for run in one["runs"]} == {"done", "refused"}
+    kept = [run for run in two["runs"] if run["recording"]]
+    assert 0 < len(kept) < len(two["runs"])
+    assert any(run["findings"] for run in two["runs"])
+    assert files(here / "out") == files(there / "out")
+
+
+@needs_ray
+def test_a_run_that_hangs_on_a_node_is_ended_there_and_the_others_go_on(cluster: str, tmp_path: Path) -> None:
+    there = prepare(tmp_path, HANGS)
+    done = run(there, "plans/plan.toml", "--out", "out", "--executor", "ray", address=cluster)
+    assert done.returncode == 1, done.stderr
+    ran = [one for one in result(there / "out")["runs"] if one["expect"] == "done"]
+    outcomes = {(one["varied"]["app.duration"], one["outcome"]) for one in ran}
+    assert outcomes == {("50ms", "done"), ("3600s", "timeout")}, [one["message"][:300] for one in ran]
+
+
+@needs_ray
+def test_without_a_cluster_it_says_how_to_begin_one(tmp_path: Path) -> None:
+    done = run(prepare(tmp_path, PLAN), "plans/plan.toml", "--executor", "ray", address="127.0.0.1:1")
+    assert done.returncode == 2
+    assert "there is no cluster" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "results").exists()
+
+
+def test_without_ray_it_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcpassay.errors import UserError  # noqa: PLC0415
+    from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"pip install 'tcpassay\[ray\]'"):
+        OnRay("ray", 2)
+    done = run(prepare(tmp_path, PLAN), "plans/plan.toml", "--executor", "slurm")
+    assert "allowed are `local`, `ray` and `ray://HOST:PORT`" in done.stderr
