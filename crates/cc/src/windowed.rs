@@ -42,6 +42,8 @@ enum Phase {
     JustLeft,
     /// Between `Timeout` and `Leave`: slow start rebuilds the window.
     Collapsed,
+    /// The recovery of a timeout ended with the ACK that is told next: it counts, as those before it did.
+    Rebuilt,
 }
 
 /// The state before the first reduction of the last recovery, for undo.
@@ -101,8 +103,14 @@ impl<R: WindowRule> Windowed<R> {
         // Flight rises by sending alone, so what it was before this ACK is its highest since the last one.
         self.peak.note(ack.round, view.flight.saturating_add(ack.delivered).saturating_add(ack.lost));
         let counted = match self.phase {
+            // Linux counts what the ACK delivered: what SACK had reported before was not a reason to grow.
+            Phase::Open if self.byte_counting == ByteCounting::All => ack.acked.min(ack.delivered),
             Phase::Open => ack.acked,
             Phase::Collapsed => ack.acked.min(ack.delivered),
+            Phase::Rebuilt => {
+                self.phase = Phase::Open;
+                ack.acked.min(ack.delivered)
+            }
             Phase::Reduced { .. } => return (cwnd, ssthresh),
             Phase::JustLeft => {
                 self.phase = Phase::Open;
@@ -233,10 +241,12 @@ impl<R: WindowRule> Windowed<R> {
         self.rule.reset(view, Reset::Recovered);
         let (window, by_marks) = match from {
             Phase::Reduced { cause, window } => (window, cause == Cause::Ecn),
-            Phase::Collapsed | Phase::Open | Phase::JustLeft => (cwnd, false),
+            Phase::Collapsed | Phase::Open | Phase::JustLeft | Phase::Rebuilt => (cwnd, false),
         };
         let bound = exit.max(view.mss);
-        if !by_marks || bound < window {
+        if from == Phase::Collapsed && bound >= window {
+            self.phase = Phase::Rebuilt;
+        } else if !by_marks || bound < window {
             self.phase = Phase::JustLeft;
         }
         (window.min(bound), ssthresh)

@@ -228,6 +228,8 @@ pub struct Config {
     pub cwr_by_prr: bool,
     /// `stack.undo`.
     pub undo: Undo,
+    /// What the timers of probes and of reordering take longer than computed (Linux `TCP_TIMEOUT_MIN`: two ticks).
+    pub timer_floor: Dur,
     /// `stack.tlp`.
     pub tlp: Tlp,
     /// `stack.frto` (RFC 5682).
@@ -247,6 +249,11 @@ pub struct Config {
     /// Largest super-segment handed to the NIC (`nic.gso_max`), or `None` for one MSS a segment (TSO off). A
     /// super-segment also holds at most half the congestion window (Linux `tcp_cwnd_test`).
     pub tso: Option<Bytes>,
+    /// Least segments of a super-segment that is sized by rate (Linux `tcp_min_tso_segs`).
+    pub min_tso_segs: u32,
+    /// A super-segment smaller than could be is worth sending when it is this part of the window (Linux
+    /// `tcp_tso_win_divisor`).
+    pub tso_win_divisor: u32,
     /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
     /// `stack.tso_autosize`.
@@ -258,6 +265,23 @@ pub struct Config {
     pub max_send_buffer: Bytes,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
+    /// PSH on every super-segment (Linux since 5.4), not only where the send queue ends.
+    pub push_super: bool,
+    /// What a reduction starts from is cwnd (Linux, `tcp_reno_ssthresh`), not the flight size (RFC 5681 equation 4).
+    pub reduce_from_cwnd: bool,
+    /// Closing with unread data resets the connection (RFC 2525 section 2.17; not FreeBSD).
+    pub reset_unread: bool,
+    /// CWR goes on whatever segment comes next, also a retransmission (FreeBSD), not only on new data (RFC 3168 section
+    /// 6.1.2).
+    pub cwr_on_retransmission: bool,
+    /// Segments without timestamps are taken although both ends agreed on them (Linux); otherwise they are dropped (RFC 7323
+    /// section 3.2).
+    pub tolerate_missing_timestamps: bool,
+    /// Every second segment of any size is acknowledged (FreeBSD's `DELAY_ACK`), not every second full one.
+    pub count_small_segments: bool,
+    /// FreeBSD's window: the buffer is a multiple of the MSS (`tcp_mss`), and all that is free is announced with every ACK
+    /// (`tcp_output`), not only what is worth a segment.
+    pub bsd_window: bool,
     /// `stack.nagle`: what a segment smaller than the MSS waits for.
     pub nagle: Nagle,
     /// `app.nodelay`: Nagle's algorithm off (RFC 1122 section 4.2.3.4).

@@ -113,6 +113,8 @@ pub struct Info {
     pub limited_rwnd: Dur,
     /// Time during which the application offered nothing to send.
     pub limited_app: Dur,
+    /// Time during which something was unsent or unacknowledged.
+    pub busy: Dur,
     /// Pacing rate in force.
     pub pacing_rate: Option<Rate>,
     /// Times that the controller asked for a window outside its bounds.
@@ -179,6 +181,7 @@ impl Info {
             limited_cwnd: Dur::ZERO,
             limited_rwnd: Dur::ZERO,
             limited_app: Dur::ZERO,
+            busy: Dur::ZERO,
             pacing_rate: None,
             clamps: 0,
             controller: "",

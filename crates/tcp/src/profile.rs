@@ -81,11 +81,21 @@ fn rfc() -> Config {
         after_idle: AfterIdle::Restart,        // RFC 5681 section 4.1
         pacing: Pacing::Off,
         tso: None,
+        tso_win_divisor: 3,
+        min_tso_segs: 2,
+        timer_floor: Dur::ZERO,
         tso_defer: false,
         tso_autosize: TsoAutosize::Off,
         send_buffer: None,
         max_send_buffer: Bytes::MAX,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
+        push_super: false,
+        reduce_from_cwnd: false,
+        reset_unread: true,
+        cwr_on_retransmission: false,
+        tolerate_missing_timestamps: false,
+        count_small_segments: false,
+        bsd_window: false,
         nagle: Nagle::All,
         nodelay: false,
         cork: false,
@@ -119,6 +129,7 @@ fn linux() -> Config {
         cwr_by_prr: true,                      // tcp_enter_cwr
         undo: Undo { eifel: true, dsack: true, ..Undo::default() }, // tcp_may_undo
         tlp: Tlp::On,                          // tcp_early_retrans = 3
+        timer_floor: Dur::from_millis(2),      // TCP_TIMEOUT_MIN with HZ = 1000
         frto: true,                            // tcp_frto = 2
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
@@ -126,6 +137,9 @@ fn linux() -> Config {
         tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9
         max_send_buffer: Bytes::new(4 << 20),  // tcp_wmem[2], tcp_sndbuf_expand
         nagle: Nagle::Small,                   // tcp_minshall_check
+        reduce_from_cwnd: true,                // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
+        push_super: true,                      // __tcp_transmit_skb
+        tolerate_missing_timestamps: true,     // tcp_validate_incoming asks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         user_timeout: None,
@@ -146,6 +160,8 @@ fn linux_4_6() -> Config {
         prr_bound: PrrBound::Repair,     // tcp_cwnd_reduction
         tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
         tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
+        push_super: false,
+        timer_floor: Dur::ZERO, // 10 ms for probes instead
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
         ..linux()
@@ -169,6 +185,11 @@ fn freebsd() -> Config {
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
         max_send_buffer: Bytes::new(2 << 20), // net.inet.tcp.sendbuf_max
         nagle: Nagle::Idle,                   // tcp_output: idle
+        reduce_from_cwnd: true,               // newreno_cong_signal
+        reset_unread: false,                  // tcp_disconnect flushes and sends FIN
+        cwr_on_retransmission: true,          // tcp_ecn_output_established
+        count_small_segments: true,           // DELAY_ACK
+        bsd_window: true,                     // tcp_mss: roundup(bufsize, mss)
         user_timeout: None,
         syn_retries: 6,                // within keepinit, 75 s
         retries: 12,                   // TCP_MAXRXTSHIFT

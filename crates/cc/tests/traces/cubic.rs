@@ -117,7 +117,7 @@ traces! { default("cubic");
         t.expect(1_000, 70_000)?;
         t.leave();
         t.acks(1);
-        t.ack(69_000);
+        t.ack(68_000);
         t.expect(70_000, 70_000)?;
         let start = t.view.now;
         t.ack_window();

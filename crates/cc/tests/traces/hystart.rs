@@ -80,9 +80,9 @@ traces! { reno();
         t.timeout(t.cwnd(), false);
         t.leave();
         t.acks(1);
-        t.expect(1_000, 9_000)?;
+        t.expect(2_000, 9_000)?;
         t.next_round();
-        rtts(t, 200, 9);
+        rtts(t, 200, 7);
         t.expect(9_000, 9_000)?;
     }
 

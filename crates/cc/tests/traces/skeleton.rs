@@ -65,8 +65,8 @@ traces! { default("reno");
         t.expect(4_000, 10_000)?;
         t.leave();
         t.acks(1);
-        t.expect(4_000, 10_000)?;
-        t.acks(4);
+        t.expect(5_000, 10_000)?;
+        t.acks(3);
         t.expect(8_000, 10_000)?;
     }
 
@@ -301,7 +301,7 @@ fn counted_with_a_limit_a_timeout_lowers_the_limit_to_one_until_recovery_ends() 
     t.leave();
     t.ack(1_000);
     t.ack(4_000);
-    t.expect(4_000, 20_000).unwrap();
+    t.expect(5_000, 20_000).unwrap();
 }
 
 /// A skeleton with a fault in what it takes from the sender.

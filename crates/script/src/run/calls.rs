@@ -288,6 +288,9 @@ impl Runner<'_> {
         let more = flags.contains(&"MSG_MORE");
         let left = n - self.written.min(n);
         let taken = conn.write_more(self.world.now, Bytes::new(left), more).get();
+        if flags.contains(&"MSG_EOR") && self.written + taken >= n {
+            conn.end_record();
+        }
         self.world.flush(peer);
         self.written += taken;
         let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));

@@ -67,8 +67,6 @@ const INERT: &[&str] = &[
     "tcp_workaround_signed_windows",
     "tcp_min_rtt_wlen",
     "tcp_orphan_retries",
-    "tcp_tso_win_divisor",
-    "tcp_min_tso_segs",
     "tcp_ecn_fallback",
     "tcp_l3mdev_accept",
     "tcp_backlog_ack_defer",
@@ -164,9 +162,8 @@ pub(super) fn config(
 }
 
 fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
-    if !host.no_tso {
-        cfg.tso = Some(Bytes::new(GSO));
-    }
+    // Without TSO the kernel still makes super-segments, which leave it in pieces (`World::flush`).
+    cfg.tso = Some(Bytes::new(GSO));
     // tcp_rmem: half of it is window at first.
     cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
     cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
@@ -213,6 +210,8 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             }
             "tcp_syn_retries" if open == Open::Active => cfg.syn_retries = small()?,
             "tcp_synack_retries" if open == Open::Passive => cfg.syn_retries = small()?,
+            "tcp_tso_win_divisor" => cfg.tso_win_divisor = small()?.max(1),
+            "tcp_min_tso_segs" => cfg.min_tso_segs = small()?,
             "tcp_retries2" => cfg.retries = small()?,
             "tcp_fin_timeout" => cfg.fin_wait2 = Dur::from_secs(number()?),
             "tcp_rto_min_us" => cfg.rto.min = Dur::from_micros(number()?),

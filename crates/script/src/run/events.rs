@@ -18,7 +18,9 @@ const PATIENCE: Dur = Dur::from_secs(130);
 
 impl Runner<'_> {
     pub(super) fn shell(&mut self, shell: &Shell) -> Go {
-        self.host.run(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.place, line))
+        self.host.run(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.place, line))?;
+        self.world.cut = self.host.no_tso;
+        Ok(())
     }
 
     pub(super) fn code(&mut self, code: &Code, place: Place) -> Go {
@@ -33,8 +35,8 @@ impl Runner<'_> {
             Target::Peer(peer) => Some(&self.world.peers[peer]),
             _ => None,
         };
-        let profile = self.options.profile;
-        let look = |name: &str| peer.and_then(|p| info::look(p, profile, name));
+        let (now, profile) = (self.world.now, self.options.profile);
+        let look = |name: &str| peer.and_then(|p| info::look(p, now, profile, name));
         self.env.run(body, &look).map_err(|failure| match failure {
             Failure::Assert(at, said) => self.stop(Status::Fail, at, format!("assertion failed: {said}")),
             Failure::Unknown(name) => {

@@ -3,14 +3,14 @@
 use super::world::Peer;
 use crate::code::Value;
 use tcpassay_tcp::{CongestionState, Info, Profile, State};
-use tcpassay_units::{Bytes, Dur};
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// `TCP_INFINITE_SSTHRESH`
 const NO_SSTHRESH: i64 = 0x7fff_ffff;
 
 /// The value of `name`; `None` when the model has none.
-pub(super) fn look(peer: &Peer, profile: Profile, name: &str) -> Option<Value> {
-    let info = peer.conn.info();
+pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Option<Value> {
+    let info = peer.conn.info_at(now);
     let bsd = matches!(profile, Profile::FreeBsd | Profile::FreeBsdRack);
     let mss = info.mss.get().max(1);
     let segments = |b: Bytes| int(b.get().div_ceil(mss));
@@ -64,6 +64,7 @@ pub(super) fn look(peer: &Peer, profile: Profile, name: &str) -> Option<Value> {
         "tcpi_delivered_ce" => segments(info.delivered_ce),
         "tcpi_snd_wnd" => int(info.snd_wnd.get()),
         "tcpi_rcv_wnd" | "tcpi_rcv_space" if bsd => int(info.rcv_wnd.get()),
+        "tcpi_busy_time" => micros(info.busy),
         "tcpi_rwnd_limited" => micros(info.limited_rwnd),
         "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
         _ => return None,

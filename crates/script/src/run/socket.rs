@@ -129,21 +129,24 @@ pub(super) enum File {
     Epoll(Vec<Watch>),
 }
 
-/// Gives the options that a living connection heeds to it.
+/// Tells a living connection that the option `name` was set.
 pub(super) fn update(
     conn: &mut Connection,
     now: Time,
+    name: &str,
     options: &Options,
     keepalive: Option<tcpassay_tcp::Keepalive>,
 ) {
-    conn.set_nodelay(now, options.nodelay);
-    conn.set_cork(now, options.cork);
-    if let Some(n) = options.sndbuf {
-        conn.set_send_buffer(Bytes::new(n));
+    let low = options.notsent_lowat.filter(|&n| n > 0 && n < u64::from(u32::MAX)).map(Bytes::new);
+    match name {
+        "TCP_NODELAY" => conn.set_nodelay(now, options.nodelay),
+        "TCP_CORK" | "TCP_NOPUSH" => conn.set_cork(now, options.cork),
+        "SO_SNDBUF" | "SO_SNDBUFFORCE" => conn.set_send_buffer(Bytes::new(options.sndbuf.unwrap_or(0))),
+        "TCP_NOTSENT_LOWAT" => conn.set_notsent_lowat(low),
+        "TCP_USER_TIMEOUT" => {
+            conn.set_user_timeout(options.user_timeout.filter(|&ms| ms > 0).map(Dur::from_millis));
+        }
+        "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => conn.set_keepalive(keepalive),
+        _ => {}
     }
-    conn.set_notsent_lowat(
-        options.notsent_lowat.filter(|&n| n > 0 && n < u64::from(u32::MAX)).map(Bytes::new),
-    );
-    conn.set_user_timeout(options.user_timeout.filter(|&ms| ms > 0).map(Dur::from_millis));
-    conn.set_keepalive(keepalive);
 }

@@ -122,17 +122,17 @@ impl Runner<'_> {
             _ => return unsupported(format!("the socket option {level} {name}")),
         }
         if !listening && let Some(peer) = peer {
-            self.refresh(fd, peer)?;
+            self.refresh(fd, peer, &name)?;
         }
         Ok(Attempt::Done(0))
     }
 
     /// Gives a socket's options to its connection.
-    fn refresh(&mut self, fd: i64, peer: usize) -> Result<(), Trouble> {
+    fn refresh(&mut self, fd: i64, peer: usize, name: &str) -> Result<(), Trouble> {
         let options = self.socket_at(fd)?.options.clone();
         let keepalive = config::keepalive(&options, &self.host);
         let now = self.world.now;
-        socket::update(&mut self.world.peers[peer].conn, now, &options, keepalive);
+        socket::update(&mut self.world.peers[peer].conn, now, name, &options, keepalive);
         self.world.flush(peer);
         Ok(())
     }

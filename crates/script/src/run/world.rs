@@ -4,9 +4,10 @@ use super::packet::Map;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, LogEntry, Outgoing};
 use tcpassay_units::Time;
+use tcpassay_wire::Flags;
 
 /// How many entries of the stack's log a mismatch shows.
-const REMEMBERED: usize = 12;
+const REMEMBERED: usize = 24;
 
 /// One connection.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(super) struct World {
     pub peers: Vec<Peer>,
     /// Sent and not looked at.
     pub sent: VecDeque<Live>,
+    /// Super-segments are cut before they are seen: the interface has no TSO.
+    pub cut: bool,
     /// Timers run and segments handled.
     pub steps: u64,
 }
@@ -48,7 +51,12 @@ impl World {
     pub fn flush(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         while let Some(out) = peer.conn.poll_transmit(self.now) {
-            self.sent.push_back(Live { at: self.now, peer: index, out });
+            let at = self.now;
+            if self.cut {
+                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out }));
+            } else {
+                self.sent.push_back(Live { at, peer: index, out });
+            }
         }
         for entry in peer.conn.drain_log() {
             if peer.log.len() == REMEMBERED {
@@ -74,4 +82,24 @@ impl World {
             }
         }
     }
+}
+
+/// A super-segment as the network sees it: FIN and PSH on the last piece, CWR on the first.
+fn pieces(out: Outgoing) -> impl Iterator<Item = Outgoing> {
+    let whole = out.segment.len;
+    let count = whole.div_ceil(out.mss).max(1);
+    (0..count).map(move |i| {
+        let mut piece = out.clone();
+        let from = i * out.mss;
+        let s = &mut piece.segment;
+        s.seq = s.seq + from;
+        s.len = out.mss.min(whole - from);
+        if i + 1 < count {
+            s.flags = s.flags.without(Flags::FIN | Flags::PSH);
+        }
+        if i > 0 {
+            s.flags = s.flags.without(Flags::CWR);
+        }
+        piece
+    })
 }

@@ -195,6 +195,9 @@ impl Connection {
             return true;
         }
         let Some(t) = segment.options.timestamps else {
+            if self.cfg.tolerate_missing_timestamps {
+                return true;
+            }
             // RFC 7323 section 3.2: silently dropped.
             self.refuse(now, "no timestamp");
             return false;
@@ -392,7 +395,7 @@ impl Connection {
         }
         if self.orphan && span.end > self.recv.nxt() && !self.recv.finished() {
             // RFC 9293 section 3.10.4: nobody is left to read; RFC 2525 section 2.17.
-            self.reset = Some(self.own_reset());
+            self.reset = Some(Reset { seq: segment.ack, ack: None });
             self.end(now, None, "data after close");
             return;
         }
@@ -406,6 +409,10 @@ impl Connection {
             rto: self.send.rto(),
         };
         if self.recv.data(now, &arrival, &mut self.log) {
+            if matches!(self.state, State::FinWait1 | State::FinWait2) {
+                // Nothing will be sent that could carry the ACK.
+                self.recv.answer(0..0);
+            }
             match self.state {
                 State::Established => self.set_state(now, State::CloseWait),
                 State::FinWait1 => self.set_state(now, State::Closing),

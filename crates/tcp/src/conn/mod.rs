@@ -229,10 +229,15 @@ impl Connection {
         self.error
     }
 
-    /// A snapshot of counters and present values.
+    /// A snapshot of counters and present values, as of the last event.
     pub fn info(&self) -> Info {
+        self.info_at(self.clock)
+    }
+
+    /// A snapshot in which times run up to `now`.
+    pub fn info_at(&self, now: Time) -> Info {
         let mut info = Info::empty();
-        self.send.fill(self.clock, &mut info);
+        self.send.fill(now.max(self.clock), &mut info);
         self.recv.fill_info(&mut info);
         info.state = self.state;
         info.segments_in = self.stats.segments_in;

@@ -235,6 +235,9 @@ impl Connection {
             EcnMode::Accurate => Echo::Accurate { packets: 5 + marked, told: 5 + marked },
         };
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
+        if self.cfg.bsd_window {
+            self.recv.announce_all(mss);
+        }
         self.snd_wnd = u64::from(peer.window);
         self.max_snd_wnd = self.snd_wnd;
         self.window_field = peer.window;

@@ -172,6 +172,9 @@ impl Connection {
         if tells {
             let packets = len.div_ceil(self.mss.max(1)).max(1);
             self.recv.ack_sent(now, true, packets, &mut self.log);
+            if len > 0 {
+                self.recv.replied(now);
+            }
         }
         let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
         self.wrap(now, segment, chunk.span.start, ecn, chunk.retransmission)

@@ -53,6 +53,11 @@ impl Connection {
         self.write(now, n)
     }
 
+    /// What was written so far shares no segment with what is written later (`MSG_EOR`).
+    pub fn end_record(&mut self) {
+        self.send.end_record();
+    }
+
     /// Whether everything that was written is acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.send.is_flushed()
@@ -137,7 +142,7 @@ impl Connection {
         if self.orphan {
             return;
         }
-        if self.recv.readable() > 0 {
+        if self.cfg.reset_unread && self.recv.readable() > 0 {
             self.abort(now);
             return;
         }

@@ -49,6 +49,7 @@ pub(crate) struct Acks {
     rule: DelayedAck,
     receiver: DctcpReceiver,
     check: AckCheck,
+    any_size: bool,
     /// `app.quickack`.
     pub always_quick: bool,
     /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
@@ -80,6 +81,7 @@ impl Acks {
             rule: cfg.delayed_ack,
             receiver: cfg.dctcp_receiver,
             check: cfg.ack_check,
+            any_size: cfg.count_small_segments,
             always_quick: cfg.quickack,
             scheduled: false,
             due: None,
@@ -269,7 +271,9 @@ impl Acks {
         let enough = if self.rule.adaptive {
             ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && window_kept()
         } else {
+            // FreeBSD looks whether a segment waits already, whatever its size.
             ask.unacked >= u64::from(self.rule.every) * self.rcv_mss
+                || (self.any_size && self.timer != Time::MAX)
         };
         if enough || self.rule.every <= 1 {
             Some(Verdict::Now(AckReason::EveryN))

@@ -146,6 +146,11 @@ impl Receiver {
         self.echo = echo;
     }
 
+    /// The buffer becomes a whole number of segments, and all that is free is announced.
+    pub(crate) fn announce_all(&mut self, mss: u64) {
+        self.window.announce_all(mss);
+    }
+
     #[inline]
     pub(crate) fn nxt(&self) -> u64 {
         self.nxt
@@ -451,9 +456,12 @@ impl Receiver {
         self.acked = self.nxt;
         self.echo.told();
         self.acks.sent(!data, packets);
-        if data {
-            self.acks.replied(now);
-        }
+    }
+
+    /// Data left, not a FIN alone.
+    #[inline]
+    pub(crate) fn replied(&mut self, now: Time) {
+        self.acks.replied(now);
     }
 
     /// The delayed-ACK deadline, or [`Time::MAX`].

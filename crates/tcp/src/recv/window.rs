@@ -25,6 +25,8 @@ pub(crate) struct Window {
     threshold: u64,
     /// Our window scale, 0 unless both ends offered one.
     pub shift: u8,
+    /// All that is free is announced, however little.
+    exact: bool,
     /// Full segment of the peer, as far as known.
     mss: u64,
     rtt: Dur,
@@ -61,6 +63,7 @@ impl Window {
             max,
             threshold: if linux { first } else { u64::MAX },
             shift: 0,
+            exact: false,
             mss,
             rtt: Dur::ZERO,
             round_end: 0,
@@ -92,7 +95,7 @@ impl Window {
         let free = self.free_edge(read, nxt);
         // What was promised stays promised, also where the scale cannot say it exactly (Linux rounds up, too).
         let mut units = (edge.saturating_sub(nxt) + self.unit() - 1) >> self.shift;
-        if self.worthwhile(free, edge) {
+        if self.exact || self.worthwhile(free, edge) {
             units = units.max(free.saturating_sub(nxt) >> self.shift);
         }
         let field = u16::try_from(units).unwrap_or(u16::MAX);
@@ -174,6 +177,13 @@ impl Window {
         }
         self.read_from = read;
         self.read_at = now;
+    }
+
+    /// The buffer becomes a multiple of `mss`, upwards; the edge that was offered stays.
+    pub(crate) fn announce_all(&mut self, mss: u64) {
+        self.exact = true;
+        self.buf = self.buf.next_multiple_of(mss.max(1));
+        self.max = self.max.max(self.buf);
     }
 
     /// The largest payload of a segment is known now.

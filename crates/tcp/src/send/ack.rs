@@ -106,6 +106,9 @@ impl Sender {
         let sample = self.deliveries.on_ack(&d, self.rtt.min);
         if self.racks() {
             self.rack.update(&d);
+            if d.late > 0 {
+                self.reordering.seen(d.late, self.mss);
+            }
         }
         if let Some(dsack) = &a.dsack {
             self.on_dsack(now, dsack, dsacked, log);

@@ -5,7 +5,8 @@
 
 use super::Sender;
 use crate::config::Config;
-use tcpassay_units::{Bytes, Time};
+use std::collections::VecDeque;
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// Room that an autotuned buffer starts with, in segments of the initial window.
 const FLOOR: u64 = 64 << 10;
@@ -19,6 +20,10 @@ pub(super) struct Buffer {
     pub fin: bool,
     /// The application has said that more follows: the odd end waits (`MSG_MORE`).
     pub more: bool,
+    /// The last write said so: nothing pushes what it wrote.
+    pub quiet: bool,
+    /// Ends of writes that nothing may be appended to (`MSG_EOR`), in order.
+    pub records: VecDeque<u64>,
     fixed: Option<u64>,
     size: u64,
     max: u64,
@@ -28,7 +33,8 @@ impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
         let (size, max) = (fixed.unwrap_or(FLOOR), cfg.max_send_buffer.get());
-        Buffer { end: 1, fin: false, more: false, fixed, size, max }
+        let records = VecDeque::new();
+        Buffer { end: 1, fin: false, more: false, quiet: false, records, fixed, size, max }
     }
 
     /// The window is `cwnd` now: an autotuned buffer holds twice that, within its bound, and never shrinks.
@@ -37,6 +43,32 @@ impl Buffer {
         if 2 * cwnd > self.size && self.fixed.is_none() {
             self.size = self.size.max((2 * cwnd).min(self.max));
         }
+    }
+}
+
+/// Time during which something was unsent or unacknowledged (Linux `TCP_CHRONO_BUSY` and the two limits within it).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Busy {
+    spent: Dur,
+    since: Option<Time>,
+}
+
+impl Busy {
+    /// Something was written.
+    pub fn start(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Nothing is left.
+    pub fn stop(&mut self, now: Time) {
+        if let Some(since) = self.since.take() {
+            self.spent += now.since(since);
+        }
+    }
+
+    /// The sum up to `now`.
+    pub fn at(&self, now: Time) -> Dur {
+        self.spent + self.since.map_or(Dur::ZERO, |since| now.since(since))
     }
 }
 
@@ -65,6 +97,12 @@ impl Sender {
     /// More follows what is written next (`MSG_MORE`).
     pub fn set_more(&mut self, more: bool) {
         self.buf.more = more;
+        self.buf.quiet = more;
+    }
+
+    /// What was written so far is a record: it shares no segment with what follows.
+    pub fn end_record(&mut self) {
+        self.buf.records.push_back(self.buf.end);
     }
 
     /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
@@ -80,13 +118,16 @@ impl Sender {
     }
 
     /// The round-trip time that was measured since this was last asked.
-    pub fn take_rtt(&mut self) -> Option<tcpassay_units::Dur> {
+    pub fn take_rtt(&mut self) -> Option<Dur> {
         self.rtt.fresh.take()
     }
 
     /// The application writes `n` bytes; gives how many were taken.
-    pub fn write(&mut self, _now: Time, n: u64) -> u64 {
+    pub fn write(&mut self, now: Time, n: u64) -> u64 {
         let taken = n.min(self.writable());
+        if taken > 0 {
+            self.busy.start(now);
+        }
         self.buf.end += taken;
         taken
     }

@@ -27,7 +27,7 @@ impl Reordering {
                 Reordering { threshold, initial: threshold, adaptive }
             }
             // RFC 8985 section 6.2 step 4 and connections without SACK: DupThresh is 3.
-            LossDetection::Rack { .. } => Reordering { threshold: 3, initial: 3, adaptive: false },
+            LossDetection::Rack { .. } => Reordering { threshold: 3, initial: 3, adaptive: true },
         }
     }
 

@@ -63,6 +63,7 @@ impl Sender {
             limited_cwnd: by_cwnd,
             limited_rwnd: by_window,
             limited_app: by_app,
+            busy: self.busy.at(now),
             pacing_rate: self.pacer.rate,
             clamps: self.cc.clamps,
             controller: self.cc.name(),

@@ -55,7 +55,7 @@ use crate::config::{Config, EcnMode, Recovery};
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::Agreed;
 use board::Board;
-use buffer::Buffer;
+use buffer::{Buffer, Busy};
 use delivery::Deliveries;
 use detect::Reordering;
 use driver::Driver;
@@ -141,6 +141,7 @@ pub(crate) struct Sender {
     /// Every ACK goes the long way, for the comparison of both.
     #[cfg(test)]
     long_way: bool,
+    busy: Busy,
 }
 
 impl Sender {
@@ -189,6 +190,7 @@ impl Sender {
             last_sent: Time::ZERO,
             #[cfg(test)]
             long_way: false,
+            busy: Busy::default(),
             cfg: cfg.clone(),
         }
     }

@@ -128,7 +128,8 @@ impl Sender {
         let window = self.rack.rtt + self.reo_wnd();
         let scan =
             self.board.rack_scan(self.rack.xmit, self.rack.end, now, |sent| sent.saturating_add(window));
-        self.timers.set_reorder(now, scan.wait.unwrap_or(Time::MAX), log);
+        let wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
+        self.timers.set_reorder(now, wait, log);
         scan
     }
 

@@ -190,7 +190,13 @@ impl Sender {
         self.set_state(now, Ca::Cwr, why, log);
     }
 
+    /// What a reduction starts from.
+    pub(super) fn reduced_from(&self, flight: u64) -> u64 {
+        if self.cfg.reduce_from_cwnd { self.cc.control.cwnd.get() } else { flight }
+    }
+
     fn enter(&mut self, now: Time, cause: Cause, flight: u64, log: &mut Log) {
+        let flight = self.reduced_from(flight);
         self.tell(now, &Event::Enter { cause, flight: Bytes::new(flight) }, "enter", log);
         self.entered = true;
         self.announce_cwr();

@@ -24,6 +24,8 @@ pub(super) struct Ask {
     pub gso: u64,
     /// A segment smaller than the MSS may leave: Nagle, cork and a following FIN have been asked.
     pub partial: bool,
+    /// What part of the window is worth sending at once.
+    pub divisor: u64,
     /// Waiting for more window is allowed (an ACK is about to come).
     pub may_defer: bool,
 }
@@ -58,8 +60,8 @@ pub(super) fn decide(ask: &Ask) -> Result<u64, Limited> {
         return if n == 0 { Err(Limited::App) } else { Ok(n) };
     }
     let n = whole(limit.min(goal)).max(unit.min(limit));
-    // A third of the window is worth sending; less may wait for the next ACK.
-    let worth = ask.cwnd.min(ask.wnd) / 3;
+    // A third of the window, by default, is worth sending; less may wait for the next ACK.
+    let worth = ask.cwnd.min(ask.wnd) / ask.divisor;
     if ask.may_defer && n < goal && limit < avail && limit < worth {
         return Err(if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd });
     }

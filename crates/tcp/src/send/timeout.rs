@@ -58,6 +58,7 @@ impl Sender {
         self.timers.reorder = Time::MAX;
         self.rtt.back_off();
         self.set_state(now, Ca::Loss, "rto", log);
+        let flight = self.reduced_from(flight);
         self.tell(now, &Event::Timeout { flight: Bytes::new(flight), again }, "timeout", log);
         self.cwnd = self.cc.control.cwnd.get();
         self.entered = true;

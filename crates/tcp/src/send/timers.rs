@@ -244,6 +244,9 @@ impl Sender {
     #[inline]
     pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, log: &mut Log) {
         if self.board.outstanding() == 0 {
+            if self.unsent() == 0 {
+                self.busy.stop(now);
+            }
             if std::mem::replace(&mut self.timers.rto, Time::MAX) != Time::MAX {
                 note(log, now, Timer::Rto, TimerChange::Cancelled);
             }
@@ -275,6 +278,7 @@ impl Sender {
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
         self.buf.more &= !on;
+        self.timers.uncork |= on && self.cfg.cork && self.unsent() > 0;
     }
 
     /// `app.user_timeout`, from now on.

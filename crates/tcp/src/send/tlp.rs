@@ -100,7 +100,7 @@ impl Sender {
         } else {
             match self.rtt.srtt {
                 Some(srtt) if single => srtt * 2 + MAX_ACK_DELAY,
-                Some(srtt) => srtt * 2,
+                Some(srtt) => srtt * 2 + self.cfg.timer_floor,
                 None => Dur::from_secs(1),
             }
         };

@@ -4,7 +4,7 @@
 //! Linux `tcp_cwnd_validate` for what limited the sender.
 
 use super::Sender;
-use super::board::{APP, FIN, Sent};
+use super::board::{APP, FIN, PUSH, Sent};
 use super::pace;
 use super::size::{self, Ask};
 use super::timeout::Frto;
@@ -124,6 +124,7 @@ impl Sender {
             && self.pacer.rate.is_none()
             && self.board.pending == 0
             && self.frto != Frto::New
+            && self.buf.records.is_empty()
             && self.timers.rto != Time::MAX
             && self.board.nxt > self.board.una
             && end <= self.board.una + self.wnd
@@ -222,7 +223,7 @@ impl Sender {
     fn gso(&self) -> u64 {
         let Some(gso) = self.cfg.tso else { return self.mss };
         let most = match self.autosize(gso.get()) {
-            Some(size) => gso.get().min(size.max(2 * self.mss)),
+            Some(size) => gso.get().min(size.max(u64::from(self.cfg.min_tso_segs) * self.mss)),
             None => gso.get(),
         };
         (most - most % self.mss).max(self.mss)
@@ -305,7 +306,11 @@ impl Sender {
 
     fn send_new(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
         let wnd_room = (self.board.una + self.wnd).saturating_sub(self.board.nxt);
-        let avail = self.unsent();
+        let mut avail = self.unsent();
+        let record = self.record_end();
+        if let Some(end) = record {
+            avail = avail.min(end - self.board.nxt);
+        }
         if avail == 0 {
             // A FIN alone: the congestion window is not asked (as Linux), the peer's is.
             return if !self.has_new() {
@@ -333,11 +338,20 @@ impl Sender {
             wnd: self.wnd,
             max_wnd: if self.timers.override_sws { 0 } else { self.max_wnd },
             gso: self.gso(),
-            partial: self.partial_allowed(avail),
+            partial: record.is_some_and(|end| end < self.buf.end) || self.partial_allowed(avail),
+            divisor: u64::from(self.cfg.tso_win_divisor.max(1)),
             may_defer: self.may_defer(now),
         };
         let n = size::decide(&ask)?;
         Ok(self.emit_new(now, n, log))
+    }
+
+    /// The end of the record that is being sent.
+    fn record_end(&mut self) -> Option<u64> {
+        while self.buf.records.front().is_some_and(|&end| end <= self.board.nxt) {
+            self.buf.records.pop_front();
+        }
+        self.buf.records.front().copied()
     }
 
     /// Nagle and cork: whether a segment smaller than the MSS may leave.
@@ -358,14 +372,20 @@ impl Sender {
 
     /// Linux `tcp_tso_should_defer`: only while the next ACK is about to come.
     fn may_defer(&self, now: Time) -> bool {
-        self.cfg.tso_defer
-            && self.cfg.tso.is_some()
-            && !matches!(self.state, Ca::Recovery | Ca::Loss)
-            && self
-                .board
-                .front()
-                .zip(self.rtt.srtt)
-                .is_some_and(|(head, srtt)| now.since(head.sent_at) >= srtt / 2)
+        if !self.cfg.tso_defer || self.cfg.tso.is_none() || matches!(self.state, Ca::Recovery | Ca::Loss) {
+            return false;
+        }
+        if self.cfg.tso_autosize == TsoAutosize::RateAndRtt {
+            // Since 4.20: only within a millisecond of the last transmission, and when the ACK is as near.
+            let near = Dur::from_millis(1);
+            return now.since(self.last_sent) <= near
+                && self
+                    .board
+                    .front()
+                    .zip(self.rtt.srtt)
+                    .is_some_and(|(head, srtt)| (head.sent_at + srtt).since(now) <= near.min(srtt / 2));
+        }
+        self.board.front().zip(self.rtt.srtt).is_some_and(|(head, srtt)| now.since(head.sent_at) >= srtt / 2)
     }
 
     /// RFC 5681 section 4.1: the window after an idle time longer than the RTO.
@@ -398,7 +418,8 @@ impl Sender {
         let start = self.board.nxt;
         let end = start + self.mss;
         let snap = self.deliveries.snapshot(now, false);
-        let flags = if self.deliveries.app_limited() { APP } else { 0 };
+        let push = end == self.buf.end && !self.buf.quiet;
+        let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
         self.board.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
         match self.state {
             Ca::Disorder if end - self.board.una > self.cwnd => self.limited_sent += self.mss,
@@ -412,7 +433,7 @@ impl Sender {
         self.timers.stop_persist();
         self.probe.stale = true;
         let cwr = std::mem::take(&mut self.cwr_due);
-        Whole { start, push: end == self.buf.end, cwr, ect: self.ecn }
+        Whole { start, push, cwr, ect: self.ecn }
     }
 
     /// Sends `n` new bytes, and the FIN when it follows and the peer's window holds it.
@@ -427,7 +448,13 @@ impl Sender {
             self.idle_burst = true;
         }
         let snap = self.deliveries.snapshot(now, idle);
-        let flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
+        // What a write ended is pushed whenever it is sent; a super-segment each time that it is one.
+        let ends = end == self.buf.end && !self.buf.quiet || self.buf.records.front() == Some(&end);
+        let push = ends || (self.cfg.push_super && n > self.mss);
+        let mut flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
+        if ends {
+            flags |= PUSH;
+        }
         let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
         self.board.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
         if self.state == Ca::Disorder && self.board.outstanding() > self.cwnd {
@@ -443,7 +470,7 @@ impl Sender {
         self.timers.stop_persist();
         self.probe.stale = true;
         let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
-        Chunk { span: start..end, fin, push: end == self.buf.end, retransmission: false, cwr, ect: self.ecn }
+        Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ecn && n > 0 }
     }
 
     /// Sends record `index` again.
@@ -452,6 +479,8 @@ impl Sender {
         let sent = self.board.resend(index, now, snap, self.deliveries.app_limited());
         let fin = sent.is(FIN);
         let n = u64::from(sent.len) - u64::from(fin);
+        let push =
+            if self.cfg.push_super { sent.is(PUSH) || n > self.mss } else { sent.start + n == self.buf.end };
         self.undo.on_retransmit(now, &sent);
         self.high_rxt = self.high_rxt.max(sent.end());
         self.stats.bytes_retransmitted += n;
@@ -464,9 +493,9 @@ impl Sender {
         Chunk {
             span: sent.start..sent.start + n,
             fin,
-            push: sent.start + n == self.buf.end,
+            push,
             retransmission: true,
-            cwr: false,
+            cwr: self.cfg.cwr_on_retransmission && n > 0 && std::mem::take(&mut self.cwr_due),
             ect: self.ecn && self.cfg.ecn == EcnMode::Dctcp,
         }
     }

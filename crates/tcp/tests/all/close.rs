@@ -161,7 +161,8 @@ fn data_that_arrive_after_close_are_answered_with_a_reset() {
     let mut one = One::accepted(&plain());
     one.c.close(one.now);
     one.sent();
-    assert_eq!(shows(&one.take(&data(1, 100))), ["R. 2+0 ack 1"]);
+    // As RFC 9293 section 3.10.7.1 has it for no connection: at the position that the segment acknowledges, without ACK.
+    assert_eq!(shows(&one.take(&data(1, 100))), ["R 1+0 ack -50000"]);
     assert_eq!(one.c.state(), State::Closed);
 }
 

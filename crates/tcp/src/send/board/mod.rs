@@ -32,6 +32,8 @@ pub(super) const EVER: u8 = 1 << 3;
 pub(super) const FIN: u8 = 1 << 4;
 /// The sender was limited by the application when it was sent.
 pub(super) const APP: u8 = 1 << 5;
+/// It carries PSH.
+pub(super) const PUSH: u8 = 1 << 6;
 
 #[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
 /// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
@@ -263,7 +265,7 @@ impl Board {
         let head = u32::try_from(pos - s.start).expect("inside the record");
         let tail = Sent { start: pos, len: s.len - head, ..*s };
         s.len = head;
-        s.flags &= !FIN;
+        s.flags &= !(FIN | PUSH);
         self.q.insert(index + 1, tail);
     }
 

@@ -1,0 +1,51 @@
+//! Code and commands.
+
+use super::{plain, verdict};
+use tcpassay_script::host::Host;
+use tcpassay_script::report::Status;
+
+#[test]
+fn variables_live_from_block_to_block_and_print_is_kept() {
+    let report =
+        plain("+0 %{ cwnd = 5; cwnd += 5 }%\n+0 %{ assert tcpi_snd_cwnd == cwnd; print(cwnd, 'ok') }%");
+    assert_eq!(report.status, Status::Pass, "{}", verdict(&report));
+    assert_eq!(report.printed, ["10 ok"]);
+}
+
+#[test]
+fn expressions_are_those_of_python() {
+    for expression in [
+        "1 + 2 * 3 == 7",
+        "7 // 2 == 3 and -7 // 2 == -4 and 7 % 3 == 1",
+        "not (1 > 2) and 98 <= 100 <= 110",
+        "(TCPI_OPT_SACK | TCPI_OPT_WSCALE) & 2 != 0",
+        "min(3, 1, 2) == 1 and max(3, 4) == 4 and abs(-5) == 5",
+        "3 in (1, 2, 3) and 4 not in [1, 2]",
+        "(1 if 2 > 1 else 0) == 1",
+        "'%d of %s' % (1, 'x') == '1 of x'",
+        "'{} {}'.format(1, 2) == '1 2'",
+        "0x10 == 16 and 1 << 4 == 16 and 2 ** 3 == 8",
+        "1.5 * 2 == 3",
+    ] {
+        let report = plain(&format!("+0 %{{ assert {expression} }}%"));
+        assert_eq!(report.status, Status::Pass, "{expression}: {}", verdict(&report));
+    }
+}
+
+#[test]
+fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
+    let mut host = Host::default();
+    let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1 # on\n../common/set_sysctls.py \\\n \
+                /proc/sys/net/ipv4/tcp_min_tso_segs=10 /proc/sys/net/ipv4/tcp_frto=0\n\
+                sysctl net.ipv4.tcp_rmem=\"4096 5000 6000\"; ethtool -K tun0 tso off gso off\n\
+                ip route change 192.0.2.1 via 192.168.0.2 dev tun0 advmss 600 mtu lock 640 initcwnd 11\n\
+                ip tcp_metrics flush all > /dev/null 2>&1";
+    host.run(text).unwrap();
+    assert_eq!(host.number("net.ipv4.tcp_ecn"), Some(1));
+    assert_eq!(host.number("net.ipv4.tcp_min_tso_segs"), Some(10));
+    assert_eq!(host.get("net.ipv4.tcp_rmem"), Some("4096 5000 6000"));
+    assert_eq!(host.route.get("mtu"), Some(&640));
+    assert_eq!(host.route.get("initcwnd"), Some(&11));
+    assert!(host.no_tso);
+    assert_eq!(host.run("true\nrm -rf / && reboot"), Err("reboot".to_owned()));
+}

@@ -1,0 +1,40 @@
+//! Scripts against the model.
+
+mod literal;
+mod mismatch;
+mod own;
+mod sockets;
+
+use tcpassay_script::report::Report;
+use tcpassay_script::run::{Options, run};
+use tcpassay_tcp::Profile;
+
+/// An accepted connection of profile `linux` whose peer offers `options`; then `rest`.
+fn accepted(options: &str, answer: &str, rest: &str) -> String {
+    format!(
+        "`../common/defaults.sh`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1000{options}>
++0 > S. 0:0(0) ack 1 <mss 1460{answer}>
++.1 < . 1:1(0) ack 1 win 32792
++0 accept(3, ..., ...) = 4
+{rest}"
+    )
+}
+
+/// The report of that script on profile `linux`.
+fn plain(rest: &str) -> Report {
+    linux(&accepted(",sackOK,nop,nop", ",nop,nop,sackOK", rest))
+}
+
+fn linux(text: &str) -> Report {
+    run(text, &Options::new(Profile::Linux))
+}
+
+/// `status line reason`
+fn verdict(report: &Report) -> String {
+    let line = report.place.map_or(0, |p| p.line);
+    format!("{} {line} {}", report.status.name(), report.reason)
+}

@@ -1,0 +1,155 @@
+//! Planted mismatches must fail, with the right place and words.
+
+use super::{linux, plain, verdict};
+use tcpassay_script::report::Status;
+use tcpassay_script::run::{Options, run};
+use tcpassay_tcp::Profile;
+use tcpassay_units::Dur;
+
+#[test]
+fn a_wrong_field_is_named_and_both_packets_stand_one_above_the_other() {
+    let report = plain("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 2");
+    assert_eq!(verdict(&report), "fail 10 outbound packet: ack differ");
+    assert_eq!(report.details[0], "expected: 0.100000000 P. 1:1001(1000) ack 2");
+    assert!(
+        report.details[1].starts_with("live:     0.100000000 P. 1:1001(1000) ack 1 win "),
+        "{:?}",
+        report.details
+    );
+    assert_eq!(report.details[2], "  * ack: expected 2, live 1");
+    assert!(report.details[3].starts_with("state: Established, Open; cwnd 10KB"), "{:?}", report.details);
+    assert!(report.details.iter().any(|l| l.contains("SegmentOut { seq: 1,")), "{:?}", report.details);
+}
+
+#[test]
+fn a_packet_a_microsecond_off_is_an_error_in_time_and_tolerance_makes_it_pass() {
+    let script = "+0 write(4, ..., 1000) = 1000\n+.000001 > P. 1:1001(1000) ack 1";
+    let report = plain(script);
+    assert_eq!(
+        verdict(&report),
+        "time 10 outbound packet at 0.100000000, expected at 0.100001000: off by 1us"
+    );
+    assert_eq!(report.drift, Dur::from_micros(1));
+    let text = super::accepted(",sackOK,nop,nop", ",nop,nop,sackOK", script);
+    assert_eq!(linux(&format!("--tolerance_usecs=1\n{text}")).status, Status::Pass);
+}
+
+#[test]
+fn a_packet_inside_its_range_passes_and_one_outside_does_not() {
+    let lost = "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1\n";
+    // srtt 100 ms: the probe of a single segment would leave after 400 ms, so the RTO at 300 ms goes before.
+    assert_eq!(plain(&format!("{lost}+.25~+.35 > P. 1:1001(1000) ack 1")).status, Status::Pass);
+    assert_eq!(plain(&format!("{lost}+.1~+.2 > P. 1:1001(1000) ack 1")).status, Status::Time);
+}
+
+#[test]
+fn nothing_sent_is_told_with_what_the_stack_waits_for() {
+    let report = plain("+0 > . 1:1(0) ack 1");
+    assert_eq!(
+        verdict(&report),
+        "fail 9 the stack sent nothing; expected . 1:1(0) ack 1 at 0.100000000; no timer runs"
+    );
+}
+
+#[test]
+fn an_expected_packet_must_be_the_next_one() {
+    let report = plain("+0 write(4, ..., 1000) = 1000\n+.5 < . 1:1(0) ack 1001 win 5\n+0 > . 1:1(0) ack 1");
+    assert_eq!(report.status, Status::Fail);
+    assert_eq!(report.place.unwrap().line, 11);
+}
+
+#[test]
+fn a_larger_live_segment_than_expected_is_an_error_and_smaller_ones_are_joined() {
+    let write = "+0 write(4, ..., 4000) = 4000\n";
+    assert_eq!(plain(&format!("{write}+0 > P. 1:4001(4000) ack 1")).status, Status::Pass);
+    assert_eq!(plain(&format!("{write}+0 > . 1:1001(1000) ack 1")).status, Status::Fail);
+}
+
+#[test]
+fn a_result_and_an_errno_are_compared() {
+    let report = plain("+0 write(4, ..., 1000) = 999");
+    assert_eq!(verdict(&report), "fail 9 write: expected 999, got 1000");
+    let report = plain("+0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n+0 read(4, ..., 9) = -1 EPIPE (x)");
+    assert_eq!(verdict(&report), "fail 10 read: expected -1 EPIPE, got -1 EAGAIN");
+}
+
+#[test]
+fn an_assertion_tells_the_values_of_its_names() {
+    let report = plain("+0 %{ assert tcpi_snd_cwnd == 11, 'cwnd' }%");
+    assert_eq!(verdict(&report), "fail 9 assertion failed: cwnd (tcpi_snd_cwnd is 10)");
+}
+
+#[test]
+fn what_is_unknown_is_unsupported_and_never_a_pass() {
+    for (line, reason) in [
+        ("+0 `iptables -A INPUT -j DROP`", "iptables -A INPUT -j DROP"),
+        ("+0 `../some/tool.py`", "../some/tool.py"),
+        ("+0 %{ assert tcpi_nonsense == 1 }%", "the name `tcpi_nonsense` in code"),
+        (
+            "+0 %{ import os }%",
+            "code: expected `assert`, `print`, an assignment or an expression, found `import`",
+        ),
+        ("+0 splice(4, ..., 5, ..., 10, 0) = 10", "the system call `splice`"),
+        ("+0 > . 1:1(0) ack 1 <ECN e1b 1 ceb 0 e0b 1,nop>", "the TCP option ECN e1b 1 ceb 0 e0b 1"),
+    ] {
+        let report = plain(line);
+        assert_eq!((report.status, &*report.reason), (Status::Unsupported, reason), "{line}");
+        assert_eq!(report.place.unwrap().line, 9);
+    }
+}
+
+#[test]
+fn a_syntax_error_has_its_place() {
+    let report = plain("+0 < Q 1:1(0) ack 1 win 5");
+    assert_eq!(report.status, Status::Syntax);
+    assert_eq!(report.place.unwrap().to_string(), "9:6");
+}
+
+#[test]
+fn an_unknown_option_of_the_script_is_told() {
+    let report = linux("--tolerence_usecs=5\n0 `true`");
+    assert_eq!(report.status, Status::Syntax);
+    assert_eq!(report.reason, "`--tolerence_usecs` is not an option; see `tcpassay script --help`");
+}
+
+#[test]
+fn loose_comparison_ignores_window_push_and_the_options_of_a_syn() {
+    let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1000>
++0 > S. 0:0(0) ack 1 win 5 <mss 7>
++.1 < . 1:1(0) ack 1 win 32792
++0 accept(3, ..., ...) = 4
++0 write(4, ..., 1000) = 1000
++0 > . 1:1001(1000) ack 1";
+    assert_eq!(linux(script).status, Status::Fail);
+    let options = Options { loose: true, ..Options::new(Profile::Linux) };
+    assert_eq!(run(script, &options).status, Status::Pass);
+}
+
+#[test]
+fn a_script_that_never_ends_is_stopped_by_virtual_time() {
+    let report = plain("+200000 `true`");
+    assert_eq!(verdict(&report), "fail 9 stopped after 100000s of virtual time");
+}
+
+#[test]
+fn a_script_that_never_ends_is_stopped_by_steps() {
+    let text = super::accepted(",sackOK,nop,nop", ",nop,nop,sackOK", &"+0 `true`\n".repeat(50));
+    let options = Options { step_limit: 20, ..Options::new(Profile::Linux) };
+    assert_eq!(run(&text, &options).reason, "stopped after 20 steps");
+}
+
+#[test]
+fn a_call_that_nothing_can_end_is_told() {
+    let report = plain("+0 read(4, ..., 100) = 100");
+    assert_eq!(verdict(&report), "fail 9 `read` blocks for ever");
+}
+
+#[test]
+fn the_same_script_gives_the_same_report() {
+    let script =
+        "+0 write(4, ..., 50000) = 50000\n+0 > P. 1:10001(10000) ack 1\n+.3 > P. 9001:10001(1000) ack 1";
+    assert_eq!(plain(script), plain(script));
+}

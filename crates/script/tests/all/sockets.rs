@@ -1,0 +1,93 @@
+//! System calls and their errors.
+
+use super::{linux, plain, verdict};
+use tcpassay_script::report::Status;
+
+#[track_caller]
+fn passes(script: &str) {
+    let report = plain(script);
+    assert_eq!(report.status, Status::Pass, "{} {:#?}", verdict(&report), report.details);
+}
+
+#[test]
+fn a_blocking_read_returns_when_data_come() {
+    passes("+0...0.05 read(4, ..., 100) = 100\n+.05 < P. 1:101(100) ack 1 win 5000");
+}
+
+#[test]
+fn a_blocking_read_that_returns_late_is_an_error_in_time() {
+    let report = plain("+0...0.05 read(4, ..., 100) = 100\n+.08 < P. 1:101(100) ack 1 win 5000");
+    assert_eq!(
+        verdict(&report),
+        "time 9 the call returned at 0.180000000, expected at 0.150000000: off by 30ms"
+    );
+}
+
+#[test]
+fn peeking_leaves_the_data() {
+    passes(
+        "+0 < P. 1:101(100) ack 1 win 5000\n+0 recv(4, ..., 1000, MSG_PEEK) = 100\n+0 recv(4, ..., 1000, 0) = 100\n\
+         +0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n+0 recv(4, ..., 1000, 0) = -1 EAGAIN (x)",
+    );
+}
+
+#[test]
+fn a_refused_connection_says_so_once() {
+    let report = linux(
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS (x)
++0 > S 0:0(0) <...>
++0 connect(3, ..., ...) = -1 EALREADY (x)
++.1 < R. 0:0(0) ack 1 win 0
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [111], [4]) = 0
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0",
+    );
+    assert_eq!(report.status, Status::Pass, "{}", verdict(&report));
+}
+
+#[test]
+fn poll_waits_for_an_event_or_for_its_time() {
+    passes(
+        "+0...0.02 poll([{fd=4, events=POLLIN, revents=POLLIN}], 1, 1000) = 1\n+.02 < . 1:101(100) ack 1 win 5000",
+    );
+    passes("+0...0.05 poll([{fd=4, events=POLLIN, revents=0}], 1, 50) = 0");
+}
+
+#[test]
+fn an_edge_is_reported_once() {
+    passes(
+        "+0 epoll_create(1) = 5
++0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN|EPOLLET, fd=4}) = 0
++0 < . 1:101(100) ack 1 win 5000
++0 epoll_wait(5, {events=EPOLLIN, fd=4}, 1, 0) = 1
++0 epoll_wait(5, {events=EPOLLIN, fd=4}, 1, 0) = 0",
+    );
+}
+
+#[test]
+fn a_linger_time_of_zero_closes_with_a_reset() {
+    passes(
+        "+0 setsockopt(4, SOL_SOCKET, SO_LINGER, {onoff=1, linger=0}, 8) = 0\n+0 close(4) = 0\n+0 > R. 1:1(0) ack 1",
+    );
+}
+
+#[test]
+fn a_defined_word_stands_for_its_value() {
+    let text = super::accepted(",sackOK,nop,nop", ",nop,nop,sackOK", "+0 write(4, ..., SIZE) = SIZE");
+    assert_eq!(linux(&text).status, Status::Syntax);
+    let mut options = tcpassay_script::run::Options::new(tcpassay_tcp::Profile::Linux);
+    options.settings.set("D", "SIZE=700").unwrap();
+    assert_eq!(tcpassay_script::run::run(&text, &options).status, Status::Pass);
+}
+
+#[test]
+fn ipv6_has_a_smaller_segment() {
+    let script = "--ip_version=ipv6
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1440>
++0 > S. 0:0(0) ack 1 <mss 1440>";
+    assert_eq!(linux(script).status, Status::Pass);
+}
