@@ -271,6 +271,10 @@ BAD = {
         "[strategy]", '[negative]\n"stack.cc" = ["tahoe", "reno"]\n[strategy]',
         "plan.toml:26: `negative.stack.cc` = `reno`: other cases have it; it cannot be refused",
     ),
+    "a negative value that means the same as one of other cases": (
+        "[strategy]", '[negative]\n"link.delay" = ["1000us"]\n[strategy]',
+        "plan.toml:26: `negative.link.delay` = `1000us`: other cases have it; it cannot be refused",
+    ),
     "a negative value of a default": (
         "[strategy]", '[negative]\n"stack.mtu" = ["1500B"]\n[strategy]',
         "plan.toml:26: `negative.stack.mtu` = `1500B`: other cases have it; it cannot be refused",
