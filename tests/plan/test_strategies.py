@@ -74,7 +74,9 @@ def test_cases_already_run_stay_with_their_names_when_strength_grows_from_2_to_3
     assert three.cases[: len(two.cases)] == two.cases
     assert four.cases[: len(three.cases)] == three.cases
     assert all(coverage.coverage(plan).complete for plan in (two, three, four))
-    assert read.read(SWEEP, FILE, strength=4).cases == four.cases
+    stronger = read.read(SWEEP, FILE, strength=4)
+    assert stronger.cases == four.cases
+    assert read.read(stronger.text, FILE).cases == four.cases
 
 
 def test_cases_stay_when_a_family_is_added_or_made_stronger_and_then_the_rest() -> None:
