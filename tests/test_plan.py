@@ -213,6 +213,21 @@ def test_a_plan_may_set_every_parameter_of_the_table_to_its_default_and_names_no
             assert _native.check_case({row.path: row.default}, ".") == {}, row.path
 
 
+def test_every_parameter_that_takes_amounts_says_what_they_are_counted_in() -> None:
+    units = {path: row.unit for path, row in table.parameters().items()}
+    said = (
+        "stack.small_queues",
+        "link.delay",
+        "link.rate",
+        "nic.rate",
+        "link.loss",
+        "app.flows",
+        "stack.cc.g",
+        "stack.cc",
+    )
+    assert [units[path] for path in said] == ["B", "s", "bit/s", "bit/s", "1", "1", "1", ""]
+
+
 def test_every_parameter_refuses_nonsense_with_what_the_table_says_is_allowed() -> None:
     for row in table.parameters().values():
         if "model" not in row.substrates or row.default == "controller" or row.kind == "text":
