@@ -113,6 +113,31 @@ def test_a_constraint_on_what_does_not_vary_counts_all_the_same(tmp_path: Path) 
     assert [(line["total"], line["covered"], line["excluded"]) for line in said["lines"]] == [(3, 2, 3)]
 
 
+def test_a_negative_value_takes_nothing_from_the_coverage_of_the_others(tmp_path: Path) -> None:
+    runs = [
+        folders.run(f"{cc}{limit}", 1, {"goodput": 1.0}, queue__limit=limit, stack__cc=cc)
+        for limit in ("50KB", "500KB")
+        for cc in ("reno", "cubic")
+    ]
+    runs.append(folders.run("n", 1, {}, queue__limit="50KB", stack__cc="reno", stack__mtu="1B"))
+    runs[-1] |= {"outcome": "refused", "expect": "refused"}
+    folder = folders.folder(tmp_path / "made", runs)
+    plan = 'name = "made"\n[axes]\n"queue.limit" = ["50KB", "500KB"]\n"stack.cc" = ["reno", "cubic"]\n'
+    (folder / "plan.toml").write_text(plan + '[negative]\n"stack.mtu" = ["1B"]\n', encoding="utf-8")
+    report = model.build(tcpassay.load(folder))
+    assert report.data["coverage"]["planned"]
+    (pair,) = report.data["coverage"]["pairs"]
+    # The negative value was met with one of the two levels of each of the others.
+    lines = report.data["coverage"]["lines"]
+    assert [(line["name"], line["total"], line["covered"]) for line in lines] == [
+        ("all parameters", 4, 4), ("invalid values", 4, 2),
+    ]  # fmt: skip
+    assert (pair["a"], pair["b"], pair["counts"]) == ("queue.limit", "stack.cc", [1, 1, 1, 1])
+    header, arrays = pack.read(report.runs)
+    mtu = header["factors"][2]
+    assert (mtu["levels"], arrays[mtu["codes"]].tolist()) == (["1B", "1500B"], [1, 1, 1, 1, 0])
+
+
 def test_a_level_that_should_have_been_refused_covers_nothing(tmp_path: Path) -> None:
     runs = [
         folders.run("a", 1, {"goodput": 1.0}, queue__limit="500KB", stack__cc="reno"),

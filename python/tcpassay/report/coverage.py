@@ -95,27 +95,35 @@ def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
 
 
 def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
-    """Of the cases that were done, each counted once however many seeds it has."""
-    done = (n for n, run in enumerate(runs) if run.get("outcome") == "done")
-    first = {str(runs[n]["case"]): n for n in reversed(list(done))}
+    """Of the cases that were done, each counted once however many seeds it has.
+
+    Those that were refused, as they had to be, count for the invalid values alone.
+    """
+    ended = [n for n, run in enumerate(runs) if run.get("outcome") in {"done", run.get("expect", "done")}]
+    first = {str(runs[n]["case"]): n for n in reversed(ended)}
     rows = np.array(sorted(first.values()), dtype=np.int64)
     if planned:
         space, strategy = planned.space, planned.strategy
         known = {one.name: one for one in factors}
         factors = [known.get(p.name) or constant(p, len(runs)) for p in space.parameters]
-        # The page has amounts in rising order; the space has the plan's.
-        orders = [_order(factor, p) for factor, p in zip(factors, space.parameters, strict=True)]
+        places = [_places(factor, p) for factor, p in zip(factors, space.parameters, strict=True)]
     else:
         space, strategy = bare([one.name for one in factors], [len(one.levels) for one in factors]), None
-        orders = [list(range(len(one.levels))) for one in factors]
+        places = [np.arange(len(one.levels), dtype=np.int32) for one in factors]
     codes = np.empty((len(rows), len(factors)), dtype=np.int32)
-    for v, (factor, order) in enumerate(zip(factors, orders, strict=True)):
-        codes[:, v] = np.argsort(order)[factor.codes[rows]]
-    # A level that is not in the space, as a negative one that was not refused, covers nothing.
-    codes = codes[(codes < np.array(space.sizes, dtype=np.int32)).all(axis=1)]
-    texts = {one.name: factor.levels for one, factor in zip(space.parameters, factors, strict=True)}
+    for v, (factor, place) in enumerate(zip(factors, places, strict=True)):
+        codes[:, v] = place[factor.codes[rows]]
+    invalid = (codes >= np.array(space.sizes, dtype=np.int32)).any(axis=1)
+    refused = np.array([runs[n]["outcome"] != "done" for n in rows], dtype=np.bool_)
+    # A level that the plan does not have, and a negative one that was not refused, cover nothing.
+    codes, valid = codes[(invalid == refused) & (codes >= 0).all(axis=1)], codes[~invalid & ~refused]
+    valid = valid[(valid >= 0).all(axis=1)]
+    texts = {
+        one.name: [text_of(level) for level in one.levels] if planned else list(factor.levels)
+        for one, factor in zip(space.parameters, factors, strict=True)
+    }
     return {
-        "cases": len(rows),
+        "cases": len(valid),
         "planned": planned is not None,
         "lines": [
             {
@@ -140,18 +148,16 @@ def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned |
                 "b": factors[pair.second].name,
                 "total": pair.total,
                 "covered": pair.covered,
-                "rows": [factors[pair.first].levels[n] for n in orders[pair.first][: len(pair.counts)]],
-                "columns": [
-                    factors[pair.second].levels[n] for n in orders[pair.second][: pair.counts.shape[1]]
-                ],
+                "rows": [texts[factors[pair.first].name][n] for n in range(len(pair.counts))],
+                "columns": [texts[factors[pair.second].name][n] for n in range(pair.counts.shape[1])],
                 "counts": pair.counts.ravel().tolist(),
             }
-            for pair in pairs(space, codes)
+            for pair in pairs(space, valid)
         ],
     }
 
 
-def _order(factor: Factor, parameter: Parameter) -> list[int]:
-    """For each level of the space its place in the page; those that only runs have follow."""
-    known = [factor.levels.index(text_of(level)) for level in parameter.levels]
-    return known + [n for n in range(len(factor.levels)) if n not in known]
+def _places(factor: Factor, parameter: Parameter) -> Rows:
+    """For each level of the page, which has amounts in rising order, its place in the space; -1 for others."""
+    levels = [text_of(level) for level in parameter.all_levels]
+    return np.array([levels.index(text) if text in levels else -1 for text in factor.levels], dtype=np.int32)

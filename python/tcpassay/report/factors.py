@@ -51,10 +51,14 @@ class Planned:
             space = combine.space_of(spec, doc)
         except (UserError, ValidationError):
             return None
-        # What constraints mention may have one level in the plan; then no run says it.
-        names = {parameter.name for parameter in space.parameters if len(parameter.all_levels) > 1}
-        said = (name for run in results.runs for name in run.get("varied") or {})
-        return cls(space, combine.strategy_of(spec), tuple(spec.metrics)) if names == set(said) else None
+        # What constraints mention may have one level in the plan; then no run says it. What has one beside negative
+        # values is said by the runs that must be refused alone.
+        names = {parameter.name for parameter in space.parameters}
+        varying = {parameter.name for parameter in space.parameters if len(parameter.levels) > 1}
+        said = {name for run in results.runs for name in run.get("varied") or {}}
+        return (
+            cls(space, combine.strategy_of(spec), tuple(spec.metrics)) if varying <= said <= names else None
+        )
 
 
 def constant(parameter: Parameter, runs: int) -> Factor:
@@ -68,14 +72,15 @@ def varied(results: Results, planned: Planned | None) -> list[Factor]:
     """What varies, in the plan's order, with the levels of the plan whether a run has them or not."""
     cases = results.cases
     own = {"case", "seed", "outcome", "message", "recording"}
-    known = (
-        {one.name: [text_of(level) for level in one.levels] for one in planned.space.parameters}
-        if planned
-        else {}
-    )
-    return [
-        _factor(name, cases[name].to_list(), known.get(name, [])) for name in cases.columns if name not in own
-    ]
+    known = {one.name: one for one in planned.space.parameters} if planned else {}
+    made = []
+    for name in cases.columns:
+        if name in own:
+            continue
+        levels = [text_of(level) for level in known[name].levels] if name in known else []
+        unsaid = levels[known[name].default] if levels else ABSENT
+        made.append(_factor(name, cases[name].fill_null(unsaid).to_list(), levels))
+    return made
 
 
 def text_of(value: Any) -> str:

@@ -53,7 +53,7 @@
     const { counters, tcp } = { counters: (flow, name) => flow.counters?.[name], tcp: (flow, name) => flow.tcp?.[name] };
     const amount = (title, value, unit) => ({ title, number: true, value, cell: (flow) => units.amount(value(flow), unit) });
     return [h("h3", {}, "Flows"), table([
-      { title: "flow", value: (flow) => flow.name }, { title: "from, to", value: (flow) => `${flow.from} → ${flow.to}` }, { title: "controller", value: (flow) => flow.cc },
+      { title: "flow", value: (flow) => flow.name }, { title: "from, to", value: (flow) => flow.from, cell: (flow) => h("span", { class: "setting" }, `${flow.from} → ${flow.to}`) }, { title: "controller", value: (flow) => flow.cc },
       amount("read", (flow) => counters(flow, "read_bytes"), "B"), amount("sent again", (flow) => counters(flow, "retransmitted_bytes"), "B"),
       amount("timeouts", (flow) => tcp(flow, "timeouts"), ""), amount("recoveries", (flow) => tcp(flow, "recoveries"), ""), amount("CE packets", (flow) => counters(flow, "ce_packets"), ""),
     ], curves.flows, { label: "Flows" }), curves.senders > curves.flows.length && h("p", { class: "lead" }, `${curves.flows.length} of ${curves.senders} flows: those with findings, then those with most timeouts and bytes.`)];

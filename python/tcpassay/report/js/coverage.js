@@ -52,7 +52,7 @@
     const first = lines.find((one) => one.covered < one.total);
     if (!first?.missing.length) return null;
     const count = first.total - first.covered;
-    return h("details", { class: "evidence" }, h("summary", {}, `${plural(count, TUPLES[first.strength].slice(0, -1))} not met${count > first.missing.length ? ", for example" : ""}`),
+    return h("details", { class: "evidence" }, h("summary", {}, `${plural(count, TUPLES[first.strength].slice(0, -1))}${first.name === "all parameters" ? "" : ` of ${first.name}`} not met${count > first.missing.length ? ", for example" : ""}`),
       h("ul", {}, first.missing.map((example) => h("li", {}, Object.entries(example).map(([name, level]) => `${name} = ${level}`).join(", ")))));
   };
 

@@ -107,8 +107,10 @@
       found.length > 1 && h("details", { class: "evidence" }, h("summary", {}, `All ${found.length}`), table(columns, found, { most: 50, label: one.title })));
   };
 
-  const draw = (shown) => {
-    const inside = new Set(shown), { report } = tcpassay;
+  const draw = (selected) => {
+    const { report, runs } = tcpassay, inside = new Set(selected);
+    // What was refused or crashed cannot have findings, and says nothing of those that can.
+    const shown = selected.filter((run) => runs.outcomes[runs.outcome[run]] === "done" || runs.findings[run].length);
     const groups = new Map();
     for (const finding of report.findings) {
       if (finding.run !== null && !inside.has(finding.run)) continue;
