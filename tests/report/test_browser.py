@@ -305,6 +305,23 @@ def test_a_crashed_case_shows_its_message(view: Open, report: Path) -> None:
     assert "1 run crashed: a bug in the data plane" in page.open().text("#coverage .evidence ul")
 
 
+def test_statistics_are_those_of_the_tables(view: Open, report: Path) -> None:
+    page = view(report).open()
+
+    def stats(call: str) -> float:
+        return float(page.page.evaluate(f"tcpassay.stats.{call}"))
+
+    # The 5 % points of chi squared, the 97.5 % and 99.9 % points of the normal distribution, quartiles of type 7.
+    for value, freedom in ((3.841, 1), (5.991, 2), (11.070, 5), (31.410, 20)):
+        assert stats(f"chi2({value}, {freedom})") == pytest.approx(0.05, abs=0.005)
+    assert stats("normal(0.975)") == pytest.approx(1.959964, abs=1e-6)
+    assert stats("normal(0.001)") == pytest.approx(-3.090232, abs=1e-6)
+    assert stats("quantile([1, 2, 4, 8], 0.25)") == 1.75
+    # Of 6000 around the mean of all, 4500 lie between the two controllers.
+    assert stats("explained([[10, 20, 30, 40, 50], [60, 70, 80, 90]])") == pytest.approx(0.75)
+    assert "stack.cc (75 %)" in page.page.locator("#metrics select").nth(1).inner_text()
+
+
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
 
 

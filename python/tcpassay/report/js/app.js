@@ -2,16 +2,40 @@
 "use strict";
 
 {
-  const { h, data, state, look, filters, summary, findings, checks, coverage, distributions, tradeoff, table_of_runs, run_page } = tcpassay;
+  const {
+    h,
+    data,
+    state,
+    look,
+    filters,
+    summary,
+    findings,
+    checks,
+    coverage,
+    distributions,
+    tradeoff,
+    table_of_runs,
+    run_page,
+  } = tcpassay;
   const main = document.getElementById("main");
   let before = null;
 
-  const overview = (shown) => [findings.draw(shown), checks.draw(), coverage.draw(), distributions.draw(shown), tradeoff.draw(shown), table_of_runs.draw(shown), summary.provenance()];
+  const overview = (shown) => [
+    findings.draw(shown),
+    checks.draw(),
+    coverage.draw(),
+    distributions.draw(shown),
+    tradeoff.draw(shown),
+    table_of_runs.draw(shown),
+    summary.provenance(),
+  ];
 
   const draw = async () => {
-    const view = state.now(), shown = data.selected(view);
+    const view = state.now(),
+      shown = data.selected(view);
     const same = before !== null && before.case === view.case && before.seed === view.seed;
-    const scroll = scrollY, focused = focusPath();
+    const scroll = scrollY,
+      focused = focusPath();
     look.release(main);
     filters.draw(document.getElementById("filters"), view, shown);
     document.body.classList.toggle("single", view.case !== undefined);
@@ -23,7 +47,7 @@
       scrollTo(0, scroll);
       refocus(focused);
     } else if (before !== null) {
-      scrollTo(0, view.case === undefined ? before.scroll ?? 0 : main.offsetTop - 60);
+      scrollTo(0, view.case === undefined ? (before.scroll ?? 0) : main.offsetTop - 60);
       main.focus({ preventScroll: true });
     }
     before = { case: view.case, seed: view.seed, scroll: view.case === undefined ? scrollY : before?.scroll };
@@ -34,18 +58,29 @@
   const focusPath = () => {
     const element = document.activeElement;
     if (!main.contains(element) || !element.closest(".controls")) return null;
-    const owner = element.closest("section").id, all = [...document.querySelectorAll(`#${owner} .controls :is(select, button, input)`)];
+    const owner = element.closest("section").id,
+      all = [...document.querySelectorAll(`#${owner} .controls :is(select, button, input)`)];
     return [owner, all.indexOf(element)];
   };
 
-  const refocus = (path) => path && document.querySelectorAll(`#${path[0]} .controls :is(select, button, input)`)[path[1]]?.focus({ preventScroll: true });
+  const refocus = (path) =>
+    path &&
+    document
+      .querySelectorAll(`#${path[0]} .controls :is(select, button, input)`)
+      [path[1]]?.focus({ preventScroll: true });
 
   const start = async () => {
     tcpassay.title = document.title;
     await data.read();
     summary.head(document.getElementById("head"));
     addEventListener("hashchange", draw);
-    addEventListener("scroll", () => { if (before && before.case === undefined) before.scroll = scrollY; }, { passive: true });
+    addEventListener(
+      "scroll",
+      () => {
+        if (before && before.case === undefined) before.scroll = scrollY;
+      },
+      { passive: true },
+    );
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     await draw();
   };

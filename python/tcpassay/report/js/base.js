@@ -10,27 +10,49 @@ const tcpassay = {};
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
       if (value === undefined || value === null || value === false) continue;
-      if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+      if (name === "on")
+        for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
       else element.setAttribute(name, value === true ? "" : value);
     }
-    element.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
+    element.append(
+      ...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false),
+    );
     return element;
   };
 
   // A section of the page, with its heading and one sentence that says how to read it.
   const section = (id, title, lead, ...children) =>
-    h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), lead && h("p", { class: "lead" }, lead), ...children);
+    h(
+      "section",
+      { id, "aria-labelledby": `${id}-title` },
+      h("h2", { id: `${id}-title` }, title),
+      lead && h("p", { class: "lead" }, lead),
+      ...children,
+    );
 
   // A choice among a few or many: [value, label] pairs.
   const select = (label, options, value, change) => {
-    const list = h("select", { on: { change: () => change(list.value) } }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+    const list = h(
+      "select",
+      { on: { change: () => change(list.value) } },
+      options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)),
+    );
     return h("label", { class: "choice" }, h("span", {}, label), list);
   };
 
   // Buttons of which one is pressed.
   const tabs = (label, options, value, change) =>
-    h("div", { class: "tabs", role: "group", "aria-label": label },
-      options.map(([key, text]) => h("button", { type: "button", "aria-pressed": String(key === value), on: { click: () => change(key) } }, text)));
+    h(
+      "div",
+      { class: "tabs", role: "group", "aria-label": label },
+      options.map(([key, text]) =>
+        h(
+          "button",
+          { type: "button", "aria-pressed": String(key === value), on: { click: () => change(key) } },
+          text,
+        ),
+      ),
+    );
 
   const toggle = (label, on, change) => {
     const box = h("input", { type: "checkbox", on: { change: () => change(box.checked) } });
@@ -56,27 +78,94 @@ const tcpassay = {};
 
   // A table whose columns are { title, value(row), cell(row)?, number? }; a click on a heading sorts.
   const table = (columns, rows, { sort = null, most = 200, label = "" } = {}) => {
-    let [by, down] = sort ?? [-1, false], shown = most;
-    const body = h("tbody"), more = h("p", { class: "more" });
+    let [by, down] = sort ?? [-1, false],
+      shown = most;
+    const body = h("tbody"),
+      more = h("p", { class: "more" });
     const compare = (a, b) => {
       const absent = (x) => x === null || x === undefined || Number.isNaN(x);
       if (absent(a) || absent(b)) return absent(a) - absent(b); // at the end whichever way
-      const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+      const order =
+        typeof a === "number" && typeof b === "number"
+          ? a - b
+          : String(a).localeCompare(String(b), undefined, { numeric: true });
       return down ? -order : order;
     };
     const heads = columns.map((column, place) =>
-      h("th", { scope: "col", class: column.number && "number", title: column.doc },
-        h("button", { type: "button", on: { click: () => { down = by === place ? !down : Boolean(column.number); by = place; draw(); } } }, column.title)));
+      h(
+        "th",
+        { scope: "col", class: column.number && "number", title: column.doc },
+        h(
+          "button",
+          {
+            type: "button",
+            on: {
+              click: () => {
+                down = by === place ? !down : Boolean(column.number);
+                by = place;
+                draw();
+              },
+            },
+          },
+          column.title,
+        ),
+      ),
+    );
     const draw = () => {
-      const ordered = by < 0 ? rows : rows.map((row) => [columns[by].value(row), row]).sort((a, b) => compare(a[0], b[0])).map(([, row]) => row);
-      heads.forEach((head, place) => head.setAttribute("aria-sort", place === by ? (down ? "descending" : "ascending") : "none"));
-      body.replaceChildren(...ordered.slice(0, shown).map((row) =>
-        h("tr", {}, columns.map((column) => h("td", { class: column.number && "number" }, column.cell ? column.cell(row) : String(column.value(row) ?? ""))))));
+      const ordered =
+        by < 0
+          ? rows
+          : rows
+              .map((row) => [columns[by].value(row), row])
+              .sort((a, b) => compare(a[0], b[0]))
+              .map(([, row]) => row);
+      heads.forEach((head, place) =>
+        head.setAttribute("aria-sort", place === by ? (down ? "descending" : "ascending") : "none"),
+      );
+      body.replaceChildren(
+        ...ordered.slice(0, shown).map((row) =>
+          h(
+            "tr",
+            {},
+            columns.map((column) =>
+              h(
+                "td",
+                { class: column.number && "number" },
+                column.cell ? column.cell(row) : String(column.value(row) ?? ""),
+              ),
+            ),
+          ),
+        ),
+      );
       const left = ordered.length - Math.min(shown, ordered.length);
-      more.replaceChildren(...(left ? [h("button", { type: "button", on: { click: () => { shown += 5 * most; draw(); } } }, `Show ${Math.min(left, 5 * most)} more`), ` of ${left} not shown`] : []));
+      more.replaceChildren(
+        ...(left
+          ? [
+              h(
+                "button",
+                {
+                  type: "button",
+                  on: {
+                    click: () => {
+                      shown += 5 * most;
+                      draw();
+                    },
+                  },
+                },
+                `Show ${Math.min(left, 5 * most)} more`,
+              ),
+              ` of ${left} not shown`,
+            ]
+          : []),
+      );
     };
     draw();
-    return h("div", { class: "table", role: "region", tabindex: "0", "aria-label": label }, h("table", {}, h("thead", {}, h("tr", {}, heads)), body), more);
+    return h(
+      "div",
+      { class: "table", role: "region", tabindex: "0", "aria-label": label },
+      h("table", {}, h("thead", {}, h("tr", {}, heads)), body),
+      more,
+    );
   };
 
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

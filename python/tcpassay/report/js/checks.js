@@ -11,21 +11,47 @@
   const claim = (verdicts, open) => {
     const unit = tcpassay.runs.metric.get(verdicts[0].metric)?.unit ?? "";
     const amount = (value) => (value === null || value === undefined ? "–" : units.amount(value, unit));
-    const failed = verdicts.filter((one) => !one.holds), [first] = verdicts;
+    const failed = verdicts.filter((one) => !one.holds),
+      [first] = verdicts;
     const same = verdicts.every((one) => one.limit === first.limit);
     const columns = [
-      { title: "", value: (one) => (one.holds ? 1 : 0), cell: (one) => h("span", { class: `badge ${one.holds ? "good" : "error"}` }, one.holds ? "holds" : "fails") },
+      {
+        title: "",
+        value: (one) => (one.holds ? 1 : 0),
+        cell: (one) =>
+          h("span", { class: `badge ${one.holds ? "good" : "error"}` }, one.holds ? "holds" : "fails"),
+      },
       { title: "of", value: (one) => one.subject },
       { title: "observed", number: true, value: (one) => one.observed, cell: (one) => amount(one.observed) },
-      { title: "must be", number: true, value: (one) => one.limit, cell: (one) => `${sign(one)} ${amount(one.limit)}` },
+      {
+        title: "must be",
+        number: true,
+        value: (one) => one.limit,
+        cell: (one) => `${sign(one)} ${amount(one.limit)}`,
+      },
       { title: "", value: (one) => one.note },
     ];
-    return h("details", { class: "group", open },
-      h("summary", {}, h("span", { class: `badge ${failed.length ? "error" : "good"}` }, failed.length ? "fails" : "holds"),
+    return h(
+      "details",
+      { class: "group", open },
+      h(
+        "summary",
+        {},
+        h("span", { class: `badge ${failed.length ? "error" : "good"}` }, failed.length ? "fails" : "holds"),
         h("strong", {}, `${first.metric} ${sign(first)} ${same ? amount(first.limit) : "…"}`),
-        h("span", { class: "soft" }, verdicts.length === 1 ? first.subject : failed.length ? `in ${failed.length} of ${verdicts.length}` : `in all ${verdicts.length}`),
-        h("span", { class: "soft" }, first.why)),
-      table(columns, verdicts, { sort: [0, false], most: 20, label: `${first.metric} ${first.op}` }));
+        h(
+          "span",
+          { class: "soft" },
+          verdicts.length === 1
+            ? first.subject
+            : failed.length
+              ? `in ${failed.length} of ${verdicts.length}`
+              : `in all ${verdicts.length}`,
+        ),
+        h("span", { class: "soft" }, first.why),
+      ),
+      table(columns, verdicts, { sort: [0, false], most: 20, label: `${first.metric} ${first.op}` }),
+    );
   };
 
   const draw = () => {
@@ -39,8 +65,16 @@
     const fails = (verdicts) => verdicts.some((one) => !one.holds);
     const ordered = [...claims.values()].sort((a, b) => fails(b) - fails(a));
     const broken = ordered.filter(fails).length;
-    return section("checks", "Checks", broken ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.` : ordered.length === 1 ? "What the plan says must hold, holds." : `All ${ordered.length} claims of the plan hold.`,
-      ordered.map((verdicts, n) => claim(verdicts, n === 0 && fails(verdicts))));
+    return section(
+      "checks",
+      "Checks",
+      broken
+        ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.`
+        : ordered.length === 1
+          ? "What the plan says must hold, holds."
+          : `All ${ordered.length} claims of the plan hold.`,
+      ordered.map((verdicts, n) => claim(verdicts, n === 0 && fails(verdicts))),
+    );
   };
 
   Object.assign(tcpassay, { checks: { draw } });

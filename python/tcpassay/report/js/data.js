@@ -22,7 +22,10 @@
       finding.run = runs.place.get(key(finding.case, finding.seed)) ?? runs.of.get(finding.case)?.[0] ?? null;
       if (finding.run !== null) runs.findings[finding.run].push(finding);
     }
-    runs.drawn = Array.from({ length: runs.count }, (_, n) => document.getElementById(`curves-${n}`) !== null);
+    runs.drawn = Array.from(
+      { length: runs.count },
+      (_, n) => document.getElementById(`curves-${n}`) !== null,
+    );
     Object.assign(tcpassay, { report, runs });
   };
 
@@ -31,9 +34,25 @@
   // Seeds and outcomes can be chosen like the levels of a parameter, where there are several.
   const addOwn = (runs) => {
     const seeds = [...new Set(runs.seed)].sort((a, b) => a - b);
-    const seed = { name: "seed", levels: seeds.map(String), codes: runs.seed.map((one) => seeds.indexOf(one)), ordered: true, own: true, doc: "Seed of the run's random streams" };
-    const outcome = { name: "outcome", levels: runs.outcomes, codes: runs.outcome, ordered: false, own: true, doc: "What became of the run" };
-    runs.own = [seed, outcome].filter((factor) => factor.levels.length > 1 && factor.levels.length <= 50 && !runs.factor.has(factor.name));
+    const seed = {
+      name: "seed",
+      levels: seeds.map(String),
+      codes: runs.seed.map((one) => seeds.indexOf(one)),
+      ordered: true,
+      own: true,
+      doc: "Seed of the run's random streams",
+    };
+    const outcome = {
+      name: "outcome",
+      levels: runs.outcomes,
+      codes: runs.outcome,
+      ordered: false,
+      own: true,
+      doc: "What became of the run",
+    };
+    runs.own = [seed, outcome].filter(
+      (factor) => factor.levels.length > 1 && factor.levels.length <= 50 && !runs.factor.has(factor.name),
+    );
     for (const factor of runs.own) runs.factor.set(factor.name, factor);
   };
 
@@ -55,10 +74,16 @@
   const level = (factor, run) => factor.levels[factor.codes[run]];
 
   // What makes a run differ from the others.
-  const label = (run) => tcpassay.runs.factors.map((factor) => `${factor.name.split(".").at(-1)}=${level(factor, run)}`).join(", ");
+  const label = (run) =>
+    tcpassay.runs.factors
+      .map((factor) => `${factor.name.split(".").at(-1)}=${level(factor, run)}`)
+      .join(", ");
 
   // What can split the runs: everything that has several levels.
-  const splits = () => [...tcpassay.runs.factors, ...tcpassay.runs.members, ...tcpassay.runs.own].filter((factor) => factor.levels.length > 1);
+  const splits = () =>
+    [...tcpassay.runs.factors, ...tcpassay.runs.members, ...tcpassay.runs.own].filter(
+      (factor) => factor.levels.length > 1,
+    );
 
   Object.assign(tcpassay, { data: { read, selected, level, label, splits } });
 }

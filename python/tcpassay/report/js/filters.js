@@ -28,32 +28,121 @@
   };
 
   const row = (factor, view) => {
-    const chosen = view.where[factor.name] ?? [], count = counts(factor, view);
-    return h("div", { class: "factor", role: "group", "aria-label": factor.name },
+    const chosen = view.where[factor.name] ?? [],
+      count = counts(factor, view);
+    return h(
+      "div",
+      { class: "factor", role: "group", "aria-label": factor.name },
       h("span", { class: "name", title: factor.doc }, factor.name),
-      h("span", { class: "levels" }, factor.levels.map((level, n) =>
-        h("button", { type: "button", class: "level", "data-factor": factor.name, "data-level": level, "aria-pressed": String(chosen.includes(level)), on: { click: () => flip(factor, level) } },
-          level, h("small", {}, count[n])))));
+      h(
+        "span",
+        { class: "levels" },
+        factor.levels.map((level, n) =>
+          h(
+            "button",
+            {
+              type: "button",
+              class: "level",
+              "data-factor": factor.name,
+              "data-level": level,
+              "aria-pressed": String(chosen.includes(level)),
+              on: { click: () => flip(factor, level) },
+            },
+            level,
+            h("small", {}, count[n]),
+          ),
+        ),
+      ),
+    );
   };
 
   const draw = (element, view, shown) => {
-    const factors = data.splits(), { runs, report } = tcpassay;
+    const factors = data.splits(),
+      { runs, report } = tcpassay;
     open ??= factors.length <= CLOSED;
     // Keep the keyboard where it was: the bar is drawn anew with every choice.
     const held = document.activeElement?.closest?.(".level");
     const focus = held && element.contains(held) ? [held.dataset.factor, held.dataset.level] : null;
     const chips = Object.entries(view.where).map(([name, levels]) =>
-      h("button", { type: "button", class: "chip", title: "Take this filter away", on: { click: () => change(name, []) } }, `${name} = ${levels.join(" or ")}`, h("b", { "aria-hidden": "true" }, "×")));
-    if (view.only) chips.push(h("button", { type: "button", class: "chip", on: { click: () => state.set({ only: undefined }) } }, "with findings", h("b", { "aria-hidden": "true" }, "×")));
-    element.replaceChildren(h("div", { class: "bar" },
-      h("strong", { "aria-live": "polite" }, shown.length === runs.count ? plural(runs.count, "run") : `${shown.length.toLocaleString("en")} of ${plural(runs.count, "run")}`),
-      chips,
-      chips.length > 1 && h("button", { type: "button", class: "plain", on: { click: () => state.set({ where: {}, only: undefined }) } }, "Show all"),
-      h("span", { class: "space" }),
-      report.findings.length > 0 && !view.only && h("button", { type: "button", class: "plain", on: { click: () => state.set({ only: "findings" }) } }, "Only with findings"),
-      factors.length > 0 && h("button", { type: "button", class: "plain", "aria-expanded": String(open), "aria-controls": "factors", on: { click: () => { open = !open; draw(element, state.now(), shown); } } }, open ? "Hide filters" : "Filter")),
-      h("div", { id: "factors", hidden: !open }, factors.map((factor) => row(factor, view))));
-    if (focus) [...element.querySelectorAll(".level")].find((one) => one.dataset.factor === focus[0] && one.dataset.level === focus[1])?.focus();
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          title: "Take this filter away",
+          on: { click: () => change(name, []) },
+        },
+        `${name} = ${levels.join(" or ")}`,
+        h("b", { "aria-hidden": "true" }, "×"),
+      ),
+    );
+    if (view.only)
+      chips.push(
+        h(
+          "button",
+          { type: "button", class: "chip", on: { click: () => state.set({ only: undefined }) } },
+          "with findings",
+          h("b", { "aria-hidden": "true" }, "×"),
+        ),
+      );
+    element.replaceChildren(
+      h(
+        "div",
+        { class: "bar" },
+        h(
+          "strong",
+          { "aria-live": "polite" },
+          shown.length === runs.count
+            ? plural(runs.count, "run")
+            : `${shown.length.toLocaleString("en")} of ${plural(runs.count, "run")}`,
+        ),
+        chips,
+        chips.length > 1 &&
+          h(
+            "button",
+            {
+              type: "button",
+              class: "plain",
+              on: { click: () => state.set({ where: {}, only: undefined }) },
+            },
+            "Show all",
+          ),
+        h("span", { class: "space" }),
+        report.findings.length > 0 &&
+          !view.only &&
+          h(
+            "button",
+            { type: "button", class: "plain", on: { click: () => state.set({ only: "findings" }) } },
+            "Only with findings",
+          ),
+        factors.length > 0 &&
+          h(
+            "button",
+            {
+              type: "button",
+              class: "plain",
+              "aria-expanded": String(open),
+              "aria-controls": "factors",
+              on: {
+                click: () => {
+                  open = !open;
+                  draw(element, state.now(), shown);
+                },
+              },
+            },
+            open ? "Hide filters" : "Filter",
+          ),
+      ),
+      h(
+        "div",
+        { id: "factors", hidden: !open },
+        factors.map((factor) => row(factor, view)),
+      ),
+    );
+    if (focus)
+      [...element.querySelectorAll(".level")]
+        .find((one) => one.dataset.factor === focus[0] && one.dataset.level === focus[1])
+        ?.focus();
   };
 
   Object.assign(tcpassay, { filters: { draw } });

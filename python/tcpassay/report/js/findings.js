@@ -4,11 +4,14 @@
 {
   const { h, section, table, command, state, units, stats, data, plural } = tcpassay;
 
-  const badge = (severity) => h("span", { class: `badge ${severity === "error" ? "error" : "warning"}` }, severity);
+  const badge = (severity) =>
+    h("span", { class: `badge ${severity === "error" ? "error" : "warning"}` }, severity);
 
   // The first time that it happened, with a little before and after, so that the cause is in the picture.
   const span = (finding) => {
-    const start = finding.start_ns / 1e6, end = finding.first_end_ns / 1e6, margin = Math.max(0.3 * (end - start), 5);
+    const start = finding.start_ns / 1e6,
+      end = finding.first_end_ns / 1e6,
+      margin = Math.max(0.3 * (end - start), 5);
     return [Math.max(0, start - margin), end + margin];
   };
 
@@ -20,25 +23,55 @@
       { title: "host", value: (row) => row.host },
       { title: "flow", value: (row) => row.flow },
       { title: "event", value: (row) => (row.why ? `${row.kind}: ${row.why}` : row.kind) },
-      { title: "values", value: (row) => Object.entries(row.values).map(([name, value]) => `${name}=${value}`).join(" ") },
+      {
+        title: "values",
+        value: (row) =>
+          Object.entries(row.values)
+            .map(([name, value]) => `${name}=${value}`)
+            .join(" "),
+      },
     ];
     const frames = finding.packets.length ? `; frames ${finding.packets.join(", ")} of packets.pcapng` : "";
-    return h("details", { class: "evidence" }, h("summary", {}, `Evidence: ${plural(finding.rows, "row")} of events.parquet${frames}`),
-      finding.events.length ? table(columns, finding.events, { label: "Rows of the event log" }) : h("p", {}, "The rows are listed in findings.json."));
+    return h(
+      "details",
+      { class: "evidence" },
+      h("summary", {}, `Evidence: ${plural(finding.rows, "row")} of events.parquet${frames}`),
+      finding.events.length
+        ? table(columns, finding.events, { label: "Rows of the event log" })
+        : h("p", {}, "The rows are listed in findings.json."),
+    );
   };
 
   // One finding in full; alone on the page of its run, which has the command already.
   const card = (finding, { alone = false } = {}) => {
     const where = finding.run === null ? null : state.toRun(finding.run, span(finding));
-    return h("article", { class: `finding ${finding.severity}` },
-      h("h4", {}, badge(finding.severity), ` ${finding.title}`, finding.count > 1 && h("span", { class: "times", title: "how often; the words are about the first time" }, `× ${finding.count}`)),
-      h("p", { class: "where" },
+    return h(
+      "article",
+      { class: `finding ${finding.severity}` },
+      h(
+        "h4",
+        {},
+        badge(finding.severity),
+        ` ${finding.title}`,
+        finding.count > 1 &&
+          h(
+            "span",
+            { class: "times", title: "how often; the words are about the first time" },
+            `× ${finding.count}`,
+          ),
+      ),
+      h(
+        "p",
+        { class: "where" },
         !alone && where && [h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), " · "],
         `${finding.host}, ${finding.flow} · ${units.ms(finding.start_ns)} to ${units.ms(finding.end_ns)} · `,
-        alone && where && [h("a", { href: where, class: "zoom" }, "show this span"), " · "], finding.oracle),
+        alone && where && [h("a", { href: where, class: "zoom" }, "show this span"), " · "],
+        finding.oracle,
+      ),
       h("p", {}, finding.text),
       !alone && finding.replay && command(finding.replay),
-      evidence(finding));
+      evidence(finding),
+    );
   };
 
   // The levels that all runs with it have and not all others, and how many of the runs with those levels have it. As many
@@ -46,49 +79,120 @@
   const shared = (found, shown) => {
     const hit = [...new Set(found.map((one) => one.run))].filter((run) => run !== null);
     const parts = tcpassay.runs.factors.flatMap((factor) => {
-      const levels = [...new Set(hit.map((run) => factor.codes[run]))].sort((a, b) => a - b), all = new Set(shown.map((run) => factor.codes[run]));
+      const levels = [...new Set(hit.map((run) => factor.codes[run]))].sort((a, b) => a - b),
+        all = new Set(shown.map((run) => factor.codes[run]));
       return levels.length < Math.max(hit.length, 2) && levels.length < all.size ? [{ factor, levels }] : [];
     });
-    if (!parts.length) return h("p", { class: "shared" }, "The runs with it share no level that others have not.");
-    const alike = shown.filter((run) => parts.every(({ factor, levels }) => levels.includes(factor.codes[run])));
-    const where = Object.fromEntries(parts.map(({ factor, levels }) => [factor.name, levels.map((code) => factor.levels[code])]));
-    return h("p", { class: "shared" }, h("b", {}, hit.length === 1 ? "The run with it has " : "The runs with it share "),
-      parts.map(({ factor, levels }, n) => [n ? ", " : "", h("span", { class: "setting" }, `${factor.name} = ${levels.map((code) => factor.levels[code]).join(" or ")}`)]),
-      ` — ${hit.length} of the ${plural(alike.length, "run")} with all of that. `, h("a", { href: state.link({ where: { ...state.now().where, ...where } }) }, "Show them"));
+    if (!parts.length)
+      return h("p", { class: "shared" }, "The runs with it share no level that others have not.");
+    const alike = shown.filter((run) =>
+      parts.every(({ factor, levels }) => levels.includes(factor.codes[run])),
+    );
+    const where = Object.fromEntries(
+      parts.map(({ factor, levels }) => [factor.name, levels.map((code) => factor.levels[code])]),
+    );
+    return h(
+      "p",
+      { class: "shared" },
+      h("b", {}, hit.length === 1 ? "The run with it has " : "The runs with it share "),
+      parts.map(({ factor, levels }, n) => [
+        n ? ", " : "",
+        h(
+          "span",
+          { class: "setting" },
+          `${factor.name} = ${levels.map((code) => factor.levels[code]).join(" or ")}`,
+        ),
+      ]),
+      ` — ${hit.length} of the ${plural(alike.length, "run")} with all of that. `,
+      h("a", { href: state.link({ where: { ...state.now().where, ...where } }) }, "Show them"),
+    );
   };
 
   // In how many of the shown runs with each level something was found: where to look for the cause. A parameter is told
   // when chance alone would hardly make its levels differ so (chi squared, 5 %, corrected for the number of parameters).
   const spread = (found, shown) => {
-    const hit = new Set(found.map((one) => one.run)), all = hit.size / shown.length;
-    const rows = tcpassay.runs.factors.map((factor) => {
-      const of = factor.levels.map((level) => ({ level, hits: 0, runs: 0 }));
-      for (const run of shown) {
-        const own = of[factor.codes[run]];
-        own.runs++;
-        if (hit.has(run)) own.hits++;
-      }
-      const levels = of.filter((one) => one.runs), rates = levels.map((one) => one.hits / one.runs);
-      const squared = levels.reduce((sum, one) => sum + (one.hits - all * one.runs) ** 2 / (one.runs * all * (1 - all)), 0);
-      return { factor, levels, gap: Math.max(...rates) - Math.min(...rates), p: all < 1 ? stats.chi2(squared, levels.length - 1) : 1 };
-    }).filter((row) => row.levels.length > 1).sort((a, b) => a.p - b.p || b.gap - a.gap);
+    const hit = new Set(found.map((one) => one.run)),
+      all = hit.size / shown.length;
+    const rows = tcpassay.runs.factors
+      .map((factor) => {
+        const of = factor.levels.map((level) => ({ level, hits: 0, runs: 0 }));
+        for (const run of shown) {
+          const own = of[factor.codes[run]];
+          own.runs++;
+          if (hit.has(run)) own.hits++;
+        }
+        const levels = of.filter((one) => one.runs),
+          rates = levels.map((one) => one.hits / one.runs);
+        const squared = levels.reduce(
+          (sum, one) => sum + (one.hits - all * one.runs) ** 2 / (one.runs * all * (1 - all)),
+          0,
+        );
+        return {
+          factor,
+          levels,
+          gap: Math.max(...rates) - Math.min(...rates),
+          p: all < 1 ? stats.chi2(squared, levels.length - 1) : 1,
+        };
+      })
+      .filter((row) => row.levels.length > 1)
+      .sort((a, b) => a.p - b.p || b.gap - a.gap);
     if (!rows.length) return null;
-    const telling = rows.filter((row) => row.p < 0.05 / rows.length), rest = rows.filter((row) => !telling.includes(row));
+    const telling = rows.filter((row) => row.p < 0.05 / rows.length),
+      rest = rows.filter((row) => !telling.includes(row));
     const widest = Math.max(...rows.flatMap((row) => row.levels.map((one) => one.hits / one.runs)));
-    const draw = ({ factor, levels }) => h("div", { class: "spreadrow" }, h("span", { class: "name", title: factor.name }, factor.name),
-      h("span", { class: "rates" }, levels.map(({ level, hits, runs }) =>
-        h("span", { class: "rate", title: `${hits} of ${runs} runs with ${factor.name} = ${level}` },
-          h("span", {}, level), h("span", { class: "meter" }, h("i", { style: `width:${(100 * hits) / runs / widest}%` })), h("b", {}, units.percent(hits / runs, hits / runs < 0.1 ? 1 : 0))))));
-    return h("div", { class: "spread" },
-      telling.length > 0 && [h("h5", {}, "Share of runs with it, by level: the parameters that make a difference"), telling.map(draw)],
-      rest.length > 0 && h("details", { class: "evidence" }, h("summary", {}, telling.length ? "By the other parameters: differences that chance may explain" : "Share of runs with it, by level: differences that chance may explain"), rest.map(draw)));
+    const draw = ({ factor, levels }) =>
+      h(
+        "div",
+        { class: "spreadrow" },
+        h("span", { class: "name", title: factor.name }, factor.name),
+        h(
+          "span",
+          { class: "rates" },
+          levels.map(({ level, hits, runs }) =>
+            h(
+              "span",
+              { class: "rate", title: `${hits} of ${runs} runs with ${factor.name} = ${level}` },
+              h("span", {}, level),
+              h("span", { class: "meter" }, h("i", { style: `width:${(100 * hits) / runs / widest}%` })),
+              h("b", {}, units.percent(hits / runs, hits / runs < 0.1 ? 1 : 0)),
+            ),
+          ),
+        ),
+      );
+    return h(
+      "div",
+      { class: "spread" },
+      telling.length > 0 && [
+        h("h5", {}, "Share of runs with it, by level: the parameters that make a difference"),
+        telling.map(draw),
+      ],
+      rest.length > 0 &&
+        h(
+          "details",
+          { class: "evidence" },
+          h(
+            "summary",
+            {},
+            telling.length
+              ? "By the other parameters: differences that chance may explain"
+              : "Share of runs with it, by level: differences that chance may explain",
+          ),
+          rest.map(draw),
+        ),
+    );
   };
 
   const group = (found, shown, first) => {
-    const [one] = found, oracle = tcpassay.report.oracles[one.oracle];
+    const [one] = found,
+      oracle = tcpassay.report.oracles[one.oracle];
     const hit = new Set(found.map((finding) => finding.run)).size;
     const columns = [
-      { title: "case", value: (row) => row.case, cell: (row) => (row.run === null ? row.case : h("a", { href: state.toRun(row.run, span(row)) }, row.case)) },
+      {
+        title: "case",
+        value: (row) => row.case,
+        cell: (row) =>
+          row.run === null ? row.case : h("a", { href: state.toRun(row.run, span(row)) }, row.case),
+      },
       { title: "seed", number: true, value: (row) => row.seed },
       { title: "settings", value: (row) => (row.run === null ? "" : data.label(row.run)) },
       { title: "host", value: (row) => row.host },
@@ -97,30 +201,75 @@
       { title: "to", number: true, value: (row) => row.end_ns, cell: (row) => units.ms(row.end_ns) },
       { title: "times", number: true, value: (row) => row.count },
     ];
-    return h("details", { class: "group", open: first },
-      h("summary", {}, badge(one.severity), h("strong", {}, one.title), h("span", { class: "soft" }, `${plural(found.length, "finding")} in ${plural(hit, "run")} of ${shown.length.toLocaleString("en")}`)),
+    return h(
+      "details",
+      { class: "group", open: first },
+      h(
+        "summary",
+        {},
+        badge(one.severity),
+        h("strong", {}, one.title),
+        h(
+          "span",
+          { class: "soft" },
+          `${plural(found.length, "finding")} in ${plural(hit, "run")} of ${shown.length.toLocaleString("en")}`,
+        ),
+      ),
       oracle && h("p", { class: "why" }, h("b", {}, "Why it must not be: "), oracle.why),
       shared(found, shown),
       spread(found, shown),
       card(found.reduce((best, finding) => (finding.count > best.count ? finding : best))),
-      oracle && h("details", { class: "evidence" }, h("summary", {}, `How this could be wrong (oracle ${one.oracle})`), h("p", {}, oracle.wrong_when)),
-      found.length > 1 && h("details", { class: "evidence" }, h("summary", {}, `All ${found.length}`), table(columns, found, { most: 50, label: one.title })));
+      oracle &&
+        h(
+          "details",
+          { class: "evidence" },
+          h("summary", {}, `How this could be wrong (oracle ${one.oracle})`),
+          h("p", {}, oracle.wrong_when),
+        ),
+      found.length > 1 &&
+        h(
+          "details",
+          { class: "evidence" },
+          h("summary", {}, `All ${found.length}`),
+          table(columns, found, { most: 50, label: one.title }),
+        ),
+    );
   };
 
   const draw = (selected) => {
-    const { report, runs } = tcpassay, inside = new Set(selected);
+    const { report, runs } = tcpassay,
+      inside = new Set(selected);
     // What was refused or crashed cannot have findings, and says nothing of those that can.
-    const shown = selected.filter((run) => runs.outcomes[runs.outcome[run]] === "done" || runs.findings[run].length);
+    const shown = selected.filter(
+      (run) => runs.outcomes[runs.outcome[run]] === "done" || runs.findings[run].length,
+    );
     const groups = new Map();
     for (const finding of report.findings) {
       if (finding.run !== null && !inside.has(finding.run)) continue;
       const name = `${finding.severity} ${finding.oracle} ${finding.title}`;
       groups.set(name, [...(groups.get(name) ?? []), finding]);
     }
-    const ordered = [...groups.values()].sort((a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length);
-    return section("findings", "Findings", ordered.length ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path." : null,
-      ordered.length ? ordered.map((found, n) => group(found, shown, n === 0))
-        : h("p", { class: "empty" }, report.findings.length ? "None in the runs that are shown." : report.judged ? "None: every run that was done was judged." : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`)."));
+    const ordered = [...groups.values()].sort(
+      (a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length,
+    );
+    return section(
+      "findings",
+      "Findings",
+      ordered.length
+        ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path."
+        : null,
+      ordered.length
+        ? ordered.map((found, n) => group(found, shown, n === 0))
+        : h(
+            "p",
+            { class: "empty" },
+            report.findings.length
+              ? "None in the runs that are shown."
+              : report.judged
+                ? "None: every run that was done was judged."
+                : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`).",
+          ),
+    );
   };
 
   Object.assign(tcpassay, { findings: { draw, card, span } });

@@ -11,9 +11,12 @@
     const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     const buffer = await new Response(stream).arrayBuffer();
-    const size = new DataView(buffer).getUint32(0, true), first = 4 + size;
+    const size = new DataView(buffer).getUint32(0, true),
+      first = 4 + size;
     const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
-    header.arrays = header.arrays.map(([kind, offset, length]) => new ARRAYS[kind](buffer, first + offset, length));
+    header.arrays = header.arrays.map(
+      ([kind, offset, length]) => new ARRAYS[kind](buffer, first + offset, length),
+    );
     return header;
   };
 

@@ -8,32 +8,79 @@
   // The panel of the timeline for the first of these flows that has one: those with findings stand first. `x` turns
   // nanoseconds into the time axis.
   const panel = (curves, flows, colour, x) => {
-    const style = look.style(), at = (place) => curves.arrays[place];
+    const style = look.style(),
+      at = (place) => curves.arrays[place];
     const one = curves.sequence.find((sequence) => flows.has(sequence.name));
     if (!one) return null;
     const top = [one.sent, one.again].flatMap(([, , high]) => at(high).reduce((a, b) => Math.max(a, b), 0));
     const { unit, by } = units.scale("B", Math.max(...top));
-    const bars = ([time, low, high]) => Array.from(at(time), (ns, n) => [x(ns), at(low)[n] / by, at(high)[n] / by]);
+    const bars = ([time, low, high]) =>
+      Array.from(at(time), (ns, n) => [x(ns), at(low)[n] / by, at(high)[n] / by]);
     // The square end makes a bar that is shorter than a pixel seen.
-    const strokes = (name, coords, color, z, width) => ({ name, type: "lines", coordinateSystem: "cartesian2d", large: true, largeThreshold: 500, silent: true, z, clip: true,
-      lineStyle: { color, width, opacity: 1, cap: "square" }, data: coords.map((ends) => ({ coords: ends })) });
-    const lines = (name, all, color, z) => ({ ...strokes(name, all.map(([time, low, high]) => [[time, low], [time, high]]), color, z, 2), bars: all });
+    const strokes = (name, coords, color, z, width) => ({
+      name,
+      type: "lines",
+      coordinateSystem: "cartesian2d",
+      large: true,
+      largeThreshold: 500,
+      silent: true,
+      z,
+      clip: true,
+      lineStyle: { color, width, opacity: 1, cap: "square" },
+      data: coords.map((ends) => ({ coords: ends })),
+    });
+    const lines = (name, all, color, z) => ({
+      ...strokes(
+        name,
+        all.map(([time, low, high]) => [
+          [time, low],
+          [time, high],
+        ]),
+        color,
+        z,
+        2,
+      ),
+      bars: all,
+    });
     const acked = Array.from(at(one.acked[0]), (ns, n) => [x(ns), at(one.acked[1])[n] / by]);
     // Stairs, drawn as such: the library's own line leaves out steps of less than a pixel, and a standstill would slope.
-    const stairs = acked.slice(1).flatMap(([time, value], n) => [[acked[n], [time, acked[n][1]]], [[time, acked[n][1]], [time, value]]]);
+    const stairs = acked.slice(1).flatMap(([time, value], n) => [
+      [acked[n], [time, acked[n][1]]],
+      [
+        [time, acked[n][1]],
+        [time, value],
+      ],
+    ]);
     const series = [
       lines("sent", bars(one.sent), colour(one.name), 2),
       lines("sent again", bars(one.again), style.bad, 4),
       { ...strokes("acknowledged, drawn", stairs, style.soft, 3, 1), bars: [] },
       // For the tooltip alone, which knows nothing of strokes.
-      { name: "acknowledged", type: "line", showSymbol: false, color: style.soft, lineStyle: { opacity: 0 }, data: acked },
+      {
+        name: "acknowledged",
+        type: "line",
+        showSymbol: false,
+        color: style.soft,
+        lineStyle: { opacity: 0 },
+        data: acked,
+      },
     ];
     const drawn = at(one.sent[0]).length;
     const note = [
-      one.sent_of > drawn && `${plural(one.sent_of, "segment")} in ${drawn.toLocaleString("en")} bars, each from the lowest to the highest position that was sent in its time; around findings one a segment.`,
+      one.sent_of > drawn &&
+        `${plural(one.sent_of, "segment")} in ${drawn.toLocaleString("en")} bars, each from the lowest to the highest position that was sent in its time; around findings one a segment.`,
       curves.sequence.length > 1 && flows.size > 1 && "Choose a flow above for its own graph.",
-    ].filter(Boolean).join(" ");
-    return { key: "sequence", title: `Sequence number of ${one.name}: sent, acknowledged (line), sent again (red)`, unit, series, height: 300, note };
+    ]
+      .filter(Boolean)
+      .join(" ");
+    return {
+      key: "sequence",
+      title: `Sequence number of ${one.name}: sent, acknowledged (line), sent again (red)`,
+      unit,
+      series,
+      height: 300,
+      note,
+    };
   };
 
   Object.assign(tcpassay, { sequence: { panel } });

@@ -21,7 +21,8 @@
     for (const [name, value] of Object.entries(state)) {
       if (name !== "where" && value !== undefined && value !== null && value !== "") made.append(name, value);
     }
-    for (const [name, levels] of Object.entries(state.where ?? {})) for (const level of levels) made.append(FILTER + name, level);
+    for (const [name, levels] of Object.entries(state.where ?? {}))
+      for (const level of levels) made.append(FILTER + name, level);
     return `#${made}`;
   };
 
@@ -33,7 +34,11 @@
   // A run's own page keeps the filters, so that the way back leads to the same selection.
   const toRun = (run, span) => {
     const { runs } = tcpassay;
-    return link({ case: runs.case[run], seed: runs.seed[run], t: span && span.map((ms) => Number(ms.toFixed(3))).join(",") });
+    return link({
+      case: runs.case[run],
+      seed: runs.seed[run],
+      t: span && span.map((ms) => Number(ms.toFixed(3))).join(","),
+    });
   };
 
   const back = () => link({ case: undefined, seed: undefined, t: undefined });

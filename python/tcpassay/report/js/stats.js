@@ -4,7 +4,9 @@
 {
   const quantile = (sorted, p) => {
     if (!sorted.length) return NaN;
-    const at = (sorted.length - 1) * p, low = Math.floor(at), high = Math.ceil(at);
+    const at = (sorted.length - 1) * p,
+      low = Math.floor(at),
+      high = Math.ceil(at);
     return sorted[low] + (sorted[high] - sorted[low]) * (at - low);
   };
 
@@ -14,7 +16,8 @@
   const box = (sorted) => {
     const [q1, median, q3] = [0.25, 0.5, 0.75].map((p) => quantile(sorted, p));
     const reach = 1.5 * (q3 - q1);
-    const low = sorted.find((value) => value >= q1 - reach), high = sorted.findLast((value) => value <= q3 + reach);
+    const low = sorted.find((value) => value >= q1 - reach),
+      high = sorted.findLast((value) => value <= q3 + reach);
     return { low, q1, median, q3, high };
   };
 
@@ -22,9 +25,17 @@
 
   // The quantile function of the standard normal distribution (Acklam's rational approximation, relative error 1.2e-9).
   const normal = (p) => {
-    const a = [-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269, -30.66479806614716, 2.506628277459239];
-    const b = [-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572];
-    const c = [-0.007784894002430293, -0.3223964580411365, -2.400758277161838, -2.549732539343734, 4.374664141464968, 2.938163982698783];
+    const a = [
+      -39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269, -30.66479806614716,
+      2.506628277459239,
+    ];
+    const b = [
+      -54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572,
+    ];
+    const c = [
+      -0.007784894002430293, -0.3223964580411365, -2.400758277161838, -2.549732539343734, 4.374664141464968,
+      2.938163982698783,
+    ];
     const d = [0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416];
     const horner = (list, x) => list.reduce((sum, factor) => sum * x + factor, 0);
     if (p > 0.5) return -normal(1 - p);
@@ -32,7 +43,8 @@
       const q = Math.sqrt(-2 * Math.log(p));
       return horner(c, q) / (horner(d, q) * q + 1);
     }
-    const q = p - 0.5, r = q * q;
+    const q = p - 0.5,
+      r = q * q;
     return (horner(a, r) * q) / (horner(b, r) * r + 1);
   };
 
@@ -46,7 +58,11 @@
   const upper = (z) => {
     if (z < 0) return 1 - upper(-z);
     const t = 1 / (1 + 0.2316419 * z);
-    const series = [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153].reduce((sum, factor) => sum * t + factor, 0) * t;
+    const series =
+      [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153].reduce(
+        (sum, factor) => sum * t + factor,
+        0,
+      ) * t;
     return (Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI)) * series;
   };
 
@@ -56,7 +72,9 @@
     if (all.length < 2) return 0;
     const centre = mean(all);
     const total = all.reduce((sum, value) => sum + (value - centre) ** 2, 0);
-    const between = groups.filter((group) => group.length).reduce((sum, group) => sum + group.length * (mean(group) - centre) ** 2, 0);
+    const between = groups
+      .filter((group) => group.length)
+      .reduce((sum, group) => sum + group.length * (mean(group) - centre) ** 2, 0);
     return total > 0 ? between / total : 0;
   };
 

@@ -5,52 +5,154 @@
   const { h, state, units, plural } = tcpassay;
 
   const figure = (value, label, kind = "", href = "") =>
-    h(href ? "a" : "div", { class: `figure ${kind}`, href: href || null }, h("strong", {}, value), h("span", {}, label));
+    h(
+      href ? "a" : "div",
+      { class: `figure ${kind}`, href: href || null },
+      h("strong", {}, value),
+      h("span", {}, label),
+    );
 
   const head = (element) => {
     const { report, runs } = tcpassay;
-    const cases = runs.of.size, seeds = new Set(runs.seed).size;
+    const cases = runs.of.size,
+      seeds = new Set(runs.seed).size;
     const done = runs.outcome.reduce((sum, code) => sum + (runs.outcomes[code] === "done"), 0);
-    const expected = new Set(runs.expected), refused = runs.expected.filter((run) => runs.outcomes[runs.outcome[run]] !== "done").length;
+    const expected = new Set(runs.expected),
+      refused = runs.expected.filter((run) => runs.outcomes[runs.outcome[run]] !== "done").length;
     const rest = runs.outcomes.flatMap((name, code) => {
       const count = runs.outcome.reduce((sum, one, run) => sum + (one === code && !expected.has(run)), 0);
-      return count && name !== "done" ? [`${count.toLocaleString("en")} ${name}`] : count ? [`${count.toLocaleString("en")} not refused`] : [];
+      return count && name !== "done"
+        ? [`${count.toLocaleString("en")} ${name}`]
+        : count
+          ? [`${count.toLocaleString("en")} not refused`]
+          : [];
     });
     const held = report.checks.filter((check) => check.holds).length;
     const pairs = report.coverage.lines.find((one) => one.strength === 2);
     const errors = report.findings.filter((one) => one.severity === "error").length;
     const met = new Set(report.findings.map((one) => one.run)).size;
-    element.replaceChildren(...[
-      h("p", { class: "brand" }, h("a", { href: "#" }, "tcpassay"), h("span", {}, `report, version ${report.version}`), report.status !== "complete" && h("span", { class: "badge warning" }, report.status === "unknown" ? "without result.json" : report.status)),
-      h("h1", {}, report.plan.name),
-      report.plan.doc && h("p", { class: "doc" }, report.plan.doc),
-      h("div", { class: "figures" },
-        figure(report.findings.length.toLocaleString("en"), report.findings.length ? `findings in ${plural(met, "run")}${errors ? `, ${errors} of them errors` : ""}` : "findings", errors ? "bad" : report.findings.length ? "warn" : "", "#findings"),
-        report.checks.length > 0 && figure(`${held} / ${report.checks.length}`, "checks hold", held < report.checks.length ? "bad" : "good", "#checks"),
-        figure(done.toLocaleString("en"), `${done === 1 ? "run" : "runs"} done${refused ? `, ${refused.toLocaleString("en")} refused as they must be` : ""}${rest.length ? `; ${rest.join(", ")}` : ""}`, rest.length ? "warn" : "", "#runs"),
-        figure(`${cases.toLocaleString("en")} × ${seeds}`, `${cases === 1 ? "case" : "cases"} × ${seeds === 1 ? "seed" : "seeds"}`, "", "#runs"),
-        pairs && figure(units.percent(pairs.covered / pairs.total), "of pairs of levels met", "", "#coverage")),
-      report.undetermined > 0 && h("div", { class: "problems bad", role: "note" }, h("strong", {}, `${plural(report.undetermined, "repetition")} differed from the first run of the same case and seed.`), " On this substrate a run must repeat byte for byte; result.json lists them."),
-      report.problems.length > 0 && h("div", { class: "problems", role: "note" }, h("strong", {}, `${plural(report.problems.length, "file")} could not be used; the rest was.`),
-        h("ul", {}, report.problems.slice(0, 20).map((problem) => h("li", {}, problem))), report.problems.length > 20 && h("p", {}, `and ${report.problems.length - 20} more`))].filter(Boolean));
+    element.replaceChildren(
+      ...[
+        h(
+          "p",
+          { class: "brand" },
+          h("a", { href: "#" }, "tcpassay"),
+          h("span", {}, `report, version ${report.version}`),
+          report.status !== "complete" &&
+            h(
+              "span",
+              { class: "badge warning" },
+              report.status === "unknown" ? "without result.json" : report.status,
+            ),
+        ),
+        h("h1", {}, report.plan.name),
+        report.plan.doc && h("p", { class: "doc" }, report.plan.doc),
+        h(
+          "div",
+          { class: "figures" },
+          figure(
+            report.findings.length.toLocaleString("en"),
+            report.findings.length
+              ? `findings in ${plural(met, "run")}${errors ? `, ${errors} of them errors` : ""}`
+              : "findings",
+            errors ? "bad" : report.findings.length ? "warn" : "",
+            "#findings",
+          ),
+          report.checks.length > 0 &&
+            figure(
+              `${held} / ${report.checks.length}`,
+              "checks hold",
+              held < report.checks.length ? "bad" : "good",
+              "#checks",
+            ),
+          figure(
+            done.toLocaleString("en"),
+            `${done === 1 ? "run" : "runs"} done${refused ? `, ${refused.toLocaleString("en")} refused as they must be` : ""}${rest.length ? `; ${rest.join(", ")}` : ""}`,
+            rest.length ? "warn" : "",
+            "#runs",
+          ),
+          figure(
+            `${cases.toLocaleString("en")} × ${seeds}`,
+            `${cases === 1 ? "case" : "cases"} × ${seeds === 1 ? "seed" : "seeds"}`,
+            "",
+            "#runs",
+          ),
+          pairs &&
+            figure(units.percent(pairs.covered / pairs.total), "of pairs of levels met", "", "#coverage"),
+        ),
+        report.undetermined > 0 &&
+          h(
+            "div",
+            { class: "problems bad", role: "note" },
+            h(
+              "strong",
+              {},
+              `${plural(report.undetermined, "repetition")} differed from the first run of the same case and seed.`,
+            ),
+            " On this substrate a run must repeat byte for byte; result.json lists them.",
+          ),
+        report.problems.length > 0 &&
+          h(
+            "div",
+            { class: "problems", role: "note" },
+            h("strong", {}, `${plural(report.problems.length, "file")} could not be used; the rest was.`),
+            h(
+              "ul",
+              {},
+              report.problems.slice(0, 20).map((problem) => h("li", {}, problem)),
+            ),
+            report.problems.length > 20 && h("p", {}, `and ${report.problems.length - 20} more`),
+          ),
+      ].filter(Boolean),
+    );
     // These lead to places on this page, not to views: the address keeps the view.
     for (const link of element.querySelectorAll("a.figure")) {
       link.addEventListener("click", (event) => {
         event.preventDefault();
         if (state.now().case) location.hash = state.back();
-        requestAnimationFrame(() => document.querySelector(link.getAttribute("href"))?.scrollIntoView({ behavior: "smooth" }));
+        requestAnimationFrame(() =>
+          document.querySelector(link.getAttribute("href"))?.scrollIntoView({ behavior: "smooth" }),
+        );
       });
     }
   };
 
   const provenance = () => {
     const { report, runs } = tcpassay;
-    const pairs = (entries) => h("dl", { class: "pairs" }, entries.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]));
-    return tcpassay.section("origin", "Where this comes from", "The result folder alone repeats every number on this page.",
-      h("details", {}, h("summary", {}, "Environment"), pairs([["folder", report.folder], ["version", report.version], ["status", report.status], ...Object.entries(report.environment)])),
-      h("details", {}, h("summary", {}, `What all cases share (${Object.keys(report.fixed).length} parameters)`), pairs(Object.entries(report.fixed))),
+    const pairs = (entries) =>
+      h(
+        "dl",
+        { class: "pairs" },
+        entries.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value ?? "–")]),
+      );
+    return tcpassay.section(
+      "origin",
+      "Where this comes from",
+      "The result folder alone repeats every number on this page.",
+      h(
+        "details",
+        {},
+        h("summary", {}, "Environment"),
+        pairs([
+          ["folder", report.folder],
+          ["version", report.version],
+          ["status", report.status],
+          ...Object.entries(report.environment),
+        ]),
+      ),
+      h(
+        "details",
+        {},
+        h("summary", {}, `What all cases share (${Object.keys(report.fixed).length} parameters)`),
+        pairs(Object.entries(report.fixed)),
+      ),
       h("details", {}, h("summary", {}, "The plan"), h("pre", {}, report.plan.text)),
-      h("p", { class: "lead" }, `Curves of ${report.drawn.toLocaleString("en")} of ${plural(report.recorded, "recording")} are in this file. Charts are drawn by Apache ECharts ${echarts.version} (Apache License 2.0; its licence stands in this file).`));
+      h(
+        "p",
+        { class: "lead" },
+        `Curves of ${report.drawn.toLocaleString("en")} of ${plural(report.recorded, "recording")} are in this file. Charts are drawn by Apache ECharts ${echarts.version} (Apache License 2.0; its licence stands in this file).`,
+      ),
+    );
   };
 
   Object.assign(tcpassay, { summary: { head, provenance } });

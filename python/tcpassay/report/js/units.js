@@ -3,9 +3,24 @@
 
 {
   const PREFIXED = {
-    "bit/s": [["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3], ["bit/s", 1]],
-    B: [["GB", 1e9], ["MB", 1e6], ["KB", 1e3], ["B", 1]],
-    s: [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]],
+    "bit/s": [
+      ["Gbit/s", 1e9],
+      ["Mbit/s", 1e6],
+      ["kbit/s", 1e3],
+      ["bit/s", 1],
+    ],
+    B: [
+      ["GB", 1e9],
+      ["MB", 1e6],
+      ["KB", 1e3],
+      ["B", 1],
+    ],
+    s: [
+      ["s", 1],
+      ["ms", 1e-3],
+      ["µs", 1e-6],
+      ["ns", 1e-9],
+    ],
   };
 
   // The unit in which values up to `largest` are best read, and what to divide by.
@@ -25,26 +40,33 @@
     if (Number.isInteger(value) && size < 1e6) return String(value);
     const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
     const text = value.toFixed(Math.min(places, 12));
-    return (text.includes(".") ? text.replace(/\.?0+$/, "") : Number(text).toLocaleString("en")).replace("-", "−");
+    return (text.includes(".") ? text.replace(/\.?0+$/, "") : Number(text).toLocaleString("en")).replace(
+      "-",
+      "−",
+    );
   };
 
   const amount = (value, unit, digits = 4) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     const { unit: name, by } = scale(unit, value);
     // What is counted is said by the name of the metric: 3, not 3 packets.
-    return name && (PREFIXED[unit] || unit.includes("/")) ? `${number(value / by, digits)} ${name}` : number(value / by, digits);
+    return name && (PREFIXED[unit] || unit.includes("/"))
+      ? `${number(value / by, digits)} ${name}`
+      : number(value / by, digits);
   };
 
   // The name of an axis.
   const named = (title, unit) => (unit ? `${title} (${unit})` : title);
 
   // A moment in nanoseconds, as the findings' words say it.
-  const ms = (ns) => `${(ns / 1e6).toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: 3, useGrouping: false })} ms`;
+  const ms = (ns) =>
+    `${(ns / 1e6).toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: 3, useGrouping: false })} ms`;
 
   const percent = (share, digits = 0) => {
     const value = 100 * share;
     // Not everything is not 100 %, and something is not 0 %.
-    if (share < 1 && Number(value.toFixed(digits)) === 100) return `> ${(100 - 10 ** -digits).toFixed(digits)} %`;
+    if (share < 1 && Number(value.toFixed(digits)) === 100)
+      return `> ${(100 - 10 ** -digits).toFixed(digits)} %`;
     if (share > 0 && Number(value.toFixed(digits)) === 0) return `< ${(10 ** -digits).toFixed(digits)} %`;
     return `${value.toFixed(digits)} %`;
   };
