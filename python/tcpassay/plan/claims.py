@@ -90,7 +90,7 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
         return "" if show(value) in levels else f"allowed are {', '.join(f'`{level}`' for level in levels)}"
     plain = name.rpartition("/")[2]
     row = table.parameters().get(plain)
-    if row is None or show(value) in (row.default, *row.levels) or value in spec.negative.get(name, ()):
+    if row is None or show(value) in (row.default, *row.levels):
         return ""
     try:
         _native.check_case({plain: value}, base)
