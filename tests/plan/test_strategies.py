@@ -386,7 +386,7 @@ CHOICES: dict[str, list[str | bool]] = {
     "nic.tso": [False, True],
     "nic.gso_max": ["1KB", "8KB", "64KB"],
     "stack.mtu": ["1500B", "9000B"],
-    "stack.mss": ["auto", "536B"],
+    "stack.mss": ["auto", "536B", "1000B"],
 }
 
 
