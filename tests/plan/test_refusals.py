@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tcpassay.plan.expand import Expander
 
 SPACE = Space(
-    (Parameter("a", (0, 1)), Parameter("b", (0, 1, 2)), Parameter("c", (0, 1, 2)), Parameter("d", (0, 1)))
+    (Parameter("a", (0, 1, 2)), Parameter("b", (0, 1, 2)), Parameter("c", (0, 1, 2)), Parameter("d", (0, 1)))
 )
 ROWS = [list(row) for row in itertools.product(*(range(size) for size in SPACE.sizes))]
 
@@ -62,6 +62,9 @@ RULES: dict[str, Callable[..., bool]] = {
     ),
     "a value that is wrong with all of the other, beside one that is not": lambda a, b, c, d: (
         d == 1 and c == 0 and (b == 2 or (b == 1 and a == 1))
+    ),
+    "a value that is wrong with all of the other, after one that is not": lambda a, b, c, d: (  # noqa: ARG005
+        a == 2 or (a == 1 and b == 2)
     ),
     "one that does not matter in the first case but in others": lambda a, b, c, d: (
         a == 1 and (b == 0 or (b == 1 and c == 0) or (b == 2 and d == 1 and c == 1))
