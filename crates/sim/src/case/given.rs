@@ -1,7 +1,7 @@
 //! What a case says: parsed triples, and the most specific of them for an entity.
 
 use super::CaseError;
-use crate::params::{self, ParamSpec, Setting, Value};
+use crate::params::{self, ParamSpec, Setting, Substrate, Value};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use tcpassay_units::{Bytes, Dur};
@@ -12,6 +12,8 @@ pub(super) struct Given {
     rows: BTreeMap<String, Setting>,
     /// `stack.cc.<name>`, which no row declares: `(address, name)`.
     controllers: BTreeMap<(String, String), f64>,
+    /// Where the case runs.
+    pub substrate: Substrate,
 }
 
 /// An entity's view: the most specific address first, then the plain path unless `plain` is false.
@@ -33,8 +35,12 @@ fn join(address: &str, path: &str) -> String {
 
 impl Given {
     /// Parses triples one by one; every error is reported, not only the first.
-    pub fn parse(triples: &BTreeMap<String, Value>, errors: &mut Vec<CaseError>) -> Given {
-        let mut given = Given::default();
+    pub fn parse(
+        substrate: Substrate,
+        triples: &BTreeMap<String, Value>,
+        errors: &mut Vec<CaseError>,
+    ) -> Given {
+        let mut given = Given { substrate, ..Given::default() };
         for (full, value) in triples {
             let (address, path) = split(full);
             if let Some(name) = path.strip_prefix("stack.cc.") {
@@ -46,7 +52,7 @@ impl Given {
             }
             match params::find(path) {
                 None => errors.push(CaseError::new(full, None, unknown(path))),
-                Some(row) => match Given::setting(row, address, value) {
+                Some(row) => match given.setting(row, address, value) {
                     Ok(setting) => drop(given.rows.insert(full.clone(), setting)),
                     Err(why) => errors.push(CaseError::new(full, Some(value), why)),
                 },
@@ -55,9 +61,13 @@ impl Given {
         given
     }
 
-    fn setting(row: &ParamSpec, address: &str, value: &Value) -> Result<Setting, String> {
-        if !row.substrates.model {
-            return Err(format!("the model cannot honour it; substrates that can are {}", row.substrates));
+    fn setting(&self, row: &ParamSpec, address: &str, value: &Value) -> Result<Setting, String> {
+        if !row.substrates.has(self.substrate) {
+            let here = match self.substrate {
+                Substrate::Model => "the model",
+                Substrate::Kernel => "the substrate `kernel`",
+            };
+            return Err(format!("{here} cannot honour it; substrates that can are {}", row.substrates));
         }
         let whole = ["topology", "rack.hosts", "switch.buffers", "app.background"];
         if !address.is_empty() && whole.contains(&row.path) {
@@ -144,6 +154,11 @@ fn controller_value(name: &str, value: &Value) -> Result<f64, String> {
 }
 
 impl Scope<'_> {
+    /// Where the case runs.
+    pub fn substrate(&self) -> Substrate {
+        self.given.substrate
+    }
+
     /// The setting of `path`, and the full path at which it was given (or the plain path of a default).
     pub fn find(&self, path: &str) -> (Setting, String) {
         let plain = if self.plain { Some("") } else { None };

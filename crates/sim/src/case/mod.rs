@@ -13,7 +13,7 @@ pub use settings::{
 
 use crate::element::Pace;
 use crate::params::grammar::{Buffers, LinkRate};
-use crate::params::{Setting, Value};
+use crate::params::{Setting, Substrate, Value};
 use crate::topology::{Net, Routes, Shape};
 use given::{Given, Scope};
 use std::collections::BTreeMap;
@@ -102,8 +102,21 @@ impl Case {
     /// # Errors
     /// Everything that is wrong, in the order of the paths.
     pub fn with_files(triples: &BTreeMap<String, Value>, read: ReadFile) -> Result<Case, Vec<CaseError>> {
+        Case::on(Substrate::Model, triples, read)
+    }
+
+    /// As [`Case::with_files`], for a substrate: rows that it cannot honour are errors. On a kernel a row at `profile` is
+    /// what the kernel does by itself.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the paths.
+    pub fn on(
+        substrate: Substrate,
+        triples: &BTreeMap<String, Value>,
+        read: ReadFile,
+    ) -> Result<Case, Vec<CaseError>> {
         let mut errors = Vec::new();
-        let given = Given::parse(triples, &mut errors);
+        let given = Given::parse(substrate, triples, &mut errors);
         let whole = given.whole();
         let shape: Shape = whole.read("topology");
         let net = match Net::of(&shape, whole.int("rack.hosts"), read) {
@@ -150,6 +163,31 @@ impl Case {
     /// The triples that are not at their default: the shortest case that does the same.
     pub fn to_triples(&self) -> BTreeMap<String, Value> {
         self.given.to_triples()
+    }
+
+    /// The setting of `path` at host `i`, and where it was said: a row at its default has the plain path.
+    pub fn host_setting(&self, i: usize, path: &str) -> (Setting, String) {
+        self.host_scope(&self.net.host_addresses(i)).find(path)
+    }
+
+    /// The setting of `path` at link `i`, and where it was said.
+    pub fn link_setting(&self, i: usize, path: &str) -> (Setting, String) {
+        self.given.scope(&self.net.link_addresses(i), self.net.links[i].main).find(path)
+    }
+
+    /// The setting of a row that holds for the whole network.
+    pub fn setting(&self, path: &str) -> Setting {
+        self.given.whole().get(path)
+    }
+
+    /// Whether the queue of `link` stands in the sending host, above its NIC: `queue.place`.
+    pub fn stands_at_sender(&self, link: usize) -> bool {
+        let queue = &self.links[link].queue;
+        match queue.place {
+            "sender" => true,
+            "link" => false,
+            _ => matches!(self.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
+        }
     }
 
     fn host_scope<'a>(&'a self, addresses: &'a [&'a str]) -> Scope<'a> {
@@ -289,6 +327,18 @@ impl Case {
                 Err(why) => errors.push(wrong(format!("{name}: {why}"))),
             }
         }
+    }
+
+    /// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
+    pub fn base_rtt(&self, from: usize, to: usize, size: Bytes) -> Dur {
+        crate::build::base_rtt(self, from, to, size)
+    }
+
+    /// How long `payload` takes on the idle path: one round trip, and its packets at the path's rate.
+    pub fn ideal(&self, from: usize, to: usize, payload: Bytes) -> Option<Dur> {
+        let rate = self.bottleneck_rate(from, to)?;
+        let rtt = self.base_rtt(from, to, self.hosts[from].mtu);
+        Some(rtt + rate.time_for(payload).mul_f64(1500.0 / 1460.0))
     }
 
     /// The slowest link of a path, for background load and checks; a trace counts with its mean.

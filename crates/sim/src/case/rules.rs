@@ -2,7 +2,7 @@
 
 use super::given::Scope;
 use super::{Case, CaseError, Mark};
-use crate::params::Setting;
+use crate::params::{Setting, Substrate};
 use crate::params::grammar::{Buffers, LinkRate};
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
@@ -64,7 +64,8 @@ impl Rules<'_> {
         } else if stack.rto.initial > stack.rto.max {
             self.refuse("stack.initial_rto", "stack.max_rto", "the first timeout is above the largest");
         }
-        if !stack.sack {
+        // A kernel without SACK leaves RACK and its probe alone by itself.
+        if !stack.sack && self.scope.substrate() == Substrate::Model {
             if self.scope.switch("stack.dsack") == Some(true) {
                 self.refuse("stack.dsack", "stack.sack", "DSACK is reported in SACK blocks");
             }
@@ -86,6 +87,9 @@ impl Rules<'_> {
 
     /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
     fn controller(&mut self, host: &super::HostSettings) {
+        if self.scope.substrate() == Substrate::Kernel {
+            return;
+        }
         let values = tcpassay_cc::Params { values: host.cc_values.clone(), ..tcpassay_cc::Params::default() };
         if let Err(why) = tcpassay_cc::build(&host.cc, &values) {
             let cc = self.scope.find("stack.cc");

@@ -4,6 +4,7 @@ use super::given::Scope;
 use crate::params::grammar::{
     Abc, DelayedAck, Limit, LinkRate, LossDetection, LossModel, Pacing, Policer, Reorder, Slot, Undo,
 };
+use crate::params::Substrate;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{
     AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, PrrBound, Recovery,
@@ -264,7 +265,12 @@ impl NicSettings {
 
 impl HostSettings {
     pub(super) fn of(s: &Scope) -> HostSettings {
-        let profile = Profile::by_name(s.word("stack.profile")).expect("the table's words are the profiles");
+        let profile = match s.substrate() {
+            Substrate::Model => {
+                Profile::by_name(s.word("stack.profile")).expect("the table's words are the profiles")
+            }
+            Substrate::Kernel => Profile::Linux,
+        };
         let mtu = s.bytes("stack.mtu");
         let cc = s.word("stack.cc");
         let known: Vec<&str> = tcpassay_cc::params(cc).iter().map(|info| info.name).collect();

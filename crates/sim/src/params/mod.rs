@@ -37,7 +37,25 @@ pub struct Substrates {
     pub host: bool,
 }
 
+/// Where a case runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Substrate {
+    /// The simulator of this crate.
+    #[default]
+    Model,
+    /// A real Linux kernel in virtual time.
+    Kernel,
+}
+
 impl Substrates {
+    /// Whether it is among them.
+    pub fn has(self, substrate: Substrate) -> bool {
+        match substrate {
+            Substrate::Model => self.model,
+            Substrate::Kernel => self.kernel,
+        }
+    }
+
     /// Everywhere.
     pub const MKH: Substrates = Substrates { model: true, kernel: true, host: true };
     /// Where time is virtual.

@@ -12,6 +12,28 @@ const M: Substrates = Substrates::M;
 /// The controllers that [`tcpassay_cc::build`] makes.
 pub(crate) const CONTROLLERS: &[&str] = &["reno", "cubic", "dctcp", "vegas", "mvegas"];
 
+/// Those, and the controllers of Linux (`net/ipv4/tcp_*.c`), for the substrates that have them.
+const KNOWN: &[&str] = &[
+    "reno",
+    "cubic",
+    "dctcp",
+    "vegas",
+    "mvegas",
+    "bbr",
+    "bic",
+    "cdg",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
 const PROFILE: &[&str] = &["profile"];
 const TIME: Kind = Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(3600) };
 const RTO: Kind = Kind::Or(PROFILE, &TIME);
@@ -24,11 +46,11 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"]),
         "rfc",
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
-        M,
+        MK,
         "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
     ),
-    P::new("stack.cc", Kind::Choice(CONTROLLERS), "reno", CONTROLLERS, MKH, "Congestion controller")
-        .needs("dctcp needs stack.ecn = dctcp at both ends"),
+    P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller")
+        .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),
     P::new(
         "stack.ecn",
         Kind::Choice(&["off", "classic", "dctcp", "accurate"]),
@@ -79,7 +101,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
         "profile",
         &["profile", "2", "10"],
-        M,
+        MK,
         "Initial window in segments (RFC 6928: 10)",
     ),
     P::new(
@@ -96,7 +118,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         RTO,
         "profile",
         &["profile", "200ms", "10ms"],
-        M,
+        MK,
         "Smallest retransmission timeout",
     )
     .needs("stack.min_rto <= stack.max_rto"),
@@ -184,11 +206,11 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["profile", "off", "open-only", "on"]),
         "profile",
         &["profile", "off", "open-only", "on"],
-        M,
+        MK,
         "Tail loss probe (RFC 8985 section 7); open-only: not after ECE (Linux before 4.15)",
     )
     .needs("on and open-only need stack.sack"),
-    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, M, "Detects spurious timeouts (RFC 5682)"),
+    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MK, "Detects spurious timeouts (RFC 5682)"),
     P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, M, "HyStart++ in slow start (RFC 9406)"),
     P::new(
         "stack.pacing",
@@ -206,7 +228,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["profile", "off", "on", "decay"]),
         "profile",
         &["profile", "off", "on", "decay"],
-        M,
+        MK,
         "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
     ),
     P::new(
@@ -319,7 +341,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         COUNT,
         "profile",
         &["profile", "6"],
-        M,
+        MK,
         "Retransmissions of a SYN before giving up",
     ),
     P::new(
@@ -327,7 +349,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         COUNT,
         "profile",
         &["profile", "15"],
-        M,
+        MK,
         "Retransmissions of data before giving up",
     ),
     P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT"),

@@ -1,0 +1,210 @@
+//! From packets at the taps to what the recording counts: sent, delivered, one-way times, round-trip times, events.
+//!
+//! A delivered packet finds its transmission by the IP identification, which Linux counts up for each packet of a connection,
+//! also within a super-segment. A round-trip time is from the transmission of the last segment that an ACK covers to the
+//! ACK's arrival, unless anything that it covers was sent twice (Karn).
+
+use crate::tap::Seen;
+use std::collections::{BTreeMap, VecDeque};
+use tcpassay_measure::pcapng::host_of;
+use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowId};
+use tcpassay_units::{Bytes, SeqNum, Time};
+use tcpassay_wire::codec::{Content, Envelope};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// One transmission that is not acknowledged.
+struct Sent {
+    id: u16,
+    packets: u16,
+    end: u64,
+    at: u64,
+    again: bool,
+}
+
+/// One direction of a connection.
+struct Direction {
+    flow: FlowId,
+    first: Option<SeqNum>,
+    /// The end of what was sent.
+    top: u64,
+    /// What the other end has acknowledged.
+    acked: u64,
+    sent: VecDeque<Sent>,
+    /// Largest payload of a packet, by the options of the handshake.
+    mss: u32,
+    scale: u8,
+}
+
+/// Host and port of one end.
+type End = (u32, u16);
+
+/// Every connection of the run.
+pub struct Account {
+    start: u64,
+    directions: Vec<[Direction; 2]>,
+    places: BTreeMap<(End, End), (usize, usize)>,
+}
+
+impl Account {
+    /// Of a run that begins at `start` of the kernel's clock.
+    pub fn new(start: u64) -> Account {
+        Account { start, directions: Vec::new(), places: BTreeMap::new() }
+    }
+
+    /// A connection from `client` to `server`; `flows` are its directions, the client's first.
+    pub fn open(&mut self, client: End, server: End, flows: [FlowId; 2]) {
+        let direction = |flow| Direction {
+            flow,
+            first: None,
+            top: 0,
+            acked: 0,
+            sent: VecDeque::new(),
+            mss: 1460,
+            scale: 0,
+        };
+        let place = self.directions.len();
+        self.directions.push(flows.map(direction));
+        self.places.insert((client, server), (place, 0));
+        self.places.insert((server, client), (place, 1));
+    }
+
+    /// The direction in which `from` sends to `to`.
+    pub fn flow(&self, from: End, to: End) -> Option<FlowId> {
+        let (place, side) = *self.places.get(&(from, to))?;
+        Some(self.directions[place][side].flow)
+    }
+
+    /// Every direction of every connection.
+    pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.directions.iter().flatten().map(|d| d.flow)
+    }
+
+    /// A packet at a tap of `host`: on its way out, or in.
+    pub fn packet(&mut self, seen: &Seen, host: u32, outgoing: bool, collector: &mut Collector) {
+        let Content::Tcp(segment) = &seen.packet.content else { return };
+        let e = &seen.packet.envelope;
+        let (Some(from), Some(to)) = (host_of(e.from.ip()), host_of(e.to.ip())) else { return };
+        let ends = ((from, e.from.port()), (to, e.to.port()));
+        let Some(&(place, side)) = self.places.get(&ends) else { return };
+        let Some(since) = seen.at.checked_sub(self.start) else { return };
+        let at = Time::from_nanos(since);
+        if collector.wants_packets() {
+            collector.packet(Captured {
+                at,
+                interface: host,
+                from,
+                to,
+                from_port: e.from.port(),
+                to_port: e.to.port(),
+                ecn: e.ecn,
+                id: e.id,
+                note: None,
+                segment: Some(segment.clone()),
+                datagram_len: 0,
+            });
+        }
+        let [a, b] = &mut self.directions[place];
+        let (this, other) = if side == 0 { (a, b) } else { (b, a) };
+        let kind = if outgoing && from == host {
+            this.sends(at, e, segment, collector)
+        } else if !outgoing && to == host {
+            this.arrives(at, seen.len, e, segment, collector);
+            other.hears(at, segment, collector);
+            EventKind::In
+        } else {
+            return;
+        };
+        if collector.wants_events() {
+            // The event is of the direction in which this host sends.
+            let flow = if outgoing { this.flow } else { other.flow };
+            collector.event(this.event(at, host, flow, kind, e.ecn, segment, other.first));
+        }
+    }
+}
+
+impl Direction {
+    fn position(&self, seq: SeqNum, near: u64) -> Option<u64> {
+        seq.unwrap_near(self.first?, near)
+    }
+
+    /// A segment leaves the sender.
+    fn sends(&mut self, at: Time, e: &Envelope, s: &Segment, collector: &mut Collector) -> EventKind {
+        if s.flags.has(Flags::SYN) {
+            self.first = Some(s.seq);
+            self.scale = s.options.window_scale.unwrap_or(0).min(14);
+            let options = if s.options.timestamps.is_some() { 12 } else { 0 };
+            self.mss = u32::from(s.options.mss.unwrap_or(536)).saturating_sub(options).max(1);
+        }
+        let Some(begin) = self.position(s.seq, self.top) else { return EventKind::Out };
+        let end = begin + u64::from(s.seq_len());
+        let again = end > begin && begin < self.top;
+        self.top = self.top.max(end);
+        let packets = s.len.div_ceil(self.mss).max(1);
+        for n in 0..packets {
+            let bytes = (s.len - n * self.mss).min(self.mss);
+            collector.sent(self.flow, bytes, again);
+        }
+        if s.seq_len() > 0 {
+            let packets = u16::try_from(packets).unwrap_or(u16::MAX);
+            self.sent.push_back(Sent { id: e.id, packets, end, at: at.as_nanos(), again });
+        }
+        if again { EventKind::Retransmit } else { EventKind::Out }
+    }
+
+    /// A segment reaches the receiving host.
+    fn arrives(&mut self, at: Time, len: u32, e: &Envelope, s: &Segment, collector: &mut Collector) {
+        if s.len == 0 {
+            return;
+        }
+        let is_it = |sent: &Sent| e.id.wrapping_sub(sent.id) < sent.packets;
+        let sent = self.sent.iter().find(|sent| is_it(sent)).map_or(at.as_nanos(), |sent| sent.at);
+        let one_way = at.since(Time::from_nanos(sent));
+        let ce = e.ecn == Ecn::Ce;
+        collector.delivered(
+            self.flow,
+            Delivery { at, flow: self.flow.0, wire_bytes: len, bytes: s.len, one_way, ce },
+        );
+    }
+
+    /// The sender hears from the other end.
+    fn hears(&mut self, at: Time, s: &Segment, collector: &mut Collector) {
+        if !s.flags.has(Flags::ACK) {
+            return;
+        }
+        let Some(acked) = self.position(s.ack, self.acked).filter(|ack| *ack > self.acked) else { return };
+        self.acked = acked;
+        let (mut last, mut again) = (None, false);
+        while let Some(sent) = self.sent.front().filter(|sent| sent.end <= acked) {
+            again |= sent.again;
+            last = Some(sent.at);
+            self.sent.pop_front();
+        }
+        if let (Some(sent), false) = (last, again) {
+            collector.rtt(self.flow, at.since(Time::from_nanos(sent)));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the columns of a row")]
+    fn event(
+        &self,
+        at: Time,
+        host: u32,
+        flow: FlowId,
+        kind: EventKind,
+        ecn: Ecn,
+        s: &Segment,
+        other: Option<SeqNum>,
+    ) -> Event {
+        let scale = if s.flags.has(Flags::SYN) { 0 } else { self.scale };
+        let ack = other.filter(|_| s.flags.has(Flags::ACK));
+        Event {
+            seq: self.position(s.seq, self.top),
+            ack: ack.and_then(|first| s.ack.unwrap_near(first, self.top)),
+            len: Some(s.len),
+            flags: Some(s.flags),
+            window: Some(Bytes::new(u64::from(s.window) << scale)),
+            ce: ecn == Ecn::Ce,
+            ..Event::new(at, host, Some(flow.0), kind)
+        }
+    }
+}

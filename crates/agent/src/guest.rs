@@ -1,0 +1,61 @@
+//! Init of the guest: what has to be there before a case can run, and the end of the machine after it.
+//!
+//! The kernel's command line is part of its randomness, so that it is the same for every case: the program is started as
+//! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`). It leaves
+//! `answer.json` and switches the machine off; the runner takes a guest that does neither for one that died.
+
+use crate::request::{Answer, Request};
+use crate::{run, sys};
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// `time-travel-start`: the guest's clock at boot, in nanoseconds. The runner passes the same.
+pub const BOOT: u64 = 1_000_000_000_000_000_000;
+
+/// Runs the case that lies beside the guest; does not return.
+pub fn main() -> ! {
+    // Before proc is mounted over it, /proc is the host's, and says where the runner started the guest.
+    let scratch = fs::read_link("/proc/self/cwd");
+    if let Ok(scratch) = &scratch {
+        let answer = std::panic::catch_unwind(|| serve(scratch))
+            .unwrap_or_else(|_| Answer::failed("the agent panicked; its words are on the console"));
+        let text = serde_json::to_string(&answer).expect("an answer has no other keys than texts");
+        if let Err(e) = fs::write(scratch.join("answer.json"), text) {
+            eprintln!("answer.json: {e}");
+        }
+    } else {
+        eprintln!("/proc/self/cwd: {scratch:?}");
+    }
+    eprintln!("the machine is not switched off: {}", sys::power_off());
+    std::process::exit(1);
+}
+
+fn serve(scratch: &Path) -> Answer {
+    let request = fs::read_to_string(scratch.join("case.json"))
+        .map_err(|e| e.to_string())
+        .and_then(|text| serde_json::from_str::<Request>(&text).map_err(|e| e.to_string()));
+    let request = match request {
+        Ok(request) => request,
+        Err(e) => return Answer::failed(format!("case.json: {e}")),
+    };
+    if let Err(why) = mounts() {
+        return Answer::failed(why);
+    }
+    run::run(&request)
+}
+
+fn mounts() -> Result<(), String> {
+    let wrong = |what: &str| {
+        let what = what.to_owned();
+        move |e: std::io::Error| format!("{what}: {e}")
+    };
+    // No process may wait for entropy. What is credited is no secret: all chance comes from the seed, which the kernel has
+    // mixed in already.
+    let random = fs::File::options().write(true).open("/dev/urandom").map_err(wrong("/dev/urandom"))?;
+    sys::mount("proc", "/proc", "proc", 0).map_err(wrong("/proc"))?;
+    sys::mount("sysfs", "/sys", "sysfs", 0).map_err(wrong("/sys"))?;
+    sys::mount("tmpfs", "/run", "tmpfs", 0).map_err(wrong("/run"))?;
+    sys::credit_randomness(random.as_fd(), [1; 64]).map_err(wrong("the random number generator"))?;
+    sys::mount("tracefs", "/sys/kernel/tracing", "tracefs", 0).map_err(wrong("/sys/kernel/tracing"))
+}

@@ -1,0 +1,103 @@
+//! What this substrate cannot do, said before anything is built: each with who can.
+
+use tcpassay_sim::case::{Case, CaseError, Mark};
+use tcpassay_sim::params::grammar::{LinkRate, LossModel, Reorder};
+use tcpassay_sim::params::{Setting, Value};
+use tcpassay_sim::topology::Shape;
+use tcpassay_tcp::EcnMode;
+use tcpassay_units::Dur;
+use tcpassay_workload::Behaviour;
+
+/// Everything in the case that a kernel in virtual time does not do, in the order of the entities.
+pub fn refusals(case: &Case) -> Vec<CaseError> {
+    let mut all = Vec::new();
+    let mut refuse = |(setting, path): (Setting, String), why: &str| {
+        all.push(CaseError {
+            path,
+            other: None,
+            value: Some(Value::Text(setting.to_string())),
+            why: format!("the substrate `kernel` cannot do this: {why}"),
+        });
+    };
+    if !matches!(case.net.shape, Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_)) {
+        let at = (case.setting("topology"), "topology".to_owned());
+        refuse(at, "it has pair, dumbbell and star; the model has this one");
+    }
+    let back = |b: Behaviour| matches!(b, Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast);
+    let answers = case
+        .apps
+        .iter()
+        .any(|(spec, _)| back(spec.behaviour) || spec.mix.iter().any(|member| back(member.behaviour)));
+    for (i, link) in case.links.iter().enumerate() {
+        let at = |path: &str| case.link_setting(i, path);
+        if matches!(link.rate, LinkRate::Trace(_)) {
+            refuse(at("link.rate"), "netem has one rate; the model follows traces");
+        }
+        if matches!(link.loss_model, LossModel::List(_)) {
+            refuse(at("link.loss_model"), "netem draws what it loses; the model drops a list");
+        }
+        if link.reorder != Reorder::Off {
+            let why = "netem sends a packet ahead of those that wait, where the model holds it back; use link.jitter";
+            refuse(at("link.reorder"), why);
+        }
+        if link.ack_thinning > 1 {
+            refuse(at("link.ack_thinning"), "no qdisc thins ACKs; the model does");
+        }
+        if link.ack_loss > 0.0 && answers {
+            refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
+        }
+        if link.policer.is_some() {
+            refuse(at("link.policer"), "it is not set up there yet; the model has it");
+        }
+        if link.queue.mark == Mark::Ack {
+            refuse(at("queue.ecn_mark"), "no qdisc marks returning ACKs; the model does");
+        }
+        if link.queue.kind == "dualpi2" {
+            refuse(at("queue.kind"), "Linux has it from 6.17 on; the model has it");
+        }
+    }
+    hosts(case, &mut refuse);
+    all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
+    all.dedup();
+    all
+}
+
+fn hosts(case: &Case, refuse: &mut impl FnMut((Setting, String), &str)) {
+    for (i, host) in case.hosts.iter().enumerate() {
+        let at = |path: &str| case.host_setting(i, path);
+        let is = |path: &str, word: &str| matches!(at(path).0, Setting::Word(w) if w == word);
+        if !is("stack.profile", "rfc") && !is("stack.profile", "linux") {
+            refuse(at("stack.profile"), "a kernel is what it is: linux, or nothing said");
+        }
+        if host.cc == "mvegas" {
+            refuse(at("stack.cc"), "Linux has no mvegas; the model has");
+        }
+        if !host.cc_values.is_empty() {
+            refuse(at("stack.cc"), "parameters of its controllers are not set there; the model sets them");
+        }
+        if host.stack.ecn == EcnMode::Accurate {
+            refuse(at("stack.ecn"), "Linux before 6.18 has no accurate ECN; the model has");
+        }
+        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" {
+            refuse(at("stack.ecn"), "Linux echoes each mark only with stack.cc = dctcp; the model with any");
+        }
+        if is("stack.tlp", "open-only") {
+            refuse(at("stack.tlp"), "that was Linux before 4.15; the model has it");
+        }
+        if is("stack.slow_start_after_idle", "on") {
+            refuse(at("stack.slow_start_after_idle"), "Linux has `off` and `decay`; the model all three");
+        }
+        if host.nic.ring.is_some() {
+            refuse(at("nic.ring"), "a veth has no ring; the model has");
+        }
+        if host.nic.queue.is_some() && host.nic.rate.is_none() && matches!(case.net.shape, Shape::Pair) {
+            refuse(at("nic.queue"), "with no nic.rate nothing waits there");
+        }
+        if host.stack.rto.min < Dur::from_millis(1) {
+            refuse(at("stack.min_rto"), "a tick is 1 ms; the model can go below");
+        }
+        if at("stack.dctcp_receiver").0 != case.host_setting(0, "stack.dctcp_receiver").0 {
+            refuse(at("stack.dctcp_receiver"), "one kernel has one receiver; the model one for each host");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The topology of a case as namespaces, cables and queues: a plan on paper, which `setup` builds.
+//!
+//! ```text
+//! pair:      sender -- shaper -- wire -- receiver
+//! dumbbell:  sender0 -- left -- wire -- right -- receiver0
+//! ```
+//!
+//! Every host and every switch is a network namespace; they forward by routes, so that a queue beyond the host's own device is
+//! hidden from TCP small queues, as below a virtual machine. A link that delays or loses is a namespace of its own (`wire`), and
+//! a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
+//! that stands in the host.
+
+use crate::qdisc;
+use tcpassay_sim::case::{Case, HostSettings, LinkSettings, QueueSettings};
+use tcpassay_sim::params::grammar::{LinkRate, LossModel};
+use tcpassay_sim::topology::{Node, Port, Shape};
+use tcpassay_units::{Bytes, Rate};
+
+/// A network namespace.
+pub struct Space {
+    /// Its name, as `ip netns` has it.
+    pub name: String,
+    /// The host that it is.
+    pub host: Option<usize>,
+    /// Where packets to each host leave: `(host, device)`.
+    pub routes: Vec<(usize, usize)>,
+}
+
+/// One end of a cable.
+pub struct Dev {
+    /// Index into [`Lab::spaces`].
+    pub space: usize,
+    /// Its name in there.
+    pub name: String,
+    /// The other end.
+    pub peer: usize,
+    /// Super-segments are cut on leaving it.
+    pub cut: bool,
+    /// Lines of `tc -batch`.
+    pub queues: Vec<String>,
+}
+
+/// A queue worth a row in the recording.
+pub struct Watched {
+    /// As the model names it.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it is served with.
+    pub rate: Rate,
+    /// Index into [`Lab::devs`].
+    pub dev: usize,
+    /// Major number of its handle.
+    pub handle: u16,
+}
+
+/// Everything that has to be built.
+#[derive(Default)]
+pub struct Lab {
+    /// Namespaces: hosts first, in the order of the case.
+    pub spaces: Vec<Space>,
+    /// Ends of cables, two each: device `2k` and `2k + 1`.
+    pub devs: Vec<Dev>,
+    /// The device of each host.
+    pub hosts: Vec<usize>,
+    /// Queues.
+    pub watched: Vec<Watched>,
+    /// Of those, the one whose rate is the capacity.
+    pub bottleneck: usize,
+}
+
+/// The rate of a link; a trace was refused before.
+fn wire_rate(link: &LinkSettings) -> Rate {
+    match &link.rate {
+        LinkRate::Fixed(rate) => *rate,
+        LinkRate::Trace(_) => unreachable!("refused before"),
+    }
+}
+
+/// Whether a link does more than serialise.
+fn has_faults(link: &LinkSettings) -> bool {
+    !link.delay.is_zero()
+        || !link.jitter.size.is_zero()
+        || link.loss > 0.0
+        || link.ack_loss > 0.0
+        || link.duplicate > 0.0
+        || link.corrupt > 0.0
+        || link.slot.is_some()
+        || link.loss_model != LossModel::Bernoulli
+}
+
+impl Lab {
+    /// The plan of a case.
+    pub fn of(case: &Case) -> Lab {
+        let mut lab = Lab { hosts: vec![usize::MAX; case.net.hosts.len()], ..Lab::default() };
+        for (i, host) in case.net.hosts.iter().enumerate() {
+            lab.space(host.name.clone(), Some(i));
+        }
+        for name in &case.net.switches {
+            lab.space(name.clone(), None);
+        }
+        for link in 0..case.links.len() {
+            lab.link(case, link);
+        }
+        lab
+    }
+
+    fn space(&mut self, name: String, host: Option<usize>) -> usize {
+        self.spaces.push(Space { name, host, routes: Vec::new() });
+        self.spaces.len() - 1
+    }
+
+    /// A cable; returns the first of its ends.
+    fn cable(&mut self, a: usize, b: usize) -> usize {
+        let first = self.devs.len();
+        for (space, name, peer) in [(a, "a", first + 1), (b, "b", first)] {
+            let name = format!("c{}{name}", first / 2);
+            self.devs.push(Dev { space, name, peer, cut: false, queues: Vec::new() });
+        }
+        first
+    }
+
+    fn link(&mut self, case: &Case, index: usize) {
+        let (link, settings) = (&case.net.links[index], &case.links[index]);
+        let space = |node| match node {
+            Node::Host(i) => i,
+            Node::Switch(i) => case.net.hosts.len() + i,
+        };
+        let pair = matches!(case.net.shape, Shape::Pair);
+        let wired = link.main || has_faults(settings);
+        let mut chain = vec![space(link.from)];
+        if pair {
+            chain.push(self.space(format!("shaper-{}", link.name), None));
+        }
+        if wired {
+            chain.push(self.space(format!("wire-{}", link.name), None));
+        }
+        chain.push(space(link.to));
+        let cables: Vec<usize> = chain.windows(2).map(|two| self.cable(two[0], two[1])).collect();
+        let (first, last) = (cables[0], cables[cables.len() - 1] + 1);
+        for (node, dev) in [(link.from, first), (link.to, last)] {
+            if let Node::Host(i) = node {
+                self.hosts[i] = dev;
+                self.devs[dev].cut = true;
+            }
+        }
+        self.routes(case, index, &chain, &cables);
+        // The way of the data: a queue, then the wire.
+        let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+        let rate = wire_rate(settings);
+        let queued_at = if pair { Some(cables[1]) } else { (!is_host(link.from)).then_some(first) };
+        if let Some(dev) = queued_at {
+            if pair && case.stands_at_sender(index) {
+                self.devs[first].cut = false;
+                self.devs[dev].cut = true;
+            }
+            let plain = QueueSettings::plain();
+            let queue =
+                if link.main || link.group == "access" { &settings.queue } else { &plain };
+            self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu);
+            self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
+        } else if !wired {
+            self.host_rate(case, link.from, first, Some(rate), mtu);
+        }
+        // The way back: a plain queue before the same rate.
+        if !wired {
+            match link.to {
+                Node::Host(_) => self.host_rate(case, link.to, last, Some(rate), mtu),
+                Node::Switch(_) => {
+                    self.devs[last].queues = qdisc::line_rate(&self.devs[last].name, rate, mtu, None);
+                }
+            }
+        }
+        if wired {
+            let out = cables[cables.len() - 1];
+            self.devs[out].queues = vec![qdisc::wire(&self.devs[out].name, rate, settings, true)];
+            let back = cables[cables.len() - 2] + 1;
+            self.devs[back].queues = vec![qdisc::wire(&self.devs[back].name, rate, settings, false)];
+            self.host_rate(case, link.from, first, None, mtu);
+            self.host_rate(case, link.to, last, None, mtu);
+        }
+    }
+
+    /// A host's own line rate and queue.
+    fn host_rate(&mut self, case: &Case, node: Node, dev: usize, link: Option<Rate>, mtu: Bytes) {
+        let Node::Host(i) = node else { return };
+        let HostSettings { nic, .. } = &case.hosts[i];
+        let rate = match (nic.rate, link) {
+            (Some(nic), Some(link)) => Some(nic.min(link)),
+            (nic, link) => nic.or(link),
+        };
+        if let Some(rate) = rate {
+            self.devs[dev].queues = qdisc::line_rate(&self.devs[dev].name, rate, mtu, nic.queue);
+        }
+    }
+
+    fn watch(&mut self, link: &str, kind: &str, rate: Rate, dev: usize, main: bool) {
+        if main {
+            self.bottleneck = self.watched.len();
+        }
+        self.watched.push(Watched {
+            name: format!("queue.{link}"),
+            kind: kind.to_owned(),
+            rate,
+            dev,
+            handle: 0x10, // tc reads handles as hexadecimal: `10:`
+        });
+    }
+
+    /// Which way packets to each host go at every namespace of a link.
+    fn routes(&mut self, case: &Case, index: usize, chain: &[usize], cables: &[usize]) {
+        let link = &case.net.links[index];
+        for host in 0..case.net.hosts.len() {
+            let leads = |node, forward| case.routes.next(node, host) == Some(Port { link: index, forward });
+            let forward = link.to == Node::Host(host) || leads(link.from, true);
+            let backward = link.from == Node::Host(host) || leads(link.to, false);
+            for (place, space) in chain.iter().enumerate() {
+                let end = place == 0 || place == chain.len() - 1;
+                if forward && place < cables.len() && (!end || leads(link.from, true)) {
+                    self.spaces[*space].routes.push((host, cables[place]));
+                } else if backward && place > 0 && (!end || leads(link.to, false)) {
+                    self.spaces[*space].routes.push((host, cables[place - 1] + 1));
+                }
+            }
+        }
+    }
+}
+
+fn is_host(node: Node) -> bool {
+    matches!(node, Node::Host(_))
+}

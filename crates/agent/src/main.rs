@@ -1,0 +1,65 @@
+//! `tcpassay-agent`: runs a case on a real Linux, and leaves the recording that the model would.
+//!
+//! * As init of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case that lies beside it; see [`guest`].
+//! * `tcpassay-agent check` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
+//!   substrate cannot do: a line with a list, empty when it can do all of it.
+//!
+//! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
+//! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
+//! the workload run on real sockets ([`world`], [`run`]) while taps ([`tap`], [`account`]), the kernel's own words ([`info`], [`netlink`],
+//! [`nstat`], [`trace`]) fill the recording. All that is unsafe is in [`sys`].
+
+mod account;
+mod guest;
+mod honour;
+mod info;
+mod lab;
+mod netlink;
+mod nstat;
+mod probe;
+mod qdisc;
+mod request;
+mod run;
+mod setup;
+mod sys;
+mod tap;
+mod trace;
+mod world;
+
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 {
+        guest::main();
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => match check() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("tcpassay-agent check: {e}");
+                ExitCode::FAILURE
+            }
+        },
+        ["--version"] => {
+            println!("tcpassay-agent {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("usage: tcpassay-agent check < cases, one JSON object a line; or as init of a guest");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn check() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let request: request::Request = serde_json::from_str(&line?)?;
+        let errors = request.case().err().unwrap_or_default();
+        writeln!(out, "{}", serde_json::to_string(&errors)?)?;
+        out.flush()?;
+    }
+    Ok(())
+}

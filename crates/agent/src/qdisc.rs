@@ -1,0 +1,223 @@
+//! Queues, wires and faults of a case as lines of `tc -batch`.
+//!
+//! Sizes are IP bytes, as in the model: every root has `stab overhead -14`, so that the Ethernet header does not count.
+//!
+//! Known differences from the model's elements:
+//! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
+//!   behind it (`netem rate`) is what serialises.
+//! * The step marks by RED with the shortest average there is in `tc` (two packets) and thresholds one byte apart.
+//! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
+
+use tcpassay_sim::case::{LinkSettings, Mark, QueueSettings};
+use tcpassay_sim::params::grammar::{Limit, LossModel};
+use tcpassay_units::{Bytes, Dur, Rate};
+
+/// More packets than a case has.
+const ENDLESS: u32 = 10_000_000;
+const ROOT: &str = "root handle 1: stab overhead -14";
+
+fn bits(rate: Rate) -> String {
+    format!("{}bit", rate.bits_per_sec())
+}
+
+fn percent(p: f64) -> String {
+    format!("{}%", p * 100.0)
+}
+
+fn micros(d: Dur) -> String {
+    format!("{}us", d.as_micros().max(1))
+}
+
+/// A length of time to the nanosecond: `tc` reads decimals of a microsecond, and no `ns` everywhere.
+fn exact(d: Dur) -> String {
+    format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
+}
+
+/// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each).
+fn bucket(rate: Rate, mtu: Bytes) -> u64 {
+    mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get()
+}
+
+/// What a link does to packets behind its queue: serialises, delays, loses.
+pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String {
+    let mut line = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
+    let mut say = |words: String| {
+        line.push(' ');
+        line.push_str(&words);
+    };
+    let jitter = &link.jitter;
+    if forward && !jitter.size.is_zero() {
+        say(format!("delay {} {}", exact(link.delay), exact(jitter.size)));
+        if jitter.correlation > 0.0 {
+            say(percent(jitter.correlation));
+        }
+        if jitter.distribution != "uniform" {
+            say(format!("distribution {}", jitter.distribution));
+        }
+    } else if !link.delay.is_zero() {
+        say(format!("delay {}", exact(link.delay)));
+    }
+    if !forward {
+        if link.ack_loss > 0.0 {
+            say(format!("loss {}", percent(link.ack_loss)));
+        }
+        return line;
+    }
+    match &link.loss_model {
+        LossModel::Bernoulli if link.loss > 0.0 => {
+            say(format!("loss {}", percent(link.loss)));
+            if link.loss_correlation > 0.0 {
+                say(percent(link.loss_correlation));
+            }
+        }
+        LossModel::GilbertElliott { p, r, bad, good } => {
+            let [p, r, bad, good] = [*p, *r, *bad, *good].map(percent);
+            say(format!("loss gemodel {p} {r} {bad} {good}"));
+        }
+        LossModel::Bernoulli | LossModel::List(_) => {}
+    }
+    if link.duplicate > 0.0 {
+        say(format!("duplicate {}", percent(link.duplicate)));
+    }
+    if link.corrupt > 0.0 {
+        say(format!("corrupt {}", percent(link.corrupt)));
+    }
+    if let Some((shortest, longest, packets)) = link.slot {
+        say(format!("slot {} {}", exact(shortest), exact(longest)));
+        if packets < u32::MAX {
+            say(format!("packets {packets}"));
+        }
+    }
+    line
+}
+
+/// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.
+pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
+    let mut lines = vec![tbf(dev, rate, mtu, None)];
+    lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {}", queue.unwrap_or(ENDLESS)));
+    lines
+}
+
+fn tbf(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> String {
+    let burst = burst.map_or(bucket(rate, mtu), Bytes::get);
+    // The limit is that of the queue inside, which replaces the shaper's own.
+    format!("qdisc add dev {dev} {ROOT} tbf rate {} burst {burst}b limit 1000000000", bits(rate))
+}
+
+/// A queue as `queue.*` says, before a link of `rate`. The queue proper has the handle `10:`.
+pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes) -> Vec<String> {
+    let mut lines = Vec::new();
+    let served = queue.rate.unwrap_or(rate);
+    if queue.kind == "htb" {
+        let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600))).get();
+        let r = bits(served);
+        lines.push(format!("qdisc add dev {dev} {ROOT} htb default 1"));
+        lines.push(format!(
+            "class add dev {dev} parent 1: classid 1:1 htb rate {r} ceil {r} burst {burst}b cburst {burst}b quantum 100000"
+        ));
+    } else if queue.kind == "tbf" {
+        let burst = queue.burst.unwrap_or_else(|| served.bytes_in(Dur::from_millis(1)).max(mtu * 10));
+        lines.push(tbf(dev, served, mtu, Some(burst)));
+    } else {
+        lines.push(tbf(dev, rate, mtu, None));
+    }
+    lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: {}", inner(queue, served, mtu)));
+    lines
+}
+
+fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes) -> String {
+    let packets = |auto: u32| match queue.limit {
+        None => auto,
+        Some(Limit::Packets(n)) => n,
+        Some(Limit::Bytes(b)) => u32::try_from((b.get() / mtu.get()).max(1)).unwrap_or(u32::MAX),
+    };
+    let bytes = match queue.limit {
+        Some(Limit::Bytes(b)) => b.get(),
+        _ => u64::from(packets(1000)) * mtu.get(),
+    };
+    let ecn = if queue.ecn { "ecn" } else { "noecn" };
+    let times = |target: &str, interval: &str| {
+        let mut words = String::new();
+        for (name, value) in [(target, queue.target), (interval, queue.interval)] {
+            if let Some(value) = value {
+                words.push_str(&format!(" {name} {}", micros(value)));
+            }
+        }
+        words
+    };
+    match queue.kind {
+        "red" => {
+            let (min, max, p) = queue.red;
+            let burst = red_burst(min.get(), mtu.get());
+            let ecn = if queue.ecn { " ecn" } else { "" };
+            format!(
+                "red limit {bytes} min {} max {} avpkt {} burst {burst} probability {p} bandwidth {}{ecn}",
+                min.get(),
+                max.get(),
+                mtu.get(),
+                bits(rate)
+            )
+        }
+        "codel" => format!("codel limit {}{} {ecn}", packets(1000), times("target", "interval")),
+        "fq_codel" => format!(
+            "fq_codel limit {} quantum {}{} {ecn}",
+            packets(10_240),
+            mtu.get() + 14,
+            times("target", "interval")
+        ),
+        "pie" => format!("pie limit {}{} {ecn}", packets(1000), times("target", "tupdate")),
+        "fq" => format!("fq limit {}", packets(10_000)),
+        _ if queue.mark == Mark::Data => {
+            let step = queue.threshold.get();
+            format!(
+                "red limit {bytes} min {step} max {} avpkt {step} burst 1 probability 1 bandwidth {} ecn nodrop",
+                step + 1,
+                bits(rate)
+            )
+        }
+        _ => match queue.limit {
+            Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
+            _ => format!("pfifo limit {}", packets(1000)),
+        },
+    }
+}
+
+/// The burst for which `tc` computes a weight of 1/512 (its `tc_red_eval_ewma`), or the least that it takes.
+fn red_burst(min: u64, avpkt: u64) -> u32 {
+    let mean = Bytes::new(min).as_f64() / Bytes::new(avpkt).as_f64();
+    let weight_log = |burst: u32| {
+        let a = f64::from(burst) + 1.0 - mean;
+        (1..32).find(|log| {
+            let w = 0.5_f64.powi(*log);
+            a <= (1.0 - (1.0 - w).powi(burst.cast_signed())) / w
+        })
+    };
+    let least = (1..100_000).find(|burst| f64::from(*burst) + 1.0 - mean >= 1.0).unwrap_or(1);
+    (least..100_000).find(|burst| weight_log(*burst) == Some(9)).unwrap_or(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn red_s_burst_gives_the_weight_of_the_model() {
+        // By tc_red_eval_ewma: 1/512 fits and 1/256 does not.
+        let burst = red_burst(30_000, 1500);
+        let a = f64::from(burst) + 1.0 - 20.0;
+        let fits = |w: f64| a <= (1.0 - (1.0 - w).powi(i32::try_from(burst).unwrap())) / w;
+        assert!(fits(1.0 / 512.0) && !fits(1.0 / 256.0), "{burst}");
+    }
+
+    #[test]
+    fn a_plain_queue_of_a_gigabit_is_a_shaper_of_one_packet_over_a_fifo() {
+        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500));
+        assert_eq!(
+            lines,
+            [
+                "qdisc add dev c1a root handle 1: stab overhead -14 tbf rate 1000000000bit burst 1516b limit 1000000000",
+                "qdisc add dev c1a parent 1:1 handle 10: pfifo limit 1000",
+            ]
+        );
+    }
+}

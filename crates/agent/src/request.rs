@@ -1,0 +1,145 @@
+//! What the runner asks and what it hears: JSON files beside the guest's console.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tcpassay_measure::{Collect, metrics};
+use tcpassay_sim::case::{Case, CaseError};
+use tcpassay_sim::params::{Substrate, Value};
+use tcpassay_units::{Dur, UnitError};
+
+/// A case to run: the fields of the model's `run_case`.
+#[derive(Deserialize)]
+pub struct Request {
+    /// The case.
+    pub triples: BTreeMap<String, Value>,
+    /// The seed of the run.
+    #[serde(default)]
+    pub seed: u64,
+    /// Files that values name are relative to it.
+    pub base: PathBuf,
+    /// What to collect.
+    #[serde(default)]
+    pub collect: Wanted,
+    /// Where the recording goes; it must not be there yet.
+    #[serde(default)]
+    pub folder: PathBuf,
+}
+
+/// What to collect; lengths of time are texts, as in a plan.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Wanted {
+    series: Option<String>,
+    warmup: Option<String>,
+    deliveries: bool,
+    events: bool,
+    packets: bool,
+}
+
+/// What is wrong with a case, as the native module says it.
+#[derive(Serialize)]
+pub struct Wrong {
+    path: String,
+    other: Option<String>,
+    value: Option<String>,
+    why: String,
+}
+
+/// How a case ended.
+#[derive(Serialize, Default)]
+pub struct Answer {
+    /// `duration`, `finished`; `path` when the path was not what was asked; `failed`; `refused`.
+    pub ended: String,
+    /// What went wrong, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What the case asks that cannot be done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Wrong>,
+    /// Metrics, as the model's.
+    pub metrics: Option<metrics::Metrics>,
+}
+
+impl Answer {
+    /// A failure.
+    pub fn failed(message: impl Into<String>) -> Answer {
+        Answer { ended: "failed".to_owned(), message: message.into(), ..Answer::default() }
+    }
+}
+
+impl Wanted {
+    /// As types.
+    pub fn read(&self) -> Result<(Collect, metrics::Options), UnitError> {
+        let collect = Collect {
+            series: self.series.as_ref().map(|t| t.parse()).transpose()?,
+            latency: true,
+            deliveries: self.deliveries,
+            events: self.events,
+            packets: self.packets,
+        };
+        let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
+        Ok((collect, metrics::Options { warmup }))
+    }
+}
+
+impl Request {
+    /// The case, when this substrate can do all of it.
+    pub fn case(&self) -> Result<Case, Vec<Wrong>> {
+        case(&self.triples, &self.base)
+            .map_err(|errors| errors.into_iter().map(Wrong::from).collect())
+    }
+}
+
+fn case(triples: &BTreeMap<String, Value>, base: &Path) -> Result<Case, Vec<CaseError>> {
+    let read = |name: &str| std::fs::read_to_string(base.join(name));
+    let case = Case::on(Substrate::Kernel, triples, &read)?;
+    let refused = crate::honour::refusals(&case);
+    if refused.is_empty() { Ok(case) } else { Err(refused) }
+}
+
+impl From<CaseError> for Wrong {
+    fn from(e: CaseError) -> Wrong {
+        Wrong { path: e.path, other: e.other, value: e.value.map(|v| v.to_string()), why: e.why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(rows: &[(&str, &str)]) -> Vec<String> {
+        let triples = rows.iter().map(|(p, v)| ((*p).to_owned(), Value::from(*v))).collect();
+        match case(&triples, Path::new(".")) {
+            Ok(_) => Vec::new(),
+            Err(errors) => errors.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_cannot_do_is_refused_with_who_can() {
+        for (rows, words) in [
+            (&[("link.reorder", "1%:5")][..], "the model holds it back"),
+            (&[("link.ack_thinning", "3")], "the model does"),
+            (&[("link.loss_model", "list:100")], "the model drops a list"),
+            (&[("topology", "racks:1x1")], "the model has this one"),
+            (&[("stack.cc", "mvegas")], "the model has"),
+            (&[("stack.profile", "freebsd")], "a kernel is what it is"),
+            (&[("queue.kind", "dualpi2")], "the model has it"),
+            (&[("nic.rx_usecs", "50us")], "substrates that can are model"),
+            (&[("stack.delayed_ack", "off")], "substrates that can are model"),
+            (
+                &[("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
+                "no qdisc marks returning ACKs; the model does",
+            ),
+        ] {
+            let errors = wrong(rows);
+            assert!(errors.len() == 1 && errors[0].contains(words), "{rows:?}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn a_controller_of_linux_alone_is_taken() {
+        assert_eq!(wrong(&[("stack.cc", "bbr"), ("app.blocking", "off")]), Vec::<String>::new());
+    }
+}

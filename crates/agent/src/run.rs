@@ -1,0 +1,380 @@
+//! One run: the loop of the applications, and the recording that it leaves.
+//!
+//! In virtual time a process takes no time: the kernel runs until nothing is left to do, and then the clock jumps to the
+//! next timer. The agent sleeps in epoll until a socket, an application's timer, or the next tick (1 ms, or the series'
+//! interval) is due; what it reads in between moves nothing, so that collectors on or off leave the same packets.
+
+use crate::lab::Lab;
+use crate::netlink::{Netlink, Qdisc};
+use crate::probe::{self, Path};
+use crate::request::{Answer, Request};
+use crate::setup::{self, Failure};
+use crate::sys;
+use crate::tap::Taps;
+use crate::trace::Trace;
+use crate::world::{Calls, Token, World};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tcpassay_measure::{
+    Collector, Column, Completion, CompletionKind, Device, DeviceCounters, EntitySeries, Interface, Recording,
+    Triple, metrics,
+};
+use tcpassay_sim::case::Case;
+use tcpassay_units::{Dur, Seed, Time};
+use tcpassay_workload::{Apps, HostId, Plan};
+
+/// The kernel's clock at the start of every run; the topology is built and probed before it.
+pub const START: u64 = crate::guest::BOOT + 100 * 1_000_000_000;
+/// When the path is probed.
+const PROBES: u64 = crate::guest::BOOT + 10 * 1_000_000_000;
+const TICK: Dur = Dur::from_millis(1);
+
+/// Runs a case and writes its recording.
+pub fn run(request: &Request) -> Answer {
+    match request.case() {
+        Ok(case) => run_case(request, &case).unwrap_or_else(Answer::failed),
+        Err(errors) => Answer { ended: "refused".to_owned(), errors, ..Answer::default() },
+    }
+}
+
+fn run_case(request: &Request, case: &Case) -> Result<Answer, Failure> {
+    let (collect, measured) = request.collect.read().map_err(|e| e.to_string())?;
+    let lab = Lab::of(case);
+    let mut spaces = setup::build(case, &lab)?;
+    let mut taps = Taps::default();
+    for dev in lab.hosts.iter().flat_map(|dev| [*dev, lab.devs[*dev].peer]) {
+        spaces.enter(lab.devs[dev].space)?;
+        taps.open(&lab.devs[dev].name, 2 * lab.hosts.len()).map_err(|e| format!("a tap: {e}"))?;
+    }
+    let path = probe::measure(case, &lab, &mut spaces, &mut taps, PROBES)?;
+    let plan = Arc::new(case.plan(Seed(request.seed)));
+    let mut collector = Collector::new(collect);
+    for host in &case.net.hosts {
+        let description = format!("{}, at its NIC", host.name);
+        collector.add_interface(Interface { name: host.name.clone(), description });
+    }
+    let trace = Trace::open().map_err(|e| format!("tracefs: {e}"))?;
+    let world = World::new(case, Arc::clone(&plan), spaces, collector, START)?;
+    let queues = Queues::open(&lab, collect.series)?;
+    let mut run = Run { case, lab: &lab, plan, world, taps, trace, queues, ended: "duration" };
+    if path.wrong.is_none() {
+        run.go()?;
+    }
+    let wrong = path.wrong.clone();
+    let recording = run.finish(request, path)?;
+    recording.write(&request.folder).map_err(|why| why.to_string())?;
+    let metrics = metrics::metrics(&recording, measured);
+    Ok(match wrong {
+        Some(message) => Answer { ended: "path".to_owned(), message, ..Answer::default() },
+        None => Answer {
+            ended: if recording.completions.is_empty() && !recording.header.complete {
+                "failed".to_owned()
+            } else {
+                run_ended(&recording)
+            },
+            metrics: Some(metrics),
+            ..Answer::default()
+        },
+    })
+}
+
+fn run_ended(recording: &Recording) -> String {
+    let finished = recording.counters.get("run").and_then(|run| run.get("finished"));
+    if finished == Some(&1) { "finished" } else { "duration" }.to_owned()
+}
+
+struct Run<'a> {
+    case: &'a Case,
+    lab: &'a Lab,
+    plan: Arc<Plan>,
+    world: World<'a>,
+    taps: Taps,
+    trace: Trace,
+    queues: Queues,
+    ended: &'static str,
+}
+
+impl Run<'_> {
+    fn go(&mut self) -> Result<(), Failure> {
+        let io = |e: std::io::Error| format!("epoll: {e}");
+        let end = Time::ZERO + self.case.end;
+        let mut apps: Vec<Apps> = (0u32..).zip(&self.case.hosts).map(|(i, _)| self.plan.apps(HostId(i))).collect();
+        apps.iter_mut().for_each(|apps| apps.start(Time::ZERO));
+        let timer = sys::timer().map_err(io)?;
+        sys::watch(self.world.poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(io)?;
+        let interval = self.world.collector.collect().series.unwrap_or(TICK);
+        let (mut tick, mut armed) = (Time::ZERO, Time::MAX);
+        let mut events = Vec::new();
+        sys::set_timer(timer.as_fd(), START).map_err(io)?;
+        while sys::now() < START {
+            sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
+        }
+        loop {
+            let now = self.world.now();
+            if now >= tick {
+                self.look(tick)?;
+                tick = Time::from_nanos((now.as_nanos() / interval.as_nanos() + 1) * interval.as_nanos());
+            }
+            if now >= end {
+                return Ok(());
+            }
+            for (host, apps) in apps.iter_mut().enumerate() {
+                if apps.next_wake().is_some_and(|at| at <= now) {
+                    apps.wake(now, &mut Calls { world: &mut self.world, host });
+                }
+            }
+            self.completions(&mut apps);
+            if let Some(why) = self.world.failure.take() {
+                return Err(why);
+            }
+            if apps.iter().all(Apps::is_idle) {
+                self.ended = "finished";
+                self.look(now)?;
+                return Ok(());
+            }
+            let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX).min(tick).min(end);
+            if due != armed {
+                sys::set_timer(timer.as_fd(), START + due.as_nanos()).map_err(io)?;
+                armed = due;
+            }
+            sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
+            self.drain();
+            for (number, what) in &events {
+                match Token::of(*number) {
+                    Token::Timer => armed = Time::MAX,
+                    Token::Listener(listener) => self.accept(listener, &mut apps)?,
+                    Token::Sock(at) => self.ready(at, *what, &mut apps),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize, apps: &mut [Apps]) -> Result<(), Failure> {
+        let new = self.world.accept(listener, |host, key| {
+            let slot = apps[host].accept(key);
+            (slot, apps[host].only_reads(slot))
+        })?;
+        for at in new {
+            self.tell(at, apps);
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, at: usize, events: i32, apps: &mut [Apps]) {
+        match self.world.note(at, events) {
+            None => {}
+            Some(Ok(())) => {
+                let only_reads = self.world.socks[at].as_ref().is_some_and(|s| s.only_reads);
+                if !only_reads || self.world.read_for(at) {
+                    self.tell(at, apps);
+                }
+            }
+            Some(Err(())) => {
+                let sock = self.world.socks[at].as_ref().expect("it was noted");
+                let (host, slot, now) = (sock.host, sock.slot, self.world.now());
+                self.world.give_up(at, true);
+                apps[host].failed(now, slot, &mut Calls { world: &mut self.world, host });
+            }
+        }
+    }
+
+    fn tell(&mut self, at: usize, apps: &mut [Apps]) {
+        let Some(sock) = &self.world.socks[at] else { return };
+        let (host, slot, now) = (sock.host, sock.slot, self.world.now());
+        apps[host].ready(now, slot, &mut Calls { world: &mut self.world, host });
+    }
+
+    fn completions(&mut self, apps: &mut [Apps]) {
+        for apps in apps {
+            for done in apps.drain_completions() {
+                let key = done.key;
+                self.world.collector.completed(Completion {
+                    kind: match done.kind {
+                        tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
+                        tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
+                        tcpassay_workload::CompletionKind::Round => CompletionKind::Round,
+                    },
+                    class: self.plan.part(key).class.clone(),
+                    client: key.client.0,
+                    server: key.server.0,
+                    connection: key.index,
+                    request: done.request,
+                    response: done.response,
+                    start: done.start,
+                    end: done.end,
+                    ideal: self.case.ideal(
+                        key.client.0 as usize,
+                        key.server.0 as usize,
+                        done.request + done.response,
+                    ),
+                    ok: done.ok,
+                });
+            }
+        }
+    }
+
+    /// Packets since the last look.
+    fn drain(&mut self) {
+        let (account, collector) = (&mut self.world.account, &mut self.world.collector);
+        self.taps.drain(|seen| {
+            let host = u32::try_from(seen.tap / 2).expect("few hosts");
+            account.packet(seen, host, seen.tap % 2 == 0, collector);
+        });
+        self.trace.drain(START, account, collector);
+    }
+
+    /// What is read at a tick.
+    fn look(&mut self, at: Time) -> Result<(), Failure> {
+        self.drain();
+        if at > Time::ZERO && self.world.collector.collect().series.is_some() {
+            self.world.sample(at);
+            self.queues.sample(self.lab, &mut self.world)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, request: &Request, path: Path) -> Result<Recording, Failure> {
+        self.drain();
+        let now = self.world.now().min(Time::ZERO + self.case.end);
+        for at in 0..self.world.socks.len() {
+            self.world.give_up(at, false);
+        }
+        let lost = self.taps.lost().map_err(|e| format!("a tap: {e}"))?;
+        let last = self.queues.read(self.lab, &mut self.world)?;
+        let mut counters = std::collections::BTreeMap::new();
+        for (host, name) in self.case.net.hosts.iter().enumerate() {
+            self.world.enter(host)?;
+            counters.insert(name.name.clone(), crate::nstat::read().map_err(|e| format!("nstat: {e}"))?);
+        }
+        self.trace.close(START, &mut self.world.account, &mut self.world.collector);
+        let run = counters.entry("run".to_owned()).or_default();
+        run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
+        run.insert("tap_lost".to_owned(), lost);
+        let series = self.world.collector.collect().series;
+        let mut recording = self.world.collector.finish(now);
+        let header = &mut recording.header;
+        env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
+        "kernel".clone_into(&mut header.substrate);
+        header.seed = request.seed;
+        header.case = triples(self.case);
+        header.complete = path.wrong.is_none() && lost == 0;
+        header.bottleneck = Some(u32::try_from(self.lab.bottleneck).expect("few devices"));
+        recording.hosts = self.case.net.hosts.iter().map(|h| h.name.clone()).collect();
+        recording.counters = counters;
+        for (watched, q) in self.lab.watched.iter().zip(&last) {
+            recording.devices.push(Device {
+                name: watched.name.clone(),
+                kind: watched.kind.clone(),
+                rate: Some(watched.rate),
+                counters: DeviceCounters {
+                    packets: q.packets,
+                    bytes: q.bytes,
+                    drops: q.drops,
+                    dropped_bytes: 0,
+                    marks: q.marks,
+                    max_backlog_bytes: self.queues.most.get(&watched.name).copied().unwrap_or(0),
+                },
+            });
+        }
+        if let (Some(all), Some(_)) = (&mut recording.series, series) {
+            all.entities.extend(self.queues.entities(self.lab));
+        }
+        recording.environment = path.rows;
+        Ok(recording)
+    }
+}
+
+fn triples(case: &Case) -> Vec<Triple> {
+    let all = case.to_triples().into_iter().map(|(full, value)| {
+        let (entity, parameter) = full.split_once('/').unwrap_or(("", &full));
+        Triple { entity: entity.to_owned(), parameter: parameter.to_owned(), value: value.to_string() }
+    });
+    all.collect()
+}
+
+/// What the queues say at every tick. Counters begin at the start of the run: probes do not count.
+struct Queues {
+    sockets: Vec<(usize, i32, Netlink)>,
+    before: Vec<Qdisc>,
+    last: Vec<[u64; 3]>,
+    columns: Vec<[Vec<f64>; 4]>,
+    most: std::collections::BTreeMap<String, u64>,
+    series: bool,
+}
+
+impl Queues {
+    fn open(lab: &Lab, series: Option<Dur>) -> Result<Queues, Failure> {
+        let n = lab.watched.len();
+        Ok(Queues {
+            sockets: Vec::new(),
+            before: Vec::new(),
+            last: vec![[0; 3]; n],
+            columns: vec![Default::default(); n],
+            most: std::collections::BTreeMap::new(),
+            series: series.is_some(),
+        })
+    }
+
+    /// The counters of every watched queue since the start.
+    fn read(&mut self, lab: &Lab, world: &mut World) -> Result<Vec<Qdisc>, Failure> {
+        let io = |e: std::io::Error| format!("qdiscs: {e}");
+        if self.sockets.is_empty() {
+            for watched in &lab.watched {
+                let dev = &lab.devs[watched.dev];
+                world.enter(dev.space)?;
+                let index = sys::interface_index(&dev.name).map_err(io)?;
+                self.sockets.push((dev.space, index, Netlink::open().map_err(io)?));
+            }
+        }
+        let mut all = Vec::new();
+        for ((_, index, netlink), watched) in self.sockets.iter().zip(&lab.watched) {
+            let found = netlink.qdiscs().map_err(io)?;
+            let of = found.into_iter().find(|q| q.interface == *index && q.handle == watched.handle);
+            all.push(of.ok_or_else(|| format!("the qdisc of {} is gone", watched.name))?);
+        }
+        for (q, before) in all.iter_mut().zip(&self.before) {
+            q.bytes -= before.bytes;
+            q.packets -= before.packets;
+            q.drops -= before.drops;
+            q.marks -= before.marks;
+        }
+        Ok(all)
+    }
+
+    fn sample(&mut self, lab: &Lab, world: &mut World) -> Result<(), Failure> {
+        let all = self.read(lab, world)?;
+        for (i, (q, watched)) in all.iter().zip(&lab.watched).enumerate() {
+            let present = [q.bytes, q.drops, q.marks];
+            for (k, column) in self.columns[i].iter_mut().take(3).enumerate() {
+                column.push(float(present[k] - self.last[i][k]));
+            }
+            self.columns[i][3].push(float(q.backlog));
+            self.last[i] = present;
+            let most = self.most.entry(watched.name.clone()).or_default();
+            *most = (*most).max(q.backlog);
+        }
+        Ok(())
+    }
+
+    fn entities(&self, lab: &Lab) -> Vec<EntitySeries> {
+        let names = ["out_bytes", "drops", "marks", "max_backlog_bytes"];
+        let of = |(watched, columns): (&crate::lab::Watched, &[Vec<f64>; 4])| EntitySeries {
+            entity: watched.name.clone(),
+            first: 0,
+            columns: names
+                .into_iter()
+                .zip(columns)
+                .map(|(name, values)| Column { name: name.to_owned(), values: values.clone() })
+                .collect(),
+        };
+        if !self.series {
+            return Vec::new();
+        }
+        lab.watched.iter().zip(&self.columns).map(of).collect()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of an interval are below 2^53")]
+fn float(n: u64) -> f64 {
+    n as f64
+}

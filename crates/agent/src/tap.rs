@@ -1,0 +1,109 @@
+//! Taps: every packet that leaves a host, and every packet that arrives at one, at the instant of the wire.
+//!
+//! A tap is a packet socket with a ring that the kernel fills (TPACKET_V2), so that a packet costs no system call and none is
+//! held: a copy of its headers is taken and the packet goes on untouched. Packets are seen as they leave a device (after
+//! segmentation): what arrives at a host is what its neighbour sends, before the host's NIC merges anything.
+
+use crate::sys;
+use std::io;
+use std::os::fd::AsFd;
+use tcpassay_wire::codec::{Packet, decode};
+
+const FRAME: u32 = 256;
+const BLOCK: u32 = 65_536;
+/// Bytes kept of each packet, from its IP header.
+const SNAP: u32 = 128;
+
+/// A packet at a tap.
+pub struct Seen {
+    /// When, by the clock of the kernel.
+    pub at: u64,
+    /// Which tap.
+    pub tap: usize,
+    /// Its length from the IP header on.
+    pub len: u32,
+    /// Its headers.
+    pub packet: Packet,
+}
+
+struct Tap {
+    ring: sys::Ring,
+    frames: usize,
+    next: usize,
+}
+
+/// All taps of a run.
+#[derive(Default)]
+pub struct Taps {
+    taps: Vec<Tap>,
+    seen: Vec<Seen>,
+}
+
+impl Taps {
+    /// Opens a tap on what leaves `interface` of the namespace that the process is in. `share` is how many taps there will be.
+    pub fn open(&mut self, interface: &str, share: usize) -> io::Result<()> {
+        // 64 MB for all of them, at least 4096 packets each.
+        let blocks = u32::try_from((1024 / share.max(1)).clamp(16, 256)).expect("at most 256");
+        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
+        // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
+        let program = [
+            (0x20, 0, 0, 0xffff_f000 + 4),
+            (0x15, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+            (0x06, 0, 0, SNAP),
+            (0x06, 0, 0, 0),
+        ];
+        sys::attach_filter(socket.as_fd(), &program)?;
+        let ring = sys::packet_ring(socket, BLOCK, blocks, FRAME)?;
+        sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
+        let frames = (BLOCK / FRAME * blocks) as usize;
+        self.taps.push(Tap { ring, frames, next: 0 });
+        Ok(())
+    }
+
+    /// Hands over what has passed since the last call, in order of time; at one instant in the order of the taps.
+    pub fn drain(&mut self, mut each: impl FnMut(&Seen)) {
+        let mut seen = std::mem::take(&mut self.seen);
+        for (place, tap) in self.taps.iter_mut().enumerate() {
+            tap.drain(place, &mut seen);
+        }
+        seen.sort_by_key(|s| (s.at, s.tap));
+        seen.iter().for_each(&mut each);
+        seen.clear();
+        self.seen = seen;
+    }
+
+    /// Packets that a ring had no room for.
+    pub fn lost(&self) -> io::Result<u64> {
+        let mut lost = 0;
+        for tap in &self.taps {
+            // struct tpacket_stats: packets, drops.
+            let mut stats = [0; 8];
+            let option = libc::PACKET_STATISTICS;
+            sys::get_bytes(tap.ring.socket().as_fd(), libc::SOL_PACKET, option, &mut stats)?;
+            lost += u64::from(u32::from_ne_bytes(stats[4..].try_into().expect("4 bytes")));
+        }
+        Ok(lost)
+    }
+}
+
+impl Tap {
+    /// Frames lie one behind the other; each begins with struct tpacket2_hdr (linux/if_packet.h): status, length, kept, offsets of
+    /// the link's and the network's header (16 bits each), seconds, nanoseconds.
+    fn drain(&mut self, place: usize, into: &mut Vec<Seen>) {
+        loop {
+            let frame = self.next * FRAME as usize;
+            if self.ring.read(frame) & libc::TP_STATUS_USER == 0 {
+                return;
+            }
+            let word = |n: usize| self.ring.read(frame + 4 * n);
+            let (len, kept, network) = (word(1), word(2), word(3) >> 16);
+            let at = u64::from(word(4)) * 1_000_000_000 + u64::from(word(5));
+            let bytes = self.ring.bytes(frame + network as usize, kept as usize);
+            if let Ok(packet) = decode(bytes) {
+                into.push(Seen { at, tap: place, len, packet });
+            }
+            self.ring.write(frame, 0);
+            self.next = (self.next + 1) % self.frames;
+        }
+    }
+}

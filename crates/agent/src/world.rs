@@ -1,0 +1,491 @@
+//! The sockets of every host: one process, no threads, nothing that waits.
+//!
+//! A socket belongs to the namespace in which it was made; after that one process may use them all. Readiness is
+//! edge-triggered, so that a socket is looked at once for each thing that happened to it. What a connection is for travels
+//! outside the network: the client's address says which of its connections has arrived.
+
+use crate::account::Account;
+use crate::info::Info;
+use crate::setup::{Failure, Spaces};
+use crate::sys;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use tcpassay_measure::pcapng::host_address;
+use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
+use tcpassay_sim::case::Case;
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_workload::{ConnKey, HostId, Plan, Slot, Sockets};
+
+/// The first port that servers listen at; each part of the workload has its own.
+const PORT: u16 = 5001;
+
+/// One end of a connection.
+pub struct Sock {
+    fd: OwnedFd,
+    pub host: usize,
+    pub slot: Slot,
+    /// The direction in which it sends, and the other.
+    pub out: FlowId,
+    pub into: FlowId,
+    /// Its congestion control keeps an alpha.
+    dctcp: bool,
+    quickack: bool,
+    pub connected: bool,
+    /// The peer has closed; what is readable comes before.
+    hung_up: bool,
+    pub only_reads: bool,
+}
+
+/// A listening socket.
+struct Listener {
+    fd: OwnedFd,
+    host: usize,
+}
+
+/// Every socket of the run.
+pub struct World<'a> {
+    case: &'a Case,
+    plan: Arc<Plan>,
+    spaces: Spaces,
+    start: u64,
+    pub poll: OwnedFd,
+    pub collector: Collector,
+    pub account: Account,
+    pub socks: Vec<Option<Sock>>,
+    slots: Vec<Vec<usize>>,
+    listeners: Vec<Listener>,
+    /// Connections by the client's address that no server has accepted yet.
+    arriving: BTreeMap<SocketAddrV4, (ConnKey, [FlowId; 2])>,
+    records: u32,
+    payload: Vec<u8>,
+    /// What should not have gone wrong.
+    pub failure: Option<Failure>,
+}
+
+/// A socket as epoll names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Token {
+    Timer,
+    Listener(usize),
+    Sock(usize),
+}
+
+impl Token {
+    fn number(self) -> u64 {
+        match self {
+            Token::Timer => 0,
+            Token::Listener(i) => 1 + 2 * i as u64,
+            Token::Sock(i) => 2 + 2 * i as u64,
+        }
+    }
+
+    /// The token of a number that epoll gave back.
+    pub fn of(number: u64) -> Token {
+        let at = |n: u64| usize::try_from(n / 2).expect("fits memory");
+        match number {
+            0 => Token::Timer,
+            n if n % 2 == 1 => Token::Listener(at(n - 1)),
+            n => Token::Sock(at(n - 2)),
+        }
+    }
+}
+
+const EDGES: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+
+fn host_number(host: usize) -> u32 {
+    u32::try_from(host).expect("few hosts")
+}
+
+/// The clock of the run.
+pub fn since(start: u64) -> Time {
+    Time::from_nanos(sys::now().saturating_sub(start))
+}
+
+impl<'a> World<'a> {
+    /// Sockets for `plan`, with every server listening. The run begins at `start` of the kernel's clock.
+    pub fn new(
+        case: &'a Case,
+        plan: Arc<Plan>,
+        spaces: Spaces,
+        collector: Collector,
+        start: u64,
+    ) -> Result<World<'a>, Failure> {
+        let mut world = World {
+            case,
+            plan: Arc::clone(&plan),
+            spaces,
+            start,
+            poll: sys::poll().map_err(|e| format!("epoll: {e}"))?,
+            collector,
+            account: Account::new(start),
+            socks: Vec::new(),
+            slots: vec![Vec::new(); case.hosts.len()],
+            listeners: Vec::new(),
+            arriving: BTreeMap::new(),
+            records: 0,
+            payload: vec![0; 1 << 20],
+            failure: None,
+        };
+        for (part, what) in (0u16..).zip(plan.parts()) {
+            // Incast asks the other way round; a listener too many costs nothing.
+            let mut hosts: Vec<HostId> =
+                what.pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
+            hosts.sort_unstable();
+            hosts.dedup();
+            for host in hosts {
+                world.listen(host.0 as usize, part).map_err(|e| format!("listening: {e}"))?;
+            }
+        }
+        Ok(world)
+    }
+
+    /// The time of the run.
+    pub fn now(&self) -> Time {
+        since(self.start)
+    }
+
+    fn listen(&mut self, host: usize, part: u16) -> Result<(), Failure> {
+        let fd = self.open(host, part)?;
+        let at = SocketAddrV4::new(host_address(host_number(host)), PORT + part);
+        let done = sys::bind(fd.as_fd(), at).and_then(|()| sys::listen(fd.as_fd(), 4096)).and_then(|()| {
+            let token = Token::Listener(self.listeners.len()).number();
+            sys::watch(self.poll.as_fd(), fd.as_fd(), libc::EPOLLIN, token)
+        });
+        done.map_err(|e| format!("{at}: {e}"))?;
+        self.listeners.push(Listener { fd, host });
+        Ok(())
+    }
+
+    /// Whether the controller of a part of the workload at a host is DCTCP, and its name.
+    fn cc(&self, host: usize, part: u16) -> &str {
+        self.plan.parts()[usize::from(part)].cc.as_deref().unwrap_or(&self.case.hosts[host].cc)
+    }
+
+    /// A TCP socket of a host with every option of the case, each read back.
+    fn open(&mut self, host: usize, part: u16) -> Result<OwnedFd, Failure> {
+        self.spaces.enter(host)?;
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+        let fd = sys::socket(libc::AF_INET, kind, 0).map_err(|e| format!("a socket: {e}"))?;
+        let cc = self.cc(host, part).to_owned();
+        self.options(fd.as_fd(), host, &cc)?;
+        Ok(fd)
+    }
+
+    fn options(&self, fd: BorrowedFd, host: usize, cc: &str) -> Result<(), Failure> {
+        let (tcp, socket) = (libc::IPPROTO_TCP, libc::SOL_SOCKET);
+        sys::set_bytes(fd, tcp, libc::TCP_CONGESTION, cc.as_bytes())
+            .map_err(|e| format!("stack.cc = {cc}: this kernel does not take it ({e})"))?;
+        let mut name = [0; 16];
+        let n = sys::get_bytes(fd, tcp, libc::TCP_CONGESTION, &mut name).map_err(|e| e.to_string())?;
+        if name[..n].split(|b| *b == 0).next() != Some(cc.as_bytes()) {
+            return Err(format!("stack.cc = {cc} did not take effect"));
+        }
+        let check = |what: &str, level, option, value: i32, back: i32| {
+            let done = sys::set(fd, level, option, value).and_then(|()| {
+                let got = sys::get(fd, level, option)?;
+                if got == back { Ok(()) } else { Err(io::Error::other(format!("it is {got}"))) }
+            });
+            done.map_err(|e| format!("{what} = {value}: {e}"))
+        };
+        let settings = &self.case.hosts[host];
+        let stack = &settings.stack;
+        let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        let said = |path: &str| self.case.host_setting(host, path).0;
+        // The kernel takes half of what it reports; the row is what it reports.
+        for (path, force, get) in [
+            ("app.sndbuf", libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+            ("app.rcvbuf", libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        ] {
+            if let tcpassay_sim::params::Setting::Bytes(bytes) = said(path) {
+                let done = sys::set(fd, socket, force, small(bytes.get() / 2));
+                let got = done.and_then(|()| sys::get(fd, socket, get));
+                match got {
+                    Ok(got) if u64::try_from(got).is_ok_and(|n| n == bytes.get() / 2 * 2) => {}
+                    Ok(got) => return Err(format!("{path} = {bytes}: the kernel made it {got}")),
+                    Err(e) => return Err(format!("{path} = {bytes}: {e}")),
+                }
+            }
+        }
+        if stack.nodelay {
+            check("app.nodelay", tcp, libc::TCP_NODELAY, 1, 1)?;
+        }
+        if stack.cork {
+            check("app.cork", tcp, libc::TCP_CORK, 1, 1)?;
+        }
+        if let Some(low) = stack.notsent_lowat {
+            check("app.notsent_lowat", tcp, libc::TCP_NOTSENT_LOWAT, small(low.get()), small(low.get()))?;
+        }
+        if let Some(alive) = &stack.keepalive {
+            let seconds = |d: Dur| small(d.as_millis().div_ceil(1000)).max(1);
+            check("app.keepalive", socket, libc::SO_KEEPALIVE, 1, 1)?;
+            let (idle, gap) = (seconds(alive.idle), seconds(alive.interval));
+            check("app.keepalive", tcp, libc::TCP_KEEPIDLE, idle, idle)?;
+            check("app.keepalive", tcp, libc::TCP_KEEPINTVL, gap, gap)?;
+            check("app.keepalive", tcp, libc::TCP_KEEPCNT, small(alive.count.into()), small(alive.count.into()))?;
+        }
+        if let tcpassay_sim::params::Setting::Dur(d) = said("app.user_timeout") {
+            let ms = small(d.as_millis());
+            check("app.user_timeout", tcp, libc::TCP_USER_TIMEOUT, ms, ms)?;
+        }
+        if let Some(linger) = settings.linger {
+            // struct linger: whether, and seconds.
+            let mut value = 1_i32.to_ne_bytes().to_vec();
+            value.extend(small(linger.as_millis().div_ceil(1000)).to_ne_bytes());
+            sys::set_bytes(fd, socket, libc::SO_LINGER, &value).map_err(|e| format!("app.linger: {e}"))?;
+        }
+        if stack.quickack {
+            sys::set(fd, tcp, libc::TCP_QUICKACK, 1).map_err(|e| format!("app.quickack: {e}"))?;
+        }
+        Ok(())
+    }
+
+    fn sock(&self, host: usize, slot: Slot) -> &Sock {
+        let at = self.slots[host][slot.0 as usize];
+        self.socks[at].as_ref().expect("a socket call on a slot that was given up")
+    }
+
+    fn place(&mut self, sock: Sock) -> Result<(), Failure> {
+        let at = self.socks.len();
+        sys::watch(self.poll.as_fd(), sock.fd.as_fd(), EDGES, Token::Sock(at).number())
+            .map_err(|e| format!("epoll: {e}"))?;
+        let (slots, slot) = (&mut self.slots[sock.host], sock.slot.0 as usize);
+        if slot >= slots.len() {
+            slots.resize(slot + 1, usize::MAX);
+        }
+        slots[slot] = at;
+        self.socks.push(Some(sock));
+        Ok(())
+    }
+
+    /// Two rows of the recording for a new connection.
+    fn record(&mut self, key: ConnKey) -> [FlowId; 2] {
+        let now = self.now();
+        [(key.client.0, key.server.0), (key.server.0, key.client.0)].map(|(from, to)| {
+            let n = self.records;
+            self.records += 1;
+            let cc = self.cc(from as usize, key.part).to_owned();
+            self.collector.add_flow(Flow {
+                name: format!("flow.{n}"),
+                connection: n / 2,
+                from,
+                to,
+                class: self.plan.part(key).class.clone(),
+                cc,
+                mss: self.case.hosts[from as usize].stack.mss,
+                start: now,
+                end: None,
+                counters: FlowCounters::default(),
+                tcp: TcpSummary::default(),
+            })
+        })
+    }
+
+    fn begin(&mut self, host: usize, slot: Slot, key: ConnKey) -> Result<(), Failure> {
+        let fd = self.open(host, key.part)?;
+        let server = SocketAddrV4::new(host_address(key.server.0), PORT + key.part);
+        let flows = self.record(key);
+        sys::connect(fd.as_fd(), server).map_err(|e| format!("connecting to {server}: {e}"))?;
+        let here = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
+        self.account.open((key.client.0, here.port()), (key.server.0, server.port()), flows);
+        self.arriving.insert(here, (key, flows));
+        let dctcp = self.cc(host, key.part) == "dctcp";
+        let quickack = self.case.hosts[host].stack.quickack;
+        let [out, into] = flows;
+        self.place(Sock {
+            fd,
+            host,
+            slot,
+            out,
+            into,
+            dctcp,
+            quickack,
+            connected: false,
+            hung_up: false,
+            only_reads: false,
+        })
+    }
+
+    /// The connections that wait at a listener: `slot` gives each of them its place.
+    pub fn accept(
+        &mut self,
+        listener: usize,
+        mut slot: impl FnMut(usize, ConnKey) -> (Slot, bool),
+    ) -> Result<Vec<usize>, Failure> {
+        let host = self.listeners[listener].host;
+        let mut new = Vec::new();
+        loop {
+            let (fd, peer) = match sys::accept(self.listeners[listener].fd.as_fd()) {
+                Ok(got) => got,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(new),
+                Err(e) => return Err(format!("accepting: {e}")),
+            };
+            let Some((key, [into, out])) = self.arriving.remove(&peer) else {
+                return Err(format!("a connection from {peer} that nobody opened"));
+            };
+            let (slot, only_reads) = slot(host, key);
+            let dctcp = self.cc(host, key.part) == "dctcp";
+            let quickack = self.case.hosts[host].stack.quickack;
+            if quickack {
+                sys::set(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1).map_err(|e| e.to_string())?;
+            }
+            new.push(self.socks.len());
+            self.place(Sock {
+                fd,
+                host,
+                slot,
+                out,
+                into,
+                dctcp,
+                quickack,
+                connected: true,
+                hung_up: false,
+                only_reads,
+            })?;
+        }
+    }
+
+    /// Takes note of what epoll says; `None` when the socket is gone, an error when it has failed.
+    pub fn note(&mut self, at: usize, events: i32) -> Option<Result<(), ()>> {
+        let sock = self.socks.get_mut(at)?.as_mut()?;
+        let failed = || sys::get(sock.fd.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).map_or(true, |code| code != 0);
+        if events & libc::EPOLLERR != 0 && failed() {
+            return Some(Err(()));
+        }
+        if events & libc::EPOLLOUT != 0 {
+            sock.connected = true;
+        }
+        if events & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0 {
+            sock.hung_up = true;
+        }
+        Some(Ok(()))
+    }
+
+    /// Reads for an application that does nothing else; says whether the peer has closed.
+    pub fn read_for(&mut self, at: usize) -> bool {
+        let now = self.now();
+        let sock = self.socks[at].as_ref().expect("it was noted");
+        match sys::discard(sock.fd.as_fd(), 1 << 30) {
+            Ok(0) => return true,
+            Ok(n) => {
+                let into = sock.into;
+                quick(sock);
+                self.collector.read(into, now, n as u64);
+            }
+            Err(_) => {}
+        }
+        self.socks[at].as_ref().is_some_and(|s| s.hung_up)
+    }
+
+    /// Every socket gives a sample to the series.
+    pub fn sample(&mut self, at: Time) {
+        for sock in self.socks.iter().flatten() {
+            if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp)
+                && info.bytes_sent().is_none_or(|n| n > 0)
+            {
+                self.collector.sample(sock.out, at, info.sample());
+            }
+        }
+    }
+
+    /// The last words of a socket, which is closed.
+    pub fn give_up(&mut self, at: usize, ended: bool) {
+        let now = self.now();
+        let Some(sock) = self.socks[at].take() else { return };
+        if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+            let flow = self.collector.flow_mut(sock.out);
+            flow.tcp = TcpSummary { timeouts: flow.tcp.timeouts, recoveries: flow.tcp.recoveries, ..info.summary() };
+            if info.mss() > 0 {
+                flow.mss = Bytes::new(info.mss());
+            }
+            flow.end = ended.then_some(now);
+        }
+        self.slots[sock.host][sock.slot.0 as usize] = usize::MAX;
+    }
+
+    /// Enters the namespace of a place of the lab.
+    pub fn enter(&mut self, space: usize) -> Result<(), Failure> {
+        self.spaces.enter(space)
+    }
+}
+
+/// `app.quickack` is kept on: the kernel turns it off by itself.
+fn quick(sock: &Sock) {
+    if sock.quickack {
+        // It cannot fail on a TCP socket; a delayed ACK more would be all.
+        let _ = sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+    }
+}
+
+/// A call of an application of `host`.
+pub struct Calls<'w, 'a> {
+    pub world: &'w mut World<'a>,
+    pub host: usize,
+}
+
+impl Sockets for Calls<'_, '_> {
+    fn connect(&mut self, slot: Slot, key: ConnKey) {
+        if let Err(why) = self.world.begin(self.host, slot, key) {
+            self.world.failure.get_or_insert(why);
+        }
+    }
+
+    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        if self.world.failure.is_some() {
+            return Bytes::ZERO;
+        }
+        let sock = self.world.sock(self.host, slot);
+        if !sock.connected {
+            return Bytes::ZERO;
+        }
+        let mut left = n.get();
+        while left > 0 {
+            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.world.payload.len());
+            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.world.payload[..chunk]) else { break };
+            left -= taken as u64;
+            if taken < chunk {
+                break;
+            }
+        }
+        Bytes::new(n.get() - left)
+    }
+
+    fn readable(&self, slot: Slot) -> Bytes {
+        if self.world.failure.is_some() {
+            return Bytes::ZERO;
+        }
+        Bytes::new(sys::readable(self.world.sock(self.host, slot).fd.as_fd()).unwrap_or(0))
+    }
+
+    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        let now = self.world.now();
+        let sock = self.world.sock(self.host, slot);
+        let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
+        let Ok(taken) = sys::discard(sock.fd.as_fd(), most) else { return Bytes::ZERO };
+        quick(sock);
+        let into = sock.into;
+        self.world.collector.read(into, now, taken as u64);
+        Bytes::new(taken as u64)
+    }
+
+    fn peer_closed(&self, slot: Slot) -> bool {
+        self.world.failure.is_none()
+            && self.world.sock(self.host, slot).hung_up
+            && self.readable(slot).is_zero()
+    }
+
+    fn shutdown(&mut self, slot: Slot) {
+        if self.world.failure.is_none() {
+            let _ = sys::shutdown_write(self.world.sock(self.host, slot).fd.as_fd());
+        }
+    }
+
+    fn close(&mut self, slot: Slot) {
+        let at = self.world.slots[self.host][slot.0 as usize];
+        if at != usize::MAX {
+            self.world.give_up(at, true);
+        }
+    }
+}
