@@ -155,8 +155,7 @@ impl Lab {
                 self.devs[dev].cut = true;
             }
             let plain = QueueSettings::plain();
-            let queue =
-                if link.main || link.group == "access" { &settings.queue } else { &plain };
+            let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
             self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu);
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
         } else if !wired {

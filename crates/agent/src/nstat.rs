@@ -34,7 +34,10 @@ mod tests {
     #[test]
     fn counters_have_the_names_of_nstat_and_zeroes_are_left_out() {
         let mut all = BTreeMap::new();
-        parse("TcpExt: TCPTimeouts DelayedACKs\nTcpExt: 3 0\nTcp: MaxConn RetransSegs\nTcp: -1 7\n", &mut all);
+        parse(
+            "TcpExt: TCPTimeouts DelayedACKs\nTcpExt: 3 0\nTcp: MaxConn RetransSegs\nTcp: -1 7\n",
+            &mut all,
+        );
         let pairs: Vec<_> = all.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(pairs, [("TcpExtTCPTimeouts", 3), ("TcpRetransSegs", 7)]);
     }

@@ -7,6 +7,7 @@ use crate::lab::Lab;
 use crate::setup::{Failure, Spaces};
 use crate::sys;
 use crate::tap::Taps;
+use std::fmt::Display;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_measure::Environment;
@@ -69,7 +70,8 @@ impl Prober<'_> {
     fn seen(&mut self) -> Vec<Probe> {
         let mut all = Vec::new();
         self.taps.drain(|seen| {
-            if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD {
+            if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD
+            {
                 let e = &seen.packet.envelope;
                 let len = u64::from(seen.len);
                 all.push(Probe { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
@@ -122,9 +124,8 @@ pub fn measure(
 
 fn open<'a>(spaces: &mut Spaces, taps: &'a mut Taps, (s, r): (usize, usize)) -> Result<Prober<'a>, Failure> {
     let wrong = |e: std::io::Error| format!("a probe: {e}");
-    let address = |host: usize| {
-        SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD)
-    };
+    let address =
+        |host: usize| SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD);
     let mut one = |host: usize| -> Result<OwnedFd, Failure> {
         spaces.enter(host)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)?;
@@ -183,13 +184,13 @@ fn round_trip(
         Some(ns) if ns.abs_diff(asked.as_nanos()) <= slack => {}
         Some(ns) => wrong(path, format!("the round-trip time is {} instead of {asked}", Dur::from_nanos(ns))),
         None if case.links.iter().any(|l| l.loss_model != LossModel::Bernoulli || l.loss >= 0.5) => {}
-        None => wrong(path, "no probe came through".to_owned()),
+        None => wrong(path, "no probe came through"),
     }
     Ok(())
 }
 
-fn wrong(path: &mut Path, why: String) {
-    path.wrong.get_or_insert(format!("the path is not what was asked: {why}"));
+fn wrong(path: &mut Path, why: impl Display) {
+    path.wrong.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
 }
 
 /// A train of full packets, longer than a bucket and a threshold; returns whether any arrived.
@@ -254,7 +255,8 @@ fn losses(
     at: &mut u64,
     rest: u64,
 ) -> Result<(), Failure> {
-    let Some(link) = case.links.iter().position(|l| l.loss > 0.0 || l.loss_model != LossModel::Bernoulli) else {
+    let Some(link) = case.links.iter().position(|l| l.loss > 0.0 || l.loss_model != LossModel::Bernoulli)
+    else {
         return Ok(());
     };
     let settings = &case.links[link];

@@ -40,10 +40,10 @@ fn bucket(rate: Rate, mtu: Bytes) -> u64 {
 
 /// What a link does to packets behind its queue: serialises, delays, loses.
 pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String {
-    let mut line = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
+    let mut command = format!("qdisc add dev {dev} {ROOT} netem limit {ENDLESS} rate {}", bits(rate));
     let mut say = |words: String| {
-        line.push(' ');
-        line.push_str(&words);
+        command.push(' ');
+        command.push_str(&words);
     };
     let jitter = &link.jitter;
     if forward && !jitter.size.is_zero() {
@@ -61,7 +61,7 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String
         if link.ack_loss > 0.0 {
             say(format!("loss {}", percent(link.ack_loss)));
         }
-        return line;
+        return command;
     }
     match &link.loss_model {
         LossModel::Bernoulli if link.loss > 0.0 => {
@@ -88,7 +88,7 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String
             say(format!("packets {packets}"));
         }
     }
-    line
+    command
 }
 
 /// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.
@@ -140,7 +140,7 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes) -> String {
         let mut words = String::new();
         for (name, value) in [(target, queue.target), (interval, queue.interval)] {
             if let Some(value) = value {
-                words.push_str(&format!(" {name} {}", micros(value)));
+                words = format!("{words} {name} {}", micros(value));
             }
         }
         words

@@ -86,8 +86,7 @@ impl Wanted {
 impl Request {
     /// The case, when this substrate can do all of it.
     pub fn case(&self) -> Result<Case, Vec<Wrong>> {
-        case(&self.triples, &self.base)
-            .map_err(|errors| errors.into_iter().map(Wrong::from).collect())
+        case(&self.triples, &self.base).map_err(|errors| errors.into_iter().map(Wrong::from).collect())
     }
 }
 

@@ -16,8 +16,8 @@ use crate::world::{Calls, Token, World};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tcpassay_measure::{
-    Collector, Column, Completion, CompletionKind, Device, DeviceCounters, EntitySeries, Interface, Recording,
-    Triple, metrics,
+    Collector, Column, Completion, CompletionKind, Device, DeviceCounters, EntitySeries, Interface,
+    Recording, Triple, metrics,
 };
 use tcpassay_sim::case::Case;
 use tcpassay_units::{Dur, Seed, Time};
@@ -54,8 +54,8 @@ fn run_case(request: &Request, case: &Case) -> Result<Answer, Failure> {
         collector.add_interface(Interface { name: host.name.clone(), description });
     }
     let trace = Trace::open().map_err(|e| format!("tracefs: {e}"))?;
-    let world = World::new(case, Arc::clone(&plan), spaces, collector, START)?;
-    let queues = Queues::open(&lab, collect.series)?;
+    let world = World::new(case, &plan, spaces, collector, START)?;
+    let queues = Queues::new(&lab, collect.series);
     let mut run = Run { case, lab: &lab, plan, world, taps, trace, queues, ended: "duration" };
     if path.wrong.is_none() {
         run.go()?;
@@ -98,8 +98,12 @@ impl Run<'_> {
     fn go(&mut self) -> Result<(), Failure> {
         let io = |e: std::io::Error| format!("epoll: {e}");
         let end = Time::ZERO + self.case.end;
-        let mut apps: Vec<Apps> = (0u32..).zip(&self.case.hosts).map(|(i, _)| self.plan.apps(HostId(i))).collect();
-        apps.iter_mut().for_each(|apps| apps.start(Time::ZERO));
+        let mut apps: Vec<Apps> =
+            (0u32..).zip(&self.case.hosts).map(|(i, _)| self.plan.apps(HostId(i))).collect();
+        for apps in &mut apps {
+            apps.start(Time::ZERO);
+        }
+        self.queues.before = self.queues.read(self.lab, &mut self.world)?;
         let timer = sys::timer().map_err(io)?;
         sys::watch(self.world.poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(io)?;
         let interval = self.world.collector.collect().series.unwrap_or(TICK);
@@ -109,6 +113,7 @@ impl Run<'_> {
         while sys::now() < START {
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
         }
+        self.world.wake();
         loop {
             let now = self.world.now();
             if now >= tick {
@@ -138,6 +143,7 @@ impl Run<'_> {
                 armed = due;
             }
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
+            self.world.wake();
             self.drain();
             for (number, what) in &events {
                 match Token::of(*number) {
@@ -220,12 +226,12 @@ impl Run<'_> {
             let host = u32::try_from(seen.tap / 2).expect("few hosts");
             account.packet(seen, host, seen.tap % 2 == 0, collector);
         });
-        self.trace.drain(START, account, collector);
     }
 
     /// What is read at a tick.
     fn look(&mut self, at: Time) -> Result<(), Failure> {
         self.drain();
+        self.trace.drain(START, &self.world.account, &mut self.world.collector);
         if at > Time::ZERO && self.world.collector.collect().series.is_some() {
             self.world.sample(at);
             self.queues.sample(self.lab, &mut self.world)?;
@@ -240,13 +246,13 @@ impl Run<'_> {
             self.world.give_up(at, false);
         }
         let lost = self.taps.lost().map_err(|e| format!("a tap: {e}"))?;
-        let last = self.queues.read(self.lab, &mut self.world)?;
+        let queues = self.queues.read(self.lab, &mut self.world)?;
         let mut counters = std::collections::BTreeMap::new();
         for (host, name) in self.case.net.hosts.iter().enumerate() {
             self.world.enter(host)?;
             counters.insert(name.name.clone(), crate::nstat::read().map_err(|e| format!("nstat: {e}"))?);
         }
-        self.trace.close(START, &mut self.world.account, &mut self.world.collector);
+        self.trace.close(START, &self.world.account, &mut self.world.collector);
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
@@ -261,7 +267,7 @@ impl Run<'_> {
         header.bottleneck = Some(u32::try_from(self.lab.bottleneck).expect("few devices"));
         recording.hosts = self.case.net.hosts.iter().map(|h| h.name.clone()).collect();
         recording.counters = counters;
-        for (watched, q) in self.lab.watched.iter().zip(&last) {
+        for (watched, q) in self.lab.watched.iter().zip(&queues) {
             recording.devices.push(Device {
                 name: watched.name.clone(),
                 kind: watched.kind.clone(),
@@ -303,16 +309,16 @@ struct Queues {
 }
 
 impl Queues {
-    fn open(lab: &Lab, series: Option<Dur>) -> Result<Queues, Failure> {
+    fn new(lab: &Lab, series: Option<Dur>) -> Queues {
         let n = lab.watched.len();
-        Ok(Queues {
+        Queues {
             sockets: Vec::new(),
             before: Vec::new(),
             last: vec![[0; 3]; n],
             columns: vec![Default::default(); n],
             most: std::collections::BTreeMap::new(),
             series: series.is_some(),
-        })
+        }
     }
 
     /// The counters of every watched queue since the start.

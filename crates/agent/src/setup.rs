@@ -47,9 +47,8 @@ pub fn build(case: &Case, lab: &Lab) -> Result<Spaces, Failure> {
         .devs
         .chunks(2)
         .map(|ends| {
-            let end = |d: &Dev| {
-                format!("{} mtu {mtu} address {MAC} netns {}", d.name, lab.spaces[d.space].name)
-            };
+            let end =
+                |d: &Dev| format!("{} mtu {mtu} address {MAC} netns {}", d.name, lab.spaces[d.space].name);
             format!("link add name {} type veth peer name {}", end(&ends[0]), end(&ends[1]))
         })
         .collect();
@@ -126,10 +125,10 @@ fn links_and_routes(case: &Case, lab: &Lab, place: usize) -> Vec<String> {
         if let Some(host) = space.host {
             let nic = &case.hosts[host].nic;
             match case.hosts[host].stack.tso {
-                Some(max) => line.push_str(&format!(" gso_max_size {}", max.get().min(65_536))),
+                Some(max) => line = format!("{line} gso_max_size {}", max.get().min(65_536)),
                 None => line.push_str(" gso_max_segs 1"),
             }
-            line.push_str(&format!(" gro_max_size {}", nic.gro_max.get().min(65_536)));
+            line = format!("{line} gro_max_size {}", nic.gro_max.get().min(65_536));
         }
         line.push_str(" up");
         lines.push(line);
@@ -155,13 +154,13 @@ fn route_options(case: &Case, host: usize) -> String {
     let mut words = String::new();
     let said = |path: &str| case.host_setting(host, path).0;
     if let Setting::Bytes(mss) = said("stack.mss") {
-        words.push_str(&format!(" advmss {}", mss.get()));
+        words = format!("{words} advmss {}", mss.get());
     }
     if let Setting::Int(segments) = said("stack.initial_window") {
-        words.push_str(&format!(" initcwnd {segments}"));
+        words = format!("{words} initcwnd {segments}");
     }
     if let Setting::Dur(min) = said("stack.min_rto") {
-        words.push_str(&format!(" rto_min {}ms", min.as_millis()));
+        words = format!("{words} rto_min {}ms", min.as_millis());
     }
     words
 }
@@ -259,12 +258,16 @@ fn offloads(case: &Case, lab: &Lab, dev: &Dev) -> Result<(), Failure> {
     const TSO: (u32, u32) = (0x1f, 0x1e);
     const GRO: (u32, u32) = (0x2c, 0x2b);
     let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| format!("a socket: {e}"))?;
-    let switch = |name: &str, (set, get): (u32, u32), on: bool| {
-        match sys::offload(socket.as_fd(), &dev.name, set, get, on) {
-            Ok(is) if is == on => Ok(()),
-            Ok(_) => Err(format!("{name} of {} did not take effect", dev.name)),
-            Err(e) => Err(format!("{name} of {}: {e}", dev.name)),
-        }
+    let switch = |name: &str, (set, get): (u32, u32), on: bool| match sys::offload(
+        socket.as_fd(),
+        &dev.name,
+        set,
+        get,
+        on,
+    ) {
+        Ok(is) if is == on => Ok(()),
+        Ok(_) => Err(format!("{name} of {} did not take effect", dev.name)),
+        Err(e) => Err(format!("{name} of {}: {e}", dev.name)),
     };
     switch("segmentation", TSO, !dev.cut)?;
     let Some(host) = lab.spaces[dev.space].host else { return Ok(()) };

@@ -32,10 +32,8 @@ fn len_of<T>() -> libc::socklen_t {
 pub fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong) -> io::Result<()> {
     let (source, target, kind) = (text(source), text(target), text(kind));
     // SAFETY: three NUL-terminated strings that outlive the call; no data pointer is given.
-    done(unsafe {
-        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null())
-    })
-    .map(drop)
+    done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) })
+        .map(drop)
 }
 
 /// A new network namespace for this process.
@@ -157,9 +155,7 @@ pub fn accept(fd: BorrowedFd) -> io::Result<(OwnedFd, SocketAddrV4)> {
     let mut len = len_of::<libc::sockaddr_in>();
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes at most `len` bytes of the address.
-    let got = done(unsafe {
-        libc::accept4(fd.as_raw_fd(), (&raw mut peer).cast(), &raw mut len, flags)
-    })?;
+    let got = done(unsafe { libc::accept4(fd.as_raw_fd(), (&raw mut peer).cast(), &raw mut len, flags) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok((unsafe { OwnedFd::from_raw_fd(got) }, address_back(&peer)))
 }
@@ -243,7 +239,7 @@ pub fn offload(fd: BorrowedFd, interface: &str, set: u32, get: u32, on: bool) ->
     // SAFETY: the request points to an ethtool_value, which these commands read or write, and both outlive the calls.
     unsafe {
         done(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
-        (*request.ifr_ifru.ifru_data.cast::<Value>()).command = get;
+        (&raw mut value.command).write(get);
         done(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
     }
     Ok(value.data != 0)
@@ -257,7 +253,7 @@ pub fn interface_index(name: &str) -> io::Result<i32> {
     if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index.cast_signed()) }
 }
 
-/// The clock of the recording: CLOCK_REALTIME in nanoseconds.
+/// The clock of the recording: `CLOCK_REALTIME` in nanoseconds.
 pub fn now() -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
@@ -268,9 +264,8 @@ pub fn now() -> u64 {
 /// A timer that is readable from an absolute instant on.
 pub fn timer() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
-    let fd = done(unsafe {
-        libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-    })?;
+    let fd =
+        done(unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -285,12 +280,7 @@ pub fn set_timer(fd: BorrowedFd, at: u64) -> io::Result<()> {
     let spec = libc::itimerspec { it_interval: zero, it_value: at };
     // SAFETY: the kernel reads one itimerspec; no old one is asked for.
     done(unsafe {
-        libc::timerfd_settime(
-            fd.as_raw_fd(),
-            libc::TFD_TIMER_ABSTIME,
-            &raw const spec,
-            std::ptr::null_mut(),
-        )
+        libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
     })
     .map(drop)
 }
@@ -331,7 +321,7 @@ pub fn wait(poll: BorrowedFd, into: &mut Vec<(u64, i32)>) -> io::Result<()> {
 pub struct Ring {
     start: *mut u8,
     len: usize,
-    _socket: OwnedFd,
+    socket: OwnedFd,
 }
 
 impl Ring {
@@ -340,22 +330,21 @@ impl Ring {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping wherever the kernel likes; it aliases nothing of ours.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0)
-        };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Ring { start: start.cast(), len, _socket: socket })
+        Ok(Ring { start: start.cast(), len, socket })
     }
 
     /// The packet socket.
     pub fn socket(&self) -> &OwnedFd {
-        &self._socket
+        &self.socket
     }
 
     fn word(&self, offset: usize) -> *mut u32 {
-        assert!(offset % 4 == 0 && offset + 4 <= self.len, "a word outside the ring");
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len, "a word outside the ring");
         // SAFETY: inside the mapping, by the assertion.
         unsafe { self.start.add(offset).cast() }
     }
@@ -391,7 +380,7 @@ impl Drop for Ring {
     }
 }
 
-/// Sets up a ring of a packet socket (TPACKET_V2) and maps it.
+/// Sets up a ring of a packet socket (`TPACKET_V2`) and maps it.
 pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::Result<Ring> {
     use std::os::fd::AsFd;
     set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VERSION, 1)?;

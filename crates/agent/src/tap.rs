@@ -1,6 +1,6 @@
 //! Taps: every packet that leaves a host, and every packet that arrives at one, at the instant of the wire.
 //!
-//! A tap is a packet socket with a ring that the kernel fills (TPACKET_V2), so that a packet costs no system call and none is
+//! A tap is a packet socket with a ring that the kernel fills (`TPACKET_V2`), so that a packet costs no system call and none is
 //! held: a copy of its headers is taken and the packet goes on untouched. Packets are seen as they leave a device (after
 //! segmentation): what arrives at a host is what its neighbour sends, before the host's NIC merges anything.
 
@@ -87,7 +87,7 @@ impl Taps {
 }
 
 impl Tap {
-    /// Frames lie one behind the other; each begins with struct tpacket2_hdr (linux/if_packet.h): status, length, kept, offsets of
+    /// Frames lie one behind the other; each begins with `struct tpacket2_hdr` (`linux/if_packet.h`): status, length, kept, offsets of
     /// the link's and the network's header (16 bits each), seconds, nanoseconds.
     fn drain(&mut self, place: usize, into: &mut Vec<Seen>) {
         loop {

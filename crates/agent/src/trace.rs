@@ -101,9 +101,8 @@ struct Seen {
 /// `<idle>-0  [000] ..s.  1.234567: tcp_cong_state_set: family=AF_INET sport=.. dport=.. saddr=.. daddr=.. ... cong_state=4`.
 fn parse(line: &str) -> Option<Seen> {
     let (head, tail) = line.split_once(": tcp_cong_state_set: ")?;
-    let field = |name: &str| {
-        tail.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-    };
+    let field =
+        |name: &str| tail.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let (seconds, micros) = head.split_whitespace().last()?.split_once('.')?;
     Some(Seen {
         at: seconds.parse::<u64>().ok()? * 1_000_000_000 + micros.parse::<u64>().ok()? * 1000,

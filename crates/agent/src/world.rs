@@ -23,6 +23,7 @@ use tcpassay_workload::{ConnKey, HostId, Plan, Slot, Sockets};
 const PORT: u16 = 5001;
 
 /// One end of a connection.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as epoll and the case tell them")]
 pub struct Sock {
     fd: OwnedFd,
     pub host: usize,
@@ -51,6 +52,7 @@ pub struct World<'a> {
     plan: Arc<Plan>,
     spaces: Spaces,
     start: u64,
+    now: Time,
     pub poll: OwnedFd,
     pub collector: Collector,
     pub account: Account,
@@ -99,25 +101,21 @@ fn host_number(host: usize) -> u32 {
     u32::try_from(host).expect("few hosts")
 }
 
-/// The clock of the run.
-pub fn since(start: u64) -> Time {
-    Time::from_nanos(sys::now().saturating_sub(start))
-}
-
 impl<'a> World<'a> {
     /// Sockets for `plan`, with every server listening. The run begins at `start` of the kernel's clock.
     pub fn new(
         case: &'a Case,
-        plan: Arc<Plan>,
+        plan: &Arc<Plan>,
         spaces: Spaces,
         collector: Collector,
         start: u64,
     ) -> Result<World<'a>, Failure> {
         let mut world = World {
             case,
-            plan: Arc::clone(&plan),
+            plan: Arc::clone(plan),
             spaces,
             start,
+            now: Time::ZERO,
             poll: sys::poll().map_err(|e| format!("epoll: {e}"))?,
             collector,
             account: Account::new(start),
@@ -142,9 +140,14 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// The time of the run.
+    /// The time of the run when the process woke: it stands still until the process sleeps.
     pub fn now(&self) -> Time {
-        since(self.start)
+        self.now
+    }
+
+    /// Looks at the clock, once for each time that the process wakes: a system call is what a guest is slow at.
+    pub fn wake(&mut self) {
+        self.now = Time::from_nanos(sys::now().saturating_sub(self.start));
     }
 
     fn listen(&mut self, host: usize, part: u16) -> Result<(), Failure> {
@@ -224,7 +227,13 @@ impl<'a> World<'a> {
             let (idle, gap) = (seconds(alive.idle), seconds(alive.interval));
             check("app.keepalive", tcp, libc::TCP_KEEPIDLE, idle, idle)?;
             check("app.keepalive", tcp, libc::TCP_KEEPINTVL, gap, gap)?;
-            check("app.keepalive", tcp, libc::TCP_KEEPCNT, small(alive.count.into()), small(alive.count.into()))?;
+            check(
+                "app.keepalive",
+                tcp,
+                libc::TCP_KEEPCNT,
+                small(alive.count.into()),
+                small(alive.count.into()),
+            )?;
         }
         if let tcpassay_sim::params::Setting::Dur(d) = said("app.user_timeout") {
             let ms = small(d.as_millis());
@@ -350,7 +359,8 @@ impl<'a> World<'a> {
     /// Takes note of what epoll says; `None` when the socket is gone, an error when it has failed.
     pub fn note(&mut self, at: usize, events: i32) -> Option<Result<(), ()>> {
         let sock = self.socks.get_mut(at)?.as_mut()?;
-        let failed = || sys::get(sock.fd.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).map_or(true, |code| code != 0);
+        let failed =
+            || sys::get(sock.fd.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).map_or(true, |code| code != 0);
         if events & libc::EPOLLERR != 0 && failed() {
             return Some(Err(()));
         }
@@ -396,7 +406,8 @@ impl<'a> World<'a> {
         let Some(sock) = self.socks[at].take() else { return };
         if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
             let flow = self.collector.flow_mut(sock.out);
-            flow.tcp = TcpSummary { timeouts: flow.tcp.timeouts, recoveries: flow.tcp.recoveries, ..info.summary() };
+            flow.tcp =
+                TcpSummary { timeouts: flow.tcp.timeouts, recoveries: flow.tcp.recoveries, ..info.summary() };
             if info.mss() > 0 {
                 flow.mss = Bytes::new(info.mss());
             }

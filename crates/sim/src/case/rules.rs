@@ -2,8 +2,8 @@
 
 use super::given::Scope;
 use super::{Case, CaseError, Mark};
-use crate::params::{Setting, Substrate};
 use crate::params::grammar::{Buffers, LinkRate};
+use crate::params::{Setting, Substrate};
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;

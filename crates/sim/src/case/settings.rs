@@ -1,10 +1,10 @@
 //! The typed settings of the entities of a case.
 
 use super::given::Scope;
+use crate::params::Substrate;
 use crate::params::grammar::{
     Abc, DelayedAck, Limit, LinkRate, LossDetection, LossModel, Pacing, Policer, Reorder, Slot, Undo,
 };
-use crate::params::Substrate;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{
     AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, PrrBound, Recovery,
