@@ -126,17 +126,19 @@ fn open<'a>(spaces: &mut Spaces, taps: &'a mut Taps, (s, r): (usize, usize)) -> 
     let wrong = |e: std::io::Error| format!("a probe: {e}");
     let address =
         |host: usize| SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD);
-    let mut one = |host: usize| -> Result<OwnedFd, Failure> {
+    let mut one = |host: usize, peer: usize| -> Result<OwnedFd, Failure> {
         spaces.enter(host)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)?;
         sys::bind(fd.as_fd(), address(host)).map_err(wrong)?;
+        // Only a connected socket counts up the IP identification of packets that must not be cut.
+        sys::connect(fd.as_fd(), address(peer)).map_err(wrong)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO).map_err(wrong)?;
         // ECT(0): where a step marks, it marks the probes.
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_TOS, 2).map_err(wrong)?;
         sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_000_000).map_err(wrong)?;
         Ok(fd)
     };
-    let sockets = [one(s)?, one(r)?];
+    let sockets = [one(s, r)?, one(r, s)?];
     let (poll, timer) = (sys::poll().map_err(wrong)?, sys::timer().map_err(wrong)?);
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(wrong)?;
     Ok(Prober { taps, sockets, to: [address(r), address(s)], poll, timer })

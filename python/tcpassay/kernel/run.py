@@ -1,0 +1,155 @@
+"""Runs one case in a guest: a User-Mode Linux in virtual time whose init is the agent.
+
+The guest is a process of the user who runs it and needs no privilege. It is started in a scratch folder that holds a link to the
+agent and the case, with a command line that never differs but for the seed (the kernel draws from it), and leaves its answer
+there. Whatever else it does (panic, no end, no memory) is an outcome with the end of its console.
+"""
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import UserError
+from tcpassay.kernel import store
+
+# The guest's clock at boot; the agent counts on it.
+BOOT_NS: Final = 1_000_000_000_000_000_000
+# Memory of the guest. TCP's buffers do not depend on it: the agent sets them.
+MEMORY: Final = "512M"
+# Wall time after which a guest is given up, when the request says nothing.
+PATIENCE_S: Final = 600.0
+# How much of a console is kept with an outcome.
+LAST_WORDS: Final = 2000
+
+_PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
+_MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
+
+
+def agent() -> Path:
+    """The agent's program: `$TCPASSAY_AGENT`, or the one beside this package. Raises `UserError` when there is none."""
+    given = os.environ.get("TCPASSAY_AGENT")
+    place = Path(given) if given else Path(__file__).parent.parent / "tcpassay-agent"
+    if not os.access(place, os.X_OK):
+        raise UserError(f"`{place}`: the agent is not built; `make agent` builds it")
+    return place.resolve()
+
+
+def check_case(triples: dict[str, Any], base: str) -> list[tuple[str, str | None, str | None, str]]:
+    """What of a case this substrate cannot do, as `_native.CaseError` has it; an empty list when it can do all."""
+    request = json.dumps({"triples": triples, "base": base})
+    asked = subprocess.run(  # noqa: S603 - our own program
+        [agent(), "check"], input=request, capture_output=True, text=True, check=True
+    )
+    return [(e["path"], e["other"], e["value"], e["why"]) for e in json.loads(asked.stdout)]
+
+
+def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
+    *,
+    triples: dict[str, Any],
+    seed: int,
+    base: str,
+    collect: dict[str, Any],
+    folder: str,
+    kernel: str | None = None,
+    patience_s: float = PATIENCE_S,
+) -> dict[str, Any]:
+    """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
+
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `time`, `memory`), `message`, `metrics` when it is
+    done, and `cpu_s`.
+    """
+    image = store.find(kernel).image
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
+        (Path(scratch) / "init").symlink_to(agent())
+        case = {
+            "triples": triples,
+            "seed": seed,
+            "base": str(Path(base).resolve()),
+            "collect": collect,
+            "folder": str(Path(folder).resolve()),
+        }
+        (Path(scratch) / "case.json").write_text(json.dumps(case), encoding="utf-8")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        console, late = _boot(image, Path(scratch), seed, patience_s)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        answer = _outcome(Path(scratch), console, patience_s if late else None)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if answer["outcome"] != "done":
+        shutil.rmtree(folder, ignore_errors=True)
+    return answer | {"cpu_s": cpu}
+
+
+def _boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str, bool]:
+    """Starts the guest and waits for its end; returns its console, and whether it had to be ended."""
+    command = [
+        *("setarch", "-R", str(image)),
+        *("root=none", "rootfstype=hostfs", "rw", "init=/proc/self/cwd/init", "con0=null,fd:1"),
+        *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
+        f"rand-seed={seed}",
+    ]
+    # The tunable keeps a static glibc from registering what a guest's process must not; HOME is where UML puts its pid file.
+    environment = {
+        "HOME": str(scratch),
+        "PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
+        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+    }
+    with (scratch / "console").open("w+b") as words:
+        guest = subprocess.Popen(  # noqa: S603 - an argument list of our own
+            command,
+            cwd=scratch,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        # The console is a pipe to `cat`, so that a guest which writes without end cannot fill memory: the file is on disk.
+        reader = subprocess.Popen(["cat"], stdin=guest.stdout, stdout=words)  # noqa: S607
+        if guest.stdout is not None:
+            guest.stdout.close()
+        late = False
+        try:
+            guest.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            # The guest's processes are of its own session; none of them outlives it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(guest.pid, signal.SIGKILL)
+            guest.wait()
+            reader.wait()
+        words.seek(0)
+        return words.read().decode(errors="replace"), late
+
+
+def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str, Any]:
+    """What the guest left behind, as an outcome."""
+    end = console.strip()[-LAST_WORDS:]
+    if patience_s is not None:
+        return {"outcome": "time", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
+    try:
+        answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        if _MEMORY.search(console):
+            return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
+        panic = _PANIC.search(console)
+        how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
+        return {"outcome": "crashed", "message": f"{how}\n{end}"}
+    if answer["ended"] in {"duration", "finished"}:
+        return {"outcome": "done", "message": "", "metrics": answer["metrics"]["values"]}
+    if answer["ended"] == "refused":
+        message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
+        return {"outcome": "refused", "message": message}
+    message = answer.get("message", "")
+    if "panicked" in message:
+        message += f"\n{end}"
+    return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": message}
