@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup demo figures test test-rust test-python check lint format bench gate fuzz clean
+.PHONY: help setup agent kernel demo figures test test-rust test-python check lint format bench gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,14 @@ $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 	@echo "Building the native module"
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
 	@touch $@
+
+agent: ## The agent of the substrate `kernel`, beside the package (nothing to do when nothing changed)
+	@cargo build --locked --release --quiet -p tcpassay-agent
+	@cp -u "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
+
+kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
+	@sh tools/kernel.sh $(BIN)/tcpassay
+	$(BIN)/python -m pytest --quiet tests/kernel/test_run.py
 
 demo: setup ## A sweep around the paper's rate limiter: the oracles find the stalls, and a report shows them
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]

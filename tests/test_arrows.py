@@ -19,6 +19,7 @@ ARROWS = {
     "measure": {"units", "wire"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
     "script": {"units", "wire", "cc", "tcp"},
+    "agent": {"sim", "tcp", "workload", "measure", "units", "wire"},
     "python": {"sim", "script", "tcp", "measure", "units"},
 }
 

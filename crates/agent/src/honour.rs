@@ -87,6 +87,9 @@ fn hosts(case: &Case, refuse: &mut impl FnMut((Setting, String), &str)) {
         if is("stack.slow_start_after_idle", "on") {
             refuse(at("stack.slow_start_after_idle"), "Linux has `off` and `decay`; the model all three");
         }
+        if at("app.blocking").0 == Setting::Bool(true) {
+            refuse(at("app.blocking"), "its generators never block");
+        }
         if host.nic.ring.is_some() {
             refuse(at("nic.ring"), "a veth has no ring; the model has");
         }

@@ -1,8 +1,8 @@
 """Runs one case in a guest: a User-Mode Linux in virtual time whose init is the agent.
 
-The guest is a process of the user who runs it and needs no privilege. It is started in a scratch folder that holds a link to the
-agent and the case, with a command line that never differs but for the seed (the kernel draws from it), and leaves its answer
-there. Whatever else it does (panic, no end, no memory) is an outcome with the end of its console.
+The guest is a process of the user who runs it and needs no privilege. It is started in a scratch folder that holds a
+link to the agent and the case, with a command line that never differs but for the seed (the kernel draws from it), and
+leaves its answer there. Whatever else it does (panic, no end, no memory) is an outcome with the end of its console.
 """
 
 import contextlib
@@ -63,8 +63,8 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
 ) -> dict[str, Any]:
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `time`, `memory`), `message`, `metrics` when it is
-    done, and `cpu_s`.
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `time`, `memory`), `message`, `metrics`
+    when it is done, and `cpu_s`.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def _boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str
         *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
         f"rand-seed={seed}",
     ]
-    # The tunable keeps a static glibc from registering what a guest's process must not; HOME is where UML puts its pid file.
+    # The tunable keeps a static glibc from registering what a guest must not; HOME is where UML puts its pid file.
     environment = {
         "HOME": str(scratch),
         "PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
@@ -112,7 +112,7 @@ def _boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        # The console is a pipe to `cat`, so that a guest which writes without end cannot fill memory: the file is on disk.
+        # The console is a pipe to `cat`: it has to be a pipe, and a guest that writes without end must not fill memory.
         reader = subprocess.Popen(["cat"], stdin=guest.stdout, stdout=words)  # noqa: S607
         if guest.stdout is not None:
             guest.stdout.close()

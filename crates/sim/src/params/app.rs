@@ -203,7 +203,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "TCP_NOTSENT_LOWAT: writable only while less than this is unsent",
     ),
     P::new("app.quickack", Kind::Bool, "off", &["off", "on"], MKH, "TCP_QUICKACK, kept on: no delayed ACKs"),
-    P::new("app.blocking", Kind::Bool, "on", &["on", "off"], Substrates::KH, "Blocking sockets"),
+    P::new("app.blocking", Kind::Bool, "off", &["off", "on"], Substrates::KH, "Blocking sockets"),
     P::new(
         "app.keepalive",
         Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),

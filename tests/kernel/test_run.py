@@ -1,0 +1,104 @@
+"""Cases on a real Linux in virtual time; skipped, saying so, where no kernel or no agent is built."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcpassay.errors import UserError
+from tcpassay.kernel import run, store
+
+LOSSY = {
+    "link.rate": "50Mbit",
+    "link.delay": "5ms",
+    "link.loss": "0.5%",
+    "nic.tso": "on",
+    "stack.cc": "cubic",
+    "app.flows": 2,
+    "app.duration": "300ms",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    try:
+        run.agent()
+        store.find()
+    except UserError as error:
+        pytest.skip(f"no case can be run on a kernel: {error}")
+
+
+def go(folder: Path, triples: dict[str, Any], *, seed: int = 1, **options: Any) -> dict[str, Any]:
+    collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": True}
+    return run.run_case(
+        triples=triples,
+        seed=seed,
+        base=str(folder.parent),
+        collect=collect | options.pop("collect", {}),
+        folder=str(folder),
+        **options,
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_two_guests_leave_byte_identical_recordings_and_another_seed_another(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert go(tmp_path / name, LOSSY, seed=seed)["outcome"] == "done"
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    assert digests(tmp_path / "a")["packets.pcapng"] != digests(tmp_path / "c")["packets.pcapng"]
+
+
+def test_every_collector_on_leaves_the_same_packets(tmp_path: Path) -> None:
+    go(tmp_path / "few", LOSSY)
+    go(tmp_path / "all", LOSSY, collect={"series": "1ms", "deliveries": True, "events": True})
+    few, everything = digests(tmp_path / "few"), digests(tmp_path / "all")
+    assert "series.parquet" in everything
+    assert "events.parquet" in everything
+    assert few["packets.pcapng"] == everything["packets.pcapng"]
+
+
+def test_a_flow_fills_the_link_that_was_asked_for_and_the_path_is_verified(tmp_path: Path) -> None:
+    case = {"link.rate": "100Mbit", "link.delay": "5ms", "nic.tso": "on", "app.duration": "1s"}
+    answer = go(tmp_path / "a", case)
+    assert answer["outcome"] == "done", answer["message"]
+    # 1448 of 1500 bytes are payload; slow start and the flight at the end are missing.
+    assert 0.90 * 96.5e6 < answer["metrics"]["goodput"] < 96.6e6
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    assert recording["header"]["substrate"] == "kernel"
+    rows = {(row["entity"], row["property"]): row for row in recording["environment"]}
+    assert abs(rows["path", "rtt"]["measured"] - 10_008_960) < 2000
+    assert rows["queue.bottleneck", "rate"]["measured"] == pytest.approx(100e6, rel=1e-3)
+    assert rows["path", "mtu"]["measured"] == 1500
+
+
+def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", {"link.ack_thinning": 3})
+    assert answer["outcome"] == "refused"
+    assert "no qdisc thins ACKs; the model does" in answer["message"]
+    wrong = run.check_case({"stack.cc": "mvegas"}, ".")
+    assert [(path, "the model has" in why) for path, _, _, why in wrong] == [("stack.cc", True)]
+    assert run.check_case({"stack.cc": "bbr"}, ".") == []
+
+
+def test_a_guest_that_takes_too_long_is_an_outcome_with_its_console(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", LOSSY | {"app.duration": "3000s"}, patience_s=2.0)
+    assert answer["outcome"] == "time"
+    assert "ended after 2 s" in answer["message"]
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_guest_that_dies_is_an_outcome_with_its_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = tmp_path / "agent"
+    dead.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    dead.chmod(0o755)
+    monkeypatch.setenv("TCPASSAY_AGENT", str(dead))
+    answer = go(tmp_path / "a", LOSSY)
+    assert answer["outcome"] == "crashed"
+    assert "the guest's kernel panicked: Attempted to kill init" in answer["message"]
