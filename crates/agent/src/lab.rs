@@ -150,13 +150,14 @@ impl Lab {
         let rate = wire_rate(settings);
         let queued_at = if pair { Some(cables[1]) } else { (!is_host(link.from)).then_some(first) };
         if let Some(dev) = queued_at {
-            if pair && case.stands_at_sender(index) {
+            let supers = pair && case.stands_at_sender(index);
+            if supers {
                 self.devs[first].cut = false;
                 self.devs[dev].cut = true;
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu);
+            self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu, supers);
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);

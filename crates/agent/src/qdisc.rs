@@ -1,6 +1,8 @@
 //! Queues, wires and faults of a case as lines of `tc -batch`.
 //!
-//! Sizes are IP bytes, as in the model: every root has `stab overhead -14`, so that the Ethernet header does not count.
+//! Sizes are IP bytes, as in the model: a root has `stab overhead -14`, so that the Ethernet header does not count. A queue
+//! in the sending host sees super-segments, for which `stab` would forget the headers of all packets but the first: there the
+//! shaper's rate is raised by the share of the Ethernet header in a full packet instead, and backlogs are Ethernet's bytes.
 //!
 //! Known differences from the model's elements:
 //! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
@@ -105,9 +107,15 @@ fn tbf(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> String {
 }
 
 /// A queue as `queue.*` says, before a link of `rate`. The queue proper has the handle `10:`.
-pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes) -> Vec<String> {
+pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, supers: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let served = queue.rate.unwrap_or(rate);
+    if supers {
+        let raised = |rate: Rate| rate.mul_f64((mtu.as_f64() + 14.0) / mtu.as_f64());
+        let queue = QueueSettings { rate: queue.rate.map(raised), ..queue.clone() };
+        let lines = self::queue(dev, &queue, raised(rate), mtu + Bytes::new(14), false);
+        return lines.into_iter().map(|line| line.replace(ROOT, "root handle 1:")).collect();
+    }
     if queue.kind == "htb" {
         let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600))).get();
         let r = bits(served);
@@ -211,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_plain_queue_of_a_gigabit_is_a_shaper_of_one_packet_over_a_fifo() {
-        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500));
+        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), false);
         assert_eq!(
             lines,
             [

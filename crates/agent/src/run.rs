@@ -256,6 +256,11 @@ impl Run<'_> {
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
+        // Whether a DCTCP receiver met a change of CE with an ACK delayed, which is what dctcp_receiver is about.
+        let prior = std::fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");
+        if let Some(n) = prior.ok().and_then(|text| text.trim().parse().ok()) {
+            run.insert("dctcp_prior_acks".to_owned(), n);
+        }
         let series = self.world.collector.collect().series;
         let mut recording = self.world.collector.finish(now);
         let header = &mut recording.header;
