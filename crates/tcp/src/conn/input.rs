@@ -92,9 +92,11 @@ impl Connection {
         self.wl1 = nxt;
         self.wl2 = ack;
         if ahead > 0 || segment.len == 0 {
-            let input = self.ack_in(now, segment, ack);
             self.touched = true;
-            self.send.on_ack(now, &input, &mut self.log);
+            if !self.send.on_plain_ack(now, ack, self.snd_wnd, false, &mut self.log) {
+                let input = self.ack_in(now, segment, ack);
+                self.send.on_ack(now, &input, &mut self.log);
+            }
             if segment.len == 0 {
                 return true;
             }

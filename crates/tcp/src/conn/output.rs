@@ -38,7 +38,7 @@ impl Connection {
         }
         self.touched = false;
         self.send_timer = self.send.deadline();
-        self.poll_last(now)
+        if self.recv.may_ack() || self.probe_due { self.poll_last(now) } else { None }
     }
 
     /// What goes out besides the stream: for a host whose queue has no room for more data of this connection (Linux's

@@ -53,13 +53,17 @@ impl Sender {
     /// An acceptable ACK arrived.
     pub fn on_ack(&mut self, now: Time, ack: &AckIn, log: &mut Log) -> AckOut {
         debug_assert!(self.up, "an ACK before the handshake was done");
-        if self.expects(ack)
-            && let Some(run) = self.board.ack_run(ack.ack, self.rack.newest())
+        let prior_una = self.board.una;
+        if ack.sacks.is_empty()
+            && ack.dsack.is_none()
+            && ack.accurate_ce.is_none()
+            && self.on_plain_ack(now, ack.ack, ack.window, ack.ece, log)
         {
-            return self.on_run(now, ack, &run, log);
+            let fin_acked = self.fin_acked();
+            let fin = fin_acked && prior_una <= self.buf.end;
+            return AckOut { acked: self.board.una - prior_una - u64::from(fin), fin_acked };
         }
         self.cc.begin_ack();
-        let prior_una = self.board.una;
         let upto = ack.ack.max(prior_una);
         let same_window = ack.ack < prior_una || ack.window == self.wnd;
         let mut a = Arrival {
@@ -134,35 +138,45 @@ impl Sender {
     /// Whether the ACK brings nothing that needs thought, whatever the scoreboard says: it moves the cumulative point, reports
     /// nothing else, finds no recovery or probe under way, and neither begins nor ends a reduction.
     #[inline]
-    fn expects(&self, ack: &AckIn) -> bool {
+    fn expects(&self, ack: u64, ece: bool) -> bool {
         #[cfg(test)]
         if self.long_way {
             return false;
         }
         let quiet = match self.state {
-            CongestionState::Open => !ack.ece,
-            CongestionState::Cwr => ack.ack <= self.recover,
+            CongestionState::Open => !ece,
+            CongestionState::Cwr => ack <= self.recover,
             _ => false,
         };
         quiet
-            && ack.ack > self.board.una
-            && ack.sacks.is_empty()
-            && ack.dsack.is_none()
-            && ack.accurate_ce.is_none()
+            && ack > self.board.una
             && self.dup_acks == 0
             && self.dup_bytes == 0
             && !self.probe.is_out()
             && self.late_proof().is_none()
     }
 
-    /// [`Sender::on_ack`] for an ACK that [`Sender::expects`]: the same work, less what it cannot find.
-    fn on_run(&mut self, now: Time, ack: &AckIn, run: &Run, log: &mut Log) -> AckOut {
+    /// [`Sender::on_ack`] for an ACK without SACK blocks, DSACK and count of marks, where the short way will do; says whether
+    /// it did.
+    #[inline]
+    pub fn on_plain_ack(&mut self, now: Time, ack: u64, window: u64, ece: bool, log: &mut Log) -> bool {
+        if self.expects(ack, ece)
+            && let Some(run) = self.board.ack_run(ack, self.rack.newest())
+        {
+            self.on_run(now, window, ece, &run, log);
+            return true;
+        }
+        false
+    }
+
+    /// The same work as the long way, less what an ACK that [`Sender::expects`] cannot find.
+    fn on_run(&mut self, now: Time, window: u64, ece: bool, run: &Run, log: &mut Log) {
         self.cc.begin_ack();
-        self.stats.ece_acks_in += u64::from(ack.ece);
+        self.stats.ece_acks_in += u64::from(ece);
         let last = &run.last;
-        let bytes = ack.ack - run.start;
-        self.wnd = ack.window;
-        self.max_wnd = self.max_wnd.max(ack.window);
+        let bytes = self.board.una - run.start;
+        self.wnd = window;
+        self.max_wnd = self.max_wnd.max(window);
         let newest = now.since(last.sent_at);
         self.rtt.observe_min(now, newest);
         self.take_rtt_sample(now, now.since(run.first_sent_at), log);
@@ -173,11 +187,10 @@ impl Sender {
         }
         self.timers.on_progress(now);
         self.timers.on_answer(now);
-        let marked = if ack.ece && self.ecn && self.cfg.ecn != EcnMode::Accurate { bytes } else { 0 };
+        let marked = if ece && self.ecn && self.cfg.ecn != EcnMode::Accurate { bytes } else { 0 };
         self.deliveries.marked += marked;
-        let acked = bytes - u64::from(last.is(FIN));
         let event = Event::Ack(Ack {
-            acked: Bytes::new(acked),
+            acked: Bytes::new(bytes - u64::from(last.is(FIN))),
             delivered: Bytes::new(bytes),
             lost: Bytes::ZERO,
             marked: Bytes::new(marked),
@@ -197,7 +210,6 @@ impl Sender {
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
         self.update_timers_on_ack(now, true, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
-        AckOut { acked, fin_acked: self.fin_acked() }
     }
 
     /// Duplicate ACKs: with SACK those that report something new (RFC 6675 section 2), without it each stands for a
