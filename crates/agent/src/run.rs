@@ -113,7 +113,7 @@ impl Run<'_> {
         while sys::now() < START {
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
         }
-        self.world.wake();
+        self.world.wake(None);
         loop {
             let now = self.world.now();
             if now >= tick {
@@ -143,8 +143,12 @@ impl Run<'_> {
                 armed = due;
             }
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
-            self.world.wake();
-            self.drain();
+            let packet = self.drain();
+            // What no packet has brought about: a timer of ours, or one of TCP's that has given up.
+            let alone = |(number, what): &(u64, i32)| {
+                Token::of(*number) == Token::Timer || what & (libc::EPOLLERR | libc::EPOLLHUP) != 0
+            };
+            self.world.wake(packet.filter(|_| !events.iter().any(alone)));
             for (number, what) in &events {
                 match Token::of(*number) {
                     Token::Timer => armed = Time::MAX,
@@ -219,13 +223,16 @@ impl Run<'_> {
         }
     }
 
-    /// Packets since the last look.
-    fn drain(&mut self) {
+    /// Packets since the last look; returns when the last of them passed.
+    fn drain(&mut self) -> Option<u64> {
         let (account, collector) = (&mut self.world.account, &mut self.world.collector);
+        let mut last = None;
         self.taps.drain(|seen| {
+            last = Some(seen.at);
             let host = u32::try_from(seen.tap / 2).expect("few hosts");
             account.packet(seen, host, seen.tap % 2 == 0, collector);
         });
+        last
     }
 
     /// What is read at a tick.

@@ -8,6 +8,7 @@ use crate::account::Account;
 use crate::info::Info;
 use crate::setup::{Failure, Spaces};
 use crate::sys;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
@@ -35,6 +36,8 @@ pub struct Sock {
     dctcp: bool,
     quickack: bool,
     pub connected: bool,
+    /// Something has arrived since it was last found empty.
+    fed: Cell<bool>,
     /// The peer has closed; what is readable comes before.
     hung_up: bool,
     pub only_reads: bool,
@@ -145,9 +148,12 @@ impl<'a> World<'a> {
         self.now
     }
 
-    /// Looks at the clock, once for each time that the process wakes: a system call is what a guest is slow at.
-    pub fn wake(&mut self) {
-        self.now = Time::from_nanos(sys::now().saturating_sub(self.start));
+    /// Looks at the clock, once for each time that the process wakes: a system call is what a guest is slow at. Where no
+    /// NIC holds packets back (receive merging), the instant of a packet that has just passed is the present one.
+    pub fn wake(&mut self, packet: Option<u64>) {
+        let merges = self.case.hosts.iter().any(|h| h.nic.gro);
+        let at = packet.filter(|_| !merges).unwrap_or_else(sys::now);
+        self.now = self.now.max(Time::from_nanos(at.saturating_sub(self.start)));
     }
 
     fn listen(&mut self, host: usize, part: u16) -> Result<(), Failure> {
@@ -312,6 +318,7 @@ impl<'a> World<'a> {
             dctcp,
             quickack,
             connected: false,
+            fed: Cell::new(false),
             hung_up: false,
             only_reads: false,
         })
@@ -350,6 +357,7 @@ impl<'a> World<'a> {
                 dctcp,
                 quickack,
                 connected: true,
+                fed: Cell::new(true),
                 hung_up: false,
                 only_reads,
             })?;
@@ -366,6 +374,9 @@ impl<'a> World<'a> {
         }
         if events & libc::EPOLLOUT != 0 {
             sock.connected = true;
+        }
+        if events & libc::EPOLLIN != 0 {
+            sock.fed.set(true);
         }
         if events & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0 {
             sock.hung_up = true;
@@ -467,7 +478,13 @@ impl Sockets for Calls<'_, '_> {
         if self.world.failure.is_some() {
             return Bytes::ZERO;
         }
-        Bytes::new(sys::readable(self.world.sock(self.host, slot).fd.as_fd()).unwrap_or(0))
+        let sock = self.world.sock(self.host, slot);
+        if !sock.fed.get() {
+            return Bytes::ZERO;
+        }
+        let n = sys::readable(sock.fd.as_fd()).unwrap_or(0);
+        sock.fed.set(n > 0);
+        Bytes::new(n)
     }
 
     fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
