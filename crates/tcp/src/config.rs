@@ -279,6 +279,10 @@ pub struct Config {
     pub tolerate_missing_timestamps: bool,
     /// Every second segment of any size is acknowledged (FreeBSD's `DELAY_ACK`), not every second full one.
     pub count_small_segments: bool,
+    /// A partial ACK in recovery is answered by an ACK where nothing can be sent (FreeBSD, `tcp_sack_partialack`).
+    pub ack_partial: bool,
+    /// While our FIN is out every ACK carries it again (FreeBSD, `tcp_outflags`).
+    pub fin_on_acks: bool,
     /// FreeBSD's window: the buffer is a multiple of the MSS (`tcp_mss`), and all that is free is announced with every ACK
     /// (`tcp_output`), not only what is worth a segment.
     pub bsd_window: bool,

@@ -95,6 +95,8 @@ fn rfc() -> Config {
         cwr_on_retransmission: false,
         tolerate_missing_timestamps: false,
         count_small_segments: false,
+        ack_partial: false,
+        fin_on_acks: false,
         bsd_window: false,
         nagle: Nagle::All,
         nodelay: false,
@@ -190,6 +192,8 @@ fn freebsd() -> Config {
         cwr_on_retransmission: true,          // tcp_ecn_output_established
         count_small_segments: true,           // DELAY_ACK
         bsd_window: true,                     // tcp_mss: roundup(bufsize, mss)
+        ack_partial: true,                    // tcp_sack_partialack: TF_ACKNOW
+        fin_on_acks: true,                    // tcp_outflags
         user_timeout: None,
         syn_retries: 6,                // within keepinit, 75 s
         retries: 12,                   // TCP_MAXRXTSHIFT

@@ -203,15 +203,14 @@ impl Runner<'_> {
 
     /// The error that ended the connection, told once.
     pub(super) fn take_error(&mut self, fd: i64, peer: usize) -> Result<Option<&'static str>, Trouble> {
-        let error = self.world.peers[peer].conn.error();
+        let by_icmp = self.world.peers[peer].icmp_error;
+        let error = by_icmp.or_else(|| self.world.peers[peer].conn.error().map(errno));
         let socket = self.socket_at(fd)?;
         if socket.error_told {
             return Ok(None);
         }
-        Ok(error.map(|error| {
-            socket.error_told = true;
-            errno(error)
-        }))
+        socket.error_told = error.is_some();
+        Ok(error)
     }
 
     fn receive(&mut self, call: &Call) -> Tried {

@@ -5,7 +5,7 @@ use super::packet::{Strictness, differences, ecn_of};
 use super::socket::{File, Role};
 use super::world::Live;
 use super::{Difference, Go, Layout, Runner, Stop, Target, info};
-use crate::ast::{Body, Code, Event, Icmp, Opt, Packet, Shell, Tcp, When};
+use crate::ast::{Body, Code, Event, Opt, Packet, Shell, Tcp, When};
 use crate::code::Failure;
 use crate::place::Place;
 use crate::report::Status;
@@ -95,10 +95,6 @@ impl Runner<'_> {
         }
         self.target = Target::Peer(peer);
         Ok(peer)
-    }
-
-    fn inject_icmp(&mut self, icmp: &Icmp, place: Place) -> Go {
-        Err(self.stop(Status::Unsupported, place, format!("ICMP {} {}", icmp.kind, icmp.code)))
     }
 
     /// The next packet of the stack must be this one.

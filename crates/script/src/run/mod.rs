@@ -5,6 +5,7 @@
 //! | `world` | virtual time, connections, packets not looked at yet |
 //! | `packet` | script numbers to live ones and back; what differs |
 //! | `events` | packets, commands and code of the script |
+//! | `icmp` | ICMP messages |
 //! | `socket`, `calls`, `sockopt`, `poll` | what an application calls |
 //! | `config` | profile, sysctls and socket options to the stack's switches |
 //! | `info` | `tcpi_*` |
@@ -24,6 +25,7 @@
 mod calls;
 mod config;
 mod events;
+mod icmp;
 mod info;
 mod packet;
 mod poll;

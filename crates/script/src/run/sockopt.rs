@@ -249,6 +249,12 @@ fn number_of(errno: &str) -> i64 {
         "ECONNREFUSED" => 111,
         "EHOSTUNREACH" => 113,
         "ENETUNREACH" => 101,
+        "ENOPROTOOPT" => 92,
+        "EOPNOTSUPP" => 95,
+        "EHOSTDOWN" => 112,
+        "ENONET" => 64,
+        "EACCES" => 13,
+        "EPROTO" => 71,
         _ => -1,
     }
 }

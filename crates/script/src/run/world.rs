@@ -14,6 +14,8 @@ const REMEMBERED: usize = 24;
 pub(super) struct Peer {
     pub conn: Connection,
     pub map: Map,
+    /// The error of an ICMP message that ended it.
+    pub icmp_error: Option<&'static str>,
     /// Its last log entries.
     pub log: VecDeque<LogEntry>,
 }
@@ -43,7 +45,7 @@ impl World {
     pub fn add(&mut self, conn: Connection, map: Map) -> usize {
         let mut conn = conn;
         conn.set_log(true);
-        self.peers.push(Peer { conn, map, log: VecDeque::new() });
+        self.peers.push(Peer { conn, map, icmp_error: None, log: VecDeque::new() });
         self.peers.len() - 1
     }
 

@@ -3,6 +3,7 @@
 mod literal;
 mod mismatch;
 mod own;
+mod robust;
 mod sockets;
 
 use tcpassay_script::report::Report;

@@ -91,3 +91,20 @@ fn ipv6_has_a_smaller_segment() {
 +0 > S. 0:0(0) ack 1 <mss 1440>";
     assert_eq!(linux(script).status, Status::Pass);
 }
+
+#[test]
+fn an_unreachable_host_ends_an_opening_connection_and_leaves_an_open_one_alone() {
+    let report = linux(
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0...0.1 connect(3, ..., ...) = -1 EHOSTUNREACH (No route to host)
++0 > S 0:0(0) <...>
++.1 < icmp unreachable host_unreachable [0:0(0)]",
+    );
+    assert_eq!(report.status, Status::Pass, "{}", verdict(&report));
+    passes(
+        "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1\n\
+         +.1 < icmp unreachable host_unreachable [1:1001(1000)]\n+0 write(4, ..., 10) = 10",
+    );
+    let report = plain("+0 < icmp unreachable frag_needed mtu 1000 [1:1001(1000)]");
+    assert_eq!(verdict(&report), "unsupported 9 ICMP unreachable frag_needed");
+}

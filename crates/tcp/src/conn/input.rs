@@ -296,7 +296,11 @@ impl Connection {
             _ => input.ece = segment.flags.has(Flags::ECE),
         }
         self.touched = true;
+        let recovering = self.cfg.ack_partial && self.send.in_recovery_state();
         let out = self.send.on_ack(now, &input, &mut self.log);
+        if recovering && out.acked > 0 && self.send.in_recovery_state() {
+            self.recv.answer(0..0);
+        }
         if out.fin_acked {
             self.fin_acked(now);
         }

@@ -79,7 +79,11 @@ impl Connection {
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
             let seq = self.send.snd_nxt();
-            let out = self.make_ack(now, seq);
+            let fin_again = self.cfg.fin_on_acks && self.send.fin_out();
+            let mut out = self.make_ack(now, seq - u64::from(fin_again));
+            if fin_again {
+                out.segment.flags |= Flags::FIN;
+            }
             self.recv.ack_sent(now, false, 1, &mut self.log);
             return Some(out);
         }

@@ -286,6 +286,16 @@ impl Sender {
         self.board.nxt
     }
 
+    /// Fast recovery is under way.
+    pub fn in_recovery_state(&self) -> bool {
+        self.state == CongestionState::Recovery
+    }
+
+    /// The FIN was sent and is not acknowledged.
+    pub fn fin_out(&self) -> bool {
+        self.buf.fin && self.board.nxt > self.buf.end && self.board.una <= self.buf.end
+    }
+
     /// The FIN is acknowledged.
     pub fn fin_acked(&self) -> bool {
         self.buf.fin && self.board.una > self.buf.end

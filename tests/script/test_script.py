@@ -1,0 +1,124 @@
+"""The command `script`: files, options of packetdrill, results in every form, exit codes."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tcpassay import cli, scripts
+from tcpassay.errors import UserError
+
+GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1000>
++0 > S. 0:0(0) ack 1 <mss 1460>
+"""
+LATE = (
+    GOOD
+    + "+.1 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 close(4) = 0\n+.002 > F. 1:1(0) ack 1\n"
+)
+
+
+def write(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / f"{name}.pkt").write_text(text)
+    return folder
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, ["script", *map(str, words)])
+
+
+def test_all_pass_is_exit_code_0(tmp_path: Path) -> None:
+    result = call(write(tmp_path, good=GOOD))
+    assert result.exit_code == 0, result.output
+    assert "pass" in result.output
+
+
+def test_one_that_fails_is_exit_code_1_with_file_line_and_both_packets(tmp_path: Path) -> None:
+    result = call(write(tmp_path, good=GOOD, bad=GOOD.replace("mss 1460", "mss 1461")))
+    assert result.exit_code == 1
+    assert f"{tmp_path}/bad.pkt:5:1  outbound packet: options differ" in result.output
+    assert "expected: 0.000000000 S. 0:0(0) ack 1 <mss 1461>" in result.output
+    assert "* options: expected mss 1461, live mss 1460" in result.output
+
+
+def test_unsupported_is_no_pass(tmp_path: Path) -> None:
+    result = call(write(tmp_path, odd="`reboot`\n" + GOOD))
+    assert result.exit_code == 1
+    assert "unsupported" in result.output
+
+
+def test_a_syntax_error_is_exit_code_2_with_its_place(tmp_path: Path) -> None:
+    result = call(write(tmp_path, broken="0 socket(\n"))
+    assert result.exit_code == 2
+    assert "broken.pkt:2:1  expected an argument" in result.output
+
+
+def test_an_error_in_time_tells_the_tolerance_with_which_it_passes(tmp_path: Path) -> None:
+    write(tmp_path, late=LATE)
+    assert "passes with --tolerance_usecs=2000" in call(tmp_path).output
+    assert call("--tolerance_usecs=2000", tmp_path).exit_code == 0
+    assert call("--tolerance_usecs", "1999", tmp_path).exit_code == 1
+
+
+def test_results_as_json(tmp_path: Path) -> None:
+    made = json.loads(call(write(tmp_path, good=GOOD, late=LATE), "--json").output)
+    assert made["summary"] == {"pass": 1, "time": 1, "fail": 0, "unsupported": 0, "syntax": 0}
+    assert made["folders"][str(tmp_path)]["time"] == 1
+    late = made["scripts"][1]
+    assert (late["status"], late["line"], late["drift_usecs"]) == ("time", 9, 2000)
+
+
+def test_results_as_junit(tmp_path: Path) -> None:
+    out = tmp_path / "out.xml"
+    call(write(tmp_path, good=GOOD, late=LATE, odd="`reboot`"), "--junit", out)
+    suite = ET.parse(out).getroot()[0]  # noqa: S314 - our own output
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    assert [child.tag for case in suite for child in case] == ["failure", "skipped"]
+
+
+def test_defined_words_and_other_profiles(tmp_path: Path) -> None:
+    folder = write(tmp_path, word=GOOD.replace("1460", "SEGMENT"))
+    assert call("-D", "SEGMENT=1460", folder).exit_code == 0
+    assert call("-DSEGMENT=1460", folder, "--profile", "freebsd").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--profile", "windows"],
+            "`windows` is not a profile; allowed are rfc, linux, linux-4.6",
+        ),
+        (["--nonsense=1"], "`--nonsense` is not an option"),
+        (["--mtu=5"], "expected an MTU of 68 to 65535 bytes"),
+        (["--compare", "vague"], "allowed are exact, loose"),
+    ],
+)
+def test_what_the_user_got_wrong_is_told(tmp_path: Path, words: list[str], message: str) -> None:
+    result = call(write(tmp_path, good=GOOD), *words)
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(UserError, match="no such file or folder"):
+        scripts.find([Path("/nowhere/x.pkt")])
+
+
+REPOSITORY = Path(__file__).parents[2]
+SAMPLE = REPOSITORY.parent / "shared" / "packetdrill"
+
+
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the sample of public scripts is not here")
+def test_the_public_sample_passes_as_far_as_docs_scripts_md_says() -> None:
+    page = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
+    for folder, profile in (("google", "linux"), ("freebsd", "freebsd")):
+        for file in scripts.find([SAMPLE / folder]):
+            result = scripts.run(file, scripts.Wanted(profile, loose=False, options=()))
+            row = f"| {file.relative_to(SAMPLE)} | {profile} | {result.status} |"
+            assert row in page, f"docs/scripts.md is not up to date: {row}"
