@@ -6,7 +6,7 @@ use tcpassay_sim::params::{Setting, Value};
 use tcpassay_sim::topology::Shape;
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Dur;
-use tcpassay_workload::Behaviour;
+use tcpassay_workload::{Background, Behaviour};
 
 /// Everything in the case that a kernel in virtual time does not do, in the order of the entities.
 pub fn refusals(case: &Case) -> Vec<CaseError> {
@@ -22,6 +22,13 @@ pub fn refusals(case: &Case) -> Vec<CaseError> {
     if !matches!(case.net.shape, Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_)) {
         let at = (case.setting("topology"), "topology".to_owned());
         refuse(at, "it has pair, dumbbell and star; the model has this one");
+    }
+    if matches!(case.background, Background::Udp(_)) {
+        let at = (case.setting("app.background"), "app.background".to_owned());
+        refuse(
+            at,
+            "datagrams are not sent there yet; the model sends them, and bulk and poisson run on both",
+        );
     }
     let back = |b: Behaviour| matches!(b, Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast);
     let answers = case

@@ -125,6 +125,7 @@ mod tests {
             (&[("stack.cc", "mvegas")], "the model has"),
             (&[("stack.profile", "freebsd")], "a kernel is what it is"),
             (&[("queue.kind", "dualpi2")], "the model has it"),
+            (&[("app.background", "udp:10Mbit")], "the model sends them"),
             (&[("nic.rx_usecs", "50us")], "substrates that can are model"),
             (&[("stack.delayed_ack", "off")], "substrates that can are model"),
             (
