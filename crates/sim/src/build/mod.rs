@@ -6,7 +6,7 @@
 //! from --> [policer] --> queue and wire --> [faults] --> [ECE on ACKs] --> to
 //! ```
 //!
-//! The queue is that of `queue.*` where the link is a bottleneck, else a plain FIFO (a host's is `nic.queue`). Faults
+//! The queue is that of `queue.*` where the link is a bottleneck, else a plain FIFO (a host's is `nic.queue`, which may mark). Faults
 //! are those of `link.*`: forward all of them, backward `ack_loss` and `ack_thinning`. A host's way in is its NIC:
 //! interrupts, then receive offload. Marks on ACKs are set where a returning ACK meets the queue that its data pass.
 //!
@@ -257,11 +257,10 @@ impl Builder<'_> {
             path.push(self.net.add(&format!("police.{name}"), PolicerSpec { rate, burst }));
         }
         let wire = if at_sender { &plain } else { queue };
-        let host_queue = if queued { None } else { host.and_then(|h| h.nic.queue) };
         let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
         // Jitter varies the delay, and so it is the jitter that delays.
         let delay = if port.forward && link.jitter.size > Dur::ZERO { Dur::ZERO } else { link.delay };
-        let node = self.wire(&wire_name, port, delay, wire, host, host_queue);
+        let node = self.wire(&wire_name, port, delay, wire, host, queued);
         path.push(node);
         if !at_sender {
             self.device(port, node, wire.kind, wire.rate.or(fixed(&link.rate)));
@@ -273,11 +272,14 @@ impl Builder<'_> {
     /// queue, or telling the host what has left.
     fn nic(&mut self, port: Port, host: &HostSettings, separate: bool) -> Option<NodeId> {
         let tells = host.small_queues != SmallQueues::Off;
-        let slower = separate && (host.nic.rate.is_some() || host.nic.queue.is_some());
+        let nic = &host.nic;
+        let slower = separate && (nic.rate.is_some() || nic.queue.is_some() || nic.mark_above.is_some());
         let name = format!("nic.{}", self.name(port));
         if tells || slower {
             let limit = host.nic.queue.map_or(Limit::NONE, Limit::packets);
-            let queue = QueueSpec::Fifo(FifoSpec { limit, mark_above: None });
+            // Above a link of its own the NIC's queue is that link's.
+            let mark_above = if separate { nic.mark_above } else { None };
+            let queue = QueueSpec::Fifo(FifoSpec { limit, mark_above });
             let pace = host.nic.rate.map_or(Pace::Unlimited, Pace::Fixed);
             let spec = PortSpec {
                 segment: true,
@@ -296,7 +298,7 @@ impl Builder<'_> {
         delay: Dur,
         queue: &QueueSettings,
         host: Option<&HostSettings>,
-        host_queue: Option<u32>,
+        queued: bool,
     ) -> NodeId {
         let case = self.case;
         let link = &case.links[port.link];
@@ -306,12 +308,15 @@ impl Builder<'_> {
             }
             LinkRate::Trace(file) => case.traces[file].clone(),
         };
+        // A host's own queue, when `queue.*` does not hold here.
+        let nic = host.filter(|_| !queued).map(|h| &h.nic);
         let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
+        let mark_above = mark_above.or_else(|| nic.and_then(|n| n.mark_above));
         let buffers = match self.ends(port).from {
             Node::Switch(at) => Some((at, case.buffers)),
             Node::Host(_) => None,
         };
-        let limit = host_queue.map_or_else(|| limit(queue), Limit::packets);
+        let limit = nic.and_then(|n| n.queue).map_or_else(|| limit(queue), Limit::packets);
         match (buffers, queue.kind, pace) {
             (Some((at, Buffers::Shared(_))), _, pace) => {
                 let share = Some(Share { pool: self.pools[at], alpha: Some(1.0) });

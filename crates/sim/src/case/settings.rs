@@ -74,6 +74,8 @@ pub struct NicSettings {
     pub rate: Option<Rate>,
     /// `nic.queue` in packets.
     pub queue: Option<u32>,
+    /// `nic.ecn_threshold`.
+    pub mark_above: Option<Bytes>,
     /// `nic.ring` in packets.
     pub ring: Option<u32>,
 }
@@ -258,6 +260,7 @@ impl NicSettings {
             },
             rate: s.maybe_rate("nic.rate"),
             queue: s.maybe_int("nic.queue"),
+            mark_above: s.maybe_bytes("nic.ecn_threshold"),
             ring: s.maybe_int("nic.ring"),
         }
     }

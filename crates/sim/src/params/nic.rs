@@ -77,6 +77,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Packets that the host queues above the NIC (txqueuelen)",
     ),
     P::new(
+        "nic.ecn_threshold",
+        Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) }),
+        "off",
+        &["off", "30KB"],
+        M,
+        "Backlog of the host's own queue above which ECN-capable packets are marked CE, as switches do",
+    ),
+    P::new(
         "nic.ring",
         Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 65_536 }),
         "unlimited",

@@ -186,6 +186,7 @@ const FLIPS: &[Flip] = &[
     ("nic.adaptive", "on", &[]),
     ("nic.rate", "100Mbit", &[]),
     ("nic.queue", "50", &[("nic.rate", "100Mbit"), ("link.delay", "5ms")]),
+    ("nic.ecn_threshold", "10KB", &[("stack.ecn", "dctcp"), ("stack.cc", "dctcp"), ("nic.rate", "500Mbit")]),
     ("nic.ring", "8", &[("nic.rx_usecs", "200us")]),
     ("link.rate", "100Mbit", &[]),
     ("link.delay", "1ms", &[]),

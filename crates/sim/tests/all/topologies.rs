@@ -129,3 +129,28 @@ fn ports_that_share_a_buffer_take_from_one_another() {
     };
     assert!(peak("shared:50KB") > peak("shared:2MB"));
 }
+
+#[test]
+fn hosts_that_mark_their_own_queues_keep_them_as_short_as_switches_do() {
+    // One sender to one receiver over a switch: only the sender's own link is full.
+    let longest = |threshold| {
+        let outcome = go(&[
+            ("topology", "star:1"),
+            ("link.rate", "1Gbit"),
+            ("link.delay", "10us"),
+            ("stack.profile", "linux"),
+            ("stack.cc", "dctcp"),
+            ("stack.ecn", "dctcp"),
+            ("nic.ecn_threshold", threshold),
+            ("app.duration", "200ms"),
+        ]);
+        let queue = outcome.recording.devices.iter().find(|d| d.counters.max_backlog_bytes > 10_000);
+        let marked = data(&outcome.recording)[0].counters.ce_packets;
+        (queue.map_or(0, |d| d.counters.max_backlog_bytes), marked, goodput(&outcome.recording))
+    };
+    let (short, marked, fast) = longest("30KB");
+    let (long, unmarked, _) = longest("off");
+    assert!(marked > 100 && unmarked == 0, "{marked} {unmarked}");
+    assert!(short < 100_000 && long > 1_000_000, "{short} {long}");
+    assert!(fast > 0.9e9, "{fast}");
+}
