@@ -66,8 +66,23 @@ const SCENARIOS: &[Scenario] = &[
             ("stack.ecn", "dctcp"),
             ("queue.ecn_mark", "data"),
             ("queue.ecn_threshold", "30KB"),
-            // Nothing is congested but the senders' own NICs, which do not mark: the window bounds what waits there.
-            ("app.rcvbuf", "64KB"),
+            // Nothing is congested but the senders' own NICs: they mark as every queue does (and as htsim's do).
+            ("nic.ecn_threshold", "30KB"),
+            ("app.duration", "100ms"),
+        ],
+    },
+    Scenario {
+        name: "unmarked",
+        what: "the same, but the hosts' own queues do not mark and grow",
+        rows: &[
+            ("topology", "file:permutation"),
+            ("link.rate", "10Gbit"),
+            ("link.delay", "2500ns"),
+            ("stack.profile", "linux"),
+            ("stack.cc", "dctcp"),
+            ("stack.ecn", "dctcp"),
+            ("queue.ecn_mark", "data"),
+            ("queue.ecn_threshold", "30KB"),
             ("app.duration", "100ms"),
         ],
     },
@@ -141,7 +156,7 @@ fn main() {
     };
     if !json {
         println!(
-            "{:52} {:>9} {:>12} {:>12} {:>9} {:>8}",
+            "{:60} {:>9} {:>12} {:>12} {:>9} {:>8}",
             "scenario", "collect", "data pkt", "pkt/CPU s", "ns/hop", "MB"
         );
     }
@@ -174,7 +189,7 @@ fn main() {
             } else {
                 let mode = if all { "series" } else { "off" };
                 println!(
-                    "{:52} {mode:>9} {packets:>12} {rate:>12.0} {hop:>9.1} {:>8.1}",
+                    "{:60} {mode:>9} {packets:>12} {rate:>12.0} {hop:>9.1} {:>8.1}",
                     scenario.what,
                     peak_mb()
                 );

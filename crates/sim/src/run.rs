@@ -325,7 +325,7 @@ fn device_row(net: &Network, device: &crate::build::DeviceNode, stats: Option<&Q
             dropped_bytes: c.bytes_dropped,
             marks: c.marked,
             max_backlog_bytes: stats
-                .map_or(0, |s| s.samples().iter().map(|sample| sample.max_bytes).max().unwrap_or(0)),
+                .map_or(0, |s| s.samples().map(|sample| sample.max_bytes).max().unwrap_or(0)),
         },
     }
 }

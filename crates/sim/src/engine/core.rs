@@ -87,9 +87,10 @@ impl Core {
         self.moving.push((to, self.packets[id].ticket(id)));
     }
 
-    /// As [`Core::send`] of [`Packet::tcp`].
-    #[inline]
-    pub(crate) fn send_tcp(&mut self, route: &Route, segment: Segment, ecn: Ecn, mss: u32) -> Ticket {
+    /// As [`Core::send`] of [`Packet::tcp`]; the segment is taken away.
+    #[expect(clippy::inline_always, reason = "so that the segment is moved once")]
+    #[inline(always)]
+    pub(crate) fn send_tcp(&mut self, route: &Route, segment: &mut Segment, ecn: Ecn, mss: u32) -> Ticket {
         let to = self.way_out(route.src);
         let ticket = self.packets.insert_tcp(route, self.now, segment, ecn, mss);
         self.moving.push((to, ticket));
@@ -174,11 +175,12 @@ pub(crate) struct Io {
 
 /// What only some packets need of an [`Io`].
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Rest {
+    pub stats: Option<QueueStats>,
     pub node: NodeId,
     /// All but what stands in [`Io`] itself.
     pub counters: Counters,
-    pub stats: Option<QueueStats>,
 }
 
 impl Io {
@@ -192,7 +194,7 @@ impl Io {
             bytes_in: 0,
             packets_out: 0,
             bytes_out: 0,
-            rest: Box::new(Rest { node, counters: Counters::default(), stats: None }),
+            rest: Box::new(Rest { stats: None, node, counters: Counters::default() }),
         }
     }
 

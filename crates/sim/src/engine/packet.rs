@@ -136,13 +136,15 @@ impl Packet {
     /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
     pub fn tcp(src: HostId, dst: HostId, flow: FlowId, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
         let mut p = Packet { src, dst, flow, ..Packet::default() };
-        p.set_tcp(segment, ecn, mss);
+        p.segment = segment;
+        p.set_tcp(ecn, mss);
         p
     }
 
-    /// Makes it carry `segment`, in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`].
+    /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`].
     #[inline]
-    fn set_tcp(&mut self, segment: Segment, ecn: Ecn, mss: u32) {
+    fn set_tcp(&mut self, ecn: Ecn, mss: u32) {
+        let segment = &self.segment;
         let segs = if segment.len <= mss {
             1
         } else {
@@ -153,7 +155,6 @@ impl Packet {
         self.ecn = ecn;
         self.mss = u16::try_from(mss).unwrap_or(u16::MAX);
         self.segs = u16::try_from(segs).expect("at most 65535 wire packets in a super-segment");
-        self.segment = segment;
         self.measure();
     }
 
@@ -221,13 +222,13 @@ impl Packet {
 pub struct Arena {
     slots: Vec<Packet>,
     free: PacketId,
-    live: usize,
     created: u64,
+    freed: u64,
 }
 
 impl Default for Arena {
     fn default() -> Arena {
-        Arena { slots: Vec::new(), free: PacketId::NONE, live: 0, created: 0 }
+        Arena { slots: Vec::new(), free: PacketId::NONE, created: 0, freed: 0 }
     }
 }
 
@@ -242,12 +243,13 @@ impl Arena {
     }
 
     /// Puts in what [`Packet::tcp`] makes, in place.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "so that the segment is moved once")]
+    #[inline(always)]
     pub(crate) fn insert_tcp(
         &mut self,
         route: &Route,
         now: Time,
-        segment: Segment,
+        segment: &mut Segment,
         ecn: Ecn,
         mss: u32,
     ) -> Ticket {
@@ -258,14 +260,14 @@ impl Arena {
         (p.src, p.dst, p.flow) = (route.src, route.dst, route.flow);
         (p.notify, p.accecn) = (route.notify, route.accecn);
         (p.ip_header, p.corrupt, p.band) = (20, false, 0);
-        p.set_tcp(segment, ecn, mss);
+        p.segment = std::mem::take(segment);
+        p.set_tcp(ecn, mss);
         p.ticket(id)
     }
 
     /// A place for a packet, in which an old one lies.
     #[inline]
     fn place(&mut self) -> PacketId {
-        self.live += 1;
         self.created += 1;
         if self.free == PacketId::NONE {
             return self.extend();
@@ -286,14 +288,14 @@ impl Arena {
     /// The end of a packet.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
-        self.live -= 1;
+        self.freed += 1;
         self.slots[id.index()].next = self.free;
         self.free = id;
     }
 
     /// Packets alive: on a list of some element, or between two.
     pub fn live(&self) -> usize {
-        self.live
+        usize::try_from(self.created - self.freed).expect("fewer than 2^32 packets at once")
     }
 
     /// Packets ever put in, copies and splits included.

@@ -15,11 +15,16 @@ pub struct QueueSample {
 
 /// The series of a queue's length and the histogram of its waiting times.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct QueueStats {
-    interval: Dur,
-    samples: Vec<QueueSample>,
-    /// When the last sample's interval ends.
+    /// The sample under way, which ends before `edge`; before the first there is none.
+    now: QueueSample,
     edge: Time,
+    /// Packets that did not wait.
+    unhindered: u64,
+    interval: Dur,
+    /// Those that are over.
+    samples: Vec<QueueSample>,
     sojourn: Histogram,
 }
 
@@ -27,36 +32,56 @@ impl QueueStats {
     /// A series with one sample each `interval`. Panics when that is zero.
     pub fn new(interval: Dur) -> QueueStats {
         assert!(!interval.is_zero(), "a series needs an interval");
-        QueueStats { interval, samples: Vec::new(), edge: Time::ZERO, sojourn: Histogram::default() }
-    }
-
-    /// Intervals in which a packet arrived, in order.
-    pub fn samples(&self) -> &[QueueSample] {
-        &self.samples
-    }
-
-    /// How long packets waited for their turn, without their own transmission.
-    pub fn sojourn(&self) -> &Histogram {
-        &self.sojourn
-    }
-
-    pub(crate) fn queued(&mut self, now: Time, bytes: u64, packets: u32) {
-        match self.samples.last_mut() {
-            Some(last) if last.start <= now && now < self.edge => {
-                last.max_bytes = last.max_bytes.max(bytes);
-                last.max_packets = last.max_packets.max(packets);
-            }
-            _ => {
-                let width = self.interval.as_nanos();
-                let start = Time::from_nanos(now.as_nanos() / width * width);
-                self.edge = start + self.interval;
-                self.samples.push(QueueSample { start, max_bytes: bytes, max_packets: packets });
-            }
+        QueueStats {
+            now: QueueSample { start: Time::ZERO, max_bytes: 0, max_packets: 0 },
+            edge: Time::ZERO,
+            unhindered: 0,
+            interval,
+            samples: Vec::new(),
+            sojourn: Histogram::default(),
         }
     }
 
+    /// Intervals in which a packet arrived, in order.
+    pub fn samples(&self) -> impl Iterator<Item = QueueSample> {
+        let now = (self.edge > Time::ZERO).then_some(self.now);
+        self.samples.iter().copied().chain(now)
+    }
+
+    /// How long packets waited for their turn, without their own transmission.
+    pub fn sojourn(&self) -> Histogram {
+        let mut all = self.sojourn.clone();
+        all.record_many(Dur::ZERO, self.unhindered);
+        all
+    }
+
+    #[inline]
+    pub(crate) fn queued(&mut self, now: Time, bytes: u64, packets: u32) {
+        if now >= self.edge {
+            self.begin(now);
+        }
+        self.now.max_bytes = self.now.max_bytes.max(bytes);
+        self.now.max_packets = self.now.max_packets.max(packets);
+    }
+
+    #[cold]
+    fn begin(&mut self, now: Time) {
+        if self.edge > Time::ZERO {
+            self.samples.push(self.now);
+        }
+        let width = self.interval.as_nanos();
+        let start = Time::from_nanos(now.as_nanos() / width * width);
+        self.edge = start + self.interval;
+        self.now = QueueSample { start, max_bytes: 0, max_packets: 0 };
+    }
+
+    #[inline]
     pub(crate) fn waited(&mut self, d: Dur) {
-        self.sojourn.record(d);
+        if d.is_zero() {
+            self.unhindered += 1;
+        } else {
+            self.sojourn.record(d);
+        }
     }
 }
 
@@ -72,13 +97,21 @@ pub struct Histogram {
 impl Histogram {
     /// Counts one value.
     pub fn record(&mut self, d: Dur) {
+        self.record_many(d, 1);
+    }
+
+    /// Counts a value `n` times.
+    pub fn record_many(&mut self, d: Dur, n: u64) {
+        if n == 0 {
+            return;
+        }
         let at = Histogram::bucket(d.as_nanos());
         if at >= self.buckets.len() {
             self.buckets.resize(at + 1, 0);
         }
-        self.buckets[at] += 1;
-        self.count += 1;
-        self.sum += u128::from(d.as_nanos());
+        self.buckets[at] += n;
+        self.count += n;
+        self.sum += u128::from(d.as_nanos()) * u128::from(n);
         self.max = self.max.max(d);
     }
 
@@ -167,7 +200,7 @@ mod tests {
         for (at, bytes) in [(5, 10), (99, 30), (50, 20), (250, 5)] {
             s.queued(Time::from_nanos(at), bytes, 1);
         }
-        let got: Vec<(u64, u64)> = s.samples().iter().map(|s| (s.start.as_nanos(), s.max_bytes)).collect();
+        let got: Vec<(u64, u64)> = s.samples().map(|s| (s.start.as_nanos(), s.max_bytes)).collect();
         assert_eq!(got, [(0, 30), (200, 5)]);
     }
 

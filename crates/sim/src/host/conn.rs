@@ -52,6 +52,10 @@ impl Conn {
     pub fn has_news(&mut self) -> bool {
         let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.has_room());
         let state = self.tcp.state();
+        if state == State::Established && self.told_open {
+            // Nobody has closed.
+            return news;
+        }
         if !self.told_open && !matches!(state, State::SynSent | State::SynReceived | State::Listen) {
             self.told_open = true;
             news = true;

@@ -155,7 +155,8 @@ impl World {
 }
 
 impl Hosts for World {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a host stands in the run loop")]
+    #[inline(always)]
     fn receive(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id);
         if packet.kind == Kind::Udp {

@@ -6,7 +6,7 @@ use super::report::Report;
 use crate::case::SmallQueues;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_measure::{Collector, Delivery, FlowCounters};
-use tcpassay_tcp::Connection;
+use tcpassay_tcp::{Connection, Outgoing};
 use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Segment};
 use tcpassay_workload::Slot;
@@ -23,6 +23,7 @@ pub(crate) enum After {
 
 /// Who looks on.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct Taps {
     pub collector: Collector,
     pub(super) report: Report,
@@ -143,13 +144,13 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
     while conn.tcp.may_transmit() {
         // A full queue holds back data, never ACKs.
         let room = conn.queued < limit;
-        let out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
-        let Some(out) = out else { break };
+        let mut out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
+        let Some(Outgoing { segment, ecn, mss }) = &mut out else { break };
         if taps.each && taps.captures {
-            taps.capture(conn, conn.route.src, now, &out.segment, out.ecn);
+            taps.capture(conn, conn.route.src, now, segment, *ecn);
         }
-        let len = out.segment.len;
-        let ticket = net.send_tcp(&conn.route, out.segment, out.ecn, out.mss);
+        let len = segment.len;
+        let ticket = net.send_tcp(&conn.route, segment, *ecn, *mss);
         if len > 0 {
             conn.tally.sent_packets += u64::from(ticket.segs);
             conn.tally.sent_bytes += u64::from(len);

@@ -2,16 +2,18 @@
 //!
 //! A link schedules only the head of its flight and a host only its earliest timer, so the queue holds as many
 //! entries as the network has things that wait, not as many as it has packets. Most of them are due within microseconds and
-//! lie in a [wheel](wheel::Wheel) of buckets; what is further ahead lies in a [tree](tree::Tree). A wake-up stays where it
-//! was put: the next one is the smaller of the two first ones.
+//! lie in a [wheel](wheel::Wheel) of buckets; what is further ahead lies in a [tree](tree::Tree), and the first [few] sources
+//! lie side by side. A wake-up stays where it was put: the next one is the smallest of the three first ones.
 //!
 //! The order is total: by time, then by insertion. It must not know what a source stands for.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
+mod few;
 mod tree;
 mod wheel;
 
+use few::Few;
 use tcpassay_units::Time;
 use tree::Tree;
 use wheel::Wheel;
@@ -37,8 +39,10 @@ const SOURCE_BITS: u32 = 22;
 /// Where the wake-up of a source lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// In neither.
+    /// In none.
     Out,
+    /// Among the few.
+    Few,
     /// In the wheel.
     Near,
     /// In the tree.
@@ -58,6 +62,7 @@ struct Slot {
 /// The event queue. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
+    few: Few,
     near: Wheel,
     far: Tree,
     slots: Vec<Slot>,
@@ -138,33 +143,42 @@ impl Scheduler {
     /// The first wake-up.
     #[inline]
     pub fn peek(&self) -> Option<(Time, SourceId)> {
-        let key = self.near.first().min(self.far.first());
+        let key = self.few.first().min(self.near.first()).min(self.far.first());
         (key != IDLE).then(|| (time_of(key), source_of(key)))
     }
 
     /// Takes the first wake-up out when it is due by `end`.
     #[inline(always)]
     pub fn take(&mut self, end: Time) -> Option<(Time, SourceId)> {
-        let (near, far) = (self.near.first(), self.far.first());
-        let is_near = near < far;
-        let key = if is_near { near } else { far };
+        let (few, near, far) = (self.few.first(), self.near.first(), self.far.first());
+        let key = few.min(near).min(far);
         if nanos_of(key) > end.as_nanos() || key == IDLE {
             return None;
         }
         let source = source_of(key);
         self.slots[source.0 as usize].place = Place::Out;
-        if is_near {
-            self.near.take_first(&mut self.slots);
+        if key == few {
+            self.few.remove(source);
         } else {
-            self.far.put(source, IDLE);
+            if key == near {
+                self.near.take_first(&mut self.slots);
+            } else {
+                self.far.put(source, IDLE);
+            }
+            self.near.turn_to(nanos_of(key));
         }
-        self.near.turn_to(nanos_of(key));
         Some((time_of(key), source))
     }
 
     #[inline(always)]
     fn put(&mut self, source: SourceId, key: Key) {
-        self.slots[source.0 as usize] = Slot { key, next: source.0, place: Place::Near };
+        let slot = &mut self.slots[source.0 as usize];
+        slot.key = key;
+        if self.few.insert(source, key) {
+            slot.place = Place::Few;
+            return;
+        }
+        (slot.next, slot.place) = (source.0, Place::Near);
         if !self.near.insert_last(&mut self.slots, source, key) {
             self.put_anywhere(source, key);
         }
@@ -188,10 +202,11 @@ impl Scheduler {
     fn take_out(&mut self, source: SourceId) {
         let slot = &mut self.slots[source.0 as usize];
         let place = std::mem::replace(&mut slot.place, Place::Out);
-        if place == Place::Near {
-            self.near.remove(&mut self.slots, source);
-        } else {
-            self.far.put(source, IDLE);
+        match place {
+            Place::Out => {}
+            Place::Few => self.few.remove(source),
+            Place::Near => self.near.remove(&mut self.slots, source),
+            Place::Far => self.far.put(source, IDLE),
         }
     }
 }

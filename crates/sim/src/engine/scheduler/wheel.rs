@@ -58,6 +58,7 @@ impl Default for Wheel {
 }
 
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bits")]
 fn index(bucket: u64) -> usize {
     bucket as usize % BUCKETS
 }

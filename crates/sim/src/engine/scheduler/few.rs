@@ -1,0 +1,49 @@
+//! The wake-ups of the first few sources, which are links: a dumbbell has no others that are busy, and looks through all of
+//! them sooner than through anything else.
+
+#![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
+
+use super::{IDLE, Key, SourceId};
+
+/// How many.
+const FEW: usize = 4;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Few {
+    first: Key,
+    keys: [Key; FEW],
+}
+
+impl Default for Few {
+    fn default() -> Few {
+        Few { first: IDLE, keys: [IDLE; FEW] }
+    }
+}
+
+impl Few {
+    /// The smallest key.
+    #[inline(always)]
+    pub fn first(&self) -> Key {
+        self.first
+    }
+
+    /// Takes `source` in with `key`, when it is one of the few.
+    #[inline(always)]
+    pub fn insert(&mut self, source: SourceId, key: Key) -> bool {
+        let Some(place) = self.keys.get_mut(source.0 as usize) else { return false };
+        *place = key;
+        if key < self.first {
+            self.first = key;
+        }
+        true
+    }
+
+    /// Takes `source` out, which is in.
+    #[inline(always)]
+    pub fn remove(&mut self, source: SourceId) {
+        self.keys[source.0 as usize % FEW] = IDLE;
+        let [a, b, c, d] = self.keys;
+        self.first = a.min(b).min(c.min(d));
+    }
+}
