@@ -85,6 +85,39 @@ def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) ->
     assert run.check_case({"stack.cc": "bbr"}, ".") == []
 
 
+@pytest.mark.parametrize("receiver", ["clear-timer", "rearm"])
+def test_the_old_dctcp_receiver_stalls_senders_for_200_ms_and_the_rearmed_one_does_not(
+    tmp_path: Path, receiver: str
+) -> None:
+    case = {
+        "link.rate": "10Gbit",
+        "link.delay": "25us",
+        "nic.tso": "on",
+        "nic.gro": "on",
+        "nic.gro_timeout": "20us",
+        "queue.kind": "htb",
+        "queue.rate": "2Gbit",
+        "queue.ecn_threshold": "30KB",
+        "queue.ecn_mark": "data",
+        "stack.cc": "dctcp",
+        "stack.ecn": "dctcp",
+        "stack.tlp": "off",
+        "stack.dctcp_receiver": receiver,
+        "app.flows": 6,
+        "app.duration": "700ms",
+    }
+    answer = go(tmp_path / "a", case, seed=3)
+    assert answer["outcome"] == "done", answer["message"]
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    # The regime: marks came and went while ACKs were delayed, and nothing was lost.
+    assert recording["counters"]["run"]["dctcp_prior_acks"] > 100
+    assert answer["metrics"]["lost"] == 0
+    if receiver == "clear-timer":
+        assert answer["metrics"]["timeouts"] >= 2
+    else:
+        assert answer["metrics"]["timeouts"] == 0
+
+
 def test_a_guest_that_takes_too_long_is_an_outcome_with_its_console(tmp_path: Path) -> None:
     answer = go(tmp_path / "a", LOSSY | {"app.duration": "3000s"}, patience_s=2.0)
     assert answer["outcome"] == "time"

@@ -142,6 +142,9 @@ impl Lab {
             if let Node::Host(i) = node {
                 self.hosts[i] = dev;
                 self.devs[dev].cut = true;
+                // A veth merges on receipt only what comes from a peer without segmentation (veth_skb_is_eligible_for_gro).
+                let peer = self.devs[dev].peer;
+                self.devs[peer].cut = true;
             }
         }
         self.routes(case, index, &chain, &cables);
