@@ -135,7 +135,7 @@ impl Packet {
     ///
     /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
     pub fn tcp(src: HostId, dst: HostId, flow: FlowId, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
-        let mut p = Packet { src, dst, flow, ..Packet::default() };
+        let mut p = Packet { flow, src, dst, ..Packet::default() };
         p.segment = segment;
         p.set_tcp(ecn, mss);
         p

@@ -212,7 +212,6 @@ impl Scheduler {
 }
 
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 fn nanos_of(key: Key) -> u64 {
     (key >> 64) as u64
 }
