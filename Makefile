@@ -64,7 +64,13 @@ gate: ## Instructions per packet-hop against bench/instructions.json (needs valg
 test-rust:
 	cargo test --locked --workspace --quiet
 
-test-python: setup
+# Ray is an extra for those who have a cluster (240 MB); its tests need it here.
+$(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
+	@echo "Installing Ray"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-ray.lock
+	@touch $@
+
+test-python: setup $(STAMPS)/ray
 	@sh tools/chromium.sh
 	$(BIN)/python -m pytest --quiet
 
