@@ -4,14 +4,11 @@ Exit codes: 0 all is well, 1 a check or a run failed or something was found, 2 t
 interrupted.
 """
 
-import json
 import sys
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tcpassay import (
     __version__,
@@ -22,6 +19,7 @@ from tcpassay import (
     report_commands,
     run_commands,
     script_commands,
+    terminal,
 )
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
@@ -63,31 +61,31 @@ def params(
     if markdown:
         typer.echo(table.markdown(), nl=False)
     elif json_:
-        _print_json([asdict(row) for row in table.parameters().values()])
+        terminal.print_json([asdict(row) for row in table.parameters().values()])
     else:
-        grid = _grid("path", "unit", "allowed", "default", "substrates", "meaning")
+        grid = terminal.grid("path", "unit", "allowed", "default", "substrates", "meaning")
         for row in table.parameters().values():
             meaning = f"{row.doc} ({row.constraints})" if row.constraints else row.doc
             grid.add_row(row.path, row.unit, row.allowed, row.default, ", ".join(row.substrates), meaning)
-        _console().print(grid)
+        terminal.console().print(grid)
 
 
 @app.command()
 def metrics(json_: JsonOption = False) -> None:
     """List the metrics: name, unit, meaning."""
     if json_:
-        _print_json([asdict(row) for row in table.metrics().values()])
+        terminal.print_json([asdict(row) for row in table.metrics().values()])
         return
-    grid = _grid("name", "unit", "meaning")
+    grid = terminal.grid("name", "unit", "meaning")
     for row in table.metrics().values():
         grid.add_row(row.name, row.unit, row.doc)
-    _console().print(grid)
+    terminal.console().print(grid)
 
 
 @app.command("schema")
 def schema_() -> None:
     """Print the JSON schema of plan files, for editors."""
-    _print_json(schema.schema())
+    terminal.print_json(schema.schema())
 
 
 plan_commands.add(app)
@@ -97,22 +95,6 @@ script_commands.add(app)
 app.add_typer(kernel_commands.app)
 report_commands.add(app)
 doctor_commands.add(app)
-
-
-def _grid(*columns: str) -> Table:
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        grid.add_column(column, overflow="fold")
-    return grid
-
-
-def _console() -> Console:
-    # A file or a pipe has no width; what is read there later should not be folded to a terminal's.
-    return Console() if sys.stdout.isatty() else Console(width=160)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 def main() -> None:

@@ -1,12 +1,11 @@
 """The commands about results: `judge`, `oracles`, `compare`. As in `cli.py`, no rule of their own."""
 
-import json
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from tcpassay import terminal
 from tcpassay.errors import UserError
 
 FAILED = 1
@@ -26,9 +25,9 @@ def judge(
 
     judged = folders.judge_folder(folder, oracles=oracle)
     if json_:
-        print_json(judged.as_json())
+        terminal.print_json(judged.as_json())
     else:
-        show.show(judged, console())
+        show.show(judged, terminal.console())
     if judged.findings:
         raise typer.Exit(FAILED)
 
@@ -43,9 +42,9 @@ def oracles(
     if markdown:
         typer.echo(registry.markdown(), nl=False)
     elif json_:
-        print_json([one.as_json() for one in registry.ORACLES.values()])
+        terminal.print_json([one.as_json() for one in registry.ORACLES.values()])
     else:
-        show.oracles(console())
+        show.oracles(terminal.console())
 
 
 def compare(
@@ -95,9 +94,9 @@ def compare(
     )
     comparison = comparing.compare(load(a), load(b), options, sides)
     if json_:
-        print_json(comparison.as_json())
+        terminal.print_json(comparison.as_json())
     else:
-        comparing.show(comparison, console(), everything=everything)
+        comparing.show(comparison, terminal.console(), everything=everything)
     if comparison.regressions:
         raise typer.Exit(FAILED)
 
@@ -127,15 +126,3 @@ def _where(option: str, texts: list[str] | None) -> dict[str, str]:
             raise UserError(f"`{option} {text}`: give a parameter and its value, as in `stack.cc=cubic`")
         made[name] = value
     return made
-
-
-def console() -> Any:
-    """Standard output; a file or a pipe has no width, and what is read there later should not be folded."""
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console() if sys.stdout.isatty() else Console(width=160)
-
-
-def print_json(value: Any) -> None:
-    """A value on standard output."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -3,7 +3,7 @@
 import typer
 from rich.table import Table
 
-from tcpassay import commands
+from tcpassay import commands, terminal
 
 MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]worse[/]"}
 
@@ -16,9 +16,9 @@ def doctor(json_: commands.JsonOption = False) -> None:
 
     found = diagnose()
     if json_:
-        commands.print_json([one.as_json() for one in found])
+        terminal.print_json([one.as_json() for one in found])
         return
-    console = commands.console()
+    console = terminal.console()
     for one in found:
         if one.usable:
             verdict = "[green]can be used[/]"

@@ -1,6 +1,5 @@
 """The commands about kernels: `kernel build`, `kernel list`, `kernel remove`. No rule of their own."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from tcpassay import terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.kernel import build as building
@@ -70,7 +69,7 @@ def build(
             stepped=stepped,
         )
     if json_:
-        typer.echo(json.dumps(kernel.as_json() | {"new": new}, indent=2))
+        terminal.print_json(kernel.as_json() | {"new": new})
         return
     done = f"built in {kernel.seconds:.0f} s" if new else "built before"
     typer.echo(f"kernel `{kernel.name}`: Linux {kernel.release}, {done}, {kernel.image}")
@@ -85,24 +84,15 @@ def list_(json_: JsonOption = False) -> None:
     """List the kernels that are built."""
     kernels = store.kernels()
     if json_:
-        typer.echo(json.dumps([kernel.as_json() for kernel in kernels], indent=2))
+        terminal.print_json([kernel.as_json() for kernel in kernels])
         return
     if not kernels:
         typer.echo("No kernel is built; `tcpassay kernel build` builds Debian's 6.1.")
         return
-    grid = Table(
-        "name",
-        "release",
-        "source",
-        "built",
-        box=None,
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    grid = terminal.grid("name", "release", "source", "built")
     for kernel in kernels:
         grid.add_row(kernel.name, kernel.release, kernel.source, kernel.built)
-    Console(width=None if Console().is_terminal else 160).print(grid)
+    terminal.console().print(grid)
 
 
 @app.command()

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from tcpassay import commands
+from tcpassay import commands, terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,9 +37,9 @@ def plan(
     wanted = read.read_file(file, strength)
     size, report = coverage.sizes(wanted), coverage.coverage(wanted)
     if json_:
-        commands.print_json(_json(wanted, size, report))
+        terminal.print_json(_json(wanted, size, report))
     else:
-        out = commands.console()
+        out = terminal.console()
         _sizes(wanted, size, out)
         _cases(wanted, out, every=cases)
         _coverage(report, out)
@@ -85,7 +84,7 @@ def _cases(wanted: "Plan", console: "Console", *, every: bool) -> None:
 
 
 def _coverage(report: "Report", console: "Console") -> None:
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     for name in ("combinations of", "strength", "parameters", "covered", "possible", "excluded", ""):
         grid.add_column(name, justify="left" if name in {"combinations of", ""} else "right", overflow="fold")
     for line in report.lines:

@@ -1,21 +1,19 @@
 """The commands that make results: `run`, `replay`. As in `cli.py`, no rule of their own."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from tcpassay import terminal
+from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 from tcpassay.plan.read import Plan
 
 FAILED, INTERRUPTED = 1, 130
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def run(
@@ -101,7 +99,7 @@ def run(
 
         typer.echo(as_text(result.as_json()), nl=False)
     else:
-        show.summary(result, _console())
+        show.summary(result, terminal.console())
     if result.status in show.UNFINISHED:
         raise typer.Exit(INTERRUPTED)
     if not result.ok:
@@ -124,8 +122,6 @@ def replay(
 
     Exit code 0: it was the same; 1: it was not; 2: something to put right.
     """
-    import json  # noqa: PLC0415
-
     from tcpassay.judge import folders  # noqa: PLC0415
     from tcpassay.judge import show as findings  # noqa: PLC0415
     from tcpassay.run.replay import replay as again  # noqa: PLC0415
@@ -133,9 +129,9 @@ def replay(
 
     done = again(folder, case, seed, out, packets=packets)
     if json_:
-        typer.echo(json.dumps(done.as_json(), indent=2, allow_nan=False))
+        terminal.print_json(done.as_json())
     else:
-        console = _console()
+        console = terminal.console()
         findings.show(folders.Judged(done.findings, int(done.outcome == "done"), 0, done.notes), console)
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
         values = ", ".join(f"{name}={value}" for name, value in done.varied.items())
@@ -178,13 +174,13 @@ def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
         about = {"plan": plan.spec.name, "runs": runs, "seeds": list(plan.spec.seeds)}
         typer.echo(as_text(about | {"repetitions": plan.spec.repetitions, "cases": listed}), nl=False)
         return
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     names = list(dict.fromkeys(name for case in cases for name in case.varied))
     for name in ("case", *names):
         grid.add_column(name, overflow="fold")
     for case in cases:
         grid.add_row(case.id, *(text(case.varied[name]) if name in case.varied else "" for name in names))
-    console = _console()
+    console = terminal.console()
     console.print(grid)
     times = f" x {len(plan.spec.seeds)} seeds" if len(plan.spec.seeds) > 1 else ""
     times += f" x {plan.spec.repetitions} repetitions" if plan.spec.repetitions > 1 else ""
@@ -195,8 +191,3 @@ def add(app: typer.Typer) -> None:
     """Make them commands of `app`."""
     for command in (run, replay):
         app.command()(command)
-
-
-def _console() -> Console:
-    # A file or a pipe has no width; what is read there later should not be folded to a terminal's.
-    return Console() if sys.stdout.isatty() else Console(width=160)

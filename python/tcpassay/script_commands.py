@@ -1,12 +1,11 @@
 """The command `script`: reads arguments, runs packetdrill scripts, prints results. No rule of its own."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tcpassay import scripts
+from tcpassay import scripts, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 
@@ -54,7 +53,7 @@ def script(
     if junit is not None:
         junit.write_text(scripts.junit(results), encoding="utf-8")
     if json_:
-        typer.echo(json.dumps(scripts.as_json(results), indent=2, allow_nan=False))
+        terminal.print_json(scripts.as_json(results))
     elif markdown:
         typer.echo(scripts.markdown(results), nl=False)
     else:

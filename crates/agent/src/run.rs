@@ -16,10 +16,9 @@ use crate::world::{Calls, Token, World};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tcpassay_measure::{
-    Collector, Column, Completion, CompletionKind, Device, DeviceCounters, EntitySeries, Interface,
-    Recording, Triple, metrics,
+    Collector, Column, Device, DeviceCounters, EntitySeries, Interface, Recording, Triple, metrics,
 };
-use tcpassay_sim::case::Case;
+use tcpassay_sim::case::{Case, completion};
 use tcpassay_units::{Dur, Seed, Time};
 use tcpassay_workload::{Apps, HostId, Plan};
 
@@ -197,28 +196,8 @@ impl Run<'_> {
     fn completions(&mut self, apps: &mut [Apps]) {
         for apps in apps {
             for done in apps.drain_completions() {
-                let key = done.key;
-                self.world.collector.completed(Completion {
-                    kind: match done.kind {
-                        tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
-                        tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
-                        tcpassay_workload::CompletionKind::Round => CompletionKind::Round,
-                    },
-                    class: self.plan.part(key).class.clone(),
-                    client: key.client.0,
-                    server: key.server.0,
-                    connection: key.index,
-                    request: done.request,
-                    response: done.response,
-                    start: done.start,
-                    end: done.end,
-                    ideal: self.case.ideal(
-                        key.client.0 as usize,
-                        key.server.0 as usize,
-                        done.request + done.response,
-                    ),
-                    ok: done.ok,
-                });
+                let path = self.case.idle_path(done.key.client.0 as usize, done.key.server.0 as usize);
+                self.world.collector.completed(completion(&done, &self.plan, path));
             }
         }
     }

@@ -262,6 +262,29 @@ impl<'a> World<'a> {
         self.socks[at].as_ref().expect("a socket call on a slot that was given up")
     }
 
+    /// The end at `host` of the connection `key`, which has yet to connect; `out` is the direction in which it sends.
+    fn socket(
+        &self,
+        fd: OwnedFd,
+        host: usize,
+        (slot, key): (Slot, ConnKey),
+        [out, into]: [FlowId; 2],
+    ) -> Sock {
+        Sock {
+            fd,
+            host,
+            slot,
+            out,
+            into,
+            dctcp: self.cc(host, key.part) == "dctcp",
+            quickack: self.case.hosts[host].stack.quickack,
+            connected: false,
+            fed: Cell::new(false),
+            hung_up: false,
+            only_reads: false,
+        }
+    }
+
     fn place(&mut self, sock: Sock) -> Result<(), Failure> {
         let at = self.socks.len();
         sys::watch(self.poll.as_fd(), sock.fd.as_fd(), EDGES, Token::Sock(at).number())
@@ -306,22 +329,8 @@ impl<'a> World<'a> {
         let here = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
         self.account.open((key.client.0, here.port()), (key.server.0, server.port()), flows);
         self.arriving.insert(here, (key, flows));
-        let dctcp = self.cc(host, key.part) == "dctcp";
-        let quickack = self.case.hosts[host].stack.quickack;
-        let [out, into] = flows;
-        self.place(Sock {
-            fd,
-            host,
-            slot,
-            out,
-            into,
-            dctcp,
-            quickack,
-            connected: false,
-            fed: Cell::new(false),
-            hung_up: false,
-            only_reads: false,
-        })
+        let sock = self.socket(fd, host, (slot, key), flows);
+        self.place(sock)
     }
 
     /// The connections that wait at a listener: `slot` gives each of them its place.
@@ -342,25 +351,13 @@ impl<'a> World<'a> {
                 return Err(format!("a connection from {peer} that nobody opened"));
             };
             let (slot, only_reads) = slot(host, key);
-            let dctcp = self.cc(host, key.part) == "dctcp";
-            let quickack = self.case.hosts[host].stack.quickack;
-            if quickack {
-                sys::set(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1).map_err(|e| e.to_string())?;
+            let sock = self.socket(fd, host, (slot, key), [out, into]);
+            if sock.quickack {
+                sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
+                    .map_err(|e| e.to_string())?;
             }
             new.push(self.socks.len());
-            self.place(Sock {
-                fd,
-                host,
-                slot,
-                out,
-                into,
-                dctcp,
-                quickack,
-                connected: true,
-                fed: Cell::new(true),
-                hung_up: false,
-                only_reads,
-            })?;
+            self.place(Sock { connected: true, fed: Cell::new(true), only_reads, ..sock })?;
         }
     }
 

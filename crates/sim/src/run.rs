@@ -155,11 +155,10 @@ fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World 
     });
     stacks.set_interfaces(hosts, watched);
     for &(s, r) in &case.net.flows {
-        let (rtt, rate) =
-            (base_rtt(case, s, r, case.hosts[s].mtu), case.bottleneck_rate(s, r).expect("checked: a path"));
+        let path = case.idle_path(s, r).expect("checked: a path");
         let (s, r) = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));
-        stacks.set_idle_path(s, r, rtt, rate);
-        stacks.set_idle_path(r, s, rtt, rate);
+        stacks.set_idle_path(s, r, path);
+        stacks.set_idle_path(r, s, path);
     }
     let apps = (0u32..).zip(&case.net.hosts).map(|(i, _)| plan.apps(HostId(i))).collect();
     World::new(built.net.core(), stacks, apps)

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from tcpassay import terminal
 from tcpassay.plan.expand import show as value_text
 from tcpassay.run.result import Result, Run
 
@@ -19,7 +19,7 @@ def show(result: Result, console: Console) -> None:
     by_oracle = group(result.runs)
     if not by_oracle:
         return
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     for name in ("finding", "severity", "runs", "times", "these runs share"):
         grid.add_column(name, overflow="fold", justify="right" if name in {"runs", "times"} else "left")
     for oracle, found in by_oracle.items():

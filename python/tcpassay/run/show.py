@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Spinner
 from rich.table import Table
 from rich.text import Text
 
+from tcpassay import terminal
 from tcpassay.plan import table
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar
@@ -157,7 +158,7 @@ def _distributions(result: Result) -> Table:
     """A row a metric, where a row a run would be too many."""
     known = table.metrics()
     done = [run for run in result.runs if run.done]
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     for name in ("metric", "runs", "least", "lower quarter", "median", "upper quarter", "greatest"):
         grid.add_column(name, justify="left" if name == "metric" else "right")
     for name in _shown(result):
@@ -173,7 +174,7 @@ def _runs(result: Result) -> Table:
     plan = result.plan
     known = table.metrics()
     wanted = _shown(result)
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     factors = list(dict.fromkeys(name for case in plan.cases for name in case.varied))
     for name in factors:
         grid.add_column(name, overflow="fold")
@@ -198,7 +199,7 @@ def _runs(result: Result) -> Table:
 
 def _checks(result: Result) -> Table:
     """A row a check, and one for each run in which it fails, up to a few."""
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    grid = terminal.grid()
     for name in ("check", "in", "observed", "", "why"):
         grid.add_column(name, overflow="fold", justify="right" if name == "observed" else "left")
     for check in result.plan.spec.check:

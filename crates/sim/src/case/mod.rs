@@ -4,9 +4,11 @@
 //! A case that is made is complete and consistent; nothing later in a run refuses it.
 
 mod given;
+mod idle;
 mod rules;
 mod settings;
 
+pub use idle::{IdlePath, completion};
 pub use settings::{
     Adaptive, HostSettings, Jitter, LinkSettings, Mark, NicSettings, QueueSettings, SmallQueues,
 };
@@ -332,13 +334,6 @@ impl Case {
     /// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
     pub fn base_rtt(&self, from: usize, to: usize, size: Bytes) -> Dur {
         crate::build::base_rtt(self, from, to, size)
-    }
-
-    /// How long `payload` takes on the idle path: one round trip, and its packets at the path's rate.
-    pub fn ideal(&self, from: usize, to: usize, payload: Bytes) -> Option<Dur> {
-        let rate = self.bottleneck_rate(from, to)?;
-        let rtt = self.base_rtt(from, to, self.hosts[from].mtu);
-        Some(rtt + rate.time_for(payload).mul_f64(1500.0 / 1460.0))
     }
 
     /// The slowest link of a path, for background load and checks; a trace counts with its mean.

@@ -133,7 +133,7 @@ impl World {
             net.set_timer(a.timer, due);
         }
         for completion in a.apps.drain_completions() {
-            self.stacks.completed(completion);
+            self.stacks.completed(&completion);
         }
         let busy = !a.apps.is_idle();
         if busy != a.busy {

@@ -3,11 +3,12 @@
 use super::conn::{Conn, Flow};
 use super::stacks::Stacks;
 use super::taps::{Taps, tell_tally};
+use crate::case::{IdlePath, completion};
 use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
 use std::collections::BTreeMap;
-use tcpassay_measure::{Captured, Collector, Completion, CompletionKind, InterfaceId, Sample, TcpSummary};
+use tcpassay_measure::{Captured, Collector, InterfaceId, Sample, TcpSummary};
 use tcpassay_tcp::Info;
-use tcpassay_units::{Bytes, Dur, Rate, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// State of reporting.
@@ -21,19 +22,11 @@ pub(super) struct Report {
     hosts: Vec<InterfaceId>,
     nodes: Vec<(NodeId, InterfaceId)>,
     captured: u16,
-    /// Round-trip time and rate of the idle path between a client and a server.
-    idle: BTreeMap<(u32, u32), (Dur, Rate)>,
+    /// The idle path between a client and a server.
+    idle: BTreeMap<(u32, u32), IdlePath>,
 }
 
 impl Report {
-    /// One round trip of the idle path and the bytes of both directions, with the headers of full packets, at its rate.
-    fn ideal(&self, done: &tcpassay_workload::Completion) -> Option<Dur> {
-        let ends = (done.key.client.0, done.key.server.0);
-        let (rtt, rate) = self.idle.get(&ends)?;
-        let payload = done.request + done.response;
-        Some(*rtt + rate.time_for(payload).mul_f64(1500.0 / 1460.0))
-    }
-
     /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
     #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
     pub fn capture(
@@ -116,25 +109,9 @@ impl Stacks {
     }
 
     /// What an application finished.
-    pub fn completed(&mut self, done: tcpassay_workload::Completion) {
-        let key = done.key;
-        self.taps.collector.completed(Completion {
-            kind: match done.kind {
-                tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
-                tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
-                tcpassay_workload::CompletionKind::Round => CompletionKind::Round,
-            },
-            class: self.plan.part(key).class.clone(),
-            client: key.client.0,
-            server: key.server.0,
-            connection: key.index,
-            request: done.request,
-            response: done.response,
-            start: done.start,
-            end: done.end,
-            ideal: self.taps.report.ideal(&done),
-            ok: done.ok,
-        });
+    pub fn completed(&mut self, done: &tcpassay_workload::Completion) {
+        let path = self.taps.report.idle.get(&(done.key.client.0, done.key.server.0)).copied();
+        self.taps.collector.completed(completion(done, &self.plan, path));
     }
 
     /// What every sender says of itself at the end of an interval.
@@ -176,9 +153,9 @@ impl Stacks {
         flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
     }
 
-    /// Round-trip time and rate of the idle path between two hosts.
-    pub fn set_idle_path(&mut self, client: u32, server: u32, rtt: Dur, rate: Rate) {
-        self.taps.report.idle.insert((client, server), (rtt, rate));
+    /// The idle path between two hosts.
+    pub fn set_idle_path(&mut self, client: u32, server: u32, path: IdlePath) {
+        self.taps.report.idle.insert((client, server), path);
     }
 
     /// Datagrams sent and received.
