@@ -43,8 +43,10 @@ pub struct Report {
     pub reason: String,
     /// Lines that explain it: both packets, the state of the connection, the stack's last events.
     pub details: Vec<String>,
-    /// The largest error in time that was seen.
+    /// The largest error in time beyond what is allowed; zero when there is none.
     pub drift: Dur,
+    /// The largest error in time, whether allowed or not.
+    pub error: Dur,
     /// Virtual time that the script took.
     pub virtual_time: Dur,
     /// Events of the script that were reached.
@@ -61,6 +63,7 @@ impl Report {
             reason: String::new(),
             details: Vec::new(),
             drift: Dur::ZERO,
+            error: Dur::ZERO,
             virtual_time: Dur::ZERO,
             events: 0,
             printed: Vec::new(),
@@ -71,7 +74,7 @@ impl Report {
         Report { status, place: Some(place), reason, ..Report::passed() }
     }
 
-    /// As JSON: `status`, `line`, `column`, `reason`, `details`, `drift_usecs`, `virtual_time_usecs`, `events`, `printed`.
+    /// As JSON: `status`, `line`, `column`, `reason`, `details`, `drift_usecs`, `error_usecs`, `virtual_time_usecs`, `events`, `printed`.
     pub fn to_json(&self) -> Value {
         json!({
             "status": self.status.name(),
@@ -80,6 +83,7 @@ impl Report {
             "reason": self.reason,
             "details": self.details,
             "drift_usecs": self.drift.as_nanos().div_ceil(1000),
+            "error_usecs": self.error.as_nanos().div_ceil(1000),
             "virtual_time_usecs": self.virtual_time.as_micros(),
             "events": self.events,
             "printed": self.printed,

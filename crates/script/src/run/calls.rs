@@ -1,9 +1,10 @@
 //! System calls on sockets, with the errors of Linux and FreeBSD.
 
 use super::config::{self, Open};
+use super::model::{Model, Target};
 use super::packet::Map;
 use super::socket::{File, Role, Socket};
-use super::{Runner, Target};
+use super::stack::Trouble;
 use crate::ast::{Call, Expr};
 use tcpassay_tcp::{ConnError, Connection, Profile, State};
 use tcpassay_units::{Bytes, SeqNum};
@@ -19,22 +20,6 @@ pub(super) enum Attempt {
     New(Box<File>),
     /// It blocks.
     Blocks,
-}
-
-/// Why a call could not be tried.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum Trouble {
-    /// The model lacks it.
-    Unsupported(String),
-    /// It gave something else than the script says, beside its result.
-    Mismatch {
-        /// What the script says.
-        expected: String,
-        /// What it gave.
-        live: String,
-    },
-    /// The script makes no sense.
-    Nonsense(String),
 }
 
 pub(super) type Tried = Result<Attempt, Trouble>;
@@ -60,7 +45,7 @@ pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
     }
 }
 
-impl Runner<'_> {
+impl Model {
     /// Tries a call once.
     pub(super) fn attempt(&mut self, call: &Call) -> Tried {
         let args = &call.args;
@@ -107,7 +92,7 @@ impl Runner<'_> {
     }
 
     fn bsd(&self) -> bool {
-        matches!(self.options.profile, Profile::FreeBsd | Profile::FreeBsdRack)
+        matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack)
     }
 
     fn listen(&mut self, args: &[Expr]) -> Tried {
@@ -153,7 +138,7 @@ impl Runner<'_> {
     /// A connection with the options of `socket`.
     pub(super) fn make(&mut self, socket: &Socket, open: Open) -> Result<usize, Trouble> {
         let host = &self.host;
-        let profile = self.options.profile;
+        let profile = self.profile;
         let mut cfg = config::config(profile, host, &self.settings, &socket.options, open)
             .map_err(Trouble::Unsupported)?;
         cfg.keepalive = config::keepalive(&socket.options, host);

@@ -1,26 +1,19 @@
 //! Packets, commands and code of the script.
 
-use super::config::Open;
-use super::packet::{Strictness, differences, ecn_of};
-use super::socket::{File, Role};
-use super::world::Live;
-use super::{Difference, Go, Layout, Runner, Stop, Target, info};
-use crate::ast::{Body, Code, Event, Opt, Packet, Shell, Tcp, When};
+use super::packet::{Strictness, differences, ip_text};
+use super::stack::{Sent, Stack};
+use super::{Difference, Go, Runner, Stop};
+use crate::ast::Body;
+use crate::ast::{Code, Event, IpField, Opt, Packet, Shell, Tcp, When};
 use crate::code::Failure;
 use crate::place::Place;
 use crate::report::Status;
-use tcpassay_tcp::Profile;
-use tcpassay_units::{Dur, Time};
-use tcpassay_wire::{Ecn, Flags};
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
 
-/// How long after its time an expected packet is waited for, so that the error in time can be told.
-const PATIENCE: Dur = Dur::from_secs(130);
-
-impl Runner<'_> {
+impl<S: Stack> Runner<'_, S> {
     pub(super) fn shell(&mut self, shell: &Shell) -> Go {
-        self.host.run(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.place, line))?;
-        self.world.cut = self.host.no_tso;
-        Ok(())
+        self.stack.shell(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.place, line))
     }
 
     pub(super) fn code(&mut self, code: &Code, place: Place) -> Go {
@@ -31,13 +24,8 @@ impl Runner<'_> {
                 return Err(self.stop(Status::Unsupported, error.place, why));
             }
         };
-        let peer = match self.target {
-            Target::Peer(peer) => Some(&self.world.peers[peer]),
-            _ => None,
-        };
-        let (now, profile) = (self.world.now, self.options.profile);
-        let look = |name: &str| peer.and_then(|p| info::look(p, now, profile, name));
-        self.env.run(body, &look).map_err(|failure| match failure {
+        let stack = &*self.stack;
+        self.env.run(body, &|name: &str| stack.value(name)).map_err(|failure| match failure {
             Failure::Assert(at, said) => self.stop(Status::Fail, at, format!("assertion failed: {said}")),
             Failure::Unknown(name) => {
                 self.stop(Status::Unsupported, place, format!("the name `{name}` in code"))
@@ -46,55 +34,11 @@ impl Runner<'_> {
         })
     }
 
-    fn layout(&self) -> Layout {
-        match self.options.profile {
-            Profile::FreeBsd | Profile::FreeBsdRack => Layout::FreeBsd,
-            _ => Layout::Linux,
-        }
-    }
-
     /// A packet of the script arrives at the stack.
     pub(super) fn inject(&mut self, packet: &Packet, place: Place) -> Go {
-        let tcp = match &packet.body {
-            Body::Tcp(tcp) => tcp,
-            Body::Icmp(icmp) => return self.inject_icmp(icmp, place),
-        };
-        let peer = match self.target {
-            Target::Peer(peer) => peer,
-            Target::Listener(fd) => self.new_child(fd, place)?,
-            Target::None => {
-                return Err(self.stop(Status::Fail, place, "no socket could receive this packet".to_owned()));
-            }
-        };
-        let target = &mut self.world.peers[peer];
-        let segment = match target.map.inject(tcp) {
-            Ok(segment) => segment,
-            Err(what) => return Err(self.stop(Status::Unsupported, place, what)),
-        };
-        target.conn.on_segment(self.world.now, &segment, ecn_of(packet.ip));
-        self.world.steps += 1;
-        self.world.flush(peer);
+        self.steps += 1;
+        self.stack.inject(packet).map_err(|trouble| self.troubled(trouble, "", place))?;
         self.poll_blocked()
-    }
-
-    fn new_child(&mut self, fd: i64, place: Place) -> Result<usize, Stop> {
-        let Some(File::Socket(listener)) = self.files.get(&fd).cloned() else {
-            return Err(self.stop(Status::Fail, place, "the listening socket is closed".to_owned()));
-        };
-        let peer = match self.make(&listener, Open::Passive) {
-            Ok(peer) => peer,
-            Err(super::Trouble::Unsupported(what)) => {
-                return Err(self.stop(Status::Unsupported, place, what));
-            }
-            Err(other) => return Err(self.stop(Status::Fail, place, format!("{other:?}"))),
-        };
-        if let Some(File::Socket(listener)) = self.files.get_mut(&fd)
-            && let Role::Listening(queue) = &mut listener.role
-        {
-            queue.push(peer);
-        }
-        self.target = Target::Peer(peer);
-        Ok(peer)
     }
 
     /// The next packet of the stack must be this one.
@@ -106,21 +50,22 @@ impl Runner<'_> {
         if let Some(opt) = tcp.options.iter().flatten().find(|o| is_foreign(o)) {
             return Err(self.stop(Status::Unsupported, place, format!("the TCP option {opt}")));
         }
-        let Target::Peer(peer) = self.target else {
+        let Some(conn) = self.stack.target() else {
             return Err(self.stop(Status::Fail, place, "no connection could send this packet".to_owned()));
         };
         let mut live = self.next_sent(tcp, end, place)?;
-        if live.peer != peer {
+        if live.conn != conn {
             let shown = self.show(&live);
             return Err(self.stop(Status::Fail, place, format!("a packet of another connection: {shown}")));
         }
         // An expected payload may be covered by several live segments, of one size but for the last.
         let whole = tcp.len;
-        let first = live.out.segment.len;
-        while !self.settings.strict_segments && live.out.segment.len < whole && live.out.segment.len > 0 {
-            let follows = self.world.sent.front().is_some_and(|next| {
-                let (a, b) = (&live.out.segment, &next.out.segment);
-                next.peer == peer
+        let first = live.segment.len;
+        while !self.settings.strict_segments && live.segment.len < whole && live.segment.len > 0 {
+            self.take_all();
+            let follows = self.ahead.front().is_some_and(|next| {
+                let (a, b) = (&live.segment, &next.segment);
+                next.conn == conn
                     && b.seq == a.end()
                     && b.len > 0
                     && (b.len == first || a.len + b.len >= whole)
@@ -128,12 +73,12 @@ impl Runner<'_> {
             if !follows {
                 break;
             }
-            let next = self.world.sent.pop_front().expect("seen above");
-            let s = &mut live.out.segment;
-            s.len += next.out.segment.len;
-            s.flags = next.out.segment.flags | Flags::from_bits(s.flags.without(Flags::PSH).bits());
+            let next = self.ahead.pop_front().expect("seen above");
+            let s = &mut live.segment;
+            s.len += next.segment.len;
+            s.flags = next.segment.flags | Flags::from_bits(s.flags.without(Flags::PSH).bits());
         }
-        self.learn(peer, tcp, &live);
+        self.learn(conn, tcp, &live);
         let shown = self.show(&live);
         let ticks = self.settings.ts_tick;
         let stamps = (!ticks.is_zero()).then(|| {
@@ -141,7 +86,7 @@ impl Runner<'_> {
             u32::try_from(within).unwrap_or(u32::MAX)
         });
         let how = Strictness { loose: self.options.loose, stamps: Some(stamps.unwrap_or(u32::MAX)) };
-        let differ = differences(want, tcp, &shown, live.out.ecn, how);
+        let differ = differences(want, tcp, &shown, live.tos, how);
         let details = side_by_side(want, tcp, &shown, (start, end), &live, &differ);
         if !differ.is_empty() {
             let fields: Vec<&str> = differ.iter().map(|d| d.field).collect();
@@ -153,59 +98,58 @@ impl Runner<'_> {
         if event.when != When::Any {
             let off = if live.at < start { start - live.at } else { live.at.since(end) };
             let what = format!("outbound packet at {}, expected at {}", live.at, range(start, end));
-            self.note_drift(place, off, &what, details);
+            self.note_drift(place, off, start.since(self.base), &what, details);
         }
         Ok(())
     }
 
+    /// Everything that the stack has sent so far.
+    fn take_all(&mut self) {
+        while let Some(sent) = self.stack.take() {
+            self.ahead.push_back(sent);
+        }
+    }
+
     /// The next packet of the stack, waited for until some time after `end`.
-    fn next_sent(&mut self, tcp: &Tcp, end: Time, place: Place) -> Result<Live, Stop> {
-        let last = end.saturating_add(PATIENCE);
+    fn next_sent(&mut self, tcp: &Tcp, end: Time, place: Place) -> Result<Sent, Stop> {
+        let last = end.saturating_add(self.stack.patience());
         loop {
-            if let Some(live) = self.world.sent.pop_front() {
-                return Ok(live);
+            self.take_all();
+            if let Some(sent) = self.ahead.pop_front() {
+                return Ok(sent);
             }
-            match self.world.next_timer() {
-                Some(at) if at <= last => self.fire(at, place)?,
-                next => {
-                    let then =
-                        next.map_or("no timer runs".to_owned(), |at| format!("the next timer is at {at}"));
-                    let what = format!("the stack sent nothing; expected {tcp} at {}; {then}", end_text(end));
-                    return Err(self.stop(Status::Fail, place, what));
-                }
+            let outlook = self.stack.outlook();
+            if !self.step(last, place)? {
+                let then = if outlook.is_empty() { outlook } else { format!("; {outlook}") };
+                let what = format!("the stack sent nothing; expected {tcp} at {}{then}", end_text(end));
+                return Err(self.stop(Status::Fail, place, what));
             }
         }
     }
 
     /// What the script's packet tells about its numbers.
-    fn learn(&mut self, peer: usize, tcp: &Tcp, live: &Live) {
-        let map = &mut self.world.peers[peer].map;
-        if tcp.flags.has(Flags::SYN) && live.out.segment.flags.has(Flags::SYN) {
+    fn learn(&mut self, conn: usize, tcp: &Tcp, live: &Sent) {
+        let map = self.stack.map(conn);
+        if tcp.flags.has(Flags::SYN) && live.segment.flags.has(Flags::SYN) {
             map.script_iss = tcp.seq;
         }
         let written = tcp.options.iter().flatten().find_map(|o| match o {
             Opt::Timestamps(Some(val), _) => Some(*val),
             _ => None,
         });
-        if let (Some(script), Some(stamps)) = (written, live.out.segment.options.timestamps) {
+        if let (Some(script), Some(stamps)) = (written, live.segment.options.timestamps) {
             map.learn_stamp(stamps.val, script);
         }
     }
 
-    fn show(&self, live: &Live) -> Tcp {
-        self.world.peers[live.peer].map.show(&live.out.segment, self.layout())
+    fn show(&mut self, live: &Sent) -> Tcp {
+        self.stack.map(live.conn).show(&live.segment, &live.options)
     }
 
     /// The end of the run, with the stack's last words and state.
     pub(super) fn stop(&self, status: Status, place: Place, reason: String) -> Stop {
-        let mut details = Vec::new();
-        if let (Target::Peer(peer), Status::Fail | Status::Time) = (self.target, status) {
-            let peer = &self.world.peers[peer];
-            details.push(format!("state: {}", info::describe(&peer.conn.info())));
-            details.push("the stack's last events:".to_owned());
-            details.extend(peer.log.iter().map(|entry| format!("  {} {:?}", entry.at, entry.what)));
-        }
-        Stop { status, place, reason, details }
+        let told = matches!(status, Status::Fail | Status::Time);
+        Stop { status, place, reason, details: if told { self.stack.words() } else { Vec::new() } }
     }
 }
 
@@ -215,12 +159,19 @@ fn side_by_side(
     tcp: &Tcp,
     live: &Tcp,
     (start, end): (Time, Time),
-    sent: &Live,
+    sent: &Sent,
     differ: &[Difference],
 ) -> Vec<String> {
-    let ip = |ecn: Ecn| format!("[{}] ", ["noecn", "ect1", "ect0", "ce"][usize::from(ecn.bits())]);
-    let wanted_ip = if want.ip == crate::ast::IpField::Unsaid { String::new() } else { ip(ecn_of(want.ip)) };
-    let live_ip = if want.ip == crate::ast::IpField::Unsaid { String::new() } else { ip(sent.out.ecn) };
+    let said = |ip: IpField| match ip {
+        IpField::Unsaid => String::new(),
+        ip => format!("[{}] ", ip_text(ip)),
+    };
+    let live_ip = match want.ip {
+        IpField::Unsaid => IpField::Unsaid,
+        IpField::Tos(_) => IpField::Tos(sent.tos),
+        _ => IpField::Ecn(sent.tos & 3),
+    };
+    let (wanted_ip, live_ip) = (said(want.ip), said(live_ip));
     let mut lines = vec![
         format!("expected: {} {wanted_ip}{tcp}", range(start, end)),
         format!("live:     {} {live_ip}{live}", sent.at),

@@ -4,10 +4,9 @@
 //! soft errors, which change nothing that a script can see; while a connection is being opened they end it. The path
 //! MTU is not discovered: `frag_needed` is unsupported.
 
-use super::{Go, Runner, Target};
+use super::model::{Model, Target};
+use super::stack::Trouble;
 use crate::ast::Icmp;
-use crate::place::Place;
-use crate::report::Status;
 use tcpassay_tcp::{Profile, State};
 
 /// The error that an application is told, by the message's type and code.
@@ -40,20 +39,16 @@ fn error(icmp: &Icmp) -> Option<&'static str> {
     })
 }
 
-impl Runner<'_> {
+impl Model {
     /// An ICMP message of the script arrives.
-    pub(super) fn inject_icmp(&mut self, icmp: &Icmp, place: Place) -> Go {
+    pub(super) fn inject_icmp(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
         let Some(error) = error(icmp) else {
-            return Err(self.stop(Status::Unsupported, place, format!("ICMP {} {}", icmp.kind, icmp.code)));
+            return Err(Trouble::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
         };
         let Target::Peer(index) = self.target else {
-            return Err(self.stop(
-                Status::Fail,
-                place,
-                "no connection could receive this message".to_owned(),
-            ));
+            return Err(Trouble::Nonsense("no connection could receive this message".to_owned()));
         };
-        let bsd = matches!(self.options.profile, Profile::FreeBsd | Profile::FreeBsdRack);
+        let bsd = matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack);
         // FreeBSD gives up at once only where somebody refused (`tcp_drop_syn_sent`).
         let ends = !bsd || matches!(error, "ECONNREFUSED" | "EACCES" | "ENOPROTOOPT");
         let peer = &mut self.world.peers[index];
@@ -64,6 +59,6 @@ impl Runner<'_> {
             peer.icmp_error = Some(error);
             self.world.flush(index);
         }
-        self.poll_blocked()
+        Ok(())
     }
 }

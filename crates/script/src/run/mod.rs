@@ -1,7 +1,9 @@
-//! Running a script against the model, in virtual time.
+//! Running a script against a stack: the model in virtual time, or whatever else is a [`Stack`].
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `stack` | the seam: what a stack under test is |
+//! | `model` | the model as such a stack |
 //! | `world` | virtual time, connections, packets not looked at yet |
 //! | `packet` | script numbers to live ones and back; what differs |
 //! | `events` | packets, commands and code of the script |
@@ -27,26 +29,27 @@ mod config;
 mod events;
 mod icmp;
 mod info;
+mod model;
 mod packet;
 mod poll;
 mod socket;
 mod sockopt;
+pub mod stack;
 mod world;
 
 use crate::ast::{Call, Event, Kind, Script, When};
 use crate::code::Env;
-use crate::host::Host;
 use crate::parse::parse;
 use crate::place::Place;
 use crate::report::{Report, Status};
 use crate::settings::Settings;
-use calls::{Attempt, Trouble};
-pub use packet::Difference;
-use socket::File;
-use std::collections::BTreeMap;
+pub use model::Model;
+pub use packet::{Difference, Map};
+pub use stack::{Answer, Stack, Trouble};
+use stack::{Sent, Step};
+use std::collections::VecDeque;
 use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
-use world::World;
 
 /// What a run is made with.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,29 +79,13 @@ impl Options {
     }
 }
 
-/// How a stack lays out its options.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
-    Linux,
-    FreeBsd,
-}
-
-/// What the script's packets are about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Target {
-    /// Nothing yet.
-    None,
-    /// A listening socket: the next inbound packet makes a connection.
-    Listener(i64),
-    /// A connection.
-    Peer(usize),
-}
-
 /// A call that has not returned yet.
 #[derive(Clone, Debug)]
 struct Blocked<'a> {
     call: &'a Call,
     place: Place,
+    /// When it was made.
+    began: Time,
     /// When it is to return; `None` when the script gave no time.
     end: Option<Time>,
 }
@@ -114,28 +101,32 @@ struct Stop {
 
 type Go = Result<(), Stop>;
 
-struct Runner<'a> {
+struct Runner<'a, S> {
     options: &'a Options,
     settings: Settings,
-    host: Host,
-    world: World,
-    files: BTreeMap<i64, File>,
-    target: Target,
+    stack: &'a mut S,
+    /// Packets that were taken from the stack and not looked at yet.
+    ahead: VecDeque<Sent>,
     env: Env,
     blocked: Option<Blocked<'a>>,
-    /// When the call in progress began, and how much of it is written.
-    call_began: Time,
-    written: u64,
     /// When the last event finished.
     base: Time,
     /// The largest error in time so far, and where.
     drift: Dur,
     drifted: Option<Stop>,
+    /// The largest error in time that was allowed.
+    allowed: Dur,
     events: u64,
+    steps: u64,
 }
 
-/// Runs the script `text`.
+/// Runs the script `text` against the model.
 pub fn run(text: &str, options: &Options) -> Report {
+    run_on(text, options, &mut Model::new(options.profile))
+}
+
+/// Runs the script `text` against a stack that has just been made.
+pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report {
     let mut settings = options.settings.clone();
     let expanded = settings.expand(text);
     let script = match parse(&expanded) {
@@ -154,32 +145,32 @@ pub fn run(text: &str, options: &Options) -> Report {
     let mut runner = Runner {
         options,
         settings,
-        host: Host::default(),
-        world: World::default(),
-        files: BTreeMap::new(),
-        target: Target::None,
+        stack,
+        ahead: VecDeque::new(),
         env: Env::default(),
         blocked: None,
-        call_began: Time::ZERO,
-        written: 0,
         base: Time::ZERO,
         drift: Dur::ZERO,
         drifted: None,
+        allowed: Dur::ZERO,
         events: 0,
+        steps: 0,
     };
     let end = runner.script(&script);
     runner.report(end)
 }
 
-impl<'a> Runner<'a> {
+impl<'a, S: Stack> Runner<'a, S> {
     fn script(&mut self, script: &'a Script) -> Go {
+        let begun = self.stack.begin(&self.settings);
+        begun.map_err(|trouble| self.troubled(trouble, "", Place { line: 1, column: 1 }))?;
         if let Some(shell) = &script.init {
             self.shell(shell)?;
         }
         for event in &script.events {
             self.events += 1;
             self.event(event)?;
-            self.base = self.world.now;
+            self.base = self.stack.now();
         }
         if let Some(place) = self.blocked.as_ref().map(|b| b.place) {
             self.finish_blocked(place)?;
@@ -198,7 +189,8 @@ impl<'a> Runner<'a> {
             }
         };
         report.drift = self.drift;
-        report.virtual_time = self.world.now.since(Time::ZERO);
+        report.error = self.drift.max(self.allowed);
+        report.virtual_time = self.stack.now().since(Time::ZERO);
         report.events = self.events;
         report.printed = self.env.printed;
         report
@@ -210,14 +202,15 @@ impl<'a> Runner<'a> {
             When::Relative(after) => (self.base + after, self.base + after),
             When::AbsoluteRange(from, to) => (Time::ZERO + from, Time::ZERO + to),
             When::RelativeRange(from, to) => (self.base + from, self.base + to),
-            When::Any => (self.world.now, Time::MAX),
+            When::Any => (self.stack.now(), Time::MAX),
         };
         let is_out = matches!(&event.kind, Kind::Packet(p) if p.direction == crate::ast::Direction::Out);
         if !is_out {
             self.advance(start, event.place)?;
-            if start < self.world.now && event.when != When::Any {
-                let late = self.world.now - start;
-                self.note_drift(event.place, late, "the event comes too late", Vec::new());
+            if start < self.stack.now() && event.when != When::Any {
+                let late = self.stack.now() - start;
+                let wait = start.since(self.base);
+                self.note_drift(event.place, late, wait, "the event comes too late", Vec::new());
             }
         }
         match &event.kind {
@@ -237,41 +230,28 @@ impl<'a> Runner<'a> {
 
     /// Lets time pass up to `until`: timers run, and a call that blocks may return.
     fn advance(&mut self, until: Time, place: Place) -> Go {
-        while let Some(at) =
-            self.world.next_timer().into_iter().chain(self.wake()).min().filter(|&at| at <= until)
-        {
-            self.fire(at, place)?;
+        while self.step(until, place)? {}
+        self.stack.reach(until);
+        self.check_limits(place)?;
+        self.poll_blocked()
+    }
+
+    /// Lets the stack do the next thing that it does by itself, at most until `until`; whether there was one.
+    fn step(&mut self, until: Time, place: Place) -> Result<bool, Stop> {
+        if self.stack.step(until) == Step::Quiet {
+            return Ok(false);
         }
-        self.world.now = self.world.now.max(until);
+        self.steps += 1;
         self.check_limits(place)?;
-        self.poll_blocked()
-    }
-
-    fn fire(&mut self, at: Time, place: Place) -> Go {
-        self.world.steps += 1;
-        self.world.fire(at);
-        self.check_limits(place)?;
-        self.poll_blocked()
-    }
-
-    /// When a blocked `poll` gives up.
-    fn wake(&self) -> Option<Time> {
-        let call = self.blocked.as_ref()?.call;
-        let index = match call.name.as_str() {
-            "poll" => 2,
-            "epoll_wait" => 3,
-            _ => return None,
-        };
-        let ms = calls::int(&call.args, index).ok().and_then(|ms| u64::try_from(ms).ok())?;
-        Some(self.call_began.saturating_add(Dur::from_millis(ms.min(1 << 40))))
-            .filter(|&at| at > self.world.now)
+        self.poll_blocked()?;
+        Ok(true)
     }
 
     fn check_limits(&self, place: Place) -> Go {
-        let passed = self.world.now.since(Time::ZERO);
+        let passed = self.stack.now().since(Time::ZERO);
         let reason = if passed > self.options.time_limit {
             format!("stopped after {} of virtual time", self.options.time_limit)
-        } else if self.world.steps + self.events > self.options.step_limit {
+        } else if self.steps + self.events > self.options.step_limit {
             format!("stopped after {} steps", self.options.step_limit)
         } else {
             return Ok(());
@@ -284,45 +264,40 @@ impl<'a> Runner<'a> {
         if self.blocked.is_some() {
             self.finish_blocked(place)?;
         }
-        self.call_began = self.world.now;
-        self.written = 0;
-        if call.name == "socket" {
-            self.target = Target::None;
+        let began = self.stack.now();
+        let answer = self.stack.call(call).map_err(|t| self.troubled(t, &call.name, place))?;
+        if answer == Answer::Blocks {
+            self.blocked = Some(Blocked { call, place, began, end });
+            return if end.is_some() { Ok(()) } else { self.finish_blocked(place) };
         }
-        match self.try_call(call, place)? {
-            Attempt::Blocks => {
-                let waits = end.is_some();
-                self.blocked = Some(Blocked { call, place, end });
-                if waits { Ok(()) } else { self.finish_blocked(place) }
-            }
-            done => {
-                self.check_result(call, &done, place)?;
-                self.check_end(end, place);
-                Ok(())
-            }
-        }
+        self.check_result(call, &answer, place)?;
+        self.check_end(began, end, place);
+        Ok(())
     }
 
-    fn try_call(&mut self, call: &Call, place: Place) -> Result<Attempt, Stop> {
-        self.attempt(call).map_err(|trouble| match trouble {
+    /// The end of the run, because of what a call or a packet met.
+    fn troubled(&self, trouble: Trouble, who: &str, place: Place) -> Stop {
+        let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
+        match trouble {
             Trouble::Unsupported(what) => self.stop(Status::Unsupported, place, what),
-            Trouble::Nonsense(why) => self.stop(Status::Fail, place, format!("{}: {why}", call.name)),
+            Trouble::Nonsense(why) => self.stop(Status::Fail, place, format!("{who}{why}")),
             Trouble::Mismatch { expected, live } => {
-                self.stop(Status::Fail, place, format!("{}: expected {expected}, got {live}", call.name))
+                self.stop(Status::Fail, place, format!("{who}expected {expected}, got {live}"))
             }
-        })
+        }
     }
 
     /// Looks whether the blocked call can return now.
     fn poll_blocked(&mut self) -> Go {
         let Some(blocked) = self.blocked.clone() else { return Ok(()) };
-        let attempt = self.try_call(blocked.call, blocked.place)?;
-        if attempt == Attempt::Blocks {
+        let answer = self.stack.retry(blocked.call);
+        let answer = answer.map_err(|t| self.troubled(t, &blocked.call.name, blocked.place))?;
+        if answer == Answer::Blocks {
             return Ok(());
         }
         self.blocked = None;
-        self.check_result(blocked.call, &attempt, blocked.place)?;
-        self.check_end(blocked.end, blocked.place);
+        self.check_result(blocked.call, &answer, blocked.place)?;
+        self.check_end(blocked.began, blocked.end, blocked.place);
         Ok(())
     }
 
@@ -330,31 +305,21 @@ impl<'a> Runner<'a> {
     fn finish_blocked(&mut self, place: Place) -> Go {
         while let Some(blocked) = &self.blocked {
             let (name, at) = (blocked.call.name.clone(), blocked.place);
-            let Some(next) = self.world.next_timer().into_iter().chain(self.wake()).min() else {
+            if !self.step(Time::MAX, place)? {
                 return Err(self.stop(Status::Fail, at, format!("`{name}` blocks for ever")));
-            };
-            self.fire(next, place)?;
+            }
         }
         Ok(())
     }
 
-    fn check_result(&mut self, call: &Call, attempt: &Attempt, place: Place) -> Go {
+    fn check_result(&mut self, call: &Call, answer: &Answer, place: Place) -> Go {
         let want = &call.result;
-        let (value, errno) = match attempt {
-            Attempt::Done(n) => (*n, None),
-            Attempt::Error(errno) => (-1, Some(*errno)),
-            Attempt::New(file) => {
-                let fd = match want.value {
-                    Some(fd) if fd >= 0 => fd,
-                    Some(_) => 0,
-                    None => self.files.keys().next_back().map_or(3, |last| last + 1),
-                };
-                if want.value.is_none_or(|fd| fd >= 0) {
-                    self.files.insert(fd, (**file).clone());
-                }
-                (fd, None)
-            }
-            Attempt::Blocks => unreachable!("a call that blocks has no result"),
+        let (value, errno) = match answer {
+            Answer::Done(n) => (*n, None),
+            Answer::Error(errno) => (-1, Some(errno.as_str())),
+            Answer::New if want.value.is_some_and(|fd| fd < 0) => (0, None),
+            Answer::New => (self.stack.made(want.value), None),
+            Answer::Blocks => unreachable!("a call that blocks has no result"),
         };
         let same_value = want.value.is_none_or(|w| w == value);
         let same_errno = want.errno.as_deref().is_none_or(|w| Some(w) == errno);
@@ -371,20 +336,22 @@ impl<'a> Runner<'a> {
     }
 
     /// A blocking call returned now.
-    fn check_end(&mut self, end: Option<Time>, place: Place) {
+    fn check_end(&mut self, began: Time, end: Option<Time>, place: Place) {
         let Some(end) = end else { return };
-        let now = self.world.now;
-        let slack = self.settings.tolerance.max(Dur::from_millis(4)).max(end.since(self.call_began) / 8);
+        let now = self.stack.now();
+        let wait = end.since(began);
+        let slack = self.settings.tolerance.max(Dur::from_millis(4)).max(wait / 8);
         if now > end || end.since(now) > slack {
             let off = if now > end { now - end } else { end - now };
             let what = format!("the call returned at {now}, expected at {end}");
-            self.note_drift(place, off, &what, Vec::new());
+            self.note_drift(place, off, wait, &what, Vec::new());
         }
     }
 
     /// An error in time is remembered; the script goes on.
-    fn note_drift(&mut self, place: Place, off: Dur, what: &str, details: Vec<String>) {
-        if off <= self.settings.tolerance {
+    fn note_drift(&mut self, place: Place, off: Dur, wait: Dur, what: &str, details: Vec<String>) {
+        if off <= self.settings.tolerance.max(self.stack.slack(wait, &self.settings)) {
+            self.allowed = self.allowed.max(off);
             return;
         }
         self.drift = self.drift.max(off);

@@ -4,16 +4,22 @@
 //! that it writes, mapped to the live ones by the packets that carried them; options are compared in the order of the
 //! header, which each stack lays out in its own way.
 
-use super::Layout;
 use crate::ast::{IpField, Opt, Packet, Tcp};
 use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
 
+/// How a stack lays out its options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layout {
+    Linux,
+    FreeBsd,
+}
+
 /// How the numbers of one connection map.
 #[derive(Clone, Debug)]
-pub(super) struct Map {
+pub struct Map {
     /// Our initial sequence number.
     pub iss: SeqNum,
     /// What the script calls it.
@@ -27,6 +33,7 @@ pub(super) struct Map {
 }
 
 impl Map {
+    /// Of a connection whose initial sequence number is `iss`.
     pub fn new(iss: SeqNum) -> Map {
         Map { iss, script_iss: 0, irs: SeqNum::new(0), stamps: BTreeMap::new(), first_stamp: None }
     }
@@ -102,8 +109,8 @@ impl Map {
         })
     }
 
-    /// A segment of the stack in the words of the script.
-    pub fn show(&self, live: &Segment, layout: Layout) -> Tcp {
+    /// A segment of the stack in the words of the script; `options` are its options in the order of the header.
+    pub fn show(&self, live: &Segment, options: &[Opt]) -> Tcp {
         let syn = live.flags.has(Flags::SYN);
         let ack = live.flags.has(Flags::ACK);
         Tcp {
@@ -113,64 +120,73 @@ impl Map {
             ack: ack.then(|| live.ack.get().wrapping_sub(self.theirs(syn))),
             window: Some(live.window),
             urgent: live.flags.has(Flags::URG).then_some(live.urgent),
-            options: Some(self.options(&live.options, syn, layout)),
+            options: Some(options.iter().map(|opt| self.option(opt, syn)).collect()),
         }
     }
 
-    /// Options in the order in which the stack lays them out.
-    fn options(&self, live: &Options, syn: bool, layout: Layout) -> Vec<Opt> {
-        let mut list = Vec::new();
+    /// An option of the stack in the words of the script.
+    fn option(&self, live: &Opt, syn: bool) -> Opt {
         let theirs = self.theirs(syn);
-        let scale = live.window_scale.map(Opt::WindowScale);
-        let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(self.stamp_out(t.val)), Some(t.ecr)));
-        let sack = (!live.sack.is_empty()).then(|| {
-            let script = |n: SeqNum| n.get().wrapping_sub(theirs);
-            Opt::Sack(live.sack.iter().map(|b| (script(b.start), script(b.end))).collect())
-        });
-        list.extend(live.mss.map(Opt::Mss));
-        match layout {
-            // `tcp_options_write` of Linux.
-            Layout::Linux => {
-                match (live.sack_permitted, stamps) {
-                    (true, Some(t)) => list.extend([Opt::SackPermitted, t]),
-                    (true, None) => list.extend([Opt::Nop, Opt::Nop, Opt::SackPermitted]),
-                    (false, Some(t)) => list.extend([Opt::Nop, Opt::Nop, t]),
-                    (false, None) => {}
-                }
-                if let Some(scale) = scale {
-                    list.extend([Opt::Nop, scale]);
-                }
-                if let Some(sack) = sack {
-                    list.extend([Opt::Nop, Opt::Nop, sack]);
-                }
+        match live {
+            Opt::Timestamps(val, ecr) => Opt::Timestamps(val.map(|val| self.stamp_out(val)), *ecr),
+            Opt::Sack(blocks) => Opt::Sack(
+                blocks.iter().map(|(s, e)| (s.wrapping_sub(theirs), e.wrapping_sub(theirs))).collect(),
+            ),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Options in the order in which a stack lays them out.
+pub(super) fn lay_out(live: &Options, layout: Layout) -> Vec<Opt> {
+    let mut list = Vec::new();
+    let scale = live.window_scale.map(Opt::WindowScale);
+    let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(t.val), Some(t.ecr)));
+    let sack = (!live.sack.is_empty())
+        .then(|| Opt::Sack(live.sack.iter().map(|b| (b.start.get(), b.end.get())).collect()));
+    list.extend(live.mss.map(Opt::Mss));
+    match layout {
+        // `tcp_options_write` of Linux.
+        Layout::Linux => {
+            match (live.sack_permitted, stamps) {
+                (true, Some(t)) => list.extend([Opt::SackPermitted, t]),
+                (true, None) => list.extend([Opt::Nop, Opt::Nop, Opt::SackPermitted]),
+                (false, Some(t)) => list.extend([Opt::Nop, Opt::Nop, t]),
+                (false, None) => {}
             }
-            // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
-            Layout::FreeBsd => {
-                if let Some(scale) = scale {
-                    list.extend([Opt::Nop, scale]);
-                }
-                if live.sack_permitted {
-                    list.push(Opt::SackPermitted);
-                }
-                if let Some(t) = stamps {
-                    while wire_len(&list) % 4 != 2 {
-                        list.push(Opt::Nop);
-                    }
-                    list.push(t);
-                }
-                if let Some(sack) = sack {
-                    while wire_len(&list) % 4 != 2 {
-                        list.push(Opt::Nop);
-                    }
-                    list.push(sack);
-                }
-                while !wire_len(&list).is_multiple_of(4) {
-                    list.push(Opt::Eol);
-                }
+            if let Some(scale) = scale {
+                list.extend([Opt::Nop, scale]);
+            }
+            if let Some(sack) = sack {
+                list.extend([Opt::Nop, Opt::Nop, sack]);
             }
         }
-        list
+        // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
+        Layout::FreeBsd => {
+            if let Some(scale) = scale {
+                list.extend([Opt::Nop, scale]);
+            }
+            if live.sack_permitted {
+                list.push(Opt::SackPermitted);
+            }
+            if let Some(t) = stamps {
+                while wire_len(&list) % 4 != 2 {
+                    list.push(Opt::Nop);
+                }
+                list.push(t);
+            }
+            if let Some(sack) = sack {
+                while wire_len(&list) % 4 != 2 {
+                    list.push(Opt::Nop);
+                }
+                list.push(sack);
+            }
+            while !wire_len(&list).is_multiple_of(4) {
+                list.push(Opt::Eol);
+            }
+        }
     }
+    list
 }
 
 /// Bytes of a list of options.
@@ -217,13 +233,7 @@ pub(super) struct Strictness {
 }
 
 /// What differs between the expected packet and the live one.
-pub(super) fn differences(
-    want: &Packet,
-    tcp: &Tcp,
-    live: &Tcp,
-    ecn: Ecn,
-    how: Strictness,
-) -> Vec<Difference> {
+pub(super) fn differences(want: &Packet, tcp: &Tcp, live: &Tcp, tos: u8, how: Strictness) -> Vec<Difference> {
     let mut list = Vec::new();
     let mut check = |field, same: bool, expected: String, live: String| {
         if !same {
@@ -249,11 +259,12 @@ pub(super) fn differences(
     }
     let field = match want.ip {
         IpField::Unsaid => true,
-        IpField::Ecn(bits) => bits == ecn.bits(),
-        IpField::EitherEct => matches!(ecn, Ecn::Ect0 | Ecn::Ect1),
-        IpField::Tos(tos) => tos == ecn.bits(),
+        IpField::Ecn(bits) => bits == tos & 3,
+        IpField::EitherEct => matches!(tos & 3, 1 | 2),
+        IpField::Tos(wanted) => wanted == tos,
     };
-    check("ip", field, ip_text(want.ip), ip_text(IpField::Ecn(ecn.bits())));
+    let live = if matches!(want.ip, IpField::Tos(_)) { IpField::Tos(tos) } else { IpField::Ecn(tos & 3) };
+    check("ip", field, ip_text(want.ip), ip_text(live));
     list
 }
 
@@ -289,7 +300,7 @@ pub(super) fn flags_text(flags: Flags) -> String {
     LETTERS.iter().filter(|(f, _)| flags.has(*f)).map(|(_, c)| *c).collect()
 }
 
-fn ip_text(ip: IpField) -> String {
+pub(super) fn ip_text(ip: IpField) -> String {
     match ip {
         IpField::Unsaid => "any".to_owned(),
         IpField::Ecn(0) => "noecn".to_owned(),

@@ -1,8 +1,9 @@
 //! `poll` and `epoll`.
 
-use super::Runner;
-use super::calls::{Attempt, Tried, Trouble, int, unsupported};
+use super::calls::{Attempt, Tried, int, unsupported};
+use super::model::Model;
 use super::socket::{File, Role, Watch};
+use super::stack::Trouble;
 use crate::ast::Expr;
 use tcpassay_tcp::State;
 
@@ -60,7 +61,7 @@ fn number(e: Option<&Expr>) -> Result<i64, Trouble> {
     }
 }
 
-impl Runner<'_> {
+impl Model {
     /// Linux `tcp_poll`.
     fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
         let socket = self.socket_at(fd)?.clone();

@@ -1,9 +1,10 @@
 //! `setsockopt` and `getsockopt`, control messages.
 
-use super::Runner;
-use super::calls::{Attempt, Tried, Trouble, int, names, unsupported};
+use super::calls::{Attempt, Tried, int, names, unsupported};
 use super::config;
+use super::model::Model;
 use super::socket::{self, Options, Role};
+use super::stack::Trouble;
 use crate::ast::{Call, Expr};
 use tcpassay_tcp::Profile;
 
@@ -41,12 +42,12 @@ const INERT: [&str; 30] = [
     "TCP_LINGER2",
 ];
 
-impl Runner<'_> {
+impl Model {
     pub(super) fn setsockopt(&mut self, args: &[Expr]) -> Tried {
         let fd = int(args, 0)?;
         let level = names(args, 1).join("|");
         let name = names(args, 2).join("|");
-        let linux = matches!(self.options.profile, Profile::Linux | Profile::Linux46);
+        let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
         let socket = self.socket_at(fd)?;
         let listening = matches!(socket.role, Role::Listening(_));
         let peer = socket.peer();
@@ -88,7 +89,7 @@ impl Runner<'_> {
                     return unsupported("another congestion controller on an open connection");
                 }
                 let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
-                let name = config::cc_name(self.options.profile, &self.host, &probe).to_owned();
+                let name = config::cc_name(self.profile, &self.host, &probe).to_owned();
                 if tcpassay_cc::names().iter().all(|n| *n != name) {
                     return unsupported(format!("the congestion controller `{text}`"));
                 }

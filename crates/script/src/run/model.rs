@@ -1,0 +1,247 @@
+//! The model as a stack under test: connections in virtual time.
+
+use super::calls::Attempt;
+use super::config::Open;
+use super::packet::{Layout, Map, ecn_of, lay_out};
+use super::socket::{File, Role};
+use super::stack::{Answer, Sent, Stack, Step, Trouble};
+use super::world::World;
+use super::{calls, info};
+use crate::ast::{Body, Call, Packet, Tcp};
+use crate::code::Value;
+use crate::host::Host;
+use crate::settings::Settings;
+use std::collections::BTreeMap;
+use tcpassay_tcp::Profile;
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::{Ecn, Segment};
+
+/// What packets are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// Nothing yet.
+    None,
+    /// A listening socket: the next inbound packet makes a connection.
+    Listener(i64),
+    /// A connection.
+    Peer(usize),
+}
+
+/// The model TCP with one profile, its sockets and its host.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(super) profile: Profile,
+    pub(super) settings: Settings,
+    pub(super) host: Host,
+    pub(super) world: World,
+    pub(super) files: BTreeMap<i64, File>,
+    pub(super) target: Target,
+    /// When the call in progress began, and how much of it is written.
+    pub(super) call_began: Time,
+    pub(super) written: u64,
+    /// The call that blocks, when it is one that gives up by itself: when it does.
+    wake: Option<Time>,
+    /// The descriptor that the last call made, until it has a name.
+    made: Option<File>,
+}
+
+impl Model {
+    /// A host without sockets.
+    pub fn new(profile: Profile) -> Model {
+        Model {
+            profile,
+            settings: Settings::default(),
+            host: Host::default(),
+            world: World::default(),
+            files: BTreeMap::new(),
+            target: Target::None,
+            call_began: Time::ZERO,
+            written: 0,
+            wake: None,
+            made: None,
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        match self.profile {
+            Profile::FreeBsd | Profile::FreeBsdRack => Layout::FreeBsd,
+            _ => Layout::Linux,
+        }
+    }
+
+    fn answer(&mut self, attempt: Attempt) -> Answer {
+        match attempt {
+            Attempt::Done(n) => Answer::Done(n),
+            Attempt::Error(errno) => Answer::Error(errno.to_owned()),
+            Attempt::Blocks => Answer::Blocks,
+            Attempt::New(file) => {
+                self.made = Some(*file);
+                Answer::New
+            }
+        }
+    }
+
+    /// When a `poll` that waits gives up.
+    fn gives_up(&self, call: &Call) -> Option<Time> {
+        let index = match call.name.as_str() {
+            "poll" => 2,
+            "epoll_wait" => 3,
+            _ => return None,
+        };
+        let ms = calls::int(&call.args, index).ok().and_then(|ms| u64::try_from(ms).ok())?;
+        Some(self.call_began.saturating_add(Dur::from_millis(ms.min(1 << 40))))
+    }
+
+    fn next(&self) -> Option<Time> {
+        let wake = self.wake.filter(|&at| at > self.world.now);
+        self.world.next_timer().into_iter().chain(wake).min()
+    }
+
+    /// The connection that the next inbound packet is for; a listening socket makes one.
+    fn receiver(&mut self) -> Result<usize, Trouble> {
+        match self.target {
+            Target::Peer(peer) => Ok(peer),
+            Target::Listener(fd) => self.new_child(fd),
+            Target::None => Err(Trouble::Nonsense("no socket could receive this packet".to_owned())),
+        }
+    }
+
+    fn new_child(&mut self, fd: i64) -> Result<usize, Trouble> {
+        let Some(File::Socket(listener)) = self.files.get(&fd).cloned() else {
+            return Err(Trouble::Nonsense("the listening socket is closed".to_owned()));
+        };
+        let peer = self.make(&listener, Open::Passive)?;
+        if let Some(File::Socket(listener)) = self.files.get_mut(&fd)
+            && let Role::Listening(queue) = &mut listener.role
+        {
+            queue.push(peer);
+        }
+        self.target = Target::Peer(peer);
+        Ok(peer)
+    }
+
+    /// A segment arrives at the connection that the script is about, or at its listening socket.
+    ///
+    /// # Errors
+    /// There is neither; or the connection cannot be made.
+    pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), Trouble> {
+        let peer = self.receiver()?;
+        self.world.peers[peer].conn.on_segment(self.world.now, segment, ecn);
+        self.world.flush(peer);
+        Ok(())
+    }
+
+    fn inject_tcp(&mut self, tcp: &Tcp, ecn: Ecn) -> Result<(), Trouble> {
+        let peer = self.receiver()?;
+        let segment = self.world.peers[peer].map.inject(tcp).map_err(Trouble::Unsupported)?;
+        self.receive_segment(&segment, ecn)
+    }
+}
+
+impl Stack for Model {
+    fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
+        self.settings = settings.clone();
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        self.world.now
+    }
+
+    fn step(&mut self, until: Time) -> Step {
+        match self.next() {
+            Some(at) if at <= until => {
+                self.world.fire(at);
+                Step::Acted
+            }
+            _ => Step::Quiet,
+        }
+    }
+
+    fn reach(&mut self, until: Time) {
+        self.world.now = self.world.now.max(until);
+    }
+
+    fn patience(&self) -> Dur {
+        Dur::from_secs(130)
+    }
+
+    fn slack(&self, _: Dur, _: &Settings) -> Dur {
+        Dur::ZERO
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
+        self.call_began = self.world.now;
+        self.written = 0;
+        if call.name == "socket" {
+            self.target = Target::None;
+        }
+        let answer = self.retry(call)?;
+        self.wake = if answer == Answer::Blocks { self.gives_up(call) } else { None };
+        Ok(answer)
+    }
+
+    fn retry(&mut self, call: &Call) -> Result<Answer, Trouble> {
+        let attempt = self.attempt(call)?;
+        let answer = self.answer(attempt);
+        if answer != Answer::Blocks {
+            self.wake = None;
+        }
+        Ok(answer)
+    }
+
+    fn made(&mut self, fd: Option<i64>) -> i64 {
+        let file = self.made.take();
+        let fd = fd.unwrap_or_else(|| self.files.keys().next_back().map_or(3, |last| last + 1));
+        self.files.extend(file.map(|file| (fd, file)));
+        fd
+    }
+
+    fn inject(&mut self, packet: &Packet) -> Result<(), Trouble> {
+        match &packet.body {
+            Body::Tcp(tcp) => self.inject_tcp(tcp, ecn_of(packet.ip)),
+            Body::Icmp(icmp) => self.inject_icmp(icmp),
+        }
+    }
+
+    fn take(&mut self) -> Option<Sent> {
+        let live = self.world.sent.pop_front()?;
+        let segment = live.out.segment;
+        let options = lay_out(&segment.options, self.layout());
+        Some(Sent { at: live.at, conn: live.peer, segment, options, tos: live.out.ecn.bits() })
+    }
+
+    fn target(&self) -> Option<usize> {
+        match self.target {
+            Target::Peer(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
+    fn map(&mut self, conn: usize) -> &mut Map {
+        &mut self.world.peers[conn].map
+    }
+
+    fn shell(&mut self, text: &str) -> Result<(), String> {
+        self.host.run(text)?;
+        self.world.cut = self.host.no_tso;
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        let peer = &self.world.peers[self.target()?];
+        info::look(peer, self.world.now, self.profile, name)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let Some(peer) = self.target().map(|peer| &self.world.peers[peer]) else { return Vec::new() };
+        let mut words = vec![format!("state: {}", info::describe(&peer.conn.info()))];
+        words.push("the stack's last events:".to_owned());
+        words.extend(peer.log.iter().map(|entry| format!("  {} {:?}", entry.at, entry.what)));
+        words
+    }
+
+    fn outlook(&self) -> String {
+        self.next().map_or("no timer runs".to_owned(), |at| format!("the next timer is at {at}"))
+    }
+}
