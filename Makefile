@@ -37,8 +37,8 @@ $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
 	@touch $@
 
-agent: ## The agent of the substrate `kernel`, beside the package (nothing to do when nothing changed)
-	@cargo build --locked --release --quiet -p tcpassay-agent
+agent: ## The agent, beside the package, with BPF where it can be built (nothing to do when nothing changed)
+	@cargo build --locked --release --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
 	@cp -u "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
@@ -63,6 +63,7 @@ gate: ## Instructions per packet-hop against bench/instructions.json (needs valg
 
 test-rust:
 	cargo test --locked --workspace --quiet
+	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf --features bpf; fi
 
 # Ray is an extra for those who have a cluster (240 MB); its tests need it here.
 $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
@@ -79,6 +80,8 @@ check: lint test gate ## What CI runs: lints, every test, instructions per packe
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	@features=$$(sh tools/bpf.sh) && { [ -z "$$features" ] || \
+		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf --all-targets --quiet -- -D warnings; }
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

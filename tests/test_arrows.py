@@ -19,7 +19,8 @@ ARROWS = {
     "measure": {"units", "wire"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
     "script": {"units", "wire", "cc", "tcp"},
-    "agent": {"sim", "tcp", "workload", "measure", "units", "wire"},
+    "bpf": {"units", "cc"},
+    "agent": {"sim", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
     "python": {"sim", "script", "tcp", "measure", "units"},
 }
 

@@ -3,6 +3,7 @@
 //! * As init of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case that lies beside it; see [`guest`].
 //! * `tcpassay-agent check` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
 //!   substrate cannot do: a line with a list, empty when it can do all of it.
+//! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
@@ -39,6 +40,13 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("tcpassay-agent check: {e}");
+                ExitCode::FAILURE
+            }
+        },
+        ["bpf"] => match tcpassay_bpf::available() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("{e}");
                 ExitCode::FAILURE
             }
         },
