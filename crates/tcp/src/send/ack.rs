@@ -27,6 +27,8 @@ pub(super) struct Arrival {
     pub dsack: Option<Span>,
     /// The ACK carried payload, moved the window or the cumulative point (Linux `FLAG_NOT_DUP`).
     pub informs: bool,
+    /// It has no SACK option.
+    pub bare: bool,
     /// Flight size before.
     pub prior_out: u64,
     /// SACKed bytes before.
@@ -43,6 +45,7 @@ impl Arrival {
             marked: false,
             dsack: None,
             informs: false,
+            bare: true,
             prior_out: out,
             prior_sacked: sacked,
         }
@@ -74,6 +77,7 @@ impl Sender {
                 || ack.accurate_ce.is_some_and(|n| n > 0),
             dsack: ack.dsack.clone(),
             informs: ack.carries_data || !same_window || upto > prior_una,
+            bare: ack.sacks.is_empty() && ack.dsack.is_none(),
             prior_out: self.board.outstanding(),
             prior_sacked: self.board.sacked,
         };
@@ -126,6 +130,7 @@ impl Sender {
         self.tell_ack(&a, &d, ack, rtt, sample, lost, log);
         self.update_window(&a, &d, lost, log);
         self.cc.end_ack();
+        self.rack.end_ack();
         self.follow_up(&a, &d, log);
 
         self.buf.follow(self.cwnd);
@@ -264,6 +269,7 @@ impl Sender {
     #[inline]
     fn take_rtt_sample(&mut self, now: Time, rtt: Dur, log: &mut Log) {
         self.rtt.sample(rtt, self.board.una, self.board.nxt);
+        self.probe.measured = true;
         log.put(now, || LogEvent::Rtt {
             sample: rtt,
             srtt: self.rtt.srtt.expect("a sample was taken"),

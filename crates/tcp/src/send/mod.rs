@@ -213,6 +213,7 @@ impl Sender {
                 self.rtt.sample(rtt, 1, 1);
                 self.rtt.observe_min(now, rtt);
                 self.rack.start(rtt);
+                self.probe.measured = true;
             }
             None if agreed.handshake_lost => self.rtt.fall_back(),
             None => {}

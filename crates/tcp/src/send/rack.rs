@@ -10,6 +10,9 @@ use crate::config::LossDetection;
 use crate::log::{CongestionState, Log};
 use tcpassay_units::{Dur, Time};
 
+/// RFC 8985 section 5: the threshold of RFC 6675.
+const DUP_THRESH: u64 = 3;
+
 /// RACK's variables (RFC 8985 section 5.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rack {
@@ -27,6 +30,8 @@ pub(super) struct Rack {
     pub persist: u32,
     /// A DSACK was seen in the round that ends here.
     dsack_round: Option<u64>,
+    /// The ACK at work widened the window.
+    widened: bool,
 }
 
 impl Default for Rack {
@@ -39,6 +44,7 @@ impl Default for Rack {
             mult: 1,
             persist: 16,
             dsack_round: None,
+            widened: false,
         }
     }
 }
@@ -85,11 +91,21 @@ impl Rack {
             self.dsack_round = Some(nxt);
             self.mult += 1;
             self.persist = 16;
+            self.widened = true;
         }
     }
 
-    /// Step 4, decay: after sixteen recoveries without a DSACK.
+    /// The ACK is dealt with.
+    pub fn end_ack(&mut self) {
+        self.widened = false;
+    }
+
+    /// Step 4, decay: after sixteen recoveries without a DSACK. One that ends with the ACK that widened the window is not among
+    /// them.
     pub fn on_recovery_end(&mut self) {
+        if self.widened {
+            return;
+        }
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.mult = 1;
@@ -107,7 +123,7 @@ impl Sender {
     pub(super) fn reo_wnd(&self) -> Dur {
         if !self.rack.reordering_seen {
             let recovering = matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
-            if recovering || self.board.sacked >= 3 * self.mss {
+            if recovering || self.board.holds_sacked_segments(DUP_THRESH, self.mss) {
                 return Dur::ZERO;
             }
         }

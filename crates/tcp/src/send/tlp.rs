@@ -26,6 +26,8 @@ pub(super) struct Probe {
     retransmitted: Option<Span>,
     /// A DSACK reported the probe.
     duplicate: bool,
+    /// A round trip was measured since the last probe or the start of the connection.
+    pub measured: bool,
 }
 
 impl Probe {
@@ -37,7 +39,7 @@ impl Probe {
 
     /// No probe is out or due.
     pub fn cancel(&mut self) {
-        *self = Probe { stale: self.stale, ..Probe::default() };
+        *self = Probe { stale: self.stale, measured: self.measured, ..Probe::default() };
     }
 
     /// The receiver reported `span` twice.
@@ -88,7 +90,7 @@ impl Sender {
         {
             return None;
         }
-        let single = out <= self.mss;
+        let single = self.board.len() == 1 && out <= self.mss;
         let pto = if self.cfg.tlp == Tlp::OpenOnly {
             // Only when the window or the application is what stops the sender.
             if self.cwnd >= self.pipe() + self.mss && self.has_new() {
@@ -107,9 +109,11 @@ impl Sender {
         Some(now.saturating_add(pto).min(rto).max(now))
     }
 
-    /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (section 7.3).
+    /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (section 7.3). Without a round trip measured
+    /// since the last probe there is none, or probes could keep the estimate from following a path that became longer; Linux does
+    /// not ask.
     pub(super) fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
-        self.probe.due = true;
+        self.probe.due = self.probe.measured || self.cfg.tlp == Tlp::OpenOnly;
         self.timers.set_rto(now, self.rtt.rto(), log);
     }
 
@@ -132,6 +136,7 @@ impl Sender {
             chunk
         };
         self.stats.tlp_probes += 1;
+        self.probe.measured = false;
         self.probe.end = Some(self.board.nxt);
         self.probe.duplicate = false;
         self.probe.stale = false;
@@ -153,8 +158,8 @@ impl Sender {
             if self.state != Ca::Cwr {
                 self.enter_cwr(a.now, Cause::Loss, a.prior_out, a.prior_out - a.prior_sacked, "tlp", log);
             }
-        } else if !a.informs {
-            // Original and probe both arrived: a duplicate ACK without SACK.
+        } else if !a.informs && a.bare {
+            // Original and probe both arrived: a duplicate ACK without a SACK option.
             self.probe.cancel();
         }
     }

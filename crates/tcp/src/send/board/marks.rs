@@ -45,6 +45,24 @@ impl Board {
         self.una
     }
 
+    /// Whether at least `count` segments are SACKed (RFC 8985 `RACK.segs_sacked`), however small they are. Looks at the records
+    /// only while the bytes alone do not say so.
+    pub fn holds_sacked_segments(&self, count: u64, mss: u64) -> bool {
+        if self.sacked >= count * mss || self.sacked < count {
+            return self.sacked >= count * mss;
+        }
+        let (mut segments, mut bytes) = (0, 0);
+        let top = self.find(self.high_sacked - 1).min(self.q.len() - 1);
+        for s in (0..=top).rev().map(|i| &self.q[i]).filter(|s| s.is(SACKED)) {
+            segments += u64::from(s.len).div_ceil(mss);
+            bytes += u64::from(s.len);
+            if segments >= count || bytes >= self.sacked {
+                break;
+            }
+        }
+        segments >= count
+    }
+
     /// Marks everything unSACKed below `pos` lost, once; gives the bytes newly marked.
     pub fn mark_below(&mut self, pos: u64) -> u64 {
         let mut marked = 0;

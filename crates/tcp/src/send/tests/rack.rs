@@ -134,6 +134,45 @@ fn the_window_shrinks_after_sixteen_recoveries_without_a_dsack() {
 }
 
 #[test]
+fn a_recovery_that_ends_with_the_ack_that_widens_the_window_is_not_one_of_the_sixteen() {
+    // RFC 8985 section 6.2 step 4: "else if exiting".
+    let mut r = Rig::new(&Config { recovery_exit: crate::config::RecoveryExit::Ssthresh, ..rack() });
+    r.write(10);
+    r.advance(ms(100));
+    r.sack(0, &[1..5]);
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(100));
+    dsack(&mut r, 10, 0..1);
+    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!((r.s.rack.mult, r.s.rack.persist), (2, 16));
+    // The next one has no DSACK.
+    assert_eq!(r.write(5), [10, 11, 12, 13, 14]);
+    r.advance(ms(100));
+    r.sack(10, &[11..15]);
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(100));
+    r.ack(15);
+    assert_eq!((r.s.rack.mult, r.s.rack.persist), (2, 15));
+}
+
+#[test]
+fn three_small_segments_that_are_sacked_count_like_full_ones() {
+    // RFC 8985 section 6.2 step 4: RACK.segs_sacked is a number of segments.
+    let mut r = Rig::new(&Config { nodelay: true, ..rack() });
+    for _ in 0..5 {
+        assert_eq!(r.s.write(r.now, 100), 100);
+        assert_eq!(r.drain().len(), 1);
+    }
+    r.advance(ms(100));
+    for (k, state) in [(2, Ca::Disorder), (3, Ca::Disorder), (4, Ca::Recovery)] {
+        let mut ack = r.ack_in(1);
+        ack.sacks = [101..1 + 100 * k].into_iter().collect();
+        r.deliver(&ack);
+        assert_eq!(r.s.state, state, "{} SACKed", k - 1);
+    }
+}
+
+#[test]
 fn without_adaptation_a_dsack_does_not_widen_the_window() {
     let mut r =
         Rig::new(&Config { loss_detection: LossDetection::Rack { dsack_adaptation: false }, ..rfc() });

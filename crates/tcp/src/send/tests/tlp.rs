@@ -39,6 +39,51 @@ fn one_segment_alone_is_given_the_receivers_delay_in_addition() {
 }
 
 #[test]
+fn two_small_segments_are_not_one_segment_alone() {
+    // RFC 8985 section 7.2: the allowance for a delayed ACK is for a flight of one segment.
+    let mut r = Rig::new(&Config { nodelay: true, ..tlp(Tlp::On) });
+    for _ in 0..2 {
+        assert_eq!(r.s.write(r.now, 100), 100);
+        assert_eq!(r.drain().len(), 1);
+    }
+    assert_eq!(r.wait(), ms(200));
+}
+
+#[test]
+fn without_srtt_the_probe_timer_is_one_second_and_nothing_is_probed_before_a_round_trip_is_measured() {
+    // RFC 8985 section 7.2 (1 s) and 7.3 (second condition).
+    let mut cfg = tlp(Tlp::On);
+    cfg.rto.initial = Dur::from_secs(3);
+    let mut r = Rig::with(&cfg, &Agreed { rtt: None, ..agreed() });
+    r.write(3);
+    assert_eq!(r.wait(), Dur::from_secs(1));
+    assert_eq!(r.fire(), Ok(vec![]), "no probe");
+    assert_eq!(r.wait(), Dur::from_secs(3), "the RTO starts anew all the same");
+    assert_eq!(r.s.stats.tlp_probes, 0);
+    r.advance(ms(100));
+    r.ack(1);
+    assert_eq!(r.fire(), Ok(vec![2]));
+}
+
+#[test]
+fn there_is_no_second_probe_before_a_new_round_trip_is_measured() {
+    // RFC 8985 section 7.3, second condition. Without timestamps the ACK of a retransmission measures nothing.
+    let mut r = Rig::new(&tlp(Tlp::On));
+    r.write(1);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    r.advance(ms(100));
+    let mut ack = r.ack_in(seg(1));
+    ack.dsack = Some(seg(0)..seg(1));
+    r.deliver(&ack);
+    r.write(1);
+    assert_eq!(r.fire(), Ok(vec![]), "no probe");
+    assert_eq!((r.s.stats.tlp_probes, r.s.stats.timeouts), (1, 0));
+    r.ack(2);
+    r.write(1);
+    assert_eq!(r.fire(), Ok(vec![2]), "the second segment was measured");
+}
+
+#[test]
 fn linux_4_6_waits_at_least_10_ms_and_never_beyond_the_rto() {
     let rtt = |rtt| Agreed { rtt: Some(rtt), ..agreed() };
     let mut r = Rig::with(&tlp(Tlp::OpenOnly), &rtt(ms(1)));
@@ -131,6 +176,19 @@ fn a_duplicate_ack_without_sack_after_the_probe_shows_that_nothing_was_lost() {
     r.advance(ms(100));
     r.ack(4);
     assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn a_duplicate_ack_with_sack_blocks_does_not_show_that_the_probe_was_needless() {
+    // RFC 8985 section 7.4.2, case 2: "without any SACK option".
+    let mut r = probed();
+    r.ack(3);
+    r.write(4);
+    r.advance(ms(100));
+    r.sack(3, &[4..5]);
+    assert_eq!(r.s.state, Ca::Disorder);
+    r.ack(5);
+    assert_eq!(r.s.state, Ca::Cwr, "the probe repaired a loss");
 }
 
 #[test]
