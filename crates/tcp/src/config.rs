@@ -274,6 +274,8 @@ pub struct Config {
     /// CWR goes on whatever segment comes next, also a retransmission (FreeBSD), not only on new data (RFC 3168 section
     /// 6.1.2).
     pub cwr_on_retransmission: bool,
+    /// A reset that answers a segment echoes its timestamp (RFC 7323 section 5.2 recommends it; neither Linux nor FreeBSD).
+    pub stamp_resets: bool,
     /// Segments without timestamps are taken although both ends agreed on them (Linux); otherwise they are dropped (RFC 7323
     /// section 3.2).
     pub tolerate_missing_timestamps: bool,

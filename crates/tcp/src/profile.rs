@@ -93,6 +93,7 @@ fn rfc() -> Config {
         reduce_from_cwnd: false,
         reset_unread: true,
         cwr_on_retransmission: false,
+        stamp_resets: true, // RFC 7323 section 5.2
         tolerate_missing_timestamps: false,
         count_small_segments: false,
         ack_partial: false,
@@ -141,6 +142,7 @@ fn linux() -> Config {
         nagle: Nagle::Small,                   // tcp_minshall_check
         reduce_from_cwnd: true,                // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
         push_super: true,                      // __tcp_transmit_skb
+        stamp_resets: false,                   // tcp_v4_send_reset
         tolerate_missing_timestamps: true,     // tcp_validate_incoming asks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
@@ -189,6 +191,7 @@ fn freebsd() -> Config {
         nagle: Nagle::Idle,                   // tcp_output: idle
         reduce_from_cwnd: true,               // newreno_cong_signal
         reset_unread: false,                  // tcp_disconnect flushes and sends FIN
+        stamp_resets: false,                  // tcp_respond
         cwr_on_retransmission: true,          // tcp_ecn_output_established
         count_small_segments: true,           // DELAY_ACK
         bsd_window: true,                     // tcp_mss: roundup(bufsize, mss)

@@ -114,10 +114,11 @@ impl Connection {
         if segment.flags.has(Flags::RST) {
             return;
         }
+        let reset = self.reset_for(segment);
         self.reset = Some(if segment.flags.has(Flags::ACK) {
-            Reset { seq: segment.ack, ack: None }
+            reset
         } else {
-            Reset { seq: tcpassay_units::SeqNum::new(0), ack: Some(segment.end()) }
+            Reset { seq: tcpassay_units::SeqNum::new(0), ack: Some(segment.end()), ..reset }
         });
     }
 
@@ -140,14 +141,14 @@ impl Connection {
         if !self.in_time(now, segment, &span) || !self.acceptable(now, segment, &span) {
             return;
         }
+        if flags.has(Flags::RST) {
+            self.input_reset(now, seq);
+            return;
+        }
         if let Some(t) = segment.options.timestamps
             && self.ts.on
         {
             self.note_stamp(now, seq, t);
-        }
-        if flags.has(Flags::RST) {
-            self.input_reset(now, seq);
-            return;
         }
         if !flags.has(Flags::ACK) {
             return;
@@ -156,7 +157,7 @@ impl Connection {
         if opening {
             if segment.ack != self.iss.at(1) {
                 self.refuse(now, "bad ack");
-                self.reset = Some(Reset { seq: segment.ack, ack: None });
+                self.reset = Some(self.reset_for(segment));
                 return;
             }
             self.syn_acked(now, segment);
@@ -177,6 +178,11 @@ impl Connection {
             } else {
                 self.open.repeat();
             }
+            return;
+        }
+        if self.state == State::SynReceived && self.open.passive && self.in_window(seq) {
+            // RFC 9293 section 3.10.7.4, fourth.
+            self.to_listen(now);
             return;
         }
         // RFC 5961 section 4.
@@ -242,18 +248,29 @@ impl Connection {
         }
     }
 
-    /// A reset in the window (RFC 5961 section 3): only the exact next position counts.
+    /// Whether position `seq` lies in the receive window.
+    fn in_window(&self, seq: u64) -> bool {
+        (self.recv.nxt()..self.recv.edge()).contains(&seq)
+    }
+
+    /// What began a passive open was none.
+    fn to_listen(&mut self, now: Time) {
+        self.open = super::open::Opening::new(&self.cfg);
+        self.set_state(now, State::Listen);
+    }
+
+    /// A reset (RFC 5961 section 3): only the exact next position counts, and outside the window nothing is answered. What its
+    /// timestamp says is not used (RFC 7323 section 5.2).
     fn input_reset(&mut self, now: Time, seq: u64) {
         if seq != self.recv.nxt() {
             self.refuse(now, "inexact reset");
-            self.challenge(now);
+            if self.in_window(seq) {
+                self.challenge(now);
+            }
             return;
         }
         match self.state {
-            State::SynReceived if self.open.passive => {
-                self.open = super::open::Opening::new(&self.cfg);
-                self.set_state(now, State::Listen);
-            }
+            State::SynReceived if self.open.passive => self.to_listen(now),
             State::SynReceived => self.end(now, Some(ConnError::Refused), "refused by peer"),
             // Both sides are done: nothing is lost.
             State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
@@ -388,7 +405,7 @@ impl Connection {
     /// Payload and FIN.
     fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn) {
         let flags = segment.flags;
-        if flags.has(Flags::URG) {
+        if flags.has(Flags::URG) && !self.recv.finished() {
             // RFC 9293 section 3.8.5: the pointer is relative to the segment.
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
@@ -401,8 +418,13 @@ impl Connection {
         }
         if self.orphan && span.end > self.recv.nxt() && !self.recv.finished() {
             // RFC 9293 section 3.10.4: nobody is left to read; RFC 2525 section 2.17.
-            self.reset = Some(Reset { seq: segment.ack, ack: None });
+            self.reset = Some(self.reset_for(segment));
             self.end(now, None, "data after close");
+            return;
+        }
+        if self.recv.finished() && span.start >= self.recv.nxt() {
+            // RFC 9293 section 3.10.7.4, seventh: nothing can follow the FIN.
+            self.refuse(now, "after the FIN");
             return;
         }
         let arrival = Arrival {
@@ -428,8 +450,16 @@ impl Connection {
         }
     }
 
-    /// Our reset of an open connection.
+    /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
     pub(super) fn own_reset(&self) -> Reset {
-        Reset { seq: self.iss.at(self.send.snd_nxt()), ack: Some(self.irs.at(self.recv.nxt())) }
+        let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(self.clock), ecr: self.ts.recent });
+        Reset { seq: self.iss.at(self.send.snd_nxt()), ack: Some(self.irs.at(self.recv.nxt())), stamps }
+    }
+
+    /// The reset that answers `segment`, which has an ACK field.
+    pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
+        let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
+        let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
+        Reset { seq: segment.ack, ack: None, stamps }
     }
 }

@@ -25,7 +25,7 @@ use crate::send::Sender;
 use open::Opening;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Segment};
+use tcpassay_wire::{Ecn, Segment, Timestamps};
 
 /// A segment for the network.
 #[derive(Clone, PartialEq, Debug)]
@@ -132,6 +132,7 @@ struct Reset {
     seq: SeqNum,
     /// The ACK field, when ACK is set.
     ack: Option<SeqNum>,
+    stamps: Option<Timestamps>,
 }
 
 /// The throttle of RFC 5961 section 7: at most ten challenge ACKs in five seconds.

@@ -2,7 +2,7 @@
 //!
 //! Known differences: data on a SYN is not kept (it is not acknowledged, so it comes again); no SYN cookies, no Fast Open.
 
-use super::{ConnError, Connection, Reset};
+use super::{ConnError, Connection};
 use crate::config::{Config, EcnMode};
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::recv::Echo;
@@ -110,7 +110,7 @@ impl Connection {
             return;
         }
         if segment.flags.has(Flags::ACK) {
-            self.reset = Some(Reset { seq: segment.ack, ack: None });
+            self.reset = Some(self.reset_for(segment));
             return;
         }
         if !segment.flags.has(Flags::SYN) {
@@ -142,7 +142,7 @@ impl Connection {
         if acked && (segment.ack != self.iss.at(1) || self.open.sent == 0) {
             self.refuse(now, "bad ack");
             if !flags.has(Flags::RST) {
-                self.reset = Some(Reset { seq: segment.ack, ack: None });
+                self.reset = Some(self.reset_for(segment));
             }
             return;
         }

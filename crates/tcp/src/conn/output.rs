@@ -228,13 +228,14 @@ impl Connection {
             seq: reset.seq,
             ack: reset.ack.unwrap_or_default(),
             flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
+            options: Options { timestamps: reset.stamps, ..Options::default() },
             ..Segment::default()
         };
         let pos = reset.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
-        Some(self.wrap(now, segment, pos, Ecn::NotEct, false))
+        Some(self.wrap(now, segment, pos, self.control_ecn(), false))
     }
 
-    /// Linux's DCTCP makes every packet ECN-capable, pure ACKs, too (`tcp_ecn_send`).
+    /// DCTCP makes every packet ECN-capable, pure ACKs and resets, too (RFC 8257 section 3.6 and 4.1; `tcp_ecn_send` of Linux).
     #[inline]
     fn control_ecn(&self) -> Ecn {
         if self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct }

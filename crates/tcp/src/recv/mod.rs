@@ -183,8 +183,8 @@ impl Receiver {
                 self.acks.cwr();
             }
         }
-        // Never beyond what was promised; a FIN needs no memory, so that it may stand at the edge.
-        let end = a.span.end.min(self.edge);
+        // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge.
+        let end = a.span.end.min(if self.finished() { self.nxt } else { self.edge });
         let fin = a.fin && end == a.span.end;
         let span = a.span.start..end;
         if a.span.start > self.nxt {

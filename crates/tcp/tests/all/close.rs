@@ -252,3 +252,78 @@ fn a_silent_peer_is_given_up_after_the_user_timeout() {
     assert_eq!((one.c.state(), one.c.error()), (State::Closed, Some(ConnError::TimedOut)));
     assert!(one.c.info().timeouts > 1);
 }
+
+#[test]
+fn a_reset_in_the_window_is_challenged_and_one_outside_is_dropped_in_silence() {
+    // RFC 9293 section 3.10.7.4, second; RFC 5961 section 3.2.
+    let cfg = Config { recv_buffer: tcpassay_tcp::RecvBuffer::Fixed(bytes(1000)), ..plain() };
+    let reset = |seq| ack(seq, 1).flags(Flags::RST);
+    for (seq, answers) in [(0, 0), (2, 1), (1000, 1), (1001, 0), (1002, 0)] {
+        let mut one = One::accepted(&cfg);
+        assert_eq!(one.take(&reset(seq)).len(), answers, "at {seq}");
+        assert_eq!(one.c.state(), State::Established);
+    }
+}
+
+#[test]
+fn eleven_challenges_in_five_seconds_get_ten_acks() {
+    // RFC 5961 section 7.
+    let mut one = One::accepted(&plain());
+    let answers = (0..11).map(|_| one.take(&ack(2, 1).flags(Flags::RST)).len()).sum::<usize>();
+    assert_eq!(answers, 10);
+    one.now = at_ms(5000);
+    assert_eq!(one.take(&ack(2, 1).flags(Flags::RST)).len(), 1);
+}
+
+#[test]
+fn what_the_timestamp_of_a_reset_says_is_not_used() {
+    // RFC 7323 section 5.2.
+    let cfg = Config::profile(Profile::Rfc);
+    let mut one = One::accepted(&cfg);
+    one.take(&ack(2, 1).flags(Flags::RST).stamp(900, 5000));
+    let out = one.take(&data(1, 1448).stamp(5, 5000).flags(Flags::FIN));
+    assert_eq!(shows(&out), [". 1+0 ack 1450"]);
+    assert_eq!(out[0].segment.options.timestamps.map(|t| t.ecr), Some(5));
+}
+
+#[test]
+fn a_reset_that_answers_a_segment_echoes_its_timestamp_and_our_own_carries_the_clock() {
+    // RFC 7323 section 5.2. Linux and FreeBSD echo nothing.
+    for (profile, echo) in [(Profile::Rfc, Some((0, 77))), (Profile::Linux, None), (Profile::FreeBsd, None)] {
+        let cfg = Config::profile(profile);
+        let mut one = One { c: listen(&cfg, ISS), now: at_ms(3) };
+        let out = one.take(&ack(1, 1).stamp(77, 1));
+        assert_eq!(out[0].segment.options.timestamps.map(|t| (t.val, t.ecr)), echo);
+        let mut one = One::accepted(&cfg);
+        one.now = at_ms(3);
+        one.take(&data(1, 10).stamp(78, 5000));
+        one.c.abort(one.now);
+        let out = one.sent();
+        assert!(out[0].segment.flags.has(Flags::RST));
+        assert_eq!(out[0].segment.options.timestamps.map(|t| (t.val, t.ecr)), Some((5003, 78)));
+    }
+}
+
+#[test]
+fn text_after_the_peers_fin_is_ignored() {
+    // RFC 9293 section 3.10.7.4, seventh and eighth.
+    let mut one = One::accepted(&plain());
+    assert_eq!(shows(&one.take(&data(1, 100).flags(Flags::FIN))), [". 1+0 ack 102"]);
+    assert_eq!(shows(&one.take(&data(102, 50))), [""; 0]);
+    // Half of it old: that is answered as a duplicate.
+    assert_eq!(shows(&one.take(&data(51, 100))), [". 1+0 ack 102 sack 51-102"]);
+    assert_eq!(one.c.readable(), bytes(100));
+    assert_eq!(one.c.state(), State::CloseWait);
+}
+
+#[test]
+fn urgent_data_announced_after_the_fin_are_ignored() {
+    // RFC 9293 section 3.10.7.4, sixth.
+    let mut one = One::accepted(&plain());
+    one.take(&data(1, 10).flags(Flags::FIN));
+    let mut late = ack(12, 1).flags(Flags::URG);
+    late.urgent = 100;
+    one.take(&late);
+    one.read(10);
+    assert!(!one.c.is_urgent());
+}

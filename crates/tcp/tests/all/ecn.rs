@@ -221,3 +221,19 @@ fn a_marked_syn_ack_starts_both_counters_at_6_and_is_not_counted_again() {
     }
     assert_eq!(net.ends[1].info().ecn_reductions, 0);
 }
+
+#[test]
+fn a_reset_of_a_dctcp_connection_is_ecn_capable_and_of_a_classic_one_is_not() {
+    // RFC 8257 section 3.6; RFC 3168 has ECT on data only.
+    for (mode, field) in [(EcnMode::Dctcp, Ecn::Ect0), (EcnMode::Classic, Ecn::NotEct)] {
+        let cfg = with(mode);
+        let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+        one.take(&syn(&cfg).flags(Flags::ECE | Flags::CWR));
+        one.take(&ack(1, 1).stamped(&cfg, 1));
+        assert_eq!(one.c.state(), State::Established);
+        one.c.abort(one.now);
+        let out = one.sent();
+        assert!(out[0].segment.flags.has(Flags::RST));
+        assert_eq!(out[0].ecn, field);
+    }
+}

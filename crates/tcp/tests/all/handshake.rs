@@ -212,3 +212,19 @@ fn a_syn_in_an_open_connection_gets_a_challenge_ack_and_changes_nothing() {
         (0..20).map(|_| one.give(&Segment { flags: Flags::SYN, ..ack(1, 0) }, Ecn::NotEct).len()).sum();
     assert_eq!(answers, 9);
 }
+
+#[test]
+fn a_syn_in_the_window_brings_a_passive_open_back_to_listen() {
+    // RFC 9293 section 3.10.7.4, fourth.
+    let cfg = plain();
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg));
+    let mut other = syn(&cfg);
+    other.seq = SeqNum::new(PEER) + 70_000;
+    assert_eq!(one.take(&other), []);
+    assert_eq!(one.c.state(), State::SynReceived, "it is not in the window");
+    other.seq = SeqNum::new(PEER) + 500;
+    assert_eq!(one.take(&other), []);
+    assert_eq!(one.c.state(), State::Listen);
+    assert_eq!(one.take(&syn(&cfg)).len(), 1, "and takes the next");
+}
