@@ -217,15 +217,14 @@ impl Sender {
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
     }
 
-    /// Duplicate ACKs: with SACK those that report something new (RFC 6675 section 2), without it each stands for a
-    /// segment that left the network.
+    /// Duplicate ACKs: with SACK those that report something new (RFC 6675 section 2), also when they advance, which resets the
+    /// count first (section 5); without it each stands for a segment that left the network.
     fn count_duplicates(&mut self, a: &Arrival, d: &mut Delivered) {
         if self.sack {
             if a.advanced {
                 self.dup_acks = 0;
-            } else if d.sacked > 0 {
-                self.dup_acks += 1;
             }
+            self.dup_acks += u32::from(d.sacked > 0);
             return;
         }
         if a.advanced {

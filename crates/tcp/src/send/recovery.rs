@@ -220,6 +220,8 @@ impl Sender {
             self.board.unmark();
             self.undo.clear();
             self.force = false;
+            // RFC 5682 section 2.1 step 3b: nothing was retransmitted in vain whose duplicates could mislead.
+            self.recover = self.board.una - 1;
         }
         if matches!(self.state, Ca::Recovery | Ca::Loss) {
             self.rack.on_recovery_end();

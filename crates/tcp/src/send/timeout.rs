@@ -43,7 +43,9 @@ impl Sender {
             self.board.renege();
         }
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
-        self.frto = if self.cfg.frto && fresh && !again { Frto::Head } else { Frto::Off };
+        // RFC 5682 section 2.1: from step 1 again when the same segment times out again; not during another recovery.
+        let restarts = again && self.frto == Frto::Head;
+        self.frto = if self.cfg.frto && (fresh || restarts) { Frto::Head } else { Frto::Off };
         if fresh {
             self.begin_undo();
         }
@@ -91,8 +93,8 @@ impl Sender {
             } else if a.advanced && !recovered {
                 self.recover = self.board.nxt;
                 self.frto = Frto::New;
-            } else if a.dup || d.sacked > 0 {
-                // Step 2a.
+            } else if a.dup && !self.sack {
+                // Step 2a; with SACK step 2 waits for the retransmission's ACK.
                 self.frto = Frto::Off;
             }
         }

@@ -274,12 +274,17 @@ impl Sender {
         }
         let most = room.min(self.gso()).max(unit);
         self.board.trim(index, if most >= len { len } else { most - most % self.mss });
-        self.force = false;
-        Some(Ok(self.emit_again(now, index, log)))
+        let first = std::mem::take(&mut self.force);
+        let chunk = self.emit_again(now, index, log);
+        if first && self.state == Ca::Recovery {
+            // RFC 6675 section 5 step 4.3: no rescue before what was retransmitted first is acknowledged, and more.
+            self.rescue = Some(self.board.at(index).end());
+        }
+        Some(Ok(chunk))
     }
 
     /// RFC 6675 section 4 `NextSeg` rules 3 and 4: below the highest SACKed position what is not known to be lost,
-    /// and once a recovery the last unSACKed segment.
+    /// and once a recovery the last unSACKed segment (not, as the rule's words allow, when it is in flight again already).
     fn send_unsacked(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         if self.room() < self.mss {
             return None;

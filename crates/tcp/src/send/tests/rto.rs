@@ -169,6 +169,58 @@ fn f_rto_falls_back_when_new_data_bring_a_duplicate() {
 }
 
 #[test]
+fn f_rto_begins_again_when_the_same_segment_times_out_again() {
+    // RFC 5682 section 2.1.
+    let mut r = Rig::new(&frto());
+    r.write(20);
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.ack(1), [10, 11], "step 2b");
+    r.ack(2);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+}
+
+#[test]
+fn f_rto_does_not_begin_again_once_the_first_segment_was_acknowledged() {
+    // RFC 5682 section 3.1 step 1.
+    let mut r = Rig::new(&frto());
+    r.write(20);
+    r.fire().unwrap();
+    r.advance(ms(100));
+    assert_eq!(r.ack(1), [10, 11]);
+    assert_eq!(r.fire(), Ok(vec![1]));
+    assert_eq!(r.ack(2), [2, 3], "conventional");
+    assert_eq!(r.s.state, Ca::Loss);
+}
+
+#[test]
+fn f_rto_with_sack_waits_out_a_duplicate_and_without_it_falls_back() {
+    // RFC 5682 section 3.1 step 2 and section 2.1 step 2a.
+    for (sack, sent) in [(true, [10, 11]), (false, [1, 2])] {
+        let mut r = Rig::with(&frto(), &Agreed { sack, ..agreed() });
+        r.write(20);
+        r.fire().unwrap();
+        r.advance(ms(100));
+        assert_eq!(r.ack(0), [0; 0]);
+        assert_eq!(r.ack(1), sent, "with SACK: {sack}");
+    }
+}
+
+#[test]
+fn after_a_spurious_timeout_three_duplicates_retransmit_also_without_sack() {
+    // RFC 5682 section 2.1 step 3b: `recover` becomes SND.UNA.
+    let mut r = Rig::no_sack(&frto());
+    r.write(30);
+    r.fire().unwrap();
+    assert_eq!(r.ack(1), [10, 11]);
+    r.ack(2);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+    let sent: Vec<_> = (0..3).flat_map(|_| r.ack(2)).collect();
+    assert_eq!(sent.last(), Some(&2));
+    assert_eq!(r.s.state, Ca::Recovery);
+}
+
+#[test]
 fn f_rto_without_new_data_is_conventional() {
     let mut r = Rig::new(&frto());
     r.write(10);

@@ -117,17 +117,43 @@ fn next_seg_prefers_lost_segments_then_new_data_then_the_rest_below_the_highest_
 }
 
 #[test]
-fn a_rescue_retransmission_sends_the_last_segment_once_a_recovery() {
+fn the_first_retransmission_has_to_be_acknowledged_and_more_before_the_last_segment_is_rescued() {
+    // RFC 6675 section 5 step 4.3 (RescueRxt), section 4 rule 4: once a recovery.
     let mut r = Rig::new(&rfc());
     r.write(10);
     r.advance(ms(100));
-    let sent: Vec<_> = (2..=7).flat_map(|k| r.sack(0, &[1..k])).collect();
-    assert_eq!(sent, [0, 9], "rule 4 when pipe lets one go and there is nothing else");
+    // 0, 6, 8 and 9 are missing.
+    let sent: Vec<_> = (2..=6).flat_map(|k| r.sack(0, &[1..k])).collect();
+    assert_eq!(sent, [0]);
+    assert_eq!(r.sack(0, &[7..8, 1..6]), [6], "rule 3: pipe is below the window");
     r.advance(ms(100));
-    // 7 and 8 are missing as well.
-    assert_eq!(r.ack(7), [0; 0], "once a recovery");
+    assert_eq!(r.sack(6, &[7..8]), [9], "rule 4");
+    assert_eq!(r.s.board.pipe(), 5000, "6 and 9 twice, and 8");
+    r.advance(ms(100));
+    assert_eq!(r.sack(8, &[]), [0; 0], "once a recovery");
     assert_eq!(r.s.state, Ca::Recovery);
-    assert_eq!(r.sack(7, &[9..10]), [7, 8], "rule 3 below the rescued one");
+    assert_eq!(r.sack(8, &[9..10]), [8], "rule 3 below the rescued one");
+}
+
+#[test]
+fn an_ack_that_advances_and_reports_something_new_is_the_first_duplicate() {
+    // RFC 6675 section 5: DupAcks is reset by the one and counted up by the other.
+    let small = |r: &mut Rig, ack: u64, to: u64| {
+        let mut a = r.ack_in(1 + 100 * ack);
+        a.sacks = [1 + 100 * (ack + 1)..1 + 100 * to].into_iter().collect();
+        r.deliver(&a);
+        r.drain().iter().map(|c| (c.span.start - 1) / 100).collect::<Vec<_>>()
+    };
+    let mut r = Rig::new(&Config { nodelay: true, ..rfc() });
+    for _ in 0..6 {
+        assert_eq!(r.s.write(r.now, 100), 100);
+        assert_eq!(r.drain().len(), 1);
+    }
+    r.advance(ms(100));
+    assert_eq!(small(&mut r, 1, 3), [0; 0]);
+    assert_eq!(r.s.dup_acks, 1);
+    assert_eq!(small(&mut r, 1, 4), [0; 0]);
+    assert_eq!(small(&mut r, 1, 5), [1], "three segments of 100 bytes above");
 }
 
 #[test]
