@@ -182,7 +182,7 @@ impl Connection {
         }
         if self.state == State::SynReceived && self.open.passive && self.in_window(seq) {
             // RFC 9293 section 3.10.7.4, fourth.
-            self.to_listen(now);
+            self.back_to_listen(now);
             return;
         }
         // RFC 5961 section 4.
@@ -254,7 +254,7 @@ impl Connection {
     }
 
     /// What began a passive open was none.
-    fn to_listen(&mut self, now: Time) {
+    fn back_to_listen(&mut self, now: Time) {
         self.open = super::open::Opening::new(&self.cfg);
         self.set_state(now, State::Listen);
     }
@@ -270,7 +270,7 @@ impl Connection {
             return;
         }
         match self.state {
-            State::SynReceived if self.open.passive => self.to_listen(now),
+            State::SynReceived if self.open.passive => self.back_to_listen(now),
             State::SynReceived => self.end(now, Some(ConnError::Refused), "refused by peer"),
             // Both sides are done: nothing is lost.
             State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),

@@ -14,6 +14,7 @@ use tcpassay_units::{Dur, Time};
 const MAX_ACK_DELAY: Dur = Dur::from_millis(200);
 
 /// The probe of this episode.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probe {
     /// To be sent by the next poll.
