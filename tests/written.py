@@ -10,7 +10,7 @@ from typing import Any, Self
 import polars as pl
 
 from tcpassay.judge import Finding, judge
-from tcpassay.recording import TABLES
+from tcpassay.recording import schema
 
 ACK, FIN = 16, 1
 MSS = 1000
@@ -78,7 +78,7 @@ class Written:
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         self.rows.sort(key=lambda row: row["time_ns"])
-        frame = pl.DataFrame(self.rows, schema=TABLES["events"], orient="row").with_columns(
+        frame = pl.DataFrame(self.rows, schema=schema("events"), orient="row").with_columns(
             pl.col("ce").fill_null(value=False)
         )
         frame.write_parquet(folder / "events.parquet")

@@ -26,6 +26,40 @@ def metrics_json() -> str:
 def check_case(triples: Mapping[str, bool | float | str], base: str) -> dict[str, str]:
     """Checks a case; files that values name are relative to `base`. What is not at its default, as text."""
 
+class Ran:
+    """A run whose recording is in memory; `len()` is the number of rows of its event log."""
+
+    summary: Final[str]
+    """A JSON object: `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that
+    took the same steps) and `metrics`."""
+
+    def __len__(self) -> int: ...
+    def write(self, folder: str, events: bool) -> str:
+        """Writes the recording (whole or not at all), with the event log only if `events`; `recording.json`'s text."""
+
+    def index(self, events: bool) -> str:
+        """The text of `recording.json` as `write` returns it; nothing is written."""
+
+    def numbers(self) -> dict[str, bytes]:
+        """Columns of the event log, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row."""
+
+    def whys(self, rows: Sequence[int]) -> list[str]:
+        """What rows of the event log give as the reason."""
+
+    def rows(self, rows: Sequence[int]) -> str:
+        """Rows of the event log, a JSON list of objects with the columns of `events.parquet`."""
+
+    def capture(self) -> bytes:
+        """`packets.pcapng`; empty when no packets were captured."""
+
+def run_held(
+    triples: Mapping[str, bool | float | str],
+    seed: int,
+    base: str,
+    collect: Mapping[str, str | bool | None],
+) -> Ran:
+    """Runs a case and keeps its recording in memory."""
+
 def run_case(
     triples: Mapping[str, bool | float | str],
     seed: int,
@@ -33,11 +67,12 @@ def run_case(
     collect: Mapping[str, str | bool | None],
     folder: str,
 ) -> str:
-    """Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object.
+    """Runs a case, writes its recording to `folder` (whole or not at all), and returns its `Ran.summary`."""
 
-    It holds `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that took
-    the same steps) and `metrics`.
-    """
+def parquet(
+    columns: Sequence[tuple[str, Sequence[int] | Sequence[float | None] | Sequence[str | None]]],
+) -> bytes:
+    """A Parquet file of named columns of equal length."""
 
 def run_script(text: str, profile: str, loose: bool, options: Sequence[Sequence[str]]) -> str:
     """Runs a packetdrill script against the model and returns a JSON object.

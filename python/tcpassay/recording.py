@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Final
 
 from tcpassay.errors import Place, UserError
+
+if TYPE_CHECKING:  # polars is most of the start-up time, and who judges a run in memory needs none of it
+    import polars as pl
 
 FORMAT: Final = 1
 
@@ -23,8 +24,8 @@ KINDS: Final = (
 )  # fmt: skip
 """Kinds of events, as `events.parquet` names them."""
 
-_I64, _TEXT, _FLAG = pl.Int64(), pl.String(), pl.Boolean()
-TABLES: Final[Mapping[str, Mapping[str, pl.DataType]]] = {
+_I64, _TEXT, _FLAG = "Int64", "String", "Boolean"
+TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "events": {
         "time_ns": _I64, "host": _I64, "flow": _I64, "kind": _TEXT, "why": _TEXT, "seq": _I64, "ack": _I64,
         "len": _I64, "flags": _I64, "window_bytes": _I64, "cwnd_bytes": _I64, "ssthresh_bytes": _I64,
@@ -40,7 +41,15 @@ TABLES: Final[Mapping[str, Mapping[str, pl.DataType]]] = {
         "response_bytes": _I64, "start_ns": _I64, "end_ns": _I64, "ideal_ns": _I64, "ok": _FLAG,
     },
 }  # fmt: skip
-"""The tables of a recording and their columns; `series` has one more column for each thing that was measured."""
+"""The tables of a recording, their columns, and the polars type of each; `series` has one more for each metric."""
+
+
+def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.DataType]":
+    """The polars types of a table, or of some of its columns."""
+    import polars as pl  # noqa: PLC0415
+
+    known = TABLES[table]
+    return {name: getattr(pl, known.get(name, "Float64"))() for name in columns or known}
 
 
 class DamagedError(UserError):
@@ -64,8 +73,10 @@ def read_json(file: Path) -> dict[str, Any]:
     return value
 
 
-def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[str] = ()) -> pl.DataFrame:
+def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[str] = ()) -> "pl.DataFrame":
     """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed."""
+    import polars as pl  # noqa: PLC0415
+
     try:
         frame = pl.read_parquet(file, columns=columns)
     except OSError as error:
@@ -94,7 +105,12 @@ class Recording:
     def open(cls, folder: Path) -> "Recording":
         """Read `recording.json`; tables are read when they are asked for. Raises `DamagedError`."""
         file = folder / "recording.json"
-        index = read_json(file)
+        return cls.of(folder, read_json(file))
+
+    @classmethod
+    def of(cls, folder: Path, index: dict[str, Any]) -> "Recording":
+        """With `recording.json` as it was read. Raises `DamagedError`."""
+        file = folder / "recording.json"
         if index.get("format") != FORMAT:
             raise DamagedError(file, f"its format is {index.get('format')}; this version reads {FORMAT}")
         for key, kind in (
@@ -147,40 +163,40 @@ class Recording:
         """Whether the run left this table."""
         return f"{table}.parquet" in self.index["files"]
 
-    def table(self, table: str, columns: list[str] | None = None) -> pl.DataFrame:
+    def table(self, table: str, columns: list[str] | None = None) -> "pl.DataFrame":
         """A table, or some of its columns; without rows when the run did not collect it. Raises `DamagedError`."""
-        schema = TABLES[table]
-        wanted = list(schema) if columns is None else columns
         if not self.has(table):
-            return pl.DataFrame(schema={name: schema.get(name, pl.Float64()) for name in wanted})
+            import polars as pl  # noqa: PLC0415
+
+            return pl.DataFrame(schema=schema(table, columns))
         file = self.file(table)
-        frame = read_table(file, columns, wanted)
+        frame = read_table(file, columns, columns or TABLES[table])
         rows = self.index["files"][file.name]["rows"]
         if len(frame) != rows:
             raise DamagedError(file, f"it has {len(frame)} rows; recording.json says {rows}")
         return frame
 
     @cached_property
-    def events(self) -> pl.DataFrame:
+    def events(self) -> "pl.DataFrame":
         """The event log, one row an event."""
         return self.table("events")
 
     @cached_property
-    def series(self) -> pl.DataFrame:
+    def series(self) -> "pl.DataFrame":
         """Time series: a row an interval and entity."""
         return self.table("series")
 
     @cached_property
-    def deliveries(self) -> pl.DataFrame:
+    def deliveries(self) -> "pl.DataFrame":
         """Each packet's arrival at its receiver."""
         return self.table("deliveries")
 
     @cached_property
-    def latency(self) -> pl.DataFrame:
+    def latency(self) -> "pl.DataFrame":
         """Distributions of latency."""
         return self.table("latency")
 
     @cached_property
-    def completions(self) -> pl.DataFrame:
+    def completions(self) -> "pl.DataFrame":
         """Flows, requests and rounds that ended."""
         return self.table("completions")

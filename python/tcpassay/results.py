@@ -19,7 +19,7 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
-from tcpassay.recording import TABLES, DamagedError, Recording, read_json, read_table
+from tcpassay.recording import DamagedError, Recording, read_json, read_table, schema
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
 
@@ -249,7 +249,7 @@ class Results:
             return self.recording(case, seed).table(table)
         except DamagedError as error:
             self._note(error)
-            return pl.DataFrame(schema=TABLES[table])
+            return pl.DataFrame(schema=schema(table))
 
     def events(self, case: str, seed: int | None = None) -> pl.DataFrame:
         """The event log of a run."""

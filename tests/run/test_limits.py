@@ -16,8 +16,8 @@ PLANTED = """
 import ctypes, os, time
 from tcpassay import _native
 from tcpassay.run import worker
-real = _native.run_case
-def run_case(**case):
+real = _native.run_held
+def run_held(**case):
     match case["seed"]:
         case 11: os.abort()
         case 12: ctypes.string_at(0)
@@ -29,7 +29,7 @@ def run_case(**case):
         case 18: raise OSError(13, "Permission denied")
     return real(**case)
 class Native:
-    run_case = staticmethod(run_case)
+    run_held = staticmethod(run_held)
     CaseError, PanicException, check_case = _native.CaseError, _native.PanicException, _native.check_case
 worker._native = Native
 worker.main()

@@ -6,6 +6,7 @@
 //!   addition or a comparison a packet, and nothing that is not asked for.
 //! * [`Event`] - one line of the event log, which reads like FreeBSD's black box log.
 //!
+//! * [`Recording::event_numbers`] - the event log as arrays, for those who judge a run in memory.
 //! * [`Recording::write_event_text`] and [`siftr`] - the event log as people read it.
 //! * [`metrics`] - every number computed from a recording, each declared once in [`metrics::TABLE`].
 //!
@@ -21,6 +22,7 @@ mod collect;
 mod event;
 mod histogram;
 pub mod metrics;
+mod numbers;
 pub mod pcapng;
 mod recording;
 mod serial;
@@ -34,9 +36,11 @@ mod text;
 pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
 pub use event::{Event, EventKind, Reason};
 pub use histogram::Histogram;
+pub use numbers::EventNumbers;
 pub use recording::{
     Captured, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment, Flow, FlowCounters,
     Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
 };
 pub use series::{Column, EntitySeries, Series};
 pub use store::StoreError;
+pub use table::{Values, parquet};

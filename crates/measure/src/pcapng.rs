@@ -20,6 +20,9 @@ use tcpassay_wire::codec::{Content, Envelope, decode, encode};
 /// Bytes kept of each packet: all headers with all options, and no payload to speak of.
 const SNAP: u32 = 128;
 
+/// Its name in a recording's folder.
+pub(crate) const FILE: &str = "packets.pcapng";
+
 /// The address of host `n`, up to 2^24 - 2.
 pub fn host_address(n: u32) -> Ipv4Addr {
     let [_, b, c, d] = (n + 1).to_be_bytes();

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use tcpassay_units::Dur;
 
@@ -57,22 +57,17 @@ struct FileEntry {
 }
 
 impl FileEntry {
-    fn of(path: &Path, rows: usize) -> std::io::Result<FileEntry> {
+    fn of(bytes: &[u8], rows: usize) -> FileEntry {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        let mut file = BufReader::with_capacity(1 << 16, fs::File::open(path)?);
-        loop {
-            let bytes = file.fill_buf()?;
-            if bytes.is_empty() {
-                return Ok(FileEntry { rows: rows as u64, fnv1a: format!("{hash:016x}") });
-            }
-            for byte in bytes {
-                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-            let read = bytes.len();
-            file.consume(read);
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
+        FileEntry { rows: rows as u64, fnv1a: format!("{hash:016x}") }
     }
 }
+
+/// Takes a file of a recording, by its name.
+type Put<'a> = dyn FnMut(&str, &[u8]) -> std::io::Result<()> + 'a;
 
 impl Recording {
     /// Writes the recording to the folder `dir`, replacing a recording that is there. All is written to a folder
@@ -81,6 +76,14 @@ impl Recording {
     /// # Errors
     /// A place that cannot be written, and a `dir` that holds something else than a recording.
     pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
+        self.write_as(dir, true).map(drop)
+    }
+
+    /// [`Recording::write`], with the event log only if `events`. Returns the text of `recording.json`.
+    ///
+    /// # Errors
+    /// As for [`Recording::write`].
+    pub fn write_as(&self, dir: &Path, events: bool) -> Result<String, StoreError> {
         let Some(name) = dir.file_name() else {
             return Err(StoreError::new(dir, &"a recording needs a folder with a name"));
         };
@@ -99,63 +102,70 @@ impl Recording {
             fs::remove_dir_all(&partial).map_err(cannot)?;
         }
         fs::create_dir_all(&partial).map_err(cannot)?;
-        self.write_files(&partial)?;
+        let index = self.encode(&partial, events, &mut |name, bytes| fs::write(partial.join(name), bytes))?;
         remove(&replaced)?;
         if dir.exists() {
             fs::rename(dir, &replaced).map_err(|e| StoreError::new(dir, &e))?;
         }
         fs::rename(&partial, dir).map_err(|e| StoreError::new(dir, &e))?;
-        remove(&replaced)
+        remove(&replaced)?;
+        Ok(index)
     }
 
-    fn write_files(&self, dir: &Path) -> Result<(), StoreError> {
+    /// The text of `recording.json` as [`Recording::write_as`] returns it. Nothing is written; it tells two recordings
+    /// apart, because it holds the checksums of all tables.
+    ///
+    /// # Errors
+    /// Values that the files cannot hold.
+    pub fn index(&self, events: bool) -> Result<String, StoreError> {
+        self.encode(Path::new(""), events, &mut |_, _| Ok(()))
+    }
+
+    /// Gives every file to `put`, `recording.json` last; `dir` is named in errors.
+    fn encode(&self, dir: &Path, events: bool, put: &mut Put<'_>) -> Result<String, StoreError> {
         let mut files = BTreeMap::new();
-        let mut keep = |name: &str, rows: usize, write: &dyn Fn(&Path) -> parquet::errors::Result<()>| {
-            let path = dir.join(name);
-            write(&path).map_err(|e| StoreError::new(&path, &e))?;
-            let entry = FileEntry::of(&path, rows).map_err(|e| StoreError::new(&path, &e))?;
-            files.insert(name.to_owned(), entry);
+        let mut keep = |name: &str, rows: usize, write: &dyn Fn(&mut Vec<u8>) -> Result<(), String>| {
+            let fail = |e: &dyn ToString| StoreError::new(&dir.join(name), &e.to_string());
+            let mut bytes = Vec::new();
+            write(&mut bytes).map_err(|e| fail(&e))?;
+            put(name, &bytes).map_err(|e| fail(&e))?;
+            files.insert(name.to_owned(), FileEntry::of(&bytes, rows));
             Ok(())
         };
         if !self.latencies.is_empty() {
             let rows = tables::latency_rows(&self.latencies);
-            keep("latency.parquet", rows.len(), &|path| Table::write(&rows, tables::from_latencies, path))?;
+            keep("latency.parquet", rows.len(), &|out| Table::write(&rows, tables::from_latencies, out))?;
         }
         if let Some(series) = &self.series {
             let rows = tables::series_rows(series);
             let names = tables::series_names(series);
             let table = |rows: &[tables::SeriesRow<'_>]| tables::from_series(series.interval, &names, rows);
-            keep("series.parquet", rows.len(), &|path| Table::write(&rows, table, path))?;
+            keep("series.parquet", rows.len(), &|out| Table::write(&rows, table, out))?;
         }
         if !self.deliveries.is_empty() {
             let rows = &self.deliveries;
-            keep("deliveries.parquet", rows.len(), &|path| {
-                Table::write(rows, tables::from_deliveries, path)
-            })?;
+            keep("deliveries.parquet", rows.len(), &|out| Table::write(rows, tables::from_deliveries, out))?;
         }
         if !self.completions.is_empty() {
             let rows = &self.completions;
-            keep("completions.parquet", rows.len(), &|path| {
-                Table::write(rows, tables::from_completions, path)
+            keep("completions.parquet", rows.len(), &|out| {
+                Table::write(rows, tables::from_completions, out)
             })?;
         }
-        if !self.events.is_empty() {
+        if events && !self.events.is_empty() {
             let rows = &self.events;
-            keep("events.parquet", rows.len(), &|path| Table::write(rows, tables::from_events, path))?;
+            keep("events.parquet", rows.len(), &|out| Table::write(rows, tables::from_events, out))?;
         }
         if !self.packets.is_empty() {
-            let path = dir.join("packets.pcapng");
-            let fail = |e: &dyn ToString| StoreError::new(&path, &e.to_string());
-            let mut out = BufWriter::new(fs::File::create(&path).map_err(|e| fail(&e))?);
-            pcapng::write(&mut out, &self.header.version, &self.interfaces, &self.packets)
-                .map_err(|e| fail(&e))?;
-            out.flush().map_err(|e| fail(&e))?;
-            let entry = FileEntry::of(&path, self.packets.len()).map_err(|e| fail(&e))?;
-            files.insert("packets.pcapng".to_owned(), entry);
+            keep(pcapng::FILE, self.packets.len(), &|out| {
+                pcapng::write(out, &self.header.version, &self.interfaces, &self.packets)
+                    .map_err(|e| e.to_string())
+            })?;
         }
-        let path = dir.join("recording.json");
-        let text = self.json(&files).map_err(|e| StoreError::new(&path, &e))?;
-        fs::write(&path, text).map_err(|e| StoreError::new(&path, &e))
+        let fail = |e: &dyn ToString| StoreError::new(&dir.join("recording.json"), &e.to_string());
+        let text = self.json(&files).map_err(|e| fail(&e))?;
+        put("recording.json", text.as_bytes()).map_err(|e| fail(&e))?;
+        Ok(text)
     }
 
     /// `recording.json`: a line a key, and a line an element of each list, so that two of them can be compared.
@@ -196,7 +206,8 @@ impl Recording {
         let mut recording: Recording = serde_json::from_str(&text).map_err(|e| StoreError::new(&path, &e))?;
         for (name, entry) in &index.files {
             let path = dir.join(name);
-            let found = FileEntry::of(&path, 0).map_err(|e| StoreError::new(&path, &e))?;
+            let bytes = fs::read(&path).map_err(|e| StoreError::new(&path, &e))?;
+            let found = FileEntry::of(&bytes, 0);
             if found.fnv1a != entry.fnv1a {
                 let why =
                     "it is damaged, or of another recording: its checksum is not that in recording.json";
@@ -214,7 +225,7 @@ impl Recording {
 
     fn read_file(&mut self, name: &str, path: &Path, interval: Option<u64>) -> Result<u64, String> {
         let say = |e: parquet::errors::ParquetError| e.to_string();
-        if name == "packets.pcapng" {
+        if name == pcapng::FILE {
             let file = fs::File::open(path).map_err(|e| e.to_string())?;
             let (interfaces, packets) = pcapng::read(BufReader::new(file))?;
             if interfaces != self.interfaces {

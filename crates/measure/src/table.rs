@@ -16,13 +16,15 @@ use std::sync::Arc;
 
 /// A column of a table. Absent values are null in the file.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Values {
+pub enum Values {
     /// Whole numbers below 2^63.
     Whole(Vec<Option<u64>>),
     /// Numbers; NaN is absent.
     Real(Vec<f64>),
     /// Words.
     Text(Vec<String>),
+    /// Words, some of them absent.
+    Maybe(Vec<Option<String>>),
     /// Yes or no.
     Flag(Vec<bool>),
 }
@@ -30,6 +32,18 @@ pub(crate) enum Values {
 /// Named columns of equal length.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Table(pub Vec<(String, Values)>);
+
+/// A Parquet file of these columns, of equal length; its bytes are a function of them.
+///
+/// # Errors
+/// Numbers beyond 2^63.
+pub fn parquet(columns: Vec<(String, Values)>) -> std::result::Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    let table = Table(columns);
+    let header = table.0.iter().map(|(name, values)| (name.clone(), values.empty())).collect();
+    Table::write_table(&Table(header), std::iter::once(table), &mut out).map_err(|e| e.to_string())?;
+    Ok(out)
+}
 
 /// Rows of a row group: what a reader must hold at once.
 const GROUP: usize = 1 << 18;
@@ -40,7 +54,18 @@ impl Values {
             Values::Whole(v) => v.len(),
             Values::Real(v) => v.len(),
             Values::Text(v) => v.len(),
+            Values::Maybe(v) => v.len(),
             Values::Flag(v) => v.len(),
+        }
+    }
+
+    fn empty(&self) -> Values {
+        match self {
+            Values::Whole(_) => Values::Whole(Vec::new()),
+            Values::Real(_) => Values::Real(Vec::new()),
+            Values::Text(_) => Values::Text(Vec::new()),
+            Values::Maybe(_) => Values::Maybe(Vec::new()),
+            Values::Flag(_) => Values::Flag(Vec::new()),
         }
     }
 
@@ -49,10 +74,11 @@ impl Values {
             Values::Whole(_) => (Physical::INT64, Repetition::OPTIONAL),
             Values::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
             Values::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
+            Values::Maybe(_) => (Physical::BYTE_ARRAY, Repetition::OPTIONAL),
             Values::Flag(_) => (Physical::BOOLEAN, Repetition::REQUIRED),
         };
         let converted =
-            if matches!(self, Values::Text(_)) { ConvertedType::UTF8 } else { ConvertedType::NONE };
+            if physical == Physical::BYTE_ARRAY { ConvertedType::UTF8 } else { ConvertedType::NONE };
         Type::primitive_type_builder(name, physical)
             .with_repetition(repetition)
             .with_converted_type(converted)
@@ -77,6 +103,12 @@ impl Values {
                 let values: Vec<ByteArray> = v.iter().map(|x| ByteArray::from(x.as_str())).collect();
                 column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
             }
+            Values::Maybe(v) => {
+                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                let values: Vec<ByteArray> =
+                    v.iter().flatten().map(|x| ByteArray::from(x.as_str())).collect();
+                column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+            }
             Values::Flag(v) => {
                 column.typed::<BoolType>().write_batch(v, None, None)?;
             }
@@ -95,26 +127,32 @@ impl Table {
         self.0.first().map_or(0, |(_, values)| values.len())
     }
 
-    /// Writes `rows` to a new file, made a table of a group at a time, so that a long log is not held twice. An empty
+    /// The bytes of a file with `rows`, made a table of a group at a time, so that a long log is not held twice. An empty
     /// table still says its columns.
-    pub fn write<T>(rows: &[T], table: impl Fn(&[T]) -> Table, path: &Path) -> Result<()> {
-        let header = table(&[]);
+    pub fn write<T>(
+        rows: &[T],
+        table: impl Fn(&[T]) -> Table,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        Table::write_table(&table(&[]), rows.chunks(GROUP).map(&table), out).map_err(|e| e.to_string())
+    }
+
+    fn write_table(header: &Table, groups: impl Iterator<Item = Table>, out: &mut Vec<u8>) -> Result<()> {
         let fields = header.0.iter().map(|(name, values)| values.schema(name));
         let schema = Type::group_type_builder("row").with_fields(fields.collect::<Result<_>>()?).build()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_created_by("tcpassay".to_owned())
             .build();
-        let file = File::create(path).map_err(|e| ParquetError::External(Box::new(e)))?;
-        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
-        for group in rows.chunks(GROUP) {
-            table(group).write_group(writer.next_row_group()?)?;
+        let mut writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+        for group in groups {
+            group.write_group(writer.next_row_group()?)?;
         }
         writer.close()?;
         Ok(())
     }
 
-    fn write_group(&self, mut group: SerializedRowGroupWriter<'_, File>) -> Result<()> {
+    fn write_group(&self, mut group: SerializedRowGroupWriter<'_, &mut Vec<u8>>) -> Result<()> {
         let rows = self.rows();
         for (name, values) in &self.0 {
             assert_eq!(values.len(), rows, "column {name} is as long as the others");

@@ -244,6 +244,21 @@ pub(crate) fn from_events(rows: &[Event]) -> Table {
     ])
 }
 
+/// One row of the event log as `events.parquet` has it; what is absent is null.
+pub(crate) fn event_json(event: &Event) -> serde_json::Value {
+    let column = |(name, values): (String, Values)| {
+        let value: serde_json::Value = match values {
+            Values::Whole(v) => v[0].into(),
+            Values::Real(v) => v[0].into(),
+            Values::Text(v) => v[0].as_str().into(),
+            Values::Maybe(v) => v[0].clone().into(),
+            Values::Flag(v) => v[0].into(),
+        };
+        (name, value)
+    };
+    from_events(std::slice::from_ref(event)).0.into_iter().map(column).collect()
+}
+
 pub(crate) fn to_events(table: &Table) -> Result<Vec<Event>> {
     let at: Vec<u64> = table.required("time_ns")?;
     let host: Vec<u32> = table.required("host")?;

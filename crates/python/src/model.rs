@@ -3,9 +3,10 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tcpassay_measure::Collect;
+use tcpassay_measure::{Collect, Recording, Values};
 use tcpassay_sim::case::{Case, CaseError as Wrong};
 use tcpassay_sim::params::{self, Value};
 use tcpassay_sim::{Ended, Options, run};
@@ -91,10 +92,8 @@ impl Wanted {
     }
 }
 
-/// Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object: `ended` (`duration`,
-/// `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that took the same steps) and `metrics`.
+/// Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object: [`Ran::summary`].
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn run_case(
     py: Python<'_>,
     triples: BTreeMap<String, Scalar>,
@@ -103,12 +102,57 @@ pub fn run_case(
     collect: Wanted,
     folder: PathBuf,
 ) -> PyResult<String> {
+    let ran = run_held(py, triples, seed, base, collect)?;
+    ran.write(py, folder, true)?;
+    Ok(ran.summary)
+}
+
+/// A column of a table, as lists of Python.
+#[derive(FromPyObject)]
+pub enum Column {
+    Whole(Vec<u64>),
+    Real(Vec<Option<f64>>),
+    Text(Vec<Option<String>>),
+}
+
+/// A Parquet file of named columns of equal length, which is what a table of results becomes.
+#[pyfunction]
+pub fn parquet(py: Python<'_>, columns: Vec<(String, Column)>) -> PyResult<Bound<'_, PyBytes>> {
+    let values = |column| match column {
+        Column::Whole(v) => Values::Whole(v.into_iter().map(Some).collect()),
+        Column::Real(v) => Values::Real(v.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect()),
+        Column::Text(v) => Values::Maybe(v),
+    };
+    let columns = columns.into_iter().map(|(name, column)| (name, values(column))).collect();
+    let bytes = tcpassay_measure::parquet(columns).map_err(PyValueError::new_err)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// A run whose recording is in memory.
+#[pyclass(frozen)]
+pub struct Ran {
+    recording: Recording,
+    /// A JSON object: `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that took
+    /// the same steps) and `metrics`.
+    #[pyo3(get)]
+    summary: String,
+}
+
+/// Runs a case and keeps its recording in memory.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn run_held(
+    py: Python<'_>,
+    triples: BTreeMap<String, Scalar>,
+    seed: u64,
+    base: PathBuf,
+    collect: Wanted,
+) -> PyResult<Ran> {
     let case = case(triples, &base)?;
     let (collect, measured) = collect.read()?;
     let options = Options { collect, ..Options::default() };
     py.detach(|| {
         let outcome = run(&case, Seed(seed), &options);
-        outcome.recording.write(&folder).map_err(|why| PyOSError::new_err(why.to_string()))?;
         let ended = match outcome.ended {
             Ended::Duration => "duration",
             Ended::Finished => "finished",
@@ -116,13 +160,77 @@ pub fn run_case(
             Ended::Interrupted => unreachable!("nothing asks it to stop"),
         };
         let (events, trace) = outcome.trace;
-        Ok(serde_json::json!({
+        let summary = serde_json::json!({
             "ended": ended,
             "events": events,
             "hops": outcome.hops,
             "trace": format!("{trace:016x}"),
             "metrics": tcpassay_measure::metrics::metrics(&outcome.recording, measured),
-        })
-        .to_string())
+        });
+        Ok(Ran { recording: outcome.recording, summary: summary.to_string() })
     })
+}
+
+#[pymethods]
+impl Ran {
+    /// Rows of the event log.
+    fn __len__(&self) -> usize {
+        self.recording.events.len()
+    }
+
+    /// Writes the recording to `folder`, whole or not at all, with the event log only if `events`; the text of
+    /// `recording.json`.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+    fn write(&self, py: Python<'_>, folder: PathBuf, events: bool) -> PyResult<String> {
+        py.detach(|| self.recording.write_as(&folder, events))
+            .map_err(|why| PyOSError::new_err(why.to_string()))
+    }
+
+    /// The text of `recording.json` as `write` returns it; nothing is written.
+    fn index(&self, py: Python<'_>, events: bool) -> PyResult<String> {
+        py.detach(|| self.recording.index(events)).map_err(|why| PyOSError::new_err(why.to_string()))
+    }
+
+    /// Columns of the event log by name, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row.
+    fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let numbers = py.detach(|| self.recording.event_numbers());
+        let made = PyDict::new(py);
+        made.set_item("kind", PyBytes::new(py, &numbers.kind))?;
+        for (name, column) in [
+            ("time_ns", &numbers.time_ns),
+            ("flow", &numbers.flow),
+            ("seq", &numbers.seq),
+            ("ack", &numbers.ack),
+            ("len", &numbers.len),
+            ("flags", &numbers.flags),
+            ("value_ns", &numbers.value_ns),
+            ("cwnd_bytes", &numbers.cwnd_bytes),
+        ] {
+            let bytes = PyBytes::new_with(py, 8 * column.len(), |out| {
+                for (place, number) in out.chunks_exact_mut(8).zip(column) {
+                    place.copy_from_slice(&number.to_le_bytes());
+                }
+                Ok(())
+            })?;
+            made.set_item(name, bytes)?;
+        }
+        Ok(made)
+    }
+
+    /// What rows of the event log give as the reason.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+    fn whys(&self, rows: Vec<usize>) -> Vec<&str> {
+        rows.iter().map(|row| &*self.recording.events[*row].why).collect()
+    }
+
+    /// Rows of the event log, a JSON list of objects with the columns of `events.parquet`.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+    fn rows(&self, rows: Vec<usize>) -> String {
+        rows.iter().map(|row| self.recording.event_row(*row)).collect::<serde_json::Value>().to_string()
+    }
+
+    /// `packets.pcapng`; nothing when no packets were captured.
+    fn capture<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.recording.capture().map_err(PyOSError::new_err)?))
+    }
 }

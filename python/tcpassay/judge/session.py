@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import polars as pl
-
 from tcpassay.judge.finding import Finding, Row
 from tcpassay.judge.frames import frames
+from tcpassay.judge.log import Filed, Log
 from tcpassay.judge.registry import chosen
 from tcpassay.judge.trace import Trace
 from tcpassay.recording import Recording
@@ -27,18 +26,20 @@ def judge(folder: Path, *, oracles: Iterable[str] | None = None, replay: str = "
 
 
 def judge_recording(
-    recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = ""
+    recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = "", log: Log | None = None
 ) -> list[Finding]:
-    """`judge` for a recording that is open."""
+    """`judge` for a recording that is open; `log` is its event log when that is not in its folder."""
     wanted = chosen(oracles)
-    if not can_judge(recording):
-        return []
-    trace = Trace(recording)
+    if log is None:
+        if not can_judge(recording):
+            return []
+        log = Filed(recording)
+    trace = Trace(recording, log)
     found = [(oracle, one) for oracle in wanted for one in oracle.look(trace)]
     if not found:
         return []
-    rows = _rows(recording, {row for _, one in found for row in one.rows})
-    packets = frames(recording, rows)
+    rows = _rows(recording, log, sorted({row for _, one in found for row in one.rows}))
+    packets = frames(recording, log, rows)
     replay = replay or recording.header.get("replay") or ""
     return [
         Finding(
@@ -59,13 +60,11 @@ def judge_recording(
     ]
 
 
-def _rows(recording: Recording, wanted: set[int]) -> dict[int, Row]:
+def _rows(recording: Recording, log: Log, wanted: list[int]) -> dict[int, Row]:
     """Rows of the event log in full."""
-    lazy = pl.scan_parquet(recording.file("events")).with_row_index("index")
-    frame = lazy.filter(pl.col("index").is_in(sorted(wanted))).collect()
     made = {}
-    for values in frame.iter_rows(named=True):
-        index, time, host = values.pop("index"), values.pop("time_ns"), values.pop("host")
+    for index, values in zip(wanted, log.rows(wanted), strict=True):
+        time, host = values.pop("time_ns"), values.pop("host")
         flow, kind, why = values.pop("flow"), values.pop("kind"), values.pop("why")
         said = {name: value for name, value in values.items() if value is not None and value is not False}
         made[index] = Row(

@@ -15,11 +15,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
+from tcpassay.judge.log import Ints, Log
 from tcpassay.recording import KINDS, Recording
 
-Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 BITS: Final = 41
@@ -28,7 +27,6 @@ NEVER: Final = 1 << 44
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 RTO: Final = "rto"
 
-_COLUMNS: Final = ["time_ns", "flow", "kind", "why", "seq", "ack", "len", "flags", "value_ns", "cwnd_bytes"]
 _CODE: Final = {name: code for code, name in enumerate(KINDS)}
 
 
@@ -107,10 +105,9 @@ class Ledger:
 class Trace:
     """A recording's event log, for oracles to look at."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, log: Log) -> None:
         self.recording = recording
-        frame = recording.table("events", _COLUMNS)
-        self._frame = frame
+        self._log = log
         self.end_ns = recording.duration_ns
         flows = recording.flows
         self.host: list[int] = [flow["from"] for flow in flows]
@@ -119,8 +116,7 @@ class Trace:
         self.connection = np.array([flow["connection"] for flow in flows], np.int64)
         self.peer = _peers(self.connection)
         """Of each flow: the other direction."""
-        time = _ints(frame["time_ns"])
-        flow = _ints(frame["flow"], missing=-1)
+        time, flow = log.numbers("time_ns"), log.numbers("flow")
         # Rows are written in the order of time; the flow numbers are small, so this sort is one pass.
         narrow = flow.astype(np.int16) if len(flows) < 1 << 15 else flow
         order = np.argsort(narrow, kind="stable").astype(np.int64)
@@ -131,8 +127,7 @@ class Trace:
         """In the order of halves: the row of the event log."""
         self.flow = flow[order]
         self.time = time[order]
-        codes = frame["kind"].cast(pl.Enum(KINDS), strict=False).to_physical()
-        self.kind = codes.fill_null(255).to_numpy()[order]
+        self.kind = log.kinds[order]
         """Code of each row's kind: its place in `KINDS`."""
 
     @property
@@ -150,11 +145,12 @@ class Trace:
 
     def why(self, places: Ints) -> list[str]:
         """The reasons of some rows."""
-        return [str(why) for why in self._frame["why"].gather(self.row[places])]
+        return self._log.whys(self.row[places])
 
     def column(self, name: str, places: Ints) -> Ints:
         """A column of numbers at some places; -1 where there is none."""
-        return _ints(self._frame[name].gather(self.row[places]), missing=-1)
+        made: Ints = self._log.numbers(name)[self.row[places]]
+        return made
 
     def before(self, among: Ints, place: int, flow: int) -> int | None:
         """Of sorted places: the last one before `place`, when it is of the flow's half."""
@@ -189,17 +185,19 @@ class Trace:
         row, flow = self.row[place], self.flow[place]
         code = self.kind[place]
         sent = code != _CODE["in"]
-        flags = _ints(self._frame["flags"])[row]
+        flags, seq, length, said = (
+            np.maximum(self._log.numbers(name)[row], 0) for name in ("flags", "seq", "len", "ack")
+        )
         # Before the SYN nobody knows where the peer's positions begin.
-        seq = np.where(flags & SYN != 0, 1, _ints(self._frame["seq"])[row])
-        length = _ints(self._frame["len"])[row] + (flags & FIN)
+        seq = np.where(flags & SYN != 0, 1, seq)
+        length += flags & FIN
         own, other = flow << BITS, self.peer[flow] << BITS
         start = np.where(sent, own, other) + seq
-        ack = np.where(sent, other, own) + _ints(self._frame["ack"])[row]
+        ack = np.where(sent, other, own) + said
         end = start + length
         nxt = np.maximum.accumulate(np.where(sent & (length > 0), end, own + 1))
-        said = np.where(~sent & (flags & ACK != 0), ack, own + 1)
-        una = np.minimum(np.maximum.accumulate(said), nxt)
+        acked = np.where(~sent & (flags & ACK != 0), ack, own + 1)
+        una = np.minimum(np.maximum.accumulate(acked), nxt)
         return Segments(
             row,
             place,
@@ -301,11 +299,6 @@ class Trace:
     def position(self, key: int) -> int:
         """The position in the stream that a key stands for."""
         return int(key) & ((1 << BITS) - 1)
-
-
-def _ints(column: pl.Series, missing: int = 0) -> Ints:
-    made: Ints = column.fill_null(missing).to_numpy()
-    return made
 
 
 def _peers(connection: Ints) -> Ints:

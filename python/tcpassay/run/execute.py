@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import signal
 import time
+from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -126,22 +127,32 @@ def _stopped(session: Session, reason: str) -> UserError:
 def _run_all(session: Session, settings: Settings, executor: Executor, watch: Watch | None) -> bool:
     """Whether nothing waits any more; false when the budget ended before."""
     ends = None if settings.budget is None else time.monotonic() + settings.budget
+    killed: Counter[int] = Counter()
     while session.journal.counts().waiting:
         if ends is not None and time.monotonic() > ends:
             return False
-        _run_some(session, settings, executor, watch, ends)
+        _run_some(session, settings, executor, watch, ends, killed)
     return True
 
 
-def _run_some(
-    session: Session, settings: Settings, executor: Executor, watch: Watch | None, ends: float | None
+def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
+    session: Session,
+    settings: Settings,
+    executor: Executor,
+    watch: Watch | None,
+    ends: float | None,
+    killed: Counter[int],
 ) -> None:
     """Runs what waits now; what was ended from outside waits again."""
     claims: list[tuple[Claim, str]] = []
+    ahead: deque[Claim] = deque()
     base, work = str(session.base), str(session.folder.work)
 
     def requests() -> Iterator[Request]:
-        while (ends is None or time.monotonic() <= ends) and (claim := session.journal.claim()) is not None:
+        while ends is None or time.monotonic() <= ends:
+            claim = ahead.popleft() if ahead else session.journal.claim()
+            if claim is None:
+                return
             # A path by hand: what is done for each of ten thousand runs counts.
             place = f"{work}/{claim.number}-{claim.attempt}"
             claims.append((claim, place))
@@ -152,14 +163,18 @@ def _run_some(
             claim, place = claims[index]
             if answer["outcome"] == "unwritable":
                 raise Full(answer["message"])
-            if answer.pop("outside", False) and claim.attempt < MOST_ATTEMPTS:
+            if answer.pop("outside", False):
                 # Who killed the process we do not know; it says nothing about the run.
-                session.journal.release(claim)
-                continue
+                killed[claim.number] += 1
+                if killed[claim.number] < MOST_ATTEMPTS:
+                    session.journal.release(claim)
+                    continue
             _take(session.folder, claim, answer, place)
-            run = session.finish(claim, answer)
+            run = session.finish(claim, answer, ahead)
             if watch and claim.case["repetition"] == 1:
                 watch.finished(run)
+    for claim in ahead:  # claimed when the time of the plan was nearly up
+        session.journal.release(claim)
 
 
 def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """Runs requests on a few worker processes, within limits; a worker that dies costs its own request and no other.
 
-Time is measured from the request to its answer, memory is what is resident of the process. Whoever goes beyond is
-killed, and the request gets that as its answer.
+Time is measured from when a request is the first of its process to its answer, memory is what is resident of the
+process. Whoever goes beyond is killed, and the request gets that as its answer.
+
+While requests are short, each process has the next one in its pipe already, so that it need not wait until its answer
+has been dealt with. Long ones are handed out when a process is free: the last of them shall not wait for each other.
 """
 
 import contextlib
@@ -13,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +32,10 @@ LAST_WORDS = 1000
 WORKER = ["-m", "tcpassay.run.worker"]
 _LOOK: Final = 0.1
 """How often memory is looked at, in seconds."""
+_SHORT: Final = 1.0
+"""Seconds: a process whose last request took less gets the next one ahead."""
+_AHEAD_BYTES: Final = 1 << 14
+"""Of the request ahead: it must fit the pipe, or we would wait for a process that may be waiting for us."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 # How Rust's allocator ends a process, and what glibc's says when a thread cannot be had.
 _NO_MEMORY: Final = ("memory allocation of", "Cannot allocate memory", "MemoryError")
@@ -44,17 +52,25 @@ class Limits:
 
 @dataclass(slots=True)
 class Worker:
-    """A process, what it said beside its answers, and the request that it is busy with."""
+    """A process, what it said beside its answers, and the requests that it has."""
 
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
-    key: int | None = None
+    queue: deque[tuple[int, Request]] = field(default_factory=deque)
+    """The first is the one that it is busy with."""
     since: float = 0.0
+    """When that became the first."""
     said: int = 0
-    """Where in `errors` the present request begins."""
+    """Where in `errors` it begins."""
+    short: bool = False
+    """Whether the one before was."""
     killed: int = 0
     """How often the kernel had killed for want of memory when the process began."""
     received: bytearray = field(default_factory=bytearray)
+    held: bytes = b""
+    """A request that is too long to wait in the pipe."""
+    ended: bool = False
+    """Whether it is known to be dead."""
 
     @classmethod
     def start(cls) -> "Worker":
@@ -73,28 +89,53 @@ class Worker:
 
     def ask(self, key: int, request: Request) -> None:
         """Hands a request over."""
-        self.key, self.since = key, time.monotonic()
-        self.said = self.errors.seek(0, 2)
-        self.received.clear()
+        line = json.dumps(request).encode() + b"\n"
+        if not self.queue:
+            self._first(self.errors.seek(0, 2))
+            self._write(line)
+        elif len(line) > _AHEAD_BYTES:
+            self.held = line
+        else:
+            self._write(line)
+        self.queue.append((key, request))
+
+    def _write(self, line: bytes) -> None:
         if self.process.stdin is None:
             raise RuntimeError("a worker is started with its input piped")
         # A worker that has just died is found by the end of its output.
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.write(line)
             self.process.stdin.flush()
 
-    def read(self) -> Answer | None:
-        """What has arrived: an answer, the death of the process as an answer, or nothing yet."""
+    def _first(self, said: int) -> None:
+        self.since, self.said = time.monotonic(), said
+        if self.held:
+            self._write(self.held)
+            self.held = b""
+
+    def hungry(self) -> bool:
+        """Whether it can have one more request."""
+        return not self.queue or (self.short and len(self.queue) == 1)
+
+    def read(self) -> Iterator[tuple[int, Answer]]:
+        """What has arrived, answers by their keys; the last may be the death of the process."""
         if self.process.stdout is None:
             raise RuntimeError("a worker is started with its output piped")
         chunk = self.process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
         if not chunk:
-            return self._death()
+            self.ended = True
+            if self.queue:
+                yield self.queue.popleft()[0], self._death()
+            return
         self.received += chunk
-        if not self.received.endswith(b"\n"):
-            return None
-        answer: Answer = json.loads(self.received)
-        return answer
+        *lines, rest = self.received.split(b"\n")
+        self.received = rest
+        for line in lines:
+            answer: Answer = json.loads(line)
+            key, _ = self.queue.popleft()
+            self.short = time.monotonic() - self.since < _SHORT
+            self._first(answer.pop("said", self.said))
+            yield key, answer
 
     def _death(self) -> Answer:
         """The answer for a request whose process ended; `outside` when somebody else ended it."""
@@ -108,8 +149,10 @@ class Worker:
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
         return {"outcome": "memory" if starved else "crashed", "message": message, "outside": outside}
 
-    def over(self, limits: Limits, *, weigh: bool) -> Answer | None:
+    def over(self, limits: Limits, *, weigh: bool) -> Iterator[tuple[int, Answer]]:
         """The answer for a request that went beyond a limit, after its process has been killed."""
+        if not self.queue:
+            return
         answer = None
         if limits.seconds is not None and time.monotonic() - self.since > limits.seconds:
             answer = {"outcome": "timeout", "message": f"it ran longer than {limits.seconds:g} s"}
@@ -119,7 +162,8 @@ class Worker:
         if answer:
             self.process.kill()
             self.process.wait()
-        return answer
+            self.ended = True
+            yield self.queue.popleft()[0], answer
 
     def _resident(self) -> int:
         try:
@@ -160,26 +204,46 @@ class Pool:
         closes it.
         """
         waiting = enumerate(requests)
+        returned: deque[tuple[int, Request]] = deque()
         try:
-            for _ in range(self._jobs):
-                if not self._give(None, waiting):
-                    break
-            while self._workers and any(worker.key is not None for worker in self._workers):
-                for worker, key, answer in list(self._answers()):
-                    # The process first, so that it need not wait for what is done with the answer.
-                    if worker.process.poll() is None:
-                        self._give(worker, waiting)
-                    else:
-                        self._bury(worker)
-                        self._give(None, waiting)
+            while True:
+                self._feed(waiting, returned)
+                if not any(worker.queue for worker in self._workers):
+                    return
+                answers = list(self._answers())
+                for worker in [worker for worker in self._workers if worker.ended]:
+                    # What it had not begun is nobody's fault.
+                    returned.extend(worker.queue)
+                    self._bury(worker)
+                for key, answer in answers:
                     yield key, answer
+                    self._feed(waiting, returned)
         finally:
             for worker in self._workers:
                 worker.stop()
             self._selector.close()
 
-    def _give(self, worker: Worker | None, waiting: Iterator[tuple[int, Request]]) -> bool:
-        following = next(waiting, None)
+    def _feed(self, waiting: Iterator[tuple[int, Request]], returned: deque[tuple[int, Request]]) -> None:
+        """Gives the processes what they can have: those that are idle first, then those that are to be, then ahead."""
+        for worker in [worker for worker in self._workers if not worker.queue]:
+            if worker.process.poll() is not None:
+                self._bury(worker)
+            elif not self._give(worker, waiting, returned):
+                return
+        while len(self._workers) < self._jobs:
+            if not self._give(None, waiting, returned):
+                return
+        for worker in self._workers:
+            if worker.hungry() and not self._give(worker, waiting, returned):
+                return
+
+    def _give(
+        self,
+        worker: Worker | None,
+        waiting: Iterator[tuple[int, Request]],
+        returned: deque[tuple[int, Request]],
+    ) -> bool:
+        following = returned.popleft() if returned else next(waiting, None)
         if following is None:
             return False
         if worker is None:
@@ -194,21 +258,16 @@ class Pool:
         self._workers.remove(worker)
         worker.stop()
 
-    def _answers(self) -> Iterator[tuple[Worker, int, Answer]]:
+    def _answers(self) -> Iterator[tuple[int, Answer]]:
         """Waits for something to happen, and yields what requests came to."""
         for ready, _ in self._selector.select(self._patience()):
             worker: Worker = ready.data
-            answer = worker.read()
-            if answer is not None and worker.key is not None:
-                key, worker.key = worker.key, None
-                yield worker, key, answer
+            yield from worker.read()
         weigh = time.monotonic() - self._weighed > _LOOK
         if weigh:
             self._weighed = time.monotonic()
         for worker in self._workers:
-            if worker.key is not None and (answer := worker.over(self._limits, weigh=weigh)) is not None:
-                key, worker.key = worker.key, None
-                yield worker, key, answer
+            yield from worker.over(self._limits, weigh=weigh)
 
     def _patience(self) -> float | None:
         """How long nothing needs to be looked at."""
@@ -216,7 +275,7 @@ class Pool:
             return _LOOK
         if self._limits.seconds is None:
             return None
-        busy = [worker.since for worker in self._workers if worker.key is not None]
+        busy = [worker.since for worker in self._workers if worker.queue]
         return max(0.0, min(busy) + self._limits.seconds - time.monotonic()) + 0.001
 
 
@@ -237,8 +296,8 @@ class Single:
         with selectors.DefaultSelector() as selector:
             selector.register(worker.process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
             while True:
-                answer = worker.read() if selector.select(_LOOK) else worker.over(self._limits, weigh=True)
-                if answer is not None:
+                ready = selector.select(_LOOK)
+                for _, answer in worker.read() if ready else worker.over(self._limits, weigh=True):
                     return answer
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import random
 import shutil
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -162,11 +163,13 @@ class Session:
             undetermined=different,
         )
 
-    def finish(self, claim: Claim, answer: dict[str, Any]) -> Run:
-        """Records what came of a run."""
+    def finish(self, claim: Claim, answer: dict[str, Any], ahead: deque[Claim]) -> Run:
+        """Records what came of a run, and claims another, which is put to those that are `ahead`."""
         said = dict(answer)
         outcome = Outcome(said.pop("outcome"))
-        self.journal.finish(claim, outcome, said)
+        following = self.journal.exchange(claim, outcome, said)
+        if following is not None:
+            ahead.append(following)
         return Run(self.cases[str(claim.case["case"])], int(claim.case["seed"]), str(outcome), **said)
 
     def close(self) -> None:

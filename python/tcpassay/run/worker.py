@@ -10,7 +10,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import sys
 import time
@@ -27,7 +26,7 @@ _EVENTS: Final = re.compile(r'"events\.parquet":\{[^{}]*\},|,?"events\.parquet":
 def work(request: dict[str, Any]) -> dict[str, Any]:
     """Runs one case, judges it, and leaves its recording if it is to be kept; what goes wrong becomes its outcome.
 
-    The request: `triples`, `seed`, `base`, `collect` and `folder` as `_native.run_case` has them, and
+    The request: `triples`, `seed`, `base` and `collect` as `_native.run_held` has them, `folder` for the recording, and
 
     * `expect`: `refused` for a case that must not be accepted
     * `oracles`: names, an empty list for none, null for all
@@ -37,23 +36,18 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     * `memory`: bytes that the run may take, or null
     """
     started = time.process_time()
-    folder = Path(request["folder"])
     try:
-        answer = _simulate(request)
-        if answer["outcome"] == "done":
-            answer |= _judged(request, folder, answer["metrics"])
+        answer = _done(request)
     except MemoryError:
         answer = {"outcome": "memory", "message": "it ran out of memory"}
     except OSError as error:
         answer = {"outcome": "unwritable", "message": str(error)}
     except (Exception, _native.PanicException) as error:  # noqa: BLE001 - the other cases go on
         answer = {"outcome": "failed", "message": f"{type(error).__name__}: {error}"}
-    if not answer.get("kept"):
-        shutil.rmtree(folder, ignore_errors=True)
     return answer | {"cpu_s": time.process_time() - started}
 
 
-def _simulate(request: dict[str, Any]) -> dict[str, Any]:
+def _done(request: dict[str, Any]) -> dict[str, Any]:
     case = {name: request[name] for name in ("triples", "base")}
     if request["expect"] == "refused":
         try:
@@ -62,23 +56,30 @@ def _simulate(request: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "refused", "message": "; ".join(f"`{e[0]}`: {e[3]}" for e in refused.args[0])}
         return {"outcome": "failed", "message": "it was accepted; the plan says that it must be refused"}
     started = time.process_time()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    if request["memory"] is not None:
-        # Only for the simulation: libraries reserve addresses, which cost nothing, by the gigabyte.
-        most = _addressed() + request["memory"]
-        resource.setrlimit(resource.RLIMIT_AS, (most if before[1] < 0 else min(most, before[1]), before[1]))
-    try:
-        place = {name: request[name] for name in ("seed", "collect", "folder")}
-        ran = json.loads(_native.run_case(**case, **place))
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-    return {
+    run = _limited(request["memory"], **case, seed=request["seed"], collect=request["collect"])
+    ran = json.loads(run.summary)
+    took = time.process_time() - started
+    answer = {
         "outcome": "done",
         "message": "" if ran["ended"] in {"duration", "finished"} else f"ended by {ran['ended']}",
         "trace": ran["trace"],
         "metrics": ran["metrics"]["values"],
-        "simulation_s": time.process_time() - started,
     }
+    answer |= _judged(request, run, answer["metrics"])
+    return answer | {"simulation_s": took}
+
+
+def _limited(memory: int | None, **case: Any) -> "_native.Ran":
+    """The run, within so many bytes: only the simulation, for libraries reserve addresses by the gigabyte."""
+    if memory is None:
+        return _native.run_held(**case)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    most = _addressed() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (most if before[1] < 0 else min(most, before[1]), before[1]))
+    try:
+        return _native.run_held(**case)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def _addressed() -> int:
@@ -87,19 +88,24 @@ def _addressed() -> int:
     return pages * resource.getpagesize()
 
 
-def _judged(request: dict[str, Any], folder: Path, metrics: dict[str, float | None]) -> dict[str, Any]:
+def _judged(request: dict[str, Any], run: "_native.Ran", metrics: dict[str, float | None]) -> dict[str, Any]:
+    """What oracles find, from memory; then the recording is written, if it is to be kept."""
     found = []
-    if request["oracles"] != []:
-        from tcpassay.judge import judge  # noqa: PLC0415 - polars is most of the start-up time
+    folder = Path(request["folder"])
+    lean = ""
+    if request["oracles"] != [] and len(run):
+        from tcpassay.judge import judge_recording  # noqa: PLC0415 - numpy is most of the start-up time
+        from tcpassay.judge.log import Held  # noqa: PLC0415
+        from tcpassay.recording import Recording  # noqa: PLC0415
 
-        found = [one.as_json() for one in judge(folder, oracles=request["oracles"])]
-    index = folder / "recording.json"
-    text = index.read_text(encoding="utf-8")
-    lean = without_events(text)
+        lean = run.index(events=False)
+        recording = Recording.of(folder, json.loads(lean))
+        judged = judge_recording(recording, oracles=request["oracles"], log=Held(run))
+        found = [one.as_json() for one in judged]
     kept = request["keep"] or (request["keep_found"] and (bool(found) or _fails(request["checks"], metrics)))
-    if kept and not found and not request["keep_events"] and lean != text:
-        index.write_text(lean, encoding="utf-8")
-        (folder / "events.parquet").unlink()
+    if kept:
+        lean = without_events(run.write(request["folder"], events=bool(found) or request["keep_events"]))
+    lean = lean or run.index(events=False)
     return {"findings": found, "kept": kept, "digest": hashlib.sha256(lean.encode()).hexdigest()[:16]}
 
 
@@ -128,7 +134,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
-        print(json.dumps(work(json.loads(line))), file=answers, flush=True)
+        answer = work(json.loads(line))
+        # The next request may be here already: what is said from here on belongs to it.
+        print(json.dumps(answer | {"said": os.fstat(2).st_size}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

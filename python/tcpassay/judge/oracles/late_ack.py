@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 
 from tcpassay.judge.finding import Found, Severity
-from tcpassay.judge.trace import BITS, Ints, Trace
+from tcpassay.judge.log import Ints
+from tcpassay.judge.trace import BITS, Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "late-ack"

@@ -21,8 +21,9 @@ from typing import Final
 import numpy as np
 
 from tcpassay.judge.finding import Found, Severity
+from tcpassay.judge.log import Ints
 from tcpassay.judge.oracles.late_ack import ALLOWED, SLACK
-from tcpassay.judge.trace import RTO, Ints, Trace
+from tcpassay.judge.trace import RTO, Trace
 from tcpassay.judge.words import ms, several
 
 NAME: Final = "mutual-silence"

@@ -20,7 +20,8 @@ from typing import Final
 import numpy as np
 
 from tcpassay.judge.finding import Found, Severity
-from tcpassay.judge.trace import BITS, Bools, Ints, Trace
+from tcpassay.judge.log import Ints
+from tcpassay.judge.trace import BITS, Bools, Trace
 from tcpassay.judge.words import ms, repeated
 
 NAME: Final = "needless-fast-retransmit"

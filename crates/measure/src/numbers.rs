@@ -1,0 +1,106 @@
+//! The event log as arrays of numbers, for those who judge a run in memory: writing a long log as Parquet and reading it
+//! back costs several times what the run does.
+
+use crate::recording::Recording;
+use crate::tables;
+use tcpassay_units::Bytes;
+
+/// Columns of the event log, of the same length, in the order of its rows. They have the names of `events.parquet`; what
+/// is absent there is -1 here.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "the columns are described in docs/recording.md")]
+pub struct EventNumbers {
+    pub time_ns: Vec<i64>,
+    pub flow: Vec<i64>,
+    /// Place in [`EventKind::ALL`](crate::EventKind::ALL).
+    pub kind: Vec<u8>,
+    pub seq: Vec<i64>,
+    pub ack: Vec<i64>,
+    pub len: Vec<i64>,
+    pub flags: Vec<i64>,
+    pub value_ns: Vec<i64>,
+    pub cwnd_bytes: Vec<i64>,
+}
+
+impl Recording {
+    /// The event log as arrays.
+    ///
+    /// # Panics
+    /// When a number does not fit 63 bits; the log holds times and positions of a run, which do.
+    pub fn event_numbers(&self) -> EventNumbers {
+        let number = |x: u64| i64::try_from(x).expect("times and positions of a run fit 63 bits");
+        let maybe = |x: Option<u64>| x.map_or(-1, number);
+        let rows = self.events.len();
+        let column = || Vec::with_capacity(rows);
+        let mut made = EventNumbers {
+            time_ns: column(),
+            flow: column(),
+            kind: Vec::with_capacity(rows),
+            seq: column(),
+            ack: column(),
+            len: column(),
+            flags: column(),
+            value_ns: column(),
+            cwnd_bytes: column(),
+        };
+        // One pass over the rows: they are long, and there are millions.
+        for event in &self.events {
+            made.time_ns.push(number(event.at.as_nanos()));
+            made.flow.push(event.flow.map_or(-1, i64::from));
+            made.kind.push(event.kind as u8);
+            made.seq.push(maybe(event.seq));
+            made.ack.push(maybe(event.ack));
+            made.len.push(event.len.map_or(-1, i64::from));
+            made.flags.push(event.flags.map_or(-1, |flags| flags.bits().into()));
+            made.value_ns.push(maybe(event.value));
+            made.cwnd_bytes.push(maybe(event.cwnd.map(Bytes::get)));
+        }
+        made
+    }
+
+    /// A row of the event log as `events.parquet` has it, by the names of its columns; what is absent is null.
+    pub fn event_row(&self, row: usize) -> Option<serde_json::Value> {
+        self.events.get(row).map(tables::event_json)
+    }
+
+    /// Packets as `packets.pcapng` has them; nothing when none were captured.
+    ///
+    /// # Errors
+    /// A packet that the format cannot hold.
+    pub fn capture(&self) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        if !self.packets.is_empty() {
+            crate::pcapng::write(&mut out, &self.header.version, &self.interfaces, &self.packets)
+                .map_err(|e| e.to_string())?;
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind};
+    use tcpassay_units::Time;
+
+    #[test]
+    fn the_code_of_a_kind_is_its_place_among_all() {
+        for (place, kind) in EventKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, place, "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn what_is_absent_is_minus_one_and_null() {
+        let mut event = Event::new(Time::from_nanos(5), 1, None, EventKind::TimerFire);
+        event.value = Some(7);
+        event.why = "rto".into();
+        let recording = Recording { events: vec![event], ..Recording::default() };
+        let numbers = recording.event_numbers();
+        assert_eq!((numbers.time_ns[0], numbers.flow[0], numbers.kind[0]), (5, -1, 6));
+        assert_eq!((numbers.seq[0], numbers.flags[0], numbers.value_ns[0]), (-1, -1, 7));
+        let row = recording.event_row(0).expect("there is one");
+        assert_eq!((row["time_ns"].as_u64(), row["why"].as_str()), (Some(5), Some("rto")));
+        assert!(row["seq"].is_null() && row["ce"] == false && recording.event_row(1).is_none());
+    }
+}
