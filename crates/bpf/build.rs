@@ -28,7 +28,18 @@ fn main() {
 fn compile(clang: &str, source: &Path, object: &Path, libbpf: &str, arch: &str) {
     let object = object.with_extension("bpf.o");
     let result = Command::new(clang)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-std=gnu11"])
+        .args([
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-O2",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-parameter",
+            "-Werror",
+            "-std=gnu11",
+        ])
         .args(["-I", libbpf, "-I", "src/bpf", "-idirafter"])
         // Where Debian keeps <asm/types.h>, which clang does not look for when the target is BPF.
         .arg(format!("/usr/include/{arch}-linux-gnu"))

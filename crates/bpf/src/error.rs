@@ -19,6 +19,9 @@ pub enum Error {
         /// How it can be had.
         remedy: &'static str,
     },
+    /// There is no such controller, or it cannot be made so.
+    #[error("{0}")]
+    Controller(String),
     /// The object file cannot be read, or holds nothing that is wanted.
     #[error("{}: {why}", path.display())]
     Object {

@@ -1,5 +1,6 @@
 //! BPF in the running kernel.
 //!
+//! * [`shim`]: the controllers of `cc` drive a real sender; [`Record`] is what the kernel tells, [`Connection`] what is made of it.
 //! * [`objects`]: congestion controllers that are BPF programs, given as an object file.
 //!
 //! The C sources are in `src/bpf`, each under GPL-2.0, because what they call in the kernel is for GPL programs alone; the build script
@@ -10,12 +11,17 @@
 //!
 //! This crate knows controllers and units; it must not know cases, plans, or the applications whose sockets it drives.
 
+mod connection;
 mod error;
 #[cfg(feature = "bpf")]
 mod load;
 pub mod objects;
+mod record;
+pub mod shim;
 
+pub use connection::{Connection, Decision, Reserve};
 pub use error::Error;
+pub use record::{INFINITE, Kind, Limit, Record, SIZE, State};
 
 /// Whether BPF can be used here: built in, by root, on a kernel that describes itself.
 ///

@@ -1,0 +1,189 @@
+//! What the BPF program tells of a connection: a record for each event, 128 bytes, the mirror of `struct record` in
+//! `src/bpf/shim.bpf.c`.
+//!
+//! Windows and counts are in packets, times in the kernel's units; [`Connection`](crate::Connection) makes the events of
+//! `cc` of them.
+
+/// Bytes of a record in the ring.
+pub const SIZE: usize = 128;
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The connection has this controller from here on.
+    Established,
+    /// An ACK that moved something.
+    Ack {
+        /// The rate sample was limited by the application.
+        app_limited: bool,
+    },
+    /// A reduction begins.
+    Enter {
+        /// By a mark; otherwise by a loss, or because the sender's own queue dropped (which the kernel repairs without recovery).
+        marked: bool,
+    },
+    /// A reduction or recovery ends.
+    Leave {
+        /// It should never have begun.
+        spurious: bool,
+    },
+    /// The retransmission timer fired.
+    Timeout {
+        /// For the same data.
+        again: bool,
+    },
+    /// Sending resumes after more than an RTO.
+    Resume,
+    /// The socket closed or took another controller.
+    Closed,
+}
+
+/// The kernel's congestion state (`TCP_CA_*` of `linux/tcp.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing is wrong.
+    Open,
+    /// Duplicate ACKs or SACKs are about.
+    Disorder,
+    /// The window is being reduced for a mark or a drop in the sender's own queue.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery after a timeout.
+    Loss,
+}
+
+/// What kept the sender from sending more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Its window.
+    Cwnd,
+    /// The application.
+    App,
+    /// The peer's window.
+    Rwnd,
+}
+
+/// One event of one connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When: nanoseconds of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Number among the connection's events, from 1; a gap is what the ring had no room for.
+    pub number: u64,
+    /// Number of the event that the Control in force answers; 0 when none is.
+    pub answered: u64,
+    /// Payload bytes sent so far, with retransmissions.
+    pub sent: u64,
+    /// Which connection: a number of the shim's own.
+    pub connection: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// The kernel's state after it.
+    pub state: State,
+    /// What limited the sender.
+    pub limited: Limit,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Window in force, packets.
+    pub cwnd: u32,
+    /// Slow-start threshold in force, packets; [`INFINITE`] at first.
+    pub ssthresh: u32,
+    /// Packets in flight.
+    pub flight: u32,
+    /// Smoothed round-trip time in microseconds; 0 when none.
+    pub srtt: u32,
+    /// Smallest round-trip time in microseconds, if any.
+    pub min_rtt: Option<u32>,
+    /// Round trips so far.
+    pub round: u32,
+    /// Ack: bytes newly acknowledged cumulatively.
+    pub acked: u32,
+    /// Ack: packets newly delivered.
+    pub delivered: u32,
+    /// Ack: packets newly marked lost.
+    pub lost: u32,
+    /// Ack: of those delivered, packets reported as marked.
+    pub marked: u32,
+    /// Ack: round-trip sample in microseconds.
+    pub rtt: Option<u32>,
+    /// Ack: rate sample, packets over microseconds.
+    pub rate: Option<(u32, u32)>,
+    /// Resume: idle for so many ticks of the kernel.
+    pub idle: u32,
+    /// Resume: the RTO in ticks.
+    pub rto: u32,
+    /// The window at the start of the connection, packets.
+    pub initial: u32,
+    /// Established and Closed: local and remote port.
+    pub ports: (u16, u16),
+}
+
+/// `TCP_INFINITE_SSTHRESH` of the kernel.
+pub const INFINITE: u32 = 0x7fff_ffff;
+
+impl Record {
+    /// Reads one from the ring; `None` for what no such program wrote.
+    pub fn read(bytes: &[u8]) -> Option<Record> {
+        if bytes.len() != SIZE {
+            return None;
+        }
+        let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let signed =
+            |at: usize| u32::try_from(i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes")));
+        let flag = |bit: u8| bytes[39] & bit != 0;
+        let kind = match bytes[36] {
+            1 => Kind::Established,
+            2 => Kind::Ack { app_limited: flag(8) },
+            3 => Kind::Enter { marked: flag(1) },
+            4 => Kind::Leave { spurious: flag(2) },
+            5 => Kind::Timeout { again: flag(4) },
+            6 => Kind::Resume,
+            7 => Kind::Closed,
+            _ => return None,
+        };
+        let state = match bytes[37] {
+            0 => State::Open,
+            1 => State::Disorder,
+            2 => State::Cwr,
+            3 => State::Recovery,
+            4 => State::Loss,
+            _ => return None,
+        };
+        let limited = match bytes[38] {
+            0 => Limit::Cwnd,
+            1 => Limit::App,
+            2 => Limit::Rwnd,
+            _ => return None,
+        };
+        let ports = word(112);
+        Some(Record {
+            at: long(0),
+            number: long(8),
+            answered: long(16),
+            sent: long(24),
+            connection: word(32),
+            kind,
+            state,
+            limited,
+            mss: word(40),
+            cwnd: word(44),
+            ssthresh: word(48),
+            flight: word(52),
+            srtt: word(60),
+            min_rtt: Some(word(64)).filter(|&rtt| rtt != u32::MAX),
+            round: word(68),
+            acked: word(72),
+            delivered: word(76),
+            lost: word(80),
+            marked: word(84),
+            rtt: signed(88).ok(),
+            rate: signed(96).ok().filter(|&us| us > 0).map(|us| (word(92), us)),
+            idle: word(100),
+            rto: word(104),
+            initial: word(108),
+            ports: ((ports >> 16) as u16, (ports & 0xffff) as u16),
+        })
+    }
+}

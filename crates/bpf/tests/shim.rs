@@ -1,0 +1,206 @@
+//! Controllers of `cc` drive the running kernel's senders through a shaper.
+#![cfg(feature = "bpf")]
+
+mod lab;
+
+use lab::{Lab, Sent};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tcpassay_bpf::shim::{Outcome, Shim, Spec, Traced};
+use tcpassay_bpf::{Kind, State};
+
+fn registered(name: &str) -> bool {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    list.expect("Linux has it").split_whitespace().any(|other| other == name)
+}
+
+/// The controller under a name of this test's own.
+fn spec(controller: &str, name: &str) -> Spec {
+    Spec { trace: true, name: Some(name.to_owned()), ..Spec::new(controller) }
+}
+
+/// A transfer of three seconds over 50 Mbit/s with a queue of 60 kB (9.6 ms).
+fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, Outcome) {
+    let name = spec.kernel_name();
+    let lab = Lab::new(&name, 50, 60_000);
+    let shim = Shim::start(spec).unwrap();
+    let sent = lab.transfer(&name, receivers, Duration::from_secs(3));
+    let outcome = shim.stop().unwrap();
+    assert_eq!(sent.controller, name);
+    assert!(!registered(&name), "gone when stopped");
+    eprintln!(
+        "{name}: {:.1} Mbit/s, {} retransmitted; {} records, {} lost; {} decisions, {} written, {} followed; \
+         latency p50 {} us, p99 {} us; {:.2} s of CPU",
+        sent.mbit(),
+        sent.retransmitted,
+        outcome.records,
+        outcome.lost,
+        outcome.decided,
+        outcome.written,
+        outcome.applied,
+        outcome.latency.value_at_quantile(0.5) / 1000,
+        outcome.latency.value_at_quantile(0.99) / 1000,
+        outcome.cpu,
+    );
+    faithful(spec, &sent, &outcome);
+    (sent, outcome)
+}
+
+/// The records of the sender, each with what was decided on it.
+fn sender(sent: &Sent, trace: &[Traced]) -> Vec<Traced> {
+    let first = trace.iter().find(|(r, _)| r.kind == Kind::Established && r.ports.0 == sent.port);
+    let id = first.expect("the connection is told of").0.connection;
+    trace.iter().filter(|(r, _)| r.connection == id).copied().collect()
+}
+
+/// What holds of every run: nothing was lost, the kernel followed, and the decisions are those of the same controller over the same
+/// events.
+fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
+    assert_eq!((outcome.lost, outcome.clamps), (0, 0));
+    let trace = sender(sent, &outcome.trace);
+    let id = trace[0].0.connection;
+    let mut fresh = spec.connection(id, outcome.tick);
+    for (record, decision) in &trace {
+        assert_eq!(fresh.on(record), *decision, "{record:?}");
+    }
+    // Between the event that the kernel answers by its own rule and the answer to it, that rule's window is in force.
+    let (mut barrier, mut followed, mut acks) = (0, 0, 0);
+    for (record, _) in &trace {
+        match record.kind {
+            Kind::Enter { .. } | Kind::Leave { .. } | Kind::Timeout { .. } | Kind::Resume => {
+                barrier = record.number;
+            }
+            Kind::Ack { .. } => {
+                acks += 1;
+                if record.answered > 0 && record.answered >= barrier {
+                    let at = usize::try_from(record.answered).unwrap() - 1;
+                    let decision = trace[at].1.expect("the kernel answers to decisions alone");
+                    assert_eq!(decision.answers, record.answered);
+                    assert_eq!(record.ssthresh, decision.ssthresh, "{record:?}");
+                    if !matches!(record.state, State::Cwr | State::Recovery) {
+                        assert_eq!(record.cwnd, decision.cwnd, "{record:?}");
+                    }
+                    followed += 1;
+                }
+            }
+            Kind::Established | Kind::Closed => {}
+        }
+    }
+    assert!(acks > 1000, "a transfer of some length: {acks} ACKs");
+    assert!(followed * 100 > acks * 95, "of {acks} ACKs, {followed} found a current decision");
+    let last = trace.last().expect("there are some").0;
+    assert!(
+        last.kind == Kind::Closed && last.number - last.answered < 20,
+        "the last decisions arrived: {last:?}"
+    );
+}
+
+fn count(trace: &[Traced], wanted: fn(&Kind) -> bool) -> usize {
+    trace.iter().filter(|(record, _)| wanted(&record.kind)).count()
+}
+
+/// The mean window in packets after the first second.
+fn window(sent: &Sent) -> f64 {
+    let late: Vec<f64> =
+        sent.samples.iter().filter(|(at, _)| at.as_secs() >= 1).map(|&(_, cwnd)| f64::from(cwnd)).collect();
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    let n = late.len() as f64;
+    late.iter().sum::<f64>() / n
+}
+
+#[test]
+fn reno_saws_as_the_kernels_own_reno_does() {
+    needs_bpf!();
+    let (sent, outcome) = run(&spec("reno", "tat_reno"), None);
+    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Enter { .. }));
+    let timeouts = count(&outcome.trace, |kind| matches!(kind, Kind::Timeout { .. }));
+    assert!(reductions >= 8 && timeouts == 0, "{reductions} reductions, {timeouts} timeouts");
+    let native = Lab::new("native", 50, 60_000).transfer("reno", None, Duration::from_secs(3));
+    assert_eq!(native.controller, "reno");
+    eprintln!("reno: {:.1} Mbit/s, {} retransmitted", native.mbit(), native.retransmitted);
+    let (ours, theirs) = (window(&sent), window(&native));
+    eprintln!("windows {ours:.1} and {theirs:.1}");
+    assert!((ours / theirs - 1.0).abs() < 0.1, "mean windows {ours:.1} and {theirs:.1} packets");
+    assert!((sent.mbit() / native.mbit() - 1.0).abs() < 0.05, "{} and {} Mbit/s", sent.mbit(), native.mbit());
+}
+
+#[test]
+fn vegas_keeps_the_queue_short_and_loses_nothing() {
+    needs_bpf!();
+    let (sent, outcome) = run(&spec("vegas", "tat_vegas"), None);
+    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Enter { .. }));
+    assert_eq!((reductions, sent.retransmitted), (0, 0));
+    assert!(sent.mbit() > 40.0 && window(&sent) < 15.0, "{} Mbit/s, {} packets", sent.mbit(), window(&sent));
+}
+
+#[test]
+fn mvegas_throws_the_same_dice_when_its_trace_is_replayed() {
+    needs_bpf!();
+    let (sent, _) = run(&spec("mvegas", "tat_mvegas"), None);
+    assert!(sent.mbit() > 40.0, "{}", sent.mbit());
+}
+
+#[test]
+fn dctcp_negotiates_ecn_by_itself_at_both_ends() {
+    needs_bpf!();
+    let (sent, _) = run(&spec("dctcp", "tat_dctcp"), Some("tat_dctcp"));
+    assert!(sent.options & 8 != 0, "TCPI_OPT_ECN");
+    assert!(sent.mbit() > 40.0, "{}", sent.mbit());
+}
+
+#[test]
+fn two_run_side_by_side_each_with_its_own_connections() {
+    needs_bpf!();
+    let lab = Lab::new("two", 50, 60_000);
+    let (reno, vegas) = (spec("reno", "tat_two_reno"), spec("vegas", "tat_two_vegas"));
+    let shims = [Shim::start(&reno).unwrap(), Shim::start(&vegas).unwrap()];
+    for shim in &shims {
+        assert_eq!(lab.transfer(shim.name(), None, Duration::from_millis(500)).controller, shim.name());
+    }
+    for shim in shims {
+        assert_eq!(shim.stop().unwrap().connections, 1);
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_the_holder_keeps_it() {
+    needs_bpf!();
+    let first = Shim::start(&spec("reno", "tat_taken")).unwrap();
+    let error = Shim::start(&spec("vegas", "tat_taken")).unwrap_err().to_string();
+    assert!(error.contains("register the controller") && error.contains("File exists"), "{error}");
+    assert!(registered("tat_taken"));
+    drop(first);
+    assert!(!registered("tat_taken"));
+}
+
+/// Not a test: what the next one kills.
+#[test]
+#[ignore = "waits to be killed"]
+fn holds_a_name_until_killed() {
+    let _shim = Shim::start(&spec("reno", "tat_killed")).unwrap();
+    std::thread::park();
+}
+
+#[test]
+fn a_killed_process_leaves_no_name_behind() {
+    needs_bpf!();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "holds_a_name_until_killed"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let appears = |wanted: bool| (0..500).any(|_| wait(10, || registered("tat_killed") == wanted));
+    assert!(appears(true), "the holder registers");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(appears(false), "the kernel takes it back");
+}
+
+fn wait(millis: u64, so: impl Fn() -> bool) -> bool {
+    let done = so();
+    if !done {
+        #[expect(clippy::disallowed_methods, reason = "the kernel takes its time")]
+        std::thread::sleep(Duration::from_millis(millis));
+    }
+    done
+}
