@@ -7,7 +7,7 @@
 use crate::tap::Seen;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowId};
+use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowCounters, FlowId};
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -160,10 +160,20 @@ impl Direction {
         let sent = self.sent.iter().find(|sent| is_it(sent)).map_or(at.as_nanos(), |sent| sent.at);
         let one_way = at.since(Time::from_nanos(sent));
         let ce = e.ecn == Ecn::Ce;
-        collector.delivered(
-            self.flow,
-            Delivery { at, flow: self.flow.0, wire_bytes: len, bytes: s.len, one_way, ce },
-        );
+        // A super-segment that was never cut stands for as many packets, each with headers of its own.
+        let packets = s.len.div_ceil(self.mss);
+        let wire_bytes = s.len + packets * len.saturating_sub(s.len);
+        let packets = u64::from(packets);
+        let more = FlowCounters {
+            delivered_packets: packets,
+            delivered_bytes: u64::from(s.len),
+            delivered_wire_bytes: u64::from(wire_bytes),
+            ce_packets: if ce { packets } else { 0 },
+            ..FlowCounters::default()
+        };
+        collector.add(self.flow, at, &more);
+        collector
+            .arrived(self.flow, Delivery { at, flow: self.flow.0, wire_bytes, bytes: s.len, one_way, ce });
     }
 
     /// The sender hears from the other end.

@@ -4,6 +4,7 @@
 //! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`). It leaves
 //! `answer.json` and switches the machine off; the runner takes a guest that does neither for one that died.
 
+use crate::ground::Ground;
 use crate::request::{Answer, Request};
 use crate::{run, sys};
 use std::fs;
@@ -42,7 +43,7 @@ fn serve(scratch: &Path) -> Answer {
     if let Err(why) = mounts() {
         return Answer::failed(why);
     }
-    run::run(&request)
+    run::run(&request, &Ground::guest())
 }
 
 fn mounts() -> Result<(), String> {

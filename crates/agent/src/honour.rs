@@ -1,6 +1,7 @@
 //! What this substrate cannot do, said before anything is built: each with who can.
 
-use tcpassay_sim::case::{Case, CaseError, Mark};
+use crate::ground::Ground;
+use tcpassay_sim::case::{Case, CaseError, LinkSettings, Mark};
 use tcpassay_sim::params::grammar::{LinkRate, LossModel, Reorder};
 use tcpassay_sim::params::{Setting, Value};
 use tcpassay_sim::topology::Shape;
@@ -8,20 +9,27 @@ use tcpassay_tcp::EcnMode;
 use tcpassay_units::Dur;
 use tcpassay_workload::{Background, Behaviour};
 
-/// Everything in the case that a kernel in virtual time does not do, in the order of the entities.
-pub fn refusals(case: &Case) -> Vec<CaseError> {
+/// Everything in the case that the kernel does not do, in the order of the entities.
+pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
     let mut all = Vec::new();
+    let name = if ground.is_host() { "host" } else { "kernel" };
     let mut refuse = |(setting, path): (Setting, String), why: &str| {
         all.push(CaseError {
             path,
             other: None,
             value: Some(Value::Text(setting.to_string())),
-            why: format!("the substrate `kernel` cannot do this: {why}"),
+            why: format!("the substrate `{name}` cannot do this: {why}"),
         });
     };
     if !matches!(case.net.shape, Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_)) {
         let at = (case.setting("topology"), "topology".to_owned());
         refuse(at, "it has pair, dumbbell and star; the model has this one");
+    }
+    for kind in ["htb", "bfifo"] {
+        if ground.is_host() && !ground.has(kind) {
+            let why = format!("this kernel has no `{kind}` (CONFIG_NET_SCH_*), with which rates are made");
+            refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
+        }
     }
     if matches!(case.background, Background::Udp(_)) {
         let at = (case.setting("app.background"), "app.background".to_owned());
@@ -56,20 +64,48 @@ pub fn refusals(case: &Case) -> Vec<CaseError> {
         if link.policer.is_some() {
             refuse(at("link.policer"), "it is not set up there yet; the model has it");
         }
-        if link.queue.mark == Mark::Ack {
-            refuse(at("queue.ecn_mark"), "no qdisc marks returning ACKs; the model does");
+        match link.queue.mark {
+            Mark::Ack => refuse(at("queue.ecn_mark"), "no qdisc marks returning ACKs; the model does"),
+            Mark::Data if !ground.has("red") => {
+                refuse(at("queue.ecn_mark"), "this kernel has no `red`; the model marks");
+            }
+            _ => {}
         }
         if link.queue.kind == "dualpi2" {
             refuse(at("queue.kind"), "Linux has it from 6.17 on; the model has it");
+        } else if !ground.has(link.queue.kind) {
+            let why = format!("this kernel has no `{}` (CONFIG_NET_SCH_*)", link.queue.kind);
+            refuse(at("queue.kind"), &why);
+        }
+        if !ground.has("netem") {
+            without_netem(link, &mut |path| {
+                let why = "this kernel has no netem (CONFIG_NET_SCH_NETEM), and nothing else delays or loses";
+                refuse(at(path), why);
+            });
         }
     }
-    hosts(case, &mut refuse);
+    hosts(case, ground, &mut refuse);
     all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
     all.dedup();
     all
 }
 
-fn hosts(case: &Case, refuse: &mut impl FnMut((Setting, String), &str)) {
+/// What of a link netem alone does.
+fn without_netem(link: &LinkSettings, refuse: &mut impl FnMut(&str)) {
+    let needed = [
+        ("link.delay", !link.delay.is_zero()),
+        ("link.jitter", !link.jitter.size.is_zero()),
+        ("link.loss", link.loss > 0.0),
+        ("link.loss_model", link.loss_model != LossModel::Bernoulli),
+        ("link.ack_loss", link.ack_loss > 0.0),
+        ("link.duplicate", link.duplicate > 0.0),
+        ("link.corrupt", link.corrupt > 0.0),
+        ("link.slot", link.slot.is_some()),
+    ];
+    needed.into_iter().filter(|(_, needs)| *needs).for_each(|(path, _)| refuse(path));
+}
+
+fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String), &str)) {
     for (i, host) in case.hosts.iter().enumerate() {
         let at = |path: &str| case.host_setting(i, path);
         let is = |path: &str, word: &str| matches!(at(path).0, Setting::Word(w) if w == word);
@@ -78,6 +114,9 @@ fn hosts(case: &Case, refuse: &mut impl FnMut((Setting, String), &str)) {
         }
         if host.cc == "mvegas" {
             refuse(at("stack.cc"), "Linux has no mvegas; the model has");
+        } else if !ground.has_cc(&host.cc) {
+            let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
+            refuse(at("stack.cc"), &why);
         }
         if !host.cc_values.is_empty() {
             refuse(at("stack.cc"), "parameters of its controllers are not set there; the model sets them");

@@ -10,7 +10,8 @@
 //! a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
 //! that stands in the host.
 
-use crate::qdisc;
+use crate::ground::Ground;
+use crate::qdisc::{self, Shaping};
 use tcpassay_sim::case::{Case, HostSettings, LinkSettings, QueueSettings};
 use tcpassay_sim::params::grammar::{LinkRate, LossModel};
 use tcpassay_sim::topology::{Node, Port, Shape};
@@ -67,6 +68,10 @@ pub struct Lab {
     pub watched: Vec<Watched>,
     /// Of those, the one whose rate is the capacity.
     pub bottleneck: usize,
+    /// Built on this machine, in real time.
+    real: bool,
+    /// Super-segments travel whole: every host merges, and real time has none to spend on cutting and merging.
+    pub whole: bool,
 }
 
 /// The rate of a link; a trace was refused before.
@@ -91,8 +96,14 @@ fn has_faults(link: &LinkSettings) -> bool {
 
 impl Lab {
     /// The plan of a case.
-    pub fn of(case: &Case) -> Lab {
-        let mut lab = Lab { hosts: vec![usize::MAX; case.net.hosts.len()], ..Lab::default() };
+    pub fn of(case: &Case, ground: &Ground) -> Lab {
+        let real = ground.is_host();
+        let mut lab = Lab {
+            hosts: vec![usize::MAX; case.net.hosts.len()],
+            real,
+            whole: real && case.hosts.iter().all(|h| h.nic.gro),
+            ..Lab::default()
+        };
         for (i, host) in case.net.hosts.iter().enumerate() {
             lab.space(host.name.clone(), Some(i));
         }
@@ -106,6 +117,8 @@ impl Lab {
     }
 
     fn space(&mut self, name: String, host: Option<usize>) -> usize {
+        // What stands on a machine says whose it is.
+        let name = if self.real { format!("tcpassay-{name}") } else { name };
         self.spaces.push(Space { name, host, routes: Vec::new() });
         self.spaces.len() - 1
     }
@@ -127,7 +140,8 @@ impl Lab {
             Node::Switch(i) => case.net.hosts.len() + i,
         };
         let pair = matches!(case.net.shape, Shape::Pair);
-        let wired = link.main || has_faults(settings);
+        // Where nothing delays or loses, a host's kernel needs no place of its own for the wire: the queue has its rate.
+        let wired = (link.main && !self.real) || has_faults(settings);
         let mut chain = vec![space(link.from)];
         if pair {
             chain.push(self.space(format!("shaper-{}", link.name), None));
@@ -141,10 +155,10 @@ impl Lab {
         for (node, dev) in [(link.from, first), (link.to, last)] {
             if let Node::Host(i) = node {
                 self.hosts[i] = dev;
-                self.devs[dev].cut = true;
+                self.devs[dev].cut = !self.whole;
                 // A veth merges on receipt only what comes from a peer without segmentation (veth_skb_is_eligible_for_gro).
                 let peer = self.devs[dev].peer;
-                self.devs[peer].cut = true;
+                self.devs[peer].cut = !self.whole;
             }
         }
         self.routes(case, index, &chain, &cables);
@@ -153,14 +167,15 @@ impl Lab {
         let rate = wire_rate(settings);
         let queued_at = if pair { Some(cables[1]) } else { (!is_host(link.from)).then_some(first) };
         if let Some(dev) = queued_at {
-            let supers = pair && case.stands_at_sender(index);
-            if supers {
+            let above_nic = pair && case.stands_at_sender(index);
+            if above_nic {
                 self.devs[first].cut = false;
-                self.devs[dev].cut = true;
+                self.devs[dev].cut = !self.whole;
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu, supers);
+            let shaping = Shaping { supers: above_nic || self.whole, real: self.real };
+            self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu, shaping);
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
@@ -170,7 +185,7 @@ impl Lab {
             match link.to {
                 Node::Host(_) => self.host_rate(case, link.to, last, Some(rate), mtu),
                 Node::Switch(_) => {
-                    self.devs[last].queues = qdisc::line_rate(&self.devs[last].name, rate, mtu, None);
+                    self.devs[last].queues = self.line_rate(last, rate, mtu, None);
                 }
             }
         }
@@ -193,8 +208,13 @@ impl Lab {
             (nic, link) => nic.or(link),
         };
         if let Some(rate) = rate {
-            self.devs[dev].queues = qdisc::line_rate(&self.devs[dev].name, rate, mtu, nic.queue);
+            self.devs[dev].queues = self.line_rate(dev, rate, mtu, nic.queue);
         }
+    }
+
+    fn line_rate(&self, dev: usize, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
+        let shaping = Shaping { supers: self.whole, real: self.real };
+        qdisc::line_rate(&self.devs[dev].name, rate, mtu, queue, shaping)
     }
 
     fn watch(&mut self, link: &str, kind: &str, rate: Rate, dev: usize, main: bool) {

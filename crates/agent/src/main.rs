@@ -1,7 +1,9 @@
 //! `tcpassay-agent`: runs a case on a real Linux, and leaves the recording that the model would.
 //!
 //! * As init of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case that lies beside it; see [`guest`].
-//! * `tcpassay-agent check` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
+//! * As `tcpassay-agent host`, started by a runner that is root, it runs the case on standard input on this machine's kernel; see
+//!   [`host`].
+//! * `tcpassay-agent check [host]` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
 //!   substrate cannot do: a line with a list, empty when it can do all of it.
 //! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
 //!
@@ -11,10 +13,13 @@
 //! [`nstat`], [`trace`]) fill the recording. All that is unsafe is in [`sys`].
 
 mod account;
+mod ground;
 mod guest;
 mod honour;
+mod host;
 mod info;
 mod lab;
+mod machine;
 mod netlink;
 mod nstat;
 mod probe;
@@ -36,13 +41,9 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check"] => match check() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("tcpassay-agent check: {e}");
-                ExitCode::FAILURE
-            }
-        },
+        ["check"] => told("check", check(&ground::Ground::guest())),
+        ["check", "host"] => told("check", ground::Ground::host().and_then(|ground| check(&ground))),
+        ["host"] => told("host", host::main()),
         ["bpf"] => match tcpassay_bpf::available() {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
@@ -55,17 +56,29 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("usage: tcpassay-agent check < cases, one JSON object a line; or as init of a guest");
+            eprintln!(
+                "usage: tcpassay-agent check [host] < cases, one JSON object a line; tcpassay-agent host < case; or as init of a guest"
+            );
             ExitCode::from(2)
         }
     }
 }
 
-fn check() -> io::Result<()> {
+fn told(command: &str, done: io::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("tcpassay-agent {command}: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(ground: &ground::Ground) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let request: request::Request = serde_json::from_str(&line?)?;
-        let errors = request.case().err().unwrap_or_default();
+        let errors = request.case(ground).err().unwrap_or_default();
         writeln!(out, "{}", serde_json::to_string(&errors)?)?;
         out.flush()?;
     }

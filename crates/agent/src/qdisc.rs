@@ -35,6 +35,15 @@ fn exact(d: Dur) -> String {
     format!("{}.{:03}us", d.as_micros(), d.as_nanos() % 1000)
 }
 
+/// What a queue has to be made for.
+#[derive(Clone, Copy)]
+pub struct Shaping {
+    /// Super-segments pass it whole.
+    pub supers: bool,
+    /// In real time, where timers are late: shapers are `htb` with a bucket for 100 us.
+    pub real: bool,
+}
+
 /// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each).
 fn bucket(rate: Rate, mtu: Bytes) -> u64 {
     mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get()
@@ -94,8 +103,9 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String
 }
 
 /// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.
-pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
-    let mut lines = vec![tbf(dev, rate, mtu, None)];
+pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>, shaping: Shaping) -> Vec<String> {
+    let mut lines =
+        if shaping.real { real_htb(dev, rate, mtu, None) } else { vec![tbf(dev, rate, mtu, None)] };
     lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {}", queue.unwrap_or(ENDLESS)));
     lines
 }
@@ -107,33 +117,53 @@ fn tbf(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> String {
 }
 
 /// A queue as `queue.*` says, before a link of `rate`. The queue proper has the handle `10:`.
-pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, supers: bool) -> Vec<String> {
+pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Vec<String> {
     let mut lines = Vec::new();
     let served = queue.rate.unwrap_or(rate);
-    if supers {
+    if shaping.supers {
         let raised = |rate: Rate| rate.mul_f64((mtu.as_f64() + 14.0) / mtu.as_f64());
         let queue = QueueSettings { rate: queue.rate.map(raised), ..queue.clone() };
-        let lines = self::queue(dev, &queue, raised(rate), mtu + Bytes::new(14), false);
+        let shaping = Shaping { supers: false, ..shaping };
+        let lines = self::queue(dev, &queue, raised(rate), mtu + Bytes::new(14), shaping);
         return lines.into_iter().map(|line| line.replace(ROOT, "root handle 1:")).collect();
     }
-    if queue.kind == "htb" {
+    if shaping.real && queue.kind != "tbf" {
+        // A shaper slower than the link leaves the link nothing to do.
+        lines.extend(real_htb(dev, served.min(rate), mtu, queue.burst));
+    } else if queue.kind == "htb" {
         let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600))).get();
-        let r = bits(served);
-        lines.push(format!("qdisc add dev {dev} {ROOT} htb default 1"));
-        lines.push(format!(
-            "class add dev {dev} parent 1: classid 1:1 htb rate {r} ceil {r} burst {burst}b cburst {burst}b quantum 100000"
-        ));
+        lines.extend(htb(dev, served, burst));
     } else if queue.kind == "tbf" {
         let burst = queue.burst.unwrap_or_else(|| served.bytes_in(Dur::from_millis(1)).max(mtu * 10));
         lines.push(tbf(dev, served, mtu, Some(burst)));
     } else {
         lines.push(tbf(dev, rate, mtu, None));
     }
-    lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: {}", inner(queue, served, mtu)));
+    lines.push(format!(
+        "qdisc add dev {dev} parent 1:1 handle 10: {}",
+        inner(queue, served, mtu, shaping.real)
+    ));
     lines
 }
 
-fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes) -> String {
+fn htb(dev: &str, rate: Rate, burst: u64) -> [String; 2] {
+    let r = bits(rate);
+    [
+        format!("qdisc add dev {dev} {ROOT} htb default 1"),
+        format!(
+            "class add dev {dev} parent 1: classid 1:1 htb rate {r} ceil {r} burst {burst}b cburst {burst}b quantum 100000"
+        ),
+    ]
+}
+
+/// A shaper in real time: a timer is late by microseconds, and what the bucket cannot hold meanwhile is rate lost.
+fn real_htb(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> Vec<String> {
+    let late = rate.bytes_in(Dur::from_micros(100));
+    let burst = burst.unwrap_or(late.max(mtu).max(Bytes::new(1600)));
+    htb(dev, rate, burst.get()).to_vec()
+}
+
+fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, real: bool) -> String {
     let packets = |auto: u32| match queue.limit {
         None => auto,
         Some(Limit::Packets(n)) => n,
@@ -185,6 +215,8 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes) -> String {
         }
         _ => match queue.limit {
             Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
+            // A super-segment is one packet: a queue of packets would hold forty times what it says.
+            _ if real => format!("bfifo limit {bytes}"),
             _ => format!("pfifo limit {}", packets(1000)),
         },
     }
@@ -208,6 +240,22 @@ fn red_burst(min: u64, avpkt: u64) -> u32 {
 mod tests {
     use super::*;
 
+    const VIRTUAL: Shaping = Shaping { supers: false, real: false };
+
+    #[test]
+    fn in_real_time_a_queue_is_htb_with_a_bucket_for_late_timers_over_a_fifo_of_bytes() {
+        let real = Shaping { supers: false, real: true };
+        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), real);
+        assert_eq!(
+            lines,
+            [
+                "qdisc add dev c1a root handle 1: stab overhead -14 htb default 1",
+                "class add dev c1a parent 1: classid 1:1 htb rate 1000000000bit ceil 1000000000bit burst 12500b cburst 12500b quantum 100000",
+                "qdisc add dev c1a parent 1:1 handle 10: bfifo limit 1500000",
+            ]
+        );
+    }
+
     #[test]
     fn red_s_burst_gives_the_weight_of_the_model() {
         // By tc_red_eval_ewma: 1/512 fits and 1/256 does not.
@@ -219,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_plain_queue_of_a_gigabit_is_a_shaper_of_one_packet_over_a_fifo() {
-        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), false);
+        let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), VIRTUAL);
         assert_eq!(
             lines,
             [

@@ -1,11 +1,12 @@
 //! What the runner asks and what it hears: JSON files beside the guest's console.
 
+use crate::ground::Ground;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tcpassay_measure::{Collect, metrics};
 use tcpassay_sim::case::{Case, CaseError};
-use tcpassay_sim::params::{Substrate, Value};
+use tcpassay_sim::params::Value;
 use tcpassay_units::{Dur, UnitError};
 
 /// A case to run: the fields of the model's `run_case`.
@@ -21,6 +22,9 @@ pub struct Request {
     /// What to collect.
     #[serde(default)]
     pub collect: Wanted,
+    /// How long a run in real time waits for the machine to be quiet, in seconds.
+    #[serde(default)]
+    patience_s: f64,
     /// Where the recording goes; it must not be there yet.
     #[serde(default)]
     pub folder: PathBuf,
@@ -84,16 +88,22 @@ impl Wanted {
 }
 
 impl Request {
+    /// How long to wait for the machine to be quiet.
+    pub fn patience(&self) -> std::time::Duration {
+        std::time::Duration::try_from_secs_f64(self.patience_s).unwrap_or_default()
+    }
+
     /// The case, when this substrate can do all of it.
-    pub fn case(&self) -> Result<Case, Vec<Wrong>> {
-        case(&self.triples, &self.base).map_err(|errors| errors.into_iter().map(Wrong::from).collect())
+    pub fn case(&self, ground: &Ground) -> Result<Case, Vec<Wrong>> {
+        case(&self.triples, &self.base, ground)
+            .map_err(|errors| errors.into_iter().map(Wrong::from).collect())
     }
 }
 
-fn case(triples: &BTreeMap<String, Value>, base: &Path) -> Result<Case, Vec<CaseError>> {
+fn case(triples: &BTreeMap<String, Value>, base: &Path, ground: &Ground) -> Result<Case, Vec<CaseError>> {
     let read = |name: &str| std::fs::read_to_string(base.join(name));
-    let case = Case::on(Substrate::Kernel, triples, &read)?;
-    let refused = crate::honour::refusals(&case);
+    let case = Case::on(ground.substrate, triples, &read)?;
+    let refused = crate::honour::refusals(&case, ground);
     if refused.is_empty() { Ok(case) } else { Err(refused) }
 }
 
@@ -108,8 +118,12 @@ mod tests {
     use super::*;
 
     fn wrong(rows: &[(&str, &str)]) -> Vec<String> {
+        wrong_on(&Ground::guest(), rows)
+    }
+
+    fn wrong_on(ground: &Ground, rows: &[(&str, &str)]) -> Vec<String> {
         let triples = rows.iter().map(|(p, v)| ((*p).to_owned(), Value::from(*v))).collect();
-        match case(&triples, Path::new(".")) {
+        match case(&triples, Path::new("."), ground) {
             Ok(_) => Vec::new(),
             Err(errors) => errors.iter().map(ToString::to_string).collect(),
         }
@@ -136,6 +150,29 @@ mod tests {
             let errors = wrong(rows);
             assert!(errors.len() == 1 && errors[0].contains(words), "{rows:?}: {errors:?}");
         }
+    }
+
+    #[test]
+    fn a_host_without_netem_refuses_what_needs_it_with_that_reason_and_takes_the_rest() {
+        let bare = Ground::without(&["netem", "red", "codel"]);
+        for (rows, words) in [
+            (&[][..], "`link.delay` = `50us`: the substrate `host` cannot do this: this kernel has no netem"),
+            (
+                &[("link.delay", "0s"), ("link.loss", "1%")],
+                "`link.loss` = `0.01`: the substrate `host` cannot",
+            ),
+            (&[("link.delay", "0s"), ("queue.kind", "codel")], "this kernel has no `codel`"),
+            (
+                &[("link.delay", "0s"), ("stack.ecn", "classic"), ("queue.ecn_mark", "data")],
+                "this kernel has no `red`",
+            ),
+        ] {
+            let errors = wrong_on(&bare, rows);
+            assert!(errors.len() == 1 && errors[0].contains(words), "{rows:?}: {errors:?}");
+        }
+        let htb = [("link.delay", "0s"), ("queue.kind", "htb"), ("queue.rate", "500Mbit")];
+        assert_eq!(wrong_on(&bare, &htb), Vec::<String>::new());
+        assert_eq!(wrong_on(&Ground::without(&[]), &[("link.loss", "1%")]), Vec::<String>::new());
     }
 
     #[test]

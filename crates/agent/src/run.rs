@@ -3,8 +3,13 @@
 //! In virtual time a process takes no time: the kernel runs until nothing is left to do, and then the clock jumps to the
 //! next timer. The agent sleeps in epoll until a socket, an application's timer, or the next tick (1 ms, or the series'
 //! interval) is due; what it reads in between moves nothing, so that collectors on or off leave the same packets.
+//!
+//! In real time the same loop is late by what it does: a tick that was missed is made up for with what is true now, and packets
+//! of the last moments wait until all of them are there.
 
+use crate::ground::Ground;
 use crate::lab::Lab;
+use crate::machine::Machine;
 use crate::netlink::{Netlink, Qdisc};
 use crate::probe::{self, Path};
 use crate::request::{Answer, Request};
@@ -22,40 +27,49 @@ use tcpassay_sim::case::{Case, completion};
 use tcpassay_units::{Dur, Seed, Time};
 use tcpassay_workload::{Apps, HostId, Plan};
 
-/// The kernel's clock at the start of every run; the topology is built and probed before it.
-pub const START: u64 = crate::guest::BOOT + 100 * 1_000_000_000;
-/// When the path is probed.
+/// A guest's clock at the start of every run; the topology is built and probed before it.
+const START: u64 = crate::guest::BOOT + 100 * 1_000_000_000;
+/// How long after a packet passed it is in the ring of its tap, in real time, with much to spare.
+const SETTLED: u64 = 200_000;
+/// When a guest's path is probed.
 const PROBES: u64 = crate::guest::BOOT + 10 * 1_000_000_000;
 const TICK: Dur = Dur::from_millis(1);
 
 /// Runs a case and writes its recording.
-pub fn run(request: &Request) -> Answer {
-    match request.case() {
-        Ok(case) => run_case(request, &case).unwrap_or_else(Answer::failed),
+pub fn run(request: &Request, ground: &Ground) -> Answer {
+    match request.case(ground) {
+        Ok(case) => run_case(request, &case, ground).unwrap_or_else(Answer::failed),
         Err(errors) => Answer { ended: "refused".to_owned(), errors, ..Answer::default() },
     }
 }
 
-fn run_case(request: &Request, case: &Case) -> Result<Answer, Failure> {
+fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, Failure> {
     let (collect, measured) = request.collect.read().map_err(|e| e.to_string())?;
-    let lab = Lab::of(case);
-    let mut spaces = setup::build(case, &lab)?;
+    let lab = Lab::of(case, ground);
+    let mut spaces = setup::build(case, &lab, ground)?;
     let mut taps = Taps::default();
     for dev in lab.hosts.iter().flat_map(|dev| [*dev, lab.devs[*dev].peer]) {
         spaces.enter(lab.devs[dev].space)?;
         taps.open(&lab.devs[dev].name, 2 * lab.hosts.len()).map_err(|e| format!("a tap: {e}"))?;
     }
-    let path = probe::measure(case, &lab, &mut spaces, &mut taps, PROBES)?;
+    let pace = if ground.is_host() { probe::Pace::real() } else { probe::Pace::of_virtual_time(PROBES) };
+    let path = probe::measure(case, &lab, &mut spaces, &mut taps, &pace)?;
     let plan = Arc::new(case.plan(Seed(request.seed)));
     let mut collector = Collector::new(collect);
     for host in &case.net.hosts {
         let description = format!("{}, at its NIC", host.name);
         collector.add_interface(Interface { name: host.name.clone(), description });
     }
-    let trace = Trace::open().map_err(|e| format!("tracefs: {e}"))?;
-    let world = World::new(case, &plan, spaces, collector, START)?;
+    let trace =
+        if ground.is_host() { Trace::none() } else { Trace::open().map_err(|e| format!("tracefs: {e}"))? };
+    let machine = if ground.is_host() { Some(Machine::before(request.patience())?) } else { None };
+    // In real time the run begins when everything that has to be there is.
+    let start = if ground.is_host() { sys::now() + 20_000_000 } else { START };
+    let mut world = World::new(case, &plan, spaces, collector, start)?;
+    world.traced = trace.is_open();
     let queues = Queues::new(&lab, collect.series);
-    let mut run = Run { case, lab: &lab, plan, world, taps, trace, queues, ended: "duration" };
+    let mut run =
+        Run { case, lab: &lab, ground, plan, start, world, taps, trace, queues, machine, ended: "duration" };
     if path.wrong.is_none() {
         run.go()?;
     }
@@ -85,11 +99,14 @@ fn run_ended(recording: &Recording) -> String {
 struct Run<'a> {
     case: &'a Case,
     lab: &'a Lab,
+    ground: &'a Ground,
     plan: Arc<Plan>,
+    start: u64,
     world: World<'a>,
     taps: Taps,
     trace: Trace,
     queues: Queues,
+    machine: Option<Machine>,
     ended: &'static str,
 }
 
@@ -108,16 +125,16 @@ impl Run<'_> {
         let interval = self.world.collector.collect().series.unwrap_or(TICK);
         let (mut tick, mut armed) = (Time::ZERO, Time::MAX);
         let mut events = Vec::new();
-        sys::set_timer(timer.as_fd(), START).map_err(io)?;
-        while sys::now() < START {
+        sys::set_timer(timer.as_fd(), self.start).map_err(io)?;
+        while sys::now() < self.start {
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
         }
         self.world.wake(None);
         loop {
             let now = self.world.now();
-            if now >= tick {
+            while now >= tick {
                 self.look(tick)?;
-                tick = Time::from_nanos((now.as_nanos() / interval.as_nanos() + 1) * interval.as_nanos());
+                tick += interval;
             }
             if now >= end {
                 return Ok(());
@@ -138,7 +155,7 @@ impl Run<'_> {
             }
             let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX).min(tick).min(end);
             if due != armed {
-                sys::set_timer(timer.as_fd(), START + due.as_nanos()).map_err(io)?;
+                sys::set_timer(timer.as_fd(), self.start + due.as_nanos()).map_err(io)?;
                 armed = due;
             }
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
@@ -147,7 +164,8 @@ impl Run<'_> {
             let alone = |(number, what): &(u64, i32)| {
                 Token::of(*number) == Token::Timer || what & (libc::EPOLLERR | libc::EPOLLHUP) != 0
             };
-            self.world.wake(packet.filter(|_| !events.iter().any(alone)));
+            let real = self.ground.is_host();
+            self.world.wake(packet.filter(|_| !real && !events.iter().any(alone)));
             for (number, what) in &events {
                 match Token::of(*number) {
                     Token::Timer => armed = Time::MAX,
@@ -204,9 +222,14 @@ impl Run<'_> {
 
     /// Packets since the last look; returns when the last of them passed.
     fn drain(&mut self) -> Option<u64> {
+        let until = if self.ground.is_host() { sys::now() - SETTLED } else { u64::MAX };
+        self.drain_until(until)
+    }
+
+    fn drain_until(&mut self, until: u64) -> Option<u64> {
         let (account, collector) = (&mut self.world.account, &mut self.world.collector);
         let mut last = None;
-        self.taps.drain(|seen| {
+        self.taps.drain(until, |seen| {
             last = Some(seen.at);
             let host = u32::try_from(seen.tap / 2).expect("few hosts");
             account.packet(seen, host, seen.tap % 2 == 0, collector);
@@ -217,7 +240,7 @@ impl Run<'_> {
     /// What is read at a tick.
     fn look(&mut self, at: Time) -> Result<(), Failure> {
         self.drain();
-        self.trace.drain(START, &self.world.account, &mut self.world.collector);
+        self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
         if at > Time::ZERO && self.world.collector.collect().series.is_some() {
             self.world.sample(at);
             self.queues.sample(self.lab, &mut self.world)?;
@@ -225,8 +248,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(mut self, request: &Request, path: Path) -> Result<Recording, Failure> {
-        self.drain();
+    fn finish(mut self, request: &Request, mut path: Path) -> Result<Recording, Failure> {
+        self.drain_until(u64::MAX);
         let now = self.world.now().min(Time::ZERO + self.case.end);
         for at in 0..self.world.socks.len() {
             self.world.give_up(at, false);
@@ -238,7 +261,7 @@ impl Run<'_> {
             self.world.enter(host)?;
             counters.insert(name.name.clone(), crate::nstat::read().map_err(|e| format!("nstat: {e}"))?);
         }
-        self.trace.close(START, &self.world.account, &mut self.world.collector);
+        self.trace.close(self.start, &self.world.account, &mut self.world.collector);
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
@@ -251,7 +274,8 @@ impl Run<'_> {
         let mut recording = self.world.collector.finish(now);
         let header = &mut recording.header;
         env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
-        "kernel".clone_into(&mut header.substrate);
+        let substrate = if self.ground.is_host() { "host" } else { "kernel" };
+        substrate.clone_into(&mut header.substrate);
         header.seed = request.seed;
         header.case = triples(self.case);
         header.complete = path.wrong.is_none() && lost == 0;
@@ -275,6 +299,9 @@ impl Run<'_> {
         }
         if let (Some(all), Some(_)) = (&mut recording.series, series) {
             all.entities.extend(self.queues.entities(self.lab));
+        }
+        if let Some(machine) = self.machine {
+            path.rows.extend(machine.after()?);
         }
         recording.environment = path.rows;
         Ok(recording)

@@ -1,8 +1,9 @@
-//! Builds a [`Lab`] in the kernel that the agent is init of, and reads back that it stands.
+//! Builds a [`Lab`] in the kernel that the agent runs on, and reads back that it stands.
 //!
 //! Namespaces, sysctls and offloads are made by this process; links, routes and qdiscs by a few runs of `ip -batch` and
 //! `tc -batch`. Names and values reach them as lines of their standard input, never through a shell.
 
+use crate::ground::Ground;
 use crate::lab::{Dev, Lab};
 use crate::netlink::Netlink;
 use crate::sys;
@@ -14,6 +15,11 @@ use tcpassay_measure::pcapng::host_address;
 use tcpassay_sim::case::{Case, HostSettings};
 use tcpassay_sim::params::Setting;
 use tcpassay_tcp::{DctcpReceiver, EcnMode, LossDetection, RecvBuffer};
+
+/// Where `ip` and `tc` are.
+pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+/// Where `ip` looks for namespaces.
+pub const NAMES: &str = "/run/netns";
 
 /// What went wrong, for the outcome of the case.
 pub type Failure = String;
@@ -40,8 +46,8 @@ impl Spaces {
 const MAC: &str = "02:00:00:00:00:01";
 
 /// Builds `lab`; the process ends up in one of its namespaces.
-pub fn build(case: &Case, lab: &Lab) -> Result<Spaces, Failure> {
-    let mut spaces = make_spaces(lab)?;
+pub fn build(case: &Case, lab: &Lab, ground: &Ground) -> Result<Spaces, Failure> {
+    let mut spaces = make_spaces(lab, ground)?;
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
     let cables: Vec<String> = lab
         .devs
@@ -71,18 +77,23 @@ pub fn build(case: &Case, lab: &Lab) -> Result<Spaces, Failure> {
             global("ip_forward", "1")?;
         }
     }
-    module_parameters(case)?;
+    if !ground.is_host() {
+        module_parameters(case)?;
+    }
     Ok(spaces)
 }
 
-fn make_spaces(lab: &Lab) -> Result<Spaces, Failure> {
-    fs::create_dir_all("/run/netns").map_err(|e| format!("/run/netns: {e}"))?;
+fn make_spaces(lab: &Lab, ground: &Ground) -> Result<Spaces, Failure> {
+    fs::create_dir_all(NAMES).map_err(|e| format!("{NAMES}: {e}"))?;
     let original = fs::File::open("/proc/self/ns/net").map_err(|e| format!("/proc/self/ns/net: {e}"))?;
-    write_and_check("/proc/sys/net/ipv4/tcp_mem", "1000000 1000000 1000000")?;
+    // It holds for all namespaces of a kernel: a machine's own stays as it is.
+    if !ground.is_host() {
+        write_and_check("/proc/sys/net/ipv4/tcp_mem", "1000000 1000000 1000000")?;
+    }
     let mut files = Vec::new();
     for space in &lab.spaces {
         let wrong = |e: std::io::Error| format!("namespace {}: {e}", space.name);
-        let path = format!("/run/netns/{}", space.name);
+        let path = format!("{NAMES}/{}", space.name);
         fs::File::create(&path).map_err(wrong)?;
         sys::unshare_net().map_err(wrong)?;
         sys::mount("/proc/self/ns/net", &path, "", libc::MS_BIND).map_err(wrong)?;
@@ -98,7 +109,7 @@ fn batch(tool: &str, lines: &[String]) -> Result<(), Failure> {
     let mut child = Command::new(tool)
         .args(["-batch", "-"])
         .env_clear()
-        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .env("PATH", PATH)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -274,7 +285,7 @@ fn offloads(case: &Case, lab: &Lab, dev: &Dev) -> Result<(), Failure> {
     let nic = &case.hosts[host].nic;
     switch("receive merging", GRO, nic.gro)?;
     if nic.gro && !nic.gro_timeout.is_zero() {
-        let sys_of = format!("/run/sys-{}", dev.space);
+        let sys_of = format!("{NAMES}/.sys-{}", dev.space);
         fs::create_dir_all(&sys_of).map_err(|e| format!("{sys_of}: {e}"))?;
         sys::mount("sysfs", &sys_of, "sysfs", 0).map_err(|e| format!("{sys_of}: {e}"))?;
         let path = format!("{sys_of}/class/net/{}/gro_flush_timeout", dev.name);

@@ -255,9 +255,60 @@ pub fn interface_index(name: &str) -> io::Result<i32> {
 
 /// The clock of the recording: `CLOCK_REALTIME` in nanoseconds.
 pub fn now() -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+/// A mount namespace of this process's own: what it mounts is seen by itself and its children, and goes with them.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: takes a number; the process has one thread.
+    done(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE)
+}
+
+/// Whether the process may do everything.
+pub fn is_root() -> bool {
+    // SAFETY: takes and changes nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The process goes before all others that are not of real time (nice -20).
+pub fn hurry() -> io::Result<()> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }).map(drop)
+}
+
+/// Has the kernel end this process when its parent ends, however that comes about; returns the parent.
+pub fn end_with_parent() -> io::Result<i32> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    // SAFETY: takes and changes nothing.
+    Ok(unsafe { libc::getppid() })
+}
+
+/// Takes the lock of an open file, when nobody has it; it goes with the process.
+pub fn try_lock(file: BorrowedFd) -> io::Result<bool> {
+    // SAFETY: takes a descriptor and a number.
+    match done(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The clock that nobody sets: `CLOCK_MONOTONIC` in nanoseconds.
+pub fn steady() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Time of the processor that this process has taken, in nanoseconds.
+pub fn cpu() -> u64 {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut at) };
+    unsafe { libc::clock_gettime(which, &raw mut at) };
     at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
 }
 

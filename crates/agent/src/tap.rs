@@ -60,15 +60,17 @@ impl Taps {
         Ok(())
     }
 
-    /// Hands over what has passed since the last call, in order of time; at one instant in the order of the taps.
-    pub fn drain(&mut self, mut each: impl FnMut(&Seen)) {
+    /// Hands over what has passed since the last call and before `until`, in order of time; at one instant in the order of
+    /// the taps. In real time a packet may be seen at the far end before the near one has been looked at, so that the last
+    /// moments have to wait.
+    pub fn drain(&mut self, until: u64, mut each: impl FnMut(&Seen)) {
         let mut seen = std::mem::take(&mut self.seen);
         for (place, tap) in self.taps.iter_mut().enumerate() {
             tap.drain(place, &mut seen);
         }
         seen.sort_by_key(|s| (s.at, s.tap));
-        seen.iter().for_each(&mut each);
-        seen.clear();
+        let whole = seen.partition_point(|s| s.at < until);
+        seen.drain(..whole).for_each(|s| each(&s));
         self.seen = seen;
     }
 

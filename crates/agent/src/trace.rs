@@ -24,11 +24,21 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Nothing is traced: the events of a machine's kernel are not ours to switch on.
+    pub fn none() -> Trace {
+        Trace { pipe: None, text: Vec::new(), states: BTreeMap::new() }
+    }
+
+    /// Whether anything is.
+    pub fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     /// Switches the events on.
     pub fn open() -> io::Result<Trace> {
         let event = format!("{HERE}/events/tcp/tcp_cong_state_set/enable");
         if !fs::exists(&event)? {
-            return Ok(Trace { pipe: None, text: Vec::new(), states: BTreeMap::new() });
+            return Ok(Trace::none());
         }
         fs::write(format!("{HERE}/trace_clock"), "mono")?;
         fs::write(&event, "1")?;

@@ -66,6 +66,8 @@ pub struct World<'a> {
     arriving: BTreeMap<SocketAddrV4, (ConnKey, [FlowId; 2])>,
     records: u32,
     payload: Vec<u8>,
+    /// The kernel's trace counts timeouts.
+    pub traced: bool,
     /// What should not have gone wrong.
     pub failure: Option<Failure>,
 }
@@ -128,6 +130,7 @@ impl<'a> World<'a> {
             arriving: BTreeMap::new(),
             records: 0,
             payload: vec![0; 1 << 20],
+            traced: false,
             failure: None,
         };
         for (part, what) in (0u16..).zip(plan.parts()) {
@@ -413,9 +416,10 @@ impl<'a> World<'a> {
         let now = self.now();
         let Some(sock) = self.socks[at].take() else { return };
         if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+            let (traced, summary) = (self.traced, info.summary());
             let flow = self.collector.flow_mut(sock.out);
-            flow.tcp =
-                TcpSummary { timeouts: flow.tcp.timeouts, recoveries: flow.tcp.recoveries, ..info.summary() };
+            let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };
+            flow.tcp = TcpSummary { timeouts, recoveries: flow.tcp.recoveries, ..summary };
             if info.mss() > 0 {
                 flow.mss = Bytes::new(info.mss());
             }

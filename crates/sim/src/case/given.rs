@@ -66,6 +66,7 @@ impl Given {
             let here = match self.substrate {
                 Substrate::Model => "the model",
                 Substrate::Kernel => "the substrate `kernel`",
+                Substrate::Host => "the substrate `host`",
             };
             return Err(format!("{here} cannot honour it; substrates that can are {}", row.substrates));
         }

@@ -87,7 +87,7 @@ impl Rules<'_> {
 
     /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
     fn controller(&mut self, host: &super::HostSettings) {
-        if self.scope.substrate() == Substrate::Kernel {
+        if self.scope.substrate() != Substrate::Model {
             return;
         }
         let values = tcpassay_cc::Params { values: host.cc_values.clone(), ..tcpassay_cc::Params::default() };

@@ -272,7 +272,7 @@ impl HostSettings {
             Substrate::Model => {
                 Profile::by_name(s.word("stack.profile")).expect("the table's words are the profiles")
             }
-            Substrate::Kernel => Profile::Linux,
+            Substrate::Kernel | Substrate::Host => Profile::Linux,
         };
         let mtu = s.bytes("stack.mtu");
         let cc = s.word("stack.cc");

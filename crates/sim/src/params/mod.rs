@@ -45,6 +45,8 @@ pub enum Substrate {
     Model,
     /// A real Linux kernel in virtual time.
     Kernel,
+    /// The running kernel, in network namespaces.
+    Host,
 }
 
 impl Substrates {
@@ -53,6 +55,7 @@ impl Substrates {
         match substrate {
             Substrate::Model => self.model,
             Substrate::Kernel => self.kernel,
+            Substrate::Host => self.host,
         }
     }
 

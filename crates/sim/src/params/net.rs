@@ -29,7 +29,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::DUR,
         "0s",
         &["0s", "1ms"],
-        MK,
+        MKH,
         "Random delay added, as netem's (plus or minus)",
     ),
     P::new(
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Probability,
         "0",
         &["0", "25%"],
-        MK,
+        MKH,
         "Correlation of one packet's jitter with the next",
     ),
     P::new(
@@ -45,16 +45,16 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["uniform", "normal", "pareto", "paretonormal"]),
         "uniform",
         &["uniform", "normal", "pareto"],
-        MK,
+        MKH,
         "Distribution of the jitter, as netem's",
     ),
-    P::new("link.loss", Kind::Probability, "0", &["0", "0.1%", "1%"], MK, "Loss probability of a packet"),
+    P::new("link.loss", Kind::Probability, "0", &["0", "0.1%", "1%"], MKH, "Loss probability of a packet"),
     P::new(
         "link.loss_correlation",
         Kind::Probability,
         "0",
         &["0", "25%"],
-        MK,
+        MKH,
         "Correlation of one loss with the next",
     ),
     P::new(
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         },
         "bernoulli",
         &["bernoulli", "gilbert-elliott:1%,25%", "list:100"],
-        MK,
+        MKH,
         "How losses are chosen; `list` drops exactly these data packets, counted from 1",
     ),
     P::new(
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Probability,
         "0",
         &["0", "10%"],
-        MK,
+        MKH,
         "Loss probability of pure ACKs on the return path",
     ),
     P::new(
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Probability,
         "0",
         &["0", "1%"],
-        MK,
+        MKH,
         "Probability that a packet arrives twice",
     ),
     P::new(
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Probability,
         "0",
         &["0", "0.1%"],
-        MK,
+        MKH,
         "Probability that a packet arrives damaged (the checksum drops it)",
     ),
     P::new(
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Text { form: "`off` or `<shortest>,<longest>[,<packets>]`", check: check::<Slot> },
         "off",
         &["off", "1ms,5ms"],
-        MK,
+        MKH,
         "Bursty scheduling as of a shared radio: packets leave only in slots (netem's slot)",
     ),
     P::new(
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "fifo",
         &["fifo", "htb", "red", "codel", "fq_codel", "pie"],
         MKH,
-        "Discipline of the bottleneck's queue (host: fifo, htb, tbf)",
+        "Discipline of the bottleneck's queue (host: those that its kernel has)",
     )
     .needs("htb and tbf need queue.rate"),
     P::new(
@@ -198,7 +198,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::BYTES,
         "30KB",
         &["30KB"],
-        MK,
+        MKH,
         "RED's lower threshold of the average backlog",
     ),
     P::new(
@@ -206,7 +206,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::BYTES,
         "90KB",
         &["90KB"],
-        MK,
+        MKH,
         "RED's upper threshold of the average backlog",
     )
     .needs("queue.red_max > queue.red_min"),
@@ -215,7 +215,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Probability,
         "0.1",
         &["0.1", "1"],
-        MK,
+        MKH,
         "RED's probability at the upper threshold",
     ),
     P::new(
@@ -223,7 +223,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(&["auto"], &MOMENT),
         "auto",
         &["auto", "5ms", "50us"],
-        MK,
+        MKH,
         "Target delay of codel, fq_codel, pie, dualpi2; auto: their RFCs' and Linux's defaults",
     ),
     P::new(
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(&["auto"], &MOMENT),
         "auto",
         &["auto", "100ms", "1ms"],
-        MK,
+        MKH,
         "Interval of codel and fq_codel, update time of pie and dualpi2; auto: their defaults",
     ),
     P::new(
@@ -239,7 +239,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Bool,
         "off",
         &["off", "on"],
-        MK,
+        MKH,
         "RED, codel, fq_codel and pie mark ECN-capable packets instead of dropping",
     ),
     P::new(

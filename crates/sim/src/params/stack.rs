@@ -46,7 +46,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"]),
         "rfc",
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
-        MK,
+        MKH,
         "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
     ),
     P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller")
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
         "profile",
         &["profile", "2", "10"],
-        MK,
+        MKH,
         "Initial window in segments (RFC 6928: 10)",
     ),
     P::new(
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         RTO,
         "profile",
         &["profile", "200ms", "10ms"],
-        MK,
+        MKH,
         "Smallest retransmission timeout",
     )
     .needs("stack.min_rto <= stack.max_rto"),
@@ -206,11 +206,11 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["profile", "off", "open-only", "on"]),
         "profile",
         &["profile", "off", "open-only", "on"],
-        MK,
+        MKH,
         "Tail loss probe (RFC 8985 section 7); open-only: not after ECE (Linux before 4.15)",
     )
     .needs("on and open-only need stack.sack"),
-    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MK, "Detects spurious timeouts (RFC 5682)"),
+    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)"),
     P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, M, "HyStart++ in slow start (RFC 9406)"),
     P::new(
         "stack.pacing",
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["profile", "off", "on", "decay"]),
         "profile",
         &["profile", "off", "on", "decay"],
-        MK,
+        MKH,
         "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
     ),
     P::new(
@@ -341,7 +341,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         COUNT,
         "profile",
         &["profile", "6"],
-        MK,
+        MKH,
         "Retransmissions of a SYN before giving up",
     ),
     P::new(
@@ -349,7 +349,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         COUNT,
         "profile",
         &["profile", "15"],
-        MK,
+        MKH,
         "Retransmissions of data before giving up",
     ),
     P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT"),

@@ -1,0 +1,54 @@
+//! The substrate `host`: one case on the kernel of this machine, in real time.
+//!
+//! Nothing of the machine is changed, so that nothing has to be put back. The agent has a mount namespace of its own, in which
+//! it names the network namespaces of the case (`tcpassay-<host>` in `/run/netns`), and starts from a network namespace of its
+//! own; links, queues, routes and sysctls are made in there. The kernel takes all of it away when the last process in them ends,
+//! and the agent ends with its runner (`PR_SET_PDEATHSIG`), whatever ends that: a `kill -9` of either leaves nothing behind.
+//!
+//! Two cases at a time would measure each other: a lock lets the second wait.
+
+use crate::ground::Ground;
+use crate::machine::pause;
+use crate::request::{Answer, Request};
+use crate::setup::NAMES;
+use crate::{run, sys};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+const LOCK: &str = "/run/tcpassay-host.lock";
+
+/// Runs the case on standard input; the answer is a line of standard output.
+pub fn main() -> io::Result<()> {
+    if sys::end_with_parent()? == 1 {
+        return Err(io::Error::other("its runner has ended"));
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let request: Request = serde_json::from_str(&text)?;
+    let answer = if sys::is_root() {
+        serve(&request).unwrap_or_else(|e| Answer::failed(e.to_string()))
+    } else {
+        Answer::failed(
+            "the substrate `host` needs root: it makes network namespaces; `kernel` and `model` do not",
+        )
+    };
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &answer)?;
+    writeln!(out)
+}
+
+fn serve(request: &Request) -> io::Result<Answer> {
+    let told = |what: &'static str| move |e: io::Error| io::Error::other(format!("{what}: {e}"));
+    let lock = fs::File::create(LOCK).map_err(told(LOCK))?;
+    while !sys::try_lock(lock.as_fd()).map_err(told(LOCK))? {
+        pause(Duration::from_millis(50));
+    }
+    sys::own_mounts().map_err(told("a mount namespace"))?;
+    fs::create_dir_all(NAMES).map_err(told(NAMES))?;
+    sys::mount("tcpassay", NAMES, "tmpfs", 0).map_err(told(NAMES))?;
+    sys::hurry().map_err(told("priority"))?;
+    let ground = Ground::host().map_err(told("a network namespace"))?;
+    Ok(run::run(request, &ground))
+}
