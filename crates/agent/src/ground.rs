@@ -25,12 +25,16 @@ pub struct Ground {
     pub substrate: Substrate,
     /// Queue disciplines that this kernel does not have.
     absent: BTreeSet<&'static str>,
+    /// Why no program of ours can mark; `None` when it can.
+    pub no_program: Option<String>,
 }
 
 impl Ground {
     /// A guest, which is configured to have everything.
     pub fn guest() -> Ground {
-        Ground { substrate: Substrate::Kernel, absent: BTreeSet::new() }
+        let no_program =
+            Some("no qdisc marks returning ACKs; the model does, and the substrate `host`".to_owned());
+        Ground { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_program }
     }
 
     /// This machine, as far as the process may look: without root nothing can be tried, and nothing is taken for absent.
@@ -45,7 +49,8 @@ impl Ground {
                 }
             }
         }
-        Ok(Ground { substrate: Substrate::Host, absent })
+        let no_program = tcpassay_bpf::available().err().map(|e| e.to_string());
+        Ok(Ground { substrate: Substrate::Host, absent, no_program })
     }
 
     /// Whether time is the machine's.
@@ -71,7 +76,8 @@ impl Ground {
 
     #[cfg(test)]
     pub fn without(absent: &[&'static str]) -> Ground {
-        Ground { substrate: Substrate::Host, absent: absent.iter().copied().collect() }
+        let no_program = Some("no BPF".to_owned());
+        Ground { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_program }
     }
 }
 

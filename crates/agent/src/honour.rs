@@ -65,9 +65,16 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
             refuse(at("link.policer"), "it is not set up there yet; the model has it");
         }
         match link.queue.mark {
-            Mark::Ack => refuse(at("queue.ecn_mark"), "no qdisc marks returning ACKs; the model does"),
+            Mark::Ack => {
+                if let Some(why) = &ground.no_program {
+                    refuse(at("queue.ecn_mark"), why);
+                }
+            }
             Mark::Data if !ground.has("red") => {
-                refuse(at("queue.ecn_mark"), "this kernel has no `red`; the model marks");
+                if let Some(why) = &ground.no_program {
+                    let why = format!("this kernel has no `red`, and {why}");
+                    refuse(at("queue.ecn_mark"), &why);
+                }
             }
             _ => {}
         }

@@ -12,10 +12,14 @@
 
 use crate::ground::Ground;
 use crate::qdisc::{self, Shaping};
-use tcpassay_sim::case::{Case, HostSettings, LinkSettings, QueueSettings};
+use tcpassay_bpf::limiter;
+use tcpassay_sim::case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
 use tcpassay_sim::params::grammar::{LinkRate, LossModel};
 use tcpassay_sim::topology::{Node, Port, Shape};
 use tcpassay_units::{Bytes, Rate};
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET: u32 = 14;
 
 /// A network namespace.
 pub struct Space {
@@ -39,6 +43,8 @@ pub struct Dev {
     pub cut: bool,
     /// Lines of `tc -batch`.
     pub queues: Vec<String>,
+    /// The program that marks by the backlog of these queues.
+    pub step: Option<limiter::Settings>,
 }
 
 /// A queue worth a row in the recording.
@@ -72,6 +78,8 @@ pub struct Lab {
     real: bool,
     /// Super-segments travel whole: every host merges, and real time has none to spend on cutting and merging.
     pub whole: bool,
+    /// Programs mark above steps.
+    program: bool,
 }
 
 /// The rate of a link; a trace was refused before.
@@ -102,6 +110,7 @@ impl Lab {
             hosts: vec![usize::MAX; case.net.hosts.len()],
             real,
             whole: real && case.hosts.iter().all(|h| h.nic.gro),
+            program: real && ground.no_program.is_none(),
             ..Lab::default()
         };
         for (i, host) in case.net.hosts.iter().enumerate() {
@@ -128,7 +137,7 @@ impl Lab {
         let first = self.devs.len();
         for (space, name, peer) in [(a, "a", first + 1), (b, "b", first)] {
             let name = format!("c{}{name}", first / 2);
-            self.devs.push(Dev { space, name, peer, cut: false, queues: Vec::new() });
+            self.devs.push(Dev { space, name, peer, cut: false, queues: Vec::new(), step: None });
         }
         first
     }
@@ -174,8 +183,9 @@ impl Lab {
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            let shaping = Shaping { supers: above_nic || self.whole, real: self.real };
+            let shaping = Shaping { supers: above_nic || self.whole, real: self.real, program: self.program };
             self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu, shaping);
+            self.devs[dev].step = if self.program { step(queue) } else { None };
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
@@ -213,7 +223,7 @@ impl Lab {
     }
 
     fn line_rate(&self, dev: usize, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
-        let shaping = Shaping { supers: self.whole, real: self.real };
+        let shaping = Shaping { supers: self.whole, real: self.real, program: self.program };
         qdisc::line_rate(&self.devs[dev].name, rate, mtu, queue, shaping)
     }
 
@@ -247,6 +257,16 @@ impl Lab {
             }
         }
     }
+}
+
+/// The program that marks for a queue.
+fn step(queue: &QueueSettings) -> Option<limiter::Settings> {
+    let mark = match queue.mark {
+        Mark::Off => return None,
+        Mark::Data => limiter::Mark::Data,
+        Mark::Ack => limiter::Mark::Acks,
+    };
+    Some(limiter::Settings { mark, threshold: queue.threshold, header: ETHERNET, made_clsact: true })
 }
 
 fn is_host(node: Node) -> bool {

@@ -5,6 +5,7 @@
 //!   [`host`].
 //! * `tcpassay-agent check [host]` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
 //!   substrate cannot do: a line with a list, empty when it can do all of it.
+//! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
 //! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
@@ -19,6 +20,7 @@ mod honour;
 mod host;
 mod info;
 mod lab;
+mod limiter;
 mod machine;
 mod netlink;
 mod nstat;
@@ -44,6 +46,13 @@ fn main() -> ExitCode {
         ["check"] => told("check", check(&ground::Ground::guest())),
         ["check", "host"] => told("check", ground::Ground::host().and_then(|ground| check(&ground))),
         ["host"] => told("host", host::main()),
+        ["limiter", ref arguments @ ..] => match limiter::main(arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        },
         ["bpf"] => match tcpassay_bpf::available() {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {

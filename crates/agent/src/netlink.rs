@@ -11,6 +11,8 @@ pub struct Qdisc {
     pub interface: i32,
     /// Major number of its handle.
     pub handle: u16,
+    /// It is its interface's root.
+    pub is_root: bool,
     /// `tbf`, `netem`, ...
     pub kind: String,
     /// Bytes that left it.
@@ -23,6 +25,8 @@ pub struct Qdisc {
     pub backlog: u64,
     /// Packets that it marked.
     pub marks: u64,
+    /// What it holds, for a FIFO.
+    pub limit: u64,
 }
 
 /// A netlink socket of one namespace.
@@ -58,17 +62,37 @@ impl Netlink {
 
     /// Every qdisc of the namespace.
     pub fn qdiscs(&self) -> io::Result<Vec<Qdisc>> {
-        const GET_QDISC: u16 = 38;
+        const NEW_QDISC: u16 = 36;
+        let mut all = Vec::new();
+        self.dump(NEW_QDISC, 0, |message| all.push(qdisc(message)))?;
+        Ok(all)
+    }
+
+    /// The rate in bits a second of the first class of a HTB, when there is one.
+    pub fn class_rate(&self, interface: i32, handle: u16) -> io::Result<Option<u64>> {
+        const NEW_CLASS: u16 = 40;
+        let mut rate = None;
+        self.dump(NEW_CLASS, interface, |message| {
+            if u32_at(message, 8) == u32::from(handle) << 16 | 1 {
+                rate = htb_rate(message);
+            }
+        })?;
+        Ok(rate)
+    }
+
+    /// Asks for all objects that the kernel answers with messages of `kind`, of an interface or of all (0).
+    fn dump(&self, kind: u16, interface: i32, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         const REQUEST_DUMP: u16 = 0x301;
         const DONE: usize = 3;
         let mut request = Vec::new();
         request.extend(36_u32.to_ne_bytes());
-        request.extend(GET_QDISC.to_ne_bytes());
+        request.extend((kind + 2).to_ne_bytes()); // RTM_GET... follows RTM_NEW... and RTM_DEL...
         request.extend(REQUEST_DUMP.to_ne_bytes());
         request.extend([0; 8]); // sequence number, port
-        request.extend([0; 20]); // struct tcmsg
+        request.extend([0; 4]); // struct tcmsg: family,
+        request.extend(interface.to_ne_bytes());
+        request.extend([0; 12]); // handle, parent, info
         sys::send(self.0.as_fd(), &request)?;
-        let mut all = Vec::new();
         let mut buffer = vec![0; 65_536];
         loop {
             let n = sys::receive(self.0.as_fd(), &mut buffer)?;
@@ -76,9 +100,9 @@ impl Netlink {
             while rest.len() >= 16 {
                 let len = u32_at(rest, 0) as usize;
                 match u16_at(rest, 4) {
-                    DONE => return Ok(all),
-                    36 => all.push(qdisc(&rest[16..len.min(rest.len())])),
-                    _ => return Err(io::Error::other("the kernel refused to list qdiscs")),
+                    DONE => return Ok(()),
+                    got if got == usize::from(kind) => each(&rest[16..len.min(rest.len())]),
+                    _ => return Err(io::Error::other("the kernel refused to list them")),
                 }
                 rest = &rest[len.next_multiple_of(4).min(rest.len())..];
             }
@@ -86,16 +110,26 @@ impl Netlink {
     }
 }
 
+/// `TCA_HTB_PARMS` begins with a `struct tc_ratespec`, whose last 32 bits are bytes a second; `TCA_HTB_RATE64` has what they cannot.
+fn htb_rate(message: &[u8]) -> Option<u64> {
+    let (_, options) = attributes(message.get(20..)?).find(|(kind, _)| *kind == 2)?;
+    let of = |wanted: u16| attributes(options).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload);
+    let wide = of(6).and_then(|b| Some(u64::from_ne_bytes(b.get(..8)?.try_into().expect("8 bytes"))));
+    wide.or_else(|| Some(u64::from(u32_at(of(1)?, 8)))).map(|bytes| bytes * 8)
+}
+
 fn qdisc(message: &[u8]) -> Qdisc {
     let mut q = Qdisc {
         interface: u32_at(message, 4).cast_signed(),
         handle: u16::try_from(u32_at(message, 8) >> 16).expect("16 bits"),
+        is_root: u32_at(message, 12) == u32::MAX, // TC_H_ROOT
         ..Qdisc::default()
     };
     let mut own: &[u8] = &[];
     for (kind, payload) in attributes(message.get(20..).unwrap_or_default()) {
         match kind {
             1 => q.kind = String::from_utf8_lossy(payload.strip_suffix(&[0]).unwrap_or(payload)).into_owned(),
+            2 if q.kind.ends_with("fifo") => q.limit = u64::from(u32_at(payload, 0)), // struct tc_fifo_qopt
             7 => {
                 for (kind, stats) in attributes(payload) {
                     match kind {

@@ -42,6 +42,8 @@ pub struct Shaping {
     pub supers: bool,
     /// In real time, where timers are late: shapers are `htb` with a bucket for 100 us.
     pub real: bool,
+    /// A program marks above the step, and not a queue discipline.
+    pub program: bool,
 }
 
 /// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each).
@@ -139,10 +141,7 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
     } else {
         lines.push(tbf(dev, rate, mtu, None));
     }
-    lines.push(format!(
-        "qdisc add dev {dev} parent 1:1 handle 10: {}",
-        inner(queue, served, mtu, shaping.real)
-    ));
+    lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: {}", inner(queue, served, mtu, shaping)));
     lines
 }
 
@@ -163,7 +162,7 @@ fn real_htb(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> Vec<Stri
     htb(dev, rate, burst.get()).to_vec()
 }
 
-fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, real: bool) -> String {
+fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> String {
     let packets = |auto: u32| match queue.limit {
         None => auto,
         Some(Limit::Packets(n)) => n,
@@ -205,7 +204,7 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, real: bool) -> String {
         ),
         "pie" => format!("pie limit {}{} {ecn}", packets(1000), times("target", "tupdate")),
         "fq" => format!("fq limit {}", packets(10_000)),
-        _ if queue.mark == Mark::Data => {
+        _ if queue.mark == Mark::Data && !shaping.program => {
             let step = queue.threshold.get();
             format!(
                 "red limit {bytes} min {step} max {} avpkt {step} burst 1 probability 1 bandwidth {} ecn nodrop",
@@ -216,7 +215,7 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, real: bool) -> String {
         _ => match queue.limit {
             Some(Limit::Bytes(b)) => format!("bfifo limit {}", b.get()),
             // A super-segment is one packet: a queue of packets would hold forty times what it says.
-            _ if real => format!("bfifo limit {bytes}"),
+            _ if shaping.real => format!("bfifo limit {bytes}"),
             _ => format!("pfifo limit {}", packets(1000)),
         },
     }
@@ -240,11 +239,11 @@ fn red_burst(min: u64, avpkt: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const VIRTUAL: Shaping = Shaping { supers: false, real: false };
+    const VIRTUAL: Shaping = Shaping { supers: false, real: false, program: false };
 
     #[test]
     fn in_real_time_a_queue_is_htb_with_a_bucket_for_late_timers_over_a_fifo_of_bytes() {
-        let real = Shaping { supers: false, real: true };
+        let real = Shaping { supers: false, real: true, program: false };
         let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), real);
         assert_eq!(
             lines,

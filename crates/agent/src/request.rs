@@ -164,7 +164,7 @@ mod tests {
             (&[("link.delay", "0s"), ("queue.kind", "codel")], "this kernel has no `codel`"),
             (
                 &[("link.delay", "0s"), ("stack.ecn", "classic"), ("queue.ecn_mark", "data")],
-                "this kernel has no `red`",
+                "this kernel has no `red`, and no BPF",
             ),
         ] {
             let errors = wrong_on(&bare, rows);

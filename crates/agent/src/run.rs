@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::netlink::{Netlink, Qdisc};
 use crate::probe::{self, Path};
 use crate::request::{Answer, Request};
-use crate::setup::{self, Failure};
+use crate::setup::{self, Failure, Step};
 use crate::sys;
 use crate::tap::Taps;
 use crate::trace::Trace;
@@ -47,6 +47,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let (collect, measured) = request.collect.read().map_err(|e| e.to_string())?;
     let lab = Lab::of(case, ground);
     let mut spaces = setup::build(case, &lab, ground)?;
+    let steps = setup::steps(&lab, &mut spaces)?;
     let mut taps = Taps::default();
     for dev in lab.hosts.iter().flat_map(|dev| [*dev, lab.devs[*dev].peer]) {
         spaces.enter(lab.devs[dev].space)?;
@@ -67,7 +68,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let start = if ground.is_host() { sys::now() + 20_000_000 } else { START };
     let mut world = World::new(case, &plan, spaces, collector, start)?;
     world.traced = trace.is_open();
-    let queues = Queues::new(&lab, collect.series);
+    let queues = Queues::new(&lab, steps, collect.series);
     let mut run =
         Run { case, lab: &lab, ground, plan, start, world, taps, trace, queues, machine, ended: "duration" };
     if path.wrong.is_none() {
@@ -319,6 +320,7 @@ fn triples(case: &Case) -> Vec<Triple> {
 /// What the queues say at every tick. Counters begin at the start of the run: probes do not count.
 struct Queues {
     sockets: Vec<(usize, i32, Netlink)>,
+    steps: Vec<Step>,
     before: Vec<Qdisc>,
     last: Vec<[u64; 3]>,
     columns: Vec<[Vec<f64>; 4]>,
@@ -327,10 +329,11 @@ struct Queues {
 }
 
 impl Queues {
-    fn new(lab: &Lab, series: Option<Dur>) -> Queues {
+    fn new(lab: &Lab, steps: Vec<Step>, series: Option<Dur>) -> Queues {
         let n = lab.watched.len();
         Queues {
             sockets: Vec::new(),
+            steps,
             before: Vec::new(),
             last: vec![[0; 3]; n],
             columns: vec![Default::default(); n],
@@ -354,7 +357,11 @@ impl Queues {
         for ((_, index, netlink), watched) in self.sockets.iter().zip(&lab.watched) {
             let found = netlink.qdiscs().map_err(io)?;
             let of = found.into_iter().find(|q| q.interface == *index && q.handle == watched.handle);
-            all.push(of.ok_or_else(|| format!("the qdisc of {} is gone", watched.name))?);
+            let mut of = of.ok_or_else(|| format!("the qdisc of {} is gone", watched.name))?;
+            for step in self.steps.iter().filter(|step| step.dev == watched.dev) {
+                of.marks += step.marks()?;
+            }
+            all.push(of);
         }
         for (q, before) in all.iter_mut().zip(&self.before) {
             q.bytes -= before.bytes;

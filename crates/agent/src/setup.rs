@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use tcpassay_bpf::limiter;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_sim::case::{Case, HostSettings};
 use tcpassay_sim::params::Setting;
@@ -81,6 +82,34 @@ pub fn build(case: &Case, lab: &Lab, ground: &Ground) -> Result<Spaces, Failure>
         module_parameters(case)?;
     }
     Ok(spaces)
+}
+
+/// A program that marks for the queue of a device.
+pub struct Step {
+    /// Index into [`Lab::devs`].
+    pub dev: usize,
+    mark: limiter::Mark,
+    attached: limiter::Attached,
+}
+
+impl Step {
+    /// Packets that it marked.
+    pub fn marks(&self) -> Result<u64, Failure> {
+        self.attached.state(self.mark).map(|state| state.marks).map_err(|e| e.to_string())
+    }
+}
+
+/// Attaches the programs of a lab that has been built.
+pub fn steps(lab: &Lab, spaces: &mut Spaces) -> Result<Vec<Step>, Failure> {
+    let mut all = Vec::new();
+    for (dev, end) in lab.devs.iter().enumerate() {
+        let Some(settings) = &end.step else { continue };
+        spaces.enter(end.space)?;
+        let index = sys::interface_index(&end.name).map_err(|e| format!("{}: {e}", end.name))?;
+        let attached = limiter::attach(index, settings).map_err(|e| e.to_string())?;
+        all.push(Step { dev, mark: settings.mark, attached });
+    }
+    Ok(all)
 }
 
 fn make_spaces(lab: &Lab, ground: &Ground) -> Result<Spaces, Failure> {

@@ -1,5 +1,6 @@
 //! BPF in the running kernel.
 //!
+//! * [`limiter`]: the step of a rate limiter, which marks by the backlog of a device's queue.
 //! * [`shim`]: the controllers of `cc` drive a real sender; [`Record`] is what the kernel tells, [`Connection`] what is made of it.
 //! * [`objects`]: congestion controllers that are BPF programs, given as an object file.
 //!
@@ -13,6 +14,7 @@
 
 mod connection;
 mod error;
+pub mod limiter;
 #[cfg(feature = "bpf")]
 mod load;
 pub mod objects;
