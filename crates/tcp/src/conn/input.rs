@@ -135,7 +135,7 @@ impl Connection {
         };
         let span = seq..seq + u64::from(segment.len);
         if flags.has(Flags::SYN) {
-            self.input_syn(now, segment, seq);
+            self.input_syn(now, segment, seq, ecn);
             return;
         }
         if !self.in_time(now, segment, &span) || !self.acceptable(now, segment, &span) {
@@ -169,14 +169,14 @@ impl Connection {
     }
 
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
-    fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64) {
+    fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
         if self.state == State::SynReceived && seq == 0 {
             if segment.flags.has(Flags::ACK) && segment.ack == self.iss.at(1) {
                 // Simultaneous open: the peer's SYN-ACK acknowledges our SYN.
                 self.syn_acked(now, segment);
                 self.recv.answer(0..0);
             } else {
-                self.open.repeat();
+                self.syn_again(now, segment.flags, ecn);
             }
             return;
         }
@@ -302,7 +302,7 @@ impl Connection {
         match (self.ecn, self.cfg.ecn) {
             (EcnMode::Off, _) => {}
             (EcnMode::Accurate, _) => {
-                if !opening {
+                if !opening && !self.open.deaf && self.send.is_news(ack, &input.sacks) {
                     input.accurate_ce = Some(self.read_ace(segment));
                 }
             }
@@ -365,7 +365,7 @@ impl Connection {
         }
     }
 
-    /// The peer's count of marked packets (RFC 9768 appendix A.2.1, without the guard against a full turn between two ACKs).
+    /// The peer's count of marked packets (RFC 9768 section 3.2.2.2), without the guard against a full turn between two ACKs.
     fn read_ace(&mut self, segment: &Segment) -> u64 {
         let more = ace_of(segment.flags).wrapping_sub(self.reported_ce) & 7;
         self.reported_ce += more;

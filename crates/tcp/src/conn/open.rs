@@ -5,7 +5,7 @@
 use super::{ConnError, Connection};
 use crate::config::{Config, EcnMode};
 use crate::log::{LogEvent, State, Timer, TimerChange};
-use crate::recv::Echo;
+use crate::recv::{Echo, ace_of};
 use crate::seam::Agreed;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
@@ -31,6 +31,10 @@ pub(super) struct Opening {
     pub ecn_flags: Flags,
     /// Accurate ECN: the client's first ACK tells how the SYN-ACK arrived instead of a count.
     pub tell_handshake: Option<Flags>,
+    /// Accurate ECN: the client may not have agreed, so that nothing is sent ECN-capable (RFC 9768 section 3.1.5).
+    no_ect: bool,
+    /// Accurate ECN: the client has not agreed, so that its ACE field means nothing (RFC 9768 table 4).
+    pub deaf: bool,
     /// FIN asked for before the handshake finished.
     pub finish: bool,
 }
@@ -67,6 +71,8 @@ impl Opening {
                 EcnMode::Accurate => ACCURATE,
             },
             tell_handshake: None,
+            no_ect: false,
+            deaf: false,
             finish: false,
         }
     }
@@ -117,22 +123,54 @@ impl Connection {
             return;
         }
         self.peer_syn(now, segment);
-        let flags = segment.flags;
-        self.open.ecn_flags = match (self.cfg.ecn, flags.has(ACCURATE), flags.has(CLASSIC)) {
-            (EcnMode::Accurate, true, _) => handshake_ace(ecn),
-            (EcnMode::Off, ..) | (_, false, false) => Flags::NONE,
-            // RFC 3168 section 6.1.1, and to an accurate client the answer of a classic server.
-            _ => Flags::ECE,
-        };
-        self.ecn = match (self.cfg.ecn, flags.has(ACCURATE), flags.has(CLASSIC)) {
-            (EcnMode::Accurate, true, _) => EcnMode::Accurate,
-            (EcnMode::Off, ..) | (_, false, false) => EcnMode::Off,
-            (EcnMode::Accurate, false, true) => EcnMode::Classic,
-            (mode, ..) => mode,
-        };
+        self.answer_ecn(segment.flags, ecn);
         self.open.passive = true;
         self.set_state(now, State::SynReceived);
         self.open.send_syn(now);
+    }
+
+    /// The mode that the flags of a SYN lead to (RFC 3168 section 6.1.1; RFC 9768 table 2 and, for the rest, section 3.1.3).
+    fn offered_ecn(&self, syn: Flags) -> EcnMode {
+        let bits = ace_of(syn);
+        match self.cfg.ecn {
+            EcnMode::Accurate if bits == 0 => EcnMode::Off,
+            EcnMode::Accurate if bits == ace_of(CLASSIC) => EcnMode::Classic,
+            mode if mode == EcnMode::Accurate || syn.has(CLASSIC) => mode,
+            _ => EcnMode::Off,
+        }
+    }
+
+    /// The mode that a SYN leads to, and the flags of its answer. `ecn` is the SYN's field.
+    fn answer_ecn(&mut self, syn: Flags, ecn: Ecn) {
+        self.ecn = self.offered_ecn(syn);
+        self.open.ecn_flags = match self.ecn {
+            EcnMode::Off => Flags::NONE,
+            EcnMode::Accurate => handshake_ace(ecn),
+            EcnMode::Classic | EcnMode::Dctcp => Flags::ECE,
+        };
+    }
+
+    /// The SYN came again, perhaps with other flags: what was agreed on stays or ends, it never changes (RFC 3168 section 6.1.1
+    /// and 6.1.1.1, RFC 9768 section 3.1.5).
+    pub(super) fn syn_again(&mut self, now: Time, syn: Flags, ecn: Ecn) {
+        let offered = self.offered_ecn(syn);
+        match (self.ecn, offered) {
+            (EcnMode::Accurate, EcnMode::Classic) | (EcnMode::Classic, EcnMode::Accurate) => {
+                self.reset = Some(self.own_reset());
+                self.end(now, Some(ConnError::Reset), "two kinds of ECN in one handshake");
+                return;
+            }
+            (EcnMode::Accurate, _) => {
+                self.open.ecn_flags = handshake_ace(ecn);
+                self.open.no_ect |= offered == EcnMode::Off;
+            }
+            (EcnMode::Classic | EcnMode::Dctcp, EcnMode::Off) => {
+                self.ecn = EcnMode::Off;
+                self.open.ecn_flags = Flags::NONE;
+            }
+            (EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp, _) => {}
+        }
+        self.open.repeat();
     }
 
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
@@ -156,24 +194,23 @@ impl Connection {
             return;
         }
         self.peer_syn(now, segment);
+        let offered = self.open.ecn_flags;
         if !acked {
             // Simultaneous open: both SYNs crossed. The answer repeats our SYN with an ACK.
-            self.ecn = EcnMode::Off;
-            self.open.ecn_flags = Flags::NONE;
+            self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
             self.open.due = true;
             return;
         }
-        let offered = self.open.ecn_flags;
         let granted = flags.has(Flags::ECE) && !flags.has(Flags::CWR);
         self.ecn = match self.cfg.ecn {
-            _ if offered == Flags::NONE => EcnMode::Off,
-            mode @ (EcnMode::Classic | EcnMode::Dctcp) if granted => mode,
+            mode @ (EcnMode::Classic | EcnMode::Dctcp) if granted && offered != Flags::NONE => mode,
             EcnMode::Off | EcnMode::Classic | EcnMode::Dctcp => EcnMode::Off,
-            // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 (and 101) is a classic server.
-            EcnMode::Accurate => match (flags.has(Flags::AE), flags.has(Flags::CWR), flags.has(Flags::ECE)) {
-                (false, false, false) | (true, true, true) => EcnMode::Off,
-                (_, false, true) => EcnMode::Classic,
+            // RFC 9768 section 3.1.2: 000 and the reflection of all three are no ECN; 001 is a classic server. Section 3.1.3: 101
+            // is reserved and taken for accurate ECN. The answer may be to a SYN before the one that did not ask.
+            EcnMode::Accurate => match ace_of(flags) {
+                0b000 | 0b111 => EcnMode::Off,
+                0b001 => EcnMode::Classic,
                 _ => EcnMode::Accurate,
             },
         };
@@ -189,10 +226,12 @@ impl Connection {
     /// of a simultaneous open.
     pub(super) fn syn_acked(&mut self, now: Time, segment: &Segment) {
         if self.ecn == EcnMode::Accurate {
-            // Whether our SYN-ACK was marked (RFC 9768 table 3): the count starts at 6 instead of 5.
-            let marked = Flags::AE | Flags::CWR;
-            self.reported_ce =
-                if segment.flags.without(Flags::from_bits(!ACCURATE.bits())) == marked { 6 } else { 5 };
+            // Whether our SYN-ACK was marked (RFC 9768 table 4): the count starts at 6 instead of 5.
+            let ace = ace_of(segment.flags);
+            let marked = ace == 0b110 && !segment.flags.has(Flags::SYN);
+            self.reported_ce = if marked { 6 } else { 5 };
+            self.open.deaf = ace == 0 && segment.len == 0;
+            self.open.no_ect |= self.open.deaf;
         }
         self.established(now, Ecn::NotEct);
     }
@@ -232,7 +271,7 @@ impl Connection {
             EcnMode::Off => Echo::Off,
             EcnMode::Classic => Echo::Classic { ece: false },
             EcnMode::Dctcp => Echo::Dctcp { ce: false },
-            EcnMode::Accurate => Echo::Accurate { packets: 5 + marked, told: 5 + marked },
+            EcnMode::Accurate => Echo::Accurate { packets: 5 + marked, told: 5 + marked, ce: false },
         };
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
         if self.cfg.bsd_window {
@@ -246,7 +285,7 @@ impl Connection {
             mss: Bytes::new(mss),
             sack: self.sack,
             timestamps: self.ts.on,
-            ecn: self.ecn != EcnMode::Off,
+            ecn: self.ecn != EcnMode::Off && !self.open.no_ect,
             window: self.snd_wnd,
             rtt: (!lost).then(|| now.since(self.open.first_at)),
             handshake_lost: lost,
@@ -286,8 +325,10 @@ impl Connection {
             timestamps: (self.cfg.timestamps && offered(|p| p.timestamps.is_some())).then_some(stamps),
             ..Options::default()
         };
-        // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN.
-        if self.open.repeated && !answer {
+        // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN. Accurate ECN is asked for once more (RFC 9768
+        // section 3.1.4.1).
+        let asked = if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 };
+        if self.open.repeated && self.open.sent > asked && !answer {
             self.open.ecn_flags = Flags::NONE;
         }
         let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | self.open.ecn_flags;

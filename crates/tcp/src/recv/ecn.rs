@@ -27,6 +27,8 @@ pub(crate) enum Echo {
         packets: u64,
         /// r.cep when the last ACK left.
         told: u64,
+        /// The last segment carried CE.
+        ce: bool,
     },
 }
 
@@ -42,7 +44,7 @@ pub(crate) enum Asks {
         /// ECE for what came before.
         was: bool,
     },
-    /// Accurate ECN: enough new marks to tell at once (RFC 9768 section 3.2.2.5.1).
+    /// Accurate ECN: a mark after none, or enough new marks, to tell at once (RFC 9768 section 3.2.2.5.1).
     Tell,
 }
 
@@ -87,13 +89,14 @@ impl Echo {
                 *ce = field == Ecn::Ce;
                 if was == *ce { Asks::Nothing } else { Asks::Changed { was } }
             }
-            Echo::Accurate { packets: n, told } => {
+            Echo::Accurate { packets: n, told, ce } => {
+                let changed = std::mem::replace(ce, field == Ecn::Ce) != *ce;
                 if field != Ecn::Ce {
                     return Asks::Nothing;
                 }
                 *n += packets;
-                // "Increment-Triggered ACKs", with n = 2.
-                if *n - *told >= 2 { Asks::Tell } else { Asks::Nothing }
+                // "Change-Triggered ACKs" and "Increment-Triggered ACKs", with n = 2.
+                if changed || *n - *told >= 2 { Asks::Tell } else { Asks::Nothing }
             }
         }
     }
@@ -101,7 +104,7 @@ impl Echo {
     /// An ACK left.
     #[inline]
     pub(crate) fn told(&mut self) {
-        if let Echo::Accurate { packets, told } = self {
+        if let Echo::Accurate { packets, told, .. } = self {
             *told = *packets;
         }
     }
@@ -151,13 +154,26 @@ mod tests {
 
     #[test]
     fn accurate_ace_counts_marked_packets_from_5_modulo_8() {
-        let mut echo = Echo::Accurate { packets: 5, told: 5 };
+        let mut echo = Echo::Accurate { packets: 5, told: 5, ce: false };
         assert_eq!(ace_of(echo.flags()), 5);
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Nothing);
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Tell);
+        echo.data(Ecn::Ce, 2);
         assert_eq!(ace_of(echo.flags()), 7);
-        assert_eq!(echo.data(Ecn::Ce, 4), Asks::Tell);
+        echo.data(Ecn::Ce, 4);
         assert_eq!(ace_of(echo.flags()), 3);
         assert_eq!(echo.flags(), Flags::CWR | Flags::ECE);
+    }
+
+    #[test]
+    fn accurate_ecn_tells_a_mark_after_none_at_once_and_then_every_second_one() {
+        // RFC 9768 section 3.2.2.5.1.
+        let mut echo = Echo::Accurate { packets: 5, told: 5, ce: false };
+        for asks in [Asks::Tell, Asks::Nothing, Asks::Tell, Asks::Nothing, Asks::Tell] {
+            assert_eq!(echo.data(Ecn::Ce, 1), asks);
+            if asks == Asks::Tell {
+                echo.told();
+            }
+        }
+        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Nothing, "the change back is not told");
+        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Tell);
     }
 }

@@ -309,7 +309,9 @@ impl Receiver {
             return;
         }
         let packets = if len <= self.acks.rcv_mss() { 1 } else { len.div_ceil(self.acks.rcv_mss()) };
-        match self.echo.data(field, packets) {
+        // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
+        let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
+        match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets) {
             Asks::Nothing => {}
             Asks::Quick => {
                 if field == Ecn::Ce || self.ect_seen {

@@ -53,7 +53,7 @@ mod tests;
 
 use crate::config::{Config, EcnMode, Recovery};
 use crate::log::{CongestionState, Log, LogEvent};
-use crate::seam::Agreed;
+use crate::seam::{Agreed, Span};
 use board::Board;
 use buffer::{Buffer, Busy};
 use delivery::Deliveries;
@@ -275,6 +275,11 @@ impl Sender {
                 why,
             });
         }
+    }
+
+    /// Whether an ACK shows anything delivered that was not known: otherwise one that was sent later may have come before it.
+    pub fn is_news(&self, ack: u64, sacks: &[Span]) -> bool {
+        ack > self.board.una || ack == self.board.una && sacks.iter().any(|s| !self.board.has_sacked(s))
     }
 
     /// First position not cumulatively acknowledged.

@@ -220,3 +220,27 @@ fn the_profiles_differ_in_receiver_and_check_as_documented() {
     );
     assert_eq!(Config::profile(Profile::Linux).dctcp_receiver, DctcpReceiver::Immediate);
 }
+
+#[test]
+fn a_packet_that_is_not_ecn_capable_ends_the_marks_but_not_with_linux() {
+    // RFC 8257 section 3.2 asks whether CE is set; `__tcp_ecn_check_ce` of Linux passes over Not-ECT.
+    for (cfg, after) in
+        [(rfc(DctcpReceiver::Immediate), "900"), (linux_4_6(DctcpReceiver::Immediate), "900 ECE")]
+    {
+        let mut one = receiver(&cfg);
+        one.give(&packets(100, 4), Ecn::Ce);
+        let told = acks(&one.give(&packets(500, 4), Ecn::NotEct));
+        assert_eq!(told.last().map(String::as_str), Some(after));
+    }
+}
+
+#[test]
+fn cwr_on_a_packet_with_ce_is_processed_first() {
+    // RFC 8257 section 3.2 and erratum 3639 of RFC 3168.
+    for ecn in [tcpassay_tcp::EcnMode::Classic, tcpassay_tcp::EcnMode::Dctcp] {
+        let mut one = receiver(&Config { ecn, ..rfc(DctcpReceiver::Immediate) });
+        one.give(&packets(100, 2), Ecn::Ce);
+        let told = acks(&one.give(&packets(300, 2).flags(Flags::CWR), Ecn::Ce));
+        assert_eq!(told, ["500 ECE"]);
+    }
+}

@@ -237,3 +237,14 @@ fn a_reset_of_a_dctcp_connection_is_ecn_capable_and_of_a_classic_one_is_not() {
         assert_eq!(out[0].ecn, field);
     }
 }
+
+#[test]
+fn a_classic_server_that_sees_a_syn_without_ecn_ends_it() {
+    // RFC 3168 section 6.1.1 and the scenario of 6.1.1.1.
+    let cfg = with(EcnMode::Classic);
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg).flags(Flags::ECE | Flags::CWR));
+    assert_eq!(one.take(&syn(&cfg))[0].segment.flags, Flags::SYN | Flags::ACK);
+    one.take(&ack(1, 1));
+    assert_eq!(one.write(10)[0].ecn, Ecn::NotEct);
+}

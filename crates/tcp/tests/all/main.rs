@@ -1,5 +1,6 @@
 //! The behaviours of the RFCs, named test by test, through the public interface.
 
+mod accecn;
 mod close;
 mod common;
 mod dctcp;

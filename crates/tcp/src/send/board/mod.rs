@@ -377,6 +377,14 @@ impl Board {
         self.retx > 0 || self.q.front().is_some_and(|s| s.is(EVER))
     }
 
+    /// Whether all of `span` that is outstanding was SACKed before.
+    pub fn has_sacked(&self, span: &Span) -> bool {
+        (self.find(span.start)..self.q.len())
+            .map(|i| &self.q[i])
+            .take_while(|s| s.start < span.end)
+            .all(|s| s.is(SACKED))
+    }
+
     /// Bytes of `span` that were retransmitted and are outstanding.
     pub fn retransmitted_in(&self, span: &Span) -> u64 {
         let mut bytes = 0;
