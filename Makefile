@@ -43,7 +43,7 @@ agent: ## The agent, beside the package, with BPF where it can be built (nothing
 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
 	@sh tools/kernel.sh $(BIN)/tcpassay
-	$(BIN)/python -m pytest --quiet tests/kernel/test_run.py
+	$(BIN)/python -m pytest --quiet tests/kernel
 
 demo: setup ## A sweep around the paper's rate limiter: the oracles find the stalls, and a report shows them
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
@@ -71,8 +71,9 @@ $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-ray.lock
 	@touch $@
 
-test-python: setup $(STAMPS)/ray
+test-python: setup agent $(STAMPS)/ray
 	@sh tools/chromium.sh
+	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
 	$(BIN)/python -m pytest --quiet
 
 check: lint test gate ## What CI runs: lints, every test, instructions per packet-hop

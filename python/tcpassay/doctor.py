@@ -18,10 +18,12 @@ from typing import Any, Final, Literal
 from tcpassay import __version__, _native
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
+from tcpassay.kernel import run as guest
 
 Mark = Literal["ok", "missing", "worse"]
 
 _TRY_SECONDS: Final = 10
+_BOOT_SECONDS: Final = 60
 _ABOUT: Final = {
     "model": "the model TCP in virtual time",
     "kernel": "a Linux kernel as a process, in virtual time",
@@ -71,7 +73,7 @@ def diagnose() -> list[Diagnosis]:
     """Looks at every substrate."""
     made = {
         "model": (True, model()),
-        "kernel": (False, kernel()),
+        "kernel": (True, kernel()),
         "host": (False, host()),
         "remote": (False, []),
     }
@@ -92,7 +94,7 @@ def model() -> list[Check]:
 
 
 def kernel() -> list[Check]:
-    """A kernel that is built, or what it takes to build one."""
+    """A kernel that is built and boots, or what it takes to build one."""
     machine = platform.machine()
     checks = [
         Check("processor", "ok", machine)
@@ -100,14 +102,18 @@ def kernel() -> list[Check]:
         else Check("processor", "missing", f"User-Mode Linux has no {machine}", "use an x86_64 machine")
     ]
     try:
+        checks.append(Check("agent", "ok", str(guest.agent())))
+    except UserError as error:
+        checks.append(Check("agent", "missing", str(error), "make agent"))
+    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setpriv", "util-linux"))]
+    try:
         there = store.kernels()
     except (UserError, OSError) as error:
         return [*checks, Check("kernels", "missing", str(error), "make the cache readable (TCPASSAY_CACHE)")]
     if there:
-        return [
-            *checks,
-            Check("kernels", "ok", ", ".join(f"{one.name} (Linux {one.release})" for one in there)),
-        ]
+        checks.append(Check("kernels", "ok", ", ".join(f"{one.name} (Linux {one.release})" for one in there)))
+        whole = all(check.mark == "ok" for check in checks)
+        return [*checks, _boots(there[0].name)] if whole else checks
     tools = build.missing_tools()
     if tools:
         checks.append(
@@ -133,6 +139,33 @@ def kernel() -> list[Check]:
     return checks
 
 
+def _boots(name: str) -> Check:
+    """Runs a case of a few milliseconds: that a guest boots, builds a path and finds it right."""
+    triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
+    collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+    with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
+        answer = guest.run_case(
+            triples=triples,
+            seed=1,
+            base=folder,
+            collect=collect,
+            folder=f"{folder}/run",
+            kernel=name,
+            patience_s=_BOOT_SECONDS,
+        )
+    if answer["outcome"] == "done":
+        return Check("a run", "ok", f"{name} ran a case in {answer['cpu_s']:.1f} s of CPU")
+    said = " ".join(answer["message"].split())
+    return Check("a run", "missing", f"{answer['outcome']}: {said[:200]}", "tcpassay kernel build")
+
+
+def _package(tool: str, package: str) -> Check:
+    place = _tool(tool)
+    if place:
+        return Check(tool, "ok", place)
+    return Check(tool, "missing", "not in the path", f"apt-get install {package}")
+
+
 def host() -> list[Check]:
     """Root, namespaces and the tools that configure them; BPF for a model controller on the real kernel."""
     root = os.geteuid() == 0
@@ -144,13 +177,7 @@ def host() -> list[Check]:
         if platform.system() == "Linux"
         else Check("Linux", "missing", platform.system(), "use a Linux machine"),
     ]
-    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool")):
-        place = _tool(tool)
-        checks.append(
-            Check(tool, "ok", place)
-            if place
-            else Check(tool, "missing", "not in the path", f"apt-get install {package}")
-        )
+    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool"))]
     checks.append(_namespaces())
     checks += list(_modules())
     checks.append(_controllers())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tcpassay import terminal
+from tcpassay import substrates, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
@@ -77,6 +77,7 @@ def run(
             dry_run=dry_run,
         )
         session = Session.resume(resume, force=force)
+        _ready(session.plan)
     else:
         if plan is None:
             raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
@@ -87,6 +88,7 @@ def run(
         if dry_run:
             _list(wanted, how.chosen, json_=json_)
             return
+        _ready(wanted)
         folder = out or Path("results") / wanted.spec.name
         if extend:
             session = Session.extend(wanted, folder, how, force=force)
@@ -153,6 +155,12 @@ def _executor(text: str, jobs: int | None) -> Any:
 
         return OnRay(text, jobs)
     raise UserError(f"`--executor {text}`: allowed are `local`, `ray` and `ray://HOST:PORT`")
+
+
+def _ready(plan: Plan) -> None:
+    """What the plan's substrates need is there, or a `UserError` says what to do."""
+    for name in plan.spec.substrates:
+        substrates.of(name).ready()
 
 
 def _refuse_with_resume(**given: Any) -> None:

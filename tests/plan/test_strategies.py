@@ -307,8 +307,8 @@ BAD = {
         "add constraints, or choose another strategy than `full`"),
     ),
     "a substrate that is not built": (
-        "[fixed]", 'substrates = ["model", "kernel"]\n[fixed]',
-        "plan.toml:7: `substrates[1]` = `kernel`: this version runs plans on `model` only",
+        "[fixed]", 'substrates = ["model", "remote"]\n[fixed]',
+        "plan.toml:7: `substrates[1]` = `remote`: this version has no substrate `remote`; allowed are model, kernel",
     ),
     "an oracle that there is not": (
         "[fixed]", 'oracles = ["late-akc"]\n[fixed]',

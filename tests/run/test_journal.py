@@ -75,13 +75,14 @@ def test_every_outcome_ends_a_case(tmp_path: Path, outcome: Outcome) -> None:
         assert journal.counts().finished == {outcome: 1}
 
 
-def test_there_are_the_six_outcomes_of_the_design() -> None:
+def test_there_are_the_outcomes_of_the_design() -> None:
     assert [str(outcome) for outcome in Outcome] == [
         "done",
         "failed",
         "crashed",
         "timeout",
         "memory",
+        "path",
         "refused",
     ]
 

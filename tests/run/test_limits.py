@@ -15,6 +15,7 @@ from tcpassay.run.session import Beginning, Session
 PLANTED = """
 import ctypes, os, time
 from tcpassay import _native
+from tcpassay import substrates
 from tcpassay.run import worker
 real = _native.run_held
 def run_held(**case):
@@ -31,7 +32,7 @@ def run_held(**case):
 class Native:
     run_held = staticmethod(run_held)
     CaseError, PanicException, check_case = _native.CaseError, _native.PanicException, _native.check_case
-worker._native = Native
+substrates._native = Native
 worker.main()
 """
 

@@ -4,7 +4,7 @@
 //! * As `tcpassay-agent host`, started by a runner that is root, it runs the case on standard input on this machine's kernel; see
 //!   [`host`].
 //! * `tcpassay-agent check [host]` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
-//!   substrate cannot do: a line with a list, empty when it can do all of it.
+//!   substrate cannot do: a line with `errors`, or with `said`, what the case sets beyond the defaults.
 //! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
 //! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
 //!
@@ -87,8 +87,7 @@ fn check(ground: &ground::Ground) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let request: request::Request = serde_json::from_str(&line?)?;
-        let errors = request.case(ground).err().unwrap_or_default();
-        writeln!(out, "{}", serde_json::to_string(&errors)?)?;
+        writeln!(out, "{}", serde_json::to_string(&request.check(ground))?)?;
         out.flush()?;
     }
     Ok(())

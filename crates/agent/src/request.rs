@@ -50,6 +50,16 @@ pub struct Wrong {
     why: String,
 }
 
+/// What a case is to this substrate.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checked {
+    /// It can be run: what it sets beyond the defaults, as texts.
+    Said(BTreeMap<String, String>),
+    /// What of it cannot be done.
+    Errors(Vec<Wrong>),
+}
+
 /// How a case ended.
 #[derive(Serialize, Default)]
 pub struct Answer {
@@ -61,6 +71,8 @@ pub struct Answer {
     /// What the case asks that cannot be done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Wrong>,
+    /// Of every packet at the taps; equal for runs that took the same steps, whatever they collected.
+    pub trace: String,
     /// Metrics, as the model's.
     pub metrics: Option<metrics::Metrics>,
 }
@@ -97,6 +109,16 @@ impl Request {
     pub fn case(&self, ground: &Ground) -> Result<Case, Vec<Wrong>> {
         case(&self.triples, &self.base, ground)
             .map_err(|errors| errors.into_iter().map(Wrong::from).collect())
+    }
+
+    /// Whether the case can be run.
+    pub fn check(&self, ground: &Ground) -> Checked {
+        match self.case(ground) {
+            Ok(case) => {
+                Checked::Said(case.to_triples().into_iter().map(|(k, v)| (k, v.to_string())).collect())
+            }
+            Err(errors) => Checked::Errors(errors),
+        }
     }
 }
 

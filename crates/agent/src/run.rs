@@ -18,6 +18,7 @@ use crate::sys;
 use crate::tap::Taps;
 use crate::trace::Trace;
 use crate::world::{Calls, Token, World};
+use std::fs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tcpassay_measure::{
@@ -75,7 +76,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         run.go()?;
     }
     let wrong = path.wrong.clone();
-    let recording = run.finish(request, path)?;
+    let (recording, trace) = run.finish(request, path)?;
     recording.write(&request.folder).map_err(|why| why.to_string())?;
     let metrics = metrics::metrics(&recording, measured);
     Ok(match wrong {
@@ -86,6 +87,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
             } else {
                 run_ended(&recording)
             },
+            trace: format!("{trace:016x}"),
             metrics: Some(metrics),
             ..Answer::default()
         },
@@ -249,7 +251,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(mut self, request: &Request, mut path: Path) -> Result<Recording, Failure> {
+    /// The recording, and the trace of its packets.
+    fn finish(mut self, request: &Request, mut path: Path) -> Result<(Recording, u64), Failure> {
         self.drain_until(u64::MAX);
         let now = self.world.now().min(Time::ZERO + self.case.end);
         for at in 0..self.world.socks.len() {
@@ -266,8 +269,9 @@ impl Run<'_> {
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
+        run.insert("traced".to_owned(), u64::from(self.trace.is_there()));
         // Whether a DCTCP receiver met a change of CE with an ACK delayed, which is what dctcp_receiver is about.
-        let prior = std::fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");
+        let prior = fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");
         if let Some(n) = prior.ok().and_then(|text| text.trim().parse().ok()) {
             run.insert("dctcp_prior_acks".to_owned(), n);
         }
@@ -277,6 +281,7 @@ impl Run<'_> {
         env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
         let substrate = if self.ground.is_host() { "host" } else { "kernel" };
         substrate.clone_into(&mut header.substrate);
+        header.system = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
         header.seed = request.seed;
         header.case = triples(self.case);
         header.complete = path.wrong.is_none() && lost == 0;
@@ -305,7 +310,7 @@ impl Run<'_> {
             path.rows.extend(machine.after()?);
         }
         recording.environment = path.rows;
-        Ok(recording)
+        Ok((recording, self.taps.trace()))
     }
 }
 

@@ -35,8 +35,9 @@ struct Tap {
 /// All taps of a run.
 #[derive(Default)]
 pub struct Taps {
-    taps: Vec<Tap>,
+    all: Vec<Tap>,
     seen: Vec<Seen>,
+    sum: u64,
 }
 
 impl Taps {
@@ -56,7 +57,7 @@ impl Taps {
         let ring = sys::packet_ring(socket, BLOCK, blocks, FRAME)?;
         sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;
-        self.taps.push(Tap { ring, frames, next: 0 });
+        self.all.push(Tap { ring, frames, next: 0 });
         Ok(())
     }
 
@@ -65,8 +66,9 @@ impl Taps {
     /// moments have to wait.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&Seen)) {
         let mut seen = std::mem::take(&mut self.seen);
-        for (place, tap) in self.taps.iter_mut().enumerate() {
-            tap.drain(place, &mut seen);
+        for (place, tap) in self.all.iter_mut().enumerate() {
+            let sum = tap.drain(place, &mut seen);
+            self.sum = self.sum.wrapping_add(sum);
         }
         seen.sort_by_key(|s| (s.at, s.tap));
         let whole = seen.partition_point(|s| s.at < until);
@@ -74,10 +76,16 @@ impl Taps {
         self.seen = seen;
     }
 
+    /// A sum over everything that has passed: when, where, how long, and its headers. In whatever portions packets are handed
+    /// over, it is the same for the same packets.
+    pub fn trace(&self) -> u64 {
+        self.sum
+    }
+
     /// Packets that a ring had no room for.
     pub fn lost(&self) -> io::Result<u64> {
         let mut lost = 0;
-        for tap in &self.taps {
+        for tap in &self.all {
             // struct tpacket_stats: packets, drops.
             let mut stats = [0; 8];
             let option = libc::PACKET_STATISTICS;
@@ -91,16 +99,18 @@ impl Taps {
 impl Tap {
     /// Frames lie one behind the other; each begins with `struct tpacket2_hdr` (`linux/if_packet.h`): status, length, kept, offsets of
     /// the link's and the network's header (16 bits each), seconds, nanoseconds.
-    fn drain(&mut self, place: usize, into: &mut Vec<Seen>) {
+    fn drain(&mut self, place: usize, into: &mut Vec<Seen>) -> u64 {
+        let mut sum = 0_u64;
         loop {
             let frame = self.next * FRAME as usize;
             if self.ring.read(frame) & libc::TP_STATUS_USER == 0 {
-                return;
+                return sum;
             }
             let word = |n: usize| self.ring.read(frame + 4 * n);
             let (len, kept, network) = (word(1), word(2), word(3) >> 16);
             let at = u64::from(word(4)) * 1_000_000_000 + u64::from(word(5));
             let bytes = self.ring.bytes(frame + network as usize, kept as usize);
+            sum = sum.wrapping_add(digest([at, place as u64, u64::from(len)], bytes));
             if let Ok(packet) = decode(bytes) {
                 into.push(Seen { at, tap: place, len, packet });
             }
@@ -108,4 +118,15 @@ impl Tap {
             self.next = (self.next + 1) % self.frames;
         }
     }
+}
+
+/// FNV-1a over words instead of bytes: it tells packets apart, and nobody makes them collide on purpose.
+fn digest(about: [u64; 3], bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    about.into_iter().chain(words).fold(0xcbf2_9ce4_8422_2325, mix)
 }

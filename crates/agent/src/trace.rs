@@ -15,6 +15,8 @@ use tcpassay_units::Time;
 const HERE: &str = "/sys/kernel/tracing";
 /// `enum tcp_ca_state` (include/uapi/linux/tcp.h).
 const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+const RECOVERY: usize = 3;
+const LOSS: usize = 4;
 
 /// The trace, being read.
 pub struct Trace {
@@ -49,6 +51,11 @@ impl Trace {
         Ok(Trace { pipe: Some(pipe), text: Vec::new(), states: BTreeMap::new() })
     }
 
+    /// Whether the kernel has the events.
+    pub fn is_there(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     /// Reads what has happened since the last time.
     pub fn drain(&mut self, start: u64, account: &Account, collector: &mut Collector) {
         let Some(pipe) = &mut self.pipe else { return };
@@ -71,17 +78,23 @@ impl Trace {
         let Some(flow) = account.flow((host, seen.from.1), (peer, seen.to.1)) else { return };
         let before = self.states.insert(flow.0, seen.state).unwrap_or(0);
         let tcp = &mut collector.flow_mut(flow).tcp;
-        let (timeouts, recoveries) = (tcp.timeouts.get_or_insert(0), seen.state == 4);
-        *timeouts += u64::from(recoveries);
-        let entered = seen.state == 3 && before != 3;
+        *tcp.timeouts.get_or_insert(0) += u64::from(seen.state == LOSS);
+        let entered = seen.state == RECOVERY && before != RECOVERY;
         *tcp.recoveries.get_or_insert(0) += u64::from(entered);
         if collector.wants_events() {
             // The trace's clock is the monotonic one, which began with the machine.
             let at = (crate::guest::BOOT + seen.at).saturating_sub(start);
+            let at = Time::from_nanos(at);
             let word = |n: usize| STATES.get(n).copied().unwrap_or("?");
+            if seen.state == LOSS {
+                collector.event(Event {
+                    why: "Rto".into(),
+                    ..Event::new(at, host, Some(flow.0), EventKind::TimerFire)
+                });
+            }
             collector.event(Event {
-                why: format!("{}->{}", word(before), word(seen.state)).into(),
-                ..Event::new(Time::from_nanos(at), host, Some(flow.0), EventKind::Congestion)
+                why: format!("{}->{}: kernel", word(before), word(seen.state)).into(),
+                ..Event::new(at, host, Some(flow.0), EventKind::Congestion)
             });
         }
     }

@@ -53,6 +53,9 @@ pub struct Header {
     pub version: String,
     /// `model`, `kernel`, `host`.
     pub substrate: String,
+    /// Release of the kernel whose TCP ran; `None` for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
     /// The one seed of the run.
     pub seed: u64,
     /// The case, complete: also what is at its default.

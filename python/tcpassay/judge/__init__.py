@@ -11,7 +11,7 @@ recording and `folders.py` all of a plan, `store.py` is the file in which their 
 
 from tcpassay.judge.finding import Finding, Found, Row, Severity
 from tcpassay.judge.registry import ORACLES, Oracle
-from tcpassay.judge.session import can_judge, judge, judge_recording
+from tcpassay.judge.session import can_judge, judge, judge_recording, unjudged
 from tcpassay.judge.store import read_findings, write_findings
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "judge",
     "judge_recording",
     "read_findings",
+    "unjudged",
     "write_findings",
 ]

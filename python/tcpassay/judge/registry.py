@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from tcpassay.errors import UserError
 from tcpassay.judge.finding import Found
@@ -22,6 +22,7 @@ from tcpassay.judge.oracles import (
     timeout_without_loss,
 )
 from tcpassay.judge.trace import Trace
+from tcpassay.recording import KINDS, Recording
 
 _PARTS: Final = ("Asserts", "Why", "Evidence", "Wrong when")
 
@@ -39,19 +40,40 @@ class Oracle:
     evidence: str
     wrong_when: str
     """How it can be wrong."""
+    needs: tuple[str, ...]
+    """Kinds of events, beside segments, without which it cannot judge."""
     look: Callable[[Trace], Iterator[Found]]
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         """What it says of itself."""
         return {
             name: getattr(self, name)
-            for name in ("name", "title", "asserts", "why", "evidence", "wrong_when")
+            for name in ("name", "title", "asserts", "why", "evidence", "wrong_when", "needs")
         }
+
+    def lacks(self, recording: Recording) -> str:
+        """What the log of a recording lacks for it to judge; empty when it can."""
+        there = logged(recording)
+        missing = [f"`{kind}`" for kind in self.needs if kind not in there]
+        return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
+
+
+# What the log of a real kernel holds: segments at the hosts' devices, and what its trace events tell.
+_OF_A_KERNEL: Final = frozenset({"in", "out", "retransmit"})
+_TRACED: Final = frozenset({"timer_fire", "congestion"})
+
+
+def logged(recording: Recording) -> frozenset[str]:
+    """The kinds of events that the stacks of a recording log when they happen."""
+    if recording.header.get("substrate", "model") == "model":
+        return frozenset(KINDS)
+    counters = recording.index.get("counters", {}).get("run", {})
+    return _OF_A_KERNEL | (_TRACED if counters.get("traced") else frozenset())
 
 
 def _oracle(module: ModuleType) -> Oracle:
     asserts, why, evidence, wrong_when = (_part(module, name) for name in _PARTS)
-    return Oracle(module.NAME, module.TITLE, asserts, why, evidence, wrong_when, module.look)
+    return Oracle(module.NAME, module.TITLE, asserts, why, evidence, wrong_when, module.NEEDS, module.look)
 
 
 def _part(module: ModuleType, name: str) -> str:
@@ -98,11 +120,16 @@ def markdown() -> str:
         "plan) and asserts what must hold for every TCP on every path. What it finds carries rows of",
         "`events.parquet`, frames of `packets.pcapng` where packets were captured, and the command that repeats",
         "the run.",
+        "",
+        "The log of a real kernel holds segments and, where it has the trace event, changes of congestion state. An",
+        "oracle that needs more does not judge its runs, and the result of a run says so (`unjudged`).",
     ]
     for one in ORACLES.values():
+        needs = ", ".join(f"`{kind}`" for kind in one.needs)
         lines += ["", f"## `{one.name}`: {one.title}", ""]
         for label, text in zip(_PARTS, (one.asserts, one.why, one.evidence, one.wrong_when), strict=True):
             lines += textwrap.wrap(
                 f"* **{label}:** {text}", 118, subsequent_indent="  ", break_on_hyphens=False
             )
+        lines += [f"* **Needs:** segments{' and the events ' + needs if needs else ''}"]
     return "\n".join(lines) + "\n"

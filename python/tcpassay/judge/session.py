@@ -25,11 +25,16 @@ def judge(folder: Path, *, oracles: Iterable[str] | None = None, replay: str = "
     return judge_recording(Recording.open(folder), oracles=oracles, replay=replay)
 
 
+def unjudged(recording: Recording, oracles: Iterable[str] | None = None) -> dict[str, str]:
+    """Of these oracles those that cannot judge a recording, and why."""
+    return {oracle.name: lack for oracle in chosen(oracles) if (lack := oracle.lacks(recording))}
+
+
 def judge_recording(
     recording: Recording, *, oracles: Iterable[str] | None = None, replay: str = "", log: Log | None = None
 ) -> list[Finding]:
     """`judge` for a recording that is open; `log` is its event log when that is not in its folder."""
-    wanted = chosen(oracles)
+    wanted = [oracle for oracle in chosen(oracles) if not oracle.lacks(recording)]
     if log is None:
         if not can_judge(recording):
             return []

@@ -14,9 +14,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.kernel import store
 
@@ -42,13 +44,42 @@ def agent() -> Path:
     return place.resolve()
 
 
-def check_case(triples: dict[str, Any], base: str) -> list[tuple[str, str | None, str | None, str]]:
-    """What of a case this substrate cannot do, as `_native.CaseError` has it; an empty list when it can do all."""
-    request = json.dumps({"triples": triples, "base": base})
-    asked = subprocess.run(  # noqa: S603 - our own program
-        [agent(), "check"], input=request, capture_output=True, text=True, check=True
-    )
-    return [(e["path"], e["other"], e["value"], e["why"]) for e in json.loads(asked.stdout)]
+def check_case(triples: dict[str, Any], base: str) -> dict[str, str]:
+    """What a case sets beyond the defaults. Raises `CaseError` for what this substrate cannot do."""
+    answer = _checker(agent()).ask(json.dumps({"triples": triples, "base": base}))
+    if "errors" in answer:
+        raise _native.CaseError([(e["path"], e["other"], e["value"], e["why"]) for e in answer["errors"]])
+    said: dict[str, str] = answer["said"]
+    return said
+
+
+class _Checker:
+    """An agent that is asked about one case after the other; it ends with this process."""
+
+    def __init__(self, program: Path) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [program, "check"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """The answer to a line."""
+        into, out = self._process.stdin, self._process.stdout
+        if into is None or out is None:
+            raise RuntimeError("it is started with both piped")
+        into.write(line + "\n")
+        into.flush()
+        answer = out.readline()
+        if not answer:
+            raise UserError(
+                f"the agent ended when it was asked about a case (exit code {self._process.wait()})"
+            )
+        read: dict[str, Any] = json.loads(answer)
+        return read
+
+
+@cache
+def _checker(program: Path) -> _Checker:
+    return _Checker(program)
 
 
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
@@ -63,8 +94,8 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
 ) -> dict[str, Any]:
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `time`, `memory`), `message`, `metrics`
-    when it is done, and `cpu_s`.
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
+    and when it is done `trace` and `metrics`.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +122,8 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
 def _boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str, bool]:
     """Starts the guest and waits for its end; returns its console, and whether it had to be ended."""
     command = [
+        # It ends with this process, which may be killed: nobody else knows of it.
+        *("setpriv", "--pdeathsig", "KILL"),
         *("setarch", "-R", str(image)),
         *("root=none", "rootfstype=hostfs", "rw", "init=/proc/self/cwd/init", "con0=null,fd:1"),
         *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
@@ -135,7 +168,7 @@ def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str,
     """What the guest left behind, as an outcome."""
     end = console.strip()[-LAST_WORDS:]
     if patience_s is not None:
-        return {"outcome": "time", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
+        return {"outcome": "timeout", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
     try:
         answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -145,7 +178,12 @@ def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str,
         how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
         return {"outcome": "crashed", "message": f"{how}\n{end}"}
     if answer["ended"] in {"duration", "finished"}:
-        return {"outcome": "done", "message": "", "metrics": answer["metrics"]["values"]}
+        return {
+            "outcome": "done",
+            "message": "",
+            "trace": answer["trace"],
+            "metrics": answer["metrics"]["values"],
+        }
     if answer["ended"] == "refused":
         message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
         return {"outcome": "refused", "message": message}

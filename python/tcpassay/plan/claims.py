@@ -6,7 +6,7 @@ All of it is about the plan file alone; what its cases come to is `combine` and 
 from collections.abc import Iterator
 from itertools import chain
 
-from tcpassay import _native
+from tcpassay import _native, substrates
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, table
 from tcpassay.plan.document import Document, Step
@@ -27,10 +27,18 @@ def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    for index, substrate in enumerate(spec.substrates):
-        if substrate != "model":
-            message = f"`substrates[{index}]` = `{substrate}`: this version runs plans on `model` only"
-            yield Problem(message, doc.place("substrates", index))
+    """What this version does not have, or what is needed to know what a case is there."""
+    for index, name in enumerate(spec.substrates):
+        place = doc.place("substrates", index)
+        if name in spec.substrates[:index]:
+            yield Problem(f"`substrates`: `{name}` stands twice in the list", place)
+            continue
+        try:
+            substrates.of(name).check({}, str(doc.file.parent))
+        except UserError as error:
+            yield from (
+                Problem(f"`substrates[{index}]` = `{name}`: {e.message}", place) for e in error.problems
+            )
 
 
 def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
@@ -92,12 +100,18 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
     row = table.parameters().get(plain)
     if row is None or show(value) in (row.default, *row.levels):
         return ""
-    try:
-        _native.check_case({plain: value}, base)
-    except _native.CaseError as error:
-        # Errors with another path are about a case that holds nothing else.
-        return next((why for path, other, _, why in error.args[0] if path == plain and other is None), "")
-    return ""
+    wrong = ""
+    for substrate in spec.substrates:
+        try:
+            substrates.of(substrate).check({plain: value}, base)
+        except _native.CaseError as error:
+            # Errors with another path are about a case that holds nothing else.
+            wrong = next(
+                (why for path, other, _, why in error.args[0] if path == plain and other is None), ""
+            )
+        if not wrong:
+            break
+    return wrong
 
 
 def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:

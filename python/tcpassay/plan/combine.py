@@ -47,15 +47,12 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     refusals = Refusals(expander, len(suite), most_problems)
     made: list[Case] = []
     for row in suite.rows.tolist():
-        triples, varied, negative = expander.case(row)
         try:
-            name = expander.named(triples, negative)
+            made += expander.cases(row)
         except _native.CaseError as error:
             refusals.add(row, error.args[0])
             if refusals.full:
                 break
-            continue
-        made.append(Case(name, triples, varied, "refused" if negative else "done", negative))
     problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
     if problems:
         raise UserError.several(itertools.islice(problems, most_problems))
@@ -173,7 +170,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
         raise UserError(
             f"the strategy makes {len(suite)} cases; allowed are at most {limit} (`limits.cases`)", place
         )
-    runs = len(suite) * len(spec.seeds) * spec.repetitions
+    runs = len(suite) * len(spec.substrates) * len(spec.seeds) * spec.repetitions
     if runs > MOST_RUNS:
         raise UserError(
             f"{len(suite)} cases, {len(spec.seeds)} seeds and {spec.repetitions} repetitions make {runs} runs; "

@@ -9,13 +9,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from tcpassay import _native
+from tcpassay import _native, substrates
 from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
 from tcpassay.plan import axis, model, table
 from tcpassay.plan.document import Document, Step
+
+SUBSTRATE: Final = "substrate"
+"""What varies in a plan that names several; no parameter has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Case:
     """What must become of its runs: a case with a value from `negative` must be refused."""
     negative: str = ""
     """The parameter whose value must be refused."""
+    substrate: str = "model"
+    """Where it runs."""
 
     @property
     def label(self) -> str:
@@ -40,7 +45,7 @@ class Case:
 
     def matches(self, selector: Mapping[str, model.Scalar | list[model.Scalar]]) -> bool:
         """Whether everything that the selector names has the value, or one of the values."""
-        said = self.triples | self.varied
+        said = {SUBSTRATE: self.substrate} | self.triples | self.varied
         for name, wanted in selector.items():
             values = wanted if isinstance(wanted, list) else [wanted]
             if name not in said or not any(same(said[name], value) for value in values):
@@ -81,8 +86,9 @@ def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
 
 
 def levels(spec: model.PlanFile) -> dict[str, list[model.Scalar]]:
-    """The values of each factor."""
-    return {name: [level.value for level in among] for name, among in factors(spec).items()}
+    """The values of each factor, and of where cases run."""
+    made: dict[str, list[model.Scalar]] = {SUBSTRATE: list(spec.substrates)}
+    return made | {name: [level.value for level in among] for name, among in factors(spec).items()}
 
 
 class Expander:
@@ -110,25 +116,39 @@ class Expander:
         return triples, varied, negative
 
     def errors(self, triples: Mapping[str, model.Scalar]) -> list[tuple[str, str | None, str | None, str]]:
-        """Why the data plane refuses what a case sets; empty when it does not."""
-        try:
-            _native.check_case(triples, self._base)
-        except _native.CaseError as error:
-            found: list[tuple[str, str | None, str | None, str]] = error.args[0]
-            return found
+        """Why the first substrate that refuses what a case sets does so; empty when none does."""
+        for name in self.spec.substrates:
+            try:
+                substrates.of(name).check(triples, self._base)
+            except _native.CaseError as error:
+                found: list[tuple[str, str | None, str | None, str]] = error.args[0]
+                return found
         return []
 
-    def named(self, triples: Mapping[str, model.Scalar], negative: str) -> str:
+    def cases(self, row: Sequence[int]) -> list[Case]:
+        """The cases of a row, one a substrate. Raises `CaseError` when one of them refuses it."""
+        triples, varied, negative = self.case(row)
+        made = []
+        for name in self.spec.substrates:
+            where: dict[str, model.Scalar] = {SUBSTRATE: name} if len(self.spec.substrates) > 1 else {}
+            expect: Literal["done", "refused"] = "refused" if negative else "done"
+            case = self._named(triples, negative, name)
+            made.append(Case(case, triples, where | varied, expect, negative, name))
+        return made
+
+    def _named(self, triples: Mapping[str, model.Scalar], negative: str, substrate: str) -> str:
         """The name of a case. Raises `CaseError`, but not for a value that must be refused."""
+        check = substrates.of(substrate).check
+        where = {} if substrate == "model" else {SUBSTRATE: substrate}
         if not negative:
-            return _hash(_native.check_case(triples, self._base))
+            return _hash(check(triples, self._base) | where)
         rest = {path: value for path, value in triples.items() if path != negative}
         try:
-            said = _native.check_case(rest, self._base)
+            said = check(rest, self._base)
         except _native.CaseError:
             # Without the value that must be refused another one may be; a name is needed all the same.
             said = {path: show(value) for path, value in rest.items() if show(value) != _default(path)}
-        return _hash(said | {negative: show(triples[negative])})
+        return _hash(said | where | {negative: show(triples[negative])})
 
     def setter(self, path: str, row: Sequence[int]) -> tuple[Step, ...] | None:
         """Where the plan sets, in this row, `path` or what it is an address of; `None` where it does not."""

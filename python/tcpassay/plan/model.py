@@ -18,9 +18,6 @@ from pydantic import (
     Tag,
 )
 
-SUBSTRATES: Final = ("model", "kernel", "host", "remote")
-"""Where cases can run, one day; `read` refuses those that are not built yet."""
-
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 Number = StrictInt | StrictFloat
 Values = Annotated[list[Scalar], Field(min_length=1)]
@@ -32,6 +29,9 @@ Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$", ex
 Share = Annotated[str, Field(pattern=r"^(100|\d{1,2}(\.\d+)?)%$", examples=["5%"])]
 Strength = Annotated[StrictInt, Field(ge=2, le=6)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+Substrate = Annotated[
+    str, Field(pattern=r"^(model|host|remote|kernel(:[A-Za-z0-9][A-Za-z0-9._+-]*)?)$", max_length=80)
+]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 
 
@@ -297,8 +297,11 @@ class PlanFile(Strict):
     extends: str | None = Field(
         default=None, min_length=1, description="A plan that this one starts from, relative to this file"
     )
-    substrates: list[Literal["model", "kernel", "host", "remote"]] = Field(
-        default=["model"], min_length=1, description="Where every case runs"
+    substrates: list[Substrate] = Field(
+        default=["model"],
+        min_length=1,
+        description="Where every case runs: `model`, `kernel`, `kernel:NAME` (`tcpassay kernel list`); several "
+        "vary as `substrate`",
     )
     seeds: list[Seed] = Field(default=[1], min_length=1, description="Every case runs once with each")
     repetitions: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(

@@ -3,12 +3,14 @@
 import hashlib
 import os
 import platform
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tcpassay import __version__, _native
+from tcpassay.substrates import release
 
 _LIBRARIES = ("numpy", "polars")
 
@@ -20,8 +22,8 @@ def table_version() -> str:
     return hashlib.sha256(tables.encode()).hexdigest()[:12]
 
 
-def environment() -> dict[str, Any]:
-    """The machine and the versions."""
+def environment(substrates: Iterable[str]) -> dict[str, Any]:
+    """The machine and the versions, and what the substrates run."""
     return {
         "tcpassay": __version__,
         "tables": table_version(),
@@ -33,6 +35,7 @@ def environment() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
         "libraries": {name: _version(name) for name in _LIBRARIES},
+        "substrates": {name: release(name) for name in substrates},
     }
 
 

@@ -55,6 +55,8 @@ class Outcome(StrEnum):
     """It took longer than its limit."""
     MEMORY = "memory"
     """It ran out of memory."""
+    PATH = "path"
+    """The path was not what the case asks for, so that nothing was sent over it."""
     REFUSED = "refused"
     """Its values were refused, as they are for a case with an invalid value."""
 

@@ -28,6 +28,8 @@ Answer = dict[str, Any]
 # How much of what a dead worker said is looked at, and how much of its beginning and its end is kept.
 MOST_WORDS = 1 << 20
 LAST_WORDS = 1000
+# How long a request with a limit of its own (`seconds`) has after it to say how that ended.
+GRACE = 10.0
 # What the interpreter is started with; the number of this process follows.
 WORKER = ["-m", "tcpassay.run.worker"]
 _LOOK: Final = 0.1
@@ -99,6 +101,11 @@ class Worker:
             self._write(line)
         self.queue.append((key, request))
 
+    @property
+    def grace(self) -> float:
+        """Seconds beyond the limit for the process to end by itself what it has started."""
+        return GRACE if self.queue and self.queue[0][1].get("seconds") else 0.0
+
     def _write(self, line: bytes) -> None:
         if self.process.stdin is None:
             raise RuntimeError("a worker is started with its input piped")
@@ -154,7 +161,7 @@ class Worker:
         if not self.queue:
             return
         answer = None
-        if limits.seconds is not None and time.monotonic() - self.since > limits.seconds:
+        if limits.seconds is not None and time.monotonic() - self.since > limits.seconds + self.grace:
             answer = {"outcome": "timeout", "message": f"it ran longer than {limits.seconds:g} s"}
         elif weigh and limits.memory is not None and (used := self._resident()) > limits.memory:
             said = f"it took {used / 2**20:.0f} MiB; allowed are {limits.memory / 2**20:.0f} MiB"
@@ -275,7 +282,7 @@ class Pool:
             return _LOOK
         if self._limits.seconds is None:
             return None
-        busy = [worker.since for worker in self._workers if worker.queue]
+        busy = [worker.since + worker.grace for worker in self._workers if worker.queue]
         return max(0.0, min(busy) + self._limits.seconds - time.monotonic()) + 0.001
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpassay import __version__, load
+from tcpassay import __version__, load, substrates
 from tcpassay.errors import Place, UserError
 from tcpassay.judge import Finding
 from tcpassay.plan.model import PlanFile
@@ -19,7 +19,7 @@ from tcpassay.run.environment import table_version
 from tcpassay.run.journal import Journal
 from tcpassay.run.pool import Answer, Pool
 from tcpassay.run.settings import limits_of, oracles_of, wanted_of
-from tcpassay.run.worker import without_events
+from tcpassay.substrates import without_events
 
 INDEX = "recording.json"
 
@@ -79,13 +79,16 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     results = load(path)
     run = _run(results, case, seed)
     spec, notes = _spec(results)
-    _versions(results, notes)
+    _versions(results, run, notes)
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("there is something already; choose another place with --out", Place(out))
     collect = wanted_of(spec)
     more = packets and not collect["packets"]
+    substrate = run.get("substrate", "model")
+    substrates.of(substrate).ready()
     request = {
         "triples": run["triples"],
+        "substrate": substrate,
         "seed": run["seed"],
         "base": str(_base(path)),
         "collect": collect | {"events": True, "packets": packets or collect["packets"]},
@@ -96,6 +99,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
         "keep_events": True,
         "checks": [],
         "memory": limits_of(spec).memory,
+        "seconds": None if substrate == "model" else limits_of(spec).seconds,
     }
     with _place(out) as place:
         answer = _ask(request | {"folder": str(place)}, spec)
@@ -148,11 +152,16 @@ def _spec(results: Results) -> tuple[PlanFile, list[str]]:
         return PlanFile(name="unknown"), [note]
 
 
-def _versions(results: Results, notes: list[str]) -> None:
+def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
     for name, here in (("tcpassay", __version__), ("tables", table_version())):
         there = results.environment.get(name, here)
         if there != here:
             notes.append(f"the run was made with {name} {there}; this is {here}")
+    substrate = run.get("substrate", "model")
+    made_by = results.environment.get("substrates", {}).get(substrate)
+    ours = substrates.release(substrate)
+    if made_by != ours:
+        notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
 
 
 def _base(path: Path) -> Path:

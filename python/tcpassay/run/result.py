@@ -36,6 +36,8 @@ class Run:
     kept: bool = False
     findings: list[dict[str, Any]] = field(default_factory=list)
     """As `Finding.as_json` gives them, without case, seed and command."""
+    unjudged: dict[str, str] = field(default_factory=dict)
+    """Oracles that were asked and cannot judge it, and why."""
 
     @property
     def done(self) -> bool:
@@ -107,6 +109,7 @@ class Result:
         return {
             "case": run.case.id,
             "seed": run.seed,
+            "substrate": run.case.substrate,
             "varied": run.case.varied,
             "triples": run.case.triples,
             "expect": run.case.expect,
@@ -118,6 +121,7 @@ class Result:
             "cpu_s": round(run.cpu_s, 4),
             "simulation_s": round(run.simulation_s, 4),
             "findings": len(run.findings),
+            "unjudged": run.unjudged,
             "metrics": run.metrics,
         }
 

@@ -115,7 +115,10 @@ class Session:
         """Notes in the journal that work begins now, and on what."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         begun = {"started": now, "jobs": jobs, "executor": executor, "load": load}
-        sessions = [*json.loads(self.notes.get("sessions", "[]")), begun | environment()]
+        sessions = [
+            *json.loads(self.notes.get("sessions", "[]")),
+            begun | environment(self.plan.spec.substrates),
+        ]
         self._note(sessions=json.dumps(sessions))
 
     def end_work(self, load: list[float] | None) -> None:
@@ -150,7 +153,11 @@ class Session:
             if run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
                 different.append(_difference(entry, first, run))
         sessions = json.loads(self.notes.get("sessions", "[]"))
-        here = sessions[-1] if sessions else {"started": None, "jobs": None} | environment()
+        here = (
+            sessions[-1]
+            if sessions
+            else {"started": None, "jobs": None} | environment(self.plan.spec.substrates)
+        )
         about = here | {"started": (sessions or [here])[0]["started"], "sessions": sessions}
         return Result(
             self.plan,

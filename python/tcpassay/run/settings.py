@@ -53,6 +53,7 @@ class Settings:
         """What a worker is asked; without where to read and write."""
         return {
             "triples": case.triples,
+            "substrate": case.substrate,
             "seed": seed,
             "collect": self.collect | {"events": self.collect["events"] or self.judges},
             "expect": case.expect,
@@ -66,6 +67,7 @@ class Settings:
                 if check.over == "each" and check.times is None and case.matches(check.where)
             ],
             "memory": self.limits.memory,
+            "seconds": None if case.substrate == "model" else self.limits.seconds,
         }
 
     def _keeps(self, plan: Plan, case: Case, seed: int) -> bool:

@@ -118,6 +118,8 @@ def summary(result: Result, console: Console) -> None:
         console.print(_checks(result))
     if result.judged:
         found.show(result, console)
+        for line in _unjudged(result.runs):
+            console.print(f"[yellow]not judged[/]: {line}", highlight=False)
     for one in result.undetermined[:MOST_FAILING]:
         said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} is not the same as the first"
         console.print(f"[red]not deterministic[/]: {said}", highlight=False)
@@ -129,6 +131,15 @@ def summary(result: Result, console: Console) -> None:
             console.print(f"Figure:  {result.folder.path / figure}", highlight=False, soft_wrap=True)
     if result.status in UNFINISHED:
         console.print(f"Go on:   tcpassay run --resume {result.folder.path}", highlight=False, soft_wrap=True)
+
+
+def _unjudged(runs: Iterable[Run]) -> list[str]:
+    """Which oracles had nothing to go by, and in how many runs."""
+    counted = Counter((run.case.substrate, *one) for run in runs for one in run.unjudged.items())
+    return [
+        f"{oracle} in {number} run{'s' * (number != 1)} on `{substrate}`: {why}"
+        for (substrate, oracle, why), number in counted.items()
+    ]
 
 
 def _words(result: Result) -> list[str]:

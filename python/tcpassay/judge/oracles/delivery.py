@@ -24,6 +24,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "delivery"
 TITLE: Final = "bytes not delivered once and in order"
+NEEDS: Final[tuple[str, ...]] = ()
 
 
 def look(trace: Trace) -> Iterator[Found]:

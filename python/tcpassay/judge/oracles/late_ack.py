@@ -28,6 +28,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "late-ack"
 TITLE: Final = "ACK later than its limit"
+NEEDS: Final[tuple[str, ...]] = ()
 ALLOWED: Final = 500_000_000
 """RFC 9293 section 3.8.6.3: less than 0.5 s."""
 SLACK: Final = 1_000_000

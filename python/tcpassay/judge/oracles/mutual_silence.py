@@ -28,6 +28,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "mutual-silence"
 TITLE: Final = "both sides silent with data outstanding"
+NEEDS: Final[tuple[str, ...]] = ("timer_set", "timer_fire")
 INITIAL: Final = 1_000_000_000
 """RFC 6298 section 2: the RTO before the first measurement; a timer that was not logged is not waited for longer."""
 

@@ -26,6 +26,7 @@ from tcpassay.judge.words import ms, repeated
 
 NAME: Final = "needless-fast-retransmit"
 TITLE: Final = "fast retransmit of what was only reordered"
+NEEDS: Final[tuple[str, ...]] = ("congestion",)
 
 
 def look(trace: Trace) -> Iterator[Found]:

@@ -24,6 +24,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "small-window-after-recovery"
 TITLE: Final = "cwnd below two segments on leaving recovery"
+NEEDS: Final[tuple[str, ...]] = ("congestion", "window")
 SEGMENTS: Final = 2
 
 

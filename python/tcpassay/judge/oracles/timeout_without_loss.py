@@ -26,6 +26,7 @@ from tcpassay.judge.words import ms, several
 
 NAME: Final = "timeout-without-loss"
 TITLE: Final = "timeout although nothing was lost"
+NEEDS: Final[tuple[str, ...]] = ("timer_fire",)
 
 
 def look(trace: Trace) -> Iterator[Found]:
