@@ -12,6 +12,8 @@ fn main() {
     let clang = env("CLANG").unwrap_or_else(|| "clang".to_owned());
     let out = PathBuf::from(env("OUT_DIR").expect("cargo sets it"));
     let libbpf = env("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
+    // For tests that compile a program of their own.
+    println!("cargo:rustc-env=TCPASSAY_LIBBPF={libbpf}");
     let arch = env("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let mut sources: Vec<PathBuf> = std::fs::read_dir("src/bpf")
         .expect("the folder is part of the crate")

@@ -7,6 +7,7 @@
 //!   substrate cannot do: a line with `errors`, or with `said`, what the case sets beyond the defaults.
 //! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
 //! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
+//! * `tcpassay-agent shim CC -- COMMAND`, `tcpassay-agent controllers OBJECT -- COMMAND`: controllers in the running kernel; see [`shim`].
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
@@ -29,6 +30,7 @@ mod qdisc;
 mod request;
 mod run;
 mod setup;
+mod shim;
 mod sys;
 mod tap;
 mod trace;
@@ -46,20 +48,10 @@ fn main() -> ExitCode {
         ["check"] => told("check", check(&ground::Ground::guest())),
         ["check", "host"] => told("check", ground::Ground::host().and_then(|ground| check(&ground))),
         ["host"] => told("host", host::main()),
-        ["limiter", ref arguments @ ..] => match limiter::main(arguments) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("{why}");
-                ExitCode::FAILURE
-            }
-        },
-        ["bpf"] => match tcpassay_bpf::available() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("{e}");
-                ExitCode::FAILURE
-            }
-        },
+        ["limiter", ref arguments @ ..] => said(limiter::main(arguments)),
+        ["bpf"] => said(tcpassay_bpf::available().map_err(|e| e.to_string())),
+        ["shim", ..] => said(shim::shim(&arguments[1..])),
+        ["controllers", ..] => said(shim::controllers(&arguments[1..])),
         ["--version"] => {
             println!("tcpassay-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -74,10 +66,14 @@ fn main() -> ExitCode {
 }
 
 fn told(command: &str, done: io::Result<()>) -> ExitCode {
+    said(done.map_err(|e| format!("tcpassay-agent {command}: {e}")))
+}
+
+fn said(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("tcpassay-agent {command}: {e}");
+        Err(why) => {
+            eprintln!("{why}");
             ExitCode::FAILURE
         }
     }

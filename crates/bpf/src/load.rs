@@ -1,7 +1,8 @@
-//! What the shim and object files share: registering the `struct_ops` of an object.
+//! What the shim and object files share: registering the `struct_ops` of an object, and libbpf's words when that fails.
 
 use crate::Error;
-use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject};
+use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
+use std::sync::Mutex;
 
 /// A loaded object and what keeps its controllers registered.
 #[derive(Debug)]
@@ -15,14 +16,33 @@ pub struct Kept {
 /// `BPF_F_LINK` of `linux/bpf.h`: registered as long as a descriptor is open, so that a killed process leaves nothing behind.
 const F_LINK: u32 = 1 << 13;
 
-/// Loads `open` and registers each `struct tcp_congestion_ops`; `from` is for messages.
-pub fn register(mut open: OpenObject, from: &str) -> Result<Kept, Error> {
+/// What libbpf had to say, which it would print; one process loads one object at a time.
+static SAID: Mutex<String> = Mutex::new(String::new());
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Lines of the verifier that an error carries, the last ones: the reason is at the end.
+const LINES: usize = 12;
+
+/// Opens with `open`, lets `change` make of it what is wanted, loads it and registers each `struct tcp_congestion_ops`; `from` is
+/// for messages.
+pub fn register(
+    from: &str,
+    open: impl FnOnce() -> libbpf_rs::Result<OpenObject>,
+    change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Kept, Error> {
+    let _one = LOADING.lock().expect("nobody panics with it");
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        SAID.lock().expect("nobody panics with it").push_str(&line);
+    })));
+    SAID.lock().expect("nobody panics with it").clear();
     let before = registered()?;
     let refused = |what: String| move |e: libbpf_rs::Error| Error::Refused { what, why: words(&e) };
+    let mut open = open().map_err(refused(format!("open {from}")))?;
+    change(&mut open).map_err(refused(format!("prepare {from}")))?;
     for mut map in open.maps_mut() {
         if map.map_type() == MapType::StructOps {
             let flags = map.map_flags() | F_LINK;
-            map.set_map_flags(flags).map_err(refused(format!("register {}", map.name().display())))?;
+            map.set_map_flags(flags).map_err(refused(format!("prepare {from}")))?;
         }
     }
     let mut object = open.load().map_err(refused(format!("load the programs of {from}")))?;
@@ -33,6 +53,8 @@ pub fn register(mut open: OpenObject, from: &str) -> Result<Kept, Error> {
     }
     let mut names = registered()?;
     names.retain(|name| !before.contains(name));
+    // What it warned of did not matter, and is no part of a later error.
+    SAID.lock().expect("nobody panics with it").clear();
     Ok(Kept { names, links, object })
 }
 
@@ -46,7 +68,10 @@ fn registered() -> Result<Vec<String>, Error> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The whole chain of causes on one line.
+/// The chain of causes, and the end of what libbpf said.
 pub fn words(error: &libbpf_rs::Error) -> String {
-    format!("{error:#}").replace('\n', " ")
+    let said = SAID.lock().expect("nobody panics with it");
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    if last.is_empty() { format!("{error:#}") } else { format!("{error:#}\n{last}") }
 }

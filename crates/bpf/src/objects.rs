@@ -28,10 +28,9 @@ impl Objects {
     pub fn load(path: &Path) -> Result<Objects, Error> {
         use crate::load::{self, Kept};
         crate::available()?;
-        let open = libbpf_rs::ObjectBuilder::default()
-            .open_file(path)
-            .map_err(|e| Error::Object { path: path.to_owned(), why: load::words(&e) })?;
-        let Kept { names, links, object } = load::register(open, &path.display().to_string())?;
+        std::fs::read(path).map_err(|e| Error::Object { path: path.to_owned(), why: e.to_string() })?;
+        let open = || libbpf_rs::ObjectBuilder::default().open_file(path);
+        let Kept { names, links, object } = load::register(&path.display().to_string(), open, |_| Ok(()))?;
         if names.is_empty() {
             let why = "it has no `struct tcp_congestion_ops` in a section .struct_ops".to_owned();
             return Err(Error::Object { path: path.to_owned(), why });

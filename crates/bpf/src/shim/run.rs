@@ -4,7 +4,9 @@ use super::{Outcome, Spec, sys};
 use crate::load::{self, Kept};
 use crate::{Connection, Decision, Error, Kind, Record, Reserve};
 use hdrhistogram::Histogram;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,26 +46,8 @@ impl Running {
             let what = what.to_owned();
             move |e: libbpf_rs::Error| Error::Refused { what, why: load::words(&e) }
         };
-        let mut open = ObjectBuilder::default().open_memory(PROGRAM).map_err(refused("open the shim"))?;
-        for mut map in open.maps_mut() {
-            let struct_ops = map.map_type() == MapType::StructOps;
-            let rodata = map.name().to_string_lossy().ends_with(".rodata");
-            if map.name() == "records" {
-                map.set_max_entries(spec.ring).map_err(refused("size the ring"))?;
-            }
-            let Some(value) = map.initial_value_mut() else { continue };
-            if struct_ops {
-                let name = spec.kernel_name();
-                value[NAME].fill(0);
-                value[..name.len()].copy_from_slice(name.as_bytes());
-                let ecn = if spec.dctcp_ecn { NEEDS_ECN } else { 0 };
-                value[FLAGS].copy_from_slice(&(NON_RESTRICTED | ecn).to_ne_bytes());
-            } else if rodata {
-                // `dctcp_echo` is all that is in it.
-                value[0] = u8::from(spec.dctcp_ecn);
-            }
-        }
-        let Kept { links, object, .. } = load::register(open, "the shim")?;
+        let open = || ObjectBuilder::default().open_memory(PROGRAM);
+        let Kept { links, object, .. } = load::register("the shim", open, |open| prepare(spec, open))?;
         let map = |name: &str| {
             let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name));
             let map = map.expect("the program has this map");
@@ -84,6 +68,29 @@ impl Running {
         self.stop.store(true, Ordering::Release);
         self.thread.take().expect("stopped once").join().expect("the thread does not panic")
     }
+}
+
+/// The name, the flags and the size of the ring go into the program before it is loaded.
+fn prepare(spec: &Spec, open: &mut OpenObject) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        if map.name() == "records" {
+            map.set_max_entries(spec.ring)?;
+        }
+        let struct_ops = map.map_type() == MapType::StructOps;
+        let rodata = map.name().to_string_lossy().ends_with(".rodata");
+        let Some(value) = map.initial_value_mut() else { continue };
+        if struct_ops {
+            let name = spec.kernel_name();
+            value[NAME].fill(0);
+            value[..name.len()].copy_from_slice(name.as_bytes());
+            let ecn = if spec.dctcp_ecn { NEEDS_ECN } else { 0 };
+            value[FLAGS].copy_from_slice(&(NON_RESTRICTED | ecn).to_ne_bytes());
+        } else if rodata {
+            // `dctcp_echo` is all that is in it.
+            value[0] = u8::from(spec.dctcp_ecn);
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Running {

@@ -2,6 +2,7 @@
 #![cfg(feature = "bpf")]
 
 mod lab;
+mod objects;
 
 use lab::{Lab, Sent};
 use std::process::{Command, Stdio};
