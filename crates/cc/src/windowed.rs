@@ -10,6 +10,8 @@
 //!   counting that would undo the exit rule of RFC 6582, whose point is not to send a burst.
 //! * During the recovery that a mark opens the window rests too, as in Linux (state CWR), where RFC 3168 would
 //!   already let it grow.
+//! * After a timeout ACKs that report marks earn growth as others do (Linux, state Loss): a classic receiver repeats ECE until
+//!   new data can carry CWR.
 //! * After a timeout slow start counts only bytes delivered by the ACK at hand, not those that SACK had reported
 //!   before (Linux).
 //! * Restart after idle keeps three quarters of the old window in ssthresh (RFC 2861 section 3), which RFC 5681
@@ -103,6 +105,8 @@ impl<R: WindowRule> Windowed<R> {
         // Flight rises by sending alone, so what it was before this ACK is its highest since the last one.
         self.peak.note(ack.round, view.flight.saturating_add(ack.delivered).saturating_add(ack.lost));
         let counted = match self.phase {
+            // RFC 3168 section 6.1.2: an ACK that reports a mark earns nothing. It is about to begin a reduction.
+            Phase::Open if !ack.marked.is_zero() => return (cwnd, ssthresh),
             // Linux counts what the ACK delivered: what SACK had reported before was not a reason to grow.
             Phase::Open if self.byte_counting == ByteCounting::All => ack.acked.min(ack.delivered),
             Phase::Open => ack.acked,

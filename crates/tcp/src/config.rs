@@ -274,6 +274,9 @@ pub struct Config {
     /// CWR goes on whatever segment comes next, also a retransmission (FreeBSD), not only on new data (RFC 3168 section
     /// 6.1.2).
     pub cwr_on_retransmission: bool,
+    /// A mark that finds the window at one segment stops the sender for a retransmission timeout (RFC 3168 section 6.1.2; neither
+    /// Linux, which keeps two segments, nor FreeBSD).
+    pub mark_stops_one_segment: bool,
     /// A reset that answers a segment echoes its timestamp (RFC 7323 section 5.2 recommends it; neither Linux nor FreeBSD).
     pub stamp_resets: bool,
     /// Segments without timestamps are taken although both ends agreed on them (Linux); otherwise they are dropped (RFC 7323

@@ -93,7 +93,8 @@ fn rfc() -> Config {
         reduce_from_cwnd: false,
         reset_unread: true,
         cwr_on_retransmission: false,
-        stamp_resets: true, // RFC 7323 section 5.2
+        mark_stops_one_segment: true, // RFC 3168 section 6.1.2
+        stamp_resets: true,           // RFC 7323 section 5.2
         tolerate_missing_timestamps: false,
         count_small_segments: false,
         ack_partial: false,
@@ -142,6 +143,7 @@ fn linux() -> Config {
         nagle: Nagle::Small,                   // tcp_minshall_check
         reduce_from_cwnd: true,                // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
         push_super: true,                      // __tcp_transmit_skb
+        mark_stops_one_segment: false,         // dctcp_ssthresh, tcp_reno_ssthresh: two segments
         stamp_resets: false,                   // tcp_v4_send_reset
         tolerate_missing_timestamps: true,     // tcp_validate_incoming asks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
@@ -191,6 +193,7 @@ fn freebsd() -> Config {
         nagle: Nagle::Idle,                   // tcp_output: idle
         reduce_from_cwnd: true,               // newreno_cong_signal
         reset_unread: false,                  // tcp_disconnect flushes and sends FIN
+        mark_stops_one_segment: false,        // cc_ecnpkt_handler
         stamp_resets: false,                  // tcp_respond
         cwr_on_retransmission: true,          // tcp_ecn_output_established
         count_small_segments: true,           // DELAY_ACK

@@ -29,6 +29,22 @@ traces! { default("reno");
         t.expect(13_500, 12_500)?;
     }
 
+    /// RFC 3168 section 6.1.2: the ACK that reports a mark earns nothing, in slow start or after it, also when the reduction that
+    /// it begins is told later. After a timeout it counts.
+    fn an_ack_with_a_mark_does_not_raise_the_window(t) {
+        t.put(10_000, NEVER);
+        t.ack_with(2_000, |ack| ack.marked = Bytes::new(2_000));
+        t.expect(10_000, NEVER)?;
+        t.put(10_000, 8_000);
+        t.ack_with(10_000, |ack| ack.marked = Bytes::new(1_000));
+        t.expect(10_000, 8_000)?;
+        t.ack(10_000);
+        t.expect(11_000, 8_000)?;
+        t.timeout(10_000, false);
+        t.ack_with(1_000, |ack| ack.marked = Bytes::new(1_000));
+        t.expect(2_000, 5_000)?;
+    }
+
     /// ACKs of a recovery, also ones for a whole window, add nothing; nor does the ACK that ends it.
     fn the_window_rests_in_recovery(t) {
         t.put(20_000, 8_000);

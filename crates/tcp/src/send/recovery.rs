@@ -196,6 +196,11 @@ impl Sender {
     }
 
     fn enter(&mut self, now: Time, cause: Cause, flight: u64, log: &mut Log) {
+        if cause == Cause::Ecn && self.cfg.mark_stops_one_segment && self.cc.control.cwnd <= self.bytes_mss()
+        {
+            // RFC 3168 section 6.1.2: the window cannot shrink, so the timer makes the pause.
+            self.timers.stopped = now.saturating_add(self.rtt.rto());
+        }
         let flight = self.reduced_from(flight);
         self.tell(now, &Event::Enter { cause, flight: Bytes::new(flight) }, "enter", log);
         self.entered = true;

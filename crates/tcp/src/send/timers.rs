@@ -36,6 +36,8 @@ pub(super) struct Timers {
     patience: Option<Dur>,
     /// A zero-window probe is to be sent by the next poll.
     pub probe_due: bool,
+    /// A mark stopped new data until then; [`Time::MAX`] when none did.
+    pub stopped: Time,
     /// End of corking.
     cork: Time,
     /// Cork's time is over: one partial segment may leave.
@@ -65,6 +67,7 @@ impl Timers {
             override_sws: false,
             patience,
             probe_due: false,
+            stopped: Time::MAX,
             cork: Time::MAX,
             uncork: false,
             rto_count: 0,
@@ -162,7 +165,8 @@ impl Sender {
     #[inline]
     pub fn deadline(&self) -> Time {
         let t = &self.timers;
-        t.rto.min(t.tlp).min(t.reorder).min(t.persist).min(t.cork).min(self.pacer.deadline())
+        let stopped = if self.has_new() { t.stopped } else { Time::MAX };
+        t.rto.min(t.tlp).min(t.reorder).min(t.persist).min(t.cork).min(self.pacer.deadline()).min(stopped)
     }
 
     /// Runs every timer that is due. What is to be sent then comes from the next polls.
@@ -186,6 +190,9 @@ impl Sender {
             self.timers.rto = Time::MAX;
             note(log, now, Timer::Rto, TimerChange::Fired);
             self.on_rto(now, log)?;
+        }
+        if due(self.timers.stopped) {
+            self.timers.stopped = Time::MAX;
         }
         if due(self.timers.persist) {
             self.timers.persist = Time::MAX;

@@ -126,6 +126,7 @@ impl Sender {
             && self.frto != Frto::New
             && self.buf.records.is_empty()
             && self.timers.rto != Time::MAX
+            && self.timers.stopped == Time::MAX
             && self.board.nxt > self.board.una
             && end <= self.board.una + self.wnd
             && end + u64::from(self.buf.fin) <= self.buf.end;
@@ -325,6 +326,9 @@ impl Sender {
             } else {
                 Ok(self.emit_new(now, 0, log))
             };
+        }
+        if self.timers.stopped != Time::MAX {
+            return Err(Limited::Cwnd);
         }
         if self.board.outstanding() == 0 {
             self.after_idle(now, log);

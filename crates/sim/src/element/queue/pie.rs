@@ -1,8 +1,9 @@
 //! PIE (RFC 8033): a proportional-integral controller of the queueing delay, dropping at random on arrival.
 //!
 //! The delay is measured by time stamps (section 5.2 allows it), as Linux's `sch_pie` does: it is that of the packet that
-//! left last, and zero when the queue is empty. With derandomisation (section 5.4) and, as in Linux, two more percent each
-//! update while the delay is above 250 ms. The periodic update is done when a packet next comes or goes, for every period
+//! left last, and zero when the queue is empty. With derandomisation (section 5.4), the cap of section 5.5 and, as in Linux, two
+//! more percent each update while the delay is above 250 ms. It is always active (section 5.3 is optional), and the burst
+//! allowance is given back at an update, as in Linux, where appendix A does it when a packet comes: a period later at most. The periodic update is done when a packet next comes or goes, for every period
 //! that has passed: between packets nothing that it looks at changes.
 
 use crate::element::{Backlog, Limit};
@@ -22,7 +23,7 @@ pub struct PieSpec {
     pub alpha: f64,
     /// Gain on the change of the delay, in 1/s.
     pub beta: f64,
-    /// ECN-capable packets are marked instead of dropped while the probability is at most a tenth (section 5.1).
+    /// ECN-capable packets are marked instead of dropped while the probability is below a tenth (section 5.1).
     pub ecn: bool,
     /// Up to twice this waiting nothing is dropped.
     pub mtu: Bytes,
@@ -43,6 +44,9 @@ impl PieSpec {
         limit: Limit::packets(1000),
     };
 }
+
+/// `mark_ecnth`: from this probability on everything is dropped.
+const MARK_BELOW: f64 = 0.1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pie {
@@ -81,7 +85,7 @@ impl Pie {
             return;
         }
         if self.burst.is_zero() && self.hits() {
-            let marked = self.spec.ecn && self.probability <= 0.1 && io.mark(core, id);
+            let marked = self.spec.ecn && self.probability < MARK_BELOW && io.mark(core, id);
             if !marked {
                 self.accumulated = 0.0;
                 io.drop(core, id, Drop::Early);

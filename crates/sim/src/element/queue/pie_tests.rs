@@ -113,8 +113,8 @@ fn the_controller_holds_the_delay_near_the_target() {
 }
 
 #[test]
-fn with_ecn_packets_are_marked_while_the_probability_is_at_most_a_tenth() {
-    for (probability, marks) in [(0.1, true), (0.11, false)] {
+fn with_ecn_packets_are_marked_while_the_probability_is_below_a_tenth() {
+    for (probability, marks) in [(0.099, true), (0.1, false)] {
         let mut line = Line::new(crate::element::SplitSpec);
         let core = line.net.core();
         let mut io = crate::engine::Io::detached();

@@ -141,3 +141,32 @@ fn dctcps_marks_count_the_bytes_of_marked_acks() {
     ece(&mut r, 7);
     assert_eq!((r.s.deliveries.total, r.s.deliveries.marked), (7000, 5000));
 }
+
+#[test]
+fn a_mark_that_finds_one_segment_of_window_stops_new_data_for_a_retransmission_timeout() {
+    // RFC 3168 section 6.1.2.
+    for (holds, wait) in [(true, 1000), (false, 0)] {
+        let cfg = Config { ecn: EcnMode::Classic, initial_window: 1, mark_stops_one_segment: holds, ..rfc() };
+        let reno = tcpassay_cc::build("reno", &tcpassay_cc::Params::default()).unwrap();
+        let mut r = Rig::boxed(&cfg, &Agreed { ecn: true, ..agreed() }, reno);
+        assert_eq!(r.write(10), [0]);
+        for n in 1..4 {
+            r.advance(ms(100));
+            let out = ece(&mut r, n);
+            assert_eq!(r.cwnd(), 1000);
+            if !holds {
+                assert_eq!((out.len(), out[0].cwr), (1, true));
+                continue;
+            }
+            assert!(out.is_empty(), "{n}: {out:?}");
+            assert_eq!(r.wait(), ms(wait));
+            r.now += ms(wait);
+            r.s.on_timer(r.now, &mut r.log).unwrap();
+            let out = r.drain();
+            assert_eq!((out.len(), out[0].cwr, out[0].span.start), (1, true, seg(n)));
+        }
+        assert_eq!((r.s.stats.timeouts, r.s.stats.ecn_reductions), (0, 3));
+        r.advance(ms(100));
+        assert!(!r.ack(4).is_empty(), "without a mark the next one goes at once");
+    }
+}
