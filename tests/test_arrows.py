@@ -20,7 +20,7 @@ ARROWS = {
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
     "script": {"units", "wire", "cc", "tcp"},
     "bpf": {"units", "cc"},
-    "agent": {"sim", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
+    "agent": {"sim", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
     "python": {"sim", "script", "tcp", "measure", "units"},
 }
 

@@ -1,12 +1,12 @@
 //! Init of the guest: what has to be there before a case can run, and the end of the machine after it.
 //!
 //! The kernel's command line is part of its randomness, so that it is the same for every case: the program is started as
-//! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`). It leaves
+//! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`; or `scripts.json`, packetdrill scripts). It leaves
 //! `answer.json` and switches the machine off; the runner takes a guest that does neither for one that died.
 
 use crate::ground::Ground;
 use crate::request::{Answer, Request};
-use crate::{run, sys};
+use crate::{run, script, sys};
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -19,9 +19,13 @@ pub fn main() -> ! {
     // Before proc is mounted over it, /proc is the host's, and says where the runner started the guest.
     let scratch = fs::read_link("/proc/self/cwd");
     if let Ok(scratch) = &scratch {
-        let answer = std::panic::catch_unwind(|| serve(scratch))
-            .unwrap_or_else(|_| Answer::failed("the agent panicked; its words are on the console"));
-        let text = serde_json::to_string(&answer).expect("an answer has no other keys than texts");
+        let text = if scratch.join("scripts.json").exists() {
+            serde_json::to_string(&scripts(scratch)).expect("an answer has no other keys than texts")
+        } else {
+            let answer = std::panic::catch_unwind(|| serve(scratch))
+                .unwrap_or_else(|_| Answer::failed("the agent panicked; its words are on the console"));
+            serde_json::to_string(&answer).expect("an answer has no other keys than texts")
+        };
         if let Err(e) = fs::write(scratch.join("answer.json"), text) {
             eprintln!("answer.json: {e}");
         }
@@ -30,6 +34,14 @@ pub fn main() -> ! {
     }
     eprintln!("the machine is not switched off: {}", sys::power_off());
     std::process::exit(1);
+}
+
+/// Runs the packetdrill scripts of `scripts.json`: a list of reports, or what went wrong.
+fn scripts(scratch: &Path) -> Result<Vec<serde_json::Value>, String> {
+    let text = fs::read_to_string(scratch.join("scripts.json")).map_err(|e| e.to_string())?;
+    let requests: Vec<script::Request> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    mounts()?;
+    Ok(script::all(&requests))
 }
 
 fn serve(scratch: &Path) -> Answer {

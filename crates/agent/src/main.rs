@@ -8,11 +8,12 @@
 //! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
 //! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
 //! * `tcpassay-agent shim CC -- COMMAND`, `tcpassay-agent controllers OBJECT -- COMMAND`: controllers in the running kernel; see [`shim`].
+//! * `tcpassay-agent script` runs a packetdrill script on the kernel beneath it, in a new network namespace; see [`script`].
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
 //! the workload run on real sockets ([`world`], [`run`]) while taps ([`tap`], [`account`]), the kernel's own words ([`info`], [`netlink`],
-//! [`nstat`], [`trace`]) fill the recording. All that is unsafe is in [`sys`].
+//! [`nstat`], [`trace`]) fill the recording. All that is unsafe is in [`sys`] and [`script`]'s door.
 
 mod account;
 mod ground;
@@ -29,6 +30,7 @@ mod probe;
 mod qdisc;
 mod request;
 mod run;
+mod script;
 mod setup;
 mod shim;
 mod sys;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["bpf"] => said(tcpassay_bpf::available().map_err(|e| e.to_string())),
         ["shim", ..] => said(shim::shim(&arguments[1..])),
         ["controllers", ..] => said(shim::controllers(&arguments[1..])),
+        ["script"] | ["script", "virtual"] => said(script::main(arguments.len() == 2)),
         ["--version"] => {
             println!("tcpassay-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

@@ -133,7 +133,7 @@ fn make_spaces(lab: &Lab, ground: &Ground) -> Result<Spaces, Failure> {
 }
 
 /// Runs `ip` or `tc` on lines; the first that fails is the failure, in the tool's own words.
-fn batch(tool: &str, lines: &[String]) -> Result<(), Failure> {
+pub fn batch(tool: &str, lines: &[String]) -> Result<(), Failure> {
     let wrong = |e: std::io::Error| format!("`{tool}` cannot be run: {e}");
     let mut child = Command::new(tool)
         .args(["-batch", "-"])

@@ -109,6 +109,40 @@ impl Map {
         })
     }
 
+    /// The packet that the script injects, with live numbers.
+    ///
+    /// # Errors
+    /// A timestamp that is no number.
+    pub fn live(&mut self, tcp: &Tcp) -> Result<Tcp, String> {
+        let syn = tcp.flags.has(Flags::SYN);
+        if syn {
+            self.irs = SeqNum::new(tcp.seq);
+        }
+        let (ours, theirs) = (self.ours(syn), self.theirs(syn));
+        let option = |opt: &Opt| match opt {
+            Opt::Timestamps(Some(val), Some(ecr)) => {
+                Ok(Opt::Timestamps(Some(*val), Some(self.stamp_in(*ecr))))
+            }
+            Opt::Timestamps(..) => Err("a timestamp to inject must be a number".to_owned()),
+            Opt::Sack(blocks) => Ok(Opt::Sack(
+                blocks.iter().map(|(s, e)| (s.wrapping_add(ours), e.wrapping_add(ours))).collect(),
+            )),
+            other => Ok(other.clone()),
+        };
+        let options = tcp.options.iter().flatten().map(option).collect::<Result<_, _>>()?;
+        Ok(Tcp {
+            seq: tcp.seq.wrapping_add(theirs),
+            ack: tcp.ack.map(|n| n.wrapping_add(ours)),
+            options: Some(options),
+            ..tcp.clone()
+        })
+    }
+
+    /// A sequence number of ours, of which the script says how far it is behind the SYN.
+    pub fn our_number(&self, script: u32) -> u32 {
+        script.wrapping_add(self.iss.get())
+    }
+
     /// A segment of the stack in the words of the script; `options` are its options in the order of the header.
     pub fn show(&self, live: &Segment, options: &[Opt]) -> Tcp {
         let syn = live.flags.has(Flags::SYN);

@@ -1,0 +1,395 @@
+//! System calls of a script, made for real: each becomes a job for the thread that makes calls, since it may block.
+
+use super::door::{self, Address, Given};
+use super::names::{error, number, word};
+use std::net::SocketAddr;
+use std::os::fd::{OwnedFd, RawFd};
+use tcpassay_script::ast::{Call, Expr};
+use tcpassay_script::run::{Answer, Trouble};
+
+/// What came of a call.
+pub struct Returned {
+    /// What it gave.
+    pub answer: Result<Answer, Trouble>,
+    /// The descriptor that it made.
+    pub made: Option<OwnedFd>,
+}
+
+/// A call, to be made wherever it may block.
+pub type Job = Box<dyn FnOnce() -> Returned + Send>;
+
+/// What the call's `...` stand for.
+pub struct Places {
+    /// `AF_INET` or `AF_INET6`.
+    pub domain: i32,
+    /// Where sockets are bound.
+    pub local: SocketAddr,
+    /// Where they connect to.
+    pub remote: SocketAddr,
+    /// The controller that every socket gets.
+    pub controller: String,
+}
+
+/// The most that one call reads or writes.
+const MOST: i64 = 256 << 20;
+
+fn answered(given: Given) -> Answer {
+    given.map_or_else(|errno| Answer::Error(error(errno)), Answer::Done)
+}
+
+fn job(make: impl FnOnce() -> Given + Send + 'static) -> Job {
+    Box::new(|| Returned { answer: Ok(answered(make())), made: None })
+}
+
+fn making(make: impl FnOnce() -> Result<OwnedFd, i32> + Send + 'static) -> Job {
+    Box::new(|| match make() {
+        Ok(fd) => Returned { answer: Ok(Answer::New), made: Some(fd) },
+        Err(errno) => Returned { answer: Ok(Answer::Error(error(errno))), made: None },
+    })
+}
+
+fn judged(make: impl FnOnce() -> Result<Answer, Trouble> + Send + 'static) -> Job {
+    Box::new(|| Returned { answer: make(), made: None })
+}
+
+fn nonsense<T>(why: &str) -> Result<T, Trouble> {
+    Err(Trouble::Nonsense(why.to_owned()))
+}
+
+/// The number of an argument.
+pub fn int(args: &[Expr], index: usize) -> Result<i64, Trouble> {
+    let number = word(args.get(index))?;
+    number.ok_or_else(|| Trouble::Nonsense(format!("argument {} must be a number", index + 1)))
+}
+
+fn short(args: &[Expr], index: usize) -> Result<i32, Trouble> {
+    let n = int(args, index)?;
+    // Flag words have their highest bit set.
+    i32::try_from(n)
+        .or_else(|_| u32::try_from(n).map(u32::cast_signed))
+        .or_else(|_| nonsense("a number beyond 32 bits"))
+}
+
+fn flags(args: &[Expr], index: usize) -> Result<i32, Trouble> {
+    let n = word(args.get(index))?.unwrap_or(0);
+    i32::try_from(n).or_else(|_| nonsense("flags beyond 32 bits"))
+}
+
+fn room(n: i64) -> Result<Vec<u8>, Trouble> {
+    if n > MOST {
+        return Err(Trouble::Unsupported(format!("a buffer of {n} bytes")));
+    }
+    usize::try_from(n).map(|n| vec![0; n]).or_else(|_| nonsense("a size below zero"))
+}
+
+/// `[{..., 1000}, {..., 2000}]`
+fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, Trouble> {
+    const WHAT: &str = "a vector of buffers is `[{..., 1000}]`";
+    let Some(Expr::List(items)) = e else { return nonsense(WHAT) };
+    let one = |item: &Expr| match item {
+        Expr::Group(members) => match members.last() {
+            Some((_, Expr::Int(n))) => room(*n),
+            _ => nonsense(WHAT),
+        },
+        _ => nonsense(WHAT),
+    };
+    items.iter().map(one).collect()
+}
+
+fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
+    let Some(Expr::Group(members)) = e else { return None };
+    members.iter().find(|(n, _)| n == name).map(|(_, e)| e)
+}
+
+/// The job of a call on descriptors that are open already.
+pub fn prepare(
+    call: &Call,
+    live: &dyn Fn(i64) -> Result<RawFd, Trouble>,
+    at: &Places,
+) -> Result<Job, Trouble> {
+    let args = &call.args;
+    let fd = || live(int(args, 0)?);
+    Ok(match call.name.as_str() {
+        "socket" => socket(args, at)?,
+        "bind" => {
+            let (fd, local) = (fd()?, Address::of(at.local));
+            job(move || door::bind(fd, &local))
+        }
+        "listen" => {
+            let (fd, backlog) = (fd()?, short(args, 1)?);
+            job(move || door::listen(fd, backlog))
+        }
+        "accept" => {
+            let fd = fd()?;
+            making(move || door::accept(fd, 0))
+        }
+        "accept4" => {
+            let (fd, flags) = (fd()?, flags(args, 3)?);
+            making(move || door::accept(fd, flags))
+        }
+        "connect" => {
+            let (fd, remote) = (fd()?, Address::of(at.remote));
+            job(move || door::connect(fd, &remote))
+        }
+        "read" => {
+            let (fd, mut into) = (fd()?, room(int(args, 2)?)?);
+            job(move || door::read(fd, &mut into))
+        }
+        "recv" | "recvfrom" => {
+            let (fd, mut into, flags) = (fd()?, room(int(args, 2)?)?, flags(args, 3)?);
+            job(move || door::receive(fd, &mut into, flags))
+        }
+        "readv" => {
+            let (fd, mut into) = (fd()?, rooms(args.get(1))?);
+            job(move || door::read_vector(fd, &mut into))
+        }
+        "recvmsg" => receive_message(fd()?, args)?,
+        "write" => {
+            let (fd, from) = (fd()?, room(int(args, 2)?)?);
+            job(move || door::write(fd, &from))
+        }
+        "send" | "sendto" => {
+            let (fd, from, flags) = (fd()?, room(int(args, 2)?)?, flags(args, 3)?);
+            let to = (flags & libc::MSG_FASTOPEN != 0).then(|| Address::of(at.remote));
+            job(move || door::send(fd, &from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
+        }
+        "writev" => {
+            let (fd, mut from) = (fd()?, rooms(args.get(1))?);
+            job(move || door::write_vector(fd, &mut from))
+        }
+        "sendmsg" => {
+            if member(args.get(1), "msg_control").is_some() {
+                return Err(Trouble::Unsupported("a control message to send".to_owned()));
+            }
+            let (fd, mut from, flags) = (fd()?, rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
+            job(move || door::send_message(fd, &mut from, flags))
+        }
+        "shutdown" => {
+            let (fd, how) = (fd()?, short(args, 1)?);
+            job(move || door::shutdown(fd, how))
+        }
+        "fcntl" => {
+            let (fd, command, argument) = (fd()?, short(args, 1)?, flags(args, 2)?);
+            if ![libc::F_GETFL, libc::F_SETFL].contains(&command) {
+                return Err(Trouble::Unsupported(format!("fcntl {command}")));
+            }
+            job(move || door::fcntl(fd, command, argument))
+        }
+        "ioctl" => ask(fd()?, args)?,
+        "setsockopt" => {
+            let (fd, level, option, value) = (fd()?, short(args, 1)?, short(args, 2)?, bytes(args.get(3))?);
+            job(move || door::set(fd, level, option, &value))
+        }
+        "getsockopt" => get(fd()?, args)?,
+        "poll" => poll(args, live)?,
+        "epoll_create" | "epoll_create1" => making(door::epoll),
+        "epoll_ctl" => {
+            let (epoll, operation, fd) = (fd()?, short(args, 1)?, live(int(args, 2)?)?);
+            let events = word(member(args.get(3), "events"))?.unwrap_or(0);
+            let events = u32::try_from(events).or_else(|_| nonsense("events beyond 32 bits"))?;
+            job(move || door::epoll_ctl(epoll, operation, fd, events, 0))
+        }
+        "epoll_wait" => epoll_wait(fd()?, args)?,
+        "getsockname" | "getpeername" => {
+            let (fd, peer) = (fd()?, call.name == "getpeername");
+            job(move || door::name(fd, peer).map(|_| 0))
+        }
+        other => return Err(Trouble::Unsupported(format!("the system call `{other}`"))),
+    })
+}
+
+/// close(2) of a descriptor that nothing else uses.
+pub fn close(file: OwnedFd) -> Job {
+    job(move || door::close(file))
+}
+
+/// Whether it is a `sendto` that opens a connection.
+pub fn uses_fast_open(call: &Call) -> bool {
+    call.name == "sendto"
+        && matches!(call.args.get(3), Some(Expr::Names(names)) if names.iter().any(|n| n == "MSG_FASTOPEN"))
+}
+
+fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
+    let (kind, protocol) = (flags(args, 1)?, flags(args, 2)?);
+    if ![0, libc::IPPROTO_TCP].contains(&protocol) || kind & 0xf != libc::SOCK_STREAM {
+        return Err(Trouble::Unsupported("a socket that is not TCP".to_owned()));
+    }
+    let (domain, controller) = (at.domain, at.controller.clone());
+    Ok(making(move || {
+        use std::os::fd::AsRawFd;
+        let made = door::socket(domain, kind, protocol)?;
+        door::set(made.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, controller.as_bytes())?;
+        Ok(made)
+    }))
+}
+
+/// The value of a socket option.
+fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
+    match e {
+        Some(Expr::Text(text)) => Ok(text.as_bytes().to_vec()),
+        Some(Expr::List(items)) if items.len() == 1 => bytes(items.first()),
+        Some(Expr::Group(members)) => {
+            let mut made = Vec::new();
+            for (_, e) in members {
+                made.extend(bytes(Some(e))?);
+            }
+            Ok(made)
+        }
+        e => {
+            let n = word(e)?.unwrap_or(0);
+            let n = i32::try_from(n).or_else(|_| u32::try_from(n).map(u32::cast_signed));
+            Ok(n.or_else(|_| nonsense("an option beyond 32 bits"))?.to_ne_bytes().to_vec())
+        }
+    }
+}
+
+/// A value that the script may compare.
+fn compare(want: Option<i64>, live: i64) -> Result<Answer, Trouble> {
+    match want {
+        Some(want) if want != live => {
+            Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{live}]") })
+        }
+        _ => Ok(Answer::Done(0)),
+    }
+}
+
+fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+    let request = int(args, 1)?;
+    let known = ["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD"].map(number);
+    if !known.contains(&Ok(request)) {
+        return Err(Trouble::Unsupported(format!("ioctl {request:#x}")));
+    }
+    let request = libc::c_ulong::try_from(request).or_else(|_| nonsense("a request below zero"))?;
+    let want = word(args.get(2))?;
+    Ok(judged(move || match door::ask(fd, request) {
+        Ok(n) => compare(want, n),
+        Err(errno) => Ok(Answer::Error(error(errno))),
+    }))
+}
+
+fn get(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+    let (level, option) = (short(args, 1)?, short(args, 2)?);
+    let want = args.get(3).cloned();
+    Ok(judged(move || {
+        let mut buffer = [0; 512];
+        let len = match door::get(fd, level, option, &mut buffer) {
+            Ok(len) => len,
+            Err(errno) => return Ok(Answer::Error(error(errno))),
+        };
+        match &want {
+            Some(Expr::Text(text)) => {
+                let live = String::from_utf8_lossy(&buffer[..len]);
+                let live = live.trim_end_matches('\0');
+                if live == text {
+                    Ok(Answer::Done(0))
+                } else {
+                    Err(Trouble::Mismatch { expected: text.clone(), live: live.to_owned() })
+                }
+            }
+            Some(Expr::Group(_)) => {
+                let wanted = bytes(want.as_ref())?;
+                if buffer.starts_with(&wanted) {
+                    Ok(Answer::Done(0))
+                } else {
+                    Err(Trouble::Mismatch {
+                        expected: format!("{wanted:?}"),
+                        live: format!("{:?}", &buffer[..len]),
+                    })
+                }
+            }
+            other => {
+                let live = i32::from_ne_bytes(buffer[..4].try_into().expect("4 bytes"));
+                compare(word(other.as_ref())?, live.into())
+            }
+        }
+    }))
+}
+
+fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, Trouble>) -> Result<Job, Trouble> {
+    let Some(Expr::List(items)) = args.first() else {
+        return nonsense("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`");
+    };
+    let events = |e: Option<&Expr>| {
+        let n = word(e)?;
+        n.map(|n| i16::try_from(n).or_else(|_| nonsense("events beyond 16 bits"))).transpose()
+    };
+    let mut of = Vec::new();
+    let mut wanted = Vec::new();
+    for item in items {
+        let fd = word(member(Some(item), "fd"))?;
+        let fd = live(fd.ok_or_else(|| Trouble::Nonsense("poll wants `fd=`".to_owned()))?)?;
+        of.push((fd, events(member(Some(item), "events"))?.unwrap_or(0)));
+        wanted.push(events(member(Some(item), "revents"))?);
+    }
+    let timeout = short(args, 2)?;
+    Ok(judged(move || {
+        let mut happened = Vec::new();
+        match door::poll(&of, timeout, &mut happened) {
+            Err(errno) => Ok(Answer::Error(error(errno))),
+            Ok(n) => {
+                let same = wanted.iter().zip(&happened).all(|(w, live)| w.is_none_or(|w| w == *live));
+                if same {
+                    return Ok(Answer::Done(n));
+                }
+                let wanted: Vec<i16> =
+                    wanted.iter().zip(&happened).map(|(w, live)| w.unwrap_or(*live)).collect();
+                Err(Trouble::Mismatch { expected: format!("{wanted:#x?}"), live: format!("{happened:#x?}") })
+            }
+        }
+    }))
+}
+
+fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+    let events = |e: &Expr| word(member(Some(e), "events"));
+    let wanted: Vec<Option<i64>> = match args.get(1) {
+        Some(Expr::List(items)) => items.iter().map(events).collect::<Result<_, _>>()?,
+        Some(one @ Expr::Group(_)) => vec![events(one)?],
+        _ => Vec::new(),
+    };
+    let (most, timeout) = (short(args, 2)?, short(args, 3)?);
+    Ok(judged(move || {
+        let mut happened = Vec::new();
+        match door::epoll_wait(epoll, most, timeout, &mut happened) {
+            Err(errno) => Ok(Answer::Error(error(errno))),
+            Ok(n) => {
+                let differs = |(w, live): (&Option<i64>, &u32)| w.is_some_and(|w| w != i64::from(*live));
+                if wanted.iter().zip(&happened).any(differs) {
+                    let (expected, live) = (format!("{wanted:#x?}"), format!("{happened:#x?}"));
+                    return Err(Trouble::Mismatch { expected, live });
+                }
+                Ok(Answer::Done(n))
+            }
+        }
+    }))
+}
+
+/// The control messages that a script may expect: numbers of 32 bits, such as `TCP_CM_INQ`.
+fn receive_message(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+    let message = args.get(1);
+    let (mut into, flags) = (rooms(member(message, "msg_iov"))?, flags(args, 2)?);
+    let mut wanted = Vec::new();
+    if let Some(Expr::List(messages)) = member(message, "msg_control") {
+        for one in messages {
+            let part = |name: &str| word(member(Some(one), name));
+            let (Some(level), Some(kind), Some(data)) =
+                (part("cmsg_level")?, part("cmsg_type")?, part("cmsg_data")?)
+            else {
+                return Err(Trouble::Unsupported("a control message that is no number".to_owned()));
+            };
+            wanted.push((level, kind, data));
+        }
+    }
+    Ok(judged(move || match door::receive_message(fd, &mut into, flags) {
+        Err(errno) => Ok(Answer::Error(error(errno))),
+        Ok((n, found)) => {
+            let number =
+                |b: &[u8]| b.get(..4).map_or(0, |b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
+            let live: Vec<(i64, i64, i64)> =
+                found.iter().map(|(l, t, b)| ((*l).into(), (*t).into(), number(b).into())).collect();
+            if wanted.is_empty() || wanted == live {
+                return Ok(Answer::Done(n));
+            }
+            Err(Trouble::Mismatch { expected: format!("{wanted:?}"), live: format!("{live:?}") })
+        }
+    }))
+}

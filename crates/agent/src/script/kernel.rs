@@ -1,0 +1,454 @@
+//! A real Linux as the stack of a script: a TUN device in a network namespace of its own, and sockets.
+//!
+//! The script's side of the wire is the device's user side; the stack's packets are read from there, at the instant at which the
+//! reader wakes. Addresses are packetdrill's: 192.168.0.1 here, 192.0.2.1 there, port 8080.
+//!
+//! # Time
+//!
+//! In a guest in virtual time everything that happens at once happens at one instant. Timers of the kernel run on ticks (1 ms in
+//! the guest) and its timer wheel rounds them up by at most an eighth (`kernel/time/timer.c`), which is all that is allowed there;
+//! the script begins just before a tick. On a host in real time 4 ms are allowed, and an eighth of a wait.
+
+use super::calls::{self, Job, Places, Returned};
+use super::worker::Worker;
+use super::{door, names, wire};
+use crate::setup::batch;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use tcpassay_script::ast::{Body, Call, Packet};
+use tcpassay_script::code::Value;
+use tcpassay_script::host::Host;
+use tcpassay_script::run::stack::{Sent, Step};
+use tcpassay_script::run::{Answer, Map, Stack, Trouble};
+use tcpassay_script::{IpVersion, Settings};
+use tcpassay_units::{Dur, SeqNum, Time};
+use tcpassay_wire::Flags;
+use tcpassay_wire::codec::{Content, decode};
+
+const PORT: u16 = 8080;
+/// `struct virtio_net_hdr`.
+const HEADER: usize = 10;
+/// Switches of what a kernel may be built without, so that it is off; a script that only sets them sees no difference.
+const ABSENT: [&str; 2] = ["net.ipv4.tcp_syncookies", "net.ipv4.tcp_fack"];
+const TICK: u64 = 1_000_000;
+
+/// One connection of the script.
+struct Conn {
+    /// Our end; unknown until it has sent something, when the kernel chose its port.
+    local: Option<SocketAddr>,
+    remote: SocketAddr,
+    map: Map,
+    /// First sequence number of the last packet that we sent.
+    last: u32,
+}
+
+/// What inbound packets are about.
+#[derive(Clone, Copy)]
+enum Target {
+    None,
+    Listener(SocketAddr),
+    Conn(usize),
+}
+
+/// The kernel that this process runs on, in the namespace that it is in.
+pub struct Kernel {
+    virtual_time: bool,
+    patience: Dur,
+    tun: Option<OwnedFd>,
+    worker: Worker,
+    started: u64,
+    host: Host,
+    places: Places,
+    gateway: IpAddr,
+    files: BTreeMap<i64, OwnedFd>,
+    made: Option<OwnedFd>,
+    conns: Vec<Conn>,
+    target: Target,
+    /// The socket that names in code are about.
+    subject: Option<i64>,
+    /// The last call made a connection: the descriptor that it gives is the subject.
+    accepting: bool,
+    pending: Option<Returned>,
+    sent: VecDeque<Sent>,
+    buffer: Vec<u8>,
+}
+
+fn failed(what: &str) -> impl Fn(std::io::Error) -> Trouble + '_ {
+    move |e| Trouble::Unsupported(format!("{what}: {e}"))
+}
+
+impl Kernel {
+    /// `virtual_time` says that the clock stands still while something runs.
+    pub fn new(virtual_time: bool) -> std::io::Result<Kernel> {
+        let unknown = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0);
+        Ok(Kernel {
+            virtual_time,
+            patience: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(1) },
+            tun: None,
+            worker: Worker::start()?,
+            started: door::now(),
+            host: Host::default(),
+            places: Places {
+                domain: libc::AF_INET,
+                local: unknown,
+                remote: unknown,
+                controller: "cubic".to_owned(),
+            },
+            gateway: unknown.ip(),
+            files: BTreeMap::new(),
+            made: None,
+            conns: Vec::new(),
+            target: Target::None,
+            subject: None,
+            accepting: false,
+            pending: None,
+            sent: VecDeque::new(),
+            buffer: vec![0; 70_000],
+        })
+    }
+
+    fn live(&self, fd: i64) -> Result<RawFd, Trouble> {
+        let file = self.files.get(&fd);
+        file.map(AsRawFd::as_raw_fd).ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))
+    }
+
+    /// Addresses, routes and the device.
+    fn network(&mut self, settings: &Settings) -> Result<(), Trouble> {
+        let v6 = settings.ip_version == IpVersion::V6;
+        let named = |name: &str, v4: &str, v6_text: &str| {
+            let set = settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
+            set.unwrap_or_else(|| if v6 { v6_text } else { v4 }.parse().expect("an address"))
+        };
+        let local = named("local_ip", "192.168.0.1", "fd3d:fa7b:d17d::1");
+        let remote = named("remote_ip", "192.0.2.1", "2001:db8::1");
+        self.gateway = named("gateway_ip", "192.168.0.2", "fd3d:fa7b:d17d::2");
+        // A mapped socket has addresses of the other family than its packets.
+        let mapped = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) if settings.ip_version == IpVersion::V4MappedV6 => ip.to_ipv6_mapped().into(),
+            ip => ip,
+        };
+        self.places.local = SocketAddr::new(mapped(local), PORT);
+        self.places.remote = SocketAddr::new(mapped(remote), PORT);
+        self.places.domain =
+            if settings.ip_version == IpVersion::V4 { libc::AF_INET } else { libc::AF_INET6 };
+        self.tun = Some(door::tun("tun0", true).map_err(failed("a TUN device"))?);
+        let (prefix, more) = if v6 { (48, " nodad") } else { (16, "") };
+        let mut lines = vec![
+            "link set lo up".to_owned(),
+            format!("addr add {local}/{prefix} dev tun0{more}"),
+            "link set tun0 up".to_owned(),
+        ];
+        if let Some(mtu) = settings.mtu {
+            lines.push(format!("link set tun0 mtu {mtu}"));
+        }
+        lines.push(self.route_line("add"));
+        batch("ip", &lines).map_err(Trouble::Unsupported)
+    }
+
+    fn route_line(&self, what: &str) -> String {
+        let prefix = match self.places.remote.ip().to_canonical() {
+            IpAddr::V4(ip) => format!("{ip}/24").replace(&format!(".{}/", ip.octets()[3]), ".0/"),
+            IpAddr::V6(ip) => format!("{ip}/128"),
+        };
+        let mut line = format!("route {what} {prefix} via {} dev tun0", self.gateway);
+        for (name, value) in &self.host.route {
+            line += &match name.as_str() {
+                "rto_min" => format!(" rto_min {value}ms"),
+                "ecn" => " features ecn".to_owned(),
+                "features" | "congctl" => String::new(),
+                name => format!(" {name} {value}"),
+            };
+        }
+        line
+    }
+
+    /// Puts into effect what commands have changed.
+    fn apply(&mut self, before: &Host) -> Result<(), String> {
+        let changed: Vec<(String, String)> = self
+            .host
+            .all("")
+            .filter(|(key, value)| before.get(key) != Some(value))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        for (key, value) in changed {
+            if key == "net.ipv4.tcp_congestion_control" {
+                // By socket option: a namespace may refuse what root may use.
+                self.has_controller(&value)?;
+                self.places.controller = value;
+                continue;
+            }
+            let path = format!("/proc/sys/{}", key.replace('.', "/"));
+            match std::fs::write(&path, &value) {
+                Err(e) if e.kind() == ErrorKind::NotFound && ABSENT.contains(&key.as_str()) => {}
+                done => done.map_err(|e| format!("sysctl {key}={value}: {e}"))?,
+            }
+        }
+        if self.host.route != before.route {
+            let mtu = self.host.route.get("mtu").map(|mtu| format!("link set tun0 mtu {mtu}"));
+            let lines: Vec<String> = mtu.into_iter().chain([self.route_line("replace")]).collect();
+            batch("ip", &lines)?;
+        }
+        if self.host.no_tso != before.no_tso {
+            // linux/ethtool.h: ETHTOOL_STSO, ETHTOOL_GTSO; ETHTOOL_SGSO, ETHTOOL_GGSO.
+            let socket = crate::sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| e.to_string())?;
+            for (set, get) in [(0x1f, 0x1e), (0x24, 0x23)] {
+                crate::sys::offload(socket.as_fd(), "tun0", set, get, !self.host.no_tso)
+                    .map_err(|e| format!("segmentation offload of the device: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_controller(&self, name: &str) -> Result<(), String> {
+        let wrong =
+            |errno| format!("the congestion controller `{name}`: {} from this kernel", names::error(errno));
+        let socket = door::socket(self.places.domain, libc::SOCK_STREAM, 0).map_err(wrong)?;
+        door::set(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
+            .map_err(wrong)?;
+        Ok(())
+    }
+
+    /// Takes in what the kernel has sent; whether there was something.
+    fn drain(&mut self) -> bool {
+        let mut any = false;
+        while let Some(tun) = &self.tun {
+            let Ok(n) = door::read(tun.as_raw_fd(), &mut self.buffer) else { break };
+            let at = self.now();
+            let n = usize::try_from(n).expect("not negative");
+            let bytes = &self.buffer[HEADER.min(n)..n];
+            let (Ok(packet), Some((tos, options))) = (decode(bytes), wire::read(bytes)) else { continue };
+            let Content::Tcp(segment) = packet.content else { continue };
+            let (from, to) = (packet.envelope.from, packet.envelope.to);
+            let Some(conn) = self.conn_of(from, to) else { continue };
+            let known = &mut self.conns[conn];
+            if segment.flags.has(Flags::SYN) {
+                known.map.iss = segment.seq;
+            }
+            known.last = segment.seq.get();
+            self.sent.push_back(Sent { at, conn, segment, options, tos });
+            any = true;
+        }
+        any
+    }
+
+    fn conn_of(&mut self, from: SocketAddr, to: SocketAddr) -> Option<usize> {
+        let known = self.conns.iter().rposition(|c| c.local == Some(from) && c.remote == to);
+        known.or_else(|| {
+            let new = self.conns.iter().rposition(|c| c.local.is_none() && c.remote == to)?;
+            self.conns[new].local = Some(from);
+            Some(new)
+        })
+    }
+
+    fn connect_to(&mut self, local: Option<SocketAddr>, remote: SocketAddr) -> usize {
+        let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        let map = Map::new(SeqNum::new(0));
+        let conn = Conn { local: local.map(canonical), remote: canonical(remote), map, last: 0 };
+        self.conns.push(conn);
+        self.conns.len() - 1
+    }
+
+    fn answer(&mut self, returned: Returned) -> Result<Answer, Trouble> {
+        self.made = returned.made;
+        returned.answer
+    }
+
+    /// What a call means for the script's packets, before it is made.
+    fn note(&mut self, call: &Call) -> Result<(), Trouble> {
+        let fd = || calls::int(&call.args, 0);
+        self.accepting = matches!(call.name.as_str(), "accept" | "accept4");
+        match call.name.as_str() {
+            "socket" => self.target = Target::None,
+            "listen" => {
+                let at = door::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.places.local);
+                self.target = Target::Listener(SocketAddr::new(self.places.local.ip(), at.port()));
+            }
+            "connect" | "sendto" => {
+                let fast = calls::uses_fast_open(call);
+                if call.name == "connect" || fast {
+                    let fresh = door::name(self.live(fd()?)?, true).is_err();
+                    if fresh && self.subject != Some(fd()?) {
+                        let local = door::name(self.live(fd()?)?, false).ok().flatten();
+                        let local = local.filter(|at| at.port() != 0 && !at.ip().is_unspecified());
+                        let conn = self.connect_to(local, self.places.remote);
+                        self.target = Target::Conn(conn);
+                        self.subject = Some(fd()?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `close` takes the descriptor away, so that it has no job that borrows it.
+    fn job(&mut self, call: &Call) -> Result<Job, Trouble> {
+        if call.name == "close" {
+            let fd = calls::int(&call.args, 0)?;
+            let file = self.files.remove(&fd);
+            let file = file.ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))?;
+            return Ok(calls::close(file));
+        }
+        calls::prepare(call, &|fd| self.live(fd), &self.places)
+    }
+}
+
+impl Stack for Kernel {
+    fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
+        self.network(settings)?;
+        if self.virtual_time {
+            // One microsecond before a tick, so that a timer of n ticks runs one microsecond late.
+            let now = door::now();
+            let start = (now / TICK + 3) * TICK - 1000;
+            self.started = now;
+            self.reach(Time::from_nanos(start - now));
+            self.started = start;
+            // What the kernel sends by itself when a device comes up is not the script's.
+            self.drain();
+        } else {
+            self.started = door::now();
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(door::now().saturating_sub(self.started))
+    }
+
+    fn step(&mut self, until: Time) -> Step {
+        // A wait without end is one that the script did not bound.
+        let until =
+            until.min(self.now().saturating_add(Dur::from_secs(if self.virtual_time { 10_000 } else { 10 })));
+        loop {
+            if self.drain() {
+                return Step::Acted;
+            }
+            if self.pending.is_none() {
+                self.pending = self.worker.returned();
+                if self.pending.is_some() {
+                    return Step::Acted;
+                }
+            }
+            let now = self.now();
+            if now >= until {
+                return Step::Quiet;
+            }
+            let Some(tun) = &self.tun else { return Step::Quiet };
+            door::wait(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
+        }
+    }
+
+    fn reach(&mut self, until: Time) {
+        while self.now() < until {
+            let left = (until - self.now()).as_nanos();
+            door::wait(self.worker.bell(), self.worker.bell(), left);
+        }
+    }
+
+    fn patience(&self) -> Dur {
+        self.patience
+    }
+
+    fn slack(&self, wait: Dur, settings: &Settings) -> Dur {
+        if !self.virtual_time {
+            let least = if settings.tolerance.is_zero() { Dur::from_millis(4) } else { settings.tolerance };
+            return least.max(wait / 8);
+        }
+        if wait.is_zero() { Dur::ZERO } else { Dur::from_nanos(TICK) + wait / 8 }
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
+        self.note(call)?;
+        let job = self.job(call)?;
+        match self.worker.make(job).map_err(failed("a thread for calls"))? {
+            Some(returned) => self.answer(returned),
+            None => Ok(Answer::Blocks),
+        }
+    }
+
+    fn retry(&mut self, _: &Call) -> Result<Answer, Trouble> {
+        match self.pending.take().or_else(|| self.worker.returned()) {
+            Some(returned) => self.answer(returned),
+            None => Ok(Answer::Blocks),
+        }
+    }
+
+    fn made(&mut self, fd: Option<i64>) -> i64 {
+        let fd = fd.unwrap_or_else(|| self.files.keys().next_back().map_or(3, |last| last + 1));
+        if let Some(made) = self.made.take() {
+            self.files.insert(fd, made);
+        }
+        if self.accepting {
+            self.subject = Some(fd);
+        }
+        fd
+    }
+
+    fn inject(&mut self, packet: &Packet) -> Result<(), Trouble> {
+        if let Target::Listener(local) = self.target {
+            let number = u16::try_from(self.conns.len()).expect("few connections");
+            let remote = SocketAddr::new(self.places.remote.ip(), PORT + number);
+            self.target = Target::Conn(self.connect_to(Some(local), remote));
+        }
+        let Target::Conn(index) = self.target else {
+            return Err(Trouble::Nonsense("no socket could receive this packet".to_owned()));
+        };
+        self.drain();
+        let conn = &mut self.conns[index];
+        let Some(local) = conn.local else {
+            return Err(Trouble::Nonsense(
+                "the connection has sent nothing that could be answered".to_owned(),
+            ));
+        };
+        let bytes = match &packet.body {
+            Body::Tcp(tcp) => {
+                let live = conn.map.live(tcp).map_err(Trouble::Unsupported)?;
+                wire::segment(conn.remote, local, wire::tos(packet.ip), &live)
+            }
+            Body::Icmp(icmp) => {
+                let seq = icmp.seq.map_or(conn.last, |seq| conn.map.our_number(seq));
+                wire::icmp(local, conn.remote, seq, icmp)
+            }
+        };
+        let mut framed = vec![0; HEADER];
+        framed.extend(bytes.map_err(Trouble::Unsupported)?);
+        let tun = self.tun.as_ref().expect("made at the beginning");
+        door::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
+            Trouble::Unsupported(format!("the device took no packet: {}", names::error(errno)))
+        })
+    }
+
+    fn take(&mut self) -> Option<Sent> {
+        self.drain();
+        self.sent.pop_front()
+    }
+
+    fn target(&self) -> Option<usize> {
+        match self.target {
+            Target::Conn(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    fn map(&mut self, conn: usize) -> &mut Map {
+        &mut self.conns[conn].map
+    }
+
+    fn shell(&mut self, text: &str) -> Result<(), String> {
+        let before = self.host.clone();
+        self.host.run(text)?;
+        self.apply(&before)
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        let fd = self.files.get(&self.subject?)?;
+        super::info::look(fd.as_raw_fd(), name).map(Value::Int)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let Some(fd) = self.subject.and_then(|fd| self.files.get(&fd)) else { return Vec::new() };
+        super::info::words(fd.as_raw_fd())
+    }
+}

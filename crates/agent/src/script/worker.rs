@@ -1,0 +1,79 @@
+//! The thread that makes a script's calls, so that one that blocks does not stop the script.
+
+use super::calls::{Job, Returned};
+use super::door;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// The thread, seen from the script's side.
+pub struct Worker {
+    jobs: Sender<Job>,
+    results: Receiver<Returned>,
+    bell: UnixStream,
+    running: Arc<AtomicBool>,
+    thread: i32,
+}
+
+impl Worker {
+    /// Starts the thread; it ends with the process.
+    pub fn start() -> io::Result<Worker> {
+        let (jobs, todo) = channel::<Job>();
+        let (done, results) = channel();
+        let (bell, mut rings) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        let running = Arc::new(AtomicBool::new(false));
+        let number = Arc::new(AtomicI32::new(0));
+        let (flag, place) = (running.clone(), number.clone());
+        std::thread::spawn(move || {
+            place.store(door::thread(), Ordering::SeqCst);
+            for job in todo {
+                flag.store(true, Ordering::SeqCst);
+                let returned = job();
+                flag.store(false, Ordering::SeqCst);
+                // The bell first, so that who takes the result finds it rung and can silence it.
+                if rings.write_all(&[0]).is_err() || done.send(returned).is_err() {
+                    return;
+                }
+            }
+        });
+        while number.load(Ordering::SeqCst) == 0 {
+            door::step_aside();
+        }
+        Ok(Worker { jobs, results, bell, running, thread: number.load(Ordering::SeqCst) })
+    }
+
+    /// Has a call made; returns when it has returned, or sleeps in the kernel.
+    pub fn make(&mut self, job: Job) -> io::Result<Option<Returned>> {
+        self.jobs.send(job).map_err(|_| io::Error::other("the thread that makes calls is gone"))?;
+        let stat = format!("/proc/self/task/{}/stat", self.thread);
+        loop {
+            if let Some(returned) = self.returned() {
+                return Ok(Some(returned));
+            }
+            if self.running.load(Ordering::SeqCst) {
+                let text = std::fs::read_to_string(&stat)?;
+                let sleeps = text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'));
+                if sleeps && self.running.load(Ordering::SeqCst) {
+                    return Ok(self.returned());
+                }
+            }
+            door::step_aside();
+        }
+    }
+
+    /// What the last call gave, when it has returned; told once.
+    pub fn returned(&mut self) -> Option<Returned> {
+        let returned = self.results.try_recv().ok()?;
+        while self.bell.read(&mut [0]).is_ok() {}
+        Some(returned)
+    }
+
+    /// Readable when a call has returned.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
