@@ -8,6 +8,7 @@ import typer
 from tcpassay import scripts, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
+from tcpassay.kernel.scripts import PLACES
 
 FAILED, USER = 1, 2
 
@@ -19,6 +20,18 @@ def script(
     profile: Annotated[
         str, typer.Option(help="The stack: linux, linux-4.6, freebsd, freebsd-rack or rfc.", metavar="NAME")
     ] = "linux",
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            help="model; kernel: a guest in virtual time; host: this kernel, as root.",
+            metavar="WHERE",
+        ),
+    ] = "model",
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="Which built kernel `--on kernel` takes (`tcpassay kernel list`).", metavar="NAME"),
+    ] = None,
     compare: Annotated[
         str,
         typer.Option(help="exact, or loose: window, PSH and SYN options do not count.", metavar="MODE"),
@@ -28,25 +41,25 @@ def script(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No explanations, only results.")] = False,
 ) -> None:
-    """Run packetdrill scripts against the model, in virtual time.
+    """Run packetdrill scripts against the model or a real Linux, in virtual time.
 
     FILE is a script or a folder of them. Options of packetdrill stand beside the files, as in the original:
     --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
     --tcp_ts_tick_usecs, --strict_segments, -D name=value. Nothing in a script is executed: a shell line that is not
-    known makes it unsupported.
+    known makes it unsupported. With --on kernel or --on host the same runner drives a real Linux through a TUN
+    device, in a network namespace for each script; docs/scripts.md says which errors in time are allowed there.
 
     Results: pass; time (right but for time); fail; unsupported; syntax. Exit code 0: all pass; 1: not all; 2: something
     to put right, such as a syntax error.
     """
-    if compare not in {"exact", "loose"}:
-        raise UserError(f"`--compare {compare}`: allowed are exact, loose")
+    _allowed("compare", compare, ("exact", "loose"))
+    _allowed("on", on, PLACES)
     paths, options = scripts.arguments(files)
     if not paths:
         raise UserError("no script was given; see `tcpassay script --help`")
-    wanted = scripts.Wanted(profile, compare == "loose", tuple(options))
+    wanted = scripts.Wanted(profile, compare == "loose", tuple(options), on, kernel)
     results = []
-    for file in scripts.find(paths):
-        result = scripts.run(file, wanted)
+    for result in scripts.run_all(scripts.find(paths), wanted):
         results.append(result)
         if not (json_ or markdown):
             _show(result, quiet=quiet)
@@ -65,6 +78,11 @@ def script(
         raise typer.Exit(FAILED)
 
 
+def _allowed(option: str, value: str, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise UserError(f"`--{option} {value}`: allowed are {', '.join(values)}")
+
+
 def add(app: typer.Typer) -> None:
     """Make it a command of `app`."""
     settings = {"ignore_unknown_options": True}
@@ -73,6 +91,8 @@ def add(app: typer.Typer) -> None:
 
 def _show(result: scripts.Result, *, quiet: bool) -> None:
     reason = f"  {result.reason}" if result.reason else ""
+    if result.attempts > 1:
+        reason += f"  (attempt {result.attempts})"
     typer.echo(f"{result.status:<11} {result.place}{reason}")
     if quiet:
         return

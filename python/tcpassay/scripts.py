@@ -1,6 +1,7 @@
 """packetdrill scripts: which files, running them, and the results as a table, JSON, JUnit XML and Markdown."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from xml.etree import ElementTree as ET
 
 from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
+from tcpassay.kernel import scripts as real
+from tcpassay.kernel import store
 
 STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax")
 
@@ -35,6 +38,8 @@ class Wanted:
     profile: str
     loose: bool
     options: tuple[tuple[str, str], ...]
+    on: str = "model"
+    kernel: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,18 @@ class Result:
 
     file: Path
     profile: str
+    """Of the model; or the release of the kernel that it ran on."""
     status: str
     line: int | None
     column: int | None
     reason: str
     details: tuple[str, ...]
     drift_usecs: int
+    error_usecs: int
     virtual_time_usecs: int
     events: int
     printed: tuple[str, ...]
+    attempts: int = 1
 
     @property
     def place(self) -> str:
@@ -69,9 +77,11 @@ class Result:
             "reason": self.reason,
             "details": list(self.details),
             "drift_usecs": self.drift_usecs,
+            "error_usecs": self.error_usecs,
             "virtual_time_usecs": self.virtual_time_usecs,
             "events": self.events,
             "printed": list(self.printed),
+            "attempts": self.attempts,
         }
 
 
@@ -122,20 +132,47 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 
 def run(file: Path, wanted: Wanted) -> Result:
-    """Runs one script."""
-    try:
-        text = file.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+    """Runs one script against the model."""
+    text = _read(file)
     try:
         made = json.loads(
             _native.run_script(text, wanted.profile, wanted.loose, [list(pair) for pair in wanted.options])
         )
     except ValueError as error:
         raise UserError(str(error)) from error
-    made["details"] = tuple(made["details"])
-    made["printed"] = tuple(made["printed"])
-    return Result(file=file, profile=wanted.profile, **made)
+    return _result(file, wanted.profile, made)
+
+
+def run_all(files: Sequence[Path], wanted: Wanted) -> Iterator[Result]:
+    """Runs scripts where they are wanted: against the model, in a guest, or on this host's kernel."""
+    if wanted.on == "model":
+        for file in files:
+            yield run(file, wanted)
+        return
+    limit = real.VIRTUAL_LIMIT_S if wanted.on == "kernel" else real.REAL_LIMIT_S
+    requests = [
+        real.request(_read(file), loose=wanted.loose, options=wanted.options, limit_s=limit) for file in files
+    ]
+    if wanted.on == "kernel":
+        kernel = store.find(wanted.kernel)
+        reports: Iterable[real.Report] = real.on_kernel(requests, kernel=kernel.name)
+        release = kernel.release
+    else:
+        reports, release = real.on_host(requests), os.uname().release
+    for file, report in zip(files, reports, strict=True):
+        yield _result(file, release, report)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+
+
+def _result(file: Path, profile: str, made: dict[str, Any]) -> Result:
+    made = made | {name: tuple(made[name]) for name in ("details", "printed")}
+    return Result(file=file, profile=profile, **made)
 
 
 def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:

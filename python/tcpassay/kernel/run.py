@@ -110,7 +110,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         }
         (Path(scratch) / "case.json").write_text(json.dumps(case), encoding="utf-8")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        console, late = _boot(image, Path(scratch), seed, patience_s)
+        console, late = boot(image, Path(scratch), seed, patience_s)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         answer = _outcome(Path(scratch), console, patience_s if late else None)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -119,7 +119,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     return answer | {"cpu_s": cpu}
 
 
-def _boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str, bool]:
+def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str, bool]:
     """Starts the guest and waits for its end; returns its console, and whether it had to be ended."""
     command = [
         # It ends with this process, which may be killed: nobody else knows of it.

@@ -5,7 +5,8 @@
 //!
 //! # Time
 //!
-//! In a guest in virtual time everything that happens at once happens at one instant. Timers of the kernel run on ticks (1 ms in
+//! In a guest in virtual time everything that happens at once happens at one instant, but for a microsecond or two when one
+//! thread hands a call to another; 100 us are allowed. Timers of the kernel run on ticks (1 ms in
 //! the guest) and its timer wheel rounds them up by at most an eighth (`kernel/time/timer.c`), which is all that is allowed there;
 //! the script begins just before a tick. On a host in real time 4 ms are allowed, and an eighth of a wait.
 
@@ -33,6 +34,8 @@ const HEADER: usize = 10;
 /// Switches of what a kernel may be built without, so that it is off; a script that only sets them sees no difference.
 const ABSENT: [&str; 2] = ["net.ipv4.tcp_syncookies", "net.ipv4.tcp_fack"];
 const TICK: u64 = 1_000_000;
+/// What a guest's clock may advance while threads hand calls over (about 1 us each).
+const AT_ONCE: Dur = Dur::from_micros(100);
 
 /// One connection of the script.
 struct Conn {
@@ -356,7 +359,7 @@ impl Stack for Kernel {
             let least = if settings.tolerance.is_zero() { Dur::from_millis(4) } else { settings.tolerance };
             return least.max(wait / 8);
         }
-        if wait.is_zero() { Dur::ZERO } else { Dur::from_nanos(TICK) + wait / 8 }
+        if wait.is_zero() { AT_ONCE } else { Dur::from_nanos(TICK) + wait / 8 }
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {

@@ -1,0 +1,103 @@
+"""packetdrill scripts on a real Linux: in a guest in virtual time, or on this host's own kernel, as root.
+
+One guest runs all scripts, one after the other, each in a process and a network namespace of its own; its time is
+virtual, so that only the kernel's ticks are uncertain. On the host time is real: a script that fails is run again, and
+the result says how often.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import UserError
+from tcpassay.kernel import run, store
+
+PLACES: Final = ("model", "kernel", "host")
+# Attempts on a host, whose time is real.
+ATTEMPTS: Final = 3
+# What a script may take: by the guest's clock, and by the host's.
+VIRTUAL_LIMIT_S: Final = 100_000
+REAL_LIMIT_S: Final = 100
+# Of the guest's random numbers.
+SEED: Final = 1
+
+Request = dict[str, Any]
+Report = dict[str, Any]
+
+
+def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit_s: int) -> Request:
+    """What the agent is asked: see `crates/agent/src/script`."""
+    return {"text": text, "loose": loose, "options": [list(pair) for pair in options], "limit_s": limit_s}
+
+
+def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
+    """The reports of scripts that ran in one guest. Raises `UserError` when there is none, or when it ended badly."""
+    image = store.find(kernel).image
+    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
+        place = Path(scratch)
+        (place / "init").symlink_to(run.agent())
+        (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
+        console, late = run.boot(image, place, SEED, run.PATIENCE_S)
+        try:
+            answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            how = "had to be ended" if late else "left no answer"
+            raise UserError(f"the guest {how}\n{console.strip()[-run.LAST_WORDS :]}") from error
+    if "Ok" not in answer:
+        raise UserError(f"the guest: {answer.get('Err', answer)}")
+    return [_checked(report) for report in answer["Ok"]]
+
+
+def on_host(requests: list[Request]) -> Iterator[Report]:
+    """The reports of scripts that run on this host's kernel, each tried up to three times. Raises `UserError`."""
+    if os.geteuid() != 0:
+        raise UserError("`--on host` needs root: a network namespace, a TUN device and real-time priority")
+    for one in requests:
+        for attempt in range(1, ATTEMPTS + 1):
+            report = _host_once(one) | {"attempts": attempt}
+            if report["status"] not in {"fail", "time"}:
+                break
+        yield report
+
+
+def _host_once(one: Request) -> Report:
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own program
+            [run.agent(), "script"],
+            input=json.dumps(one),
+            capture_output=True,
+            text=True,
+            timeout=2 * REAL_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _wrong(f"its process was ended after {2 * REAL_LIMIT_S} s")
+    try:
+        return _checked(json.loads(ran.stdout))
+    except ValueError as error:
+        if ran.returncode == 1:
+            raise UserError(ran.stderr.strip()) from error
+        return _wrong(f"its process ended with {ran.returncode}: {ran.stderr.strip()}")
+
+
+def _checked(report: Report) -> Report:
+    return _wrong(str(report["wrong"])) if "wrong" in report else report
+
+
+def _wrong(why: str) -> Report:
+    return {
+        "status": "fail",
+        "line": None,
+        "column": None,
+        "reason": why,
+        "details": [],
+        "drift_usecs": 0,
+        "error_usecs": 0,
+        "virtual_time_usecs": 0,
+        "events": 0,
+        "printed": [],
+    }

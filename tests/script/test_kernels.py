@@ -1,0 +1,117 @@
+"""Scripts on a real Linux; skipped, saying so, where there is no kernel, no agent or no root."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tcpassay import cli
+from tcpassay.errors import UserError
+from tcpassay.kernel import run, scripts, store
+
+REPOSITORY = Path(__file__).parent.parent.parent
+GOOD = """`../common/defaults.sh`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1000,sackOK,nop,nop>
++0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK>
++.1 < . 1:1(0) ack 1 win 32792
++0 accept(3, ..., ...) = 4
+"""
+BLOCKING = (
+    GOOD + "+0...0.3 read(4, ..., 1000) = 500\n+.2 < P. 1:501(500) ack 1 win 32792\n+0 > . 1:1(0) ack 501\n"
+)
+
+
+def write(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / f"{name}.pkt").write_text(text)
+    return folder
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, ["script", *map(str, words)])
+
+
+def test_there_are_three_places_to_run_on(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, ["script", "--on", "moon", str(tmp_path)])
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception) == "`--on moon`: allowed are model, kernel, host"
+
+
+@pytest.fixture(scope="module")
+def guest() -> None:
+    try:
+        run.agent()
+        store.find()
+    except UserError as error:
+        pytest.skip(f"no script can be run on a kernel: {error}")
+
+
+@pytest.fixture(scope="module")
+def host() -> None:
+    try:
+        run.agent()
+    except UserError as error:
+        pytest.skip(f"no script can be run on this host: {error}")
+    if os.geteuid() != 0 or not os.access("/dev/net/tun", os.W_OK):
+        pytest.skip("scripts on this host's kernel need root and /dev/net/tun")
+
+
+@pytest.mark.usefixtures("guest")
+def test_in_a_guest_what_happens_at_once_is_exact_and_mistakes_are_found(tmp_path: Path) -> None:
+    bad = GOOD.replace("mss 1460", "mss 1461")
+    late = GOOD + "+0 write(4, ..., 1000) = 1000\n+.002 > P. 1:1001(1000) ack 1\n"
+    write(tmp_path, bad=bad, blocking=BLOCKING, good=GOOD, late=late, odd="`reboot`\n" + GOOD)
+    result = call(tmp_path, "--on", "kernel", "--json")
+    assert result.exit_code == 1, result.output
+    made = {Path(one["file"]).stem: one for one in json.loads(result.output)["scripts"]}
+    statuses = {name: one["status"] for name, one in made.items()}
+    assert statuses == {
+        "bad": "fail",
+        "blocking": "pass",
+        "good": "pass",
+        "late": "time",
+        "odd": "unsupported",
+    }
+    assert made["good"]["error_usecs"] < 100
+    assert made["good"]["virtual_time_usecs"] // 1000 == 100
+    assert made["bad"]["line"] == 6
+    assert "  * options: expected" in "".join(made["bad"]["details"])
+    assert made["good"]["profile"] == store.find().release
+
+
+@pytest.mark.usefixtures("host")
+def test_on_this_host_a_script_that_fails_is_tried_again_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, bad=GOOD.replace("mss 1460", "mss 1461"), blocking=BLOCKING, good=GOOD)
+    result = call(tmp_path, "--on", "host", "--json")
+    made = {Path(one["file"]).stem: one for one in json.loads(result.output)["scripts"]}
+    assert {name: one["status"] for name, one in made.items()} == {
+        "bad": "fail",
+        "blocking": "pass",
+        "good": "pass",
+    }
+    assert made["bad"]["attempts"] == scripts.ATTEMPTS
+    assert made["good"]["profile"] == os.uname().release
+
+
+def of_linux() -> list[Path]:
+    """The project's own scripts that speak of today's Linux."""
+    found = sorted((REPOSITORY / "scripts").rglob("*.pkt"))
+    return [file for file in found if file.read_text().startswith("// profile: linux\n")]
+
+
+@pytest.mark.usefixtures("guest")
+def test_a_real_linux_agrees_with_the_projects_own_scripts() -> None:
+    files = of_linux()
+    assert len(files) >= 10
+    result = call(*files, "--on", "kernel", "--json")
+    wrong = [
+        f"{one['file']}:{one['line']} {one['status']}: {one['reason']}"
+        for one in json.loads(result.output)["scripts"]
+        if one["status"] != "pass"
+    ]
+    assert not wrong, "\n".join(wrong)
