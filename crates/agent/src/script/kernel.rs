@@ -88,7 +88,7 @@ impl Kernel {
         let unknown = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0);
         Ok(Kernel {
             virtual_time,
-            patience: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(1) },
+            patience: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(5) },
             tun: None,
             worker: Worker::start()?,
             started: door::now(),
@@ -155,16 +155,14 @@ impl Kernel {
             IpAddr::V4(ip) => format!("{ip}/24").replace(&format!(".{}/", ip.octets()[3]), ".0/"),
             IpAddr::V6(ip) => format!("{ip}/128"),
         };
-        let mut line = format!("route {what} {prefix} via {} dev tun0", self.gateway);
-        for (name, value) in &self.host.route {
-            line += &match name.as_str() {
-                "rto_min" => format!(" rto_min {value}ms"),
-                "ecn" => " features ecn".to_owned(),
-                "features" | "congctl" => String::new(),
-                name => format!(" {name} {value}"),
-            };
-        }
-        line
+        let attributes = self.host.route.iter().map(|(name, value)| match name.as_str() {
+            "rto_min" => format!("rto_min {value}ms"),
+            "ecn" => "features ecn".to_owned(),
+            "features" | "congctl" => String::new(),
+            name => format!("{name} {value}"),
+        });
+        let attributes: Vec<String> = attributes.collect();
+        format!("route {what} {prefix} via {} dev tun0 {}", self.gateway, attributes.join(" "))
     }
 
     /// Puts into effect what commands have changed.

@@ -87,7 +87,8 @@ fn state(state: State, bsd: bool) -> i64 {
         State::CloseWait => (8, 5),
         State::Closing => (11, 7),
         State::LastAck => (9, 8),
-        State::TimeWait => (6, 10),
+        // Linux keeps a smaller object for it, and closes the socket (`tcp_time_wait`).
+        State::TimeWait => (7, 10),
     };
     if bsd { freebsd } else { linux }
 }
