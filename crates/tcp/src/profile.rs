@@ -193,7 +193,7 @@ fn freebsd() -> Config {
         nagle: Nagle::Idle,                   // tcp_output: idle
         reduce_from_cwnd: true,               // newreno_cong_signal
         reset_unread: false,                  // tcp_disconnect flushes and sends FIN
-        mark_stops_one_segment: false,        // cc_ecnpkt_handler
+        mark_stops_one_segment: false,        // newreno_cong_signal: two segments
         stamp_resets: false,                  // tcp_respond
         cwr_on_retransmission: true,          // tcp_ecn_output_established
         count_small_segments: true,           // DELAY_ACK

@@ -68,6 +68,20 @@ traces! { default("reno");
         t.expect(1_000, 2_000)?;
     }
 
+    /// RFC 8511 section 3: with the factor 0.8 for marks 20 segments become 16; a loss halves them as ever.
+    fn with_abe_a_mark_leaves_four_fifths_and_a_loss_half(t) {
+        let params = Params { values: [("beta_ecn".to_owned(), 0.8)].into(), ..Params::default() };
+        t.controller = tcpassay_cc::build("reno", &params).expect("reno has this parameter");
+        t.put(20_000, 8_000);
+        t.enter(Cause::Ecn, 20_000);
+        t.leave();
+        t.expect(16_000, 16_000)?;
+        t.put(20_000, 8_000);
+        t.enter(Cause::Loss, 20_000);
+        t.leave();
+        t.expect(10_000, 10_000)?;
+    }
+
     /// What was counted towards the next segment is lost with the loss: 15 of 20 segments acknowledged, halved to 10,
     /// then a whole window of 10 is needed.
     fn a_loss_forgets_the_bytes_counted_so_far(t) {
