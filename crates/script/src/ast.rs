@@ -135,6 +135,8 @@ pub struct Tcp {
     pub flags: Flags,
     /// First sequence number.
     pub seq: u32,
+    /// The sequence number is not looked at: written `...`.
+    pub any_seq: bool,
     /// Payload bytes.
     pub len: u32,
     /// The acknowledgement field, when written.

@@ -24,6 +24,6 @@ pub mod report;
 pub mod run;
 mod settings;
 
-pub use parse::parse;
+pub use parse::{parse, select};
 pub use place::{Place, SyntaxError};
 pub use settings::{IpVersion, Settings};

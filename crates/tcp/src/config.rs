@@ -174,6 +174,19 @@ pub enum TsoAutosize {
     RateAndRtt,
 }
 
+/// How segments outside the usual course are answered: resets and SYNs within a connection, what comes in LISTEN and
+/// TIME-WAIT. Where the RFCs say what to do all three do that; where they leave room, each follows its stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Manners {
+    /// RFC 9293 with RFC 5961.
+    #[default]
+    Rfc,
+    /// `tcp_validate_incoming` and `tcp_timewait_state_process` of Linux.
+    Linux,
+    /// `tcp_do_segment`, `syncache_*` and `tcp_twcheck` of FreeBSD.
+    FreeBsd,
+}
+
 /// Lower and upper bound and start value of the retransmission timeout (RFC 6298).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtoBounds {
@@ -305,8 +318,23 @@ pub struct Config {
     pub keepalive: Option<Keepalive>,
     /// `app.user_timeout` (RFC 5482; abort when data stay unacknowledged so long); `None` leaves it to the retries.
     pub user_timeout: Option<Dur>,
-    /// Retransmissions of a SYN or SYN-ACK before giving up.
+    /// Retransmissions of a SYN before giving up.
     pub syn_retries: u32,
+    /// Of them, those that come at the same interval before it doubles (Linux `tcp_syn_linear_timeouts`); they are allowed
+    /// in addition to `syn_retries`.
+    pub syn_linear: u32,
+    /// Retransmissions of a SYN-ACK before giving up.
+    pub synack_retries: u32,
+    /// SYNs that ask for ECN before one does not, in case that somebody drops those that do (RFC 3168 section 6.1.1.1).
+    pub ecn_syns: u32,
+    /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
+    pub connect_timeout: Option<Dur>,
+    /// How segments outside the usual course are answered.
+    pub manners: Manners,
+    /// A reset anywhere in the window counts (RFC 793; FreeBSD `insecure_rst`), not only at its left edge.
+    pub weak_resets: bool,
+    /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).
+    pub weak_syns: bool,
     /// Retransmissions of data before giving up (Linux `tcp_retries2`).
     pub retries: u32,
     /// TIME-WAIT (2 MSL; Linux 60 s).

@@ -58,7 +58,7 @@ mod seam;
 mod send;
 
 pub use config::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Nagle, Pacing,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Manners, Nagle, Pacing,
     Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
 pub use conn::{AgreedOptions, ConnError, Connection, Outgoing};

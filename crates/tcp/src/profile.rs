@@ -5,7 +5,7 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Nagle, Pacing, Profile,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing, Profile,
     PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::ByteCounting;
@@ -109,6 +109,13 @@ fn rfc() -> Config {
         user_timeout: Some(Dur::from_secs(300)), // RFC 9293 section 3.9.1.1: five minutes
         // RFC 9293 section 3.8.3: R2 of a SYN is at least 3 minutes; 1+2+4+8+16+32+60+60 s = 183 s.
         syn_retries: 7,
+        syn_linear: 0,
+        synack_retries: 7,
+        ecn_syns: 1,
+        connect_timeout: None,
+        manners: Manners::Rfc,
+        weak_resets: false,
+        weak_syns: false,
         retries: 15,
         time_wait: Dur::from_secs(240), // 2 MSL, RFC 9293 section 3.4.2
         fin_wait2: Dur::from_secs(240),
@@ -149,7 +156,10 @@ fn linux() -> Config {
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         user_timeout: None,
+        manners: Manners::Linux,
         syn_retries: 6,                // tcp_syn_retries
+        syn_linear: 4,                 // tcp_syn_linear_timeouts, since 6.5
+        synack_retries: 5,             // tcp_synack_retries
         retries: 15,                   // tcp_retries2
         time_wait: Dur::from_secs(60), // TCP_TIMEWAIT_LEN
         fin_wait2: Dur::from_secs(60), // tcp_fin_timeout
@@ -167,6 +177,7 @@ fn linux_4_6() -> Config {
         tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
         tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
         push_super: false,
+        syn_linear: 0,
         timer_floor: Dur::ZERO, // 10 ms for probes instead
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
@@ -201,7 +212,11 @@ fn freebsd() -> Config {
         ack_partial: true,                    // tcp_sack_partialack: TF_ACKNOW
         fin_on_acks: true,                    // tcp_outflags
         user_timeout: None,
-        syn_retries: 6,                // within keepinit, 75 s
+        manners: Manners::FreeBsd,
+        syn_retries: 12,                                // TCP_MAXRXTSHIFT, within keepinit
+        connect_timeout: Some(Dur::from_secs(75)),      // net.inet.tcp.keepinit
+        synack_retries: 3,                              // SYNCACHE_MAXREXMTS
+        ecn_syns: 2,                                    // net.inet.tcp.ecn.maxretries = 1
         retries: 12,                   // TCP_MAXRXTSHIFT
         time_wait: Dur::from_secs(60), // 2 * net.inet.tcp.msl
         fin_wait2: Dur::from_secs(60), // net.inet.tcp.finwait2_timeout

@@ -4,8 +4,11 @@
 //! ECN's option, tunnels) is refused by the runner as unsupported, with its line.
 
 mod call;
+mod condition;
 mod option;
 mod packet;
+
+pub use condition::select;
 
 use crate::ast::{Code, Event, Kind, OptionLine, Script, Shell, When};
 use crate::code;

@@ -64,18 +64,25 @@ fn ip_field(c: &mut Cursor<'_>) -> Parsed<IpField> {
 
 fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<Tcp> {
     let flags = flags(c)?;
-    let seq = c.number("a sequence number")?;
-    c.need(":")?;
-    let end: u32 = c.number("the sequence number after the payload")?;
+    let any_seq = direction == Direction::Out && c.eat("...");
+    let (seq, end) = if any_seq {
+        (0, None)
+    } else {
+        let seq: u32 = c.number("a sequence number")?;
+        c.need(":")?;
+        (seq, Some(c.number::<u32>("the sequence number after the payload")?))
+    };
     c.need("(")?;
     let after = c.clone();
     let len: u32 = c.number("the length of the payload")?;
     c.need(")")?;
-    let fits = end.wrapping_sub(seq) == len;
-    if !fits {
+    if let Some(end) = end
+        && end.wrapping_sub(seq) != len
+    {
         return after.fail(&format!("the length {} of {seq}:{end}", end.wrapping_sub(seq)));
     }
-    let mut tcp = Tcp { flags, seq, len, ack: None, window: None, urgent: None, options: Some(Vec::new()) };
+    let options = Some(Vec::new());
+    let mut tcp = Tcp { flags, seq, any_seq, len, ack: None, window: None, urgent: None, options };
     loop {
         c.space();
         match c.peek_word() {
