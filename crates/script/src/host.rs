@@ -4,11 +4,14 @@
 //! model does not have, do nothing; any other is reported as unsupported.
 
 use std::collections::BTreeMap;
+use tcpassay_units::Dur;
 
 /// Sysctls by their dotted names, and the interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Host {
     sysctls: BTreeMap<String, String>,
+    /// How long commands slept since somebody asked.
+    pub slept: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
     /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
@@ -42,7 +45,9 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Commands that change nothing that a script can see here.
-const NOTHING: [&str; 30] = [
+const NOTHING: [&str; 32] = [
+    "sockstat",
+    "grep",
     "sync",
     "true",
     ":",
@@ -126,6 +131,12 @@ impl Host {
             "set_sysctls.py" | "set_sysctls.sh" => args.iter().try_for_each(|a| self.assign(a)),
             "sysctl" => self.sysctl(args),
             "ip" => self.ip(args),
+            "sleep" => {
+                let seconds = args.first().and_then(|a| a.parse::<f64>().ok());
+                let seconds = seconds.filter(|s| (0.0..1e6).contains(s)).ok_or(())?;
+                self.slept += Dur::from_secs_f64(seconds);
+                Ok(())
+            }
             "ethtool" => {
                 let off = args.windows(2).any(|w| matches!(w, ["tso" | "gso", "off"]));
                 let on = args.windows(2).any(|w| matches!(w, ["tso" | "gso", "on"]));

@@ -23,6 +23,7 @@ mod place;
 pub mod report;
 pub mod run;
 mod settings;
+mod siphash;
 
 pub use parse::{parse, select};
 pub use place::{Place, SyntaxError};

@@ -58,9 +58,12 @@ mod seam;
 mod send;
 
 pub use config::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Manners, Nagle, Pacing,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Manners,
+    Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
-pub use conn::{AgreedOptions, ConnError, Connection, Outgoing};
+pub use conn::{
+    AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
+    is_cookie,
+};
 pub use info::Info;
 pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};

@@ -5,8 +5,8 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing, Profile,
-    PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
+    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::ByteCounting;
 use tcpassay_units::{Bytes, Dur};
@@ -213,13 +213,13 @@ fn freebsd() -> Config {
         fin_on_acks: true,                    // tcp_outflags
         user_timeout: None,
         manners: Manners::FreeBsd,
-        syn_retries: 12,                                // TCP_MAXRXTSHIFT, within keepinit
-        connect_timeout: Some(Dur::from_secs(75)),      // net.inet.tcp.keepinit
-        synack_retries: 3,                              // SYNCACHE_MAXREXMTS
-        ecn_syns: 2,                                    // net.inet.tcp.ecn.maxretries = 1
-        retries: 12,                   // TCP_MAXRXTSHIFT
-        time_wait: Dur::from_secs(60), // 2 * net.inet.tcp.msl
-        fin_wait2: Dur::from_secs(60), // net.inet.tcp.finwait2_timeout
+        syn_retries: 12,                           // TCP_MAXRXTSHIFT, within keepinit
+        connect_timeout: Some(Dur::from_secs(75)), // net.inet.tcp.keepinit
+        synack_retries: 3,                         // SYNCACHE_MAXREXMTS
+        ecn_syns: 2,                               // net.inet.tcp.ecn.maxretries = 1
+        retries: 12,                               // TCP_MAXRXTSHIFT
+        time_wait: Dur::from_secs(60),             // 2 * net.inet.tcp.msl
+        fin_wait2: Dur::from_secs(60),             // net.inet.tcp.finwait2_timeout
         ..rfc()
     }
 }

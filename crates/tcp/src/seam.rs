@@ -27,6 +27,8 @@ pub(crate) struct Agreed {
     pub window: u64,
     /// Round-trip time of the handshake when it was not retransmitted.
     pub rtt: Option<Dur>,
+    /// Bytes that went with our SYN and are acknowledged with it (RFC 7413).
+    pub syn_data: u64,
     /// The SYN or SYN-ACK was retransmitted: the initial window falls to one segment (RFC 5681 section 3.1).
     pub handshake_lost: bool,
 }

@@ -1,6 +1,6 @@
 //! TCP options, to and from bytes.
 
-use crate::{FastOpen, Options, SackBlock, Timestamps};
+use crate::{Options, SackBlock, Timestamps};
 use arrayvec::ArrayVec;
 use tcpassay_units::SeqNum;
 
@@ -11,16 +11,11 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
-const FAST_OPEN: u8 = 34;
-const EXPERIMENT: u8 = 254;
-/// RFC 7413 section 4.1.1, appendix A; RFC 6994.
-const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
 
-/// The bytes of `options` in Linux's layout, of which a header takes 40.
-pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 336> {
+/// The bytes of `options` in Linux's layout; up to 60, of which a header takes 40.
+pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
     let mut out = ArrayVec::new();
-    let mut put =
-        |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 336 bytes");
+    let mut put = |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 60 bytes");
     if let Some(mss) = options.mss {
         put(&[MSS, 4]);
         put(&mss.to_be_bytes());
@@ -45,19 +40,6 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 336> {
             put(&block.start.get().to_be_bytes());
             put(&block.end.get().to_be_bytes());
         }
-    }
-    if let Some(fast_open) = &options.fast_open {
-        let len = u8::try_from(fast_open.len()).unwrap_or(u8::MAX);
-        if fast_open.experimental {
-            put(&[EXPERIMENT, len]);
-            put(&FAST_OPEN_MAGIC);
-        } else {
-            put(&[FAST_OPEN, len]);
-        }
-        let cookie = &fast_open.cookie[..fast_open.cookie.len().min(251)];
-        put(cookie);
-        let padding = fast_open.len().next_multiple_of(4) - fast_open.len();
-        put(&[NOP; 3][..padding]);
     }
     out
 }
@@ -95,12 +77,6 @@ fn read_option(kind: u8, body: &[u8], options: &mut Options) {
             options.sack = (0..words.len() / 2)
                 .map(|i| SackBlock { start: word(2 * i), end: word(2 * i + 1) })
                 .collect();
-        }
-        (FAST_OPEN, cookie) => {
-            options.fast_open = Some(Box::new(FastOpen { experimental: false, cookie: cookie.to_vec() }));
-        }
-        (EXPERIMENT, [a, b, cookie @ ..]) if [*a, *b] == FAST_OPEN_MAGIC => {
-            options.fast_open = Some(Box::new(FastOpen { experimental: true, cookie: cookie.to_vec() }));
         }
         _ => {}
     }

@@ -163,27 +163,6 @@ pub struct SackBlock {
 /// cumulative ACK, or inside the second, is a DSACK (RFC 2883 section 4).
 pub type SackBlocks = ArrayVec<SackBlock, 4>;
 
-/// The Fast Open option (RFC 7413 section 4.1.1).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FastOpen {
-    /// Kind 254 with magic 0xF989, as before the RFC, instead of kind 34.
-    pub experimental: bool,
-    /// The cookie, of 4 to 16 bytes where it is valid; empty asks for one.
-    pub cookie: Vec<u8>,
-}
-
-impl FastOpen {
-    /// Bytes of the option, without padding.
-    pub fn len(&self) -> usize {
-        2 + if self.experimental { 2 } else { 0 } + self.cookie.len()
-    }
-
-    /// Whether it asks for a cookie.
-    pub fn is_empty(&self) -> bool {
-        self.cookie.is_empty()
-    }
-}
-
 /// TCP options. Absent options are `None`, `false` or empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
@@ -197,8 +176,6 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// SACK blocks (RFC 2018 section 3).
     pub sack: SackBlocks,
-    /// Fast Open (RFC 7413); only on SYN.
-    pub fast_open: Option<Box<FastOpen>>,
 }
 
 impl Options {
@@ -219,9 +196,6 @@ impl Options {
         let blocks = u32::try_from(self.sack.len()).expect("at most 4");
         if blocks > 0 {
             len += 4 + 8 * blocks;
-        }
-        if let Some(fast_open) = &self.fast_open {
-            len += u32::try_from(fast_open.len().next_multiple_of(4)).expect("an option is below 256 bytes");
         }
         len
     }
@@ -280,7 +254,7 @@ mod tests {
             window_scale: Some(7),
             sack_permitted: true,
             timestamps: Some(Timestamps::default()),
-            ..Options::default()
+            sack: SackBlocks::new(),
         };
         assert_eq!(syn.wire_len(), 20);
         let mut ack = Options { timestamps: Some(Timestamps::default()), ..Options::default() };
@@ -303,6 +277,6 @@ mod tests {
 
     #[test]
     fn a_segment_stays_small_enough_for_the_simulator() {
-        assert!(size_of::<Segment>() <= 88, "{}", size_of::<Segment>());
+        assert!(size_of::<Segment>() <= 80, "{}", size_of::<Segment>());
     }
 }

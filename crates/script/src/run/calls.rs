@@ -6,7 +6,7 @@ use super::packet::Map;
 use super::socket::{File, Role, Socket};
 use super::stack::Trouble;
 use crate::ast::{Call, Expr};
-use tcpassay_tcp::{ConnError, Connection, Profile, State};
+use tcpassay_tcp::{ConnError, Connection, State};
 use tcpassay_units::{Bytes, SeqNum};
 
 /// What became of an attempt.
@@ -91,10 +91,6 @@ impl Model {
         self.socket_at(fd)
     }
 
-    fn bsd(&self) -> bool {
-        matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack)
-    }
-
     fn listen(&mut self, args: &[Expr]) -> Tried {
         let fd = int(args, 0)?;
         let socket = self.socket_at(fd)?;
@@ -147,10 +143,11 @@ impl Model {
         let number = u32::try_from(self.world.peers.len()).expect("few connections");
         let iss = SeqNum::new(0x1000_0000_u32.wrapping_add(number.wrapping_mul(0x0100_0001)));
         let ts_offset = 0x0200_0000;
-        let conn = match open {
+        let mut conn = match open {
             Open::Active => Connection::connect(&cfg, cc, iss, ts_offset, self.world.now),
             Open::Passive => Connection::listen(&cfg, cc, iss, ts_offset),
         };
+        conn.hold_handshake_ack(open == Open::Active && socket.options.defer_accept);
         Ok(self.world.add(conn, Map::new(iss)))
     }
 
@@ -159,6 +156,9 @@ impl Model {
         let socket = self.socket_at(fd)?.clone();
         let peer = match socket.role {
             Role::Fresh => {
+                if let Some(attempt) = self.connect_fast(fd)? {
+                    return Ok(attempt);
+                }
                 let peer = self.make(&socket, Open::Active)?;
                 self.socket_at(fd)?.role = Role::Connected(peer);
                 self.target = Target::Peer(peer);
@@ -247,11 +247,17 @@ impl Model {
         let socket = self.socket_at(fd)?.clone();
         let (n, flags) = write_size(call)?;
         for flag in &flags {
-            if !matches!(*flag, "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "0") {
+            if !matches!(
+                *flag,
+                "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "MSG_FASTOPEN" | "0"
+            ) {
                 return unsupported(format!("{} with {flag}", call.name));
             }
         }
-        let bsd = self.bsd();
+        let bsd = self.is_bsd();
+        if let Some(attempt) = self.send_fast(fd, n, &flags)? {
+            return Ok(attempt);
+        }
         let Some(peer) = socket.peer() else {
             return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EPIPE" }));
         };
@@ -263,10 +269,14 @@ impl Model {
         match conn.state() {
             _ if socket.shut_write => return Ok(Attempt::Error("EPIPE")),
             State::Established | State::CloseWait => {}
+            State::SynReceived if conn.is_fast_open_child() => {}
             State::SynSent | State::SynReceived if nonblocking => {
                 return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EAGAIN" }));
             }
-            State::SynSent | State::SynReceived => return Ok(Attempt::Blocks),
+            State::SynSent | State::SynReceived => {
+                self.hold_ack(fd)?;
+                return Ok(Attempt::Blocks);
+            }
             _ => return Ok(Attempt::Error("EPIPE")),
         }
         let more = flags.contains(&"MSG_MORE");

@@ -21,9 +21,6 @@ pub(super) enum Open {
 const INERT: &[&str] = &[
     "tcp_fack",
     "tcp_wmem",
-    "tcp_syn_retries",
-    "tcp_synack_retries",
-    "tcp_syn_linear_timeouts",
     "tcp_retries1",
     "tcp_keepalive_time",
     "tcp_keepalive_intvl",
@@ -107,8 +104,6 @@ const INERT_BSD: &[&str] = &[
     "nolocaltimewait",
     "tolerate_missing_ts",
     "rfc3390",
-    "insecure_rst",
-    "insecure_syn",
     "insecure_ack",
     "ack_war_cnt",
     "ack_war_timewindow",
@@ -208,8 +203,9 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "tcp_slow_start_after_idle" => {
                 cfg.after_idle = if number()? == 0 { AfterIdle::Keep } else { AfterIdle::Decay };
             }
-            "tcp_syn_retries" if open == Open::Active => cfg.syn_retries = small()?,
-            "tcp_synack_retries" if open == Open::Passive => cfg.syn_retries = small()?,
+            "tcp_syn_retries" => cfg.syn_retries = small()?,
+            "tcp_synack_retries" => cfg.synack_retries = small()?,
+            "tcp_syn_linear_timeouts" => cfg.syn_linear = small()?,
             "tcp_tso_win_divisor" => cfg.tso_win_divisor = small()?.max(1),
             "tcp_min_tso_segs" => cfg.min_tso_segs = small()?,
             "tcp_retries2" => cfg.retries = small()?,
@@ -236,6 +232,7 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
 
 fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
     cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    let mut space = 65_536;
     for (key, text) in host.all("net.inet.tcp.") {
         let wrong = || format!("sysctl net.inet.tcp.{key}={text}");
         let number = || host.number(&format!("net.inet.tcp.{key}")).ok_or_else(wrong);
@@ -257,20 +254,34 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "delayed_ack" => cfg.delayed_ack.every = if number()? == 0 { 1 } else { 2 },
             "delacktime" => cfg.delayed_ack.timeout = Dur::from_millis(number()?),
             "rfc3042" => cfg.limited_transmit = number()? != 0,
-            "rexmit_min" => cfg.rto.min = Dur::from_millis(number()? + 200),
+            "rexmit_min" => cfg.rto.min = Dur::from_millis(number()?),
+            "rexmit_slop" => cfg.rto.slop = Dur::from_millis(number()?),
+            "keepinit" => cfg.connect_timeout = Some(Dur::from_millis(number()?)),
+            "insecure_rst" => cfg.weak_resets = number()? != 0,
+            "insecure_syn" => cfg.weak_syns = number()? != 0,
+            "ecn.maxretries" => {
+                cfg.ecn_syns = u32::try_from(number()?).map_err(|_| wrong())?.saturating_add(1);
+            }
+            "msl" => cfg.time_wait = Dur::from_millis(number()?) * 2,
+            "finwait2_timeout" => cfg.fin_wait2 = Dur::from_millis(number()?),
             "rexmit_initial" => cfg.rto.initial = Dur::from_millis(number()?),
-            "sendspace" => cfg.send_buffer = Some(Bytes::new(number()?)),
-            "recvspace" => cfg.recv_buffer = RecvBuffer::Fixed(Bytes::new(number()?)),
+            "recvspace" => space = number()?,
             "do_prr"
+            | "sendspace"
+            | "rexmit_drop_options"
+            | "fastopen.client_enable"
+            | "fastopen.server_enable"
+            | "fastopen.path_disable_time"
+            | "fastopen.setkey"
+            | "fastopen.ccache_list"
+            | "fastopen.acceptany"
+            | "fastopen.psk_enable"
             | "abc_l_var"
-            | "msl"
             | "keepidle"
             | "keepintvl"
-            | "keepinit"
             | "keepcnt"
             | "sendbuf_max"
             | "recvbuf_max"
-            | "finwait2_timeout"
             | "fast_finwait2_recycle"
             | "rfc3465"
             | "cc.algorithm" => {}
@@ -278,6 +289,10 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             _ => return Err(wrong()),
         }
     }
+    // `sb_max` says how large a window the scale must be able to tell (`tcp_select_window`).
+    let most = host.number("kern.ipc.maxsockbuf").unwrap_or(2 << 20);
+    cfg.recv_buffer =
+        RecvBuffer::Auto { initial: Bytes::new(space.min(most)), max: Bytes::new(most.max(space)) };
     Ok(())
 }
 

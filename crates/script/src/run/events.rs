@@ -184,7 +184,7 @@ fn side_by_side(
 
 /// Options that the model never sends.
 fn is_foreign(opt: &Opt) -> bool {
-    matches!(opt, Opt::FastOpen { .. } | Opt::AccurateEcn(_))
+    matches!(opt, Opt::AccurateEcn(_))
 }
 
 fn end_text(end: Time) -> String {

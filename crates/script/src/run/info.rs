@@ -27,7 +27,14 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
             CongestionState::Loss => 4,
         },
         "tcpi_options" => {
-            let bits = [(agreed.timestamps, 1), (agreed.sack, 2), (agreed.scaled, 4), (agreed.ecn, 8)];
+            let syn_data = peer.conn.used_syn_data();
+            let bits = [
+                (agreed.timestamps, 1),
+                (agreed.sack, 2),
+                (agreed.scaled, 4),
+                (agreed.ecn, 8),
+                (syn_data, 32),
+            ];
             bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
         }
         "tcpi_snd_wscale" => i64::from(agreed.peer_shift),

@@ -7,6 +7,7 @@
 //! | `world` | virtual time, connections, packets not looked at yet |
 //! | `packet` | script numbers to live ones and back; what differs |
 //! | `events` | packets, commands and code of the script |
+//! | `fastopen` | cookies, and writes that open a connection |
 //! | `icmp` | ICMP messages |
 //! | `socket`, `calls`, `sockopt`, `poll` | what an application calls |
 //! | `config` | profile, sysctls and socket options to the stack's switches |
@@ -27,6 +28,7 @@
 mod calls;
 mod config;
 mod events;
+mod fastopen;
 mod icmp;
 mod info;
 mod model;
@@ -39,7 +41,7 @@ mod world;
 
 use crate::ast::{Call, Event, Kind, Script, When};
 use crate::code::Env;
-use crate::parse::parse;
+use crate::parse::{parse, select};
 use crate::place::Place;
 use crate::report::{Report, Status};
 use crate::settings::Settings;
@@ -128,8 +130,16 @@ pub fn run(text: &str, options: &Options) -> Report {
 /// Runs the script `text` against a stack that has just been made.
 pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report {
     let mut settings = options.settings.clone();
-    let expanded = settings.expand(text);
-    let script = match parse(&expanded) {
+    for line in text.lines() {
+        if let Some(value) = line.trim().strip_prefix("--ip_version=") {
+            // What is wrong with it is said below.
+            let _ = settings.set("ip_version", value.trim());
+        }
+    }
+    let mut words = settings.clone();
+    words.defines.splice(0..0, fastopen::words(&settings));
+    let chosen = select(text, &[stack.platform()]);
+    let script = match chosen.and_then(|text| parse(&words.expand(&text))) {
         Ok(script) => script,
         Err(error) => {
             let reason = format!("expected {}, found {}", error.expected, error.found);

@@ -2,8 +2,9 @@
 
 use super::calls::Attempt;
 use super::config::Open;
-use super::packet::{Layout, Map, ecn_of, lay_out};
-use super::socket::{File, Role};
+use super::fastopen::Cache;
+use super::packet::{Layout, Map, ecn_of, fast_open_of, lay_out};
+use super::socket::{File, Role, Socket};
 use super::stack::{Answer, Sent, Stack, Step, Trouble};
 use super::world::World;
 use super::{calls, info};
@@ -12,8 +13,8 @@ use crate::code::Value;
 use crate::host::Host;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
-use tcpassay_tcp::Profile;
-use tcpassay_units::{Dur, Time};
+use tcpassay_tcp::{Profile, State};
+use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// What packets are about.
@@ -39,6 +40,10 @@ pub struct Model {
     /// When the call in progress began, and how much of it is written.
     pub(super) call_began: Time,
     pub(super) written: u64,
+    /// The call in progress has opened a connection.
+    pub(super) fast_call: bool,
+    /// Fast Open's.
+    pub(super) fast_open: Cache,
     /// The call that blocks, when it is one that gives up by itself: when it does.
     wake: Option<Time>,
     /// The descriptor that the last call made, until it has a name.
@@ -57,16 +62,19 @@ impl Model {
             target: Target::None,
             call_began: Time::ZERO,
             written: 0,
+            fast_call: false,
+            fast_open: Cache::default(),
             wake: None,
             made: None,
         }
     }
 
+    pub(super) fn is_bsd(&self) -> bool {
+        matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack)
+    }
+
     fn layout(&self) -> Layout {
-        match self.profile {
-            Profile::FreeBsd | Profile::FreeBsdRack => Layout::FreeBsd,
-            _ => Layout::Linux,
-        }
+        if self.is_bsd() { Layout::FreeBsd } else { Layout::Linux }
     }
 
     fn answer(&mut self, attempt: Attempt) -> Answer {
@@ -97,13 +105,26 @@ impl Model {
         self.world.next_timer().into_iter().chain(wake).min()
     }
 
-    /// The connection that the next inbound packet is for; a listening socket makes one.
+    /// The connection that the next inbound packet is for; a listening socket makes one, and where there is none a closed
+    /// one answers.
     fn receiver(&mut self) -> Result<usize, Trouble> {
-        match self.target {
-            Target::Peer(peer) => Ok(peer),
-            Target::Listener(fd) => self.new_child(fd),
-            Target::None => Err(Trouble::Nonsense("no socket could receive this packet".to_owned())),
-        }
+        let peer = match self.target {
+            Target::Peer(peer) => return Ok(peer),
+            Target::Listener(fd) if self.listens(fd) => return self.new_child(fd),
+            Target::Listener(_) | Target::None => self.make(&Socket::new(), Open::Passive)?,
+        };
+        let closed = &mut self.world.peers[peer];
+        closed.conn.abort(self.world.now);
+        // Its answers repeat the numbers of what they answer.
+        closed.map = Map::new(SeqNum::new(0));
+        closed.begun = true;
+        self.world.flush(peer);
+        self.target = Target::Peer(peer);
+        Ok(peer)
+    }
+
+    fn listens(&self, fd: i64) -> bool {
+        matches!(self.files.get(&fd), Some(File::Socket(s)) if matches!(s.role, Role::Listening(_)))
     }
 
     fn new_child(&mut self, fd: i64) -> Result<usize, Trouble> {
@@ -111,6 +132,9 @@ impl Model {
             return Err(Trouble::Nonsense("the listening socket is closed".to_owned()));
         };
         let peer = self.make(&listener, Open::Passive)?;
+        if let Some(serve) = self.fast_open_serve(&listener) {
+            self.world.peers[peer].conn.serve_fast_open(serve);
+        }
         if let Some(File::Socket(listener)) = self.files.get_mut(&fd)
             && let Role::Listening(queue) = &mut listener.role
         {
@@ -127,18 +151,43 @@ impl Model {
     pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), Trouble> {
         let peer = self.receiver()?;
         self.world.peers[peer].conn.on_segment(self.world.now, segment, ecn);
+        self.learn_fast_open(peer, segment);
         self.world.flush(peer);
         Ok(())
     }
 
     fn inject_tcp(&mut self, tcp: &Tcp, ecn: Ecn) -> Result<(), Trouble> {
-        let peer = self.receiver()?;
-        let segment = self.world.peers[peer].map.inject(tcp).map_err(Trouble::Unsupported)?;
+        let mut peer = self.receiver()?;
+        let mut segment = self.live(peer, tcp)?;
+        if self.world.peers[peer].conn.yields_to(&segment) {
+            // A SYN for a connection that is over begins another, if a socket still listens.
+            let listener = self.files.keys().rev().copied().find(|&fd| self.listens(fd));
+            self.target = listener.map_or(Target::None, Target::Listener);
+            let before = self.world.peers[peer].map.clone();
+            peer = self.receiver()?;
+            self.world.peers[peer].map.script_iss = before.script_iss;
+            segment = self.live(peer, tcp)?;
+        }
+        if let Some(option) = fast_open_of(tcp).map_err(Trouble::Unsupported)? {
+            self.world.peers[peer].conn.hear_fast_open(option);
+        }
         self.receive_segment(&segment, ecn)
+    }
+
+    /// The segment of the script as the connection sees it.
+    fn live(&mut self, peer: usize, tcp: &Tcp) -> Result<Segment, Trouble> {
+        let peer = &mut self.world.peers[peer];
+        peer.map.settled = !matches!(peer.conn.state(), State::Listen | State::SynSent) && peer.begun;
+        peer.begun = true;
+        peer.map.inject(tcp).map_err(Trouble::Unsupported)
     }
 }
 
 impl Stack for Model {
+    fn platform(&self) -> &'static str {
+        if self.is_bsd() { "FreeBSD" } else { "Linux" }
+    }
+
     fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
         self.settings = settings.clone();
         Ok(())
@@ -173,6 +222,7 @@ impl Stack for Model {
     fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
         self.call_began = self.world.now;
         self.written = 0;
+        self.fast_call = false;
         if call.name == "socket" {
             self.target = Target::None;
         }
@@ -207,7 +257,7 @@ impl Stack for Model {
     fn take(&mut self) -> Option<Sent> {
         let live = self.world.sent.pop_front()?;
         let segment = live.out.segment;
-        let options = lay_out(&segment.options, self.layout());
+        let options = lay_out(&segment.options, live.fast_open.as_ref(), self.layout());
         Some(Sent { at: live.at, conn: live.peer, segment, options, tos: live.out.ecn.bits() })
     }
 
@@ -225,6 +275,10 @@ impl Stack for Model {
     fn shell(&mut self, text: &str) -> Result<(), String> {
         self.host.run(text)?;
         self.world.cut = self.host.no_tso;
+        self.fast_open_switched();
+        let until = self.world.now + std::mem::take(&mut self.host.slept);
+        while self.step(until) == Step::Acted {}
+        self.reach(until);
         Ok(())
     }
 

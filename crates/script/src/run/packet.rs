@@ -7,6 +7,7 @@
 use crate::ast::{IpField, Opt, Packet, Tcp};
 use std::collections::BTreeMap;
 use std::fmt;
+use tcpassay_tcp::FastOpen;
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
 
@@ -30,12 +31,21 @@ pub struct Map {
     stamps: BTreeMap<u32, u32>,
     /// The first of them: live, script.
     first_stamp: Option<(u32, u32)>,
+    /// Both ends know both numbers: another SYN of the peer changes nothing.
+    pub settled: bool,
 }
 
 impl Map {
     /// Of a connection whose initial sequence number is `iss`.
     pub fn new(iss: SeqNum) -> Map {
-        Map { iss, script_iss: 0, irs: SeqNum::new(0), stamps: BTreeMap::new(), first_stamp: None }
+        Map {
+            iss,
+            script_iss: 0,
+            irs: SeqNum::new(0),
+            stamps: BTreeMap::new(),
+            first_stamp: None,
+            settled: false,
+        }
     }
 
     fn ours(&self, syn: bool) -> u32 {
@@ -72,7 +82,7 @@ impl Map {
     /// What the model cannot take.
     pub fn inject(&mut self, tcp: &Tcp) -> Result<Segment, String> {
         let syn = tcp.flags.has(Flags::SYN);
-        if syn {
+        if syn && !self.settled {
             self.irs = SeqNum::new(tcp.seq);
         }
         let mut options = Options::default();
@@ -92,8 +102,8 @@ impl Map {
                     options.sack =
                         blocks.iter().map(|(s, e)| SackBlock { start: live(s), end: live(e) }).collect();
                 }
-                Opt::Nop | Opt::Eol => {}
-                Opt::FastOpen { .. } => return Err("TCP Fast Open".to_owned()),
+                // Fast Open's goes beside the segment.
+                Opt::Nop | Opt::Eol | Opt::FastOpen { .. } => {}
                 Opt::AccurateEcn(_) => return Err("the option of accurate ECN".to_owned()),
             }
         }
@@ -172,13 +182,37 @@ impl Map {
     }
 }
 
+/// Hexadecimal digits, two a byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, b| text + &format!("{b:02x}"))
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+/// The option of Fast Open of a packet to inject.
+pub(super) fn fast_open_of(tcp: &Tcp) -> Result<Option<FastOpen>, String> {
+    let found = tcp.options.iter().flatten().find_map(|opt| match opt {
+        Opt::FastOpen { experimental, cookie } => Some((*experimental, cookie)),
+        _ => None,
+    });
+    let Some((experimental, cookie)) = found else { return Ok(None) };
+    let cookie = bytes_of(cookie).ok_or("a cookie to inject must be hexadecimal digits")?;
+    Ok(Some(FastOpen { experimental, cookie }))
+}
+
 /// Options in the order in which a stack lays them out.
-pub(super) fn lay_out(live: &Options, layout: Layout) -> Vec<Opt> {
+pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layout) -> Vec<Opt> {
     let mut list = Vec::new();
     let scale = live.window_scale.map(Opt::WindowScale);
     let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(t.val), Some(t.ecr)));
     let sack = (!live.sack.is_empty())
         .then(|| Opt::Sack(live.sack.iter().map(|b| (b.start.get(), b.end.get())).collect()));
+    let fast_open = fast_open.map(|o| Opt::FastOpen { experimental: o.experimental, cookie: hex(&o.cookie) });
     list.extend(live.mss.map(Opt::Mss));
     match layout {
         // `tcp_options_write` of Linux.
@@ -194,6 +228,12 @@ pub(super) fn lay_out(live: &Options, layout: Layout) -> Vec<Opt> {
             }
             if let Some(sack) = sack {
                 list.extend([Opt::Nop, Opt::Nop, sack]);
+            }
+            if let Some(fast_open) = fast_open {
+                list.push(fast_open);
+                while !wire_len(&list).is_multiple_of(4) {
+                    list.push(Opt::Nop);
+                }
             }
         }
         // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
@@ -216,6 +256,7 @@ pub(super) fn lay_out(live: &Options, layout: Layout) -> Vec<Opt> {
                 }
                 list.push(sack);
             }
+            list.extend(fast_open);
             while !wire_len(&list).is_multiple_of(4) {
                 list.push(Opt::Eol);
             }
@@ -233,7 +274,8 @@ pub(super) fn wire_len(list: &[Opt]) -> usize {
         Opt::Timestamps(..) => 10,
         Opt::Sack(blocks) => 2 + 8 * blocks.len(),
         Opt::Nop | Opt::Eol => 1,
-        Opt::FastOpen { .. } | Opt::AccurateEcn(_) => 0,
+        Opt::FastOpen { experimental, cookie } => 2 + if *experimental { 2 } else { 0 } + cookie.len() / 2,
+        Opt::AccurateEcn(_) => 0,
     };
     list.iter().map(len).sum()
 }

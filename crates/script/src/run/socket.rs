@@ -14,6 +14,8 @@ pub(super) struct Options {
     pub keep_idle: Option<u64>,
     pub keep_interval: Option<u64>,
     pub keep_count: Option<u64>,
+    /// FreeBSD's `TCP_KEEPINIT`, in seconds.
+    pub keep_init: Option<u64>,
     pub congestion: Option<String>,
     /// As the kernel keeps it (Linux doubles what is asked).
     pub sndbuf: Option<u64>,
@@ -28,6 +30,11 @@ pub(super) struct Options {
     pub linger: Option<u64>,
     /// `TCP_INQ`
     pub inq: bool,
+    /// `TCP_FASTOPEN`, and the options beside it.
+    pub fast_open: Option<i64>,
+    pub fast_open_connect: bool,
+    pub fast_open_no_cookie: bool,
+    pub fast_open_key: Option<Vec<[u64; 2]>>,
     /// Whatever else was set, by level and name.
     pub other: BTreeMap<(String, String), i64>,
 }
@@ -51,6 +58,9 @@ impl Options {
         }
         if let Some(n) = self.notsent_lowat {
             cfg.notsent_lowat = (n > 0 && n < u64::from(u32::MAX)).then(|| Bytes::new(n));
+        }
+        if let Some(n) = self.keep_init {
+            cfg.connect_timeout = Some(Dur::from_secs(n));
         }
         if let Some(n) = self.syn_count {
             cfg.syn_retries = u32::try_from(n).unwrap_or(u32::MAX);
@@ -84,6 +94,8 @@ pub(super) struct Socket {
     pub error_told: bool,
     /// A `connect` has said that it succeeded.
     pub connect_told: bool,
+    /// `connect` was put off to the first write (`TCP_FASTOPEN_CONNECT`).
+    pub deferred: bool,
     /// Bytes at the head of the stream that `MSG_PEEK` or an urgent mark leaves; kept for `SIOCATMARK`.
     pub read_total: u64,
 }
@@ -99,6 +111,7 @@ impl Socket {
             bound: false,
             error_told: false,
             connect_told: false,
+            deferred: false,
             read_total: 0,
         }
     }

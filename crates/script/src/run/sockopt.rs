@@ -1,12 +1,12 @@
 //! `setsockopt` and `getsockopt`, control messages.
 
 use super::calls::{Attempt, Tried, int, names, unsupported};
-use super::config;
 use super::model::Model;
 use super::socket::{self, Options, Role};
 use super::stack::Trouble;
+use super::{config, fastopen};
 use crate::ast::{Call, Expr};
-use tcpassay_tcp::Profile;
+use tcpassay_tcp::{Profile, State};
 
 /// Options without effect on the model; their value is remembered.
 const INERT: [&str; 30] = [
@@ -77,6 +77,17 @@ impl Model {
             "TCP_NOTSENT_LOWAT" => o.notsent_lowat = Some(positive()?),
             "TCP_SYNCNT" => o.syn_count = Some(positive()?),
             "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
+            "TCP_KEEPINIT" => o.keep_init = Some(positive()?),
+            "TCP_FASTOPEN_KEY" => {
+                let Some(key) = text(args.get(3)).and_then(fastopen::key_of_text) else {
+                    return Ok(Attempt::Error("EINVAL"));
+                };
+                o.fast_open_key = Some(key);
+            }
+            "TCP_FASTOPEN" | "TCP_FASTOPEN_CONNECT" | "TCP_FASTOPEN_NO_COOKIE" => {
+                let value = value.clone()?;
+                return self.set_fast_open(fd, &name, value);
+            }
             "TCP_INQ" => match value.clone()? {
                 0 | 1 => o.inq = value.clone()? == 1,
                 _ => return Ok(Attempt::Error("EINVAL")),
@@ -153,17 +164,31 @@ impl Model {
             "TCP_NODELAY" => i64::from(o.nodelay),
             "TCP_CORK" => i64::from(o.cork),
             "SO_KEEPALIVE" => i64::from(o.keepalive),
+            "TCP_KEEPIDLE" if self.is_bsd() => self.bsd_seconds(o.keep_idle, "keepidle", 7200),
+            "TCP_KEEPINTVL" if self.is_bsd() => self.bsd_seconds(o.keep_interval, "keepintvl", 75),
+            "TCP_KEEPCNT" if self.is_bsd() => {
+                sign(o.keep_count.or_else(|| self.host.number("net.inet.tcp.keepcnt")).unwrap_or(8))
+            }
             "TCP_KEEPIDLE" => sign(o.keep_idle.unwrap_or(7200)),
             "TCP_KEEPINTVL" => sign(o.keep_interval.unwrap_or(75)),
             "TCP_KEEPCNT" => sign(o.keep_count.unwrap_or(9)),
-            "SO_SNDBUF" => match o.sndbuf {
-                Some(n) => sign(n),
-                None => return unsupported("SO_SNDBUF that was not set"),
+            "SO_SNDBUF" => match (o.sndbuf, self.is_bsd()) {
+                (Some(n), _) => sign(n),
+                (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.sendspace", 32_768)),
+                (None, false) => return unsupported("SO_SNDBUF that was not set"),
             },
-            "SO_RCVBUF" => match o.rcvbuf {
-                Some(n) => sign(n),
-                None => return unsupported("SO_RCVBUF that was not set"),
+            "SO_RCVBUF" => match (o.rcvbuf, self.is_bsd()) {
+                (Some(n), _) => sign(n),
+                (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.recvspace", 65_536)),
+                (None, false) => return unsupported("SO_RCVBUF that was not set"),
             },
+            "TCP_KEEPINIT" => self.bsd_seconds(o.keep_init, "keepinit", 75),
+            "TCP_FASTOPEN" => o.fast_open.unwrap_or(0),
+            "TCP_FASTOPEN_CONNECT" => i64::from(o.fast_open_connect),
+            "TCP_FASTOPEN_NO_COOKIE" => i64::from(o.fast_open_no_cookie),
+            "TCP_SYNCNT" => sign(o.syn_count.unwrap_or(0)),
+            "TCP_DEFER_ACCEPT" => i64::from(o.defer_accept),
+            "SO_REUSEADDR" | "SO_REUSEPORT" if o.other.is_empty() => 0,
             "TCP_MAXSEG" => match peer {
                 Some(peer) => sign(self.world.peers[peer].conn.info().mss.get()),
                 None => sign(o.maxseg.unwrap_or(536)),
@@ -177,12 +202,35 @@ impl Model {
                 None => return unsupported(format!("the socket option {level} {name}")),
             },
         };
-        if let Ok(want) = int(args, 3)
+        let wanted = match args.get(3) {
+            // An error by its name.
+            Some(Expr::List(items)) => match items.as_slice() {
+                [Expr::Names(names)] if name == "SO_ERROR" => names.first().map(|n| number_of(n)),
+                _ => int(args, 3).ok(),
+            },
+            _ => int(args, 3).ok(),
+        };
+        if let Some(want) = wanted
             && want != value
         {
             return Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
         }
         Ok(Attempt::Done(0))
+    }
+
+    /// FreeBSD's size of a buffer: the sysctl's, and a whole number of segments once it is connected (`tcp_mss`).
+    fn bsd_buffer(&self, peer: Option<usize>, sysctl: &str, default: u64) -> u64 {
+        let size = self.host.number(sysctl).unwrap_or(default);
+        let Some(conn) = peer.map(|p| &self.world.peers[p].conn) else { return size };
+        let told = matches!(conn.state(), State::SynReceived) || conn.was_established();
+        let mss = conn.segment_size().get().max(1);
+        if told { size.next_multiple_of(mss) } else { size }
+    }
+
+    /// Seconds of an option of FreeBSD, or of the sysctl that gives its default in milliseconds.
+    fn bsd_seconds(&self, set: Option<u64>, key: &str, default: u64) -> i64 {
+        let sysctl = || self.host.number(&format!("net.inet.tcp.{key}")).map(|ms| ms / 1000);
+        i64::try_from(set.or_else(sysctl).unwrap_or(default)).unwrap_or(i64::MAX)
     }
 
     /// The control message of `recvmsg` that the script expects: `TCP_CM_INQ`.

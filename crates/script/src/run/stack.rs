@@ -65,6 +65,11 @@ pub enum Step {
 
 /// A stack under test.
 pub trait Stack {
+    /// What `#ifdef` of a script knows it by: `Linux` or `FreeBSD`.
+    fn platform(&self) -> &'static str {
+        "Linux"
+    }
+
     /// Before the first event: what the command line and the script's `--` lines say.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::packet::Map;
 use std::collections::VecDeque;
-use tcpassay_tcp::{Connection, LogEntry, Outgoing};
+use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -14,6 +14,8 @@ const REMEMBERED: usize = 24;
 pub(super) struct Peer {
     pub conn: Connection,
     pub map: Map,
+    /// A packet of the script has come to it.
+    pub begun: bool,
     /// The error of an ICMP message that ended it.
     pub icmp_error: Option<&'static str>,
     /// Its last log entries.
@@ -26,6 +28,8 @@ pub(super) struct Live {
     pub at: Time,
     pub peer: usize,
     pub out: Outgoing,
+    /// The option of a SYN.
+    pub fast_open: Option<FastOpen>,
 }
 
 /// Everything that has a time.
@@ -45,7 +49,7 @@ impl World {
     pub fn add(&mut self, conn: Connection, map: Map) -> usize {
         let mut conn = conn;
         conn.set_log(true);
-        self.peers.push(Peer { conn, map, icmp_error: None, log: VecDeque::new() });
+        self.peers.push(Peer { conn, map, begun: false, icmp_error: None, log: VecDeque::new() });
         self.peers.len() - 1
     }
 
@@ -54,10 +58,12 @@ impl World {
         let peer = &mut self.peers[index];
         while let Some(out) = peer.conn.poll_transmit(self.now) {
             let at = self.now;
-            if self.cut {
-                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out }));
+            if self.cut && !out.segment.flags.has(Flags::SYN) {
+                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out, fast_open: None }));
             } else {
-                self.sent.push_back(Live { at, peer: index, out });
+                let syn = out.segment.flags.has(Flags::SYN);
+                let fast_open = peer.conn.sent_fast_open().filter(|_| syn).cloned();
+                self.sent.push_back(Live { at, peer: index, out, fast_open });
             }
         }
         for entry in peer.conn.drain_log() {

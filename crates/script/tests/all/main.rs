@@ -1,5 +1,7 @@
 //! Scripts against the model.
 
+mod fastopen;
+mod freebsd;
 mod literal;
 mod mismatch;
 mod own;

@@ -370,7 +370,10 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     if let Some(d) = s.maybe_dur("app.user_timeout") {
         c.user_timeout = Some(d);
     }
-    set(&mut c.syn_retries, s.maybe_int("stack.syn_retries"));
+    if let Some(n) = s.maybe_int("stack.syn_retries") {
+        // All of them, also those that come at the same interval.
+        (c.syn_retries, c.syn_linear) = (n, 0);
+    }
     set(&mut c.retries, s.maybe_int("stack.retries"));
     set(&mut c.time_wait, s.maybe_dur("stack.time_wait"));
     set(&mut c.fin_wait2, s.maybe_dur("stack.fin_wait2"));

@@ -14,7 +14,17 @@ use super::Connection;
 use crate::config::Manners;
 use crate::recv::Arrival;
 use tcpassay_units::{Bytes, Time};
-use tcpassay_wire::{Ecn, FastOpen, Flags, Segment};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// The Fast Open option (RFC 7413 section 4.1.1). It goes beside the segment, which is copied too often to carry it: see
+/// [`Connection::sent_fast_open`] and [`Connection::hear_fast_open`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FastOpen {
+    /// Kind 254 with magic 0xF989, as before the RFC, instead of kind 34.
+    pub experimental: bool,
+    /// The cookie, of 4 to 16 bytes where it is valid; empty asks for one.
+    pub cookie: Vec<u8>,
+}
 
 /// What a client's SYN asks and carries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -62,7 +72,11 @@ pub(super) struct Fast {
     /// Bytes of data that the first SYN carried.
     pub carried: u64,
     /// A server's option for its SYN-ACK.
-    pub grant: Option<Box<FastOpen>>,
+    pub grant: Option<FastOpen>,
+    /// The option of the peer's SYN that is about to arrive.
+    pub heard: Option<FastOpen>,
+    /// The option of our SYN that left last.
+    pub told: Option<FastOpen>,
     /// The server took the data, or the cookie alone, before the handshake was done.
     pub taken: bool,
 }
@@ -76,7 +90,7 @@ enum Decision {
 
 impl FastOpenServe {
     fn decide(&self, asked: Option<&FastOpen>, data: bool) -> Decision {
-        let asked = asked.filter(|o| o.is_empty() || is_cookie(&o.cookie));
+        let asked = asked.filter(|o| o.cookie.is_empty() || is_cookie(&o.cookie));
         if asked.is_none() && !data {
             return Decision::Ignore;
         }
@@ -122,26 +136,41 @@ impl Connection {
         self.open.fast.as_ref().is_some_and(|f| f.taken)
     }
 
-    /// Option and payload of a SYN or SYN-ACK.
-    pub(super) fn fast_open_of_syn(&mut self, answer: bool) -> (Option<Box<FastOpen>>, u64) {
+    /// The option that the SYN or SYN-ACK carries which left last.
+    pub fn sent_fast_open(&self) -> Option<&FastOpen> {
+        self.open.fast.as_ref()?.told.as_ref()
+    }
+
+    /// The peer's SYN or SYN-ACK, which is handed in next, carries this option.
+    pub fn hear_fast_open(&mut self, option: FastOpen) {
+        if let Some(fast) = &mut self.open.fast {
+            fast.heard = Some(option);
+        }
+    }
+
+    /// Payload of a SYN or SYN-ACK, whose option is told.
+    pub(super) fn fast_open_of_syn(&mut self, answer: bool) -> u64 {
         let first = self.open.sent == 1;
         let unsent = self.send.unsent();
-        let Some(fast) = &mut self.open.fast else { return (None, 0) };
+        let Some(fast) = &mut self.open.fast else { return 0 };
         if answer {
-            return (fast.grant.clone(), 0);
+            fast.told = fast.grant.clone();
+            return 0;
         }
-        let Some(ask) = fast.ask.as_ref().filter(|_| first) else { return (None, 0) };
+        fast.told = None;
+        let Some(ask) = fast.ask.as_ref().filter(|_| first) else { return 0 };
         fast.carried = unsent.min(ask.payload.get());
-        (ask.option.clone().map(Box::new), fast.carried)
+        fast.told = ask.option.clone();
+        fast.carried
     }
 
     /// The peer's SYN-ACK to our SYN, or a plain SYN: `acked` bytes of data are acknowledged.
-    pub(super) fn fast_open_answered(&mut self, segment: &Segment, acked: u64) {
+    pub(super) fn fast_open_answered(&mut self, acked: u64) {
         let repeated = self.open.repeats();
         let Some(fast) = &mut self.open.fast else { return };
         if fast.ask.is_some() {
             fast.answer = Some(FastOpenAnswer {
-                option: segment.options.fast_open.as_deref().cloned(),
+                option: fast.heard.take(),
                 sent: fast.carried,
                 acked: acked.min(fast.carried),
                 repeated,
@@ -152,16 +181,17 @@ impl Connection {
     /// A SYN for a server. Gives whether the connection streams from now on.
     pub(super) fn fast_open_syn(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let Some(fast) = &mut self.open.fast else { return false };
+        let heard = fast.heard.take();
         let Some(serve) = &fast.serve else { return false };
-        let taken = match serve.decide(segment.options.fast_open.as_deref(), segment.len > 0) {
+        let taken = match serve.decide(heard.as_ref(), segment.len > 0) {
             Decision::Ignore => return false,
             Decision::Grant(option) => {
-                fast.grant = Some(Box::new(option));
+                fast.grant = Some(option);
                 return false;
             }
             Decision::Take(option) => option,
         };
-        fast.grant = taken.map(Box::new);
+        fast.grant = taken;
         fast.taken = true;
         fast.carried = u64::from(segment.len);
         self.agree(now, Ecn::NotEct, None, 0);

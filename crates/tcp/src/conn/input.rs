@@ -8,8 +8,8 @@
 //! that the ACK it carries counts although its data came before; an old pure ACK that fails PAWS is dropped without an
 //! answer (Linux `tcp_disordered_ack` is more refined).
 
-use super::{ConnError, Connection, Reset};
-use crate::config::EcnMode;
+use super::{Connection, Reset};
+use crate::config::{EcnMode, Manners};
 use crate::log::{LogEvent, State};
 use crate::recv::{Arrival, ace_of};
 use crate::seam::{AckIn, Span};
@@ -125,6 +125,11 @@ impl Connection {
     /// The synchronised states and SYN-RECEIVED.
     fn input(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
+        let bsd = self.cfg.manners == Manners::FreeBsd;
+        if bsd && self.state == State::TimeWait {
+            self.input_time_wait(now, segment);
+            return;
+        }
         let nxt = self.recv.nxt();
         let Some(seq) = segment.seq.unwrap_near(self.irs, nxt) else {
             self.refuse(now, "out of window");
@@ -134,6 +139,10 @@ impl Connection {
             return;
         };
         let span = seq..seq + u64::from(segment.len);
+        if flags.has(Flags::RST) && bsd {
+            self.input_reset(now, seq);
+            return;
+        }
         if flags.has(Flags::SYN) {
             self.input_syn(now, segment, seq, ecn);
             return;
@@ -155,46 +164,23 @@ impl Connection {
         }
         let opening = self.state == State::SynReceived;
         if opening {
-            if segment.ack != self.iss.at(1) {
+            let una = self.iss.at(1);
+            let sent =
+                segment.ack.distance(una) >= 0 && self.iss.at(self.send.snd_nxt()).distance(segment.ack) >= 0;
+            if segment.ack != una && !(self.streams && sent) {
                 self.refuse(now, "bad ack");
                 self.reset = Some(self.reset_for(segment));
                 return;
             }
             self.syn_acked(now, segment);
+        } else if self.open.timer != Time::MAX {
+            // A Fast Open server that closed before its SYN-ACK was acknowledged.
+            self.open.stop();
         }
         if !self.input_ack(now, segment, seq, opening) {
             return;
         }
         self.input_data(now, segment, span, ecn);
-    }
-
-    /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
-    fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
-        if self.state == State::SynReceived && seq == 0 {
-            if segment.flags.has(Flags::ACK) && segment.ack == self.iss.at(1) {
-                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN.
-                self.syn_acked(now, segment);
-                self.recv.answer(0..0);
-            } else {
-                self.syn_again(now, segment.flags, ecn);
-            }
-            return;
-        }
-        if self.state == State::SynReceived && self.open.passive && self.in_window(seq) {
-            // RFC 9293 section 3.10.7.4, fourth.
-            self.back_to_listen(now);
-            return;
-        }
-        // RFC 5961 section 4.
-        self.refuse(now, "syn in connection");
-        self.challenge(now);
-    }
-
-    /// A challenge ACK (RFC 5961), unless there were too many.
-    fn challenge(&mut self, now: Time) {
-        if self.challenge.allowed(now) {
-            self.recv.answer(0..0);
-        }
     }
 
     /// PAWS (RFC 7323 section 5). Gives whether the segment may go on.
@@ -245,36 +231,6 @@ impl Connection {
         if seq <= self.recv.last_acked() && t.val.wrapping_sub(self.ts.recent).cast_signed() >= 0 {
             self.ts.recent = t.val;
             self.ts.recent_at = now;
-        }
-    }
-
-    /// Whether position `seq` lies in the receive window.
-    fn in_window(&self, seq: u64) -> bool {
-        (self.recv.nxt()..self.recv.edge()).contains(&seq)
-    }
-
-    /// What began a passive open was none.
-    fn back_to_listen(&mut self, now: Time) {
-        self.open = super::open::Opening::new(&self.cfg);
-        self.set_state(now, State::Listen);
-    }
-
-    /// A reset (RFC 5961 section 3): only the exact next position counts, and outside the window nothing is answered. What its
-    /// timestamp says is not used (RFC 7323 section 5.2).
-    fn input_reset(&mut self, now: Time, seq: u64) {
-        if seq != self.recv.nxt() {
-            self.refuse(now, "inexact reset");
-            if self.in_window(seq) {
-                self.challenge(now);
-            }
-            return;
-        }
-        match self.state {
-            State::SynReceived if self.open.passive => self.back_to_listen(now),
-            State::SynReceived => self.end(now, Some(ConnError::Refused), "refused by peer"),
-            // Both sides are done: nothing is lost.
-            State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
-            _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
         }
     }
 
@@ -403,7 +359,7 @@ impl Connection {
     }
 
     /// Payload and FIN.
-    fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn) {
+    pub(super) fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn) {
         let flags = segment.flags;
         if flags.has(Flags::URG) && !self.recv.finished() {
             // RFC 9293 section 3.8.5: the pointer is relative to the segment.

@@ -2,18 +2,23 @@
 //!
 //! | file | what | source |
 //! | --- | --- | --- |
+//! | `fastopen` | data with the SYN | RFC 7413 |
 //! | `open` | SYN, SYN-ACK, what they negotiate | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
 //! | `input` | arriving segments in the synchronised states | RFC 9293 section 3.10.7, RFC 5961, RFC 7323 |
+//! | `unusual` | resets and SYNs in a connection, TIME-WAIT, in each stack's manner | RFC 5961, RFC 6191 |
 //! | `output` | what goes out next, and its header | RFC 9293 section 3.1 |
 //! | `timer` | handshake, keepalive, TIME-WAIT; delayed ACK and the sender's | RFC 9293 section 3.8 |
 //! | `socket` | what an application calls | RFC 9293 section 3.9.1 |
 
+mod fastopen;
 mod input;
 mod open;
 mod output;
 mod socket;
 mod timer;
+mod unusual;
 
+pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};
 pub use socket::AgreedOptions;
 
 use crate::LogEntry;
@@ -24,8 +29,9 @@ use crate::recv::Receiver;
 use crate::send::Sender;
 use open::Opening;
 use tcpassay_cc::Controller;
-use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, Segment, Timestamps};
+use unusual::Challenge;
 
 /// A segment for the network.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,6 +103,8 @@ pub struct Connection {
     last_in: Time,
     probes: u32,
     probe_due: bool,
+    /// Both halves may stream: the handshake is done, or a Fast Open server need not wait for its end.
+    streams: bool,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2; [`Time::MAX`] when neither runs.
     linger: Time,
     /// The application has closed: nobody reads.
@@ -135,26 +143,6 @@ struct Reset {
     stamps: Option<Timestamps>,
 }
 
-/// The throttle of RFC 5961 section 7: at most ten challenge ACKs in five seconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Challenge {
-    since: Time,
-    sent: u32,
-}
-
-impl Challenge {
-    const MOST: u32 = 10;
-    const PERIOD: Dur = Dur::from_secs(5);
-
-    fn allowed(&mut self, now: Time) -> bool {
-        if now.since(self.since) >= Challenge::PERIOD {
-            *self = Challenge { since: now, sent: 0 };
-        }
-        self.sent += 1;
-        self.sent <= Challenge::MOST
-    }
-}
-
 #[derive(Clone, Copy, Default, Debug)]
 struct Stats {
     segments_in: u64,
@@ -190,6 +178,7 @@ impl Connection {
             last_in: Time::ZERO,
             probes: 0,
             probe_due: false,
+            streams: false,
             linger: Time::MAX,
             orphan: false,
             reset: None,
@@ -279,6 +268,7 @@ impl Connection {
             self.log.put(now, || LogEvent::Aborted { why });
         }
         self.open.stop();
+        self.streams = false;
         self.linger = Time::MAX;
         self.set_state(now, State::Closed);
     }

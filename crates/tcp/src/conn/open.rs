@@ -1,9 +1,10 @@
 //! The handshake: who offers what, what both agree on, and its retransmission.
 //!
-//! Known differences: data on a SYN is not kept (it is not acknowledged, so it comes again); no SYN cookies, no Fast Open.
+//! Known differences: data on a SYN is not kept without Fast Open (it is not acknowledged, so it comes again); no SYN cookies.
 
+use super::fastopen::Fast;
 use super::{ConnError, Connection};
-use crate::config::{Config, EcnMode};
+use crate::config::{Config, EcnMode, Manners};
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::recv::{Echo, ace_of};
 use crate::seam::Agreed;
@@ -37,6 +38,10 @@ pub(super) struct Opening {
     pub deaf: bool,
     /// FIN asked for before the handshake finished.
     pub finish: bool,
+    /// Fast Open, where the host has it.
+    pub fast: Option<Box<Fast>>,
+    /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
+    pub hold_ack: bool,
 }
 
 /// What a SYN or SYN-ACK offers.
@@ -74,7 +79,14 @@ impl Opening {
             no_ect: false,
             deaf: false,
             finish: false,
+            fast: None,
+            hold_ack: false,
         }
+    }
+
+    /// Any SYN or SYN-ACK was a repetition.
+    pub(super) fn repeats(&self) -> bool {
+        self.repeated
     }
 
     pub(super) fn send_syn(&mut self, now: Time) {
@@ -86,6 +98,11 @@ impl Opening {
     pub(super) fn repeat(&mut self) {
         self.due = true;
         self.repeated = true;
+    }
+
+    /// The MSS that the peer announced.
+    pub(super) fn peer_mss(&self) -> Option<Bytes> {
+        self.peer.map(|p| Bytes::new(u64::from(p.mss)))
     }
 
     /// Whether the peer offered a window scale.
@@ -119,13 +136,18 @@ impl Connection {
             self.reset = Some(self.reset_for(segment));
             return;
         }
-        if !segment.flags.has(Flags::SYN) {
+        let flags = segment.flags;
+        if !flags.has(Flags::SYN) || (flags.has(Flags::FIN) && self.cfg.manners == Manners::Linux) {
             return;
         }
         self.peer_syn(now, segment);
-        self.answer_ecn(segment.flags, ecn);
+        self.answer_ecn(flags, ecn);
         self.open.passive = true;
         self.set_state(now, State::SynReceived);
+        if self.fast_open_syn(now, segment, ecn) {
+            // Once the SYN-ACK has left.
+            self.streams = false;
+        }
         self.open.send_syn(now);
     }
 
@@ -177,7 +199,9 @@ impl Connection {
     pub(super) fn input_syn_sent(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
         let acked = flags.has(Flags::ACK);
-        if acked && (segment.ack != self.iss.at(1) || self.open.sent == 0) {
+        let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+        let data = segment.ack.unwrap_near(self.iss, 1).and_then(|ack| ack.checked_sub(1));
+        if acked && (data.is_none_or(|n| n > carried) || self.open.sent == 0) {
             self.refuse(now, "bad ack");
             if !flags.has(Flags::RST) {
                 self.reset = Some(self.reset_for(segment));
@@ -217,9 +241,30 @@ impl Connection {
         if self.ecn == EcnMode::Accurate {
             self.open.tell_handshake = Some(handshake_ace(ecn));
         }
-        self.established(now, ecn);
-        // The third segment of the handshake.
-        self.recv.answer(0..0);
+        let data = data.unwrap_or(0);
+        self.fast_open_answered(data);
+        self.established(now, ecn, data);
+        self.syn_ack_data(now, segment, ecn);
+        // The third segment of the handshake, unless data that the peer did not take go again at once.
+        if self.open.hold_ack {
+            self.recv.hold_ack(now);
+        } else {
+            self.recv.answer(0..0);
+        }
+    }
+
+    /// Data and FIN of a SYN-ACK: FreeBSD takes them, and Linux where Fast Open was asked for (`tcp_fastopen_add_skb`).
+    fn syn_ack_data(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
+        let takes = match self.cfg.manners {
+            Manners::Rfc | Manners::FreeBsd => true,
+            Manners::Linux => self
+                .fast_open_answer()
+                .is_some_and(|a| a.acked == a.sent && (a.sent > 0 || a.option.is_some())),
+        };
+        let fin = segment.flags.has(Flags::FIN);
+        if takes && (segment.len > 0 || fin) {
+            self.input_data(now, segment, 1..1 + u64::from(segment.len), ecn);
+        }
     }
 
     /// SYN-RECEIVED: `segment` passed the acceptability tests and its ACK covers our SYN, or it is the peer's SYN-ACK
@@ -233,7 +278,15 @@ impl Connection {
             self.open.deaf = ace == 0 && segment.len == 0;
             self.open.no_ect |= self.open.deaf;
         }
-        self.established(now, Ecn::NotEct);
+        if self.is_fast_open_child() {
+            let rtt = (!self.open.repeated).then(|| now.since(self.open.first_at));
+            self.open.stop();
+            self.touched = true;
+            self.set_state(now, State::Established);
+            self.send.confirmed(now, rtt, &mut self.log);
+        } else {
+            self.established(now, Ecn::NotEct, 0);
+        }
     }
 
     /// Remembers what the peer's SYN says.
@@ -254,8 +307,22 @@ impl Connection {
         }
     }
 
-    /// Both SYNs are acknowledged: both halves learn what was agreed.
-    fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn) {
+    /// Both SYNs are acknowledged, and `syn_data` bytes of ours with them.
+    fn established(&mut self, now: Time, ecn_of_syn_ack: Ecn, syn_data: u64) {
+        let rtt = (!self.open.repeated).then(|| now.since(self.open.first_at));
+        self.open.stop();
+        let handshake = Timer::Handshake;
+        self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
+        self.set_state(now, State::Established);
+        self.agree(now, ecn_of_syn_ack, rtt, syn_data);
+        if std::mem::take(&mut self.open.finish) {
+            self.send.finish();
+            self.set_state(now, State::FinWait1);
+        }
+    }
+
+    /// Both halves learn what was agreed, and may stream.
+    pub(super) fn agree(&mut self, now: Time, ecn_of_syn_ack: Ecn, rtt: Option<Dur>, syn_data: u64) {
         let peer = self.open.peer.expect("established without a SYN of the peer");
         let scaled = self.cfg.window_scale && peer.shift.is_some();
         // RFC 7323 section 2.3: a shift above 14 is read as 14.
@@ -275,7 +342,7 @@ impl Connection {
         };
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
         if self.cfg.bsd_window {
-            self.recv.announce_all(mss);
+            self.recv.announce_all(ours.min(u64::from(peer.mss)));
         }
         self.snd_wnd = u64::from(peer.window);
         self.max_snd_wnd = self.snd_wnd;
@@ -287,19 +354,13 @@ impl Connection {
             timestamps: self.ts.on,
             ecn: self.ecn != EcnMode::Off && !self.open.no_ect,
             window: self.snd_wnd,
-            rtt: (!lost).then(|| now.since(self.open.first_at)),
+            rtt,
+            syn_data,
             handshake_lost: lost,
         };
-        self.open.stop();
-        let handshake = Timer::Handshake;
-        self.log.put(now, || LogEvent::Timer { timer: handshake, change: TimerChange::Cancelled });
-        self.set_state(now, State::Established);
         self.touched = true;
+        self.streams = true;
         self.send.established(now, &agreed, &mut self.log);
-        if std::mem::take(&mut self.open.finish) {
-            self.send.finish();
-            self.set_state(now, State::FinWait1);
-        }
     }
 
     /// The SYN or SYN-ACK that is due.
@@ -309,7 +370,7 @@ impl Connection {
         if self.open.sent == 1 {
             self.open.first_at = now;
         }
-        self.open.timer = now.saturating_add(self.open.rto);
+        self.open.timer = self.next_syn(now);
         let at = self.open.timer;
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
@@ -318,6 +379,7 @@ impl Connection {
         let offered = |by_peer: fn(&Offer) -> bool| !answer || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
+        let len = self.fast_open_of_syn(answer);
         let options = Options {
             mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
             window_scale: (self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
@@ -327,13 +389,14 @@ impl Connection {
         };
         // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN. Accurate ECN is asked for once more (RFC 9768
         // section 3.1.4.1).
-        let asked = if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 };
+        let asked = self.cfg.ecn_syns.max(if self.cfg.ecn == EcnMode::Accurate { 2 } else { 1 });
         if self.open.repeated && self.open.sent > asked && !answer {
             self.open.ecn_flags = Flags::NONE;
         }
         let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | self.open.ecn_flags;
-        let ack = if answer { self.irs.at(1) } else { SeqNum::new(0) };
-        let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len: 0, options };
+        let ack = if answer { self.irs.at(self.recv.nxt()) } else { SeqNum::new(0) };
+        let len = u32::try_from(len).expect("the payload of a SYN is below an MSS");
+        let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len, options };
         // Linux: with DCTCP every packet of the connection is ECN-capable, the SYN, too.
         let capable = match self.state {
             State::SynReceived => self.ecn == EcnMode::Dctcp,
@@ -346,12 +409,33 @@ impl Connection {
     pub(super) fn on_handshake_timer(&mut self, now: Time) {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
         self.open.timer = Time::MAX;
-        let patience = self.cfg.user_timeout.is_some_and(|t| now.since(self.open.first_at) >= t);
-        if self.open.sent > self.cfg.syn_retries || patience {
+        let limit = if self.open.passive { None } else { self.cfg.connect_timeout };
+        let spent = now.since(self.open.first_at);
+        let over = |limit: Option<Dur>| limit.is_some_and(|t| spent >= t);
+        // Linux gives a Fast Open server one more (`tcp_fastopen_synack_timer`).
+        let most = match (self.open.passive, self.is_fast_open_child()) {
+            (true, child) => self.cfg.synack_retries + u32::from(child),
+            (false, _) => self.cfg.syn_retries + self.cfg.syn_linear,
+        };
+        if self.open.sent > most || over(self.cfg.user_timeout) || over(limit) {
             self.end(now, Some(ConnError::TimedOut), "handshake");
             return;
         }
-        self.open.rto = (self.open.rto * 2).min(self.cfg.rto.max);
+        if self.open.passive || self.open.sent > self.cfg.syn_linear {
+            self.open.rto = (self.open.rto * 2).min(self.cfg.rto.max);
+        }
+        self.streams = false;
         self.open.repeat();
+    }
+
+    /// When the next SYN or SYN-ACK is due, if nothing comes.
+    fn next_syn(&self, now: Time) -> Time {
+        // FreeBSD's slop is in every timeout but the first, and not in the SYN cache's.
+        let slop = if self.open.passive || self.open.sent == 1 { Dur::ZERO } else { self.cfg.rto.slop };
+        let at = now.saturating_add((self.open.rto + slop).min(self.cfg.rto.max));
+        match self.cfg.connect_timeout.filter(|_| !self.open.passive) {
+            Some(limit) => at.min(self.open.first_at.saturating_add(limit)),
+            None => at,
+        }
     }
 }

@@ -64,6 +64,10 @@ impl Connection {
                 return None;
             }
             let (segment, ecn) = self.make_syn(now);
+            if self.is_fast_open_child() {
+                self.streams = true;
+                self.recv.ack_sent(now, false, 1, &mut self.log);
+            }
             return Some(self.wrap(now, segment, 0, ecn, self.open.sent > 1));
         }
         let old = self.recv.take_old_ack()?;

@@ -112,6 +112,17 @@ impl Connection {
         }
     }
 
+    /// The third segment of the handshake may wait for data that are about to be written (Linux: somebody writes, or
+    /// `TCP_DEFER_ACCEPT` is set).
+    pub fn hold_handshake_ack(&mut self, hold: bool) {
+        self.open.hold_ack = hold && self.cfg.manners == crate::Manners::Linux;
+    }
+
+    /// Payload of a segment without options: the smaller of both MSS, once the peer told its.
+    pub fn segment_size(&self) -> Bytes {
+        self.cfg.mss.min(self.open.peer_mss().unwrap_or(self.cfg.mss))
+    }
+
     /// Urgent data have been announced and not been read (RFC 9293 section 3.8.5).
     pub fn is_urgent(&self) -> bool {
         self.recv.is_urgent()
@@ -121,8 +132,8 @@ impl Connection {
     pub fn shutdown(&mut self, now: Time) {
         match self.state {
             State::Listen | State::SynSent => self.end(now, None, "closed"),
-            State::SynReceived => self.open.finish = true,
-            State::Established => {
+            State::SynReceived if !self.is_fast_open_child() => self.open.finish = true,
+            State::Established | State::SynReceived => {
                 self.touched = true;
                 self.send.finish();
                 self.set_state(now, State::FinWait1);

@@ -22,7 +22,7 @@ impl Connection {
     fn sender_at(&self) -> Time {
         if !self.touched {
             self.send_timer
-        } else if self.synchronised() {
+        } else if self.synchronised() && self.open.timer == Time::MAX {
             self.send.deadline()
         } else {
             Time::MAX
@@ -69,10 +69,10 @@ impl Connection {
         self.log.put(now, || LogEvent::Timer { timer, change: TimerChange::Fired });
     }
 
-    /// Both SYNs are acknowledged, and the connection is not over.
+    /// The connection streams, and is not over.
     #[inline]
     pub(super) fn synchronised(&self) -> bool {
-        self.state >= State::Established
+        self.streams
     }
 
     /// RFC 9293 section 3.8.4: only while nothing is outstanding; retransmission tests the peer otherwise.

@@ -316,6 +316,14 @@ impl Acks {
         Verdict::Delay(at)
     }
 
+    /// An ACK is due, and waits as long as it may.
+    pub(crate) fn hold(&mut self, now: Time) {
+        self.scheduled = true;
+        self.quick = self.quick.max(self.rule.quick_ack);
+        self.ato = ATO_MIN;
+        self.timer = now.saturating_add(self.rule.timeout);
+    }
+
     /// The delayed-ACK timer is due. Gives whether an ACK is to be sent.
     pub(crate) fn fire(&mut self, rto: Dur) -> bool {
         self.timer = Time::MAX;

@@ -168,6 +168,16 @@ impl Receiver {
         self.edge
     }
 
+    /// What the buffer could take from `nxt` on, announced or not; never less than was announced.
+    pub(crate) fn free(&self) -> u64 {
+        self.window.free_edge(self.read, self.nxt).max(self.edge) - self.nxt
+    }
+
+    /// The ACK that is due waits for data that are about to be written (Linux, `tcp_rcv_synsent_state_process`).
+    pub(crate) fn hold_ack(&mut self, now: Time) {
+        self.acks.hold(now);
+    }
+
     /// Nothing is out of order, and the window is open: header prediction may be tried.
     #[inline]
     pub(crate) fn predictable(&self) -> bool {

@@ -219,12 +219,41 @@ impl Sender {
             None => {}
         }
         // RFC 5681 section 3.1: one segment when the SYN or SYN-ACK was lost.
+        if agreed.syn_data > 0 {
+            self.skip_syn_data(now, agreed.syn_data);
+        }
         let segments = if agreed.handshake_lost { 1 } else { self.cfg.initial_window.max(1) };
         self.cc.control.cwnd = agreed.mss * u64::from(segments);
         self.tell(now, &Event::Established, "established", log);
         self.cwnd = self.cc.control.cwnd.get();
         self.buf.follow(self.cwnd);
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+    }
+
+    /// What went with the SYN is sent and acknowledged.
+    fn skip_syn_data(&mut self, now: Time, n: u64) {
+        debug_assert!(n <= self.unsent(), "more was acknowledged than was written");
+        self.board = Board::new(1 + n);
+        self.small_end = 1 + n;
+        self.deliveries.total += n;
+        self.stats.bytes_sent += n;
+        self.last_sent = now;
+        if self.unsent() == 0 {
+            self.busy.stop(now);
+        }
+    }
+
+    /// The handshake of a server that streamed already is done: what is in flight is timed anew.
+    pub fn confirmed(&mut self, now: Time, rtt: Option<Dur>, log: &mut Log) {
+        if let Some(rtt) = rtt.filter(|_| self.rtt.srtt.is_none()) {
+            self.rtt.sample(rtt, 1, 1);
+            self.rtt.observe_min(now, rtt);
+            self.rack.start(rtt);
+        }
+        if self.board.outstanding() > 0 {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+            self.probe.stale = true;
+        }
     }
 
     fn bytes_mss(&self) -> Bytes {

@@ -124,6 +124,7 @@ fn agreed() -> Agreed {
         window: 1_000_000,
         rtt: Some(ms(100)),
         handshake_lost: false,
+        syn_data: 0,
     }
 }
 

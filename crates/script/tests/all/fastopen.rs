@@ -1,0 +1,142 @@
+//! TCP Fast Open (RFC 7413), client and server, as Linux and FreeBSD have it.
+
+use crate::verdict;
+use tcpassay_script::run::{Options, run};
+use tcpassay_tcp::Profile;
+
+fn linux(text: &str) -> String {
+    let setup = "`../common/defaults.sh\n../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0`\n";
+    verdict(&run(&format!("{setup}{text}"), &Options::new(Profile::Linux)))
+}
+
+/// A first connection, which gets a cookie and an MSS of 1040.
+const COOKIE: &str = "
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 sendto(3, ..., 500, MSG_FASTOPEN, ..., ...) = -1 EINPROGRESS
++0 > S 0:0(0) <mss 1460,nop,nop,sackOK,nop,wscale 8,FO,nop,nop>
++.01 < S. 7:7(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK,nop,wscale 6,FO abcd1234,nop,nop>
++0 > . 1:1(0) ack 1
++.01 close(3) = 0
++0 > F. 1:1(0) ack 1
++.01 < F. 1:1(0) ack 2 win 92
++0 > . 2:2(0) ack 2
+";
+
+/// A second one, with data in its SYN.
+const SECOND: &str = "
++.07 socket(..., SOCK_STREAM, IPPROTO_TCP) = 4
++0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 sendto(4, ..., 2000, MSG_FASTOPEN, ..., ...) = 1000
++0 > S 0:1000(1000) <mss 1460,nop,nop,sackOK,nop,wscale 8,FO abcd1234,nop,nop>
+";
+
+#[test]
+fn a_cookie_lets_data_go_with_the_syn_as_far_as_the_cached_mss_and_room_for_options_allow() {
+    let text = format!(
+        "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1001 win 5840 <mss 1040,nop,nop,sackOK>
++0 > . 1001:1001(0) ack 1
++0 %{{ assert (tcpi_options & TCPI_OPT_SYN_DATA) != 0, tcpi_options }}%
++0 write(4, ..., 100) = 100
++0 > P. 1001:1101(100) ack 1"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn data_that_the_syn_ack_does_not_acknowledge_go_again_at_once() {
+    let text = format!(
+        "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK>
++0 > P. 1:1001(1000) ack 1
++0 %{{ assert (tcpi_options & TCPI_OPT_SYN_DATA) == 0, tcpi_options }}%"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn a_syn_that_is_repeated_carries_neither_data_nor_option() {
+    let text = format!(
+        "{COOKIE}{SECOND}+1 > S 0:0(0) <mss 1460,nop,nop,sackOK,nop,wscale 8>
++.01 < S. 7:7(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK>
++0 > P. 1:1001(1000) ack 1"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn connect_may_wait_for_the_first_write() {
+    let text = format!(
+        "{COOKIE}+.07 socket(..., SOCK_STREAM, IPPROTO_TCP) = 4
++0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 setsockopt(4, SOL_TCP, TCP_FASTOPEN_CONNECT, [1], 4) = 0
++0 connect(4, ..., ...) = 0
++0 write(4, ..., 100) = 100
++0 > S 0:100(100) <mss 1460,nop,nop,sackOK,nop,wscale 8,FO abcd1234,nop,nop>"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+const LISTEN: &str = "
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
+";
+
+#[test]
+fn a_server_gives_the_cookie_that_linux_makes_of_addresses_and_key() {
+    let text = format!(
+        "{LISTEN}+0 < S 0:0(0) win 32792 <mss 1460,sackOK,FO,nop,nop>
++0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FO 3021b9d889017eeb,nop,nop>"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn a_server_that_took_the_cookie_is_accepted_read_and_written_before_the_third_segment() {
+    let text = format!(
+        "{LISTEN}+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FO TFO_COOKIE,nop,nop>
++0 > S. 0:0(0) ack 1001 <mss 1460,nop,nop,sackOK>
++0 accept(3, ..., ...) = 4
++0 %{{ assert tcpi_state == TCP_SYN_RECV }}%
++0 read(4, ..., 1000) = 1000
++0 write(4, ..., 2000) = 2000
++0 > P. 1:2001(2000) ack 1001
++1 > S. 0:0(0) ack 1001 <mss 1460,nop,nop,sackOK>
++.1 < . 1001:1001(0) ack 2001 win 257
++0 %{{ assert tcpi_state == TCP_ESTABLISHED }}%"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn a_wrong_cookie_is_replaced_and_its_data_are_not_taken() {
+    let text = format!(
+        "{LISTEN}+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FO 0011223344556677,nop,nop>
++0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FO TFO_COOKIE,nop,nop>"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn freebsd_asks_pads_with_eol_and_forgets_a_path_whose_cookie_is_invalid() {
+    let first = "
+0 `sysctl -w net.inet.tcp.fastopen.client_enable=1`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, IPPROTO_TCP, TCP_FASTOPEN, [1], 4) = 0
++0 sendto(3, ..., 100, 0, ..., ...) = 100
++0 > S 0:0(0) win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 0 ecr 0,FO,eol,eol>
++.05 < S. 0:0(0) ack 1 win 65535 <mss 1460,nop,nop,nop,FO 010203>
++0 > P. 1:101(100) ack 1 win 65535
++.05 < . 1:1(0) ack 101 win 65535
++0 < F. 1:1(0) ack 101 win 65535
++0 > . 101:101(0) ack 2 win 65535
++0 close(3) = 0
++0 > F. 101:101(0) ack 2 win 65535
++.05 < . 2:2(0) ack 102 win 65535
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, IPPROTO_TCP, TCP_FASTOPEN, [1], 4) = 0
++0 sendto(3, ..., 100, 0, ..., ...) = 100
++0 > S 0:0(0) win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 0 ecr 0>
+";
+    assert_eq!(verdict(&run(first, &Options::new(Profile::FreeBsd))), "pass 0 ");
+}

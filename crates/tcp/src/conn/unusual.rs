@@ -1,0 +1,153 @@
+//! Segments outside the usual course, in the manner of each stack: resets and SYNs within a connection, TIME-WAIT.
+//!
+//! Sources: RFC 9293 section 3.10.7, RFC 5961, RFC 6191; `tcp_validate_incoming`, `tcp_send_challenge_ack` and
+//! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
+
+use super::{ConnError, Connection};
+use crate::config::Manners;
+use crate::log::State;
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::{Ecn, Flags, Segment};
+
+/// The throttle of challenge ACKs (RFC 5961 section 7).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Challenge {
+    since: Time,
+    sent: u32,
+}
+
+impl Challenge {
+    /// Whether one more may go: ten in five seconds; Linux one in `tcp_invalid_ratelimit` = 500 ms for a socket.
+    pub fn allowed(&mut self, now: Time, manners: Manners) -> bool {
+        let (most, period) = match manners {
+            Manners::Linux => (1, Dur::from_millis(500)),
+            Manners::Rfc | Manners::FreeBsd => (10, Dur::from_secs(5)),
+        };
+        if self.sent == 0 || now.since(self.since) >= period {
+            *self = Challenge { since: now, sent: 0 };
+        }
+        self.sent += 1;
+        self.sent <= most
+    }
+}
+
+impl Connection {
+    /// Whether `segment` begins a new connection: a SYN in TIME-WAIT above everything that this one received (RFC 9293
+    /// section 3.6.1, RFC 6191), or one for a connection that is over. The host then hands it to its listening socket.
+    pub fn yields_to(&self, segment: &Segment) -> bool {
+        let flags = segment.flags;
+        if !flags.has(Flags::SYN) || flags.any(Flags::ACK | Flags::RST) {
+            return false;
+        }
+        match self.state {
+            State::Closed => true,
+            State::TimeWait => {
+                let later = segment.seq.distance(self.irs.at(self.recv.nxt())) > 0;
+                let stamped = segment.options.timestamps.filter(|_| self.ts.on);
+                let newer = stamped.map(|t| t.val.wrapping_sub(self.ts.recent).cast_signed());
+                match self.cfg.manners {
+                    Manners::FreeBsd => later,
+                    Manners::Rfc | Manners::Linux => newer.map_or(later, |n| n > 0 || (later && n >= 0)),
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// A challenge ACK (RFC 5961), unless there were too many.
+    pub(super) fn challenge(&mut self, now: Time) {
+        if self.challenge.allowed(now, self.cfg.manners) {
+            self.recv.answer(0..0);
+        }
+    }
+
+    /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
+    pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
+        if self.state == State::SynReceived && (seq == 0 || self.cfg.manners == Manners::FreeBsd) {
+            if segment.flags.has(Flags::ACK) && segment.ack == self.iss.at(1) {
+                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN.
+                self.syn_acked(now, segment);
+                self.recv.answer(0..0);
+            } else {
+                self.streams = false;
+                self.syn_again(now, segment.flags, ecn);
+            }
+            return;
+        }
+        let rfc = self.cfg.manners == Manners::Rfc;
+        if rfc && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
+            // RFC 9293 section 3.10.7.4, fourth.
+            self.back_to_listen(now);
+            return;
+        }
+        if self.cfg.weak_syns && self.in_reset_window(seq) {
+            // RFC 793: an error of the peer.
+            self.reset = Some(self.own_reset());
+            self.end(now, Some(ConnError::Reset), "syn in window");
+            return;
+        }
+        // RFC 5961 section 4.
+        self.refuse(now, "syn in connection");
+        self.challenge(now);
+    }
+
+    /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.
+    fn in_reset_window(&self, seq: u64) -> bool {
+        if self.cfg.manners == Manners::FreeBsd {
+            let from = self.recv.last_acked().max(1);
+            return seq >= from && seq - from < self.recv.free();
+        }
+        (self.recv.nxt()..self.recv.edge()).contains(&seq)
+    }
+
+    /// A reset (RFC 5961 section 3): the exact next position counts, where resets are not weak, and all else in the window is
+    /// challenged.
+    pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
+        // Outside the window nothing is answered. What its timestamp says is not used (RFC 7323 section 5.2).
+        let bsd = self.cfg.manners == Manners::FreeBsd;
+        let exact = seq == if bsd { self.recv.last_acked().max(1) } else { self.recv.nxt() };
+        if !exact && !(self.cfg.weak_resets && self.in_reset_window(seq)) {
+            self.refuse(now, "inexact reset");
+            if self.in_reset_window(seq) {
+                self.challenge(now);
+            }
+            return;
+        }
+        match self.state {
+            State::SynReceived if self.open.passive && !self.streams => self.back_to_listen(now),
+            State::SynReceived if !self.streams => self.end(now, Some(ConnError::Refused), "refused by peer"),
+            // Both sides are done: nothing is lost. FreeBSD tells all the same.
+            State::Closing | State::LastAck if bsd => self.end(now, Some(ConnError::Reset), "reset by peer"),
+            State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
+            _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
+        }
+    }
+
+    /// What began a passive open was none.
+    fn back_to_listen(&mut self, now: Time) {
+        let fast = self.open.fast.take();
+        self.open = super::open::Opening::new(&self.cfg);
+        self.open.fast = fast;
+        self.set_state(now, State::Listen);
+    }
+
+    /// TIME-WAIT as FreeBSD has it (`tcp_twcheck`): resets and what has no ACK are dropped; what occupies sequence space or
+    /// is not the expected duplicate is acknowledged.
+    pub(super) fn input_time_wait(&mut self, now: Time, segment: &Segment) {
+        let flags = segment.flags;
+        if flags.has(Flags::RST) || !flags.has(Flags::ACK) {
+            self.refuse(now, "time-wait");
+            return;
+        }
+        let nxt = self.irs.at(self.recv.nxt());
+        if flags.has(Flags::FIN) && segment.end() == nxt {
+            self.linger = now.saturating_add(self.cfg.time_wait);
+        }
+        let expected = segment.seq == nxt && segment.ack == self.iss.at(self.send.snd_nxt());
+        // Not by marks: both ends in TIME-WAIT would answer each other's for ever.
+        let bare = flags.without(Flags::ECE | Flags::CWR | Flags::AE) == Flags::ACK;
+        if !bare || segment.len > 0 || !expected {
+            self.recv.answer(0..0);
+        }
+    }
+}
