@@ -280,6 +280,7 @@ mod tests {
         let tcp = Tcp {
             flags: Flags::ACK | Flags::PSH | Flags::AE,
             seq: 0xffff_fff0,
+            any_seq: false,
             len: 1001,
             ack: Some(77),
             window: Some(300),
