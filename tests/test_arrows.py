@@ -21,6 +21,7 @@ ARROWS = {
     "script": {"units", "wire", "cc", "tcp"},
     "bpf": {"units", "cc"},
     "agent": {"sim", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
+    "bridge": {"script", "tcp", "units", "wire"},
     "python": {"sim", "script", "tcp", "measure", "units"},
 }
 

@@ -65,14 +65,8 @@ def host() -> None:
 def test_in_a_guest_what_happens_at_once_is_exact_and_mistakes_are_found(tmp_path: Path) -> None:
     bad = GOOD.replace("mss 1460", "mss 1461")
     late = GOOD + "+0 write(4, ..., 1000) = 1000\n+.002 > P. 1:1001(1000) ack 1\n"
-    write(
-        tmp_path,
-        bad=bad,
-        blocking=BLOCKING,
-        good=GOOD,
-        late=late,
-        odd=GOOD.replace("../common/defaults.sh", "reboot"),
-    )
+    odd = GOOD.replace("../common/defaults.sh", "reboot")
+    write(tmp_path, bad=bad, blocking=BLOCKING, good=GOOD, late=late, odd=odd)
     result = call(tmp_path, "--on", "kernel", "--json")
     assert result.exit_code == 1, result.output
     made = {Path(one["file"]).stem: one for one in json.loads(result.output)["scripts"]}

@@ -7,8 +7,10 @@
 mod eval;
 mod names;
 mod read;
+mod tcp_info;
 
 pub use eval::{Env, Failure, Value};
 pub use names::constant;
 pub(crate) use read::parse;
 pub use read::{Expr, Op, Stmt};
+pub use tcp_info::{tcp_info, tcp_info_field};

@@ -382,8 +382,9 @@ impl Model {
             }
             _ => return unsupported(format!("ioctl {request}")),
         };
+        self.told = i64::try_from(value).unwrap_or(i64::MAX);
         if let Ok(want) = int(args, 2)
-            && want != i64::try_from(value).unwrap_or(i64::MAX)
+            && want != self.told
         {
             return Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
         }

@@ -45,7 +45,7 @@ use crate::parse::{parse, select};
 use crate::place::Place;
 use crate::report::{Report, Status};
 use crate::settings::Settings;
-pub use model::Model;
+pub use model::{Model, Target};
 pub use packet::{Difference, Map};
 pub use stack::{Answer, Stack, Trouble};
 use stack::{Sent, Step};

@@ -19,7 +19,7 @@ use tcpassay_wire::{Ecn, Segment};
 
 /// What packets are about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub enum Target {
     /// Nothing yet.
     None,
     /// A listening socket: the next inbound packet makes a connection.
@@ -48,6 +48,8 @@ pub struct Model {
     wake: Option<Time>,
     /// The descriptor that the last call made, until it has a name.
     made: Option<File>,
+    /// The number that the last call left behind, beside its result.
+    pub(super) told: i64,
 }
 
 impl Model {
@@ -66,11 +68,40 @@ impl Model {
             fast_open: Cache::default(),
             wake: None,
             made: None,
+            told: 0,
         }
     }
 
     pub(super) fn is_bsd(&self) -> bool {
         matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack)
+    }
+
+    /// What the packets that follow are about, for who knows better than the order of the calls.
+    pub fn turn(&mut self, target: Target) {
+        self.target = target;
+    }
+
+    /// How many connections there are; the next has this number.
+    pub fn connections(&self) -> usize {
+        self.world.peers.len()
+    }
+
+    /// The connection of a descriptor.
+    pub fn connection_of(&self, fd: i64) -> Option<usize> {
+        match self.files.get(&fd)? {
+            File::Socket(socket) => socket.peer(),
+            File::Epoll(_) => None,
+        }
+    }
+
+    /// Whether a connection is over.
+    pub fn is_closed(&self, conn: usize) -> bool {
+        self.world.peers[conn].conn.state() == State::Closed
+    }
+
+    /// The number that the last call left behind, beside its result (`getsockopt`, `ioctl`).
+    pub fn told(&self) -> i64 {
+        self.told
     }
 
     fn layout(&self) -> Layout {

@@ -62,8 +62,11 @@ fn number(e: Option<&Expr>) -> Result<i64, Trouble> {
 }
 
 impl Model {
-    /// Linux `tcp_poll`.
-    fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
+    /// What has happened on a socket, as `poll` has it (Linux `tcp_poll`).
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
         let socket = self.socket_at(fd)?.clone();
         let peer = match &socket.role {
             Role::Fresh => return Ok(OUT | HUP),

@@ -202,6 +202,7 @@ impl Model {
                 None => return unsupported(format!("the socket option {level} {name}")),
             },
         };
+        self.told = value;
         let wanted = match args.get(3) {
             // An error by its name.
             Some(Expr::List(items)) => match items.as_slice() {
