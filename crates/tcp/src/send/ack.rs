@@ -125,6 +125,9 @@ impl Sender {
             self.timers.on_progress(now);
         }
         self.timers.on_answer(now);
+        if self.wnd == 0 {
+            self.timers.on_shut(now);
+        }
 
         let lost = self.move_state(&a, &d, log);
         self.tell_ack(&a, &d, ack, rtt, sample, lost, log);

@@ -144,6 +144,13 @@ impl Timers {
         }
     }
 
+    /// An ACK left or kept the window shut although data are in flight: their retransmissions are probes, and while the peer
+    /// answers the connection stays (RFC 9293 section 3.8.6.1).
+    pub fn on_shut(&mut self, now: Time) {
+        self.progress = now;
+        self.rto_count = self.rto_count.min(1);
+    }
+
     /// A partial segment is held.
     pub fn hold_cork(&mut self, now: Time, log: &mut Log) {
         if self.cork == Time::MAX && !self.uncork {

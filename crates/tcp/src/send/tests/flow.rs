@@ -129,6 +129,25 @@ fn a_shut_window_is_probed_ever_more_slowly_for_as_long_as_the_peer_answers() {
 }
 
 #[test]
+fn a_window_that_is_shut_over_data_in_flight_keeps_the_connection_as_long_as_the_peer_answers() {
+    // RFC 9293 section 3.8.6.1: the retransmissions are the probes.
+    let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 2000, ..agreed() });
+    assert_eq!(r.put(5000), [1000, 1000]);
+    r.window = 0;
+    r.ack(0);
+    let start = r.now;
+    for _ in 0..10 {
+        assert_eq!(r.fire(), Ok(vec![0]));
+        r.advance(ms(100));
+        assert_eq!(r.ack(0), [0; 0]);
+    }
+    assert!(r.now.since(start) > Dur::from_secs(300), "longer than the user timeout");
+    // Then it answers no more.
+    assert_eq!(r.fire(), Ok(vec![0]));
+    assert_eq!(r.fire(), Err(GaveUp::Retries));
+}
+
+#[test]
 fn unanswered_probes_run_out() {
     let mut r = Rig::with(&Config { retries: 2, ..rfc() }, &Agreed { window: 0, ..agreed() });
     r.put(1000);
