@@ -19,8 +19,8 @@ pub(super) enum Frto {
     /// Not deciding: conventional recovery.
     #[default]
     Off,
-    /// Step 1: the first segment was retransmitted.
-    Head,
+    /// Step 1: the first segment, up to here, was retransmitted.
+    Head(u64),
     /// Step 2b: an ACK advanced; new data go out, and the next ACK decides.
     New,
 }
@@ -44,8 +44,9 @@ impl Sender {
         }
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
         // RFC 5682 section 2.1: from step 1 again when the same segment times out again; not during another recovery.
-        let restarts = again && self.frto == Frto::Head;
-        self.frto = if self.cfg.frto && (fresh || restarts) { Frto::Head } else { Frto::Off };
+        let restarts = again && matches!(self.frto, Frto::Head(_));
+        let head = self.board.front().map_or(0, |s| s.end().min(s.start + self.mss));
+        self.frto = if self.cfg.frto && (fresh || restarts) { Frto::Head(head) } else { Frto::Off };
         if fresh {
             self.begin_undo();
         }
@@ -91,8 +92,10 @@ impl Sender {
                     self.frto = Frto::Off;
                 }
             } else if a.advanced && !recovered {
+                // Step 2a: a part of the retransmission proves nothing; step 2b.
+                let all = !matches!(self.frto, Frto::Head(end) if self.board.una < end);
                 self.recover = self.board.nxt;
-                self.frto = Frto::New;
+                self.frto = if all { Frto::New } else { Frto::Off };
             } else if a.dup && !self.sack {
                 // Step 2a; with SACK step 2 waits for the retransmission's ACK.
                 self.frto = Frto::Off;

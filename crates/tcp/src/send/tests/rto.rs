@@ -221,6 +221,21 @@ fn after_a_spurious_timeout_three_duplicates_retransmit_also_without_sack() {
 }
 
 #[test]
+fn f_rto_does_not_believe_an_ack_of_a_part_of_the_retransmission() {
+    // RFC 5682 section 2.1 step 2a.
+    let mut r = Rig::new(&frto());
+    r.write(20);
+    r.fire().unwrap();
+    r.advance(ms(100));
+    let half = r.ack_in(501);
+    r.deliver(&half);
+    let sent: Vec<_> = r.drain().iter().map(|c| c.span.clone()).collect();
+    assert_eq!(sent[0], 1001..2001, "conventional: the next that is lost");
+    r.ack(1);
+    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Loss, 0));
+}
+
+#[test]
 fn f_rto_without_new_data_is_conventional() {
     let mut r = Rig::new(&frto());
     r.write(10);
