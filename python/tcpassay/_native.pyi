@@ -34,11 +34,14 @@ class Ran:
     took the same steps) and `metrics`."""
 
     def __len__(self) -> int: ...
-    def write(self, folder: str, events: bool) -> str:
-        """Writes the recording (whole or not at all), with the event log only if `events`; `recording.json`'s text."""
+    def write(self, folder: str, events: bool) -> None:
+        """Writes the recording (whole or not at all), with the event log only if `events`."""
 
-    def index(self, events: bool) -> str:
-        """The text of `recording.json` as `write` returns it; nothing is written."""
+    def index(self) -> str:
+        """The text of `recording.json`, but that no other files are listed; nothing is written."""
+
+    def digest(self) -> str:
+        """A checksum of everything but the event log."""
 
     def numbers(self) -> dict[str, bytes]:
         """Columns of the event log, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row."""

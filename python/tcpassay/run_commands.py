@@ -1,8 +1,9 @@
 """The commands that make results: `run`, `replay`. As in `cli.py`, no rule of their own."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +13,9 @@ from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 from tcpassay.plan.read import Plan
+
+if TYPE_CHECKING:
+    from tcpassay.run.journal import Outcome
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -37,6 +41,13 @@ def run(
     extend: Annotated[
         bool, typer.Option("--extend", help="The plan has grown: keep the runs that are there, add the rest.")
     ] = False,
+    retry: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --resume or --extend: make runs again that ended so (timeout, memory, crashed, failed).",
+            metavar="OUTCOME",
+        ),
+    ] = None,
     filter_: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,6 +76,7 @@ def run(
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
 
     runner = _executor(executor, jobs)
+    again = _outcomes(retry or ())
     if resume is not None:
         _refuse_with_resume(
             plan=plan,
@@ -76,15 +88,15 @@ def run(
             shuffle=shuffle,
             dry_run=dry_run,
         )
-        session = Session.resume(resume, force=force)
+        session = Session.resume(resume, force=force, retry=again)
         _ready(session.plan)
     else:
         if plan is None:
             raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
-        wanted = read.read_file(plan, strength)
-        if seed is not None:
-            wanted = wanted.with_seeds([seed])
-        how = Beginning(choose(wanted, filter_ or ()), shuffle)
+        if again and not extend:
+            raise UserError("`--retry` goes with --resume or --extend: there is nothing yet to be made again")
+        wanted = _read(plan, strength, seed)
+        how = Beginning(choose(wanted, filter_ or ()), shuffle, again)
         if dry_run:
             _list(wanted, how.chosen, json_=json_)
             return
@@ -161,6 +173,23 @@ def _ready(plan: Plan) -> None:
     """What the plan's substrates need is there, or a `UserError` says what to do."""
     for name in plan.spec.substrates:
         substrates.of(name).ready()
+
+
+def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:
+    """The plan, after its notes have been told."""
+    wanted = read.read_file(plan, strength)
+    for note in wanted.notes:
+        typer.echo(f"note: {note}", err=True)
+    return wanted if seed is None else wanted.with_seeds([seed])
+
+
+def _outcomes(names: Iterable[str]) -> "frozenset[Outcome]":
+    from tcpassay.run.journal import Outcome  # noqa: PLC0415
+
+    allowed = (Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED, Outcome.FAILED)
+    if wrong := [name for name in names if name not in allowed]:
+        raise UserError(f"`--retry {wrong[0]}`: allowed are {', '.join(allowed)}")
+    return frozenset(Outcome(name) for name in names)
 
 
 def _refuse_with_resume(**given: Any) -> None:

@@ -5,6 +5,7 @@ A plan names substrates, `model`, `kernel` or `kernel:NAME`; everything that dep
 """
 
 import contextlib
+import hashlib
 import json
 import re
 import resource
@@ -40,17 +41,16 @@ class Folder:
         log = json.loads(self._text)["files"].get("events.parquet", {"rows": 0})
         return int(log["rows"])
 
-    def index(self, events: bool) -> str:  # noqa: FBT001 - as `_native.Ran`
-        """The text of `recording.json`."""
-        return self._text if events else without_events(self._text)
+    def digest(self) -> str:
+        """Of `recording.json` without the event log; it holds the checksums of all tables."""
+        return hashlib.sha256(without_events(self._text).encode()).hexdigest()[:16]
 
-    def write(self, folder: str, events: bool) -> str:  # noqa: ARG002, FBT001 - as `_native.Ran`
-        """Removes the event log unless `events`; the text of `recording.json`."""
-        text = self.index(events)
-        if text != self._text:
-            (self._folder / "recording.json").write_text(text, encoding="utf-8")
+    def write(self, folder: str, events: bool) -> None:  # noqa: ARG002, FBT001 - as `_native.Ran`
+        """Removes the event log unless `events`."""
+        lean = without_events(self._text)
+        if not events and lean != self._text:
+            (self._folder / "recording.json").write_text(lean, encoding="utf-8")
             (self._folder / "events.parquet").unlink()
-        return text
 
 
 Left = _native.Ran | Folder

@@ -88,6 +88,25 @@ def test_a_dry_run_lists_the_runs_and_writes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
 
 
+def test_what_the_author_of_a_plan_should_know_is_told_before_it_runs(tmp_path: Path) -> None:
+    plans.write(tmp_path, "constraints = ['[stack.cc] <> \"vegas\"']\n" + PLAN)
+    done = tcpassay("run", "plan.toml", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0
+    assert (
+        done.stderr
+        == 'note: `vegas` is no level of `stack.cc` (`reno`, `cubic`) in: [stack.cc] <> "vegas" (plan.toml:1)\n'
+    )
+
+
+def test_to_retry_runs_there_must_be_some(tmp_path: Path) -> None:
+    plans.write(tmp_path, PLAN)
+    done = tcpassay("run", "plan.toml", "--retry", "timeout", cwd=tmp_path)
+    assert (done.returncode, "--resume or --extend" in done.stderr) == (2, True)
+    done = tcpassay("run", "plan.toml", "--retry", "done", cwd=tmp_path)
+    assert "allowed are timeout, memory, crashed, failed" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
 def test_only_the_chosen_cases_run_and_only_their_checks_are_judged(tmp_path: Path) -> None:
     plan = read(PLAN, tmp_path / "plan.toml")
     result = begin(tmp_path, how=Beginning(choose(plan, ["stack.cc=reno"])))

@@ -8,6 +8,7 @@ import plans
 from tcpassay.plan.read import read
 from tcpassay.run import pool
 from tcpassay.run.execute import Local, execute
+from tcpassay.run.journal import Outcome
 from tcpassay.run.result import Result
 from tcpassay.run.session import Beginning, Session
 
@@ -92,6 +93,28 @@ def test_a_real_run_that_takes_too_long_is_ended_and_a_short_one_is_not(tmp_path
     text = with_seeds("[1]", 'case_time = "3s"').replace('"app.duration" = "20ms"\n', "")
     result = run(tmp_path, text.replace("[axes]\n", '[axes]\n"app.duration" = ["20ms", "3600s"]\n'))
     assert [run.outcome for run in result.runs] == ["done", "timeout"]
+
+
+def test_a_run_that_ended_by_its_limit_is_made_again_when_asked_for_and_no_other_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WORKER", ["-c", PLANTED])
+    result = run(tmp_path, with_seeds("[1, 13, 14, 15]", 'case_time = "5s"'))
+    assert [run.outcome for run in result.runs] == ["done", "timeout", "crashed", "memory"]
+    monkeypatch.undo()
+    out = tmp_path / "out"
+    again = frozenset({Outcome.TIMEOUT, Outcome.MEMORY})
+    with Session.resume(out, force=False) as session:
+        assert session.journal.counts().waiting == 0
+    with Session.resume(out, force=False, retry=again) as session:
+        assert session.journal.counts().waiting == 2
+        result = execute(session, Local(1))
+    assert [run.outcome for run in result.runs] == ["done", "done", "crashed", "done"]
+    wanted = read(with_seeds("[1, 13, 14, 15]", 'case_time = "9s"'), tmp_path / "plan.toml")
+    how = Beginning(retry=frozenset({Outcome.CRASHED}))
+    with Session.extend(wanted, out, how, force=False) as session:
+        assert session.journal.counts().waiting == 1
+        assert execute(session, Local(1)).ok
 
 
 def test_a_result_that_cannot_be_written_stops_all_and_is_no_outcome(

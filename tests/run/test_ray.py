@@ -1,11 +1,14 @@
 """`--executor ray` on two nodes of this machine: the same results to the last bit, the same outcomes."""
 
+import contextlib
 import hashlib
 import importlib.util
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,27 @@ HANGS = (
     .replace('"trace:../up.trace", ', "")
     .replace('"8s"', '"3s"\noracles = false')
 )
+# Sixteen runs that take long enough for a node to be lost while it has one.
+LONG = """\
+name = "long"
+seeds = [1, 2, 3, 4, 5, 6, 7, 8]
+oracles = false
+
+[fixed]
+"link.rate" = "1Gbit"
+"app.duration" = "10s"
+
+[axes]
+"stack.cc" = ["reno", "cubic"]
+"""
+
+
+def ended(journal: Path) -> list[tuple[str | None, int]]:
+    """What came of each run, and how often it was claimed."""
+    if not journal.exists():
+        return []
+    with contextlib.closing(sqlite3.connect(journal)) as database:
+        return database.execute("SELECT outcome, attempts FROM cases ORDER BY number").fetchall()
 
 
 def run(folder: Path, *args: str, address: str = "") -> subprocess.CompletedProcess[str]:
@@ -58,23 +82,48 @@ def run(folder: Path, *args: str, address: str = "") -> subprocess.CompletedProc
     )
 
 
+class Nodes:
+    """Two nodes, of which the second can be lost."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(CLUSTER)],
+            # Ray has no other way to stay on the loopback.
+            env=os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        said = self._said("address")
+        self.address, self.client = said[1], f"ray://{said[2]}"
+        assert self.address.startswith("127.0.0.1:")
+
+    def _said(self, word: str) -> list[str]:
+        assert self._process.stdout is not None
+        lines = (line.split() for line in iter(self._process.stdout.readline, ""))
+        return next(line for line in lines if line and line[0] == word)
+
+    def lose_one(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("lose\n")
+        self._process.stdin.flush()
+        self._said("lost")
+
+    def end(self) -> None:
+        self._process.communicate(timeout=120)
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, str(CLUSTER)],
-        # Ray has no other way to stay on the loopback.
-        env=os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    lines = iter(process.stdout.readline, "")
-    address = next((line.split()[1] for line in lines if line.startswith("address ")), "")
-    assert address.startswith("127.0.0.1:")
-    yield address
-    process.communicate(timeout=120)
+def nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def cluster(nodes: Nodes) -> str:
+    return nodes.address
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -126,6 +175,51 @@ def test_a_run_that_hangs_on_a_node_is_ended_there_and_the_others_go_on(cluster:
     ran = [one for one in result(there / "out")["runs"] if one["expect"] == "done"]
     outcomes = {(one["varied"]["app.duration"], one["outcome"]) for one in ran}
     assert outcomes == {("50ms", "done"), ("3600s", "timeout")}, [one["message"][:300] for one in ran]
+
+
+@needs_ray
+def test_through_the_port_of_rays_client_the_results_are_the_same(nodes: Nodes, tmp_path: Path) -> None:
+    here, there = prepare(tmp_path / "here", PLAN), prepare(tmp_path / "there", PLAN)
+    assert run(here, "plans/plan.toml", "--out", "out", "--jobs", "2").returncode == 0
+    done = run(there, "plans/plan.toml", "--out", "out", "--executor", nodes.client)
+    assert done.returncode == 0, done.stderr
+    assert result(there / "out")["environment"]["jobs"] == 2
+    assert result(here / "out")["runs"] == result(there / "out")["runs"]
+    assert files(here / "out") == files(there / "out")
+
+
+@needs_ray
+def test_a_node_that_is_lost_in_the_middle_costs_nothing_but_time(tmp_path: Path) -> None:
+    there = prepare(tmp_path, LONG)
+    journal = there / "out" / "journal.sqlite"
+    own = Nodes()
+    command = [
+        sys.executable,
+        "-m",
+        "tcpassay",
+        "run",
+        "plans/plan.toml",
+        "--out",
+        "out",
+        "--executor",
+        "ray",
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=there,
+        env=os.environ | {"RAY_ADDRESS": own.address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while sum(outcome == "done" for outcome, _ in ended(journal)) < 4 and process.poll() is None:
+        time.sleep(0.05)
+    own.lose_one()
+    said, _ = process.communicate(timeout=240)
+    own.end()
+    assert process.returncode == 0, said
+    assert [outcome for outcome, _ in ended(journal)] == ["done"] * 16
+    assert max(attempts for _, attempts in ended(journal)) == 2, "no run was lost with the node"
 
 
 @needs_ray

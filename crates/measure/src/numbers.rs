@@ -81,7 +81,8 @@ impl Recording {
 mod tests {
     use super::*;
     use crate::event::{Event, EventKind};
-    use tcpassay_units::Time;
+    use crate::recording::Delivery;
+    use tcpassay_units::{Dur, Time};
 
     #[test]
     fn the_code_of_a_kind_is_its_place_among_all() {
@@ -102,5 +103,20 @@ mod tests {
         let row = recording.event_row(0).expect("there is one");
         assert_eq!((row["time_ns"].as_u64(), row["why"].as_str()), (Some(5), Some("rto")));
         assert!(row["seq"].is_null() && row["ce"] == false && recording.event_row(1).is_none());
+    }
+
+    #[test]
+    fn the_digest_tells_recordings_apart_by_everything_but_the_event_log() {
+        let delivery =
+            |bytes| Delivery { at: Time::ZERO, flow: 0, wire_bytes: 9, bytes, one_way: Dur::ZERO, ce: false };
+        let of = |recording: &Recording| recording.digest().expect("it has a digest");
+        let one = Recording { deliveries: vec![delivery(1)], ..Recording::default() };
+        let other = Recording { deliveries: vec![delivery(2)], ..Recording::default() };
+        let named = Recording { hosts: vec!["a".to_owned()], ..one.clone() };
+        let logged =
+            Recording { events: vec![Event::new(Time::ZERO, 0, None, EventKind::App)], ..one.clone() };
+        assert_ne!(of(&one), of(&other));
+        assert_ne!(of(&one), of(&named));
+        assert_eq!(of(&one), of(&logged));
     }
 }

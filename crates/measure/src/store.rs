@@ -11,13 +11,14 @@
 //! The bytes are a function of the recording.
 
 use crate::recording::Recording;
-use crate::table::Table;
+use crate::table::{Checksum, Part, Table};
 use crate::{pcapng, tables};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tcpassay_units::Dur;
 
@@ -66,6 +67,9 @@ impl FileEntry {
     }
 }
 
+/// Sees a table: the name of its file, its rows, and what gives some of them.
+type Show<'a> = dyn FnMut(&'static str, usize, &Part<'_>) -> Result<(), StoreError> + 'a;
+
 /// Takes a file of a recording, by its name.
 type Put<'a> = dyn FnMut(&str, &[u8]) -> std::io::Result<()> + 'a;
 
@@ -76,14 +80,14 @@ impl Recording {
     /// # Errors
     /// A place that cannot be written, and a `dir` that holds something else than a recording.
     pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
-        self.write_as(dir, true).map(drop)
+        self.write_as(dir, true)
     }
 
-    /// [`Recording::write`], with the event log only if `events`. Returns the text of `recording.json`.
+    /// [`Recording::write`], with the event log only if `events`.
     ///
     /// # Errors
     /// As for [`Recording::write`].
-    pub fn write_as(&self, dir: &Path, events: bool) -> Result<String, StoreError> {
+    pub fn write_as(&self, dir: &Path, events: bool) -> Result<(), StoreError> {
         let Some(name) = dir.file_name() else {
             return Err(StoreError::new(dir, &"a recording needs a folder with a name"));
         };
@@ -102,27 +106,42 @@ impl Recording {
             fs::remove_dir_all(&partial).map_err(cannot)?;
         }
         fs::create_dir_all(&partial).map_err(cannot)?;
-        let index = self.encode(&partial, events, &mut |name, bytes| fs::write(partial.join(name), bytes))?;
+        self.encode(&partial, events, &mut |name, bytes| fs::write(partial.join(name), bytes))?;
         remove(&replaced)?;
         if dir.exists() {
             fs::rename(dir, &replaced).map_err(|e| StoreError::new(dir, &e))?;
         }
         fs::rename(&partial, dir).map_err(|e| StoreError::new(dir, &e))?;
-        remove(&replaced)?;
-        Ok(index)
+        remove(&replaced)
     }
 
-    /// The text of `recording.json` as [`Recording::write_as`] returns it. Nothing is written; it tells two recordings
-    /// apart, because it holds the checksums of all tables.
+    /// The text of `recording.json`, but that no other files are listed. Nothing is written.
+    ///
+    /// # Errors
+    /// Values that JSON cannot hold.
+    pub fn index(&self) -> Result<String, StoreError> {
+        self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))
+    }
+
+    /// A checksum of everything but the event log, which may be collected or not: equal for equal recordings.
     ///
     /// # Errors
     /// Values that the files cannot hold.
-    pub fn index(&self, events: bool) -> Result<String, StoreError> {
-        self.encode(Path::new(""), events, &mut |_, _| Ok(()))
+    pub fn digest(&self) -> Result<u64, StoreError> {
+        let mut sum = Checksum::default();
+        sum.bytes(self.index()?.as_bytes());
+        self.tables(false, &mut |name, rows, part| {
+            sum.bytes(name.as_bytes());
+            Table::digest(rows, part, &mut sum);
+            Ok(())
+        })?;
+        let capture = self.capture().map_err(|e| StoreError::new(Path::new(pcapng::FILE), &e))?;
+        sum.bytes(&capture);
+        Ok(sum.0)
     }
 
     /// Gives every file to `put`, `recording.json` last; `dir` is named in errors.
-    fn encode(&self, dir: &Path, events: bool, put: &mut Put<'_>) -> Result<String, StoreError> {
+    fn encode(&self, dir: &Path, events: bool, put: &mut Put<'_>) -> Result<(), StoreError> {
         let mut files = BTreeMap::new();
         let mut keep = |name: &str, rows: usize, write: &dyn Fn(&mut Vec<u8>) -> Result<(), String>| {
             let fail = |e: &dyn ToString| StoreError::new(&dir.join(name), &e.to_string());
@@ -132,40 +151,43 @@ impl Recording {
             files.insert(name.to_owned(), FileEntry::of(&bytes, rows));
             Ok(())
         };
-        if !self.latencies.is_empty() {
-            let rows = tables::latency_rows(&self.latencies);
-            keep("latency.parquet", rows.len(), &|out| Table::write(&rows, tables::from_latencies, out))?;
-        }
-        if let Some(series) = &self.series {
-            let rows = tables::series_rows(series);
-            let names = tables::series_names(series);
-            let table = |rows: &[tables::SeriesRow<'_>]| tables::from_series(series.interval, &names, rows);
-            keep("series.parquet", rows.len(), &|out| Table::write(&rows, table, out))?;
-        }
-        if !self.deliveries.is_empty() {
-            let rows = &self.deliveries;
-            keep("deliveries.parquet", rows.len(), &|out| Table::write(rows, tables::from_deliveries, out))?;
-        }
-        if !self.completions.is_empty() {
-            let rows = &self.completions;
-            keep("completions.parquet", rows.len(), &|out| {
-                Table::write(rows, tables::from_completions, out)
-            })?;
-        }
-        if events && !self.events.is_empty() {
-            let rows = &self.events;
-            keep("events.parquet", rows.len(), &|out| Table::write(rows, tables::from_events, out))?;
-        }
+        self.tables(events, &mut |name, rows, part| keep(name, rows, &|out| Table::write(rows, part, out)))?;
         if !self.packets.is_empty() {
             keep(pcapng::FILE, self.packets.len(), &|out| {
-                pcapng::write(out, &self.header.version, &self.interfaces, &self.packets)
-                    .map_err(|e| e.to_string())
+                out.extend(self.capture()?);
+                Ok(())
             })?;
         }
         let fail = |e: &dyn ToString| StoreError::new(&dir.join("recording.json"), &e.to_string());
         let text = self.json(&files).map_err(|e| fail(&e))?;
-        put("recording.json", text.as_bytes()).map_err(|e| fail(&e))?;
-        Ok(text)
+        put("recording.json", text.as_bytes()).map_err(|e| fail(&e))
+    }
+
+    /// Shows every table that is not empty: the name of its file, its rows, and a function that gives some of them.
+    fn tables(&self, events: bool, show: &mut Show<'_>) -> Result<(), StoreError> {
+        if !self.latencies.is_empty() {
+            let rows = tables::latency_rows(&self.latencies);
+            show("latency.parquet", rows.len(), &|of| tables::from_latencies(&rows[of]))?;
+        }
+        if let Some(series) = &self.series {
+            let rows = tables::series_rows(series);
+            let names = tables::series_names(series);
+            let part = |of: Range<usize>| tables::from_series(series.interval, &names, &rows[of]);
+            show("series.parquet", rows.len(), &part)?;
+        }
+        if !self.deliveries.is_empty() {
+            let rows = &self.deliveries;
+            show("deliveries.parquet", rows.len(), &|of| tables::from_deliveries(&rows[of]))?;
+        }
+        if !self.completions.is_empty() {
+            let rows = &self.completions;
+            show("completions.parquet", rows.len(), &|of| tables::from_completions(&rows[of]))?;
+        }
+        if events && !self.events.is_empty() {
+            let rows = &self.events;
+            show("events.parquet", rows.len(), &|of| tables::from_events(&rows[of]))?;
+        }
+        Ok(())
     }
 
     /// `recording.json`: a line a key, and a line an element of each list, so that two of them can be compared.

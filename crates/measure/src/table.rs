@@ -11,6 +11,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub enum Values {
     /// Numbers; NaN is absent.
     Real(Vec<f64>),
     /// Words.
-    Text(Vec<String>),
+    Text(Vec<ByteArray>),
     /// Words, some of them absent.
     Maybe(Vec<Option<String>>),
     /// Yes or no.
@@ -47,6 +48,39 @@ pub fn parquet(columns: Vec<(String, Values)>) -> std::result::Result<Vec<u8>, S
 
 /// Rows of a row group: what a reader must hold at once.
 const GROUP: usize = 1 << 18;
+
+/// Gives some rows of a table.
+pub(crate) type Part<'a> = dyn Fn(Range<usize>) -> Table + 'a;
+
+fn groups(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(GROUP).map(move |first| first..rows.min(first + GROUP))
+}
+
+/// FNV-1a over words of 64 bits, turned after each, so that every bit of a word reaches every bit of the sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Checksum(pub u64);
+
+impl Default for Checksum {
+    fn default() -> Checksum {
+        Checksum(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Checksum {
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+    }
+
+    /// Adds some bytes and how many they are.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+}
 
 impl Values {
     fn len(&self) -> usize {
@@ -86,6 +120,21 @@ impl Values {
             .map(Arc::new)
     }
 
+    fn digest(&self, sum: &mut Checksum) {
+        sum.word(self.len() as u64);
+        match self {
+            Values::Whole(v) => v.iter().for_each(|x| sum.word(x.unwrap_or(u64::MAX))),
+            Values::Real(v) => v.iter().for_each(|x| sum.word(x.to_bits())),
+            Values::Text(v) => v.iter().for_each(|x| sum.bytes(x.data())),
+            Values::Maybe(v) => {
+                for x in v {
+                    sum.bytes(x.as_deref().map_or(b"\0", str::as_bytes));
+                }
+            }
+            Values::Flag(v) => v.iter().for_each(|x| sum.word(u64::from(*x))),
+        }
+    }
+
     fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
         match self {
             Values::Whole(v) => {
@@ -100,8 +149,7 @@ impl Values {
                 column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
             }
             Values::Text(v) => {
-                let values: Vec<ByteArray> = v.iter().map(|x| ByteArray::from(x.as_str())).collect();
-                column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+                column.typed::<ByteArrayType>().write_batch(v, None, None)?;
             }
             Values::Maybe(v) => {
                 let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
@@ -127,14 +175,20 @@ impl Table {
         self.0.first().map_or(0, |(_, values)| values.len())
     }
 
-    /// The bytes of a file with `rows`, made a table of a group at a time, so that a long log is not held twice. An empty
-    /// table still says its columns.
-    pub fn write<T>(
-        rows: &[T],
-        table: impl Fn(&[T]) -> Table,
-        out: &mut Vec<u8>,
-    ) -> std::result::Result<(), String> {
-        Table::write_table(&table(&[]), rows.chunks(GROUP).map(&table), out).map_err(|e| e.to_string())
+    /// The bytes of a file with so many rows, made a table of a group at a time, so that a long log is not held twice. An
+    /// empty table still says its columns.
+    pub fn write(rows: usize, part: &Part<'_>, out: &mut Vec<u8>) -> std::result::Result<(), String> {
+        Table::write_table(&part(0..0), groups(rows).map(part), out).map_err(|e| e.to_string())
+    }
+
+    /// Adds the names and values of the columns to a checksum.
+    pub fn digest(rows: usize, part: &Part<'_>, sum: &mut Checksum) {
+        for table in groups(rows).map(part) {
+            for (name, values) in &table.0 {
+                sum.bytes(name.as_bytes());
+                values.digest(sum);
+            }
+        }
     }
 
     fn write_table(header: &Table, groups: impl Iterator<Item = Table>, out: &mut Vec<u8>) -> Result<()> {
@@ -214,9 +268,9 @@ impl Table {
     }
 
     /// The words of a column.
-    pub fn text(&self, name: &str) -> Result<&[String]> {
+    pub fn text(&self, name: &str) -> Result<Vec<&str>> {
         match self.find(name)? {
-            Values::Text(values) => Ok(values),
+            Values::Text(values) => values.iter().map(|value| value.as_utf8()).collect(),
             _ => Err(bad(format!("column {name} does not hold words"))),
         }
     }
@@ -244,8 +298,8 @@ fn read_column(name: &str, reader: ColumnReader, into: &mut Values) -> Result<()
         (ColumnReader::ByteArrayColumnReader(reader), Values::Text(into)) => {
             for value in read_values(reader)? {
                 let value = value.ok_or_else(|| bad(format!("column {name} has an absent word")))?;
-                let text = value.as_utf8().map_err(|e| bad(format!("column {name}: {e}")))?;
-                into.push(text.to_owned());
+                value.as_utf8().map_err(|e| bad(format!("column {name}: {e}")))?;
+                into.push(value);
             }
         }
         (ColumnReader::BoolColumnReader(reader), Values::Flag(into)) => {

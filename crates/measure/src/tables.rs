@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::recording::{Completion, CompletionKind, Delivery, Latency, LatencyKind};
 use crate::series::{Column, EntitySeries, Series};
 use crate::table::{Table, Values};
+use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -20,7 +21,16 @@ fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> Values {
 }
 
 fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> Values {
-    Values::Text(rows.iter().map(|row| get(row).to_owned()).collect())
+    // Most rows say what the row before says, and a copy of a `ByteArray` is a reference.
+    let mut last = ByteArray::from("");
+    let word = |row| {
+        let text = get(row).as_bytes();
+        if last.data() != text {
+            last = ByteArray::from(text.to_vec());
+        }
+        last.clone()
+    };
+    Values::Text(rows.iter().map(word).collect())
 }
 
 fn flag<T>(rows: &[T], get: impl Fn(&T) -> bool) -> Values {
@@ -94,7 +104,7 @@ pub(crate) fn to_series(table: &Table, interval: Dur) -> Result<Series> {
             Some((entity, rows)) if entity.entity == *name => rows.end = row + 1,
             _ => {
                 let first = time / interval.as_nanos();
-                let entity = EntitySeries { entity: name.clone(), first, columns: Vec::new() };
+                let entity = EntitySeries { entity: (*name).to_owned(), first, columns: Vec::new() };
                 entities.push((entity, row..row + 1));
             }
         }
@@ -168,8 +178,8 @@ pub(crate) fn to_completions(table: &Table) -> Result<Vec<Completion>> {
     let row = |i: usize| {
         let found = kinds.into_iter().find(|k| k.name() == kind[i]);
         Ok(Completion {
-            kind: found.ok_or_else(|| unknown("kind", &kind[i]))?,
-            class: class[i].clone(),
+            kind: found.ok_or_else(|| unknown("kind", kind[i]))?,
+            class: class[i].to_owned(),
             client: client[i],
             server: server[i],
             connection: connection[i],
@@ -208,12 +218,12 @@ pub(crate) fn to_latencies(table: &Table) -> Result<Vec<Latency>> {
     for i in 0..values.len() {
         let known = [LatencyKind::OneWay, LatencyKind::Rtt, LatencyKind::QueueDelay];
         let found = known.into_iter().find(|k| k.name() == kinds[i]);
-        let kind = found.ok_or_else(|| unknown("kind", &kinds[i]))?;
-        let place = match places.entry((kind, &entities[i])) {
+        let kind = found.ok_or_else(|| unknown("kind", kinds[i]))?;
+        let place = match places.entry((kind, entities[i])) {
             Entry::Occupied(place) => *place.get(),
             Entry::Vacant(place) => {
                 let histogram = Histogram::default();
-                latencies.push(Latency { kind, entity: entities[i].clone(), histogram });
+                latencies.push(Latency { kind, entity: entities[i].to_owned(), histogram });
                 *place.insert(latencies.len() - 1)
             }
         };
@@ -250,7 +260,7 @@ pub(crate) fn event_json(event: &Event) -> serde_json::Value {
         let value: serde_json::Value = match values {
             Values::Whole(v) => v[0].into(),
             Values::Real(v) => v[0].into(),
-            Values::Text(v) => v[0].as_str().into(),
+            Values::Text(v) => v[0].as_utf8().expect("words are text").into(),
             Values::Maybe(v) => v[0].clone().into(),
             Values::Flag(v) => v[0].into(),
         };
@@ -280,8 +290,8 @@ pub(crate) fn to_events(table: &Table) -> Result<Vec<Event>> {
             at: Time::from_nanos(at[i]),
             host: host[i],
             flow: small("flow", flow[i])?,
-            kind: found.ok_or_else(|| unknown("kind", &kind[i]))?,
-            why: Reason::Owned(why[i].clone()),
+            kind: found.ok_or_else(|| unknown("kind", kind[i]))?,
+            why: Reason::Owned(why[i].to_owned()),
             seq: seq[i],
             ack: ack[i],
             len: small("len", len[i])?,

@@ -178,17 +178,22 @@ impl Ran {
         self.recording.events.len()
     }
 
-    /// Writes the recording to `folder`, whole or not at all, with the event log only if `events`; the text of
-    /// `recording.json`.
+    /// Writes the recording to `folder`, whole or not at all, with the event log only if `events`.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
-    fn write(&self, py: Python<'_>, folder: PathBuf, events: bool) -> PyResult<String> {
+    fn write(&self, py: Python<'_>, folder: PathBuf, events: bool) -> PyResult<()> {
         py.detach(|| self.recording.write_as(&folder, events))
             .map_err(|why| PyOSError::new_err(why.to_string()))
     }
 
-    /// The text of `recording.json` as `write` returns it; nothing is written.
-    fn index(&self, py: Python<'_>, events: bool) -> PyResult<String> {
-        py.detach(|| self.recording.index(events)).map_err(|why| PyOSError::new_err(why.to_string()))
+    /// The text of `recording.json`, but that no other files are listed; nothing is written.
+    fn index(&self) -> PyResult<String> {
+        self.recording.index().map_err(|why| PyOSError::new_err(why.to_string()))
+    }
+
+    /// A checksum of everything but the event log.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        let sum = py.detach(|| self.recording.digest()).map_err(|why| PyOSError::new_err(why.to_string()))?;
+        Ok(format!("{sum:016x}"))
     }
 
     /// Columns of the event log by name, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row.

@@ -264,6 +264,12 @@ class Journal:
                 (claim.number, self._owner),
             )
 
+    def reopen(self, outcomes: Iterable[Outcome]) -> int:
+        """Forget what came of the cases that ended so: they wait again. How many they are."""
+        forget = "UPDATE cases SET outcome = NULL, payload = NULL, finished = NULL WHERE outcome = ?"
+        with self._transaction() as database:
+            return sum(database.execute(forget, (outcome,)).rowcount for outcome in outcomes)
+
     def replan(
         self,
         plan: str,

@@ -14,6 +14,7 @@ import socket
 import tarfile
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,11 @@ from tcpassay.run.pool import Answer, Limits, Request, Single
 
 SCHEME: Final = "ray"
 _KNOCK_SECONDS: Final = 10
+_STOP_SECONDS: Final = 10
+_MOST_FAILURES: Final = 3
+"""Actors in a row that do not start."""
+_LOOK: Final = 5.0
+"""How often it is looked whether there is a CPU left, in seconds."""
 Version = tuple[str, str]
 
 
@@ -87,62 +93,139 @@ class OnRay:
                 f"`--executor {address}`: there is no cluster: {first}; `ray start --head` begins one here"
             )
             raise UserError(message) from error
-        cores = int(self._ray.cluster_resources().get("CPU", 0))
+        cores = self._cores()
         if cores < 1:
             raise UserError(f"`--executor {address}`: the cluster has no CPU to run on")
         self.jobs = min(jobs or cores, cores)
 
     def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
-        """Runs every request; an actor that is lost with its node costs what it was doing, which is made again."""
+        """Runs every request; an actor that is lost with its node costs what it was doing, which is made again.
+
+        Where the CPUs that are left are fewer than before, those do the rest. Raises `UserError` when none are left, or
+        the cluster cannot be reached any more.
+        """
         waiting = enumerate(requests)
-        actors: list[Any] = []
-        busy: dict[Any, tuple[int, Request, Any]] = {}
-        files: dict[str, bytes] | None = None
+        fleet = _Fleet(self._ray, limits)
+        following = next(waiting, None)
         try:
-            while True:
-                while len(busy) < self.jobs and (following := next(waiting, None)) is not None:
-                    index, request = following
-                    if files is None:
-                        files = _files(Path(request["base"]))
-                    idle = [actor for actor in actors if all(actor is not b for _, _, b in busy.values())]
-                    actor = idle[0] if idle else self._actor(limits, files, actors)
-                    busy[actor.ask.remote(request, _relative(request["base"]))] = (index, request, actor)
-                if not busy:
-                    return
-                ready, _ = self._ray.wait(list(busy), num_returns=1)
-                for reference in ready:
-                    index, request, actor = busy.pop(reference)
-                    yield index, self._answer(reference, request, actor, actors)
+            while following is not None or fleet.busy:
+                while following is not None and (idle := fleet.idle()):
+                    fleet.ask(idle[0], *following)
+                    following = next(waiting, None)
+                if following is not None and len(fleet.actors) < self.jobs:
+                    fleet.start(_files(Path(following[1]["base"])))
+                    continue
+                yield from fleet.answers()
+                if not fleet.busy and following is not None and self._cores() < 1:
+                    raise UserError("the Ray cluster has no CPU left to run on")
+        except (ConnectionError, self._ray.exceptions.RaySystemError) as error:
+            raise UserError(f"the Ray cluster cannot be reached any more: {error}") from error
         finally:
-            for actor in actors:
-                with contextlib.suppress(self._ray.exceptions.RayError):
-                    self._ray.get(actor.stop.remote(), timeout=10)
+            fleet.stop()
+
+    def _cores(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+
+@dataclass(slots=True)
+class _Task:
+    """What an actor was asked: a request, or, at first, its version."""
+
+    actor: Any
+    index: int = -1
+    request: Request | None = None
+
+
+class _Fleet:
+    """Actors, and what each is doing. An actor whose node has no CPU free waits to be started, and nobody for it."""
+
+    def __init__(self, ray: Any, limits: Limits) -> None:
+        self._ray = ray
+        self._limits = limits
+        self._tasks: dict[Any, _Task] = {}
+        self._files: dict[str, bytes] = {}
+        self._failures = 0
+        self.actors: list[Any] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way."""
+        return any(task.request is not None for task in self._tasks.values())
+
+    def idle(self) -> list[Any]:
+        """Actors that have started and have nothing to do."""
+        return [
+            actor for actor in self.actors if all(task.actor is not actor for task in self._tasks.values())
+        ]
+
+    def start(self, files: dict[str, bytes]) -> None:
+        """One more actor, once there is a CPU for it."""
+        self._files = self._files or files
+        actor = self._ray.remote(Remote).options(num_cpus=1).remote(self._limits, self._files)
+        self.actors.append(actor)
+        self._tasks[actor.version.remote()] = _Task(actor)
+
+    def ask(self, actor: Any, index: int, request: Request) -> None:
+        """Hands a request to an idle actor."""
+        self._tasks[actor.ask.remote(request, _relative(request["base"]))] = _Task(actor, index, request)
+
+    def answers(self) -> Iterator[tuple[int, Answer]]:
+        """Waits for something to happen, but not for ever."""
+        ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=_LOOK)
+        for reference in ready:
+            task = self._tasks.pop(reference)
+            try:
+                said = self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                self.actors.remove(task.actor)
+                if task.request is None:
+                    self._unstarted(error)
+                    continue
+                message = f"its node was lost: {error}"
+                yield task.index, {"outcome": "crashed", "message": message, "outside": True}
+                continue
+            if task.request is None:
+                _same_version(said)
+                self._failures = 0
+            else:
+                answer, archive = said
+                yield task.index, _unpacked(answer, archive, Path(task.request["folder"]))
+
+    def _unstarted(self, error: Exception) -> None:
+        """An actor did not come to life: its node was lost just then, or it cannot."""
+        self._failures += 1
+        if self._failures > _MOST_FAILURES:
+            last = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+            raise UserError(
+                f"nothing can be run on the nodes of the cluster: {last}; every node needs tcpassay {__version__}"
+            ) from error
+
+    def stop(self) -> None:
+        """Ends all actors."""
+        starting = [task.actor for task in self._tasks.values() if task.request is None]
+        for actor in self.actors:
+            with contextlib.suppress(self._ray.exceptions.RayError, ConnectionError):
+                if all(actor is not one for one in starting):
+                    self._ray.get(actor.stop.remote(), timeout=_STOP_SECONDS)
                 self._ray.kill(actor)
 
-    def _actor(self, limits: Limits, files: dict[str, bytes], actors: list[Any]) -> Any:
-        actor = self._ray.remote(Remote).options(num_cpus=1).remote(limits, files)
-        actors.append(actor)
-        there, here = self._ray.get(actor.version.remote()), (__version__, table_version())
-        if there != here:
-            raise UserError(
-                f"a node of the cluster has tcpassay {there[0]} with tables {there[1]}; here are {here[0]} and "
-                f"{here[1]}: install the same everywhere"
-            )
-        return actor
 
-    def _answer(self, reference: Any, request: Request, actor: Any, actors: list[Any]) -> Answer:
-        try:
-            answer, archive = self._ray.get(reference)
-        except self._ray.exceptions.RayActorError as error:
-            actors.remove(actor)
-            return {"outcome": "crashed", "message": f"its node was lost: {error}", "outside": True}
-        try:
-            if archive:
-                _unpack(archive, Path(request["folder"]))
-        except OSError as error:
-            return {"outcome": "unwritable", "message": str(error)}
-        made: Answer = answer
-        return made
+def _same_version(there: Version) -> None:
+    here = (__version__, table_version())
+    if there != here:
+        raise UserError(
+            f"a node of the cluster has tcpassay {there[0]} with tables {there[1]}; here are {here[0]} and "
+            f"{here[1]}: install the same everywhere"
+        )
+
+
+def _unpacked(answer: Answer, archive: bytes, folder: Path) -> Answer:
+    try:
+        if archive:
+            _unpack(archive, folder)
+    except OSError as error:
+        return {"outcome": "unwritable", "message": str(error)}
+    return answer
 
 
 def _module() -> Any:

@@ -28,11 +28,11 @@ class Run:
     message: str = ""
     trace: str = ""
     digest: str = ""
-    """Of `recording.json` without the event log; it holds the checksums of all tables."""
+    """Checksum of all that was recorded but the event log."""
     metrics: dict[str, float | None] = field(default_factory=dict)
     cpu_s: float = 0.0
     simulation_s: float = 0.0
-    """The part of `cpu_s` in which the data plane ran and wrote the recording."""
+    """The part of `cpu_s` in which the data plane simulated and computed the metrics."""
     kept: bool = False
     findings: list[dict[str, Any]] = field(default_factory=list)
     """As `Finding.as_json` gives them, without case, seed and command."""

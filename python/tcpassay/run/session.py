@@ -37,6 +37,8 @@ class Beginning:
     """Only cases with these ids."""
     shuffle: int | None = None
     """The seed of the order; without it the order is the plan's."""
+    retry: frozenset[Outcome] = frozenset()
+    """Runs that ended so before are made again."""
 
 
 class Session:
@@ -62,8 +64,11 @@ class Session:
         return session
 
     @classmethod
-    def resume(cls, path: Path, *, force: bool) -> Self:
-        """Opens a folder whose runs did not all end. `force`: also when this program is another version."""
+    def resume(cls, path: Path, *, force: bool, retry: frozenset[Outcome] = frozenset()) -> Self:
+        """Opens a folder whose runs did not all end, or ended in a way that is to be tried again.
+
+        `force`: also when this program is another version.
+        """
         folder = Folder.existing(path)
         with contextlib.ExitStack() as on_error:
             journal = _open(path, on_error)
@@ -74,6 +79,7 @@ class Session:
             wanted = [entry.case for entry in journal.entries()]
             plan = plan.with_seeds(list(dict.fromkeys(int(run["seed"]) for run in wanted)))
             plan = _with_cases(plan, {str(run["case"]) for run in wanted}, path)
+            journal.reopen(retry)
             session = cls(plan, folder, journal)
             on_error.pop_all()
         if not (path / RESULT).exists():
@@ -99,6 +105,7 @@ class Session:
                 _none_lost(lost, path)
             base = inputs.copy(plan, plan.file.parent, path)
             journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base))
+            journal.reopen(how.retry)
             for run in lost:
                 shutil.rmtree(folder.recording(str(run["case"]), int(run["seed"])), ignore_errors=True)
             session = cls(plan, folder, journal)

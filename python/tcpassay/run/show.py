@@ -57,6 +57,7 @@ class Progress:
             _TimeLeft(),
             console=console,
             transient=True,
+            refresh_per_second=4,  # drawing costs CPU that the runs could have
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(escape(name), start=False, total=None, found=self._words())

@@ -5,7 +5,6 @@ protocol: what else is printed goes to standard error. It ends when its parent d
 """
 
 import ctypes
-import hashlib
 import json
 import os
 import shutil
@@ -69,30 +68,25 @@ def _judged(
     """What oracles find, from memory where it is there; then the recording is written, if it is to be kept."""
     found, silent = [], {}
     folder = Path(request["folder"])
-    lean = ""
     if request["oracles"] != [] and len(run):
         from tcpassay.judge import judge_recording, unjudged  # noqa: PLC0415 - numpy is most of the start-up time
         from tcpassay.judge.log import Filed, Held  # noqa: PLC0415
         from tcpassay.recording import Recording  # noqa: PLC0415
 
-        lean = run.index(events=False)
         if isinstance(run, substrates.Folder):
             recording = Recording.open(folder)
             judged = judge_recording(recording, oracles=request["oracles"], log=Filed(recording))
             silent = {"unjudged": unjudged(recording, request["oracles"])}
         else:
-            recording = Recording.of(folder, json.loads(lean))
+            recording = Recording.of(folder, json.loads(run.index()))
             judged = judge_recording(recording, oracles=request["oracles"], log=Held(run))
         found = [one.as_json() for one in judged]
+    digest = run.digest()
     kept = request["keep"] or (request["keep_found"] and (bool(found) or _fails(request["checks"], metrics)))
     if kept:
-        lean = substrates.without_events(
-            run.write(request["folder"], events=bool(found) or request["keep_events"])
-        )
-    lean = lean or run.index(events=False)
-    if not kept and isinstance(run, substrates.Folder):
+        run.write(request["folder"], events=bool(found) or request["keep_events"])
+    elif isinstance(run, substrates.Folder):
         shutil.rmtree(folder, ignore_errors=True)
-    digest = hashlib.sha256(lean.encode()).hexdigest()[:16]
     return {"findings": found, "kept": kept, "digest": digest} | silent
 
 
