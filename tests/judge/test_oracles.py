@@ -104,6 +104,37 @@ def test_a_timeout_just_before_the_ack_comes_says_that_the_rto_was_too_short(fol
     assert one(log.judged(folder, TIMEOUT)).severity is Severity.WARNING
 
 
+def test_an_ack_of_the_retransmission_is_not_the_one_that_was_lost_however_soon_it_comes(
+    folder: Path,
+) -> None:
+    # The data are large and take 0.5 ms, pure ACKs 0.1 ms: the answer comes sooner than any round trip before it.
+    log = Written(duration=600).transfer(0, 10)
+    log.data(10, 10.5, 10001).ack(10.5, None, 11001).set_rto(10, 210).fires(210)
+    log.data(210, 210.1, 10001, again=True).ack(210.1, 210.2, 11001)
+    assert log.judged(folder, TIMEOUT) == []
+
+
+def test_a_timeout_within_the_time_that_the_receiver_may_delay_its_ack_is_the_senders_haste(
+    folder: Path,
+) -> None:
+    log = Written(duration=600).transfer(0, 10)
+    log.data(10, 10.5, 10001).waits(10.5, 210.5).set_rto(10, 210).fires(210)
+    log.data(210, 210.5, 10001, again=True).ack(210.5, 211, 11001)
+    finding = one(log.judged(folder, TIMEOUT))
+    assert (finding.severity, finding.host) == (Severity.WARNING, "sender")
+    assert finding.title == "timeout although nothing was lost: the RTO was too short"
+    assert "delays its ACK until 210.5 ms" in finding.text
+    assert ("ack_delay", ns(10.5)) in cited(finding)
+
+
+def test_a_timeout_after_the_receivers_own_timer_was_due_is_still_the_receivers_error(folder: Path) -> None:
+    log = Written(duration=600).transfer(0, 10)
+    log.data(10, 10.5, 10001).waits(10.5, 50.5).set_rto(10, 210).fires(210)
+    log.data(210, 210.5, 10001, again=True).ack(210.5, 211, 11001)
+    finding = one(log.judged(folder, TIMEOUT))
+    assert (finding.severity, finding.host) == (Severity.ERROR, "receiver")
+
+
 def test_a_copy_that_the_path_made_does_not_hide_a_loss(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10).segment(5.6, 1, "in", 5001, 1000, 1)
     log.data(10, None, 10001).set_rto(10, 210).fires(210)

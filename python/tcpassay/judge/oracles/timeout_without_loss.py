@@ -11,7 +11,8 @@ and, if it logs them, its decision not to send one; the retransmission.
 
 Wrong when: the receiver dropped data that the log shows as arrived (a full buffer, reneging), or the path duplicates
 packets, so that a copy stands in for one that was lost. A round trip that jumps above the RTO, as in a deep queue
-that fills within one round trip, is reported as a warning: then the timer, not a bug, was too fast.
+that fills within one round trip, is reported as a warning: then the timer, not a bug, was too fast. So is an RTO
+shorter than the time for which the receiver delays its ACK.
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from tcpassay.judge.finding import Found, Severity
+from tcpassay.judge.oracles.late_ack import ALLOWED
 from tcpassay.judge.trace import BITS, RTO, Trace
 from tcpassay.judge.words import ms, several
 
@@ -83,12 +85,45 @@ def _judge(trace: Trace, place: int) -> Found | None:
     receiver = int(trace.peer[flow])
     theirs = trace.at_time(receiver, time)
     if theirs is None or trace.acked_out[theirs] <= fire.una:
-        return _silent(fire, last)
-    # An ACK was sent and is not here. It is late, not lost, when it comes before the retransmission can be answered.
+        return _delayed(fire, last) or _silent(fire, last)
+    # An ACK was sent and is not here. It is late, not lost, when it comes, and not another that says the same.
     later = slice(at + 1, trace.half(flow).stop)
-    acks = s.time[later][~s.sent[later] & (s.ack[later] > fire.una)]
-    answered = time + trace.fastest[flow] + trace.fastest[receiver]
-    return _too_fast(fire, int(acks[0])) if len(acks) and acks[0] < answered else None
+    acks = later.start + np.flatnonzero(~s.sent[later] & (s.ack[later] > fire.una))
+    if len(acks) == 0:
+        return None
+    half, came = trace.half(receiver), int(s.time[acks[0]])
+    same = s.sent[half] & (s.ack[half] == s.ack[acks[0]]) & (s.time[half] <= came)
+    sent = s.time[half][same]
+    return _too_fast(fire, came) if len(sent) and sent[-1] < time else None
+
+
+def _delayed(fire: _Fire, last: int) -> Found | None:
+    """The receiver's own timer is to fire later than the sender's did, but no later than it may."""
+    trace = fire.trace
+    receiver = int(trace.peer[fire.flow])
+    places = trace.places("ack_delay")
+    own = places[
+        (trace.flow[places] == receiver) & (trace.time[places] >= last) & (trace.time[places] < fire.time)
+    ]
+    if len(own) == 0:
+        return None
+    due = int(trace.column("value_ns", own[-1:])[0])
+    if due <= fire.time or due - last >= ALLOWED:
+        return None
+    rows = [
+        int(trace.row[fire.place]),
+        *_arrival(fire, receiver, last),
+        int(trace.row[own[-1]]),
+        *_next_sent(fire),
+    ]
+    text = (
+        f"{fire} {trace.hosts[trace.host[receiver]].capitalize()} had all of them since {ms(last)} and delays its ACK "
+        f"until {ms(due)}, as it may. The RTO was shorter than that: RFC 6298 says that it should be a second or more."
+    )
+    title = f"{TITLE}: the RTO was too short"
+    return Found(
+        fire.flow, trace.host[fire.flow], last, fire.time, Severity.WARNING, title, text, tuple(rows)
+    )
 
 
 def _silent(fire: _Fire, last: int) -> Found:
