@@ -5,15 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tcpassay import terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
-from tcpassay.kernel import build as building
-from tcpassay.kernel import shadow, store
-from tcpassay.kernel.source import Debian, Source, Tree
 
 app = typer.Typer(
     name="kernel",
@@ -38,6 +33,13 @@ def build(
     json_: JsonOption = False,
 ) -> None:
     """Build a kernel, when it is not there yet: Debian's 6.1, or what is named."""
+    from rich.console import Console  # noqa: PLC0415 - what follows, the other commands do not need
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    from tcpassay.kernel import build as building  # noqa: PLC0415
+    from tcpassay.kernel import shadow, store  # noqa: PLC0415
+    from tcpassay.kernel.source import Debian, Source, Tree  # noqa: PLC0415
+
     if source and debian:
         raise UserError("`--source` and `--debian`: give one of the two")
     chosen: Source = (
@@ -82,6 +84,8 @@ def build(
 @app.command("list")
 def list_(json_: JsonOption = False) -> None:
     """List the kernels that are built."""
+    from tcpassay.kernel import store  # noqa: PLC0415
+
     kernels = store.kernels()
     if json_:
         terminal.print_json([kernel.as_json() for kernel in kernels])
@@ -100,6 +104,8 @@ def remove(
     names: Annotated[list[str], typer.Argument(help="Kernels, as `list` names them.", metavar="NAME...")],
 ) -> None:
     """Remove kernels with all that was built for them."""
+    from tcpassay.kernel import store  # noqa: PLC0415
+
     for name in names:
         store.remove(name)
 

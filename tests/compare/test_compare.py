@@ -350,3 +350,21 @@ def test_a_regression_is_always_a_significant_change_for_the_worse(
         assert found.verdict is Verdict.WORSE
         assert found.p_adjusted is not None
         assert found.p_adjusted <= 0.05
+
+
+def test_seeds_that_gave_the_same_run_are_one_pair_and_no_more_evidence(tmp_path: Path) -> None:
+    def seeds(cc: str, rate: float, *, drawn: bool) -> list[dict[str, Any]]:
+        return [
+            run(f"{cc}0", seed, {"goodput": rate}, stack__cc=cc) | {"trace": f"{cc}{seed if drawn else 0}"}
+            for seed in range(1, 9)
+        ]
+
+    alike, drawn = (
+        compare(
+            results(tmp_path / f"a{drawn}", seeds("cubic", 100.0, drawn=drawn)),
+            results(tmp_path / f"b{drawn}", seeds("reno", 80.0, drawn=drawn)),
+        )
+        for drawn in (False, True)
+    )
+    assert (alike.repeated, effect(alike).verdict) == (7, Verdict.FEW)
+    assert (drawn.repeated, effect(drawn).verdict) == (0, Verdict.WORSE)

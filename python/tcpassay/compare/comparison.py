@@ -127,6 +127,8 @@ class Comparison:
     """Runs that were done on the first side and not on the second: case, seed, outcome."""
     problems: tuple[str, ...] = field(default=())
     """Files that could not be used."""
+    repeated: int = 0
+    """Pairs that are the runs of another seed again, because nothing in them is drawn: they are no evidence more."""
 
     @property
     def regressions(self) -> list[str]:
@@ -153,6 +155,7 @@ class Comparison:
             "options": options,
             "compared": {name: list(values) for name, values in self.pairing.compared.items()},
             "pairs": len(self.pairing.pairs),
+            "repeated": self.repeated,
             "only_a": [[run["case"], run["seed"]] for run in self.pairing.only_a],
             "only_b": [[run["case"], run["seed"]] for run in self.pairing.only_b],
             "same": self.same,
@@ -174,10 +177,30 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
         for two in pairing.pairs
         if two.a.get("outcome") == "done" and two.b.get("outcome") != "done"
     )
-    effects = _corrected(_effects(a, b, done, chosen), chosen)
+    told = _distinct(done)
+    effects = _corrected(_effects(a, b, told, chosen), chosen)
     problems = tuple(dict.fromkeys(str(problem) for side in (a, b) for problem in side.problems))
     changes = _findings(a, b, done)
-    return Comparison(str(a.folder), str(b.folder), chosen, pairing, effects, changes, broken, problems)
+    return Comparison(
+        str(a.folder),
+        str(b.folder),
+        chosen,
+        pairing,
+        effects,
+        changes,
+        broken,
+        problems,
+        len(done) - len(told),
+    )
+
+
+def _distinct(pairs: list[Pair]) -> list[Pair]:
+    """The pairs of a case that differ in the steps of their runs; of those that do not, the first."""
+    kept: dict[object, Pair] = {}
+    for two in pairs:
+        traces = two.a.get("trace"), two.b.get("trace")
+        kept.setdefault((two.a["case"], two.b["case"], *(traces if all(traces) else (two.a["seed"],))), two)
+    return list(kept.values())
 
 
 def _effects(a: Results, b: Results, pairs: list[Pair], options: Options) -> list[Effect]:

@@ -21,6 +21,9 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
         f"{len(runs)} only in {side}" for side, runs in (("a", pairing.only_a), ("b", pairing.only_b)) if runs
     ]
     console.print(", ".join([f"{len(pairing.pairs)} pairs of runs", *alone]), highlight=False)
+    if comparison.repeated:
+        said = f"{comparison.repeated} pairs repeat those of another seed (nothing in them is drawn) and do not count"
+        console.print(said, highlight=False, style="yellow")
     for problem in comparison.problems:
         console.print(f"damaged: {escape(problem)}", highlight=False, style="yellow")
     shown = [

@@ -121,6 +121,9 @@ def summary(result: Result, console: Console) -> None:
         found.show(result, console)
         for line in _unjudged(result.runs):
             console.print(f"[yellow]not judged[/]: {line}", highlight=False)
+    if alike := _alike(result.runs):
+        said = f"all seeds of each of the {alike} cases gave the same run, so that more seeds say no more"
+        console.print(f"[yellow]note[/]: {said}", highlight=False)
     for one in result.undetermined[:MOST_FAILING]:
         said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} is not the same as the first"
         console.print(f"[red]not deterministic[/]: {said}", highlight=False)
@@ -132,6 +135,16 @@ def summary(result: Result, console: Console) -> None:
             console.print(f"Figure:  {result.folder.path / figure}", highlight=False, soft_wrap=True)
     if result.status in UNFINISHED:
         console.print(f"Go on:   tcpassay run --resume {result.folder.path}", highlight=False, soft_wrap=True)
+
+
+def _alike(runs: Iterable[Run]) -> int:
+    """How many cases ran with several seeds, when each did the same with all of its own; else 0."""
+    traces: dict[str, list[str]] = {}
+    for run in runs:
+        if run.done and run.trace:
+            traces.setdefault(run.case.id, []).append(run.trace)
+    several = [of_case for of_case in traces.values() if len(of_case) > 1]
+    return len(several) if all(len(set(of_case)) == 1 for of_case in several) else 0
 
 
 def _unjudged(runs: Iterable[Run]) -> list[str]:
