@@ -1,7 +1,8 @@
 //! What this substrate cannot do, said before anything is built: each with who can.
 
+use crate::engines::{Engine, ROW};
 use crate::ground::Ground;
-use tcpassay_sim::case::{Case, CaseError, LinkSettings, Mark};
+use tcpassay_sim::case::{Case, CaseError, HostSettings, LinkSettings, Mark};
 use tcpassay_sim::params::grammar::{LinkRate, LossModel, Reorder};
 use tcpassay_sim::params::{Setting, Value};
 use tcpassay_sim::topology::Shape;
@@ -119,19 +120,12 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
         if !is("stack.profile", "rfc") && !is("stack.profile", "linux") {
             refuse(at("stack.profile"), "a kernel is what it is: linux, or nothing said");
         }
-        if host.cc == "mvegas" {
-            refuse(at("stack.cc"), "Linux has no mvegas; the model has");
-        } else if !ground.has_cc(&host.cc) {
-            let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
-            refuse(at("stack.cc"), &why);
-        }
-        if !host.cc_values.is_empty() {
-            refuse(at("stack.cc"), "parameters of its controllers are not set there; the model sets them");
-        }
+        let engine = Engine::of(case, i);
+        controller(host, &engine, ground, &mut |path, why| refuse(at(path), why));
         if host.stack.ecn == EcnMode::Accurate {
             refuse(at("stack.ecn"), "Linux before 6.18 has no accurate ECN; the model has");
         }
-        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" {
+        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" && engine != Engine::Shim {
             refuse(at("stack.ecn"), "Linux echoes each mark only with stack.cc = dctcp; the model with any");
         }
         if is("stack.tlp", "open-only") {
@@ -155,5 +149,29 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
         if at("stack.dctcp_receiver").0 != case.host_setting(0, "stack.dctcp_receiver").0 {
             refuse(at("stack.dctcp_receiver"), "one kernel has one receiver; the model one for each host");
         }
+    }
+}
+
+/// What of a host's controller cannot be had from who decides there.
+fn controller(host: &HostSettings, engine: &Engine, ground: &Ground, refuse: &mut impl FnMut(&str, &str)) {
+    if let (Engine::Shim | Engine::Object(_), Some(why)) = (engine, &ground.no_program) {
+        refuse(ROW, why);
+    }
+    match engine {
+        Engine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),
+        Engine::Kernel if !ground.has_cc(&host.cc) => {
+            let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
+            refuse("stack.cc", &why);
+        }
+        Engine::Shim if !tcpassay_cc::names().contains(&host.cc.as_str()) => {
+            let why =
+                format!("{ROW} = shim has the model's controllers: {}", tcpassay_cc::names().join(", "));
+            refuse("stack.cc", &why);
+        }
+        _ => {}
+    }
+    if *engine != Engine::Shim && !host.cc_values.is_empty() {
+        let why = "parameters of its controllers are not set there; the model sets them, and stack.cc_engine = shim";
+        refuse("stack.cc", why);
     }
 }

@@ -12,10 +12,12 @@
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
-//! the workload run on real sockets ([`world`], [`run`]) while taps ([`tap`], [`account`]), the kernel's own words ([`info`], [`netlink`],
-//! [`nstat`], [`trace`]) fill the recording. All that is unsafe is in [`sys`] and [`script`]'s door.
+//! the workload run on real sockets ([`world`], [`run`]), whose windows Linux decides or who [`engines`] registers, while taps
+//! ([`tap`], [`account`]) and the kernel's own words ([`info`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All that is
+//! unsafe is in [`sys`] and [`script`]'s door.
 
 mod account;
+mod engines;
 mod ground;
 mod guest;
 mod honour;

@@ -164,6 +164,7 @@ mod tests {
             (&[("app.background", "udp:10Mbit")], "the model sends them"),
             (&[("nic.rx_usecs", "50us")], "substrates that can are model"),
             (&[("stack.delayed_ack", "off")], "substrates that can are model"),
+            (&[("stack.cc_engine", "shim")], "substrates that can are host"),
             (
                 &[("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
                 "no qdisc marks returning ACKs; the model does",

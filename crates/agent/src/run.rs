@@ -7,6 +7,7 @@
 //! In real time the same loop is late by what it does: a tick that was missed is made up for with what is true now, and packets
 //! of the last moments wait until all of them are there.
 
+use crate::engines::Engines;
 use crate::ground::Ground;
 use crate::lab::Lab;
 use crate::machine::Machine;
@@ -67,11 +68,24 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let machine = if ground.is_host() { Some(Machine::before(request.patience())?) } else { None };
     // In real time the run begins when everything that has to be there is.
     let start = if ground.is_host() { sys::now() + 20_000_000 } else { START };
-    let mut world = World::new(case, &plan, spaces, collector, start)?;
+    let engines = Engines::start(case, &plan, &request.base, Seed(request.seed))?;
+    let mut world = World::new(case, &plan, spaces, collector, (start, engines.names.clone()))?;
     world.traced = trace.is_open();
     let queues = Queues::new(&lab, steps, collect.series);
-    let mut run =
-        Run { case, lab: &lab, ground, plan, start, world, taps, trace, queues, machine, ended: "duration" };
+    let mut run = Run {
+        case,
+        lab: &lab,
+        ground,
+        plan,
+        start,
+        world,
+        taps,
+        trace,
+        queues,
+        machine,
+        engines,
+        ended: "duration",
+    };
     if path.wrong.is_none() {
         run.go()?;
     }
@@ -110,6 +124,7 @@ struct Run<'a> {
     trace: Trace,
     queues: Queues,
     machine: Option<Machine>,
+    engines: Engines,
     ended: &'static str,
 }
 
@@ -265,6 +280,12 @@ impl Run<'_> {
             self.world.enter(host)?;
             counters.insert(name.name.clone(), crate::nstat::read().map_err(|e| format!("nstat: {e}"))?);
         }
+        // Its sockets are closed: what they had is told to the end.
+        let decided = self.engines.stop()?;
+        let deaf = decided.get("lost").copied().unwrap_or(0);
+        if !decided.is_empty() {
+            counters.insert("shim".to_owned(), decided);
+        }
         self.trace.close(self.start, &self.world.account, &mut self.world.collector);
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
@@ -284,7 +305,7 @@ impl Run<'_> {
         header.system = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
         header.seed = request.seed;
         header.case = triples(self.case);
-        header.complete = path.wrong.is_none() && lost == 0;
+        header.complete = path.wrong.is_none() && lost == 0 && deaf == 0;
         header.bottleneck = Some(u32::try_from(self.lab.bottleneck).expect("few devices"));
         recording.hosts = self.case.net.hosts.iter().map(|h| h.name.clone()).collect();
         recording.counters = counters;

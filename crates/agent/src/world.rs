@@ -5,6 +5,7 @@
 //! outside the network: the client's address says which of its connections has arrived.
 
 use crate::account::Account;
+use crate::engines::Names;
 use crate::info::Info;
 use crate::setup::{Failure, Spaces};
 use crate::sys;
@@ -53,6 +54,7 @@ struct Listener {
 pub struct World<'a> {
     case: &'a Case,
     plan: Arc<Plan>,
+    names: Names,
     spaces: Spaces,
     start: u64,
     now: Time,
@@ -107,16 +109,18 @@ fn host_number(host: usize) -> u32 {
 }
 
 impl<'a> World<'a> {
-    /// Sockets for `plan`, with every server listening. The run begins at `start` of the kernel's clock.
+    /// Sockets for `plan`, with every server listening. The run begins at `start` of the kernel's clock; `names` are those of the
+    /// controllers that are not Linux's.
     pub fn new(
         case: &'a Case,
         plan: &Arc<Plan>,
         spaces: Spaces,
         collector: Collector,
-        start: u64,
+        (start, names): (u64, Names),
     ) -> Result<World<'a>, Failure> {
         let mut world = World {
             case,
+            names,
             plan: Arc::clone(plan),
             spaces,
             start,
@@ -182,7 +186,8 @@ impl<'a> World<'a> {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
         let fd = sys::socket(libc::AF_INET, kind, 0).map_err(|e| format!("a socket: {e}"))?;
         let cc = self.cc(host, part).to_owned();
-        self.options(fd.as_fd(), host, &cc)?;
+        let name = self.names.get(&(host, cc.clone())).unwrap_or(&cc);
+        self.options(fd.as_fd(), host, name)?;
         Ok(fd)
     }
 

@@ -40,6 +40,11 @@ const RTO: Kind = Kind::Or(PROFILE, &TIME);
 const COUNT: Kind = Kind::Or(PROFILE, &Kind::Int { min: 1, max: 255 });
 const ON_OFF: &[&str] = &["profile", "off", "on"];
 
+fn object_file(text: &str) -> Result<(), String> {
+    let object = std::path::Path::new(text).extension().is_some_and(|end| end == "o");
+    if object { Ok(()) } else { Err("its name ends in `.o`".to_owned()) }
+}
+
 pub(super) const ROWS: &[ParamSpec] = &[
     P::new(
         "stack.profile",
@@ -51,6 +56,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
     ),
     P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller")
         .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),
+    P::new(
+        "stack.cc_engine",
+        Kind::Or(&["kernel", "shim"], &Kind::Text { form: "a BPF object file, `<path>.o`", check: object_file }),
+        "kernel",
+        &["kernel", "shim"],
+        Substrates::H,
+        "Who decides: Linux's own stack.cc, the model's code through BPF, or the one controller of an object file",
+    )
+    .needs("shim has the first five of stack.cc"),
     P::new(
         "stack.ecn",
         Kind::Choice(&["off", "classic", "dctcp", "accurate"]),
