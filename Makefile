@@ -63,7 +63,7 @@ gate: ## Instructions per packet-hop against bench/instructions.json (needs valg
 
 test-rust:
 	cargo test --locked --workspace --quiet
-	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf --features bpf; fi
+	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf; fi
 
 # Ray is an extra for those who have a cluster (240 MB); its tests need it here.
 $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
@@ -82,7 +82,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@features=$$(sh tools/bpf.sh) && { [ -z "$$features" ] || \
-		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf --all-targets --quiet -- -D warnings; }
+		cargo clippy --locked -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf --all-targets --quiet -- -D warnings; }
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
