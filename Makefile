@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup agent kernel demo figures test test-rust test-python check lint format bench gate fuzz clean
+.PHONY: help setup agent kernel demo fidelity figures test test-rust test-python check lint format bench gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,10 @@ demo: setup ## A sweep around the paper's rate limiter: the oracles find the sta
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
 	@$(BIN)/tcpassay report $(OUT)/demo
 	@$(BIN)/python tools/demo.py $(OUT)/demo
+
+fidelity: setup agent ## The model beside Linux 6.1: some forty cases on both, and docs/fidelity.md (needs `make kernel`)
+	@$(BIN)/tcpassay run plans/fidelity.toml --jobs $(JOBS) --out $(OUT)/fidelity --force
+	@$(BIN)/python tools/fidelity.py $(OUT)/fidelity > docs/fidelity.md
 
 figures: setup ## Figures 1, 2, 3, 4 and 7 of the paper, from plans that check what they show
 	@for plan in $(PLANS); do \

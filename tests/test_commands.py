@@ -57,7 +57,13 @@ def test_judging_a_result_folder_writes_its_findings_and_fails(results: Path) ->
 
 def test_judging_one_recording_says_so_for_machines_too(results: Path) -> None:
     done = tcpassay("judge", results / "recordings/a-1", "--json", "--oracle", "late-ack")
-    assert json.loads(done.stdout) == {"judged": 1, "without_events": 0, "problems": [], "findings": []}
+    assert json.loads(done.stdout) == {
+        "judged": 1,
+        "without_events": 0,
+        "problems": [],
+        "unjudged": {},
+        "findings": [],
+    }
     assert done.returncode == 0
 
 

@@ -3,15 +3,28 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import plans
-from tcpassay import load
+from tcpassay import load, substrates
+from tcpassay.errors import UserError
 from tcpassay.plan import read
 
 NAMES = sorted(path.stem for path in plans.PLANS.glob("*.toml"))
+
+
+def ready(name: str) -> Path:
+    """The file of a plan; the test skips where what the plan runs on is not there."""
+    file = plans.PLANS / f"{name}.toml"
+    for substrate in tomllib.loads(file.read_text(encoding="utf-8")).get("substrates", []):
+        try:
+            substrates.of(substrate).ready()
+        except UserError as error:
+            pytest.skip(f"`{substrate}` cannot be used: {error}")
+    return file
 
 
 def test_the_rate_limiter_of_the_paper_is_there() -> None:
@@ -21,7 +34,7 @@ def test_the_rate_limiter_of_the_paper_is_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_is_named_as_its_file_says_what_it_shows_and_gives_a_reason_for_each_check(name: str) -> None:
-    spec = read.read_file(plans.PLANS / f"{name}.toml").spec
+    spec = read.read_file(ready(name)).spec
     assert spec.name == name
     assert len(spec.doc.split()) > 10
     assert spec.check
@@ -29,17 +42,25 @@ def test_a_plan_is_named_as_its_file_says_what_it_shows_and_gives_a_reason_for_e
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tcpassay", "run", str(plans.PLANS / f"{name}.toml")]
+    file = ready(name)
+    if name == "fidelity":
+        pytest.skip("its result is a table that `make fidelity` renews (docs/fidelity.md)")
+    command = [sys.executable, "-m", "tcpassay", "run", str(file)]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "out"), "--json"], capture_output=True, text=True, check=False
     )
     result = json.loads(done.stdout)
     failed = [check for check in result["checks"] if not check["holds"]]
     assert not failed, json.dumps(failed, indent=2)
-    wanted = {case.id: case.expect for case in read.read_file(plans.PLANS / f"{name}.toml").cases}
+    wanted = {case.id: case.expect for case in read.read_file(file).cases}
     assert [run["outcome"] for run in result["runs"]] == [wanted[run["case"]] for run in result["runs"]]
     # A sweep looks for what nobody expects: findings are its result. No other plan has any.
-    assert done.returncode == 0 or name in {"coverage", "demo"}
+    assert done.returncode == 0 or name in {"coverage", "demo", "rate-limiter-kernel"}
+    if name == "rate-limiter-kernel":
+        stalls = load(tmp_path / "out").findings
+        assert set(stalls["oracle"]) == {"timeout-without-loss"}
+        blamed = load(tmp_path / "out").cases.join(stalls, on=("case", "seed"), how="semi")
+        assert set(blamed["receiver"]) == {"clear-timer"}
     if name == "demo":
         _finds_the_stalls(tmp_path / "out")
     for figure in result["figures"]:

@@ -133,3 +133,51 @@ def test_a_guest_that_dies_is_an_outcome_with_its_console(
     answer = go(tmp_path / "a", LOSSY)
     assert answer["outcome"] == "crashed"
     assert "the guest's kernel panicked: Attempted to kill init" in answer["message"]
+
+
+# Four connections through a slow link. Without management they fill the 1000 packets of its queue: 240 ms.
+CROWDED = {
+    "link.rate": "50Mbit",
+    "link.delay": "5ms",
+    "nic.tso": "on",
+    "stack.cc": "cubic",
+    "app.flows": 4,
+    "app.duration": "1s",
+}
+
+
+def test_an_unmanaged_queue_fills(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", CROWDED)
+    assert answer["outcome"] == "done", answer["message"]
+    assert answer["metrics"]["rtt_max"] > 0.1
+
+
+@pytest.mark.parametrize("kind", ["red", "codel", "fq_codel", "pie"])
+def test_an_aqm_keeps_the_queue_short_by_drops_and_with_ecn_by_marks(tmp_path: Path, kind: str) -> None:
+    drops = go(tmp_path / "drops", CROWDED | {"queue.kind": kind})
+    assert drops["outcome"] == "done", drops["message"]
+    assert drops["metrics"]["lost"] > 0
+    assert drops["metrics"]["marks"] == 0
+    assert drops["metrics"]["rtt_p50"] < 0.08
+    marks = go(tmp_path / "marks", CROWDED | {"queue.kind": kind, "queue.ecn": "on", "stack.ecn": "classic"})
+    assert marks["outcome"] == "done", marks["message"]
+    assert marks["metrics"]["marks"] > 0
+    assert marks["metrics"]["lost"] < drops["metrics"]["lost"]
+
+
+def test_a_star_carries_the_traffic_of_all_its_hosts(tmp_path: Path) -> None:
+    case = {"topology": "star:4", "link.rate": "100Mbit", "link.delay": "1ms", "app.duration": "300ms"}
+    answer = go(tmp_path / "a", case)
+    assert answer["outcome"] == "done", answer["message"]
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    assert recording["hosts"] == ["receiver", "sender0", "sender1", "sender2", "sender3"]
+    assert answer["metrics"]["goodput"] > 50e6
+
+
+def test_jitter_spreads_round_trip_times(tmp_path: Path) -> None:
+    case = {"link.rate": "50Mbit", "link.delay": "10ms", "link.jitter": "2ms", "app.duration": "500ms"}
+    answer = go(tmp_path / "a", case | {"stack.cc": "vegas"})
+    assert answer["outcome"] == "done", answer["message"]
+    # 20 ms, give or take 2.
+    assert 0.017 < answer["metrics"]["rtt_min"] < 0.020
+    assert answer["metrics"]["rtt_p50"] > answer["metrics"]["rtt_min"] + 0.001

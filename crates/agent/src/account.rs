@@ -16,6 +16,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 struct Sent {
     id: u16,
     packets: u16,
+    begin: u64,
     end: u64,
     at: u64,
     again: bool,
@@ -139,6 +140,12 @@ impl Direction {
         let end = begin + u64::from(s.seq_len());
         let again = end > begin && begin < self.top;
         self.top = self.top.max(end);
+        if again {
+            // What was sent twice is no measure: whoever acknowledges it may mean either (Karn). Its first transmission stands
+            // at its place among the others, which the second, at the end, does not.
+            let first = self.sent.iter_mut().skip_while(|sent| sent.end <= begin);
+            first.take_while(|sent| sent.begin < end).for_each(|sent| sent.again = true);
+        }
         let packets = s.len.div_ceil(self.mss).max(1);
         for n in 0..packets {
             let bytes = (s.len - n * self.mss).min(self.mss);
@@ -146,7 +153,7 @@ impl Direction {
         }
         if s.seq_len() > 0 {
             let packets = u16::try_from(packets).unwrap_or(u16::MAX);
-            self.sent.push_back(Sent { id: e.id, packets, end, at: at.as_nanos(), again });
+            self.sent.push_back(Sent { id: e.id, packets, begin, end, at: at.as_nanos(), again });
         }
         if again { EventKind::Retransmit } else { EventKind::Out }
     }

@@ -63,6 +63,11 @@ impl Info {
         self.u64(200)
     }
 
+    /// Bytes that arrived in order; a FIN counts as one.
+    pub fn bytes_received(&self) -> Option<u64> {
+        self.u64(128)
+    }
+
     fn ssthresh(&self) -> Option<u64> {
         self.u32(76).filter(|n| *n < INFINITE).map(|n| n * self.mss())
     }

@@ -12,7 +12,7 @@
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
-//! the workload run on real sockets ([`world`], [`run`]), whose windows Linux decides or who [`engines`] registers, while taps
+//! the workload run on real sockets ([`world`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while taps
 //! ([`tap`], [`account`]) and the kernel's own words ([`info`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All that is
 //! unsafe is in [`sys`] and [`script`]'s door.
 
@@ -29,6 +29,7 @@ mod machine;
 mod netlink;
 mod nstat;
 mod probe;
+mod pump;
 mod qdisc;
 mod request;
 mod run;

@@ -26,7 +26,8 @@ use tcpassay_measure::{
     Collector, Column, Device, DeviceCounters, EntitySeries, Interface, Recording, Triple, metrics,
 };
 use tcpassay_sim::case::{Case, completion};
-use tcpassay_units::{Dur, Seed, Time};
+use tcpassay_sim::params::grammar::LinkRate;
+use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_workload::{Apps, HostId, Plan};
 
 /// A guest's clock at the start of every run; the topology is built and probed before it.
@@ -53,7 +54,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let mut taps = Taps::default();
     for dev in lab.hosts.iter().flat_map(|dev| [*dev, lab.devs[*dev].peer]) {
         spaces.enter(lab.devs[dev].space)?;
-        taps.open(&lab.devs[dev].name, 2 * lab.hosts.len()).map_err(|e| format!("a tap: {e}"))?;
+        taps.open(&lab.devs[dev].name, between_looks(case, ground)).map_err(|e| format!("a tap: {e}"))?;
     }
     let pace = if ground.is_host() { probe::Pace::real() } else { probe::Pace::of_virtual_time(PROBES) };
     let path = probe::measure(case, &lab, &mut spaces, &mut taps, &pace)?;
@@ -71,6 +72,9 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let engines = Engines::start(case, &plan, &request.base, Seed(request.seed))?;
     let mut world = World::new(case, &plan, spaces, collector, (start, engines.names.clone()))?;
     world.traced = trace.is_open();
+    if !ground.is_host() {
+        world.use_pumps();
+    }
     let queues = Queues::new(&lab, steps, collect.series);
     let mut run = Run {
         case,
@@ -108,6 +112,19 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     })
 }
 
+/// The most packets that pass a tap between two looks.
+fn between_looks(case: &Case, ground: &Ground) -> u64 {
+    if ground.is_host() {
+        // Time does not wait for us: as much as all taps together may have of the machine's memory, 64 MB.
+        return 131_072 / case.net.hosts.len().max(1) as u64;
+    }
+    let fastest = case.links.iter().filter_map(|link| match &link.rate {
+        LinkRate::Fixed(rate) => Some(rate.bytes_in(TICK * 2)),
+        LinkRate::Trace(_) => None,
+    });
+    fastest.max().unwrap_or(Bytes::ZERO).get() / 1000
+}
+
 fn run_ended(recording: &Recording) -> String {
     let finished = recording.counters.get("run").and_then(|run| run.get("finished"));
     if finished == Some(&1) { "finished" } else { "duration" }.to_owned()
@@ -141,7 +158,7 @@ impl Run<'_> {
         let timer = sys::timer().map_err(io)?;
         sys::watch(self.world.poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(io)?;
         let interval = self.world.collector.collect().series.unwrap_or(TICK);
-        let (mut tick, mut armed) = (Time::ZERO, Time::MAX);
+        let (mut tick, mut armed, mut rest) = (Time::ZERO, Time::MAX, Time::ZERO);
         let mut events = Vec::new();
         sys::set_timer(timer.as_fd(), self.start).map_err(io)?;
         while sys::now() < self.start {
@@ -171,7 +188,12 @@ impl Run<'_> {
                 self.look(now)?;
                 return Ok(());
             }
-            let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX).min(tick).min(end);
+            // The taps are looked at often enough for their rings to have room.
+            if now >= rest {
+                rest = now + TICK;
+            }
+            let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX);
+            let due = due.min(tick).min(end).min(rest);
             if due != armed {
                 sys::set_timer(timer.as_fd(), self.start + due.as_nanos()).map_err(io)?;
                 armed = due;
@@ -290,7 +312,7 @@ impl Run<'_> {
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
-        run.insert("traced".to_owned(), u64::from(self.trace.is_there()));
+        run.insert("traced".to_owned(), u64::from(self.trace.is_open()));
         // Whether a DCTCP receiver met a change of CE with an ACK delayed, which is what dctcp_receiver is about.
         let prior = fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");
         if let Some(n) = prior.ok().and_then(|text| text.trim().parse().ok()) {

@@ -213,6 +213,33 @@ pub fn discard(fd: BorrowedFd, n: usize) -> io::Result<usize> {
     count(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), n, flags) })
 }
 
+/// Takes `n` bytes of a TCP stream without copying them, and waits for them; less at its end.
+pub fn discard_all(fd: BorrowedFd, n: usize) -> io::Result<usize> {
+    let flags = libc::MSG_WAITALL | libc::MSG_TRUNC;
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing, so that the pointer is never used.
+    count(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), n, flags) })
+}
+
+/// Sends the same bytes so many times (at most 1024), and waits until they are in the send buffer.
+pub fn send_again(fd: BorrowedFd, bytes: &[u8], times: usize) -> io::Result<usize> {
+    let part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut parts = vec![part; times];
+    // SAFETY: all zeroes are a message without address and control data.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    // SAFETY: the kernel reads the parts, each the slice; both outlive the call.
+    count(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) })
+}
+
+/// Calls on the socket, by whatever descriptor, wait from now on unless they say otherwise.
+pub fn make_blocking(fd: BorrowedFd) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    let flags = done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    // SAFETY: takes numbers.
+    done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+}
+
 /// Bytes that a read would return (FIONREAD).
 pub fn readable(fd: BorrowedFd) -> io::Result<u64> {
     let mut n: libc::c_int = 0;
@@ -346,10 +373,18 @@ pub fn poll() -> io::Result<OwnedFd> {
 
 /// Watches `fd` for `events`; `token` comes back with them. A closed descriptor leaves by itself.
 pub fn watch(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
+    control(poll, libc::EPOLL_CTL_ADD, fd, events, token)
+}
+
+/// Watches `fd`, which is watched, for other events.
+pub fn watch_else(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
+    control(poll, libc::EPOLL_CTL_MOD, fd, events, token)
+}
+
+fn control(poll: BorrowedFd, what: i32, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: token };
     // SAFETY: the kernel reads one epoll_event.
-    done(unsafe { libc::epoll_ctl(poll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })
-        .map(drop)
+    done(unsafe { libc::epoll_ctl(poll.as_raw_fd(), what, fd.as_raw_fd(), &raw mut event) }).map(drop)
 }
 
 /// Waits for events; fills `into` with `(token, events)`.

@@ -41,10 +41,11 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Opens a tap on what leaves `interface` of the namespace that the process is in. `share` is how many taps there will be.
-    pub fn open(&mut self, interface: &str, share: usize) -> io::Result<()> {
-        // 64 MB for all of them, at least 4096 packets each.
-        let blocks = u32::try_from((1024 / share.max(1)).clamp(16, 256)).expect("at most 256");
+    /// Opens a tap on what leaves `interface` of the namespace that the process is in, with room for so many packets (at least
+    /// 8192) between two looks. What a ring has too much costs: a guest is slow at touching a page for the first time.
+    pub fn open(&mut self, interface: &str, packets: u64) -> io::Result<()> {
+        let blocks =
+            u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256");
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
         let program = [

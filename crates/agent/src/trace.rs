@@ -51,11 +51,6 @@ impl Trace {
         Ok(Trace { pipe: Some(pipe), text: Vec::new(), states: BTreeMap::new() })
     }
 
-    /// Whether the kernel has the events.
-    pub fn is_there(&self) -> bool {
-        self.pipe.is_some()
-    }
-
     /// Reads what has happened since the last time.
     pub fn drain(&mut self, start: u64, account: &Account, collector: &mut Collector) {
         let Some(pipe) = &mut self.pipe else { return };

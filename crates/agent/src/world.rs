@@ -7,6 +7,7 @@
 use crate::account::Account;
 use crate::engines::Names;
 use crate::info::Info;
+use crate::pump::{self, Reader};
 use crate::setup::{Failure, Spaces};
 use crate::sys;
 use std::cell::Cell;
@@ -42,6 +43,17 @@ pub struct Sock {
     /// The peer has closed; what is readable comes before.
     hung_up: bool,
     pub only_reads: bool,
+    pump: Pump,
+}
+
+/// Who moves the data of a socket.
+enum Pump {
+    /// The application, when it is told that there is something to do.
+    None,
+    /// A thread that reads; and how much of it has been recorded.
+    Reads(Option<Reader>, u64),
+    /// A thread that sends.
+    Writes,
 }
 
 /// A listening socket.
@@ -67,7 +79,9 @@ pub struct World<'a> {
     /// Connections by the client's address that no server has accepted yet.
     arriving: BTreeMap<SocketAddrV4, (ConnKey, [FlowId; 2])>,
     records: u32,
-    payload: Vec<u8>,
+    payload: Arc<[u8]>,
+    /// Bulk ends are served by threads: in a guest.
+    pumps: bool,
     /// The kernel's trace counts timeouts.
     pub traced: bool,
     /// What should not have gone wrong.
@@ -102,6 +116,10 @@ impl Token {
     }
 }
 
+/// So much is written at a time by an application that sends without end in calls of any size.
+const ENDLESS: Bytes = Bytes::new(1 << 40);
+/// What is told of a socket that a thread serves.
+const END: i32 = libc::EPOLLRDHUP | libc::EPOLLET;
 const EDGES: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 fn host_number(host: usize) -> u32 {
@@ -133,7 +151,8 @@ impl<'a> World<'a> {
             listeners: Vec::new(),
             arriving: BTreeMap::new(),
             records: 0,
-            payload: vec![0; 1 << 20],
+            payload: vec![0; 1 << 20].into(),
+            pumps: false,
             traced: false,
             failure: None,
         };
@@ -290,12 +309,19 @@ impl<'a> World<'a> {
             fed: Cell::new(false),
             hung_up: false,
             only_reads: false,
+            pump: Pump::None,
         }
+    }
+
+    /// From now on bulk ends are served by threads.
+    pub fn use_pumps(&mut self) {
+        self.pumps = true;
     }
 
     fn place(&mut self, sock: Sock) -> Result<(), Failure> {
         let at = self.socks.len();
-        sys::watch(self.poll.as_fd(), sock.fd.as_fd(), EDGES, Token::Sock(at).number())
+        let events = if matches!(sock.pump, Pump::None) { EDGES } else { END };
+        sys::watch(self.poll.as_fd(), sock.fd.as_fd(), events, Token::Sock(at).number())
             .map_err(|e| format!("epoll: {e}"))?;
         let (slots, slot) = (&mut self.slots[sock.host], sock.slot.0 as usize);
         if slot >= slots.len() {
@@ -364,8 +390,14 @@ impl<'a> World<'a> {
                 sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
                     .map_err(|e| e.to_string())?;
             }
+            let mut pump = Pump::None;
+            // The kernel forgets `app.quickack` between reads; an application that reminds it reads by itself.
+            if self.pumps && only_reads && !sock.quickack {
+                let own = sock.fd.try_clone().map_err(|e| e.to_string())?;
+                pump = Pump::Reads(Some(pump::read(own).map_err(|e| format!("a reader: {e}"))?), 0);
+            }
             new.push(self.socks.len());
-            self.place(Sock { connected: true, fed: Cell::new(true), only_reads, ..sock })?;
+            self.place(Sock { connected: true, fed: Cell::new(true), only_reads, pump, ..sock })?;
         }
     }
 
@@ -392,7 +424,18 @@ impl<'a> World<'a> {
     /// Reads for an application that does nothing else; says whether the peer has closed.
     pub fn read_for(&mut self, at: usize) -> bool {
         let now = self.now();
-        let sock = self.socks[at].as_ref().expect("it was noted");
+        let sock = self.socks[at].as_mut().expect("it was noted");
+        if let Pump::Reads(reader, recorded) = &mut sock.pump {
+            // The reader ends with the stream, which has ended: it knows best what it was.
+            if let Some(reader) = reader.take_if(|_| sock.hung_up) {
+                let all = reader.join().expect("a reader does not panic");
+                let more = all.saturating_sub(*recorded);
+                *recorded = all;
+                let into = sock.into;
+                self.collector.read(into, now, more);
+            }
+            return sock.hung_up;
+        }
         match sys::discard(sock.fd.as_fd(), 1 << 30) {
             Ok(0) => return true,
             Ok(n) => {
@@ -407,20 +450,31 @@ impl<'a> World<'a> {
 
     /// Every socket gives a sample to the series.
     pub fn sample(&mut self, at: Time) {
-        for sock in self.socks.iter().flatten() {
-            if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp)
-                && info.bytes_sent().is_none_or(|n| n > 0)
-            {
-                self.collector.sample(sock.out, at, info.sample());
+        for sock in self.socks.iter_mut().flatten() {
+            if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+                // What was read until now belongs to the interval that ends here.
+                sock.record(at, &info, &mut self.collector);
+                if info.bytes_sent().is_none_or(|n| n > 0) {
+                    self.collector.sample(sock.out, at, info.sample());
+                }
             }
         }
+    }
+
+    /// Has a thread send without end.
+    fn pump(&mut self, at: usize) -> io::Result<()> {
+        let sock = self.socks[at].as_mut().expect("a socket that is written to");
+        sys::watch_else(self.poll.as_fd(), sock.fd.as_fd(), END, Token::Sock(at).number())?;
+        sock.pump = Pump::Writes;
+        pump::write(sock.fd.try_clone()?, Arc::clone(&self.payload))
     }
 
     /// The last words of a socket, which is closed.
     pub fn give_up(&mut self, at: usize, ended: bool) {
         let now = self.now();
-        let Some(sock) = self.socks[at].take() else { return };
+        let Some(mut sock) = self.socks[at].take() else { return };
         if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+            sock.record(now, &info, &mut self.collector);
             let (traced, summary) = (self.traced, info.summary());
             let flow = self.collector.flow_mut(sock.out);
             let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };
@@ -436,6 +490,18 @@ impl<'a> World<'a> {
     /// Enters the namespace of a place of the lab.
     pub fn enter(&mut self, space: usize) -> Result<(), Failure> {
         self.spaces.enter(space)
+    }
+}
+
+impl Sock {
+    /// Records what its reader has taken: all that has arrived in order, as long as the stream goes on.
+    fn record(&mut self, at: Time, info: &Info, collector: &mut Collector) {
+        if let (Pump::Reads(Some(_), recorded), false, Some(all)) =
+            (&mut self.pump, self.hung_up, info.bytes_received())
+        {
+            collector.read(self.into, at, all.saturating_sub(*recorded));
+            *recorded = all;
+        }
     }
 }
 
@@ -465,7 +531,14 @@ impl Sockets for Calls<'_, '_> {
             return Bytes::ZERO;
         }
         let sock = self.world.sock(self.host, slot);
-        if !sock.connected {
+        if !sock.connected || matches!(sock.pump, Pump::Writes) {
+            return Bytes::ZERO;
+        }
+        if self.world.pumps && n >= ENDLESS {
+            let at = self.world.slots[self.host][slot.0 as usize];
+            if let Err(e) = self.world.pump(at) {
+                self.world.failure.get_or_insert(format!("a sender: {e}"));
+            }
             return Bytes::ZERO;
         }
         let mut left = n.get();

@@ -1,14 +1,14 @@
 """Judging all the recordings of a result folder, or one recording."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tcpassay.errors import Place, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.judge.registry import chosen
-from tcpassay.judge.session import can_judge, judge_recording
+from tcpassay.judge.session import can_judge, judge_recording, unjudged
 from tcpassay.judge.store import write_findings
 from tcpassay.recording import DamagedError, Recording
 from tcpassay.results import Results, load
@@ -25,6 +25,8 @@ class Judged:
     """Recordings without an event log: nothing is known about them."""
     problems: list[str]
     """Files that could not be used."""
+    unjudged: dict[str, str] = field(default_factory=dict)
+    """Oracles that could not judge some of the recordings, and why."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -32,6 +34,7 @@ class Judged:
             "judged": self.judged,
             "without_events": self.silent,
             "problems": self.problems,
+            "unjudged": self.unjudged,
             "findings": [one.as_json() for one in self.findings],
         }
 
@@ -55,7 +58,7 @@ def judge_folder(
                 "the recording has no event log for the oracles to read; run with `[collect] events = true`"
             )
             raise UserError(message, Place(folder))
-        return Judged(judge_recording(recording, oracles=names), 1, 0, [])
+        return Judged(judge_recording(recording, oracles=names), 1, 0, [], unjudged(recording, names))
     results = load(folder)
     judged = _judge_all(results, names, replay)
     write_findings(folder, judged.findings)
@@ -65,6 +68,7 @@ def judge_folder(
 def _judge_all(results: Results, names: list[str], replay: Replay | None) -> Judged:
     findings: list[Finding] = []
     problems: list[str] = []
+    unable: dict[str, str] = {}
     looked, silent = 0, 0
     for run in results.runs:
         if run.get("recording") is None:
@@ -76,9 +80,10 @@ def _judge_all(results: Results, names: list[str], replay: Replay | None) -> Jud
             if can_judge(recording):
                 found = judge_recording(recording, oracles=names, replay=command)
                 findings += [one.of(case, seed) for one in found]
+                unable |= unjudged(recording, names)
                 looked += 1
             else:
                 silent += 1
         except DamagedError as error:
             problems.append(str(error))
-    return Judged(findings, looked, silent, problems)
+    return Judged(findings, looked, silent, problems, unable)

@@ -6,6 +6,7 @@ leaves its answer there. Whatever else it does (panic, no end, no memory) is an 
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -28,6 +29,8 @@ BOOT_NS: Final = 1_000_000_000_000_000_000
 MEMORY: Final = "512M"
 # Wall time after which a guest is given up, when the request says nothing.
 PATIENCE_S: Final = 600.0
+# Bytes that a guest may write to its console.
+_CONSOLE: Final = 1 << 18
 # How much of a console is kept with an outcome.
 LAST_WORDS: Final = 2000
 
@@ -135,20 +138,22 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str,
         "PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
         "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
     }
-    with (scratch / "console").open("w+b") as words:
-        guest = subprocess.Popen(  # noqa: S603 - an argument list of our own
-            command,
-            cwd=scratch,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        # The console is a pipe to `cat`: it has to be a pipe, and a guest that writes without end must not fill memory.
-        reader = subprocess.Popen(["cat"], stdin=guest.stdout, stdout=words)  # noqa: S607
-        if guest.stdout is not None:
-            guest.stdout.close()
+    # The console is a pipe that nobody reads before the end: reading would signal the guest that there is room, at an
+    # instant of the machine's, and what interrupts a kernel is part of its randomness. Who writes more must wait.
+    read, write = os.pipe()
+    with contextlib.suppress(OSError):  # an ordinary user may have used up what there is; then it is less
+        fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, _CONSOLE)
+    with os.fdopen(read, "rb", buffering=0) as words:
+        with os.fdopen(write, "wb", buffering=0) as console:
+            guest = subprocess.Popen(  # noqa: S603 - an argument list of our own
+                command,
+                cwd=scratch,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         late = False
         try:
             guest.wait(patience_s)
@@ -159,9 +164,8 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str,
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(guest.pid, signal.SIGKILL)
             guest.wait()
-            reader.wait()
-        words.seek(0)
-        return words.read().decode(errors="replace"), late
+        os.set_blocking(read, False)
+        return (words.read(_CONSOLE) or b"").decode(errors="replace"), late
 
 
 def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str, Any]:

@@ -160,6 +160,8 @@ pub struct DeviceMetrics {
 pub struct Context<'a> {
     recording: &'a Recording,
     window: Window,
+    /// The window with the warm-up.
+    whole: Window,
     /// Places of the flows of the test.
     flows: BTreeSet<u32>,
     /// Times of completions in seconds, ascending.
@@ -179,6 +181,7 @@ impl<'a> Context<'a> {
         Context {
             recording,
             window,
+            whole: self::window(recording, &flows, Dur::ZERO),
             flows,
             times: sorted(completed.iter().map(|c| seconds(c))),
             slowdowns: sorted(completed.iter().filter_map(|c| slowdown(c))),
@@ -219,6 +222,18 @@ impl<'a> Context<'a> {
     /// The sum over the flows of the test of what was counted.
     fn counted(&self, get: impl Fn(&Flow) -> u64) -> Option<f64> {
         (!self.flows.is_empty()).then(|| whole(self.flow_rows().map(|(_, flow)| get(flow)).sum()))
+    }
+
+    /// Bits a second of what the flows of the test carried in the window. What their counters say is of the whole time: where
+    /// a warm-up is left out the series says it, or the log of deliveries, and the whole time counts when there is neither.
+    fn carried(&self, what: What, get: impl Fn(&Flow) -> u64) -> Option<f64> {
+        if self.window.from > self.whole.from {
+            let interval = self.recording.series.as_ref().map_or(Dur::from_millis(1), |s| s.interval);
+            if let Some(values) = rates(self.recording, &self.flows, what, interval, self.window) {
+                return mean(&values);
+            }
+        }
+        Some(self.counted(get)? * 8.0 / self.whole.seconds()?)
     }
 
     /// The mean of a column of the series, over all flows of the test and the window.

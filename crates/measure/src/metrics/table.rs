@@ -1,5 +1,6 @@
 //! Every metric, declared once.
 
+use super::rates::What;
 use super::stats::{count, deviation, jain, longest_silence, mean, median, period, quantile, variation};
 use super::{Context, ratio, utilisation, whole};
 use crate::recording::{CompletionKind, LatencyKind};
@@ -43,13 +44,13 @@ pub static TABLE: &[Metric] = &[
         "throughput",
         "bit/s",
         "Bytes with headers that reached the receivers of the flows of the test, over the window",
-        |c| per_second(c, |f| f.counters.delivered_wire_bytes),
+        |c| c.carried(What::Wire, |f| f.counters.delivered_wire_bytes),
     ),
     metric(
         "goodput",
         "bit/s",
         "Bytes that the receiving applications of the flows of the test read, over the window",
-        |c| per_second(c, |f| f.counters.read_bytes),
+        |c| c.carried(What::Read, |f| f.counters.read_bytes),
     ),
     metric(
         "saturation",
@@ -304,9 +305,12 @@ pub static TABLE: &[Metric] = &[
         |c| c.total(|f| f.tcp.spurious_retransmits),
     ),
     metric("timeouts", "timeouts", "Retransmission timeouts that fired", |c| c.total(|f| f.tcp.timeouts)),
-    metric("timeouts_per_second", "1/s", "Retransmission timeouts that fired, over the window", |c| {
-        ratio(c.total(|f| f.tcp.timeouts), c.window.seconds())
-    }),
+    metric(
+        "timeouts_per_second",
+        "1/s",
+        "Retransmission timeouts that fired, over the time of the flows",
+        |c| ratio(c.total(|f| f.tcp.timeouts), c.whole.seconds()),
+    ),
     metric("timeout_time", "s", "Time waited for retransmission timeouts, in all", |c| {
         c.total(|f| f.tcp.timeout_time_ns).map(|ns| ns / 1e9)
     }),
@@ -381,10 +385,6 @@ pub static TABLE: &[Metric] = &[
         |c| ratio(c.cpu_seconds(), c.counted(|f| f.counters.read_bytes).map(|n| n * 8.0 / 1e9)),
     ),
 ];
-
-fn per_second(c: &Context<'_>, get: impl Fn(&crate::Flow) -> u64) -> Option<f64> {
-    ratio(c.counted(get).map(|n| n * 8.0), c.window.seconds())
-}
 
 fn at(c: &Context<'_>, kind: LatencyKind, q: f64) -> Option<f64> {
     c.latency(kind)?.quantile(q).map(Dur::as_secs_f64)
