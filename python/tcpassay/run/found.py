@@ -53,6 +53,8 @@ def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
 
 def shared(having: list[Run], runs: list[Run]) -> str:
     """Values that all runs with a finding have and not all others, and how many of the runs with them have it."""
+    # Values that are there to be refused are not what the others have.
+    runs = [run for run in runs if run.done]
     names = dict.fromkeys(name for run in runs for name in run.case.varied)
     parts = {}
     for name in names:
@@ -62,7 +64,7 @@ def shared(having: list[Run], runs: list[Run]) -> str:
             parts[name] = values
     if not parts:
         return "no value that the others have not"
-    alike = [run for run in runs if run.done and all(_value(run, n) in v for n, v in parts.items())]
+    alike = [run for run in runs if all(_value(run, n) in v for n, v in parts.items())]
     said = ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in parts.items())
     return f"{said} ({len(having)} of {len(alike)} runs with that)"
 

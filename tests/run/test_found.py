@@ -1,0 +1,22 @@
+"""What the runs with a finding share, in the summary of a run."""
+
+from tcpassay.plan.expand import Case
+from tcpassay.run.found import shared
+from tcpassay.run.result import Run
+
+
+def run(cc: str, mtu: str, outcome: str = "done") -> Run:
+    values = {"stack.cc": cc, "stack.mtu": mtu}
+    return Run(Case(f"{cc}{mtu}", values, values), 1, outcome)  # type: ignore[arg-type]
+
+
+def test_values_that_all_runs_with_a_finding_have_and_not_all_others_are_named() -> None:
+    having = [run("reno", "1500B"), run("reno", "9000B")]
+    others = [run("cubic", "1500B"), run("cubic", "9000B")]
+    assert shared(having, having + others) == "stack.cc=reno (2 of 2 runs with that)"
+
+
+def test_a_value_that_is_there_to_be_refused_does_not_make_all_others_common() -> None:
+    having = [run("reno", "1500B"), run("reno", "9000B"), run("reno", "1500B")]
+    others = [run("cubic", "1500B"), run("cubic", "9000B"), run("cubic", "100B", "refused")]
+    assert shared(having, having + others) == "stack.cc=reno (3 of 3 runs with that)"
