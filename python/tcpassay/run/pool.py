@@ -39,6 +39,8 @@ _SHORT: Final = 1.0
 _AHEAD_BYTES: Final = 1 << 14
 """Of the request ahead: it must fit the pipe, or we would wait for a process that may be waiting for us."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+# An event log takes hundreds of megabytes, and half of the time that it costs is the kernel's, page by page.
+_HUGE_PAGES: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 # How Rust's allocator ends a process, and what glibc's says when a thread cannot be had.
 _NO_MEMORY: Final = ("memory allocation of", "Cannot allocate memory", "MemoryError")
 
@@ -84,8 +86,9 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            # The processes are one a core already.
-            env=os.environ | {"POLARS_MAX_THREADS": "1"},
+            env=_HUGE_PAGES
+            | os.environ
+            | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
         )
         return cls(process, errors, killed=_oom_kills())
 
