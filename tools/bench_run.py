@@ -3,7 +3,7 @@
     python tools/bench_run.py [--runs N] [--cases N] [--jobs N]
 
 First, runs of one simulated second (pair, 1 Gbit/s, 10 ms round trip): all CPU time of `tcpassay run`, with its
-workers, against that of the data plane alone, which simulates and computes the metrics. The goal is 5 % on top. The same
+workers, against that of the data plane alone, which simulates and computes metrics. The goal is 5 % on top. The same
 with every run judged says what event logs and oracles cost. Then a plan of many cases, as short as can be: the largest
 process that plans, journals and reports it. The goal is 2 GB. Exit code 1 when a goal is missed.
 """
