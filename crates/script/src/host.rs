@@ -44,6 +44,12 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_min_tso_segs", "2"),
 ];
 
+/// The DCTCP receiver of this project's patched kernels, as a file and as a key of [`Host::get`]: 0 immediate, 1 clear-timer,
+/// 2 rearm.
+const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
+/// See above.
+pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
+
 /// Commands that change nothing that a script can see here.
 const NOTHING: [&str; 32] = [
     "sockstat",
@@ -147,6 +153,10 @@ impl Host {
                 let at = args.iter().position(|a| *a == ">").ok_or(())?;
                 let (value, file) = args.split_at(at);
                 let file = file.get(1).ok_or(())?;
+                if *file == DCTCP_RECEIVER_FILE {
+                    self.sysctls.insert(DCTCP_RECEIVER.to_owned(), value.join(" "));
+                    return Ok(());
+                }
                 self.assign(&format!("{file}={}", value.join(" ").trim_matches('"')))
             }
             _ if name.starts_with("sysctl_restore_") => Ok(()),

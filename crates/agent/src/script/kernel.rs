@@ -180,7 +180,12 @@ impl Kernel {
                 self.places.controller = value;
                 continue;
             }
-            let path = format!("/proc/sys/{}", key.replace('.', "/"));
+            let path = match key.strip_prefix("module.") {
+                // Of the whole kernel, which in a guest is ours alone.
+                Some(key) if self.virtual_time => format!("/sys/module/{}", key.replace('.', "/parameters/")),
+                Some(_) => return Err(format!("{key}={value}: it would change this host")),
+                None => format!("/proc/sys/{}", key.replace('.', "/")),
+            };
             match std::fs::write(&path, &value) {
                 Err(e) if e.kind() == ErrorKind::NotFound && ABSENT.contains(&key.as_str()) => {}
                 done => done.map_err(|e| format!("sysctl {key}={value}: {e}"))?,
@@ -300,6 +305,8 @@ impl Stack for Kernel {
     fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
         self.network(settings)?;
         if self.virtual_time {
+            // The script before may have set it.
+            let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");
             // One microsecond before a tick, so that a timer of n ticks runs one microsecond late.
             let now = door::now();
             let start = (now / TICK + 3) * TICK - 1000;

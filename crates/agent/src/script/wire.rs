@@ -98,7 +98,15 @@ fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
             }
             Opt::Nop => bytes.push(1),
             Opt::Eol => bytes.push(0),
-            other => return Err(format!("the TCP option {other}")),
+            Opt::FastOpen { experimental, cookie } => {
+                let cookie = bytes_of(cookie).ok_or("a cookie to inject must be hexadecimal digits")?;
+                let magic: &[u8] = if *experimental { &[0xf9, 0x89] } else { &[] };
+                let len = u8::try_from(2 + magic.len() + cookie.len()).map_err(|_| "too long a cookie")?;
+                bytes.extend([if *experimental { 254 } else { 34 }, len]);
+                bytes.extend(magic);
+                bytes.extend(cookie);
+            }
+            Opt::AccurateEcn(_) => return Err(format!("the TCP option {opt}")),
         }
     }
     while !bytes.len().is_multiple_of(4) {
@@ -249,6 +257,13 @@ pub fn read(bytes: &[u8]) -> Option<(u8, Vec<Opt>)> {
         rest = &rest[len..];
     }
     Some((tos, list))
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -1,10 +1,12 @@
 //! The stack's switches as a profile, the host's sysctls and the socket's options set them.
 
 use super::socket::Options;
-use crate::host::Host;
+use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Controller, Params};
-use tcpassay_tcp::{AfterIdle, Config, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Tlp};
+use tcpassay_tcp::{
+    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Tlp,
+};
 use tcpassay_units::{Bytes, Dur};
 
 /// The largest super-segment of Linux's `tun`.
@@ -162,6 +164,13 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
     // tcp_rmem: half of it is window at first.
     cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
     cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    cfg.dctcp_receiver = match host.get(DCTCP_RECEIVER) {
+        None => cfg.dctcp_receiver,
+        Some("0") => DctcpReceiver::Immediate,
+        Some("1") => DctcpReceiver::ClearTimer,
+        Some("2") => DctcpReceiver::Rearm,
+        Some(other) => return Err(format!("{DCTCP_RECEIVER}={other}")),
+    };
     for (key, text) in host.all("net.ipv4.") {
         let number =
             || host.number(&format!("net.ipv4.{key}")).ok_or_else(|| format!("sysctl net.ipv4.{key}={text}"));

@@ -375,8 +375,9 @@ impl Connection {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
         let peer = self.open.peer;
-        // An option is answered only where it was offered.
-        let offered = |by_peer: fn(&Offer) -> bool| !answer || peer.as_ref().is_some_and(by_peer);
+        // An option is answered only where it was offered; but Linux and FreeBSD repeat their own SYN when SYNs have crossed.
+        let repeats = !self.open.passive && self.cfg.manners != Manners::Rfc;
+        let offered = |by_peer: fn(&Offer) -> bool| !answer || repeats || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
         let len = self.fast_open_of_syn(answer);
