@@ -1,5 +1,6 @@
 //! Tier 1, and how controllers are made.
 
+use crate::rules::Detect;
 use crate::{Control, Event, View};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,6 +60,8 @@ pub struct Params {
     pub byte_counting: ByteCounting,
     /// HyStart++ in slow start (RFC 9406; `stack.hystart`), for the controllers under the skeleton.
     pub hystart: bool,
+    /// HyStart as Linux's CUBIC has it (`hystart_detect`); `None` for none.
+    pub hystart_detect: Option<Detect>,
     /// The controller's own dice.
     pub dice: Stream,
 }
@@ -69,6 +72,7 @@ impl Default for Params {
             values: BTreeMap::new(),
             byte_counting: ByteCounting::default(),
             hystart: false,
+            hystart_detect: None,
             dice: Seed(0).stream("cc"),
         }
     }

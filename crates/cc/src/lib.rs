@@ -57,5 +57,5 @@ pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
 pub use registry::{Values, build, names, params};
 pub use rule::{Reset, WindowRule};
-pub use rules::{Cubic, Dctcp, ModifiedVegas, Reno, Vegas};
+pub use rules::{Cubic, Dctcp, Detect, ModifiedVegas, Reno, Vegas};
 pub use windowed::Windowed;

@@ -190,7 +190,15 @@ impl Host {
     fn assign(&mut self, pair: &str) -> Result<(), ()> {
         let (key, value) = pair.split_once('=').ok_or(())?;
         let key = key.trim().trim_start_matches("/proc/sys/").replace('/', ".");
-        if !key.starts_with("net.") && !key.starts_with("kern.") {
+        let key = match key.strip_prefix(".sys.module.") {
+            // `/sys/module/tcp_cubic/parameters/hystart_detect`
+            Some(name) => format!("module.{}", name.replace(".parameters.", ".")),
+            None => key,
+        };
+        if !key.starts_with("module.tcp_cubic.hystart")
+            && !key.starts_with("net.")
+            && !key.starts_with("kern.")
+        {
             return Err(());
         }
         self.sysctls.insert(key, value.trim().to_owned());

@@ -20,6 +20,7 @@
 //!   this rule sees the application-limited periods that the RFC excludes.
 //! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.
 
+use super::train::Train;
 use crate::cbrt::cbrt;
 use crate::{Ack, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -39,6 +40,8 @@ pub struct Cubic {
     cwnd_prior: f64,
     stage: Option<Stage>,
     last: Seen,
+    /// Linux's HyStart, where it is asked for.
+    train: Option<Train>,
 }
 
 /// One stage of congestion avoidance.
@@ -63,7 +66,7 @@ struct Seen {
 
 impl Cubic {
     /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, _params: &Params) -> Cubic {
+    pub fn new(values: &Values, params: &Params) -> Cubic {
         let beta = values.get("beta");
         Cubic {
             c: values.get("c"),
@@ -75,6 +78,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             stage: None,
             last: Seen { at: Time::ZERO, limited: Limited::App },
+            train: params.hystart_detect.map(Train::new),
         }
     }
 
@@ -121,7 +125,15 @@ impl WindowRule for Cubic {
         },
     ];
 
-    fn observe(&mut self, view: &View, _ack: &Ack) {
+    fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
+        self.train.as_ref().filter(|train| train.found()).map(|_| view.control.cwnd)
+    }
+
+    fn observe(&mut self, view: &View, ack: &Ack) {
+        if let Some(train) = &mut self.train {
+            let fresh = self.stage.is_some_and(|s| view.now.since(s.epoch) < Dur::from_secs(1));
+            train.on_ack(view, ack, fresh);
+        }
         let used = view.limited == Limited::Cwnd && self.last.limited == Limited::Cwnd;
         if !used && let Some(stage) = &mut self.stage {
             stage.epoch = stage.epoch.saturating_add(view.now.since(self.last.at)).min(view.now);
@@ -171,12 +183,15 @@ impl WindowRule for Cubic {
         Bytes::from_f64(flight.as_f64() * beta).max(floor)
     }
 
-    fn reset(&mut self, _view: &View, why: Reset) {
+    fn reset(&mut self, view: &View, why: Reset) {
         match why {
             Reset::Timeout => {
                 // Section 4.8: the next stage begins with K = 0 and `W_max` its first window.
                 self.w_max = None;
                 self.stage = None;
+                if let Some(train) = &mut self.train {
+                    train.reset(view.now);
+                }
             }
             // The window may be another one now, by a restart or by the exit rule.
             Reset::Idle | Reset::Recovered => self.stage = None,

@@ -5,10 +5,12 @@ mod dctcp;
 mod mvegas;
 mod queue;
 mod reno;
+mod train;
 mod vegas;
 
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use mvegas::ModifiedVegas;
 pub use reno::Reno;
+pub use train::Detect;
 pub use vegas::Vegas;

@@ -139,7 +139,7 @@ impl Model {
             .map_err(Trouble::Unsupported)?;
         cfg.keepalive = config::keepalive(&socket.options, host);
         let name = config::cc_name(profile, host, &socket.options);
-        let cc = config::controller(&cfg, name).map_err(Trouble::Unsupported)?;
+        let cc = config::controller(&cfg, profile, host, name).map_err(Trouble::Unsupported)?;
         let number = u32::try_from(self.world.peers.len()).expect("few connections");
         let iss = SeqNum::new(0x1000_0000_u32.wrapping_add(number.wrapping_mul(0x0100_0001)));
         let ts_offset = 0x0200_0000;

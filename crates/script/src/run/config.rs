@@ -3,7 +3,7 @@
 use super::socket::Options;
 use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
-use tcpassay_cc::{Controller, Params};
+use tcpassay_cc::{Controller, Detect, Params};
 use tcpassay_tcp::{
     AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Tlp,
 };
@@ -321,8 +321,25 @@ pub(super) fn cc_name<'a>(profile: Profile, host: &'a Host, socket: &'a Options)
 }
 
 /// The controller itself.
-pub(super) fn controller(cfg: &Config, name: &str) -> Result<Box<dyn Controller>, String> {
-    let params = Params { hystart: cfg.hystart, byte_counting: cfg.byte_counting, ..Params::default() };
+pub(super) fn controller(
+    cfg: &Config,
+    profile: Profile,
+    host: &Host,
+    name: &str,
+) -> Result<Box<dyn Controller>, String> {
+    let module = |parameter: &str, default: u64| {
+        host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
+    };
+    // CUBIC's own, on by default.
+    let linux = matches!(profile, Profile::Linux | Profile::Linux46);
+    let detect = if linux && module("hystart", 1) != 0 { module("hystart_detect", 3) } else { 0 };
+    let hystart_detect = Some(Detect { train: detect & 1 != 0, delay: detect & 2 != 0 }).filter(|_| linux);
+    let params = Params {
+        hystart: cfg.hystart,
+        hystart_detect,
+        byte_counting: cfg.byte_counting,
+        ..Params::default()
+    };
     tcpassay_cc::build(name, &params).map_err(|_| format!("the congestion controller `{name}`"))
 }
 

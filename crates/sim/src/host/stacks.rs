@@ -362,6 +362,7 @@ impl Stacks {
             values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
             byte_counting: config.byte_counting,
             hystart: config.hystart,
+            hystart_detect: None,
             dice: self.seed.stream(&format!("cc.{name}")),
         };
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
