@@ -46,7 +46,8 @@ def script(
     FILE is a script or a folder of them. Options of packetdrill stand beside the files, as in the original:
     --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
     --tcp_ts_tick_usecs, --strict_segments, -D name=value. Nothing in a script is executed: a shell line that is not
-    known makes it unsupported. With --on kernel or --on host the same runner drives a real Linux through a TUN
+    known makes it unsupported, unless --allow-shell lets sh execute it. With --on kernel or --on host the same runner
+    drives a real Linux through a TUN
     device, in a network namespace for each script; docs/scripts.md says which errors in time are allowed there.
 
     Results: pass; time (right but for time); fail; unsupported; syntax. Exit code 0: all pass; 1: not all; 2: something

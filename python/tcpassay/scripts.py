@@ -27,6 +27,7 @@ FLAGS: Final = frozenset(
         "is_anyip",
         "send_omit_free",
         "use_expect",
+        "allow-shell",
     )
 )
 

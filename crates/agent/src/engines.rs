@@ -80,6 +80,7 @@ impl Engines {
             values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
             byte_counting: settings.stack.byte_counting,
             hystart: settings.stack.hystart,
+            hystart_detect: None,
             dice: seed.stream(&format!("cc.{cc}")),
         };
         let same = |other: &Spec| {

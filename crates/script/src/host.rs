@@ -1,10 +1,14 @@
 //! The host that a script's commands describe: sysctls, the route, the interface.
 //!
-//! Commands are never executed. Those whose effect is known change the host; those that only look, or that concern what the
-//! model does not have, do nothing; any other is reported as unsupported.
+//! Commands are never executed here. Those whose effect is known change the host; those that only look, or that concern what the
+//! model does not have, do nothing; any other is reported as unsupported,
+//! unless the caller gives a [`Door`].
 
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
+
+/// What executes a command for a script whose commands the user allows (`--allow-shell`); an error says why it failed.
+pub type Door = fn(&str) -> Result<(), String>;
 
 /// Sysctls by their dotted names, and the interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -106,18 +110,22 @@ impl Host {
         self.sysctls.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?, v.as_str())))
     }
 
-    /// Takes in commands.
+    /// Takes in commands; what is not known goes through `door`, if there is one.
     ///
     /// # Errors
-    /// The first line that is unsupported.
-    pub fn run(&mut self, text: &str) -> Result<(), String> {
+    /// The first line that is unsupported, or failed behind the door.
+    pub fn run(&mut self, text: &str, door: Option<Door>) -> Result<(), String> {
         let joined = text.replace("\\\n", " ");
         for line in joined.split(['\n', ';']).flat_map(|l| l.split("&&")) {
             let line = line.split(" #").next().unwrap_or("").trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            self.command(line).map_err(|()| line.to_owned())?;
+            match (self.command(line), door) {
+                (Ok(()), _) => {}
+                (Err(()), Some(door)) => door(line)?,
+                (Err(()), None) => return Err(line.to_owned()),
+            }
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub strict_segments: bool,
     /// `-D name=value`: words of the script and what stands for them.
     pub defines: Vec<(String, String)>,
+    /// `--allow-shell`: commands that are not known may be executed. Its name is none that a script's own line could have.
+    pub allow_shell: bool,
     /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
     pub addresses: Vec<(String, IpAddr)>,
 }
@@ -93,6 +95,7 @@ impl Settings {
             }
             "tcp_ts_ecr_scaled" => {}
             "strict_segments" => self.strict_segments = true,
+            "allow-shell" => self.allow_shell = true,
             "define" | "D" => match value.split_once('=') {
                 Some((word, text)) if !word.is_empty() => {
                     self.defines.push((word.to_owned(), text.to_owned()));

@@ -446,7 +446,7 @@ impl Stack for Kernel {
 
     fn shell(&mut self, text: &str) -> Result<(), String> {
         let before = self.host.clone();
-        self.host.run(text)?;
+        self.host.run(text, None)?;
         self.apply(&before)
     }
 

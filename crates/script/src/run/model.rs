@@ -10,7 +10,7 @@ use super::world::World;
 use super::{calls, info};
 use crate::ast::{Body, Call, Packet, Tcp};
 use crate::code::Value;
-use crate::host::Host;
+use crate::host::{Door, Host};
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Profile, State};
@@ -46,6 +46,8 @@ pub struct Model {
     pub(super) fast_open: Cache,
     /// The call that blocks, when it is one that gives up by itself: when it does.
     wake: Option<Time>,
+    /// What executes commands that are allowed.
+    door: Option<Door>,
     /// The descriptor that the last call made, until it has a name.
     made: Option<File>,
     /// The number that the last call left behind, beside its result.
@@ -67,9 +69,16 @@ impl Model {
             fast_call: false,
             fast_open: Cache::default(),
             wake: None,
+            door: None,
             made: None,
             told: 0,
         }
+    }
+
+    /// With what executes the commands that it does not know, where `--allow-shell` says that it may.
+    #[must_use]
+    pub fn with_door(self, door: Door) -> Model {
+        Model { door: Some(door), ..self }
     }
 
     pub(super) fn is_bsd(&self) -> bool {
@@ -304,7 +313,8 @@ impl Stack for Model {
     }
 
     fn shell(&mut self, text: &str) -> Result<(), String> {
-        self.host.run(text)?;
+        let door = self.door.filter(|_| self.settings.allow_shell);
+        self.host.run(text, door)?;
         self.world.cut = self.host.no_tso;
         self.fast_open_switched();
         let until = self.world.now + std::mem::take(&mut self.host.slept);

@@ -3,6 +3,8 @@
 use super::{plain, verdict};
 use tcpassay_script::host::Host;
 use tcpassay_script::report::Status;
+use tcpassay_script::run::{Model, Options, run_on};
+use tcpassay_tcp::Profile;
 
 #[test]
 fn variables_live_from_block_to_block_and_print_is_kept() {
@@ -40,12 +42,28 @@ fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
                 sysctl net.ipv4.tcp_rmem=\"4096 5000 6000\"; ethtool -K tun0 tso off gso off\n\
                 ip route change 192.0.2.1 via 192.168.0.2 dev tun0 advmss 600 mtu lock 640 initcwnd 11\n\
                 ip tcp_metrics flush all > /dev/null 2>&1";
-    host.run(text).unwrap();
+    host.run(text, None).unwrap();
     assert_eq!(host.number("net.ipv4.tcp_ecn"), Some(1));
     assert_eq!(host.number("net.ipv4.tcp_min_tso_segs"), Some(10));
     assert_eq!(host.get("net.ipv4.tcp_rmem"), Some("4096 5000 6000"));
     assert_eq!(host.route.get("mtu"), Some(&640));
     assert_eq!(host.route.get("initcwnd"), Some(&11));
     assert!(host.no_tso);
-    assert_eq!(host.run("true\nrm -rf / && reboot"), Err("reboot".to_owned()));
+    assert_eq!(host.run("true\nrm -rf / && reboot", None), Err("reboot".to_owned()));
+}
+
+#[test]
+fn a_command_that_is_not_known_is_executed_only_where_the_user_allows_it() {
+    fn door(line: &str) -> Result<(), String> {
+        if line == "reboot" { Ok(()) } else { Err(format!("{line}: failed")) }
+    }
+    let run = |allowed: bool, text: &str| {
+        let mut options = Options::new(Profile::Linux);
+        options.settings.allow_shell = allowed;
+        verdict(&run_on(text, &options, &mut Model::new(Profile::Linux).with_door(door)))
+    };
+    assert_eq!(run(false, "`reboot`"), "unsupported 1 reboot");
+    assert_eq!(run(true, "`reboot`"), "pass 0 ");
+    assert_eq!(run(true, "`halt`"), "unsupported 1 halt: failed");
+    assert!(run(false, "--allow-shell\n0 `reboot`").starts_with("syntax 1 "), "a script cannot allow itself");
 }
