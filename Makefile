@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup agent kernel demo fidelity figures test test-rust test-python check lint format bench gate fuzz clean
+.PHONY: help setup agent kernel demo fidelity figures test test-rust test-python check lint format bench bench-host gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,9 @@ bench: setup ## Speed: packets a CPU second, the runner's overhead, memory; ns-3
 	@if pkg-config --exists ns3-core 2>/dev/null || ls /usr/include/ns3* >/dev/null 2>&1; then \
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
 	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 holds the same scenarios for it"; fi
+
+bench-host: setup agent ## The generators on this machine's kernel beside iperf3 and a C ping-pong (needs root, iperf3, gcc)
+	$(BIN)/python tools/bench_host.py
 
 $(OUT)/bench/dumbbell: bench/ns3/dumbbell.cc
 	g++ -O2 -std=c++17 -o $@ $< $$(pkg-config --cflags --libs 'ns3-*' 2>/dev/null || for lib in /usr/lib/*/libns3*.so; do echo $$lib; done)

@@ -15,6 +15,7 @@ from tcpassay import (
     commands,
     doctor_commands,
     kernel_commands,
+    limiter_commands,
     plan_commands,
     report_commands,
     run_commands,
@@ -93,6 +94,7 @@ run_commands.add(app)
 commands.add(app)
 script_commands.add(app)
 app.add_typer(kernel_commands.app)
+app.add_typer(limiter_commands.app)
 report_commands.add(app)
 doctor_commands.add(app)
 

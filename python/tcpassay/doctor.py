@@ -4,7 +4,6 @@ A check looks and changes nothing. Which substrates this version of tcpassay dri
 could run: a kernel that boots here helps nobody whose plan is refused.
 """
 
-import contextlib
 import os
 import platform
 import shutil
@@ -74,7 +73,7 @@ def diagnose() -> list[Diagnosis]:
     made = {
         "model": (True, model()),
         "kernel": (True, kernel()),
-        "host": (False, host()),
+        "host": (True, host()),
         "remote": (False, []),
     }
     return [Diagnosis(name, _ABOUT[name], built, tuple(checks)) for name, (built, checks) in made.items()]
@@ -167,7 +166,7 @@ def _package(tool: str, package: str) -> Check:
 
 
 def host() -> list[Check]:
-    """Root, namespaces and the tools that configure them; BPF for a model controller on the real kernel."""
+    """Root, namespaces and the tools that configure them; what this kernel lacks, and what works without."""
     root = os.geteuid() == 0
     checks = [
         Check("root", "ok", "yes")
@@ -177,12 +176,60 @@ def host() -> list[Check]:
         if platform.system() == "Linux"
         else Check("Linux", "missing", platform.system(), "use a Linux machine"),
     ]
-    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool"))]
+    checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"))]
     checks.append(_namespaces())
-    checks += list(_modules())
+    try:
+        agent: Path | None = guest.agent()
+        checks.append(Check("agent", "ok", str(agent)))
+    except UserError as error:
+        agent = None
+        checks.append(Check("agent", "missing", str(error), "make agent"))
+    if root and agent and all(check.mark == "ok" for check in checks):
+        checks += list(_queues())
     checks.append(_controllers())
-    checks.append(_bpf())
+    checks.append(_bpf(agent))
     return checks
+
+
+def _queues() -> Iterator[Check]:
+    """What the kernel has to make paths of, as the agent finds it by trying in a namespace of its own."""
+    bare = {"link.delay": "0s"}
+    try:
+        lacks = _refused(bare)
+        yield (
+            Check("htb, bfifo", "missing", lacks, "a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_FIFO")
+            if lacks
+            else Check("htb, bfifo", "ok", "rates and queues")
+        )
+        left = "delay, jitter, loss and duplicates are refused; rates, queues, marks, controllers and workloads work"
+        yield (
+            Check("netem", "worse", "this kernel has none", f"CONFIG_NET_SCH_NETEM; without it {left}")
+            if _refused(bare | {"link.delay": "1ms"})
+            else Check("netem", "ok", "delay, jitter, loss")
+        )
+        kinds = ("tbf", "red", "codel", "fq_codel", "pie", "fq")
+        absent = [kind for kind in kinds if _refused(bare | {"queue.kind": kind, "queue.rate": "100Mbit"})]
+        yield (
+            Check(
+                "other queues",
+                "worse",
+                f"not {', '.join(absent)}",
+                "CONFIG_NET_SCH_*; queue.kind refuses these",
+            )
+            if absent
+            else Check("other queues", "ok", ", ".join(kinds))
+        )
+    except (UserError, OSError) as error:
+        yield Check("queues", "missing", str(error), "make agent")
+
+
+def _refused(triples: dict[str, Any]) -> str:
+    """Why the agent refuses a case on this kernel; empty when it does not."""
+    try:
+        guest.check_case(triples, "/", "host")
+    except _native.CaseError as error:
+        return "; ".join(why for _, _, _, why in error.args[0])
+    return ""
 
 
 def _namespaces() -> Check:
@@ -207,26 +254,6 @@ def _namespaces() -> Check:
     )
 
 
-def _modules() -> Iterator[Check]:
-    """Queue disciplines, as far as they can be seen without loading one."""
-    release = platform.release()
-    listed = ""
-    for name in ("modules.builtin", "modules.dep"):
-        with contextlib.suppress(OSError):
-            listed += Path("/lib/modules", release, name).read_text(encoding="utf-8")
-    with contextlib.suppress(OSError):
-        listed += Path("/proc/modules").read_text(encoding="utf-8")
-    for name in ("sch_netem", "sch_htb", "sch_fq_codel"):
-        if not listed:
-            yield Check(name, "worse", "not known: this system lists no modules", f"modprobe {name}, and see")
-        elif name in listed:
-            yield Check(name, "ok", "there")
-        else:
-            yield Check(
-                name, "missing", f"not in /lib/modules/{release}", "install the kernel's extra modules"
-            )
-
-
 def _controllers() -> Check:
     try:
         text = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii")
@@ -235,13 +262,20 @@ def _controllers() -> Check:
     return Check("controllers", "ok", text.strip())
 
 
-def _bpf() -> Check:
-    do = "a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_JIT; without it only the kernel's own controllers run"
-    if not Path("/sys/kernel/btf/vmlinux").exists():
-        return Check("BPF struct_ops", "worse", "the kernel has no BTF (/sys/kernel/btf/vmlinux)", do)
+def _bpf(agent: Path | None) -> Check:
+    """Programs of ours in the kernel: steps that mark, the limiter, model controllers on the real kernel."""
+    left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
+    if agent is None:
+        return Check("BPF", "worse", "only the agent can tell", "make agent")
     if os.geteuid() != 0:
-        return Check("BPF struct_ops", "worse", "only root may load it", "run it as root (sudo)")
-    return Check("BPF struct_ops", "ok", "the kernel has BTF")
+        return Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")
+    try:
+        told = subprocess.run([agent, "bpf"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as error:
+        return Check("BPF", "worse", str(error), "make agent")
+    if told.returncode == 0:
+        return Check("BPF", "ok", "steps that mark, limiter, controllers of the model")
+    return Check("BPF", "worse", told.stderr.strip(), left)
 
 
 def _tool(name: str) -> str | None:

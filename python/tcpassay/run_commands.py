@@ -75,7 +75,7 @@ def run(
     from tcpassay.run.execute import execute  # noqa: PLC0415
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
 
-    runner = _executor(executor, jobs)
+    _executor(executor, jobs)  # what it is given is looked at before anything is made
     again = _outcomes(retry or ())
     if resume is not None:
         _refuse_with_resume(
@@ -106,6 +106,7 @@ def run(
             session = Session.extend(wanted, folder, how, force=force)
         else:
             session = Session.begin(wanted, folder, how, replace_=force)
+    runner = _executor(executor, jobs, alone=_in_real_time(session.plan))
     with session, show.Progress(session.plan.spec.name, Console(stderr=True)) as progress:
         result = execute(session, runner, progress)
     if json_:
@@ -157,16 +158,25 @@ def replay(
         raise typer.Exit(FAILED)
 
 
-def _executor(text: str, jobs: int | None) -> Any:
+def _executor(text: str, jobs: int | None, *, alone: bool = False) -> Any:
     from tcpassay.run.execute import Local  # noqa: PLC0415
 
     if text == "local":
-        return Local(jobs or os.cpu_count() or 1)
+        return Local(1 if alone else jobs or os.cpu_count() or 1)
+    if alone:
+        raise UserError(
+            f"`--executor {text}`: the substrate `host` is this machine; run it with `--executor local`"
+        )
     if text == "ray" or text.startswith("ray://"):
         from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
 
         return OnRay(text, jobs)
     raise UserError(f"`--executor {text}`: allowed are `local`, `ray` and `ray://HOST:PORT`")
+
+
+def _in_real_time(plan: Plan) -> bool:
+    """Whether runs at the same time would measure each other."""
+    return any(substrates.of(name).real_time for name in plan.spec.substrates)
 
 
 def _ready(plan: Plan) -> None:

@@ -1,12 +1,13 @@
 """Where cases run: who says whether a case can run there, and who runs it.
 
-A plan names substrates, `model`, `kernel` or `kernel:NAME`; everything that depends on which it is stands behind
-`Substrate`, so that plans, workers and replay know none by name.
+A plan names substrates, `model`, `kernel`, `kernel:NAME` or `host`; everything that depends on which it is stands
+behind `Substrate`, so that plans, workers and replay know none by name.
 """
 
 import contextlib
 import hashlib
 import json
+import platform
 import re
 import resource
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any, Final, Protocol
 from tcpassay import _native
 from tcpassay.errors import UserError
 
-BUILT: Final = ("model", "kernel", "kernel:NAME")
+BUILT: Final = ("model", "kernel", "kernel:NAME", "host")
 """What a plan may name in this version."""
 
 Triples = Mapping[str, Any]
@@ -61,6 +62,9 @@ Answer = dict[str, Any]
 class Substrate(Protocol):
     """Where a case runs."""
 
+    real_time: bool
+    """Time is the machine's: one run at a time, and none is like another."""
+
     def check(self, triples: Triples, base: str) -> dict[str, str]:
         """What the case sets beyond the defaults. Raises `CaseError` for what cannot be done there."""
 
@@ -80,6 +84,8 @@ def of(name: str) -> Substrate:
     kind, _, which = name.partition(":")
     if kind == "kernel":
         return Kernel(which or None)
+    if name == "host":
+        return Host()
     if name != "model":
         raise UserError(f"this version has no substrate `{name}`; allowed are {', '.join(BUILT)}")
     return Model()
@@ -87,6 +93,8 @@ def of(name: str) -> Substrate:
 
 class Model:
     """The model TCP in this process."""
+
+    real_time = False
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
         """What the case sets beyond the defaults."""
@@ -113,6 +121,8 @@ class Model:
 
 class Kernel:
     """A Linux of its own for each case, in virtual time."""
+
+    real_time = False
 
     def __init__(self, name: str | None) -> None:
         self._name = name
@@ -141,10 +151,39 @@ class Kernel:
         return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None
 
 
+class Host:
+    """The kernel of this machine, in real time."""
+
+    real_time = True
+
+    def check(self, triples: Triples, base: str) -> dict[str, str]:
+        """What the case sets beyond the defaults, as the agent reads it; as root also what this kernel has not."""
+        from tcpassay.kernel import run  # noqa: PLC0415
+
+        return run.check_case(dict(triples), base, "host")
+
+    def ready(self) -> None:
+        """Root and an agent are needed."""
+        from tcpassay import host  # noqa: PLC0415
+
+        host.ready()
+
+    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+        """Runs a case, which ends with the request's `seconds`."""
+        from tcpassay import host  # noqa: PLC0415
+
+        asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
+        answer = host.run_case(**asked, patience_s=request.get("seconds") or host.PATIENCE_S)
+        answer["elsewhere_s"] = answer.pop("cpu_s")
+        return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None
+
+
 @cache
 def release(name: str) -> str | None:
     """The Linux that a substrate runs, with the hash of what it was built from; `None` for the model."""
     kind, _, which = name.partition(":")
+    if kind == "host":
+        return platform.release()
     if kind != "kernel":
         return None
     from tcpassay.kernel import store  # noqa: PLC0415

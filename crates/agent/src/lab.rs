@@ -125,6 +125,17 @@ impl Lab {
         lab
     }
 
+    /// The two hosts of a pair and a cable: nothing is shaped, cut or watched.
+    pub fn bare(case: &Case) -> Lab {
+        let mut lab = Lab { real: true, whole: true, ..Lab::default() };
+        for (i, host) in case.net.hosts.iter().enumerate() {
+            lab.space(host.name.clone(), Some(i));
+        }
+        let first = lab.cable(0, 1);
+        lab.hosts = vec![first, first + 1];
+        lab
+    }
+
     fn space(&mut self, name: String, host: Option<usize>) -> usize {
         // What stands on a machine says whose it is.
         let name = if self.real { format!("tcpassay-{name}") } else { name };

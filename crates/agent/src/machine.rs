@@ -58,6 +58,11 @@ impl Machine {
         }
     }
 
+    /// Time of the processor that this process has taken since, in nanoseconds.
+    pub fn own_cpu(&self) -> u64 {
+        sys::cpu() - self.cpu
+    }
+
     /// Rows of the recording, at the end of the run.
     pub fn after(self) -> Result<Vec<Environment>, Failure> {
         let steady = sys::steady();
@@ -68,7 +73,7 @@ impl Machine {
         let end = ticks()?;
         let busy = share(self.ticks, end, |a, b| (b.all - a.all) - (b.idle - a.idle) - (b.stolen - a.stolen));
         let processors = float(std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
-        let cpu = float(sys::cpu() - self.cpu) / 1e9;
+        let cpu = float(self.own_cpu()) / 1e9;
         let own = cpu / (float(steady - self.steady) / 1e9) / processors;
         let load = fs::read_to_string("/proc/loadavg").ok();
         let load = load.and_then(|text| text.split(' ').next()?.parse().ok());

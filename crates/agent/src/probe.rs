@@ -14,7 +14,7 @@ use tcpassay_measure::Environment;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_sim::case::{Case, Mark};
 use tcpassay_sim::params::grammar::LossModel;
-use tcpassay_units::{Bytes, Dur};
+use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_wire::Ecn;
 use tcpassay_wire::codec::Content;
 
@@ -48,7 +48,7 @@ impl Pace {
     /// Among other processes, with timers that are late.
     pub fn real() -> Pace {
         let train = Dur::from_millis(5);
-        Pace { from: sys::now(), rest: 20_000_000, round_trip: 1_000_000, rate: 0.05, trains: 5, train }
+        Pace { from: sys::now(), rest: 20_000_000, round_trip: 1_000_000, rate: 0.05, trains: 20, train }
     }
 }
 
@@ -73,6 +73,8 @@ struct Prober<'a> {
     pace: &'a Pace,
     /// Payload of a packet of many that one call sends, in real time; 0 where each is sent alone.
     segment: u64,
+    /// The largest super-segment that stays whole.
+    largest: Bytes,
     taps: &'a mut Taps,
     sockets: [OwnedFd; 2],
     to: [SocketAddrV4; 2],
@@ -150,6 +152,8 @@ pub fn measure(
     let mut prober = open(spaces, taps, pace, (s, r))?;
     if pace.trains > 1 {
         prober.segment = case.hosts[s].mtu.get() - HEADERS;
+        // Without TSO the kernel cuts them, which is still one call instead of many.
+        prober.largest = case.hosts[s].stack.tso.unwrap_or(prober.largest).min(prober.largest);
     }
     let mut path = Path { rows: Vec::new(), wrong: None };
     let delay: Dur = case.links.iter().map(|l| l.delay + l.jitter.size).fold(Dur::ZERO, |a, b| a + b);
@@ -191,7 +195,16 @@ fn open<'a>(
     let sockets = [one(s, r)?, one(r, s)?];
     let (poll, timer) = (sys::poll().map_err(wrong)?, sys::timer().map_err(wrong)?);
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(wrong)?;
-    Ok(Prober { pace, segment: 0, taps, sockets, to: [address(r), address(s)], poll, timer })
+    Ok(Prober {
+        pace,
+        segment: 0,
+        largest: Bytes::new(60_000),
+        taps,
+        sockets,
+        to: [address(r), address(s)],
+        poll,
+        timer,
+    })
 }
 
 /// The way of a probe: when it left host `from` and reached `to`.
@@ -269,7 +282,7 @@ fn back_to_back(
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
     for _ in 0..prober.pace.trains {
-        send_train(prober, n, mtu)?;
+        send_train(prober, n, mtu, watched.rate)?;
         *at = (*at).max(sys::now()) + rest + watched.rate.time_for(Bytes::new(2 * n * mtu)).as_nanos();
         prober.until(*at)?;
         let (sent, arrived): (Vec<Probe>, Vec<Probe>) = prober
@@ -315,7 +328,7 @@ fn back_to_back(
 }
 
 /// `n` packets of `mtu` bytes, as fast as they can be sent.
-fn send_train(prober: &Prober, n: u64, mtu: u64) -> Result<(), Failure> {
+fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failure> {
     let told = |e: std::io::Error| format!("a probe of {mtu} bytes: {e}");
     if prober.segment == 0 {
         (0..n).try_for_each(|_| prober.send(0, mtu).map(drop)).map_err(told)?;
@@ -325,7 +338,8 @@ fn send_train(prober: &Prober, n: u64, mtu: u64) -> Result<(), Failure> {
     let socket = prober.sockets[0].as_fd();
     let segment = i32::try_from(prober.segment).expect("a packet");
     sys::set(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, segment).map_err(told)?;
-    let most = 60_000 / prober.segment;
+    // No burst longer than half a millisecond of the rate: a shaper lets each pass as a whole.
+    let most = (rate.bytes_in(Dur::from_micros(500)).min(prober.largest).get() / prober.segment).max(1);
     let mut left = n;
     while left > 0 {
         let now = left.min(most);
@@ -346,7 +360,8 @@ fn train_rate(arrived: &[Probe], burst: u64, mtu: u64, whole: bool) -> Option<f6
     let late = &arrived[from..];
     if whole {
         let (first, last) = (late.first()?, late.last()?);
-        let sum: u64 = late[1..].iter().map(|p| p.len).sum();
+        // What a shaper lets pass, it makes the next wait for; a wire is done with the last.
+        let sum: u64 = late[..late.len() - 1].iter().map(|p| p.len).sum();
         return (last.at > first.at).then(|| float(sum) * 8e9 / float(last.at - first.at));
     }
     let mut gaps: Vec<u64> = late.windows(2).map(|two| two[1].at - two[0].at).collect();

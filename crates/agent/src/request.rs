@@ -25,6 +25,9 @@ pub struct Request {
     /// How long a run in real time waits for the machine to be quiet, in seconds.
     #[serde(default)]
     patience_s: f64,
+    /// For measuring the generators themselves: a pair joined by nothing but a cable, which is not measured.
+    #[serde(default)]
+    pub bare: bool,
     /// Where the recording goes; it must not be there yet.
     #[serde(default)]
     pub folder: PathBuf,

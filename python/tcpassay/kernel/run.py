@@ -47,9 +47,9 @@ def agent() -> Path:
     return place.resolve()
 
 
-def check_case(triples: dict[str, Any], base: str) -> dict[str, str]:
-    """What a case sets beyond the defaults. Raises `CaseError` for what this substrate cannot do."""
-    answer = _checker(agent()).ask(json.dumps({"triples": triples, "base": base}))
+def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str]:
+    """What a case sets beyond the defaults. Raises `CaseError` for what this substrate (or `host`) cannot do."""
+    answer = _checker(agent(), *where).ask(json.dumps({"triples": triples, "base": base}))
     if "errors" in answer:
         raise _native.CaseError([(e["path"], e["other"], e["value"], e["why"]) for e in answer["errors"]])
     said: dict[str, str] = answer["said"]
@@ -59,9 +59,9 @@ def check_case(triples: dict[str, Any], base: str) -> dict[str, str]:
 class _Checker:
     """An agent that is asked about one case after the other; it ends with this process."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, *where: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [program, "check"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, "check", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, line: str) -> dict[str, Any]:
@@ -81,8 +81,8 @@ class _Checker:
 
 
 @cache
-def _checker(program: Path) -> _Checker:
-    return _Checker(program)
+def _checker(program: Path, *where: str) -> _Checker:
+    return _Checker(program, *where)
 
 
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it

@@ -35,6 +35,8 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             continue
         try:
             substrates.of(name).check({}, str(doc.file.parent))
+        except _native.CaseError:
+            pass  # a case that says nothing may be one that cannot be run there
         except UserError as error:
             yield from (
                 Problem(f"`substrates[{index}]` = `{name}`: {e.message}", place) for e in error.problems

@@ -9,6 +9,7 @@ import hashlib
 import json
 import random
 import shutil
+import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tcpassay import __version__
+from tcpassay import __version__, substrates
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.read import Plan, read
 from tcpassay.run import inputs
@@ -153,12 +154,17 @@ class Session:
     def result(self, status: Status, judged: bool = False) -> Result:  # noqa: FBT001, FBT002 - a fact
         """The result as the journal has it."""
         runs: dict[tuple[str, int], Run] = {}
+        again: dict[tuple[str, int], list[Run]] = {}
         different = []
         for entry in self.journal.entries():
             run = self.entry_run(entry)
-            first = runs.setdefault((run.case.id, run.seed), run)
-            if run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
+            key = (run.case.id, run.seed)
+            first = runs.setdefault(key, run)
+            if substrates.of(run.case.substrate).real_time:
+                again.setdefault(key, []).append(run)
+            elif run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
                 different.append(_difference(entry, first, run))
+        runs |= {key: _median(repeated) for key, repeated in again.items()}
         sessions = json.loads(self.notes.get("sessions", "[]"))
         here = (
             sessions[-1]
@@ -291,6 +297,22 @@ def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
                 "it was, run anew into another folder, or go on with --force"
             )
             raise UserError(message, Place(plan.file))
+
+
+def _median(runs: list[Run]) -> Run:
+    """Repetitions in real time as one run: its metrics are the medians; all of them have to be done."""
+    if failed := next((run for run in runs if run.begun and not run.done), None):
+        return failed
+    values: dict[str, list[float]] = {}
+    done = [run for run in runs if run.done]
+    for run in done:
+        for name, value in run.metrics.items():
+            if value is not None:
+                values.setdefault(name, []).append(value)
+    if len(done) < 2:  # noqa: PLR2004 - one is its own median
+        return runs[0]
+    metrics = {name: statistics.median(values[name]) if name in values else None for name in runs[0].metrics}
+    return replace(runs[0], metrics=metrics)
 
 
 def _difference(entry: Entry, first: Run, run: Run) -> dict[str, Any]:

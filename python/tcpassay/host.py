@@ -1,0 +1,93 @@
+"""Runs one case on the kernel of this machine, in real time: `tcpassay-agent host`, which needs root.
+
+The agent makes everything in namespaces of its own that the kernel takes away with it, and it ends with this process;
+two of them never run at a time. What it is asked and what it answers is as in `kernel/run.py`.
+"""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay.errors import UserError
+from tcpassay.kernel.run import agent
+
+# Wall time after which a case is given up, when the request says nothing.
+PATIENCE_S: Final = 600.0
+# How long a run waits for the machine to be quiet; then it runs all the same, and the recording says how busy it was.
+QUIET_S: Final = 10.0
+
+
+def ready() -> None:
+    """Raises `UserError` when nothing can be run here, with what to do."""
+    agent()
+    if os.geteuid() != 0:
+        raise UserError(
+            f"the substrate `host` needs root, and this is user {os.geteuid()}: run it with sudo; "
+            "`model` and `kernel` need none"
+        )
+
+
+def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
+    *,
+    triples: dict[str, Any],
+    seed: int,
+    base: str,
+    collect: dict[str, Any],
+    folder: str,
+    patience_s: float = PATIENCE_S,
+    quiet_s: float = QUIET_S,
+    bare: bool = False,
+) -> dict[str, Any]:
+    """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
+
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`), `message`, `cpu_s`, and when
+    it is done `trace` and `metrics`. With `bare` the two hosts of a pair are joined by nothing but a cable.
+    """
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    request = {
+        "triples": triples,
+        "seed": seed,
+        "base": str(Path(base).resolve()),
+        "collect": collect,
+        "folder": str(Path(folder).resolve()),
+        "patience_s": quiet_s,
+        "bare": bare,
+    }
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own program
+            [agent(), "host"],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=patience_s,
+        )
+        answer = _outcome(ran)
+    except subprocess.TimeoutExpired:
+        answer = {"outcome": "timeout", "message": f"the agent was ended after {patience_s:g} s"}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if answer["outcome"] != "done":
+        shutil.rmtree(folder, ignore_errors=True)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return answer | {"cpu_s": cpu}
+
+
+def _outcome(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What the agent answered."""
+    try:
+        answer = json.loads(ran.stdout)
+    except ValueError:
+        said = ran.stderr.strip() or "it said nothing"
+        return {"outcome": "crashed", "message": f"the agent ended with exit code {ran.returncode}: {said}"}
+    if answer["ended"] in {"duration", "finished"}:
+        metrics = answer["metrics"]["values"]
+        return {"outcome": "done", "message": "", "trace": answer.get("trace", ""), "metrics": metrics}
+    if answer["ended"] == "refused":
+        message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
+        return {"outcome": "refused", "message": message}
+    return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": answer["message"]}

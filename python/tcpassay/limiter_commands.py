@@ -1,0 +1,84 @@
+"""The commands about the rate limiter: `limiter apply`, `limiter show`, `limiter remove`. No rule of their own."""
+
+import json
+import subprocess
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from tcpassay import terminal
+from tcpassay.commands import JsonOption
+from tcpassay.errors import UserError
+from tcpassay.kernel.run import agent
+
+app = typer.Typer(
+    name="limiter",
+    no_args_is_help=True,
+    help="The paper's low-latency rate limiter on a device of this machine (needs root).",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+DeviceArgument = Annotated[str, typer.Argument(help="The device; no other is touched.", metavar="DEV")]
+
+
+class Mark(StrEnum):
+    """What is marked while more than the threshold waits."""
+
+    DATA = "data"
+    ACK = "ack"
+
+
+@app.command()
+def apply(
+    device: DeviceArgument,
+    rate: Annotated[str, typer.Option(help="What it lets through, Ethernet headers included, as in 2Gbit.")],
+    threshold: Annotated[str, typer.Option(help="Backlog above which it marks, as in 30KB.")],
+    mark: Annotated[Mark, typer.Option(help="CE on what goes out, or ECE on the ACKs that come back.")],
+    limit: Annotated[
+        str, typer.Option(help="What its queue holds, as in 1MB; auto: 100 ms of the rate, at least 1 MB.")
+    ] = "auto",
+    json_: JsonOption = False,
+) -> None:
+    """Put a limiter on a device, or change the one that is there."""
+    _show(device, _ask("apply", device, rate, threshold, str(mark), limit), json_=json_)
+
+
+@app.command()
+def show(device: DeviceArgument, json_: JsonOption = False) -> None:
+    """Say how a device is limited, and what the limiter has done."""
+    _show(device, _ask("show", device), json_=json_)
+
+
+@app.command()
+def remove(device: DeviceArgument) -> None:
+    """Take the limiter of a device away; what the system puts there by default comes back."""
+    _ask("remove", device)
+
+
+def _ask(*words: str) -> Any:
+    # What begins with a dash would be read by nobody as an option: the agent has none.
+    done = subprocess.run(  # noqa: S603 - our own program
+        [agent(), "limiter", *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise UserError(f"limiter: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def _show(device: str, limiter: Any, *, json_: bool) -> None:
+    if json_:
+        terminal.print_json(limiter)
+        return
+    if limiter is None:
+        typer.echo(f"{device}: no limiter")
+        return
+    what = "CE on data" if limiter["mark"] == Mark.DATA else "ECE on returning ACKs"
+    typer.echo(
+        f"{device}: {limiter['rate_bps'] / 1e6:g} Mbit/s, a queue of {limiter['limit_bytes']} B; "
+        f"{what} above {limiter['threshold_bytes']} B"
+    )
+    typer.echo(
+        f"  sent {limiter['sent_bytes']} B, dropped {limiter['dropped_packets']} packets, "
+        f"{limiter['backlog_bytes']} B wait; marked {limiter['marks']} of {limiter['packets']} packets"
+    )

@@ -1,0 +1,150 @@
+"""Cases on the kernel of this machine: rates are low, so that a busy machine can keep them."""
+
+import json
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcpassay import host
+from tcpassay.kernel.run import agent
+
+SLOW = {
+    "link.rate": "50Mbit",
+    "link.delay": "0s",
+    "nic.tso": True,
+    "nic.gro": True,
+    "stack.cc": "cubic",
+    "app.duration": "500ms",
+}
+SHAPED = SLOW | {
+    "link.rate": "1Gbit",
+    "nic.gso_max": "6KB",
+    "queue.kind": "htb",
+    "queue.rate": "100Mbit",
+    "queue.ecn_threshold": "30KB",
+    "stack.ecn": "classic",
+    "app.flows": 2,
+    "app.duration": "1s",
+}
+
+
+def go(folder: Path, triples: dict[str, Any], **collect: Any) -> dict[str, Any]:
+    asked = {"series": "10ms", "warmup": "0s", "deliveries": False, "events": False, "packets": False}
+    return host.run_case(
+        triples=triples,
+        seed=1,
+        base=str(folder.parent),
+        collect=asked | collect,
+        folder=str(folder),
+        quiet_s=5.0,
+    )
+
+
+def recording(folder: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    return read
+
+
+def rows(folder: Path) -> dict[tuple[str, str], Any]:
+    return {(row["entity"], row["property"]): row["measured"] for row in recording(folder)["environment"]}
+
+
+def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", SLOW, packets=True)
+    assert answer["outcome"] == "done", answer["message"]
+    # 1448 of 1500 bytes are payload; slow start is missing. A super-segment passes as a whole: 10 ms of this rate.
+    assert 0.85 * 48.3e6 < answer["metrics"]["goodput"] < 1.03 * 48.3e6
+    assert recording(tmp_path / "a")["header"]["substrate"] == "host"
+    seen = rows(tmp_path / "a")
+    assert seen["queue.bottleneck", "rate"] == pytest.approx(50e6, rel=0.05)
+    assert seen["path", "mtu"] == 1500
+    assert seen["path", "rtt"] < 1_000_000
+    assert 0 <= seen["machine", "busy_before"] <= 1
+    assert 0 < seen["machine", "agent_cpu"] < 1
+    assert seen["machine", "load"] >= 0
+    assert recording(tmp_path / "a")["counters"]["run"]["tap_lost"] == 0
+    assert recording(tmp_path / "a")["counters"]["sender"]["TcpOutSegs"] > 100
+    assert (tmp_path / "a" / "packets.pcapng").stat().st_size > 20_000
+
+
+def test_requests_are_answered_over_a_dumbbell_without_segmentation(tmp_path: Path) -> None:
+    case = SLOW | {
+        "topology": "dumbbell:2",
+        "app.workload": "rpc",
+        "app.nodelay": True,
+        "nic.tso": False,
+        "nic.gro": False,
+    }
+    answer = go(tmp_path / "a", case)
+    assert answer["outcome"] == "done", answer["message"]
+    # A request of 10 KB takes 1.7 ms of the link, which two pairs share.
+    assert answer["metrics"]["completions"] > 50
+    assert 0.0016 < answer["metrics"]["completion_p50"] < 0.05
+
+
+@pytest.mark.parametrize("mark", ["data", "ack"])
+def test_a_step_of_the_real_backlog_keeps_the_queue_of_a_shaper_short(tmp_path: Path, mark: str) -> None:
+    if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
+        pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")
+    assert go(tmp_path / "off", SHAPED)["outcome"] == "done"
+    answer = go(tmp_path / "on", SHAPED | {"queue.ecn_mark": mark})
+    assert answer["outcome"] == "done", answer["message"]
+    off = recording(tmp_path / "off")["devices"][0]["counters"]
+    on = recording(tmp_path / "on")["devices"][0]["counters"]
+    # The regime: without marks far more than the threshold waits; with them packets were marked.
+    assert off["max_backlog_bytes"] > 300_000
+    assert off["marks"] == 0
+    assert on["marks"] > 20
+    assert on["max_backlog_bytes"] < 0.5 * off["max_backlog_bytes"]
+    assert answer["metrics"]["throughput"] > 80e6
+    assert answer["metrics"]["lost"] == 0
+    # Every ACK that was written to has the right checksum.
+    counters = recording(tmp_path / "on")["counters"]
+    assert counters["sender"].get("TcpInCsumErrors", 0) == 0
+    ce = counters["receiver"].get("IpExtInCEPkts", 0)
+    assert ce > 20 if mark == "data" else ce == 0
+
+
+def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
+    answers = []
+    threads = [
+        threading.Thread(target=lambda name=name: answers.append(go(tmp_path / name, SLOW))) for name in "ab"
+    ]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer["outcome"] for answer in answers] == ["done", "done"]
+    assert time.monotonic() - began > 1.0
+
+
+def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", SLOW | {"link.ack_thinning": 3})
+    assert answer["outcome"] == "refused"
+    assert "substrates that can are model, kernel" in answer["message"]
+    answer = go(tmp_path / "b", SLOW | {"link.loss": "1%"})
+    if answer["outcome"] != "done":
+        assert "`link.loss`" in answer["message"]
+        assert "this kernel has no netem" in answer["message"]
+
+
+def test_without_root_it_says_so_and_what_still_works() -> None:
+    # The agent may lie where nobody may look.
+    with agent().open("rb") as program:
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--clear-groups", "--", f"/dev/fd/{program.fileno()}", "host"],
+            input=json.dumps({"triples": {}, "base": "/"}),
+            pass_fds=[program.fileno()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    answer = json.loads(done.stdout)
+    assert answer["ended"] == "failed"
+    assert "needs root" in answer["message"]
+    assert "`kernel` and `model` do not" in answer["message"]
