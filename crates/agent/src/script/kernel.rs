@@ -326,9 +326,9 @@ impl Stack for Kernel {
     }
 
     fn step(&mut self, until: Time) -> Step {
-        // A wait without end is one that the script did not bound.
-        let until =
-            until.min(self.now().saturating_add(Dur::from_secs(if self.virtual_time { 10_000 } else { 10 })));
+        // A call without a time in the script may block for ever; this is for ever.
+        let most = Dur::from_secs(if self.virtual_time { 100_000 } else { 100 });
+        let until = until.min(self.now().saturating_add(most));
         loop {
             if self.drain() {
                 return Step::Acted;
