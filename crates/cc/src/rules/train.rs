@@ -115,3 +115,62 @@ fn ack_delay(view: &View) -> Dur {
     let srtt = view.srtt.unwrap_or(Dur::ZERO);
     Dur::from_nanos(srtt.as_nanos().saturating_mul(SUPER) / rate_window).min(MOST_ACK_DELAY)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+    use tcpassay_units::Bytes;
+
+    /// The ACK of round `round` at `ms`, with a window of `segments` and this round trip.
+    fn ack(train: &mut Train, ms: u64, round: u64, segments: u64, rtt_ms: u64) -> bool {
+        let mss = Bytes::new(1000);
+        let control = Control { cwnd: mss * segments, ssthresh: Bytes::MAX, pacing: None };
+        let rtt = Dur::from_millis(rtt_ms);
+        let now = Time::ZERO + Dur::from_millis(ms);
+        let view = View { now, srtt: Some(rtt), ..View::start(mss, control) };
+        let ack = Ack {
+            acked: mss,
+            delivered: mss,
+            lost: Bytes::ZERO,
+            marked: Bytes::ZERO,
+            rtt: Some(rtt),
+            delivery_rate: None,
+            app_limited: false,
+            round,
+        };
+        train.on_ack(&view, &ack, false);
+        train.found()
+    }
+
+    #[test]
+    fn a_round_trip_that_rose_by_an_eighth_in_nine_samples_ends_slow_start() {
+        let mut train = Train::new(Detect { train: false, delay: true });
+        assert!(!ack(&mut train, 100, 1, 10, 100));
+        for i in 0..8 {
+            assert!(!ack(&mut train, 200 + i, 2, 20, 113), "sample {i}");
+        }
+        assert!(ack(&mut train, 208, 2, 20, 113));
+    }
+
+    #[test]
+    fn a_rise_below_an_eighth_or_a_small_window_ends_nothing() {
+        let mut train = Train::new(Detect { train: false, delay: true });
+        ack(&mut train, 100, 1, 10, 100);
+        assert!((0..20).all(|i| !ack(&mut train, 200 + i, 2, 20, 112)));
+        assert!((0..20).all(|i| !ack(&mut train, 300 + i, 3, 15, 300)));
+    }
+
+    #[test]
+    fn a_train_of_acks_longer_than_half_the_smallest_round_trip_ends_slow_start() {
+        let mut train = Train::new(Detect { train: true, delay: false });
+        ack(&mut train, 100, 1, 10, 10);
+        // The round begins at 200 ms; (10 + 1) / 2 ms later is 205.5 ms.
+        for ms in [200, 202, 204] {
+            assert!(!ack(&mut train, ms, 2, 20, 10), "{ms} ms");
+        }
+        assert!(ack(&mut train, 206, 2, 20, 10));
+        let mut broken = Train::new(Detect { train: true, delay: false });
+        assert!([200, 202, 205, 206].iter().all(|&ms| !ack(&mut broken, ms, 2, 20, 10)), "a gap of 3 ms");
+    }
+}
