@@ -85,7 +85,8 @@ def test_covering_arrays_know_plans_and_nothing_else() -> None:
 
 def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_running() -> None:
     assert imports("recording") <= {"errors"}
-    assert imports("judge") <= {"recording", "results", "errors"}
+    # The type of a run in memory.
+    assert imports("judge") <= {"recording", "results", "errors", "_native"}
     # Of running, the journal: while it goes on, that is where results stand.
     assert imports("results") <= {"recording", "judge", "errors", "run"}
     assert imports("compare") <= {"results", "errors"}
