@@ -154,13 +154,13 @@ impl Connection {
         let unsent = self.send.unsent();
         let Some(fast) = &mut self.open.fast else { return 0 };
         if answer {
-            fast.told = fast.grant.clone();
+            fast.told.clone_from(&fast.grant);
             return 0;
         }
         fast.told = None;
         let Some(ask) = fast.ask.as_ref().filter(|_| first) else { return 0 };
         fast.carried = unsent.min(ask.payload.get());
-        fast.told = ask.option.clone();
+        fast.told.clone_from(&ask.option);
         fast.carried
     }
 

@@ -106,7 +106,7 @@ impl Connection {
         // Outside the window nothing is answered. What its timestamp says is not used (RFC 7323 section 5.2).
         let bsd = self.cfg.manners == Manners::FreeBsd;
         let exact = seq == if bsd { self.recv.last_acked().max(1) } else { self.recv.nxt() };
-        if !exact && !(self.cfg.weak_resets && self.in_reset_window(seq)) {
+        if !(exact || self.cfg.weak_resets && self.in_reset_window(seq)) {
             self.refuse(now, "inexact reset");
             if self.in_reset_window(seq) {
                 self.challenge(now);
