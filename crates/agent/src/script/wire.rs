@@ -290,6 +290,9 @@ mod tests {
             Opt::Timestamps(Some(7), Some(9)),
             Opt::Sack(vec![(100, 200)]),
             Opt::Mss(1000),
+            // To whole words: what pads a list comes back as ends of it.
+            Opt::Nop,
+            Opt::Nop,
             Opt::Nop,
         ];
         let tcp = Tcp {

@@ -69,8 +69,10 @@ fn what_was_carried_in_the_warm_up_is_no_throughput_of_the_time_after_it() {
     // 1446 KB in 4 ms: 500 packets in the first, half as many in each of the others with a rest in the last.
     let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
     let (wire, read) = ([750_000.0, 375_000.0, 375_000.0, 0.0], [723_000.0, 361_500.0, 361_500.0, 0.0]);
-    let columns = [("flow.0", "wire_bytes", &wire[..]), ("flow.0", "read_bytes", &read[..])];
-    recording.series = Some(series(Dur::from_millis(1), &columns));
+    let columns = [("wire_bytes", wire), ("read_bytes", read)]
+        .map(|(name, values)| Column { name: name.to_owned(), values: values.to_vec() });
+    let flow = EntitySeries { entity: "flow.0".to_owned(), first: 0, columns: columns.to_vec() };
+    recording.series = Some(Series { interval: Dur::from_millis(1), entities: vec![flow] });
     let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) }).values;
     assert_near(warm.get("throughput"), 2_000_000_000.0);
     assert_near(warm.get("goodput"), 1_928_000_000.0);

@@ -168,7 +168,8 @@ const FLIPS: &[Flip] = &[
     ("stack.max_sndbuf", "64KB", &[("link.delay", "10ms")]),
     ("stack.tso_autosize", "rate", &[("nic.tso", "on"), ("link.delay", "5ms")]),
     ("stack.tso_defer", "on", &[("nic.tso", "on"), ("link.delay", "5ms")]),
-    ("stack.syn_retries", "2", DEAD),
+    // Every SYN is lost: of a model that begins well the first passes, and the server's patience counts.
+    ("stack.syn_retries", "2", &[("link.loss", "100%"), ("app.duration", "900s")]),
     ("stack.retries", "3", DIES),
     ("stack.time_wait", "1s", FLOWS),
     // FIN-WAIT-2 of an orphan: the peer's FIN never comes, because the way there dies.
