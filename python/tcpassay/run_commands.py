@@ -75,7 +75,7 @@ def run(
     from tcpassay.run.execute import execute  # noqa: PLC0415
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
 
-    _executor(executor, jobs)  # what it is given is looked at before anything is made
+    runner = _executor(executor, jobs)  # what it is given is looked at before anything is made
     again = _outcomes(retry or ())
     if resume is not None:
         _refuse_with_resume(
@@ -90,6 +90,7 @@ def run(
         )
         session = Session.resume(resume, force=force, retry=again)
         _ready(session.plan)
+        runner = _alone(runner, executor, session.plan)
     else:
         if plan is None:
             raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
@@ -101,12 +102,12 @@ def run(
             _list(wanted, how.chosen, json_=json_)
             return
         _ready(wanted)
+        runner = _alone(runner, executor, wanted)
         folder = out or Path("results") / wanted.spec.name
         if extend:
             session = Session.extend(wanted, folder, how, force=force)
         else:
             session = Session.begin(wanted, folder, how, replace_=force)
-    runner = _executor(executor, jobs, alone=_in_real_time(session.plan))
     with session, show.Progress(session.plan.spec.name, Console(stderr=True)) as progress:
         result = execute(session, runner, progress)
     if json_:
@@ -158,20 +159,29 @@ def replay(
         raise typer.Exit(FAILED)
 
 
-def _executor(text: str, jobs: int | None, *, alone: bool = False) -> Any:
-    from tcpassay.run.execute import Local  # noqa: PLC0415
-
+def _executor(text: str, jobs: int | None) -> Any:
     if text == "local":
-        return Local(1 if alone else jobs or os.cpu_count() or 1)
-    if alone:
-        raise UserError(
-            f"`--executor {text}`: the substrate `host` is this machine; run it with `--executor local`"
-        )
+        from tcpassay.run.execute import Local  # noqa: PLC0415
+
+        return Local(jobs or os.cpu_count() or 1)
     if text == "ray" or text.startswith("ray://"):
         from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
 
         return OnRay(text, jobs)
     raise UserError(f"`--executor {text}`: allowed are `local`, `ray` and `ray://HOST:PORT`")
+
+
+def _alone(runner: Any, text: str, plan: Plan) -> Any:
+    """What runs a plan: `runner`, or one job at a time on this machine, where runs would measure each other."""
+    from tcpassay.run.execute import Local  # noqa: PLC0415
+
+    if not _in_real_time(plan):
+        return runner
+    if text != "local":
+        raise UserError(
+            f"`--executor {text}`: the substrate `host` is this machine; run it with `--executor local`"
+        )
+    return Local(1)
 
 
 def _in_real_time(plan: Plan) -> bool:
