@@ -70,6 +70,16 @@ def test_a_flow_fills_the_link_that_was_asked_for_and_the_path_is_verified(tmp_p
     assert rows["path", "mtu"]["measured"] == 1500
 
 
+def test_the_path_of_a_slow_link_is_right_although_a_probe_is_longer_than_an_ack(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", {"link.rate": "10Mbit", "app.duration": "5ms"})
+    assert answer["outcome"] == "done", answer["message"]
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    rows = {(row["entity"], row["property"]): row for row in recording["environment"]}
+    # 60 bytes each way at 10 Mbit/s are 96 us, and the delays 100 us.
+    assert rows["path", "rtt"]["asked"] == 196_000
+    assert abs(rows["path", "rtt"]["measured"] - 196_000) < 100
+
+
 def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) -> None:
     answer = go(tmp_path / "a", {"link.ack_thinning": 3})
     assert answer["outcome"] == "refused"
