@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent
+from tcpassay.kernel.run import agent, request
 
 # Wall time after which a case is given up, when the request says nothing.
 PATIENCE_S: Final = 600.0
@@ -48,20 +48,12 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     it is done `trace` and `metrics`. With `bare` the two hosts of a pair are joined by nothing but a cable.
     """
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
-    request = {
-        "triples": triples,
-        "seed": seed,
-        "base": str(Path(base).resolve()),
-        "collect": collect,
-        "folder": str(Path(folder).resolve()),
-        "patience_s": quiet_s,
-        "bare": bare,
-    }
+    case = request(triples, seed, base, collect, folder) | {"patience_s": quiet_s, "bare": bare}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
             [agent(), "host"],
-            input=json.dumps(request),
+            input=json.dumps(case),
             capture_output=True,
             text=True,
             check=False,

@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from pkt import call, write
 from tcpassay import cli
 from tcpassay.errors import UserError
 from tcpassay.kernel import run, scripts, store
@@ -24,16 +25,6 @@ GOOD = """`../common/defaults.sh`
 BLOCKING = (
     GOOD + "+0...0.2 read(4, ..., 1000) = 500\n+.2 < P. 1:501(500) ack 1 win 32792\n+0 > . 1:1(0) ack 501\n"
 )
-
-
-def write(folder: Path, **texts: str) -> Path:
-    for name, text in texts.items():
-        (folder / f"{name}.pkt").write_text(text)
-    return folder
-
-
-def call(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli.app, ["script", *map(str, words)])
 
 
 def test_there_are_three_places_to_run_on(tmp_path: Path) -> None:

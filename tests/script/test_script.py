@@ -5,9 +5,9 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tcpassay import cli, scripts
+from pkt import call, write
+from tcpassay import scripts
 from tcpassay.errors import UserError
 
 GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -20,16 +20,6 @@ LATE = (
     GOOD
     + "+.1 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 close(4) = 0\n+.002 > F. 1:1(0) ack 1\n"
 )
-
-
-def write(folder: Path, **texts: str) -> Path:
-    for name, text in texts.items():
-        (folder / f"{name}.pkt").write_text(text)
-    return folder
-
-
-def call(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli.app, ["script", *map(str, words)])
 
 
 def test_all_pass_is_exit_code_0(tmp_path: Path) -> None:

@@ -85,6 +85,19 @@ def _checker(program: Path, *where: str) -> _Checker:
     return _Checker(program, *where)
 
 
+def request(
+    triples: dict[str, Any], seed: int, base: str, collect: dict[str, Any], folder: str
+) -> dict[str, Any]:
+    """A case as the agent reads it, in a guest and on this machine's kernel: paths are absolute."""
+    return {
+        "triples": triples,
+        "seed": seed,
+        "base": str(Path(base).resolve()),
+        "collect": collect,
+        "folder": str(Path(folder).resolve()),
+    }
+
+
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
     *,
     triples: dict[str, Any],
@@ -104,13 +117,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
         (Path(scratch) / "init").symlink_to(agent())
-        case = {
-            "triples": triples,
-            "seed": seed,
-            "base": str(Path(base).resolve()),
-            "collect": collect,
-            "folder": str(Path(folder).resolve()),
-        }
+        case = request(triples, seed, base, collect, folder)
         (Path(scratch) / "case.json").write_text(json.dumps(case), encoding="utf-8")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         console, late = boot(image, Path(scratch), seed, patience_s)
