@@ -132,6 +132,23 @@ def test_reordering_beyond_the_window_is_taken_for_loss_once_and_then_the_window
     assert times(judge(run(tmp_path, beyond).folder)) == {"needless-fast-retransmit": 1}
 
 
+# Ninety connections at once fill a RED queue: what a flow retransmits can be faster than all that it had sent before.
+CROWD = {
+    "link.rate": "100Mbit", "link.delay": "50ms", "queue.kind": "red", "app.flows": 100, "app.duration": "400ms",
+    "app.background": "poisson:30%", "stack.profile": "linux-4.6", "stack.delayed_ack": "off",
+    "stack.recovery": "newreno",
+}  # fmt: skip
+
+
+def test_a_retransmission_that_meets_a_shorter_queue_than_the_original_is_not_needless(
+    tmp_path: Path,
+) -> None:
+    recording = run(tmp_path, CROWD)
+    assert counted(recording, "recoveries") > 20
+    assert sum(device["counters"]["drops"] for device in recording.index["devices"]) > 100
+    assert judge(recording.folder) == []
+
+
 EXIT = {
     "link.rate": "1Gbit", "link.delay": "20ms", "link.ack_thinning": 3, "link.loss_model": "list:60",
     "app.rcvbuf": "20KB", "app.duration": "800ms", "stack.profile": "freebsd", "stack.recovery": "sack",

@@ -10,8 +10,9 @@ need not cost throughput.
 Evidence: the original transmission of the segment that was retransmitted first, its arrival at the receiver, the start
 of the recovery, the retransmission.
 
-Wrong when: the path duplicates packets and lost the other copy, or the receiver dropped what the log shows as arrived.
-Recoveries in which a segment was really lost are not judged, though some of what they retransmit may be needless.
+Wrong when: the path duplicates packets and lost the other copy, the receiver dropped what the log shows as arrived, or
+a retransmission was faster than all that was sent only once between these hosts. Recoveries in which a segment was
+really lost are not judged, though some of what they retransmit may be needless.
 """
 
 from collections.abc import Iterator
