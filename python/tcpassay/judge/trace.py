@@ -287,8 +287,9 @@ class Trace:
         path = host * (host.max(initial=0) + 1) + host[self.peer]
         fastest = np.full(path.max(initial=-1) + 1, NEVER, np.int64)
         np.minimum.at(fastest, path[stream], took)
-        known: Ints = np.where(fastest == NEVER, 0, fastest)
-        return known[path]
+        fastest[fastest == NEVER] = 0
+        of_flows: Ints = fastest[path]
+        return of_flows
 
     @cached_property
     def ack_waits(self) -> dict[int, tuple[int, int]]:
