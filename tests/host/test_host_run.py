@@ -1,4 +1,4 @@
-"""Cases on the kernel of this machine: rates are low, so that a busy machine can keep them."""
+"""Cases on the kernel of this machine: rates are low, so that a busy machine can keep them (see `had_time`)."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from had_time import ATTEMPTS, recording, rows, when_quiet
 from tcpassay import host
 from tcpassay.kernel.run import agent
 
@@ -44,31 +45,26 @@ def go(folder: Path, triples: dict[str, Any], **collect: Any) -> dict[str, Any]:
     )
 
 
-def recording(folder: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
-    return read
-
-
-def rows(folder: Path) -> dict[tuple[str, str], Any]:
-    return {(row["entity"], row["property"]): row["measured"] for row in recording(folder)["environment"]}
-
-
 def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording(tmp_path: Path) -> None:
-    answer = go(tmp_path / "a", SLOW, packets=True)
-    assert answer["outcome"] == "done", answer["message"]
+    def always(folder: Path, _: dict[str, Any]) -> None:
+        assert recording(folder)["header"]["substrate"] == "host"
+        seen = rows(folder)
+        assert seen["queue.bottleneck", "rate"] == pytest.approx(50e6, rel=0.05)
+        assert seen["path", "mtu"] == 1500
+        assert seen["path", "rtt"] < 1_000_000
+        assert 0 <= seen["machine", "busy_before"] <= 1
+        assert seen["machine", "agent_cpu"] > 0
+        assert seen["machine", "load"] >= 0
+        assert recording(folder)["counters"]["run"]["tap_lost"] == 0
+        assert recording(folder)["counters"]["sender"]["TcpOutSegs"] > 10
+        assert (folder / "packets.pcapng").stat().st_size > 2_000
+
+    folder, answer = when_quiet(tmp_path, lambda folder: go(folder, SLOW, packets=True), always)
     # 1448 of 1500 bytes are payload; slow start is missing. A super-segment passes as a whole: 10 ms of this rate.
     assert 0.85 * 48.3e6 < answer["metrics"]["goodput"] < 1.03 * 48.3e6
-    assert recording(tmp_path / "a")["header"]["substrate"] == "host"
-    seen = rows(tmp_path / "a")
-    assert seen["queue.bottleneck", "rate"] == pytest.approx(50e6, rel=0.05)
-    assert seen["path", "mtu"] == 1500
-    assert seen["path", "rtt"] < 1_000_000
-    assert 0 <= seen["machine", "busy_before"] <= 1
-    assert 0 < seen["machine", "agent_cpu"] < 1
-    assert seen["machine", "load"] >= 0
-    assert recording(tmp_path / "a")["counters"]["run"]["tap_lost"] == 0
-    assert recording(tmp_path / "a")["counters"]["sender"]["TcpOutSegs"] > 100
-    assert (tmp_path / "a" / "packets.pcapng").stat().st_size > 20_000
+    assert recording(folder)["counters"]["sender"]["TcpOutSegs"] > 100
+    assert (folder / "packets.pcapng").stat().st_size > 20_000
+    assert rows(folder)["machine", "agent_cpu"] < 1
 
 
 def test_requests_are_answered_over_a_dumbbell_without_segmentation(tmp_path: Path) -> None:
@@ -79,22 +75,35 @@ def test_requests_are_answered_over_a_dumbbell_without_segmentation(tmp_path: Pa
         "nic.tso": False,
         "nic.gro": False,
     }
-    answer = go(tmp_path / "a", case)
-    assert answer["outcome"] == "done", answer["message"]
+
+    def always(_: Path, answer: dict[str, Any]) -> None:
+        assert answer["metrics"]["completions"] > 0
+        assert answer["metrics"]["completion_p50"] > 0.0016
+
     # A request of 10 KB takes 1.7 ms of the link, which two pairs share.
+    _, answer = when_quiet(tmp_path, lambda folder: go(folder, case), always)
     assert answer["metrics"]["completions"] > 50
-    assert 0.0016 < answer["metrics"]["completion_p50"] < 0.05
+    assert answer["metrics"]["completion_p50"] < 0.05
 
 
 @pytest.mark.parametrize("mark", ["data", "ack"])
 def test_a_step_of_the_real_backlog_keeps_the_queue_of_a_shaper_short(tmp_path: Path, mark: str) -> None:
     if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
         pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")
-    assert go(tmp_path / "off", SHAPED)["outcome"] == "done"
-    answer = go(tmp_path / "on", SHAPED | {"queue.ecn_mark": mark})
-    assert answer["outcome"] == "done", answer["message"]
-    off = recording(tmp_path / "off")["devices"][0]["counters"]
-    on = recording(tmp_path / "on")["devices"][0]["counters"]
+
+    def always(folder: Path, _: dict[str, Any]) -> None:
+        # Every ACK that was written to has the right checksum, and CE is on data alone.
+        counters = recording(folder)["counters"]
+        assert counters["sender"].get("TcpInCsumErrors", 0) == 0
+        if mark == "ack":
+            assert counters["receiver"].get("IpExtInCEPkts", 0) == 0
+
+    free, _ = when_quiet(tmp_path / "off", lambda folder: go(folder, SHAPED))
+    marked, answer = when_quiet(
+        tmp_path / "on", lambda folder: go(folder, SHAPED | {"queue.ecn_mark": mark}), always
+    )
+    off = recording(free)["devices"][0]["counters"]
+    on = recording(marked)["devices"][0]["counters"]
     # The regime: without marks far more than the threshold waits; with them packets were marked.
     assert off["max_backlog_bytes"] > 300_000
     assert off["marks"] == 0
@@ -102,25 +111,34 @@ def test_a_step_of_the_real_backlog_keeps_the_queue_of_a_shaper_short(tmp_path: 
     assert on["max_backlog_bytes"] < 0.5 * off["max_backlog_bytes"]
     assert answer["metrics"]["throughput"] > 80e6
     assert answer["metrics"]["lost"] == 0
-    # Every ACK that was written to has the right checksum.
-    counters = recording(tmp_path / "on")["counters"]
-    assert counters["sender"].get("TcpInCsumErrors", 0) == 0
-    ce = counters["receiver"].get("IpExtInCEPkts", 0)
-    assert ce > 20 if mark == "data" else ce == 0
+    if mark == "data":
+        assert recording(marked)["counters"]["receiver"]["IpExtInCEPkts"] > 20
 
 
 def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
-    answers = []
-    threads = [
-        threading.Thread(target=lambda name=name: answers.append(go(tmp_path / name, SLOW))) for name in "ab"
-    ]
-    began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [answer["outcome"] for answer in answers] == ["done", "done"]
-    assert time.monotonic() - began > 1.0
+    class Both(threading.Thread):
+        def __init__(self, folder: Path) -> None:
+            super().__init__()
+            self.folder, self.answer, self.took = folder, {}, 0.0
+
+        def run(self) -> None:
+            began = time.monotonic()
+            self.answer = go(self.folder, SLOW)
+            self.took = time.monotonic() - began
+
+    for attempt in range(ATTEMPTS):
+        both = [Both(tmp_path / f"{name}{attempt}") for name in "ab"]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        assert {one.answer["outcome"] for one in both} <= {"done", "path"}, both[0].answer
+        if all(one.answer["outcome"] == "done" for one in both):
+            break
+    else:
+        pytest.skip("this machine was too busy for two runs to be made")
+    # Each takes half a second, one of them after the other's.
+    assert max(one.took for one in both) > 1.0
 
 
 def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -128,7 +146,7 @@ def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -
     assert answer["outcome"] == "refused"
     assert "substrates that can are model, kernel" in answer["message"]
     answer = go(tmp_path / "b", SLOW | {"link.loss": "1%"})
-    if answer["outcome"] != "done":
+    if answer["outcome"] not in {"done", "path"}:
         assert "`link.loss`" in answer["message"]
         assert "this kernel has no netem" in answer["message"]
 

@@ -6,6 +6,7 @@
 //! | `busy_others` | share | of all processors taken by other processes during the run (and by interrupts that are not accounted to us) |
 //! | `stolen` | share | of all processors that a hypervisor took away during the run |
 //! | `agent_cpu` | s | time of the processor that the agent took: applications, collectors, and what of the network runs in its name |
+//! | `late` | s | the most by which the agent was late for one of its ticks: nothing of it happened for so long |
 //! | `load` | 1 | load average of one minute at the end |
 
 use crate::setup::Failure;
@@ -13,6 +14,7 @@ use crate::sys;
 use std::fs;
 use std::time::Duration;
 use tcpassay_measure::Environment;
+use tcpassay_units::Dur;
 
 /// Beyond this share of busy processors a run waits.
 const QUIET: f64 = 0.2;
@@ -63,8 +65,8 @@ impl Machine {
         sys::cpu() - self.cpu
     }
 
-    /// Rows of the recording, at the end of the run.
-    pub fn after(self) -> Result<Vec<Environment>, Failure> {
+    /// Rows of the recording, at the end of the run, in which a tick was `late` at most.
+    pub fn after(self, late: Dur) -> Result<Vec<Environment>, Failure> {
         let steady = sys::steady();
         // Nobody reads two clocks at once; a clock that is set jumps by more, and one that is slewed by less.
         if (sys::now() - steady).abs_diff(self.offset) > 5_000_000 {
@@ -89,6 +91,7 @@ impl Machine {
             row("busy_others", "share", None, Some((busy - own).max(0.0))),
             row("stolen", "share", None, Some(share(self.ticks, end, |a, b| b.stolen - a.stolen))),
             row("agent_cpu", "s", None, Some(cpu)),
+            row("late", "s", None, Some(float(late.as_nanos()) / 1e9)),
             row("load", "1", None, load),
         ])
     }

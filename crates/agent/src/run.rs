@@ -93,6 +93,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         queues,
         machine,
         engines,
+        late: Dur::ZERO,
         ended: "duration",
     };
     if path.wrong.is_none() {
@@ -147,6 +148,8 @@ struct Run<'a> {
     queues: Queues,
     machine: Option<Machine>,
     engines: Engines,
+    /// The most that a tick was late.
+    late: Dur,
     ended: &'static str,
 }
 
@@ -172,6 +175,9 @@ impl Run<'_> {
         self.world.wake(None);
         loop {
             let now = self.world.now();
+            if now >= tick {
+                self.late = self.late.max(now - tick);
+            }
             while now >= tick {
                 self.look(tick)?;
                 tick += interval;
@@ -360,7 +366,7 @@ impl Run<'_> {
                 .entry("run".to_owned())
                 .or_default()
                 .insert("cpu_ns".to_owned(), machine.own_cpu());
-            path.rows.extend(machine.after()?);
+            path.rows.extend(machine.after(self.late)?);
         }
         recording.environment = path.rows;
         Ok((recording, self.taps.trace()))

@@ -22,14 +22,16 @@ pub fn missing() -> Option<String> {
     (!has("ip") || !has("tc")).then(|| "ip or tc is missing".to_owned())
 }
 
-/// Says so, and returns from the test, where BPF cannot be had.
+/// Says so, and returns from the test, where BPF cannot be had. Otherwise it waits for its turn: two transfers at a time would
+/// measure each other.
 #[macro_export]
 macro_rules! needs_bpf {
     () => {
         if let Some(why) = lab::missing() {
-            eprintln!("skipped: {why}");
+            $crate::quiet::say(&format!("skipped: {why}"));
             return;
         }
+        let _turn = $crate::quiet::turn();
     };
 }
 
@@ -74,8 +76,13 @@ impl Lab {
         ip(&["-n", ns, "route", "add", "default", "via", router]);
     }
 
-    /// Sends for `time` with the controllers given, and says what the sender's kernel said in the end.
-    pub fn transfer(&self, controller: &str, receivers: Option<&str>, time: Duration) -> Sent {
+    /// Sends for `time`, and `least` bytes at least, with the controllers given, and says what the sender's kernel said in the end.
+    pub fn transfer(
+        &self,
+        controller: &str,
+        receivers: Option<&str>,
+        (time, least): (Duration, usize),
+    ) -> Sent {
         let (sender, receiver) = (self.sender.clone(), self.receiver.clone());
         let (controller, receivers) = (controller.to_owned(), receivers.map(str::to_owned));
         let listener = inside(&receiver, move || {
@@ -97,9 +104,10 @@ impl Lab {
         let sent = inside(&sender, move || {
             let mut socket = connect(port, &controller);
             let (started, chunk) = (now(), vec![7; 1 << 16]);
-            let mut samples = Vec::new();
-            while started.elapsed() < time {
+            let (mut samples, mut written) = (Vec::new(), 0);
+            while started.elapsed() < time || written < least {
                 socket.write_all(&chunk).expect("the receiver reads");
+                written += chunk.len();
                 samples.push((started.elapsed(), info_word(&socket, 80)));
             }
             let mut sent = Sent {
@@ -107,7 +115,9 @@ impl Lab {
                 port: socket.local_addr().expect("connected").port(),
                 samples,
                 retransmitted: info_word(&socket, 100),
+                reordered: info_word(&socket, 220),
                 options: info_byte(&socket, 5),
+                drops: 0,
                 seconds: 0.0,
                 bytes: 0,
             };
@@ -116,7 +126,16 @@ impl Lab {
             sent.seconds = started.elapsed().as_secs_f64();
             sent
         });
-        Sent { bytes: sink.join().expect("no panic"), ..sent }
+        Sent { bytes: sink.join().expect("no panic"), drops: self.drops(), ..sent }
+    }
+
+    /// What the queue has dropped since it was made.
+    fn drops(&self) -> u64 {
+        let said = Command::new("tc").args(["-n", &self.middle, "-s", "qdisc", "show", "dev", "r"]).output();
+        let said = String::from_utf8(said.expect("it is there").stdout).expect("tc speaks ASCII");
+        let of_queue = said.split("qdisc bfifo").nth(1).expect("the queue is there");
+        let count = of_queue.split("(dropped ").nth(1).and_then(|rest| rest.split(',').next());
+        count.and_then(|n| n.parse().ok()).expect("tc counts drops")
     }
 }
 
@@ -139,6 +158,11 @@ pub struct Sent {
     pub samples: Vec<(Duration, u32)>,
     /// `tcpi_total_retrans`.
     pub retransmitted: u32,
+    /// `tcpi_reord_seen`: how often the sender learned that what it took for lost was late. Between namespaces a packet overtakes
+    /// another when the sender is moved to another processor while the first one's is busy.
+    pub reordered: u32,
+    /// Packets that the shaper's queue had no room for, in all transfers of the lab.
+    pub drops: u64,
     /// `tcpi_options`; bit 3 is ECN.
     pub options: u8,
     pub bytes: u64,
