@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tcpassay import _native
@@ -54,6 +55,68 @@ def test_every_collector_on_leaves_the_same_packets(tmp_path: Path) -> None:
     assert "series.parquet" in everything
     assert "events.parquet" in everything
     assert few["packets.pcapng"] == everything["packets.pcapng"]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
+    """A run of two CUBIC flows that lose, with everything collected."""
+    folder = tmp_path_factory.mktemp(kernel) / "a"
+    everything = {"series": "1ms", "deliveries": True, "events": True}
+    assert go(folder, LOSSY, collect=everything)["outcome"] == "done"
+    return folder
+
+
+def test_the_log_holds_the_states_and_windows_that_the_kernel_traced(watched: Path) -> None:
+    log = pl.read_parquet(watched / "events.parquet").filter(pl.col("flow") == 0)
+    assert log["time_ns"].is_sorted()
+    states = log.filter(pl.col("kind") == "state")["why"].to_list()
+    assert states[0] == "SynSent->Established"
+    moves = log.filter(pl.col("kind") == "congestion")
+    assert moves["why"].str.contains("->Recovery: kernel").any()
+    windows = log.filter(pl.col("kind") == "window")
+    # CUBIC's beta is 0.7: the window before a recovery and the one after it.
+    left = windows.filter(pl.col("why") == "on leaving Recovery")
+    assert left.height >= 1
+    first = int(left["time_ns"][0])
+    most = windows.filter(pl.col("time_ns") < first)["cwnd_bytes"].max()
+    assert isinstance(most, int)
+    assert 0.6 * most < left["cwnd_bytes"][0] < 0.75 * most
+    assert left["ssthresh_bytes"][0] >= 2 * 1448
+    # Its row stands directly before the change of state.
+    assert first in moves.filter(pl.col("why").str.starts_with("Recovery->"))["time_ns"].to_list()
+
+
+def test_each_retransmission_says_why_the_kernel_sent_it(watched: Path) -> None:
+    log = pl.read_parquet(watched / "events.parquet")
+    reasons = log.filter(pl.col("kind") == "retransmit")["why"]
+    assert len(reasons) >= 2
+    assert set(reasons) <= {"recovery", "timeout", "tail loss probe"}
+    assert "recovery" in set(reasons)
+
+
+def test_the_series_hold_queues_and_memory_of_the_sockets(watched: Path) -> None:
+    series = (
+        pl.read_parquet(watched / "series.parquet")
+        .filter(pl.col("entity") == "flow.0")
+        .drop_nulls("cwnd_bytes")
+    )
+    late = series.tail(100)
+    # The send buffer is a multiple of the window, and what is queued in it is more than what is in flight.
+    assert (late["send_buffer_bytes"] > late["flight_bytes"]).all()
+    assert (late["send_queue_bytes"] >= late["flight_bytes"]).all()
+    assert (late["send_memory_bytes"] >= late["send_queue_bytes"]).mean() > 0.9
+    assert (late["receive_buffer_bytes"] >= 131_072).all()
+    assert late["receive_queue_bytes"].max() == 0
+
+
+def test_the_estimates_of_bbr_are_columns_of_its_flow(tmp_path: Path) -> None:
+    case = LOSSY | {"stack.cc": "bbr", "app.flows": 1}
+    assert go(tmp_path / "a", case, collect={"series": "10ms"})["outcome"] == "done"
+    series = pl.read_parquet(tmp_path / "a" / "series.parquet").filter(pl.col("entity") == "flow.0")
+    last = series.drop_nulls("cc_bandwidth_bps").tail(1).to_dicts()[0]
+    # 50 Mbit/s of IP are 48.3 of payload; the way there and back takes 10 ms.
+    assert 44e6 < last["cc_bandwidth_bps"] < 50e6
+    assert 10e6 <= last["cc_min_rtt_ns"] < 10.3e6
 
 
 def test_a_flow_fills_the_link_that_was_asked_for_and_the_path_is_verified(tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ impl Account {
         Some(self.directions[place][side].flow)
     }
 
+    /// The segment size of a direction, by its handshake.
+    pub fn mss(&self, flow: FlowId) -> u64 {
+        // Connections have two flows each, one behind the other.
+        let place = flow.0 as usize;
+        self.directions.get(place / 2).map_or(0, |both| u64::from(both[place % 2].mss))
+    }
+
     /// Every direction of every connection.
     pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
         self.directions.iter().flatten().map(|d| d.flow)

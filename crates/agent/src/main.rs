@@ -13,10 +13,11 @@
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
 //! the workload run on real sockets ([`world`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while taps
-//! ([`tap`], [`account`]) and the kernel's own words ([`info`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All that is
+//! ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All that is
 //! unsafe is in [`sys`] and [`script`]'s door.
 
 mod account;
+mod diag;
 mod engines;
 mod ground;
 mod guest;
@@ -39,6 +40,7 @@ mod shim;
 mod sys;
 mod tap;
 mod trace;
+mod tracefs;
 mod world;
 
 use std::io::{self, BufRead, Write};

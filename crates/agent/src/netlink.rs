@@ -1,4 +1,4 @@
-//! Qdiscs of the namespace that the process is in, as the kernel tells them (rtnetlink, `RTM_GETQDISC`).
+//! What the kernel tells of the namespace that the process is in: its qdiscs (rtnetlink, `RTM_GETQDISC`), its TCP sockets (`sock_diag`).
 
 use crate::sys;
 use std::io;
@@ -32,16 +32,16 @@ pub struct Qdisc {
 /// A netlink socket of one namespace.
 pub struct Netlink(OwnedFd);
 
-fn u16_at(bytes: &[u8], at: usize) -> usize {
+pub fn u16_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 2).map_or(0, |b| usize::from(u16::from_ne_bytes([b[0], b[1]])))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("4 bytes")))
 }
 
 /// The attributes of a message: type and payload.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = u16_at(bytes, 0);
         if len < 4 || len > bytes.len() {
@@ -58,6 +58,25 @@ impl Netlink {
     /// For the namespace that the process is in.
     pub fn open() -> io::Result<Netlink> {
         sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(Netlink)
+    }
+
+    /// For sockets of the namespace that the process is in.
+    pub fn for_sockets() -> io::Result<Netlink> {
+        sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_SOCK_DIAG).map(Netlink)
+    }
+
+    /// Every TCP socket over IPv4 that has a peer: `struct inet_diag_msg` and its attributes (`include/uapi/linux/inet_diag.h`), with
+    /// memory (`INET_DIAG_SKMEMINFO`) and what the congestion control has to say (`INET_DIAG_VEGASINFO`).
+    pub fn tcp_sockets(&self, each: impl FnMut(&[u8])) -> io::Result<()> {
+        const BY_FAMILY: u16 = 20;
+        // ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING.
+        const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+        const MEMORY_AND_CONTROL: u8 = 1 << (7 - 1) | 1 << (3 - 1);
+        let mut request = header(72, BY_FAMILY);
+        request.extend([2, 6, MEMORY_AND_CONTROL, 0]); // AF_INET, IPPROTO_TCP
+        request.extend(STATES.to_ne_bytes());
+        request.extend([0; 48]); // struct inet_diag_sockid, which a dump does not look at
+        self.ask(&request, BY_FAMILY, each)
     }
 
     /// Every qdisc of the namespace.
@@ -81,18 +100,18 @@ impl Netlink {
     }
 
     /// Asks for all objects that the kernel answers with messages of `kind`, of an interface or of all (0).
-    fn dump(&self, kind: u16, interface: i32, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-        const REQUEST_DUMP: u16 = 0x301;
-        const DONE: usize = 3;
-        let mut request = Vec::new();
-        request.extend(36_u32.to_ne_bytes());
-        request.extend((kind + 2).to_ne_bytes()); // RTM_GET... follows RTM_NEW... and RTM_DEL...
-        request.extend(REQUEST_DUMP.to_ne_bytes());
-        request.extend([0; 8]); // sequence number, port
+    fn dump(&self, kind: u16, interface: i32, each: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut request = header(36, kind + 2); // RTM_GET... follows RTM_NEW... and RTM_DEL...
         request.extend([0; 4]); // struct tcmsg: family,
         request.extend(interface.to_ne_bytes());
         request.extend([0; 12]); // handle, parent, info
-        sys::send(self.0.as_fd(), &request)?;
+        self.ask(&request, kind, each)
+    }
+
+    /// Asks, and hands over the messages of `kind` that come back.
+    fn ask(&self, request: &[u8], kind: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        const DONE: usize = 3;
+        sys::send(self.0.as_fd(), request)?;
         let mut buffer = vec![0; 65_536];
         loop {
             let n = sys::receive(self.0.as_fd(), &mut buffer)?;
@@ -108,6 +127,16 @@ impl Netlink {
             }
         }
     }
+}
+
+/// A `struct nlmsghdr` that asks for everything of a kind; number and port are the kernel's to choose.
+fn header(len: u32, kind: u16) -> Vec<u8> {
+    const REQUEST_DUMP: u16 = 0x301;
+    let mut bytes = len.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes
 }
 
 /// `TCA_HTB_PARMS` begins with a `struct tc_ratespec`, whose last 32 bits are bytes a second; `TCA_HTB_RATE64` has what they cannot.

@@ -7,6 +7,7 @@
 //! In real time the same loop is late by what it does: a tick that was missed is made up for with what is true now, and packets
 //! of the last moments wait until all of them are there.
 
+use crate::diag::Diag;
 use crate::engines::Engines;
 use crate::ground::Ground;
 use crate::lab::Lab;
@@ -69,14 +70,17 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         let description = format!("{}, at its NIC", host.name);
         collector.add_interface(Interface { name: host.name.clone(), description });
     }
-    let trace =
-        if ground.is_host() { Trace::none() } else { Trace::open().map_err(|e| format!("tracefs: {e}"))? };
+    let trace = if ground.is_host() {
+        Trace::none()
+    } else {
+        Trace::open(collect.events).map_err(|e| format!("tracefs: {e}"))?
+    };
     let machine = if ground.is_host() { Some(Machine::before(request.patience())?) } else { None };
     // In real time the run begins when everything that has to be there is.
     let start = if ground.is_host() { sys::now() + 20_000_000 } else { START };
     let engines = Engines::start(case, &plan, &request.base, Seed(request.seed))?;
     let mut world = World::new(case, &plan, spaces, collector, (start, engines.names.clone()))?;
-    world.traced = trace.is_open();
+    world.traced = trace.counts_timeouts();
     if !ground.is_host() {
         world.use_pumps();
     }
@@ -91,6 +95,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         taps,
         trace,
         queues,
+        diag: Diag::default(),
         machine,
         engines,
         late: Dur::ZERO,
@@ -146,6 +151,7 @@ struct Run<'a> {
     taps: Taps,
     trace: Trace,
     queues: Queues,
+    diag: Diag,
     machine: Option<Machine>,
     engines: Engines,
     /// The most that a tick was late.
@@ -201,6 +207,7 @@ impl Run<'_> {
             }
             // The taps are looked at often enough for their rings to have room.
             if now >= rest {
+                self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
                 rest = now + TICK;
             }
             let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX);
@@ -292,9 +299,10 @@ impl Run<'_> {
     fn look(&mut self, at: Time) -> Result<(), Failure> {
         self.drain();
         self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
-        if at > Time::ZERO && self.world.collector.collect().series.is_some() {
+        if let (true, Some(interval)) = (at > Time::ZERO, self.world.collector.collect().series) {
             self.world.sample(at);
             self.queues.sample(self.lab, &mut self.world)?;
+            self.diag.sample(self.case.net.hosts.len(), at, interval, &mut self.world)?;
         }
         Ok(())
     }
@@ -302,6 +310,8 @@ impl Run<'_> {
     /// The recording, and the trace of its packets.
     fn finish(mut self, request: &Request, mut path: Path) -> Result<(Recording, u64), Failure> {
         self.drain_until(u64::MAX);
+        // What the agent closes now, no application has closed.
+        self.trace.close(self.start, &self.world.account, &mut self.world.collector);
         let now = self.world.now().min(Time::ZERO + self.case.end);
         for at in 0..self.world.socks.len() {
             self.world.give_up(at, false);
@@ -319,11 +329,10 @@ impl Run<'_> {
         if !decided.is_empty() {
             counters.insert("shim".to_owned(), decided);
         }
-        self.trace.close(self.start, &self.world.account, &mut self.world.collector);
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
-        run.insert("traced".to_owned(), u64::from(self.trace.is_open()));
+        run.extend(self.trace.has().map(|(name, has)| (name.to_owned(), has)));
         // Whether a DCTCP receiver met a change of CE with an ACK delayed, which is what dctcp_receiver is about.
         let prior = fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");
         if let Some(n) = prior.ok().and_then(|text| text.trim().parse().ok()) {
@@ -331,6 +340,7 @@ impl Run<'_> {
         }
         let series = self.world.collector.collect().series;
         let mut recording = self.world.collector.finish(now);
+        self.trace.order(&mut recording.events);
         let header = &mut recording.header;
         env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
         let substrate = if self.ground.is_host() { "host" } else { "kernel" };
@@ -338,7 +348,7 @@ impl Run<'_> {
         header.system = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
         header.seed = request.seed;
         header.case = triples(self.case);
-        header.complete = path.wrong.is_none() && lost == 0 && deaf == 0;
+        header.complete = path.wrong.is_none() && lost == 0 && deaf == 0 && !self.trace.missed();
         header.bottleneck = Some(u32::try_from(self.lab.bottleneck).expect("few devices"));
         recording.hosts = self.case.net.hosts.iter().map(|h| h.name.clone()).collect();
         recording.counters = counters;
@@ -359,6 +369,7 @@ impl Run<'_> {
         }
         if let (Some(all), Some(_)) = (&mut recording.series, series) {
             all.entities.extend(self.queues.entities(self.lab));
+            self.diag.append(all);
         }
         if let Some(machine) = self.machine {
             recording

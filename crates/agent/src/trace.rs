@@ -1,103 +1,248 @@
-//! What the kernel's trace events say of connections: states of congestion control (`tcp:tcp_cong_state_set`, from Linux 5.19 on).
+//! What the kernel's trace events say of connections:
 //!
-//! Entering `Loss` is a retransmission timeout, also again and again in the same episode; entering `Recovery` is a fast recovery.
-//! A kernel without the event says nothing of either.
+//! * `tcp:tcp_cong_state_set` (from Linux 5.19 on): the states of congestion control. Entering `Loss` is a retransmission timeout, also
+//!   again and again in the same episode; entering `Recovery` is a fast recovery.
+//! * `tcp:tcp_probe`: windows, when a segment arrives and before it is processed. A window that changed is a row of the log then; the one
+//!   in force on leaving `Recovery` is the one that the next segment meets. Its ssthresh is `tcp_current_ssthresh`, which outside of a
+//!   reduction is never below three quarters of cwnd.
+//! * `tcp:tcp_retransmit_skb`: in which state the kernel retransmitted; outside of `Recovery` and `Loss` only the tail loss probe does.
+//! * `sock:inet_sock_set_state`: the states of connections.
+//!
+//! What a kernel does not have, it says nothing of. Windows are traced only for the event log, because every segment is an event.
 
 use crate::account::Account;
+use crate::tracefs::{self, Field, Format, Pages};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Collector, Event, EventKind};
-use tcpassay_units::Time;
+use tcpassay_measure::{Collector, Event, EventKind, FlowId};
+use tcpassay_units::{Bytes, Dur, Time};
 
-const HERE: &str = "/sys/kernel/tracing";
 /// `enum tcp_ca_state` (include/uapi/linux/tcp.h).
-const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+const CONGESTION: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 const RECOVERY: usize = 3;
 const LOSS: usize = 4;
+/// The states of `include/net/tcp_states.h`, in the words of the model.
+const STATES: [&str; 13] = [
+    "?",
+    "Established",
+    "SynSent",
+    "SynReceived",
+    "FinWait1",
+    "FinWait2",
+    "TimeWait",
+    "Closed",
+    "CloseWait",
+    "LastAck",
+    "Listen",
+    "Closing",
+    "SynReceived",
+];
+/// ssthresh before the first congestion (`TCP_INFINITE_SSTHRESH`).
+const INFINITE: u64 = 0x7fff_ffff;
+/// Room for what happens between two looks: some thirty bytes a segment at 100 Gbit/s.
+const KILOBYTES: u32 = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Congestion,
+    Probe,
+    Retransmit,
+    State,
+}
+
+/// Events by name, with the fields that are read of each.
+const EVENTS: [(What, &str, &[&str]); 4] = [
+    (What::Congestion, "tcp/tcp_cong_state_set", &["cong_state"]),
+    (What::Probe, "tcp/tcp_probe", &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt"]),
+    (What::Retransmit, "tcp/tcp_retransmit_skb", &[]),
+    (What::State, "sock/inet_sock_set_state", &["oldstate", "newstate"]),
+];
+
+/// An event that is traced.
+struct Traced {
+    what: What,
+    id: u64,
+    saddr: Field,
+    daddr: Field,
+    sport: Field,
+    dport: Field,
+    fields: Vec<Field>,
+}
+
+/// What is known of a direction of a connection.
+#[derive(Default)]
+struct Sender {
+    state: usize,
+    /// cwnd and ssthresh in segments, as they were last.
+    window: (u64, u64),
+    /// It left `Recovery` then, for this state, and no segment has arrived since.
+    left: Option<(Time, usize)>,
+    /// When the kernel retransmitted, and why.
+    again: Vec<(Time, &'static str)>,
+}
 
 /// The trace, being read.
+#[derive(Default)]
 pub struct Trace {
-    pipe: Option<fs::File>,
-    text: Vec<u8>,
-    states: BTreeMap<u32, usize>,
+    pages: Option<Pages>,
+    traced: Vec<Traced>,
+    senders: BTreeMap<FlowId, Sender>,
+    /// What this kernel could tell.
+    has: [bool; 4],
 }
 
 impl Trace {
     /// Nothing is traced: the events of a machine's kernel are not ours to switch on.
     pub fn none() -> Trace {
-        Trace { pipe: None, text: Vec::new(), states: BTreeMap::new() }
+        Trace::default()
     }
 
-    /// Whether anything is.
-    pub fn is_open(&self) -> bool {
-        self.pipe.is_some()
-    }
-
-    /// Switches the events on.
-    pub fn open() -> io::Result<Trace> {
-        let event = format!("{HERE}/events/tcp/tcp_cong_state_set/enable");
-        if !fs::exists(&event)? {
-            return Ok(Trace::none());
+    /// Switches on what this kernel has; windows for an event log only.
+    pub fn open(windows: bool) -> io::Result<Trace> {
+        let mut trace = Trace::default();
+        for (place, (what, event, names)) in EVENTS.into_iter().enumerate() {
+            let Some(format) = Format::of(event)? else { continue };
+            let read = || {
+                let one = |name: &str| format.field(name);
+                let fields = names.iter().map(|name| one(name)).collect::<Option<_>>()?;
+                let (saddr, daddr, sport, dport) =
+                    (one("saddr")?, one("daddr")?, one("sport")?, one("dport")?);
+                Some(Traced { what, id: format.id, saddr, daddr, sport, dport, fields })
+            };
+            let Some(traced) = read() else { continue };
+            trace.has[place] = true;
+            if what != What::Probe || windows {
+                trace.traced.push(traced);
+            }
         }
-        fs::write(format!("{HERE}/trace_clock"), "mono")?;
-        fs::write(&event, "1")?;
-        let pipe = fs::File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(format!("{HERE}/trace_pipe"))?;
-        Ok(Trace { pipe: Some(pipe), text: Vec::new(), states: BTreeMap::new() })
+        if !trace.traced.is_empty() {
+            trace.pages = Some(Pages::open(KILOBYTES)?);
+        }
+        for (_, event, _) in EVENTS.into_iter().filter(|(what, _, _)| trace.is_on(*what)) {
+            tracefs::enable(event)?;
+        }
+        Ok(trace)
+    }
+
+    fn is_on(&self, what: What) -> bool {
+        self.traced.iter().any(|traced| traced.what == what)
+    }
+
+    /// Whether timeouts and recoveries are told.
+    pub fn counts_timeouts(&self) -> bool {
+        self.has[0]
+    }
+
+    /// What an event log of this kernel holds, as counters of the recording.
+    pub fn has(&self) -> [(&'static str, u64); 4] {
+        let names = ["traced_congestion", "traced_windows", "traced_retransmits", "traced_states"];
+        std::array::from_fn(|i| (names[i], u64::from(self.has[i])))
+    }
+
+    /// Whether something was lost.
+    pub fn missed(&self) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.missed)
     }
 
     /// Reads what has happened since the last time.
     pub fn drain(&mut self, start: u64, account: &Account, collector: &mut Collector) {
-        let Some(pipe) = &mut self.pipe else { return };
-        let mut buffer = [0; 16_384];
-        while let Ok(n @ 1..) = pipe.read(&mut buffer) {
-            self.text.extend(&buffer[..n]);
-        }
-        let text = std::mem::take(&mut self.text);
-        let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        for line in String::from_utf8_lossy(&text[..whole]).lines() {
-            self.line(line, start, account, collector);
-        }
-        self.text = text[whole..].to_vec();
+        let Some(mut pages) = self.pages.take() else { return };
+        pages.drain(|at, record| {
+            // The trace's clock is the monotonic one, which began with the machine.
+            if let Some(at) = (crate::guest::BOOT + at).checked_sub(start) {
+                self.record(Time::from_nanos(at), record, account, collector);
+            }
+        });
+        self.pages = Some(pages);
     }
 
-    fn line(&mut self, line: &str, start: u64, account: &Account, collector: &mut Collector) {
-        let Some(seen) = parse(line) else { return };
-        let Some(host) = host_of(seen.from.0.into()) else { return };
-        let Some(peer) = host_of(seen.to.0.into()) else { return };
-        let Some(flow) = account.flow((host, seen.from.1), (peer, seen.to.1)) else { return };
-        let before = self.states.insert(flow.0, seen.state).unwrap_or(0);
-        let tcp = &mut collector.flow_mut(flow).tcp;
-        *tcp.timeouts.get_or_insert(0) += u64::from(seen.state == LOSS);
-        let entered = seen.state == RECOVERY && before != RECOVERY;
-        *tcp.recoveries.get_or_insert(0) += u64::from(entered);
-        if collector.wants_events() {
-            // The trace's clock is the monotonic one, which began with the machine.
-            let at = (crate::guest::BOOT + seen.at).saturating_sub(start);
-            let at = Time::from_nanos(at);
-            let word = |n: usize| STATES.get(n).copied().unwrap_or("?");
-            if seen.state == LOSS {
-                collector.event(Event {
-                    why: "Rto".into(),
-                    ..Event::new(at, host, Some(flow.0), EventKind::TimerFire)
-                });
+    fn record(&mut self, at: Time, record: &[u8], account: &Account, collector: &mut Collector) {
+        let id = u64::from(u16::from_ne_bytes(record[..2].try_into().expect("2 bytes")));
+        let Some(traced) = self.traced.iter().find(|traced| traced.id == id) else { return };
+        let end = |address: Field, port: Field| {
+            let host = host_of(std::net::Ipv4Addr::from(address.address(record)).into())?;
+            Some((host, u16::try_from(port.of(record)).ok()?))
+        };
+        let (Some(from), Some(to)) = (end(traced.saddr, traced.sport), end(traced.daddr, traced.dport))
+        else {
+            return;
+        };
+        let Some(flow) = account.flow(from, to) else { return };
+        let fields: Vec<u64> = traced.fields.iter().map(|field| field.of(record)).collect();
+        let new = |kind| Event::new(at, from.0, Some(flow.0), kind);
+        let sender = self.senders.entry(flow).or_default();
+        match (traced.what, &fields[..]) {
+            (What::Congestion, &[state]) => {
+                let state = usize::try_from(state).expect("8 bits");
+                let before = std::mem::replace(&mut sender.state, state);
+                let tcp = &mut collector.flow_mut(flow).tcp;
+                *tcp.timeouts.get_or_insert(0) += u64::from(state == LOSS);
+                *tcp.recoveries.get_or_insert(0) += u64::from(state == RECOVERY && before != RECOVERY);
+                if !collector.wants_events() {
+                    return;
+                }
+                sender.flush(flow, from.0, collector);
+                if before == RECOVERY && state != RECOVERY && state != LOSS && self.has[1] {
+                    sender.left = Some((at, state));
+                    return;
+                }
+                if state == LOSS {
+                    collector.event(Event { why: "Rto".into(), ..new(EventKind::TimerFire) });
+                }
+                collector.event(Event { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
-            collector.event(Event {
-                why: format!("{}->{}: kernel", word(before), word(seen.state)).into(),
-                ..Event::new(at, host, Some(flow.0), EventKind::Congestion)
-            });
+            (What::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
+                let left = sender.left.take();
+                if left.is_none() && sender.window == (cwnd, ssthresh) {
+                    return;
+                }
+                sender.window = (cwnd, ssthresh);
+                let bytes = |segments: u64| Bytes::new(segments * account.mss(flow));
+                let at = left.map_or(at, |(at, _)| at);
+                // Sequence numbers have 32 bits and wrap.
+                let flight = left.is_none().then(|| Bytes::new(next.wrapping_sub(una) & 0xffff_ffff));
+                collector.event(Event {
+                    at,
+                    cwnd: Some(bytes(cwnd)),
+                    ssthresh: (ssthresh < INFINITE).then(|| bytes(ssthresh)),
+                    flight,
+                    srtt: (srtt > 0).then(|| Dur::from_micros(srtt)),
+                    why: if left.is_some() { "on leaving Recovery" } else { "met by a segment" }.into(),
+                    ..new(EventKind::Window)
+                });
+                if let Some((_, state)) = left {
+                    let why = moved(RECOVERY, state, "kernel");
+                    collector.event(Event { at, why, ..new(EventKind::Congestion) });
+                }
+            }
+            (What::Retransmit, _) => {
+                let why = match sender.state {
+                    RECOVERY => "recovery",
+                    LOSS => "timeout",
+                    _ => "tail loss probe",
+                };
+                if collector.wants_events() {
+                    sender.again.push((at, why));
+                }
+            }
+            (What::State, &[before, after]) => {
+                let word = |n: u64| STATES.get(usize::try_from(n).unwrap_or(0)).copied().unwrap_or("?");
+                let why = format!("{}->{}", word(before), word(after)).into();
+                collector.event(Event { why, ..new(EventKind::State) });
+            }
+            _ => unreachable!("as many fields as were asked for"),
         }
     }
 
     /// Reads the rest, and says 0 of the flows to which nothing happened.
     pub fn close(&mut self, start: u64, account: &Account, collector: &mut Collector) {
         self.drain(start, account, collector);
-        if self.pipe.is_some() {
+        for (flow, sender) in &mut self.senders {
+            let host = collector.flow_mut(*flow).from;
+            sender.flush(*flow, host, collector);
+        }
+        if self.counts_timeouts() {
             for flow in account.flows() {
                 let tcp = &mut collector.flow_mut(flow).tcp;
                 tcp.timeouts.get_or_insert(0);
@@ -105,29 +250,45 @@ impl Trace {
             }
         }
     }
+
+    /// Puts the log of a run in order, and says of each retransmission what the kernel said.
+    pub fn order(&self, events: &mut [Event]) {
+        if self.traced.is_empty() {
+            return;
+        }
+        // At one instant: what arrived, what the stack made of it, what it sent.
+        events.sort_by_key(|event| {
+            let place = match event.kind {
+                EventKind::In => 0,
+                EventKind::Out | EventKind::Retransmit => 2,
+                _ => 1,
+            };
+            (event.at, place)
+        });
+        for event in events.iter_mut().filter(|event| event.kind == EventKind::Retransmit) {
+            let sender = event.flow.and_then(|flow| self.senders.get(&FlowId(flow)));
+            let said =
+                sender.and_then(|s| s.again[..s.again.partition_point(|(at, _)| *at <= event.at)].last());
+            if let Some((_, why)) = said {
+                event.why = (*why).into();
+            }
+        }
+    }
 }
 
-/// A line of the trace.
-#[derive(PartialEq, Debug)]
-struct Seen {
-    at: u64,
-    from: (std::net::Ipv4Addr, u16),
-    to: (std::net::Ipv4Addr, u16),
-    state: usize,
+fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
+    let word = |n: usize| CONGESTION.get(n).copied().unwrap_or("?");
+    format!("{}->{}: {how}", word(before), word(after)).into()
 }
 
-/// `<idle>-0  [000] ..s.  1.234567: tcp_cong_state_set: family=AF_INET sport=.. dport=.. saddr=.. daddr=.. ... cong_state=4`.
-fn parse(line: &str) -> Option<Seen> {
-    let (head, tail) = line.split_once(": tcp_cong_state_set: ")?;
-    let field =
-        |name: &str| tail.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-    let (seconds, micros) = head.split_whitespace().last()?.split_once('.')?;
-    Some(Seen {
-        at: seconds.parse::<u64>().ok()? * 1_000_000_000 + micros.parse::<u64>().ok()? * 1000,
-        from: (field("saddr")?.parse().ok()?, field("sport")?.parse().ok()?),
-        to: (field("daddr")?.parse().ok()?, field("dport")?.parse().ok()?),
-        state: field("cong_state")?.parse().ok()?,
-    })
+impl Sender {
+    /// It left `Recovery`, and what it left with nobody has seen.
+    fn flush(&mut self, flow: FlowId, host: u32, collector: &mut Collector) {
+        if let Some((at, state)) = self.left.take() {
+            let why = moved(RECOVERY, state, "window unknown");
+            collector.event(Event { why, ..Event::new(at, host, Some(flow.0), EventKind::Congestion) });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,10 +296,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_trace_tells_who_entered_which_state_when() {
-        let line = "          <idle>-0       [000] ..s..   100.204001: tcp_cong_state_set: family=AF_INET sport=40000 \
-            dport=5001 saddr=10.0.0.1 daddr=10.0.0.2 saddrv6=::ffff:10.0.0.1 daddrv6=::ffff:10.0.0.2 cong_state=4";
-        let seen = parse(line).expect("a line of the trace");
-        assert_eq!((seen.at, seen.from.1, seen.to.1, seen.state), (100_204_001_000, 40_000, 5001, 4));
+    fn at_one_instant_the_arrival_comes_first_then_the_stack_then_what_it_sends_with_the_kernels_reason() {
+        let mut trace = Trace::default();
+        trace.senders.insert(
+            FlowId(0),
+            Sender { again: vec![(Time::from_nanos(5), "recovery")], ..Sender::default() },
+        );
+        trace.traced.push(Traced {
+            what: What::State,
+            id: 0,
+            saddr: NOWHERE,
+            daddr: NOWHERE,
+            sport: NOWHERE,
+            dport: NOWHERE,
+            fields: Vec::new(),
+        });
+        let row = |at, kind| Event::new(Time::from_nanos(at), 0, Some(0), kind);
+        let mut events = [
+            row(4, EventKind::Retransmit),
+            row(5, EventKind::Retransmit),
+            row(5, EventKind::In),
+            row(3, EventKind::Out),
+            row(5, EventKind::Congestion),
+        ];
+        trace.order(&mut events);
+        let told: Vec<_> = events.iter().map(|e| (e.at.as_nanos(), e.kind, e.why.as_ref())).collect();
+        assert_eq!(
+            told,
+            [
+                (3, EventKind::Out, ""),
+                (4, EventKind::Retransmit, ""),
+                (5, EventKind::In, ""),
+                (5, EventKind::Congestion, ""),
+                (5, EventKind::Retransmit, "recovery"),
+            ]
+        );
     }
+
+    const NOWHERE: Field = Field::NOTHING;
 }

@@ -60,7 +60,13 @@ class Oracle:
 
 # What the log of a real kernel holds: segments at the hosts' devices, and what its trace events tell.
 _OF_A_KERNEL: Final = frozenset({"in", "out", "retransmit"})
-_TRACED: Final = frozenset({"timer_fire", "congestion"})
+_TRACED: Final = MappingProxyType(
+    {
+        "traced_congestion": frozenset({"timer_fire", "congestion"}),
+        "traced_windows": frozenset({"window"}),
+        "traced_states": frozenset({"state"}),
+    }
+)
 
 
 def logged(recording: Recording) -> frozenset[str]:
@@ -68,7 +74,8 @@ def logged(recording: Recording) -> frozenset[str]:
     if recording.header.get("substrate", "model") == "model":
         return frozenset(KINDS)
     counters = recording.index.get("counters", {}).get("run", {})
-    return _OF_A_KERNEL | (_TRACED if counters.get("traced") else frozenset())
+    told = (kinds for counter, kinds in _TRACED.items() if counters.get(counter))
+    return _OF_A_KERNEL.union(*told)
 
 
 def _oracle(module: ModuleType) -> Oracle:

@@ -1,0 +1,237 @@
+//! Records of the kernel's trace, read as they lie in the pages of its ring buffer: nothing is formatted, and instants are exact.
+//!
+//! Where a field of an event stands is read from the event's own `format`, so that any kernel's record is understood. Pages and
+//! record headers are those of `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c`, of a 64-bit kernel.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const HERE: &str = "/sys/kernel/tracing";
+const PAGE: usize = 4096;
+/// A page begins with its instant and how much of it is used (64 bits each).
+const HEADER: usize = 16;
+/// Of the second: the length; and that something before this page was lost (`RB_MISSED_EVENTS`).
+const LENGTH: u64 = (1 << 20) - 1;
+const MISSED: u64 = 1 << 31;
+
+/// A number in an event's record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    at: usize,
+    size: usize,
+}
+
+impl Field {
+    /// A field of no record.
+    #[cfg(test)]
+    pub const NOTHING: Field = Field { at: 0, size: 0 };
+
+    /// Its value in a record, as the machine has it; 0 where the record ends before it.
+    pub fn of(self, record: &[u8]) -> u64 {
+        let mut wide = [0; 8];
+        if let Some(bytes) = record.get(self.at..self.at + self.size) {
+            wide[..self.size].copy_from_slice(bytes);
+        }
+        u64::from_ne_bytes(wide)
+    }
+
+    /// The IPv4 address in it: four bytes, or those of a socket address, which begins with family and port.
+    pub fn address(self, record: &[u8]) -> [u8; 4] {
+        let at = self.at + if self.size > 4 { 4 } else { 0 };
+        record.get(at..at + 4).map_or([0; 4], |b| b.try_into().expect("4 bytes"))
+    }
+}
+
+/// An event of the kernel, and where its fields stand.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Format {
+    /// What its records begin with (16 bits).
+    pub id: u64,
+    fields: Vec<(String, Field)>,
+}
+
+impl Format {
+    /// Of an event (`tcp/tcp_probe`); `None` when this kernel does not have it.
+    pub fn of(event: &str) -> io::Result<Option<Format>> {
+        let path = format!("{HERE}/events/{event}/format");
+        if !fs::exists(&path)? {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(path)?;
+        Format::parse(&text).map(Some).ok_or_else(|| io::Error::other(format!("the format of {event}")))
+    }
+
+    fn parse(text: &str) -> Option<Format> {
+        let id =
+            text.lines().find_map(|line| line.strip_prefix("ID: ")).and_then(|n| n.trim().parse().ok())?;
+        let number = |line: &str, name: &str| {
+            let rest = line.split(name).nth(1)?;
+            rest.split(';').next()?.trim().parse::<usize>().ok()
+        };
+        let field = |line: &str| {
+            let declared = line.trim().strip_prefix("field:")?.split(';').next()?;
+            let name = declared.split_whitespace().last()?.split('[').next()?;
+            let field = Field { at: number(line, "offset:")?, size: number(line, "size:")? };
+            Some((name.trim_start_matches('*').to_owned(), field))
+        };
+        Some(Format { id, fields: text.lines().filter_map(field).collect() })
+    }
+
+    /// A field by its name.
+    pub fn field(&self, name: &str) -> Option<Field> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
+    }
+}
+
+/// Switches an event on.
+pub fn enable(event: &str) -> io::Result<()> {
+    fs::write(format!("{HERE}/events/{event}/enable"), "1")
+}
+
+/// The ring buffer of the one processor that a guest has.
+pub struct Pages {
+    pipe: fs::File,
+    page: Vec<u8>,
+    /// Something was lost, because nobody had read for too long.
+    pub missed: bool,
+}
+
+impl Pages {
+    /// Opens it with room for so many kilobytes; instants are those of `CLOCK_MONOTONIC`.
+    pub fn open(kilobytes: u32) -> io::Result<Pages> {
+        fs::write(format!("{HERE}/trace_clock"), "mono")?;
+        fs::write(format!("{HERE}/buffer_size_kb"), kilobytes.to_string())?;
+        let path = Path::new(HERE).join("per_cpu/cpu0/trace_pipe_raw");
+        let pipe = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        Ok(Pages { pipe, page: vec![0; PAGE], missed: false })
+    }
+
+    /// Hands over what was traced since the last time: instant and record.
+    pub fn drain(&mut self, mut each: impl FnMut(u64, &[u8])) {
+        while let Ok(n @ HEADER..) = self.pipe.read(&mut self.page) {
+            self.missed |= records(&self.page[..n], &mut each);
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().expect("4 bytes")))
+}
+
+/// The records of a page; says whether something before them was lost.
+fn records(page: &[u8], each: &mut impl FnMut(u64, &[u8])) -> bool {
+    let wide = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().expect("8 bytes"));
+    let (mut now, used) = (wide(0), wide(8));
+    let end = page.len().min(HEADER + usize::try_from(used & LENGTH).expect("20 bits"));
+    let data = &page[..end];
+    let mut at = HEADER;
+    // A header: 5 bits of kind or length, 27 of nanoseconds since the record before.
+    while let Some(header) = word(data, at) {
+        let (kind, delta) = (header & 31, u64::from(header >> 5));
+        let more = word(data, at + 4).unwrap_or(0);
+        now += delta;
+        match kind {
+            // Padding: to the end of the page, or as long as it says.
+            29 if delta == 0 => break,
+            29 => at += 4 + more as usize,
+            // The upper bits of a long time, and a time as such.
+            30 => {
+                now += u64::from(more) << 27;
+                at += 8;
+            }
+            31 => {
+                now = now & !((1 << 59) - 1) | u64::from(more) << 27 | delta;
+                at += 8;
+            }
+            _ => {
+                let (from, len) = if kind == 0 {
+                    (at + 8, (more as usize).saturating_sub(4))
+                } else {
+                    (at + 4, 4 * kind as usize)
+                };
+                if let Some(record) = data.get(from..from + len) {
+                    each(now, record);
+                }
+                at = from + len;
+            }
+        }
+    }
+    used & MISSED != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: tcp_cong_state_set\nID: 1234\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:const void * skaddr;\toffset:8;\tsize:8;\tsigned:0;\n\
+        \tfield:__u16 sport;\toffset:16;\tsize:2;\tsigned:0;\n\
+        \tfield:__u8 saddr[4];\toffset:22;\tsize:4;\tsigned:0;\n\
+        \tfield:__u8 daddr[28];\toffset:26;\tsize:28;\tsigned:0;\n\n\
+        print fmt: \"field:%d offset:0; size:1;\", REC->x\n";
+
+    #[test]
+    fn a_field_is_where_the_events_own_format_says() {
+        let format = Format::parse(FORMAT).expect("a format");
+        assert_eq!(format.id, 1234);
+        let record: Vec<u8> = (0..54).collect();
+        assert_eq!(
+            format.field("sport").expect("it is there").of(&record),
+            u64::from(u16::from_ne_bytes([16, 17]))
+        );
+        assert_eq!(format.field("saddr").expect("it is there").address(&record), [22, 23, 24, 25]);
+        // Behind family and port of a socket address.
+        assert_eq!(format.field("daddr").expect("it is there").address(&record), [30, 31, 32, 33]);
+        assert_eq!(format.field("nobody"), None);
+        assert_eq!(format.field("sport").expect("it is there").of(&record[..17]), 0);
+    }
+
+    fn page(used: u64, words: &[u32]) -> Vec<u8> {
+        let mut bytes = 1_000_u64.to_ne_bytes().to_vec();
+        bytes.extend(used.to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn records_of_a_page_come_with_their_instants_across_pauses_and_padding() {
+        // Two words after 7 ns; a pause of 2^27 + 3 ns; one long record of a word; padding of two words; one record; the rest of the page.
+        let words = [
+            7 << 5 | 2,
+            10,
+            11,
+            3 << 5 | 0x1e,
+            1,
+            0,
+            8,
+            12,
+            1 << 5 | 0x1d,
+            8,
+            99,
+            5 << 5 | 1,
+            13,
+            29,
+            77,
+            77,
+        ];
+        let mut seen = Vec::new();
+        let whole = page(words.len() as u64 * 4, &words);
+        let missed =
+            records(&whole, &mut |at, r: &[u8]| seen.push((at, r.len(), word(r, 0).expect("a word"))));
+        assert!(!missed);
+        let later = 1_007 + 3 + (1 << 27);
+        assert_eq!(seen, [(1_007, 8, 10), (later, 4, 12), (later + 6, 4, 13)]);
+    }
+
+    #[test]
+    fn what_was_lost_before_a_page_is_told_and_a_page_that_is_cut_short_ends() {
+        let mut seen = 0;
+        assert!(records(&page(8 | MISSED, &[1, 5]), &mut |_, _: &[u8]| seen += 1));
+        assert!(!records(&page(400, &[28, 5]), &mut |_, _: &[u8]| seen += 1));
+        assert_eq!(seen, 1);
+    }
+}
