@@ -35,6 +35,7 @@ $(STAMPS)/packages: $(STAMPS)/venv requirements.lock requirements-dev.lock
 $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 	@echo "Building the native module"
 	@PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
+	@$(BIN)/python -m compileall -q python/tcpassay  # as pip does for who installs it, also where none is written at run time
 	@touch $@
 
 agent: ## The agent, beside the package, with BPF where it can be built (nothing to do when nothing changed)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import time
+from itertools import chain
 
 import pytest
 
@@ -34,7 +35,7 @@ def fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*what: str, jobs: int = 2) -> list[dict[str, object]]:
-    answers = dict(Pool(jobs, LIMITS).run([{"do": do} for do in what]))
+    answers = dict(chain.from_iterable(Pool(jobs, LIMITS).run([{"do": do} for do in what])))
     assert sorted(answers) == list(range(len(what)))
     return [answers[index] for index in range(len(what))]
 
@@ -68,7 +69,7 @@ def test_no_request_is_no_process() -> None:
 def test_closing_the_run_ends_the_processes_at_once() -> None:
     started = time.monotonic()
     with contextlib.closing(Pool(2, LIMITS).run([{"do": "a"}, {"do": "wait"}])) as answers:
-        _, answer = next(answers)
+        ((_, answer),) = next(answers)
     assert time.monotonic() - started < 60
     with pytest.raises(ProcessLookupError):
         os.kill(int(answer["pid"]), signal.SIGCONT)

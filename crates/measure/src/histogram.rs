@@ -57,7 +57,14 @@ impl Histogram {
 
     /// Values in ascending order with how often each was counted.
     pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
-        self.0.iter_recorded().map(|v| (Dur::from_nanos(v.value_iterated_to()), v.count_at_value()))
+        // From the least on: the library's own iterator visits all the empty buckets below it.
+        let first = (self.count() > 0).then(|| self.0.lowest_equivalent(self.0.min()));
+        let last = self.0.max();
+        std::iter::successors(first, move |value| {
+            Some(self.0.next_non_equivalent(*value)).filter(|next| *value < *next && *next <= last)
+        })
+        .map(|value| (Dur::from_nanos(self.0.highest_equivalent(value)), self.0.count_at(value)))
+        .filter(|(_, count)| *count > 0)
     }
 }
 
@@ -69,6 +76,19 @@ mod tests {
     fn an_empty_histogram_has_no_quantile_no_mean_and_no_maximum() {
         let empty = Histogram::default();
         assert_eq!((empty.quantile(0.5), empty.max(), empty.mean_ns()), (None, None, None));
+    }
+
+    #[test]
+    fn counts_are_those_that_the_library_iterates_over() {
+        let mut h = Histogram::default();
+        for ns in [0, 1, 1, 2047, 2048, 5_000_000, 5_001_000, 5_001_000, 1 << 62] {
+            h.record(Dur::from_nanos(ns));
+            let theirs =
+                h.0.iter_recorded().map(|v| (Dur::from_nanos(v.value_iterated_to()), v.count_at_value()));
+            assert_eq!(h.counts().collect::<Vec<_>>(), theirs.collect::<Vec<_>>());
+        }
+        assert_eq!(h.counts().map(|(_, n)| n).sum::<u64>(), 9);
+        assert_eq!(Histogram::default().counts().count(), 0);
     }
 
     #[test]

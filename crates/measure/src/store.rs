@@ -130,7 +130,25 @@ impl Recording {
     pub fn digest(&self) -> Result<u64, StoreError> {
         let mut sum = Checksum::default();
         sum.bytes(self.index()?.as_bytes());
-        self.tables(false, &mut |name, rows, part| {
+        // These two every run has; as columns they would be copied several times.
+        for latency in &self.latencies {
+            sum.bytes(latency.kind.name().as_bytes());
+            sum.bytes(latency.entity.as_bytes());
+            for (value, count) in latency.histogram.counts() {
+                sum.word(value.as_nanos());
+                sum.word(count);
+            }
+        }
+        for entity in self.series.iter().flat_map(|series| &series.entities) {
+            sum.bytes(entity.entity.as_bytes());
+            sum.word(entity.first);
+            for column in &entity.columns {
+                sum.bytes(column.name.as_bytes());
+                sum.word(column.values.len() as u64);
+                column.values.iter().for_each(|value| sum.word(value.to_bits()));
+            }
+        }
+        self.rows(false, &mut |name, rows, part| {
             sum.bytes(name.as_bytes());
             Table::digest(rows, part, &mut sum);
             Ok(())
@@ -175,6 +193,11 @@ impl Recording {
             let part = |of: Range<usize>| tables::from_series(series.interval, &names, &rows[of]);
             show("series.parquet", rows.len(), &part)?;
         }
+        self.rows(events, show)
+    }
+
+    /// [`Recording::tables`] of what has a row for each thing that happened.
+    fn rows(&self, events: bool, show: &mut Show<'_>) -> Result<(), StoreError> {
         if !self.deliveries.is_empty() {
             let rows = &self.deliveries;
             show("deliveries.parquet", rows.len(), &|of| tables::from_deliveries(&rows[of]))?;

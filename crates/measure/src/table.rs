@@ -67,7 +67,8 @@ impl Default for Checksum {
 }
 
 impl Checksum {
-    fn word(&mut self, word: u64) {
+    /// Adds a number.
+    pub fn word(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
     }
 

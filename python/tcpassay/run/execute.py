@@ -1,6 +1,7 @@
 """Runs what waits in a session: cases to processes, answers into the journal, then checks, then figures."""
 
 import contextlib
+import itertools
 import shutil
 import signal
 import time
@@ -25,7 +26,7 @@ MOST_ATTEMPTS: Final = 3
 
 
 class Executor(Protocol):
-    """What runs requests somewhere, and yields the index and the answer of each as they come.
+    """What runs requests somewhere, and yields the index and the answer of each as they come, some at a time.
 
     An answer whose `kept` is set has left its recording in the request's `folder`.
     """
@@ -33,7 +34,7 @@ class Executor(Protocol):
     name: str
     jobs: int
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
+    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs every request; requests are taken when there is room for them."""
 
 
@@ -45,7 +46,7 @@ class Local:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
+    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs every request."""
         return Pool(self.jobs, limits).run(requests)
 
@@ -144,7 +145,8 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
     killed: Counter[int],
 ) -> None:
     """Runs what waits now; what was ended from outside waits again."""
-    claims: list[tuple[Claim, str]] = []
+    claims: dict[int, tuple[Claim, str]] = {}
+    numbers = itertools.count()
     ahead: deque[Claim] = deque()
     base, work = str(session.base), str(session.folder.work)
 
@@ -155,26 +157,37 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
                 return
             # A path by hand: what is done for each of ten thousand runs counts.
             place = f"{work}/{claim.number}-{claim.attempt}"
-            claims.append((claim, place))
+            claims[next(numbers)] = claim, place
             yield _request(session, settings, claim) | {"base": base, "folder": place}
 
     with contextlib.closing(executor.run(requests(), settings.limits)) as answers:
-        for index, answer in answers:
-            claim, place = claims[index]
-            if answer["outcome"] == "unwritable":
-                raise Full(answer["message"])
-            if answer.pop("outside", False):
-                # Who killed the process we do not know; it says nothing about the run.
-                killed[claim.number] += 1
-                if killed[claim.number] < MOST_ATTEMPTS:
-                    session.journal.release(claim)
-                    continue
-            _take(session.folder, claim, answer, place)
-            run = session.finish(claim, answer, ahead)
-            if watch and claim.case["repetition"] == 1:
-                watch.finished(run)
+        for some in answers:
+            come = ((*claims.pop(index), answer) for index, answer in some)
+            ended = [
+                (claim, answer)
+                for claim, place, answer in come
+                if _ended(session, claim, answer, place, killed)
+            ]
+            runs = session.finish(ended, ahead)
+            for (claim, _), run in zip(ended, runs, strict=True):
+                if watch and claim.case["repetition"] == 1:
+                    watch.finished(run)
     for claim in ahead:  # claimed when the time of the plan was nearly up
         session.journal.release(claim)
+
+
+def _ended(session: Session, claim: Claim, answer: Answer, place: str, killed: Counter[int]) -> bool:
+    """Whether an answer is what came of the run; then its recording has its place."""
+    if answer["outcome"] == "unwritable":
+        raise Full(answer["message"])
+    if answer.pop("outside", False):
+        # Who killed the process we do not know; it says nothing about the run.
+        killed[claim.number] += 1
+        if killed[claim.number] < MOST_ATTEMPTS:
+            session.journal.release(claim)
+            return False
+    _take(session.folder, claim, answer, place)
+    return True
 
 
 def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, Any]:

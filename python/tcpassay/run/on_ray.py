@@ -98,7 +98,7 @@ class OnRay:
             raise UserError(f"`--executor {address}`: the cluster has no CPU to run on")
         self.jobs = min(jobs or cores, cores)
 
-    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[tuple[int, Answer]]:
+    def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs every request; an actor that is lost with its node costs what it was doing, which is made again.
 
         Where the CPUs that are left are fewer than before, those do the rest. Raises `UserError` when none are left, or
@@ -115,7 +115,8 @@ class OnRay:
                 if following is not None and len(fleet.actors) < self.jobs:
                     fleet.start(_files(Path(following[1]["base"])))
                     continue
-                yield from fleet.answers()
+                if some := list(fleet.answers()):
+                    yield some
                 if not fleet.busy and following is not None and self._cores() < 1:
                     raise UserError("the Ray cluster has no CPU left to run on")
         except (ConnectionError, self._ray.exceptions.RaySystemError) as error:

@@ -3,12 +3,14 @@
 Time is measured from when a request is the first of its process to its answer, memory is what is resident of the
 process. Whoever goes beyond is killed, and the request gets that as its answer.
 
-While requests are short, each process has the next one in its pipe already, so that it need not wait until its answer
-has been dealt with. Long ones are handed out when a process is free: the last of them shall not wait for each other.
+While requests are short, each process has some more in its pipe already, so that it need not wait until its answer has
+been dealt with, and several answers are dealt with at once: to wake this process between two requests costs more than
+what it then does. Long ones are handed out when a process is free: the last of them shall not wait for each other.
 """
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
@@ -36,8 +38,14 @@ _LOOK: Final = 0.1
 """How often memory is looked at, in seconds."""
 _SHORT: Final = 1.0
 """Seconds: a process whose last request took less gets the next one ahead."""
+_AHEAD: Final = 0.2
+"""Seconds of work that a process gets ahead when its requests are shorter than that."""
+_MOST_AHEAD: Final = 8
+"""Requests that a process gets ahead: the next may be long ones, for which another process is free."""
 _AHEAD_BYTES: Final = 1 << 14
-"""Of the request ahead: it must fit the pipe, or we would wait for a process that may be waiting for us."""
+"""Of the requests ahead: they must fit the pipe, or we would wait for a process that may be waiting for us."""
+_PAUSE: Final = 0.1
+"""Seconds that answers may wait to be dealt with, while every process has work ahead."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 # An event log takes hundreds of megabytes, and half of the time that it costs is the kernel's, page by page.
 _HUGE_PAGES: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -66,8 +74,10 @@ class Worker:
     """When that became the first."""
     said: int = 0
     """Where in `errors` it begins."""
-    short: bool = False
-    """Whether the one before was."""
+    pace: float = math.inf
+    """Seconds that a request took lately."""
+    sizes: deque[int] = field(default_factory=deque)
+    """Bytes of each request in the queue."""
     killed: int = 0
     """How often the kernel had killed for want of memory when the process began."""
     received: bytearray = field(default_factory=bytearray)
@@ -98,11 +108,12 @@ class Worker:
         if not self.queue:
             self._first(self.errors.seek(0, 2))
             self._write(line)
-        elif len(line) > _AHEAD_BYTES:
+        elif len(line) + self._ahead() > _AHEAD_BYTES:
             self.held = line
         else:
             self._write(line)
         self.queue.append((key, request))
+        self.sizes.append(len(line))
 
     @property
     def grace(self) -> float:
@@ -125,7 +136,23 @@ class Worker:
 
     def hungry(self) -> bool:
         """Whether it can have one more request."""
-        return not self.queue or (self.short and len(self.queue) == 1)
+        if not self.queue:
+            return True
+        if self.held or self.pace > _SHORT:
+            return False
+        return len(self.queue) <= max(1, min(_MOST_AHEAD, int(_AHEAD / max(self.pace, 1e-6))))
+
+    @property
+    def busy_for(self) -> float:
+        """Seconds for which it certainly needs nobody, as far as the last requests tell."""
+        return self.pace * (len(self.queue) - 1) / 2 if len(self.queue) > 1 and not self.held else 0.0
+
+    def _ahead(self) -> int:
+        return sum(self.sizes) - (self.sizes[0] if self.sizes else 0)
+
+    def _popped(self) -> int:
+        self.sizes.popleft()
+        return self.queue.popleft()[0]
 
     def read(self) -> Iterator[tuple[int, Answer]]:
         """What has arrived, answers by their keys; the last may be the death of the process."""
@@ -135,15 +162,16 @@ class Worker:
         if not chunk:
             self.ended = True
             if self.queue:
-                yield self.queue.popleft()[0], self._death()
+                yield self._popped(), self._death()
             return
         self.received += chunk
         *lines, rest = self.received.split(b"\n")
         self.received = rest
+        if lines:
+            self.pace = (time.monotonic() - self.since) / len(lines)
         for line in lines:
             answer: Answer = json.loads(line)
-            key, _ = self.queue.popleft()
-            self.short = time.monotonic() - self.since < _SHORT
+            key = self._popped()
             self._first(answer.pop("said", self.said))
             yield key, answer
 
@@ -173,7 +201,7 @@ class Worker:
             self.process.kill()
             self.process.wait()
             self.ended = True
-            yield self.queue.popleft()[0], answer
+            yield self._popped(), answer
 
     def _resident(self) -> int:
         try:
@@ -207,8 +235,8 @@ class Pool:
         """When memory was last looked at."""
         self._selector = selectors.DefaultSelector()
 
-    def run(self, requests: Iterable[Request]) -> Generator[tuple[int, Answer]]:
-        """Runs every request, and yields its index and its answer as they come.
+    def run(self, requests: Iterable[Request]) -> Generator[list[tuple[int, Answer]]]:
+        """Runs every request, and yields indices and answers as they come, some at a time.
 
         Requests are taken when a process is free for them. The processes end with the generator, also when an interrupt
         closes it.
@@ -225,9 +253,8 @@ class Pool:
                     # What it had not begun is nobody's fault.
                     returned.extend(worker.queue)
                     self._bury(worker)
-                for key, answer in answers:
-                    yield key, answer
-                    self._feed(waiting, returned)
+                if answers:
+                    yield answers
         finally:
             for worker in self._workers:
                 worker.stop()
@@ -270,6 +297,8 @@ class Pool:
 
     def _answers(self) -> Iterator[tuple[int, Answer]]:
         """Waits for something to happen, and yields what requests came to."""
+        if len(self._workers) == self._jobs:
+            time.sleep(min(_PAUSE, *(worker.busy_for for worker in self._workers)))
         for ready, _ in self._selector.select(self._patience()):
             worker: Worker = ready.data
             yield from worker.read()

@@ -187,7 +187,7 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 
 def _ask(request: dict[str, Any], spec: PlanFile) -> Answer:
-    (answered,) = Pool(1, limits_of(spec)).run([request])
+    ((answered,),) = Pool(1, limits_of(spec)).run([request])
     answer = answered[1]
     if answer["outcome"] == "unwritable":
         raise UserError(

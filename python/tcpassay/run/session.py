@@ -183,14 +183,17 @@ class Session:
             undetermined=different,
         )
 
-    def finish(self, claim: Claim, answer: dict[str, Any], ahead: deque[Claim]) -> Run:
-        """Records what came of a run, and claims another, which is put to those that are `ahead`."""
-        said = dict(answer)
-        outcome = Outcome(said.pop("outcome"))
-        following = self.journal.exchange(claim, outcome, said)
-        if following is not None:
-            ahead.append(following)
-        return Run(self.cases[str(claim.case["case"])], int(claim.case["seed"]), str(outcome), **said)
+    def finish(self, answered: Iterable[tuple[Claim, dict[str, Any]]], ahead: deque[Claim]) -> list[Run]:
+        """Records what came of some runs, and claims as many, which are put to those that are `ahead`."""
+        ended, runs = [], []
+        for claim, answer in answered:
+            said = {name: value for name, value in answer.items() if name != "outcome"}
+            outcome = Outcome(answer["outcome"])
+            ended.append((claim, outcome, said))
+            case = self.cases[str(claim.case["case"])]
+            runs.append(Run(case, int(claim.case["seed"]), str(outcome), **said))
+        ahead.extend(self.journal.exchange(ended))
+        return runs
 
     def close(self) -> None:
         """Gives back what was claimed, and lets go of the folder."""
