@@ -60,9 +60,16 @@ def _sizes(wanted: "Plan", size: "Sizes", console: "Console") -> None:
     console.print(f"[bold]{spec.name}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
     refused = f", {size.refused} of which must be refused" if size.refused else ""
     allowed = f"; the constraints allow {size.allowed:,}" if size.allowed < size.product else ""
+    scripts = sum(case.script is not None for case in wanted.cases)
+    if size.cases > scripts:
+        console.print(
+            f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
+            f"strategy {spec.strategy.kind}: {_many(size.cases - scripts, 'case')}{refused}",
+            highlight=False,
+        )
+    if scripts:
+        console.print(f"packetdrill scripts: {_many(scripts, 'case')}", highlight=False)
     console.print(
-        f"{_many(size.factors, 'factor')} with {_many(size.product, 'combination')}{allowed}\n"
-        f"strategy {spec.strategy.kind}: {_many(size.cases, 'case')}{refused}\n"
         f"{_many(size.seeds, 'seed')}, {_many(size.repetitions, 'repetition')}: {_many(size.runs, 'run')}",
         highlight=False,
     )
@@ -84,6 +91,8 @@ def _cases(wanted: "Plan", console: "Console", *, every: bool) -> None:
 
 
 def _coverage(report: "Report", console: "Console") -> None:
+    if not report.lines:  # nothing varies
+        return
     grid = terminal.grid()
     for name in ("combinations of", "strength", "parameters", "covered", "possible", "excluded", ""):
         grid.add_column(name, justify="left" if name in {"combinations of", ""} else "right", overflow="fold")

@@ -16,9 +16,9 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split("\n")[0])
-def test_an_example_is_a_plan_or_part_of_one(example: str, tmp_path: Path) -> None:
+def test_an_example_is_a_plan_or_part_of_one(example: str) -> None:
     named = example if "name = " in example else f'name = "example"\n{example}'
-    plan = read.read(named, tmp_path / "plan.toml")
+    plan = read.read(named, plans.PLANS / "example.toml")
     assert plan.cases
     assert plan.spec.strategy.kind != "t-way" or coverage.coverage(plan).complete
     jsonschema.Draft202012Validator(schema.schema()).validate(_native.read_toml(named)[0])
@@ -46,6 +46,7 @@ def test_every_key_of_a_plan_is_explained() -> None:
     models += [
         *model.AXES.values(),
         *model.STRATEGIES.values(),
+        model.Scripts,
         model.Timeline,
         model.Sequence,
         model.Distribution,

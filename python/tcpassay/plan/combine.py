@@ -13,7 +13,7 @@ from tcpassay.cover.contradiction import dead_levels
 from tcpassay.cover.generate import Suite
 from tcpassay.cover.space import Derived, Parameter, Space
 from tcpassay.errors import Place, Problem, UserError
-from tcpassay.plan import constraint_parser, model, table
+from tcpassay.plan import constraint_parser, model, scripted, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import Case, Expander, Level, factors
 from tcpassay.plan.quantity import quantity
@@ -53,9 +53,12 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
             refusals.add(row, error.args[0])
             if refusals.full:
                 break
+    if spec.scripts and not (spec.fixed or spec.axes or spec.groups or spec.negative):
+        made.clear()  # a plan of scripts alone; the case that sets nothing is not meant
     problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
     if problems:
         raise UserError.several(itertools.islice(problems, most_problems))
+    made += scripted.cases(spec, doc)
     return Cases(made, suite, (*suite.notes, *dead, *space.unmatched()))
 
 

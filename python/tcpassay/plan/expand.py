@@ -8,8 +8,8 @@ what it sets, is shown to the data plane, and gets its name.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
 from tcpassay import _native, substrates
 from tcpassay.cover.space import Space
@@ -19,6 +19,23 @@ from tcpassay.plan.document import Document, Step
 
 SUBSTRATE: Final = "substrate"
 """What varies in a plan that names several; no parameter has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A packetdrill script that is a case, and how it is run."""
+
+    file: str
+    """Relative to the plan."""
+    profile: str
+    loose: bool
+    """Whether window, PSH and SYN options do not count."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Of packetdrill's command line, without their dashes."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As a worker and `result.json` have it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +54,8 @@ class Case:
     """The parameter whose value must be refused."""
     substrate: str = "model"
     """Where it runs."""
+    script: Script | None = None
+    """What is run, where that is no traffic over a path that parameters describe."""
 
     @property
     def label(self) -> str:
@@ -141,14 +160,14 @@ class Expander:
         check = substrates.of(substrate).check
         where = {} if substrate == "model" else {SUBSTRATE: substrate}
         if not negative:
-            return _hash(check(triples, self._base) | where)
+            return name_of(check(triples, self._base) | where)
         rest = {path: value for path, value in triples.items() if path != negative}
         try:
             said = check(rest, self._base)
         except _native.CaseError:
             # Without the value that must be refused another one may be; a name is needed all the same.
             said = {path: show(value) for path, value in rest.items() if show(value) != _default(path)}
-        return _hash(said | where | {negative: show(triples[negative])})
+        return name_of(said | where | {negative: show(triples[negative])})
 
     def setter(self, path: str, row: Sequence[int]) -> tuple[Step, ...] | None:
         """Where the plan sets, in this row, `path` or what it is an address of; `None` where it does not."""
@@ -183,7 +202,8 @@ def beside(place: Place, other: Place) -> str:
     return f"line {place.line}" if place.file == other.file else str(place)
 
 
-def _hash(said: Mapping[str, str]) -> str:
+def name_of(said: Mapping[str, str]) -> str:
+    """The name of a case that says this beyond the defaults."""
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

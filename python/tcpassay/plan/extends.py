@@ -80,6 +80,7 @@ def merged(base: Document, own: Document) -> Document:
         for key in ("fixed", "axes", "negative", "groups"):
             if key in base.data:
                 base.data[key] = _relative(base.data[key], folder)
+        _scripts_relative(base.data.get("scripts"), folder)
     made = Document(own.file, {}, {})
     for key in [*base.data, *(key for key in own.data if key not in base.data)]:
         lower, upper = base.data.get(key), own.data.get(key, {})
@@ -166,6 +167,14 @@ def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tu
         inner = iter(enumerate(value))
     for step, below in inner:
         yield from _places(source, (*path, step), below)
+
+
+def _scripts_relative(entries: Any, folder: Path) -> None:
+    """Names the files of scripts as seen from another folder, where they are what they should be."""
+    for entry in entries if isinstance(entries, list) else ():
+        files = entry.get("files") if isinstance(entry, dict) else None
+        if isinstance(files, list):
+            entry["files"] = [str(folder / one) if isinstance(one, str) else one for one in files]
 
 
 def _relative(value: Any, folder: Path) -> Any:

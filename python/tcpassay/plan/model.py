@@ -289,6 +289,25 @@ class Distribution(Panel):
 Figure = Annotated[Timeline | Sequence | Distribution, Field(discriminator="kind")]
 
 
+class Scripts(Strict):
+    """packetdrill scripts that are cases of the plan."""
+
+    files: Annotated[list[Path], Field(min_length=1)] = Field(
+        description="Scripts, folders of them, or patterns as `dctcp/*.pkt`, relative to this file"
+    )
+    profile: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="The stack, or several; by default what the first line of a script says (`// profile: NAME`), or "
+        "`linux`, the only one that also runs on real kernels",
+    )
+    compare: Literal["exact", "loose"] = Field(
+        default="exact", description="`loose`: window, PSH and SYN options do not count"
+    )
+    options: dict[Path, StrictStr | StrictInt | list[StrictStr]] = Field(
+        default={}, description="Of packetdrill's command line, as `tolerance_usecs = 4000`"
+    )
+
+
 class PlanFile(Strict):
     """A plan: which parameters take which values, what is observed, what must hold, what is drawn."""
 
@@ -318,6 +337,9 @@ class PlanFile(Strict):
     )
     negative: dict[Path, Values] = Field(
         default={}, description="Values that must be refused; cases with one are tested for that"
+    )
+    scripts: list[Scripts] = Field(
+        default=[], description="packetdrill scripts that are cases, beside those of the parameters"
     )
     constraints: list[Annotated[str, Field(min_length=1)]] = Field(
         default=[], description="What must hold in every case (docs/constraints.md)"

@@ -45,8 +45,9 @@ class Plan:
         return replace(self, spec=spec, text=_resolved(spec, self.file))
 
     def select(self, selector: model.Selector) -> list[Case]:
-        """The cases that a selector means, of those that are to be done."""
-        return [case for case in self.cases if case.expect == "done" and case.matches(selector)]
+        """The cases that a selector means, of those that are to be done and have metrics, which scripts have not."""
+        meant = (case for case in self.cases if case.expect == "done" and case.script is None)
+        return [case for case in meant if case.matches(selector)]
 
     def partner(self, case: Case, changed: model.Selector) -> Case:
         """The case that differs from `case` in what `changed` says only. Raises `KeyError` without one."""

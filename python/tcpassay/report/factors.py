@@ -55,7 +55,9 @@ class Planned:
         # values is said by the runs that must be refused alone.
         names = {parameter.name for parameter in space.parameters}
         varying = {parameter.name for parameter in space.parameters if len(parameter.levels) > 1}
-        said = {name for run in results.runs for name in run.get("varied") or {}}
+        # Scripts have no part in the space.
+        cases = [run for run in results.runs if not run.get("script")]
+        said = {name for run in cases for name in run.get("varied") or {}}
         return (
             cls(space, combine.strategy_of(spec), tuple(spec.metrics)) if varying <= said <= names else None
         )

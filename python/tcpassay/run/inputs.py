@@ -21,6 +21,7 @@ def names(plan: Plan, base: Path) -> list[str]:
     """The relative names of the files that the plan's cases read."""
     values = {value for case in plan.cases for value in case.triples.values() if isinstance(value, str)}
     named = {value.partition(":")[2] for value in values}
+    named |= {case.script.file for case in plan.cases if case.script}
     return sorted(
         name for name in named if name and not PurePath(name).is_absolute() and _is_file(base / name)
     )

@@ -57,6 +57,8 @@ class Outcome(StrEnum):
     """It ran out of memory."""
     PATH = "path"
     """The path was not what the case asks for, so that nothing was sent over it."""
+    UNSUPPORTED = "unsupported"
+    """A script that needs what the model or the runner lacks."""
     REFUSED = "refused"
     """Its values were refused, as they are for a case with an invalid value."""
 

@@ -87,6 +87,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     substrate = run.get("substrate", "model")
     substrates.of(substrate).ready()
     request = {
+        **({"script": run["script"]} if run.get("script") else {}),
         "triples": run["triples"],
         "substrate": substrate,
         "seed": run["seed"],

@@ -112,6 +112,7 @@ class Result:
             "substrate": run.case.substrate,
             "varied": run.case.varied,
             "triples": run.case.triples,
+            **({"script": run.case.script.as_json()} if run.case.script else {}),
             "expect": run.case.expect,
             "outcome": run.outcome,
             "message": run.message,

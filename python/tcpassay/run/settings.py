@@ -52,6 +52,7 @@ class Settings:
     def request(self, plan: Plan, case: Case, seed: int) -> dict[str, Any]:
         """What a worker is asked; without where to read and write."""
         return {
+            **({"script": case.script.as_json()} if case.script else {}),
             "triples": case.triples,
             "substrate": case.substrate,
             "seed": seed,

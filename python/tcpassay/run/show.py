@@ -198,7 +198,8 @@ def _distributions(result: Result) -> Table:
 def _runs(result: Result) -> Table:
     plan = result.plan
     known = table.metrics()
-    wanted = _shown(result)
+    # Scripts have no metrics.
+    wanted = _shown(result) if any(run.metrics for run in result.runs) else []
     grid = terminal.grid()
     factors = list(dict.fromkeys(name for case in plan.cases for name in case.varied))
     for name in factors:

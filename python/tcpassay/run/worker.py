@@ -26,6 +26,7 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     The request: `triples`, `seed`, `base` and `collect` as `_native.run_held` has them, `folder` for the recording, and
 
     * `substrate`: where it runs
+    * `script`: what is run instead of traffic over a path, where the case is a script
     * `expect`: `refused` for a case that must not be accepted
     * `oracles`: names, an empty list for none, null for all
     * `keep`: whether the recording stays whatever happens
@@ -47,6 +48,10 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _done(request: dict[str, Any]) -> dict[str, Any]:
+    if "script" in request:
+        from tcpassay.run import scripted  # noqa: PLC0415 - most plans have none
+
+        return scripted.run(request)
     substrate = substrates.of(request["substrate"])
     if request["expect"] == "refused":
         try:

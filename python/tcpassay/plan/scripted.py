@@ -1,0 +1,125 @@
+"""Cases of a plan that are packetdrill scripts: which files, as which stack, where.
+
+A script is a case like any other: it has a name, is journaled, chosen and made again; what it expects and does not get
+is a finding. Nothing of the plan's parameters reaches it, because a script says itself what it needs.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tcpassay import _native
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.plan import document, model, table
+from tcpassay.plan.document import Document
+from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
+
+SCRIPT: Final = "script"
+"""What tells these cases apart; no parameter has this name."""
+PROFILE: Final = "stack.profile"
+REAL: Final = "linux"
+"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
+_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+def cases(spec: model.PlanFile, doc: Document) -> list[Case]:
+    """The scripts of a plan as cases, each once. Raises `UserError` for all that is wrong with what names them."""
+    made: dict[str, Case] = {}
+    problems: list[Problem] = []
+    for number, entry in enumerate(spec.scripts):
+        problems += _settings(entry, doc, number)
+        for index, wanted in enumerate(entry.files):
+            place = doc.place("scripts", number, "files", index)
+            try:
+                for file in _files(wanted, doc.file.parent):
+                    for case in _cases(spec, entry, file, doc.file.parent):
+                        made.setdefault(case.id, case)
+            except UserError as error:
+                problems += [
+                    Problem(f"`files` = `{wanted}`: {one.message}", one.place or place)
+                    for one in error.problems
+                ]
+    if problems:
+        raise UserError.several(problems)
+    return list(made.values())
+
+
+def _settings(entry: model.Scripts, doc: Document, number: int) -> Iterator[Problem]:
+    """Profiles and options that there are not."""
+    known = table.parameters()[PROFILE].choices
+    for profile in _listed(entry.profile):
+        if profile not in known:
+            message = (
+                f"`profile` = `{profile}`: allowed are {', '.join(known)}{document.suggest(profile, known)}"
+            )
+            yield Problem(message, doc.place("scripts", number, "profile"))
+    if "allow-shell" in entry.options:
+        message = "`options.allow-shell`: a plan executes nothing; `tcpassay script --allow-shell` does"
+        yield Problem(message, doc.place("scripts", number, "options", "allow-shell"))
+        return
+    try:
+        _native.run_script("", REAL, False, [list(pair) for pair in _options(entry)])  # noqa: FBT003
+    except ValueError as error:
+        yield Problem(f"`options`: {error}", doc.place("scripts", number, "options"))
+
+
+def _listed(profile: str | list[str] | None) -> list[str]:
+    return [profile] if isinstance(profile, str) else profile or []
+
+
+def _options(entry: model.Scripts) -> Iterator[tuple[str, str]]:
+    for name, value in entry.options.items():
+        for one in value if isinstance(value, list) else [value]:
+            yield name, str(one)
+
+
+def _files(wanted: str, base: Path) -> list[str]:
+    """The scripts that a name, a folder or a pattern means, relative to `base`."""
+    try:
+        if _PATTERN.search(wanted):
+            # A pattern may climb, which `Path.glob` does not.
+            parts = Path(wanted).parts
+            fixed = next(n for n, part in enumerate(parts) if _PATTERN.search(part))
+            top = Path(*parts[:fixed])
+            found = [
+                top / file.relative_to(base / top) for file in (base / top).glob(str(Path(*parts[fixed:])))
+            ]
+            found = [file for file in found if (base / file).is_file()]
+        elif (base / wanted).is_dir():
+            found = [wanted / file.relative_to(base / wanted) for file in (base / wanted).rglob("*.pkt")]
+        else:
+            found = [Path(wanted)]
+            with (base / wanted).open("rb"):
+                pass
+    except OSError as error:
+        raise UserError((error.strerror or type(error).__name__).lower()) from None
+    if not found:
+        raise UserError("no script there; a folder is searched for *.pkt")
+    return sorted(map(str, found))
+
+
+def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) -> Iterator[Case]:
+    profiles = _listed(entry.profile) or [_said(file, base)]
+    several = len(spec.substrates) > 1
+    for profile in profiles:
+        script = Script(file, profile, entry.compare == "loose", tuple(_options(entry)))
+        for substrate in spec.substrates:
+            if substrate != "model" and profile != REAL:
+                continue
+            where: dict[str, model.Scalar] = {SUBSTRATE: substrate} if several else {}
+            triples: dict[str, model.Scalar] = {SCRIPT: file, PROFILE: profile}
+            said = {name: str(value) for name, value in (script.as_json() | {SUBSTRATE: substrate}).items()}
+            yield Case(name_of(said), triples, where | triples, substrate=substrate, script=script)
+
+
+def _said(file: str, base: Path) -> str:
+    """The profile that the first line of a script names; `linux` when it names none."""
+    with (base / file).open("r", encoding="utf-8", errors="replace") as text:
+        said = _SAID.match(text.readline())
+    if not said:
+        return REAL
+    if said[1] not in table.parameters()[PROFILE].choices:
+        raise UserError(f"`{said[1]}` is not a profile", Place(base / file, 1))
+    return said[1]

@@ -1,0 +1,82 @@
+"""Runs a packetdrill script as a case: what it expects and does not get is a finding.
+
+| result of the script | of the run |
+| --- | --- |
+| pass | `done` |
+| fail, time | `done`, with a finding of the oracle `script` |
+| unsupported | `unsupported`, which is never as expected |
+| syntax | `failed` |
+"""
+
+import hashlib
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay import scripts
+from tcpassay.errors import UserError
+from tcpassay.judge.finding import Finding, Severity
+
+ORACLE: Final = "script"
+_OUTCOMES: Final = {
+    "pass": "done",
+    "time": "done",
+    "fail": "done",
+    "unsupported": "unsupported",
+    "syntax": "failed",
+}
+_TITLES: Final = {"fail": "the script expects something else", "time": "right but for time"}
+# What real time changes from run to run is no part of what a run is compared by.
+_OF_THE_MACHINE: Final = ("attempts",)
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request whose `script` is what `Script.as_json` gave; the file is relative to `base`."""
+    asked, place = request["script"], Path(request["base"]) / request["script"]["file"]
+    kind, _, which = request["substrate"].partition(":")
+    options = tuple((name, value) for name, value in asked["options"])
+    wanted = scripts.Wanted(asked["profile"], asked["loose"], options, kind, which or None)
+    started, elsewhere = time.process_time(), _children()
+    try:
+        (result,) = scripts.run_all([place], wanted)
+    except UserError as error:
+        return {"outcome": "failed", "message": str(error)}
+    took = time.process_time() - started + _children() - elsewhere
+    said = {name: value for name, value in result.as_json().items() if name not in _OF_THE_MACHINE}
+    said["file"] = asked["file"]
+    sum_ = hashlib.sha256(json.dumps(said, sort_keys=True).encode() + place.read_bytes()).hexdigest()
+    outcome = _OUTCOMES[result.status]
+    where = f"{asked['file']}:{result.line}:{result.column}" if result.line else asked["file"]
+    answer: dict[str, Any] = {
+        "outcome": outcome,
+        "message": "" if outcome == "done" else f"{where}: {result.reason}",
+    }
+    answer["elsewhere_s"] = _children() - elsewhere
+    if outcome != "done":
+        return answer
+    found = [] if result.status == "pass" else [_finding(result, where)]
+    return answer | {
+        "trace": sum_[:16],
+        "digest": sum_[16:32],
+        "metrics": {},
+        "findings": found,
+        "kept": False,
+        "simulation_s": took,
+    }
+
+
+def _children() -> float:
+    """CPU seconds of the guests and agents that this process has seen end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _finding(result: scripts.Result, where: str) -> dict[str, Any]:
+    """The mismatch, with the place in the script and what `tcpassay script` prints below it."""
+    at = result.virtual_time_usecs * 1000
+    hint = [f"It passes with --tolerance_usecs={result.drift_usecs}."] if result.status == "time" else []
+    text = "\n".join([f"{where}: {result.reason}", *hint, *result.printed, *result.details])
+    title = _TITLES[result.status]
+    return Finding(ORACLE, Severity.ERROR, title, "", where, at, at, 1, text, (), ()).as_json()
