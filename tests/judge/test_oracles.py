@@ -114,6 +114,19 @@ def test_an_ack_of_the_retransmission_is_not_the_one_that_was_lost_however_soon_
     assert log.judged(folder, TIMEOUT) == []
 
 
+def test_a_short_retransmission_that_is_faster_than_any_long_segment_was_is_no_original(folder: Path) -> None:
+    # Whole segments take 0.5 ms; the SYN shows that a short one takes less.
+    log = (
+        Written(duration=600)
+        .segment(0, 0, "out", 0, 0, 0, 2)
+        .segment(0.2, 1, "in", 0, 0, 0, 2)
+        .transfer(1, 10)
+    )
+    log.data(20, None, 10001).data(30, 30.6, 10201, 800, again=True).set_rto(20, 220).fires(220)
+    log.data(220, 220.2, 10001, 200, again=True).ack(220.2, 220.7, 11001)
+    assert log.judged(folder, TIMEOUT) == []
+
+
 def test_a_timeout_within_the_time_that_the_receiver_may_delay_its_ack_is_the_senders_haste(
     folder: Path,
 ) -> None:
@@ -303,6 +316,16 @@ def test_recovery_that_ends_in_a_timeout_may_have_one_segment(folder: Path) -> N
 def test_growth_after_leaving_does_not_hide_the_small_window(folder: Path) -> None:
     log = recovered(1000).event(20, 0, "window", "ack", cwnd_bytes=3000, flight_bytes=0)
     assert one(log.judged(folder, WINDOW)).count == 1
+
+
+def test_a_window_that_marks_reduced_to_one_segment_may_stay_so_when_something_is_lost_too(
+    folder: Path,
+) -> None:
+    log = Written().transfer(0, 10).event(9, 0, "congestion", "Open->Cwr: ece")
+    log.event(9, 0, "window", "enter", cwnd_bytes=1000, ssthresh_bytes=2000, flight_bytes=1000)
+    log.event(10, 0, "congestion", "Cwr->Recovery: rack").segment(20, 0, "in", 1, 0, 9001)
+    log.event(20, 0, "congestion", "Recovery->Open: recovery point acknowledged")
+    assert log.judged(folder, WINDOW) == []
 
 
 # A fast retransmit of what was only reordered.

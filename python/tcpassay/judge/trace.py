@@ -277,7 +277,7 @@ class Trace:
         """Of each flow: the shortest time from sending to arrival between its hosts, or 0 when nothing tells.
 
         All flows between them are asked: one alone may have met a queue with all that it sent only once, and then a
-        retransmission is faster than that.
+        retransmission is faster than that. So are SYNs: what is sent again may be shorter than all other data.
         """
         ledger = self.ledger
         sure = (ledger.sends == 1) & (ledger.arrivals > 0)
@@ -287,9 +287,24 @@ class Trace:
         path = host * (host.max(initial=0) + 1) + host[self.peer]
         fastest = np.full(path.max(initial=-1) + 1, NEVER, np.int64)
         np.minimum.at(fastest, path[stream], took)
+        opened, took = self._handshakes()
+        np.minimum.at(fastest, path[opened], took)
         fastest[fastest == NEVER] = 0
         of_flows: Ints = fastest[path]
         return of_flows
+
+    def _handshakes(self) -> tuple[Ints, Ints]:
+        """Flows whose SYN was sent once and arrived, and how long it was on its way."""
+        s = self.segments
+        syn = np.flatnonzero(s.flags & SYN != 0)
+        out, come = syn[s.sent[syn]], syn[~s.sent[syn]]
+        flows, first, times = np.unique(s.flow[out], return_index=True, return_counts=True)
+        there, arrived = np.unique(self.peer[s.flow[come]], return_index=True)
+        flows, first = flows[times == 1], first[times == 1]
+        both = np.isin(flows, there)
+        flows, first = flows[both], first[both]
+        arrived = arrived[np.searchsorted(there, flows)]
+        return flows, s.time[come[arrived]] - s.time[out[first]]
 
     @cached_property
     def ack_waits(self) -> dict[int, tuple[int, int]]:

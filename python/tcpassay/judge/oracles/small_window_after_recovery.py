@@ -5,7 +5,9 @@ Asserts: when a sender leaves fast recovery, its congestion window is at least t
 Why: ssthresh is never set below two segments (RFC 5681 section 3.1, equation 4), and recovery ends with cwnd = ssthresh
 or min(ssthresh, max(FlightSize, SMSS) + SMSS) (RFC 6582 section 3.2 step 3), or ssthresh (RFC 9937 section 6). With a
 window of one segment the receiver may hold its ACK back for the delayed-ACK time, and the sender, which may not send a
-second segment, waits for it.
+second segment, waits for it. Marks may reduce the window to one segment, and what is lost in the same round trip
+reduces it no more (RFC 3168 section 6.1.2): a recovery that begins while the window is being reduced for marks is not
+judged.
 
 Evidence: the ACK that ended recovery, the window that was then in force, the change of state.
 
@@ -40,8 +42,16 @@ def look(trace: Trace) -> Iterator[Found]:
     windows = trace.places("window")
     cwnd = trace.column("cwnd_bytes", windows)
     found: dict[int, list[Found]] = {}
+    by_marks = False
     for place, why in zip(moves, reasons, strict=True):
-        if not why.startswith("Recovery->") or why.startswith("Recovery->Loss") or why.endswith(_UNKNOWN):
+        if "->Recovery" in why:
+            by_marks = why.startswith("Cwr->")
+        if (
+            by_marks
+            or not why.startswith("Recovery->")
+            or why.startswith("Recovery->Loss")
+            or why.endswith(_UNKNOWN)
+        ):
             continue
         flow = int(trace.flow[place])
         window = trace.before(windows, int(place), flow)
