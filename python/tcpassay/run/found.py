@@ -1,7 +1,7 @@
 """Findings of a plan in short: by oracle, with what the runs that have them share, and the command that repeats one."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +10,8 @@ from tcpassay import terminal
 from tcpassay.plan.expand import show as value_text
 from tcpassay.run.result import Result, Run
 
+_EACH: Final = 4
+"""Runs for each of several values that runs with a finding have, for the values to be told."""
 MOST = 10
 """Commands that are printed for one oracle; `findings.json` has them all."""
 
@@ -53,14 +55,17 @@ def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
 
 def shared(having: list[Run], runs: list[Run]) -> str:
     """Values that all runs with a finding have and not all others, and how many of the runs with them have it."""
+    if len(having) == 1:
+        return "one run alone"
     # Values that are there to be refused are not what the others have.
     runs = [run for run in runs if run.done]
     names = dict.fromkeys(name for run in runs for name in run.case.varied)
     parts = {}
     for name in names:
         values = dict.fromkeys(_value(run, name) for run in having)
-        # As many values as runs are a coincidence.
-        if len(values) < max(len(having), 2) and len(values) < len({_value(run, name) for run in runs}):
+        # Several values of a few runs are a coincidence.
+        few = len(values) == 1 or _EACH * len(values) <= len(having)
+        if few and len(values) < len({_value(run, name) for run in runs}):
             parts[name] = values
     if not parts:
         return "no value that the others have not"
