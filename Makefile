@@ -15,7 +15,7 @@ PLANS := rate-limiter-latency rate-limiter-mark-data rate-limiter-mark-ack rate-
 # The native module is everything that Cargo builds; a stamp newer than all of it means nothing to do.
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help setup agent kernel demo fidelity figures test test-rust test-python check lint format bench bench-host gate fuzz clean
+.PHONY: help setup agent wheel kernel demo fidelity figures test test-rust test-python check lint format bench bench-host gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,10 @@ $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
 agent: ## The agent, beside the package, with BPF where it can be built (nothing to do when nothing changed)
 	@cargo build --locked --release --quiet -p tcpassay-agent --features "$$(sh tools/bpf.sh)"
 	@cp -u "$${CARGO_TARGET_DIR:-target}/release/tcpassay-agent" python/tcpassay/tcpassay-agent
+
+wheel: setup agent ## A wheel with the agent in it, tried in a fresh environment: a plan, its report, the agent
+	@CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" $(BIN)/maturin build --profile $(PROFILE) --out $(OUT)/wheel --quiet
+	@sh tools/wheel.sh $(BIN)/python $(OUT)/wheel
 
 kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten minutes of CPU; needs flex, bison, bc), and its tests
 	@sh tools/kernel.sh $(BIN)/tcpassay

@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tcpassay import doctor
 from tcpassay.kernel import build, store
 from tcpassay.kernel import run as guest
+
+REPOSITORY = Path(__file__).parent.parent
 
 
 def substrates() -> dict[str, doctor.Diagnosis]:
@@ -68,7 +71,7 @@ def test_a_kernel_that_does_not_boot_is_told_with_its_own_words(monkeypatch: pyt
 def test_without_an_agent_it_is_said_how_to_build_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TCPASSAY_AGENT", "/nowhere/agent")
     missing = {check.what: check.do for check in substrates()["kernel"].checks if check.mark == "missing"}
-    assert missing["agent"] == "make agent"
+    assert missing["agent"] == f"make -C {REPOSITORY} agent"
 
 
 def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def kernel() -> list[Check]:
     try:
         checks.append(Check("agent", "ok", str(guest.agent())))
     except UserError as error:
-        checks.append(Check("agent", "missing", str(error), "make agent"))
+        checks.append(Check("agent", "missing", str(error), guest.how_to_get_agent()))
     checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setpriv", "util-linux"))]
     try:
         there = store.kernels()
@@ -183,7 +183,7 @@ def host() -> list[Check]:
         checks.append(Check("agent", "ok", str(agent)))
     except UserError as error:
         agent = None
-        checks.append(Check("agent", "missing", str(error), "make agent"))
+        checks.append(Check("agent", "missing", str(error), guest.how_to_get_agent()))
     if root and agent and all(check.mark == "ok" for check in checks):
         checks += list(_queues())
     checks.append(_controllers())
@@ -220,7 +220,7 @@ def _queues() -> Iterator[Check]:
             else Check("other queues", "ok", ", ".join(kinds))
         )
     except (UserError, OSError) as error:
-        yield Check("queues", "missing", str(error), "make agent")
+        yield Check("queues", "missing", str(error), guest.how_to_get_agent())
 
 
 def _refused(triples: dict[str, Any]) -> str:
@@ -266,13 +266,13 @@ def _bpf(agent: Path | None) -> Check:
     """Programs of ours in the kernel: steps that mark, the limiter, model controllers on the real kernel."""
     left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
     if agent is None:
-        return Check("BPF", "worse", "only the agent can tell", "make agent")
+        return Check("BPF", "worse", "only the agent can tell", guest.how_to_get_agent())
     if os.geteuid() != 0:
         return Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")
     try:
         told = subprocess.run([agent, "bpf"], capture_output=True, text=True, check=False)  # noqa: S603
     except OSError as error:
-        return Check("BPF", "worse", str(error), "make agent")
+        return Check("BPF", "worse", str(error), guest.how_to_get_agent())
     if told.returncode == 0:
         return Check("BPF", "ok", "steps that mark, limiter, controllers of the model")
     return Check("BPF", "worse", told.stderr.strip(), left)

@@ -43,8 +43,16 @@ def agent() -> Path:
     given = os.environ.get("TCPASSAY_AGENT")
     place = Path(given) if given else Path(__file__).parent.parent / "tcpassay-agent"
     if not os.access(place, os.X_OK):
-        raise UserError(f"`{place}`: the agent is not built; `make agent` builds it")
+        raise UserError(f"`{place}`: there is no agent; {how_to_get_agent()}")
     return place.resolve()
+
+
+def how_to_get_agent() -> str:
+    """What whoever has no agent can do: in the project's sources, or with a wheel that was built without one."""
+    sources = Path(__file__).parents[3]
+    if (sources / "crates" / "agent").is_dir():
+        return f"make -C {sources} agent"
+    return "in tcpassay's sources run `make agent`, and set TCPASSAY_AGENT to python/tcpassay/tcpassay-agent there"
 
 
 def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str]:

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the newest wheel of a folder into an environment of its own and runs there what its user would: a plan, its
+# report, and a case that the agent looks at. What the wheel depends on is taken from the environment that built it, so
+# that nothing is fetched.
+#
+#     tools/wheel.sh PYTHON FOLDER
+set -eu
+python=$1
+wheel=$(ls -t "$2"/tcpassay-*.whl | head -n 1)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$python" -m venv "$scratch/venv"
+"$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
+built=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+own=$("$scratch/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo "$built" > "$own/dependencies.pth"
+cd "$scratch"
+cat > plan.toml <<'END'
+name = "tried"
+[fixed]
+"app.duration" = "50ms"
+[axes]
+"stack.cc" = ["reno", "cubic"]
+END
+tcpassay="$scratch/venv/bin/tcpassay"
+where=$("$scratch/venv/bin/python" -c 'import tcpassay; print(tcpassay.__file__)')
+case $where in "$scratch"/*) ;; *) echo "the wheel is not what is tried: $where" >&2; exit 1 ;; esac
+"$tcpassay" run plan.toml --out results --jobs 2
+"$tcpassay" report results
+"$scratch/venv/bin/python" -c 'from tcpassay.kernel import run; print("agent:", run.check_case({"stack.cc": "reno"}, "/"))'
+echo "$wheel works"
