@@ -174,6 +174,16 @@ pub enum TsoAutosize {
     RateAndRtt,
 }
 
+/// Linux's send queue (`tcp_sendmsg_locked`): a write fills buffers of a super-segment each, which share no transmission and
+/// cost more than their bytes; what is written is pushed each half window, and sent as it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Skbs {
+    /// What a buffer costs besides its bytes (`SKB_TRUESIZE` of an empty one).
+    pub overhead: Bytes,
+    /// The send buffer to start with, where the application sets none (`tcp_wmem[1]`).
+    pub initial: Bytes,
+}
+
 /// How segments outside the usual course are answered: resets and SYNs within a connection, what comes in LISTEN and
 /// TIME-WAIT. Where the RFCs say what to do all three do that; where they leave room, each follows its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -276,6 +286,8 @@ pub struct Config {
     pub send_buffer: Option<Bytes>,
     /// `stack.max_sndbuf`: where a send buffer that follows cwnd stops growing.
     pub max_send_buffer: Bytes,
+    /// The send queue is made of buffers as Linux's; `None`: it is a stream, and nothing but its bytes counts.
+    pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
     /// PSH on every super-segment (Linux since 5.4), not only where the send queue ends.

@@ -59,7 +59,8 @@ mod send;
 
 pub use config::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection, Manners,
-    Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
+    Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Skbs, Tlp, TsoAutosize,
+    Undo,
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,

@@ -88,6 +88,7 @@ fn rfc() -> Config {
         tso_autosize: TsoAutosize::Off,
         send_buffer: None,
         max_send_buffer: Bytes::MAX,
+        skbs: None,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
         push_super: false,
         reduce_from_cwnd: false,

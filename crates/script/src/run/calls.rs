@@ -6,7 +6,7 @@ use super::packet::Map;
 use super::socket::{File, Role, Socket};
 use super::stack::Trouble;
 use crate::ast::{Call, Expr};
-use tcpassay_tcp::{ConnError, Connection, State};
+use tcpassay_tcp::{ConnError, Connection, Profile, State};
 use tcpassay_units::{Bytes, SeqNum};
 
 /// What became of an attempt.
@@ -255,6 +255,7 @@ impl Model {
             }
         }
         let bsd = self.is_bsd();
+        let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
         if let Some(attempt) = self.send_fast(fd, n, &flags)? {
             return Ok(attempt);
         }
@@ -280,13 +281,9 @@ impl Model {
             _ => return Ok(Attempt::Error("EPIPE")),
         }
         let more = flags.contains(&"MSG_MORE");
-        let left = n - self.written.min(n);
-        let taken = conn.write_more(self.world.now, Bytes::new(left), more).get();
-        if flags.contains(&"MSG_EOR") && self.written + taken >= n {
-            conn.end_record();
+        if !std::mem::take(&mut self.waits) || conn.check_space() {
+            self.fill(peer, n, more, flags.contains(&"MSG_EOR"));
         }
-        self.world.flush(peer);
-        self.written += taken;
         let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
         if self.written >= n {
             return done(n);
@@ -294,7 +291,28 @@ impl Model {
         match (nonblocking, self.written) {
             (true, 0) => Ok(Attempt::Error("EAGAIN")),
             (true, written) => done(written),
-            (false, _) => Ok(Attempt::Blocks),
+            (false, _) => {
+                self.waits = linux;
+                Ok(Attempt::Blocks)
+            }
+        }
+    }
+
+    /// Writes until `n` bytes are written in this call or there is no room; what is written is sent as it may.
+    fn fill(&mut self, peer: usize, n: u64, more: bool, record: bool) {
+        let now = self.world.now;
+        while self.written < n {
+            let conn = &mut self.world.peers[peer].conn;
+            let left = Bytes::new(n - self.written);
+            let taken = conn.write_step(now, left, self.written == 0, more).get();
+            self.written += taken;
+            if record && self.written >= n {
+                conn.end_record();
+            }
+            self.world.flush(peer);
+            if taken == 0 {
+                break;
+            }
         }
     }
 

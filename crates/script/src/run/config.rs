@@ -5,12 +5,17 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Controller, Detect, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Tlp,
+    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
-/// The largest super-segment of Linux's `tun`.
-const GSO: u64 = 65_536;
+/// The largest super-segment of Linux's `tun`, less `MAX_TCP_HEADER` and one (`sk_setup_caps`).
+const GSO: u64 = 65_536 - 321;
+
+/// What an empty `sk_buff` counts (`SKB_TRUESIZE`): its structures and the headers, since 6.3 from a cache of their own
+/// (`skbuff_small_head`), before in a kilobyte.
+const SKB: u64 = 896;
+const SKB_OLD: u64 = 1280;
 
 /// Which way a connection is opened: passive ECN is accepted and not offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +27,6 @@ pub(super) enum Open {
 /// Linux's sysctls of `net.ipv4` that change nothing here: what they govern the model lacks, or a script cannot see.
 const INERT: &[&str] = &[
     "tcp_fack",
-    "tcp_wmem",
     "tcp_retries1",
     "tcp_keepalive_time",
     "tcp_keepalive_intvl",
@@ -144,7 +148,11 @@ pub(super) fn config(
         cfg.rto.min = Dur::from_millis(ms);
     }
     match profile {
-        Profile::Linux | Profile::Linux46 => linux(&mut cfg, host, open)?,
+        Profile::Linux | Profile::Linux46 => {
+            let overhead = if profile == Profile::Linux { SKB } else { SKB_OLD };
+            cfg.skbs = Some(Skbs { overhead: Bytes::new(overhead), initial: Bytes::new(16_384) });
+            linux(&mut cfg, host, open)?;
+        }
         Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,
         Profile::Rfc => {}
     }
@@ -229,6 +237,16 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 let most: u64 = most.ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
                 cfg.recv_buffer =
                     RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(most.max(65_535)) };
+            }
+            "tcp_wmem" => {
+                let numbers: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+                let [_, initial, most] = numbers[..] else {
+                    return Err(format!("sysctl net.ipv4.tcp_wmem={text}"));
+                };
+                if let Some(skbs) = &mut cfg.skbs {
+                    skbs.initial = Bytes::new(initial);
+                }
+                cfg.max_send_buffer = Bytes::new(most);
             }
             "tcp_mtu_probing" | "tcp_plb_enabled" | "tcp_stdurg" | "tcp_thin_dupack" | "tcp_low_latency"
                 if number()? == 0 => {}

@@ -40,6 +40,8 @@ pub struct Model {
     /// When the call in progress began, and how much of it is written.
     pub(super) call_began: Time,
     pub(super) written: u64,
+    /// The call in progress waits for room to write.
+    pub(super) waits: bool,
     /// The call in progress has opened a connection.
     pub(super) fast_call: bool,
     /// Fast Open's.
@@ -66,6 +68,7 @@ impl Model {
             target: Target::None,
             call_began: Time::ZERO,
             written: 0,
+            waits: false,
             fast_call: false,
             fast_open: Cache::default(),
             wake: None,
@@ -262,6 +265,7 @@ impl Stack for Model {
     fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
         self.call_began = self.world.now;
         self.written = 0;
+        self.waits = false;
         self.fast_call = false;
         if call.name == "socket" {
             self.target = Target::None;

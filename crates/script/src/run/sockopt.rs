@@ -175,7 +175,14 @@ impl Model {
             "SO_SNDBUF" => match (o.sndbuf, self.is_bsd()) {
                 (Some(n), _) => sign(n),
                 (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.sendspace", 32_768)),
-                (None, false) => return unsupported("SO_SNDBUF that was not set"),
+                (None, false) => match peer {
+                    Some(peer) => sign(self.world.peers[peer].conn.send_buffer().get()),
+                    None => self
+                        .host
+                        .get("net.ipv4.tcp_wmem")
+                        .and_then(|t| t.split_whitespace().nth(1)?.parse().ok())
+                        .unwrap_or(16_384),
+                },
             },
             "SO_RCVBUF" => match (o.rcvbuf, self.is_bsd()) {
                 (Some(n), _) => sign(n),

@@ -53,6 +53,29 @@ impl Connection {
         self.write(now, n)
     }
 
+    /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: what one buffer takes where
+    /// the send queue is made of buffers ([`Config::skbs`](crate::Config)), otherwise everything that there is room for.
+    /// Between the steps comes [`poll_transmit`](Connection::poll_transmit). Zero when the call would block.
+    pub fn write_step(&mut self, now: Time, n: Bytes, first: bool, more: bool) -> Bytes {
+        if !self.may_send() {
+            return Bytes::ZERO;
+        }
+        let (taken, sends) = self.send.write_step(now, n.get(), first, more);
+        self.touched |= sends;
+        Bytes::new(taken)
+    }
+
+    /// Whether an application that waits to write may go on, after something happened (`tcp_check_space` of Linux): the send
+    /// buffer may grow.
+    pub fn check_space(&mut self) -> bool {
+        self.may_send() && self.send.check_space()
+    }
+
+    /// The size of the send buffer at present.
+    pub fn send_buffer(&self) -> Bytes {
+        Bytes::new(self.send.buffer_size())
+    }
+
     /// What was written so far shares no segment with what is written later (`MSG_EOR`).
     pub fn end_record(&mut self) {
         self.send.end_record();

@@ -1,17 +1,31 @@
 //! The send buffer: how far the application may be ahead of the acknowledgements.
 //!
-//! Sources: Linux `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`; FreeBSD's
-//! `sendbuf_max`.
+//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`), which decides what one
+//! transmission may hold, what is pushed, and how much a write may add.
+//!
+//! Sources: Linux `tcp_sendmsg_locked`, `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`;
+//! FreeBSD's `sendbuf_max`.
 
 use super::Sender;
-use crate::config::Config;
+use crate::config::{Config, Skbs};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// Room that an autotuned buffer starts with, in segments of the initial window.
 const FLOOR: u64 = 64 << 10;
 
+/// A part of what is unsent that shares no transmission with the next: a record (`MSG_EOR`), or one of Linux's buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Record {
+    pub end: u64,
+    /// PSH when its end is sent.
+    pub push: bool,
+    /// Nothing may be appended.
+    closed: bool,
+}
+
 /// The stream's end as the application left it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// Position after the last byte written; the FIN's own position once `fin` is set.
@@ -22,25 +36,48 @@ pub(super) struct Buffer {
     pub more: bool,
     /// The last write said so: nothing pushes what it wrote.
     pub quiet: bool,
-    /// Ends of writes that nothing may be appended to (`MSG_EOR`), in order.
-    pub records: VecDeque<u64>,
+    /// What is unsent, as far as it has inner bounds, in order.
+    pub records: VecDeque<Record>,
+    /// A write has just filled a buffer and goes on: only one transmission now (`tcp_push_one`).
+    pub one: bool,
+    /// That one is sent.
+    pub halt: bool,
     fixed: Option<u64>,
     size: u64,
     max: u64,
+    skbs: Option<Skbs>,
+    /// Up to where everything is marked to be pushed (`pushed_seq`).
+    pushed: u64,
+    /// A writer waits for room (`SOCK_NOSPACE`).
+    wanted: bool,
 }
 
 impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
-        let (size, max) = (fixed.unwrap_or(FLOOR), cfg.max_send_buffer.get());
-        let records = VecDeque::new();
-        Buffer { end: 1, fin: false, more: false, quiet: false, records, fixed, size, max }
+        let floor = cfg.skbs.map_or(FLOOR, |skbs| skbs.initial.get());
+        let (size, max) = (fixed.unwrap_or(floor), cfg.max_send_buffer.get());
+        Buffer {
+            end: 1,
+            fin: false,
+            more: false,
+            quiet: false,
+            records: VecDeque::new(),
+            one: false,
+            halt: false,
+            fixed,
+            size,
+            max,
+            skbs: cfg.skbs,
+            pushed: 1,
+            wanted: false,
+        }
     }
 
     /// The window is `cwnd` now: an autotuned buffer holds twice that, within its bound, and never shrinks.
     #[inline]
     pub fn follow(&mut self, cwnd: u64) {
-        if 2 * cwnd > self.size && self.fixed.is_none() {
+        if 2 * cwnd > self.size && self.fixed.is_none() && self.skbs.is_none() {
             self.size = self.size.max((2 * cwnd).min(self.max));
         }
     }
@@ -102,14 +139,126 @@ impl Sender {
 
     /// What was written so far is a record: it shares no segment with what follows.
     pub fn end_record(&mut self) {
-        self.buf.records.push_back(self.buf.end);
+        match self.buf.records.back_mut() {
+            Some(last) if last.end == self.buf.end => last.closed = true,
+            _ => self.buf.records.push_back(Record { end: self.buf.end, push: true, closed: true }),
+        }
     }
 
     /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
     /// be written.
     pub fn has_room(&self) -> bool {
-        let queued = self.buf.end - self.board.una;
+        let queued = self.queued();
+        if self.buf.skbs.is_some() {
+            let free = self.buf.size.saturating_sub(queued);
+            return free >= queued / 2 && free > 0 && self.below_lowat(2 * self.unsent());
+        }
         self.buf.size.saturating_sub(queued) >= queued / 2 && self.writable() > 0
+    }
+
+    /// What the send buffer holds, as it counts (`sk_wmem_queued`).
+    fn queued(&self) -> u64 {
+        let bytes = self.buf.end - self.board.una;
+        let Some(skbs) = self.buf.skbs else { return bytes };
+        let unsent = self.buf.records.iter().filter(|r| r.end > self.board.nxt).count();
+        bytes + skbs.overhead.get() * u64::try_from(self.board.len() + unsent).expect("memory holds it")
+    }
+
+    fn below_lowat(&self, unsent: u64) -> bool {
+        self.cfg.notsent_lowat.is_none_or(|low| unsent < low.get())
+    }
+
+    /// The size of the send buffer at present.
+    pub fn buffer_size(&self) -> u64 {
+        self.buf.size
+    }
+
+    /// A writer waits for room, after an ACK: where the window is not full the buffer grows (`tcp_new_space`). Says whether it
+    /// may write now.
+    pub fn check_space(&mut self) -> bool {
+        self.buf.wanted = true;
+        if self.pipe() < self.cwnd {
+            self.expand();
+        }
+        self.has_room()
+    }
+
+    /// `tcp_sndbuf_expand`.
+    pub(super) fn expand(&mut self) {
+        // Headers and the structures behind a buffer of one segment: MAX_TCP_HEADER, skb_shared_info, sk_buff.
+        const BEHIND: u64 = 320 + 320;
+        const HEAD: u64 = 256;
+        if self.buf.skbs.is_none() || self.buf.fixed.is_some() {
+            return;
+        }
+        let each = (self.mss.max(self.cfg.mss.get()) + BEHIND).next_power_of_two() + HEAD;
+        let segments = (self.cwnd / self.mss.max(1)).max(10).max(u64::from(self.reordering.threshold) + 1);
+        let wanted = 2 * segments * each;
+        self.buf.size = self.buf.size.max(wanted.min(self.buf.max));
+    }
+
+    /// How much one buffer holds (`tcp_xmit_size_goal`): a super-segment, and no more than half the largest window.
+    fn size_goal(&self) -> u64 {
+        let half = if self.max_wnd > 536 { self.max_wnd / 2 } else { self.max_wnd };
+        let most = self.cfg.tso.map_or(self.mss, Bytes::get);
+        let most = if half > 0 { most.min(half) } else { most };
+        (most - most % self.mss).max(self.mss)
+    }
+
+    /// What is unsent so far is to be pushed (`tcp_mark_push`).
+    fn mark_push(&mut self) {
+        if let Some(last) = self.buf.records.back_mut() {
+            last.push = true;
+        }
+        self.buf.pushed = self.buf.end;
+    }
+
+    /// One step of a write of which `n` bytes are left: up to the end of a buffer. Gives how many were taken, zero when there is
+    /// no room, and whether something may be sent before the next step. Before the handshake is done, and where the queue
+    /// is a stream, everything is one step.
+    pub fn write_step(&mut self, now: Time, n: u64, first: bool, more: bool) -> (u64, bool) {
+        self.buf.more = more;
+        self.buf.quiet = more;
+        if self.buf.skbs.is_none() || !self.up || self.buf.fin {
+            return (self.write(now, n), true);
+        }
+        let goal = self.size_goal();
+        // Those that are sent go.
+        self.record_end();
+        let from = self.buf.records.iter().rev().nth(1).map_or(0, |r| r.end).max(self.board.nxt);
+        let open =
+            self.buf.records.back().filter(|r| r.end == self.buf.end && r.end > self.board.nxt && !r.closed);
+        let mut room = open.map_or(0, |r| goal.saturating_sub(r.end - from));
+        if room == 0 {
+            if self.queued() >= self.buf.size || !self.below_lowat(self.unsent()) {
+                self.buf.wanted = true;
+                if !first {
+                    self.buf.more = false;
+                    self.mark_push();
+                }
+                return (0, !first);
+            }
+            self.buf.records.push_back(Record { end: self.buf.end, push: false, closed: false });
+            room = goal;
+        }
+        let taken = n.min(room);
+        self.busy.start(now);
+        self.buf.end += taken;
+        let (front, record) =
+            (self.buf.records.len() == 1, self.buf.records.back_mut().expect("one is open"));
+        record.end += taken;
+        record.push &= !first;
+        // `forced_push`
+        let forced = self.buf.end > self.buf.pushed + self.max_wnd / 2;
+        let done = taken == n;
+        if forced || done && !more {
+            self.mark_push();
+        }
+        if done || forced {
+            return (taken, true);
+        }
+        self.buf.one = front;
+        (taken, front)
     }
 
     /// Whether everything that was written is acknowledged.

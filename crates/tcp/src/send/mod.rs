@@ -227,6 +227,7 @@ impl Sender {
         self.tell(now, &Event::Established, "established", log);
         self.cwnd = self.cc.control.cwnd.get();
         self.buf.follow(self.cwnd);
+        self.expand();
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
     }
 

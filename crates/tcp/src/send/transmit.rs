@@ -165,9 +165,16 @@ impl Sender {
             self.refresh_probe(now, log);
             return None;
         }
+        if std::mem::take(&mut self.buf.halt) {
+            return None;
+        }
         match self.next(now, log) {
-            Ok(chunk) => Some(chunk),
+            Ok(chunk) => {
+                self.buf.halt = std::mem::take(&mut self.buf.one);
+                Some(chunk)
+            }
             Err(limit) => {
+                self.buf.one = false;
                 self.rest(now, limit, log);
                 None
             }
@@ -356,11 +363,11 @@ impl Sender {
     }
 
     /// The end of the record that is being sent.
-    fn record_end(&mut self) -> Option<u64> {
-        while self.buf.records.front().is_some_and(|&end| end <= self.board.nxt) {
+    pub(super) fn record_end(&mut self) -> Option<u64> {
+        while self.buf.records.front().is_some_and(|r| r.end <= self.board.nxt) {
             self.buf.records.pop_front();
         }
-        self.buf.records.front().copied()
+        self.buf.records.front().map(|r| r.end)
     }
 
     /// Nagle and cork: whether a segment smaller than the MSS may leave.
@@ -381,7 +388,11 @@ impl Sender {
 
     /// Linux `tcp_tso_should_defer`: only while the next ACK is about to come.
     fn may_defer(&self, now: Time) -> bool {
-        if !self.cfg.tso_defer || self.cfg.tso.is_none() || matches!(self.state, Ca::Recovery | Ca::Loss) {
+        if !self.cfg.tso_defer
+            || self.cfg.tso.is_none()
+            || self.buf.one
+            || matches!(self.state, Ca::Recovery | Ca::Loss)
+        {
             return false;
         }
         if self.cfg.tso_autosize == TsoAutosize::RateAndRtt {
@@ -458,7 +469,10 @@ impl Sender {
         }
         let snap = self.deliveries.snapshot(now, idle);
         // What a write ended is pushed whenever it is sent; a super-segment each time that it is one.
-        let ends = end == self.buf.end && !self.buf.quiet || self.buf.records.front() == Some(&end);
+        let ends = match self.buf.records.front() {
+            Some(record) if record.end == end => record.push,
+            _ => end == self.buf.end && !self.buf.quiet,
+        };
         let push = ends || (self.cfg.push_super && n > self.mss);
         let mut flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
         if ends {
