@@ -81,6 +81,7 @@ impl Engines {
             byte_counting: settings.stack.byte_counting,
             hystart: settings.stack.hystart,
             hystart_detect: None,
+            whole_segments: false,
             dice: seed.stream(&format!("cc.{cc}")),
         };
         let same = |other: &Spec| {

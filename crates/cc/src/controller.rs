@@ -62,6 +62,8 @@ pub struct Params {
     pub hystart: bool,
     /// HyStart as Linux's CUBIC has it (`hystart_detect`); `None` for none.
     pub hystart_detect: Option<Detect>,
+    /// CUBIC in whole segments and integers, as Linux computes it, without the parameters of `values`.
+    pub whole_segments: bool,
     /// The controller's own dice.
     pub dice: Stream,
 }
@@ -73,6 +75,7 @@ impl Default for Params {
             byte_counting: ByteCounting::default(),
             hystart: false,
             hystart_detect: None,
+            whole_segments: false,
             dice: Seed(0).stream("cc"),
         }
     }

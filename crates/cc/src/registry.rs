@@ -1,6 +1,6 @@
 //! Controllers by name, and their parameters.
 
-use crate::rules::{Cubic, Dctcp, ModifiedVegas, Reno, Vegas};
+use crate::rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
 use crate::{BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
 
 /// A controller's parameters, each with the value asked for or its default, checked against its range.
@@ -42,6 +42,9 @@ pub fn build(name: &str, params: &Params) -> Result<Box<dyn Controller>, BuildEr
         .find(|entry| entry.name == name)
         .ok_or_else(|| BuildError::UnknownController { name: name.to_owned(), allowed: names() })?;
     let values = Values::resolve(entry.name, entry.params, params)?;
+    if params.whole_segments && name == LinuxCubic::NAME {
+        return Ok(Box::new(Windowed::new(LinuxCubic::new(&values, params), params)));
+    }
     Ok((entry.make)(&values, params))
 }
 

@@ -1,5 +1,6 @@
 //! The window rules, each with its source and how it differs from it.
 
+mod bic;
 mod cubic;
 mod dctcp;
 mod mvegas;
@@ -8,6 +9,7 @@ mod reno;
 mod train;
 mod vegas;
 
+pub use bic::LinuxCubic;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use mvegas::ModifiedVegas;

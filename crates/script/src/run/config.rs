@@ -355,6 +355,7 @@ pub(super) fn controller(
     let params = Params {
         hystart: cfg.hystart,
         hystart_detect,
+        whole_segments: linux,
         byte_counting: cfg.byte_counting,
         ..Params::default()
     };

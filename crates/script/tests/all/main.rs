@@ -5,6 +5,7 @@ mod freebsd;
 mod literal;
 mod mismatch;
 mod own;
+mod queue;
 mod robust;
 mod sockets;
 

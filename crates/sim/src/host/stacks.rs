@@ -363,6 +363,7 @@ impl Stacks {
             byte_counting: config.byte_counting,
             hystart: config.hystart,
             hystart_detect: None,
+            whole_segments: false,
             dice: self.seed.stream(&format!("cc.{name}")),
         };
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))

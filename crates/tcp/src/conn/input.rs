@@ -244,8 +244,16 @@ impl Connection {
             self.challenge(now);
             return false;
         };
-        if ack >= una && (self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack)) {
-            self.snd_wnd = u64::from(segment.window) << self.peer_shift;
+        let window = u64::from(segment.window) << self.peer_shift;
+        // Neither Linux (`tcp_may_update_window`) nor FreeBSD lets an ACK that acknowledges nothing new shrink the window, but
+        // Linux that it shuts it.
+        let same = match self.cfg.manners {
+            Manners::Rfc => self.wl2 <= ack,
+            Manners::Linux => ack > una || window > self.snd_wnd || window == 0,
+            Manners::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
+        };
+        if ack >= una && (self.wl1 < seq || self.wl1 == seq && same) {
+            self.snd_wnd = window;
             self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
             self.window_field = segment.window;
             self.wl1 = seq;
