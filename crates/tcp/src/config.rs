@@ -174,6 +174,23 @@ pub enum TsoAutosize {
     RateAndRtt,
 }
 
+/// Packetization layer path MTU discovery (RFC 4821) as Linux has it. Sizes are those of segments without options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MtuProbing {
+    /// From the start (`tcp_mtu_probing` = 2), not only when timeouts hint at a black hole (1).
+    pub always: bool,
+    /// What it starts from (`tcp_base_mss`).
+    pub base: Bytes,
+    /// How low it may fall (`tcp_mtu_probe_floor`).
+    pub floor: Bytes,
+    /// It ends when so little is between what works and what may (`tcp_probe_threshold`).
+    pub threshold: Bytes,
+    /// It begins again after so long (`tcp_probe_interval`).
+    pub interval: Dur,
+    /// The IP and TCP headers.
+    pub headers: Bytes,
+}
+
 /// Linux's send queue (`tcp_sendmsg_locked`): a write fills buffers of a super-segment each, which share no transmission and
 /// cost more than their bytes; what is written is pushed each half window, and sent as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -286,6 +303,10 @@ pub struct Config {
     pub send_buffer: Option<Bytes>,
     /// `stack.max_sndbuf`: where a send buffer that follows cwnd stops growing.
     pub max_send_buffer: Bytes,
+    /// The largest segment without options that the path carries: the MTU less 40 (IPv4); `None`: as large as [`Config::mss`].
+    pub path_mss: Option<Bytes>,
+    /// The search for the longest segment that the path carries; `None`: it believes the route.
+    pub mtu_probing: Option<MtuProbing>,
     /// The send queue is made of buffers as Linux's; `None`: it is a stream, and nothing but its bytes counts.
     pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).

@@ -88,6 +88,8 @@ fn rfc() -> Config {
         tso_autosize: TsoAutosize::Off,
         send_buffer: None,
         max_send_buffer: Bytes::MAX,
+        path_mss: None,
+        mtu_probing: None,
         skbs: None,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
         push_super: false,

@@ -17,6 +17,12 @@ pub(crate) type Span = Range<u64>;
 pub(crate) struct Agreed {
     /// Payload bytes of a full segment: the smaller MSS, less the options of every data segment.
     pub mss: Bytes,
+    /// What the options of every segment take.
+    pub options: Bytes,
+    /// The largest segment without options that the path carries.
+    pub path: Bytes,
+    /// The largest that the peer takes, and we send.
+    pub clamp: Bytes,
     /// SACK permitted by both.
     pub sack: bool,
     /// Timestamps on every segment.

@@ -13,10 +13,18 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
         c.need(">")?;
         Direction::Out
     };
-    let ip = ip_field(c)?;
+    let mut ip = IpField::Unsaid;
+    if !echoes(c) {
+        ip = ip_field(c)?;
+    }
+    let echoed = if echoes(c) { echoed(c)? } else { None };
     c.space();
     let body = match c.peek_word() {
-        "icmp" | "icmpv6" => Body::Icmp(icmp(c)?),
+        "icmp" | "icmpv6" => {
+            let icmp = icmp(c)?;
+            Body::Icmp(Icmp { seq: echoed.or(icmp.seq), ..icmp })
+        }
+        _ if echoed.is_some() => return c.fail("`icmp`, which the echoed header belongs to"),
         _ => Body::Tcp(tcp(c, direction)?),
     };
     Ok(Packet { direction, ip, body })
@@ -163,14 +171,30 @@ fn icmp(c: &mut Cursor<'_>) -> Parsed<Icmp> {
             _ => return c.fail("`mtu` or the echoed header, as in `[1:1001(1000)]`"),
         }
     }
-    if c.eat("[") {
-        c.space();
-        // Flags of the echoed header may stand before it.
-        if c.peek().is_some_and(|c| !c.is_ascii_digit()) {
-            c.take_while(|c| !c.is_whitespace());
-        }
-        icmp.seq = Some(c.number("the first sequence number of the echoed header")?);
-        c.until("]", "the echoed header")?;
-    }
+    icmp.seq = echoed(c)?;
     Ok(icmp)
+}
+
+/// Whether an echoed header is next: what else stands in brackets has no slice of sequence space.
+fn echoes(c: &Cursor<'_>) -> bool {
+    let mut ahead = c.clone();
+    ahead.space();
+    let rest = ahead.rest();
+    rest.strip_prefix('[')
+        .is_some_and(|rest| rest.split([']', '\n']).next().is_some_and(|inner| inner.contains(':')))
+}
+
+/// `[1:1461(1460)]`, `[S 0:0(0)]`: the first sequence number, if there is such a thing.
+fn echoed(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
+    if !c.eat("[") {
+        return Ok(None);
+    }
+    c.space();
+    // Flags of the echoed header may stand before it.
+    if c.peek().is_some_and(|c| !c.is_ascii_digit()) {
+        c.take_while(|c| !c.is_whitespace());
+    }
+    let seq = c.number("the first sequence number of the echoed header")?;
+    c.until("]", "the echoed header")?;
+    Ok(Some(seq))
 }

@@ -5,7 +5,8 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Controller, Detect, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, Profile, RecvBuffer, Skbs, Tlp,
+    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile, RecvBuffer,
+    Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -58,6 +59,7 @@ const INERT: &[&str] = &[
     "tcp_invalid_ratelimit",
     "tcp_tso_rtt_log",
     "tcp_thin_linear_timeouts",
+    "tcp_mtu_probing",
     "tcp_base_mss",
     "tcp_mtu_probe_floor",
     "tcp_probe_interval",
@@ -123,6 +125,11 @@ const INERT_BSD: &[&str] = &[
     "newsack",
 ];
 
+/// Bytes of the IP and TCP headers.
+pub(super) fn headers(settings: &Settings) -> u64 {
+    if settings.ip_version == IpVersion::V6 { 60 } else { 40 }
+}
+
 /// The stack's switches, or what is unsupported.
 pub(super) fn config(
     profile: Profile,
@@ -132,7 +139,7 @@ pub(super) fn config(
     open: Open,
 ) -> Result<Config, String> {
     let mut cfg = Config::profile(profile);
-    let headers = if settings.ip_version == IpVersion::V6 { 60 } else { 40 };
+    let headers = headers(settings);
     let mtu = host.route.get("mtu").copied().unwrap_or(u64::from(settings.mtu.unwrap_or(1500)));
     if mtu <= headers + 48 {
         return Err(format!("an MTU of {mtu}"));
@@ -141,6 +148,7 @@ pub(super) fn config(
     if let Some(&advmss) = host.route.get("advmss") {
         cfg.mss = cfg.mss.min(Bytes::new(advmss.max(64)));
     }
+    cfg.path_mss = Some(Bytes::new(mtu - headers));
     if let Some(&n) = host.route.get("initcwnd") {
         cfg.initial_window = u32::try_from(n).map_err(|_| "initcwnd".to_owned())?;
     }
@@ -159,11 +167,30 @@ pub(super) fn config(
     if host.route.contains_key("ecn") && cfg.ecn == EcnMode::Off {
         cfg.ecn = EcnMode::Classic;
     }
+    cfg.mtu_probing = probing(host, headers)?;
     socket.apply(&mut cfg);
     if cc_name(profile, host, socket) == "dctcp" {
         cfg.ecn = EcnMode::Dctcp;
     }
     Ok(cfg)
+}
+
+/// Linux's search for the MTU of the path.
+fn probing(host: &Host, headers: u64) -> Result<Option<MtuProbing>, String> {
+    let number = |key: &str, default: u64| host.number(&format!("net.ipv4.{key}")).unwrap_or(default);
+    let always = match number("tcp_mtu_probing", 0) {
+        0 => return Ok(None),
+        n @ (1 | 2) => n == 2,
+        n => return Err(format!("sysctl net.ipv4.tcp_mtu_probing={n}")),
+    };
+    Ok(Some(MtuProbing {
+        always,
+        base: Bytes::new(number("tcp_base_mss", 1024)),
+        floor: Bytes::new(number("tcp_mtu_probe_floor", 48)),
+        threshold: Bytes::new(number("tcp_probe_threshold", 8)),
+        interval: Dur::from_secs(number("tcp_probe_interval", 600)),
+        headers: Bytes::new(headers),
+    }))
 }
 
 fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
@@ -248,8 +275,7 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 }
                 cfg.max_send_buffer = Bytes::new(most);
             }
-            "tcp_mtu_probing" | "tcp_plb_enabled" | "tcp_stdurg" | "tcp_thin_dupack" | "tcp_low_latency"
-                if number()? == 0 => {}
+            "tcp_plb_enabled" | "tcp_stdurg" | "tcp_thin_dupack" | "tcp_low_latency" if number()? == 0 => {}
             _ if INERT.contains(&key) => {}
             _ => return Err(format!("sysctl net.ipv4.{key}={text}")),
         }

@@ -1,12 +1,12 @@
 //! The model as a stack under test: connections in virtual time.
 
 use super::calls::Attempt;
-use super::config::Open;
+use super::config::{self, Open};
 use super::fastopen::Cache;
 use super::packet::{Layout, Map, ecn_of, fast_open_of, lay_out};
 use super::socket::{File, Role, Socket};
 use super::stack::{Answer, Sent, Stack, Step, Trouble};
-use super::world::World;
+use super::world::{Route, World};
 use super::{calls, info};
 use crate::ast::{Body, Call, Packet, Tcp};
 use crate::code::Value;
@@ -14,7 +14,7 @@ use crate::host::{Door, Host};
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Profile, State};
-use tcpassay_units::{Dur, SeqNum, Time};
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// What packets are about.
@@ -318,8 +318,13 @@ impl Stack for Model {
 
     fn shell(&mut self, text: &str) -> Result<(), String> {
         let door = self.door.filter(|_| self.settings.allow_shell);
+        let before = self.host.route.get("mtu").copied();
         self.host.run(text, door)?;
         self.world.cut = self.host.no_tso;
+        if let Some(&mtu) = self.host.route.get("mtu").filter(|&&mtu| Some(mtu) != before && !self.is_bsd()) {
+            let size = Bytes::new(mtu.saturating_sub(config::headers(&self.settings)));
+            self.world.peers.iter_mut().for_each(|peer| peer.route = Some(Route::Changed(size)));
+        }
         self.fast_open_switched();
         let until = self.world.now + std::mem::take(&mut self.host.slept);
         while self.step(until) == Step::Acted {}

@@ -52,6 +52,7 @@ impl Options {
         }
         if let Some(n) = self.maxseg {
             cfg.mss = cfg.mss.min(Bytes::new(n));
+            cfg.path_mss = cfg.path_mss.map(|path| path.min(Bytes::new(n)));
         }
         if let Some(ms) = self.user_timeout.filter(|&ms| ms > 0) {
             cfg.user_timeout = Some(Dur::from_millis(ms));

@@ -3,11 +3,19 @@
 use super::packet::Map;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
-use tcpassay_units::Time;
+use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
 /// How many entries of the stack's log a mismatch shows.
 const REMEMBERED: usize = 24;
+
+/// A route that carries segments of another size (without options) than before. Linux looks it up when it sends, and thinks of
+/// it when it sends next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Route {
+    Changed(Bytes),
+    Found(Bytes),
+}
 
 /// One connection.
 #[derive(Clone, Debug)]
@@ -18,6 +26,7 @@ pub(super) struct Peer {
     pub begun: bool,
     /// The error of an ICMP message that ended it.
     pub icmp_error: Option<&'static str>,
+    pub route: Option<Route>,
     /// Its last log entries.
     pub log: VecDeque<LogEntry>,
 }
@@ -49,14 +58,28 @@ impl World {
     pub fn add(&mut self, conn: Connection, map: Map) -> usize {
         let mut conn = conn;
         conn.set_log(true);
-        self.peers.push(Peer { conn, map, begun: false, icmp_error: None, log: VecDeque::new() });
+        self.peers.push(Peer {
+            conn,
+            map,
+            begun: false,
+            icmp_error: None,
+            route: None,
+            log: VecDeque::new(),
+        });
         self.peers.len() - 1
     }
 
     /// Collects what the connection has to say after something happened to it.
     pub fn flush(&mut self, index: usize) {
         let peer = &mut self.peers[index];
+        if let Some(Route::Found(size)) = peer.route {
+            peer.route = None;
+            peer.conn.set_path(self.now, size, false);
+        }
         while let Some(out) = peer.conn.poll_transmit(self.now) {
+            if let Some(Route::Changed(size)) = peer.route {
+                peer.route = Some(Route::Found(size));
+            }
             let at = self.now;
             if self.cut && !out.segment.flags.has(Flags::SYN) {
                 self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out, fast_open: None }));

@@ -105,6 +105,16 @@ fn an_unreachable_host_ends_an_opening_connection_and_leaves_an_open_one_alone()
         "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1\n\
          +.1 < icmp unreachable host_unreachable [1:1001(1000)]\n+0 write(4, ..., 10) = 10",
     );
-    let report = plain("+0 < icmp unreachable frag_needed mtu 1000 [1:1001(1000)]");
-    assert_eq!(verdict(&report), "unsupported 9 ICMP unreachable frag_needed");
+}
+
+#[test]
+fn the_echoed_header_may_stand_before_the_message_or_behind_it() {
+    for message in [
+        "[ect0] [1:1001(1000)] icmp unreachable frag_needed mtu 640",
+        "icmp unreachable frag_needed mtu 640 [1:1001(1000)]",
+    ] {
+        passes(&format!(
+            "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1\n+.1 < {message}\n+0 > P. 1:1001(1000) ack 1"
+        ));
+    }
 }

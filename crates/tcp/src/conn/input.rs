@@ -272,7 +272,7 @@ impl Connection {
             }
             // A classic peer of an accurate sender: the echo stands for one packet.
             (_, EcnMode::Accurate) => {
-                input.accurate_ce = segment.flags.has(Flags::ECE).then_some(u64::from(self.mss));
+                input.accurate_ce = segment.flags.has(Flags::ECE).then_some(u64::from(self.send.mss32()));
             }
             _ => input.ece = segment.flags.has(Flags::ECE),
         }
@@ -333,7 +333,7 @@ impl Connection {
     fn read_ace(&mut self, segment: &Segment) -> u64 {
         let more = ace_of(segment.flags).wrapping_sub(self.reported_ce) & 7;
         self.reported_ce += more;
-        more * u64::from(self.mss)
+        more * u64::from(self.send.mss32())
     }
 
     #[inline]

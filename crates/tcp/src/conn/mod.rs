@@ -79,8 +79,6 @@ pub struct Connection {
     ts: Stamps,
     /// The mode of ECN that was agreed on.
     ecn: EcnMode,
-    /// Payload of a full segment that we send; what the NIC cuts to.
-    mss: u32,
     sack: bool,
     /// The peer's window scale.
     peer_shift: u8,
@@ -163,7 +161,6 @@ impl Connection {
             open: Opening::new(cfg),
             ts: Stamps { offset: ts_offset, ..Stamps::default() },
             ecn: EcnMode::Off,
-            mss: u32::try_from(cfg.mss.get()).expect("an MSS fits 16 bits"),
             sack: false,
             peer_shift: 0,
             window_field: 0,

@@ -331,8 +331,9 @@ impl Connection {
         self.sack = self.cfg.sack && peer.sack;
         let options = if self.ts.on { 12 } else { 0 };
         let ours = self.cfg.mss.get();
-        let mss = ours.min(u64::from(peer.mss)) - options;
-        self.mss = u32::try_from(mss).expect("at most 16 bits");
+        let path = self.cfg.path_mss.map_or(ours, Bytes::get);
+        let clamp = u64::from(peer.mss);
+        let mss = path.min(clamp) - options;
         let marked = u64::from(ecn_of_syn_ack == Ecn::Ce);
         let echo = match self.ecn {
             EcnMode::Off => Echo::Off,
@@ -350,6 +351,9 @@ impl Connection {
         let lost = self.open.repeated;
         let agreed = Agreed {
             mss: Bytes::new(mss),
+            options: Bytes::new(options),
+            path: Bytes::new(path),
+            clamp: Bytes::new(clamp),
             sack: self.sack,
             timestamps: self.ts.on,
             ecn: self.ecn != EcnMode::Off && !self.open.no_ect,

@@ -127,7 +127,7 @@ impl Connection {
             flags,
             window: self.recv.announce(),
             urgent: 0,
-            len: self.mss,
+            len: self.send.mss32(),
             options: self.options(now),
         };
         // SACK blocks have no room: an ACK of their own follows.
@@ -163,7 +163,7 @@ impl Connection {
         let mut tells = true;
         if self.recv.has_blocks() {
             // Blocks go along where the segment has room; otherwise an ACK of its own follows.
-            tells = len + 4 + 8 * 4 <= self.mss;
+            tells = len + 4 + 8 * 4 <= self.send.mss32();
             if tells {
                 self.put_sacks(&mut options);
             }
@@ -178,14 +178,18 @@ impl Connection {
             options,
         };
         if tells {
-            let packets = len.div_ceil(self.mss.max(1)).max(1);
+            let packets = len.div_ceil(self.send.mss32().max(1)).max(1);
             self.recv.ack_sent(now, true, packets, &mut self.log);
             if len > 0 {
                 self.recv.replied(now);
             }
         }
         let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
-        self.wrap(now, segment, chunk.span.start, ecn, chunk.retransmission)
+        let out = self.wrap(now, segment, chunk.span.start, ecn, chunk.retransmission);
+        if self.cfg.mtu_probing.is_some() && self.send.is_path_probe(chunk.span.start) {
+            return Outgoing { mss: len, ..out };
+        }
+        out
     }
 
     /// A segment without payload at position `seq`.
@@ -282,6 +286,6 @@ impl Connection {
             let (len, flags) = (segment.len, segment.flags);
             self.log.put(now, || LogEvent::SegmentOut { seq, ack, len, flags, retransmission });
         }
-        Outgoing { segment, ecn, mss: self.mss.max(1) }
+        Outgoing { segment, ecn, mss: self.send.mss32().max(1) }
     }
 }

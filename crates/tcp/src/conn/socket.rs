@@ -53,6 +53,13 @@ impl Connection {
         self.write(now, n)
     }
 
+    /// The path carries segments of `size` from now on, without options: its MTU less the headers. `too_long`: somebody
+    /// refused one that was longer (RFC 1191), and what is goes again.
+    pub fn set_path(&mut self, now: Time, size: Bytes, too_long: bool) {
+        self.touched = true;
+        self.send.set_path(now, size.get(), too_long, &mut self.log);
+    }
+
     /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: what one buffer takes where
     /// the send queue is made of buffers ([`Config::skbs`](crate::Config)), otherwise everything that there is room for.
     /// Between the steps comes [`poll_transmit`](Connection::poll_transmit). Zero when the call would block.

@@ -103,7 +103,9 @@ impl Sender {
         }
         if ack.ack >= prior_una {
             self.wnd = ack.window;
-            self.max_wnd = self.max_wnd.max(ack.window);
+            if ack.window > self.max_wnd {
+                self.widen(ack.window);
+            }
         }
         self.count_duplicates(&a, &mut d);
         if !self.sack && d.ambiguous {
@@ -184,7 +186,9 @@ impl Sender {
         let last = &run.last;
         let bytes = self.board.una - run.start;
         self.wnd = window;
-        self.max_wnd = self.max_wnd.max(window);
+        if window > self.max_wnd {
+            self.widen(window);
+        }
         let newest = now.since(last.sent_at);
         self.rtt.observe_min(now, newest);
         self.take_rtt_sample(now, now.since(run.first_sent_at), log);

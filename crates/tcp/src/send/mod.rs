@@ -18,6 +18,7 @@
 //! | `timeout` | RTO and F-RTO | RFC 6298, 5682 |
 //! | `tlp` | the tail loss probe | RFC 8985 section 7 |
 //! | `transmit`, `size` | what to send next, how much of it | RFC 9293 section 3.8.6, RFC 896, RFC 3042 |
+//! | `path` | how large a segment may be | RFC 1191, RFC 4821 |
 //! | `pace` | when to send it | `tcp_update_pacing_rate` of Linux |
 //! | `timers` | which deadline is next; persist | RFC 9293 section 3.8.6.1 |
 //! | `driver` | the controller and the order of its events | `tcpassay_cc` |
@@ -37,6 +38,7 @@ mod detect;
 mod driver;
 mod info;
 mod pace;
+mod path;
 mod prr;
 mod rack;
 mod recovery;
@@ -61,6 +63,7 @@ use detect::Reordering;
 use driver::Driver;
 use info::Counters;
 use pace::Pacer;
+use path::Path;
 use prr::Prr;
 use rack::Rack;
 use rtt::Rtt;
@@ -89,6 +92,7 @@ pub(crate) struct Sender {
     undo: UndoState,
     probe: Probe,
     pacer: Pacer,
+    path: Path,
     timers: Timers,
     limits: Limits,
     stats: Counters,
@@ -159,6 +163,7 @@ impl Sender {
             undo: UndoState::default(),
             probe: Probe::default(),
             pacer: Pacer::default(),
+            path: Path::new(cfg.mtu_probing),
             timers: Timers::new(cfg.user_timeout),
             limits: Limits::default(),
             stats: Counters::default(),
@@ -197,15 +202,13 @@ impl Sender {
 
     /// The handshake finished: the initial window is in force and data may leave.
     pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
-        self.up = true;
         self.plain = self.cfg.tso.is_none() && !self.cc.heeds_sent;
-        self.mss = agreed.mss.get();
-        self.mss32 = u32::try_from(self.mss).expect("an MSS fits 16 bits");
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
         self.ecn = agreed.ecn && self.cfg.ecn != EcnMode::Off;
         self.wnd = agreed.window;
         self.max_wnd = agreed.window;
+        self.start_path(agreed.mss.get(), agreed.options.get(), agreed.path.get(), agreed.clamp.get());
         self.last_sent = now;
         self.limits.start(now);
         match agreed.rtt {
@@ -218,12 +221,13 @@ impl Sender {
             None if agreed.handshake_lost => self.rtt.fall_back(),
             None => {}
         }
+        self.up = true;
         // RFC 5681 section 3.1: one segment when the SYN or SYN-ACK was lost.
         if agreed.syn_data > 0 {
             self.skip_syn_data(now, agreed.syn_data);
         }
         let segments = if agreed.handshake_lost { 1 } else { self.cfg.initial_window.max(1) };
-        self.cc.control.cwnd = agreed.mss * u64::from(segments);
+        self.cc.control.cwnd = self.bytes_mss() * u64::from(segments);
         self.tell(now, &Event::Established, "established", log);
         self.cwnd = self.cc.control.cwnd.get();
         self.buf.follow(self.cwnd);

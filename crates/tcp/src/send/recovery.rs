@@ -69,7 +69,9 @@ impl Sender {
             return lost;
         }
         if self.board.pending > 0 {
-            self.enter_recovery(a.now, a.prior_out, a.prior_out - a.prior_sacked, log);
+            if !self.path_probe_lost(a.now, log) {
+                self.enter_recovery(a.now, a.prior_out, a.prior_out - a.prior_sacked, log);
+            }
         } else if self.state == Ca::Cwr && self.board.una > self.recover {
             self.leave(a.now, false, "high_seq acked", log);
         } else {

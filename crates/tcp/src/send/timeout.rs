@@ -37,6 +37,7 @@ impl Sender {
         if self.timers.rto_count > self.cfg.retries {
             return Err(GaveUp::Retries);
         }
+        self.suspect_path(now, !again);
         let flight = self.board.outstanding();
         self.reordering.on_timeout(self.board.sacked / self.mss);
         if self.board.front().is_some_and(|s| s.is(SACKED)) {

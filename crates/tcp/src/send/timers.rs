@@ -220,6 +220,9 @@ impl Sender {
         log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
         if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
             let out = self.board.outstanding();
+            if self.path_probe_lost(now, log) {
+                return;
+            }
             self.enter_recovery(now, out, out - self.board.sacked, log);
             let a = Arrival::timer(now, out, self.board.sacked);
             self.update_window(&a, &super::delivery::Delivered::default(), scan.lost, log);

@@ -153,6 +153,9 @@ impl Sender {
         if !self.up {
             return None;
         }
+        if self.cfg.mtu_probing.is_some() {
+            self.note_path_success();
+        }
         if let Some(probe) = self.window_probe() {
             return Some(probe);
         }
@@ -340,6 +343,11 @@ impl Sender {
         if self.board.outstanding() == 0 {
             self.after_idle(now, log);
         }
+        if self.cfg.mtu_probing.is_some()
+            && let Some(answer) = self.poll_path(now, log)
+        {
+            return answer;
+        }
         let room = self.room();
         if self.cfg.tso.is_none() && avail >= self.mss && wnd_room >= self.mss {
             // One whole segment: nothing to decide.
@@ -473,7 +481,7 @@ impl Sender {
             Some(record) if record.end == end => record.push,
             _ => end == self.buf.end && !self.buf.quiet,
         };
-        let push = ends || (self.cfg.push_super && n > self.mss);
+        let push = ends || (self.cfg.push_super && n > self.mss && !self.is_path_probe(start));
         let mut flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
         if ends {
             flags |= PUSH;
@@ -484,7 +492,7 @@ impl Sender {
             self.limited_sent += n;
         }
         self.account(now, n, log);
-        if !n.is_multiple_of(self.mss) {
+        if !n.is_multiple_of(self.mss) && !self.is_path_probe(start) {
             self.small_end = end;
         }
         if self.timers.rto == Time::MAX {
@@ -505,6 +513,7 @@ impl Sender {
         let push =
             if self.cfg.push_super { sent.is(PUSH) || n > self.mss } else { sent.start + n == self.buf.end };
         self.undo.on_retransmit(now, &sent);
+        self.forget_probe();
         self.high_rxt = self.high_rxt.max(sent.end());
         self.stats.bytes_retransmitted += n;
         self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
@@ -544,6 +553,7 @@ impl Sender {
         self.refresh_probe(now, log);
         self.pacer.rest();
         self.idle_burst = false;
+        self.path.thought = false;
         let room = self.room();
         self.limits.set(now, limit);
         let filled = limit == Limited::Cwnd || room < self.mss;

@@ -118,6 +118,9 @@ fn rfc() -> Config {
 fn agreed() -> Agreed {
     Agreed {
         mss: Bytes::new(1000),
+        options: Bytes::ZERO,
+        path: Bytes::new(1000),
+        clamp: Bytes::new(1000),
         sack: true,
         timestamps: false,
         ecn: false,
