@@ -51,10 +51,11 @@ def spaces() -> Iterator[None]:
             run("ip", "netns", "del", space)
 
 
-def ours(folder: str, triples: dict[str, object], metric: str) -> float:
+def ours(folder: str, triples: dict[str, object], metric: str, *, taps: bool, copy: bool = False) -> float:
     """A metric of a case of ours."""
+    bare = {"taps": taps, "copy": copy}
     answer = host.run_case(
-        triples=triples, seed=1, base=folder, collect=COLLECT, folder=f"{folder}/run", quiet_s=0, bare=True
+        triples=triples, seed=1, base=folder, collect=COLLECT, folder=f"{folder}/run", quiet_s=0, bare=bare
     )
     shutil.rmtree(f"{folder}/run", ignore_errors=True)
     if answer["outcome"] != "done":
@@ -108,22 +109,31 @@ def main() -> None:
     for tool in ("iperf3", "gcc"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed (Debian: apt-get install {tool})")
-    bulk: tuple[list[float], list[float]] = ([], [])
-    rpc: tuple[list[float], list[float], list[float]] = ([], [], [])
+    made: dict[str, list[float]] = {}
+
+    def note(what: str, value: float) -> None:
+        made.setdefault(what, []).append(value)
+
     with tempfile.TemporaryDirectory(prefix="tcpassay-bench-") as folder, spaces():
         program = f"{folder}/pingpong"
         source = Path(__file__).parent.parent / "bench" / "host" / "pingpong.c"
         run("gcc", "-O2", "-std=gnu11", "-o", program, str(source))
         for _ in range(rounds):
-            bulk[0].append(ours(folder, BULK, "goodput"))
-            bulk[1].append(iperf3())
-            rpc[0].append(ours(folder, RPC, "completion_p50"))
-            rpc[1].append(ping_pong(program, "one"))
-            rpc[2].append(ping_pong(program, "two"))
+            note("bulk", ours(folder, BULK, "goodput", taps=True))
+            note("bulk that copies", ours(folder, BULK, "goodput", taps=True, copy=True))
+            note("iperf3", iperf3())
+            note("RPC", ours(folder, RPC, "completion_p50", taps=True))
+            note("one", ping_pong(program, "one"))
+            note("RPC without taps", ours(folder, RPC, "completion_p50", taps=False))
+            note("two", ping_pong(program, "two"))
     print(f"median of {rounds} rounds of {SECONDS} s, load {os.getloadavg()[0]:.1f}")
-    line("bulk and iperf3", *bulk, 1e-9, "Gbit/s")
-    line("RPC of 100 B and a ping-pong of one process", rpc[0], rpc[1], 1e6, "us")
-    line("RPC of 100 B and a ping-pong of two processes", rpc[0], rpc[2], 1e6, "us")
+    line("bulk and iperf3", made["bulk"], made["iperf3"], 1e-9, "Gbit/s")
+    line(
+        "bulk that copies what it reads, and iperf3", made["bulk that copies"], made["iperf3"], 1e-9, "Gbit/s"
+    )
+    for name in ("RPC", "RPC without taps"):
+        line(f"{name} of 100 B and a ping-pong of one process", made[name], made["one"], 1e6, "us")
+        line(f"{name} of 100 B and a ping-pong of two processes", made[name], made["two"], 1e6, "us")
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def host() -> list[Check]:
     if root and agent and all(check.mark == "ok" for check in checks):
         checks += list(_queues())
     checks.append(_controllers())
-    checks.append(_bpf(agent))
+    checks += _bpf(agent)
     return checks
 
 
@@ -262,20 +262,32 @@ def _controllers() -> Check:
     return Check("controllers", "ok", text.strip())
 
 
-def _bpf(agent: Path | None) -> Check:
+def _bpf(agent: Path | None) -> list[Check]:
     """Programs of ours in the kernel: steps that mark, the limiter, model controllers on the real kernel."""
     left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
     if agent is None:
-        return Check("BPF", "worse", "only the agent can tell", guest.how_to_get_agent())
+        return [Check("BPF", "worse", "only the agent can tell", guest.how_to_get_agent())]
     if os.geteuid() != 0:
-        return Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")
+        return [Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")]
     try:
-        told = subprocess.run([agent, "bpf"], capture_output=True, text=True, check=False)  # noqa: S603
+        lacks = _lacks(agent, "bpf")
+        if lacks:
+            return [Check("BPF", "worse", lacks, left)]
+        lacks = _lacks(agent, "bpf", "shim")
     except OSError as error:
-        return Check("BPF", "worse", str(error), guest.how_to_get_agent())
-    if told.returncode == 0:
-        return Check("BPF", "ok", "steps that mark, limiter, controllers of the model")
-    return Check("BPF", "worse", told.stderr.strip(), left)
+        return [Check("BPF", "worse", str(error), guest.how_to_get_agent())]
+    shim = (
+        Check("stack.cc_engine", "worse", lacks, "`shim` is refused; all else works")
+        if lacks
+        else Check("stack.cc_engine", "ok", "kernel, shim, object files")
+    )
+    return [Check("BPF", "ok", "steps that mark, limiter"), shim]
+
+
+def _lacks(agent: Path, *question: str) -> str:
+    """What the agent says is missing; empty when nothing is."""
+    told = subprocess.run([agent, *question], capture_output=True, text=True, check=False)  # noqa: S603
+    return told.stderr.strip() if told.returncode else ""
 
 
 def _tool(name: str) -> str | None:

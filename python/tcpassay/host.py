@@ -40,12 +40,13 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     folder: str,
     patience_s: float = PATIENCE_S,
     quiet_s: float = QUIET_S,
-    bare: bool = False,
+    bare: dict[str, bool] | None = None,
 ) -> dict[str, Any]:
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
     The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`), `message`, `cpu_s`, and when
-    it is done `trace` and `metrics`. With `bare` the two hosts of a pair are joined by nothing but a cable.
+    it is done `trace` and `metrics`. With `bare` the two hosts of a pair are joined by nothing but a cable;
+    its `taps` let packets be seen all the same, and its `copy` lets bulk receivers copy what they read.
     """
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     case = request(triples, seed, base, collect, folder) | {"patience_s": quiet_s, "bare": bare}

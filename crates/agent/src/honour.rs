@@ -156,6 +156,8 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
 fn controller(host: &HostSettings, engine: &Engine, ground: &Ground, refuse: &mut impl FnMut(&str, &str)) {
     if let (Engine::Shim | Engine::Object(_), Some(why)) = (engine, &ground.no_program) {
         refuse(ROW, why);
+    } else if let (Engine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {
+        refuse(ROW, &why.to_string());
     }
     match engine {
         Engine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),

@@ -6,17 +6,18 @@
 //! * `tcpassay-agent check [host]` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
 //!   substrate cannot do: a line with `errors`, or with `said`, what the case sets beyond the defaults.
 //! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
-//! * `tcpassay-agent bpf` says whether BPF can be used here, and if not, what is missing.
+//! * `tcpassay-agent bpf [shim]` says whether BPF (the shim) can be used here, and if not, what is missing.
 //! * `tcpassay-agent shim CC -- COMMAND`, `tcpassay-agent controllers OBJECT -- COMMAND`: controllers in the running kernel; see [`shim`].
 //! * `tcpassay-agent script` runs a packetdrill script on the kernel beneath it, in a new network namespace; see [`script`].
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
-//! the workload run on real sockets ([`world`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while taps
-//! ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All that is
-//! unsafe is in [`sys`] and [`script`]'s door.
+//! the workload run on real sockets ([`world`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
+//! taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All
+//! that is unsafe is in [`sys`] and [`script`]'s door.
 
 mod account;
+mod calls;
 mod diag;
 mod engines;
 mod ground;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         ["host"] => told("host", host::main()),
         ["limiter", ref arguments @ ..] => said(limiter::main(arguments)),
         ["bpf"] => said(tcpassay_bpf::available().map_err(|e| e.to_string())),
+        ["bpf", "shim"] => said(tcpassay_bpf::shim::available().map_err(|e| e.to_string())),
         ["shim", ..] => said(shim::shim(&arguments[1..])),
         ["controllers", ..] => said(shim::controllers(&arguments[1..])),
         ["script"] | ["script", "virtual"] => said(script::main(arguments.len() == 2)),

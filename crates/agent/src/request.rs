@@ -27,10 +27,20 @@ pub struct Request {
     patience_s: f64,
     /// For measuring the generators themselves: a pair joined by nothing but a cable, which is not measured.
     #[serde(default)]
-    pub bare: bool,
+    pub bare: Option<Bare>,
     /// Where the recording goes; it must not be there yet.
     #[serde(default)]
     pub folder: PathBuf,
+}
+
+/// How the generators are measured.
+#[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
+pub struct Bare {
+    /// Packets are seen, as in every other run; without, the recording has what sockets tell.
+    pub taps: bool,
+    /// Bulk receivers copy what they read, as programs do that have a use for it.
+    pub copy: bool,
 }
 
 /// What to collect; lengths of time are texts, as in a plan.

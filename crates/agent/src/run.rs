@@ -7,6 +7,7 @@
 //! In real time the same loop is late by what it does: a tick that was missed is made up for with what is true now, and packets
 //! of the last moments wait until all of them are there.
 
+use crate::calls::Calls;
 use crate::diag::Diag;
 use crate::engines::Engines;
 use crate::ground::Ground;
@@ -19,7 +20,7 @@ use crate::setup::{self, Failure, Step};
 use crate::sys;
 use crate::tap::Taps;
 use crate::trace::Trace;
-use crate::world::{Calls, Token, World};
+use crate::world::{Token, World};
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -49,17 +50,22 @@ pub fn run(request: &Request, ground: &Ground) -> Answer {
 
 fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, Failure> {
     let (collect, measured) = request.collect.read().map_err(|e| e.to_string())?;
-    let bare = request.bare && ground.is_host() && case.net.hosts.len() == 2;
-    let lab = if bare { Lab::bare(case) } else { Lab::of(case, ground) };
+    let bare = request.bare.filter(|_| ground.is_host() && case.net.hosts.len() == 2);
+    let lab = if bare.is_some() { Lab::bare(case) } else { Lab::of(case, ground) };
     let mut spaces = setup::build(case, &lab, ground)?;
     let steps = setup::steps(&lab, &mut spaces)?;
     let mut taps = Taps::default();
-    for dev in lab.hosts.iter().flat_map(|dev| [*dev, lab.devs[*dev].peer]) {
+    // Where each host is the other's neighbour, what leaves one is what arrives at the other.
+    let ends = |dev: &usize| match bare {
+        None => vec![*dev, lab.devs[*dev].peer],
+        Some(bare) => vec![*dev; usize::from(bare.taps)],
+    };
+    for dev in lab.hosts.iter().flat_map(ends) {
         spaces.enter(lab.devs[dev].space)?;
         taps.open(&lab.devs[dev].name, between_looks(case, ground)).map_err(|e| format!("a tap: {e}"))?;
     }
     let pace = if ground.is_host() { probe::Pace::real() } else { probe::Pace::of_virtual_time(PROBES) };
-    let path = if bare {
+    let path = if bare.is_some() {
         Path { rows: Vec::new(), wrong: None }
     } else {
         probe::measure(case, &lab, &mut spaces, &mut taps, &pace)?
@@ -84,8 +90,12 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     if !ground.is_host() {
         world.use_pumps();
     }
+    if bare.is_some_and(|bare| bare.copy) {
+        world.copy_what_is_read();
+    }
     let queues = Queues::new(&lab, steps, collect.series);
     let mut run = Run {
+        bare: bare.is_some(),
         case,
         lab: &lab,
         ground,
@@ -142,6 +152,8 @@ fn run_ended(recording: &Recording) -> String {
 }
 
 struct Run<'a> {
+    /// The two hosts are joined by a cable.
+    bare: bool,
     case: &'a Case,
     lab: &'a Lab,
     ground: &'a Ground,
@@ -179,6 +191,7 @@ impl Run<'_> {
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
         }
         self.world.wake(None);
+        let real = self.ground.is_host();
         loop {
             let now = self.world.now();
             if now >= tick {
@@ -205,8 +218,12 @@ impl Run<'_> {
                 self.look(now)?;
                 return Ok(());
             }
-            // The taps are looked at often enough for their rings to have room.
+            // The taps are looked at often enough for their rings to have room. In real time that is all: who waits for an answer
+            // does not wait for its packets to be counted.
             if now >= rest {
+                if real {
+                    self.drain();
+                }
                 self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
                 rest = now + TICK;
             }
@@ -217,13 +234,12 @@ impl Run<'_> {
                 armed = due;
             }
             sys::wait(self.world.poll.as_fd(), &mut events).map_err(io)?;
-            let packet = self.drain();
+            let packet = if real { None } else { self.drain() };
             // What no packet has brought about: a timer of ours, or one of TCP's that has given up.
             let alone = |(number, what): &(u64, i32)| {
                 Token::of(*number) == Token::Timer || what & (libc::EPOLLERR | libc::EPOLLHUP) != 0
             };
-            let real = self.ground.is_host();
-            self.world.wake(packet.filter(|_| !real && !events.iter().any(alone)));
+            self.world.wake(packet.filter(|_| !events.iter().any(alone)));
             for (number, what) in &events {
                 match Token::of(*number) {
                     Token::Timer => armed = Time::MAX,
@@ -286,9 +302,15 @@ impl Run<'_> {
 
     fn drain_until(&mut self, until: u64) -> Option<u64> {
         let (account, collector) = (&mut self.world.account, &mut self.world.collector);
-        let mut last = None;
+        let (mut last, bare) = (None, self.bare);
         self.taps.drain(until, |seen| {
             last = Some(seen.at);
+            if bare {
+                let host = u32::try_from(seen.tap).expect("two");
+                account.packet(seen, host, true, collector);
+                account.packet(seen, 1 - host, false, collector);
+                return;
+            }
             let host = u32::try_from(seen.tap / 2).expect("few hosts");
             account.packet(seen, host, seen.tap % 2 == 0, collector);
         });

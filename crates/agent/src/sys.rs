@@ -395,10 +395,10 @@ fn control(poll: BorrowedFd, what: i32, fd: BorrowedFd, events: i32, token: u64)
 
 /// Waits for events; fills `into` with `(token, events)`.
 pub fn wait(poll: BorrowedFd, into: &mut Vec<(u64, i32)>) -> io::Result<()> {
-    const MOST: usize = 256;
+    const MOST: usize = 64;
     into.clear();
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
-    let most = i32::try_from(MOST).expect("256");
+    let most = i32::try_from(MOST).expect("64");
     // SAFETY: the kernel writes at most MOST events.
     let n = match done(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), most, -1) }) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,

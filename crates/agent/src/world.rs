@@ -20,7 +20,7 @@ use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_sim::case::Case;
 use tcpassay_units::{Bytes, Dur, Time};
-use tcpassay_workload::{ConnKey, HostId, Plan, Slot, Sockets};
+use tcpassay_workload::{ConnKey, HostId, Plan, Slot};
 
 /// The first port that servers listen at; each part of the workload has its own.
 const PORT: u16 = 5001;
@@ -28,7 +28,7 @@ const PORT: u16 = 5001;
 /// One end of a connection.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, as epoll and the case tell them")]
 pub struct Sock {
-    fd: OwnedFd,
+    pub fd: OwnedFd,
     pub host: usize,
     pub slot: Slot,
     /// The direction in which it sends, and the other.
@@ -39,15 +39,17 @@ pub struct Sock {
     quickack: bool,
     pub connected: bool,
     /// Something has arrived since it was last found empty.
-    fed: Cell<bool>,
+    pub fed: Cell<bool>,
+    /// Its reader wants to know how much there is before it reads: one that reads slowly.
+    pub measures: bool,
     /// The peer has closed; what is readable comes before.
-    hung_up: bool,
+    pub hung_up: bool,
     pub only_reads: bool,
-    pump: Pump,
+    pub pump: Pump,
 }
 
 /// Who moves the data of a socket.
-enum Pump {
+pub enum Pump {
     /// The application, when it is told that there is something to do.
     None,
     /// A thread that reads; and how much of it has been recorded.
@@ -74,14 +76,16 @@ pub struct World<'a> {
     pub collector: Collector,
     pub account: Account,
     pub socks: Vec<Option<Sock>>,
-    slots: Vec<Vec<usize>>,
+    pub slots: Vec<Vec<usize>>,
     listeners: Vec<Listener>,
     /// Connections by the client's address that no server has accepted yet.
     arriving: BTreeMap<SocketAddrV4, (ConnKey, [FlowId; 2])>,
     records: u32,
-    payload: Arc<[u8]>,
+    pub payload: Arc<[u8]>,
     /// Bulk ends are served by threads: in a guest.
-    pumps: bool,
+    pub pumps: bool,
+    /// Where bulk receivers copy to; empty where they discard.
+    copies: Vec<u8>,
     /// The kernel's trace counts timeouts.
     pub traced: bool,
     /// What should not have gone wrong.
@@ -116,8 +120,10 @@ impl Token {
     }
 }
 
+/// What is taken at once by a receiver that copies: as iperf3 does.
+const COPIED: usize = 128 << 10;
 /// So much is written at a time by an application that sends without end in calls of any size.
-const ENDLESS: Bytes = Bytes::new(1 << 40);
+pub const ENDLESS: Bytes = Bytes::new(1 << 40);
 /// What is told of a socket that a thread serves.
 const END: i32 = libc::EPOLLRDHUP | libc::EPOLLET;
 const EDGES: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
@@ -153,6 +159,7 @@ impl<'a> World<'a> {
             records: 0,
             payload: vec![0; 1 << 20].into(),
             pumps: false,
+            copies: Vec::new(),
             traced: false,
             failure: None,
         };
@@ -284,7 +291,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn sock(&self, host: usize, slot: Slot) -> &Sock {
+    pub fn sock(&self, host: usize, slot: Slot) -> &Sock {
         let at = self.slots[host][slot.0 as usize];
         self.socks[at].as_ref().expect("a socket call on a slot that was given up")
     }
@@ -307,10 +314,16 @@ impl<'a> World<'a> {
             quickack: self.case.hosts[host].stack.quickack,
             connected: false,
             fed: Cell::new(false),
+            measures: self.plan.part(key).spec.read_rate.is_some(),
             hung_up: false,
             only_reads: false,
             pump: Pump::None,
         }
+    }
+
+    /// From now on what bulk receivers read is copied.
+    pub fn copy_what_is_read(&mut self) {
+        self.copies = vec![0; COPIED];
     }
 
     /// From now on bulk ends are served by threads.
@@ -355,7 +368,7 @@ impl<'a> World<'a> {
         })
     }
 
-    fn begin(&mut self, host: usize, slot: Slot, key: ConnKey) -> Result<(), Failure> {
+    pub fn begin(&mut self, host: usize, slot: Slot, key: ConnKey) -> Result<(), Failure> {
         let fd = self.open(host, key.part)?;
         let server = SocketAddrV4::new(host_address(key.server.0), PORT + key.part);
         let flows = self.record(key);
@@ -436,16 +449,26 @@ impl<'a> World<'a> {
             }
             return sock.hung_up;
         }
-        match sys::discard(sock.fd.as_fd(), 1 << 30) {
-            Ok(0) => return true,
-            Ok(n) => {
-                let into = sock.into;
-                quick(sock);
-                self.collector.read(into, now, n as u64);
+        let into = sock.into;
+        loop {
+            let taken = if self.copies.is_empty() {
+                sys::discard(sock.fd.as_fd(), 1 << 30)
+            } else {
+                sys::receive(sock.fd.as_fd(), &mut self.copies)
+            };
+            match taken {
+                Ok(0) => return true,
+                Ok(n) => {
+                    quick(sock);
+                    self.collector.read(into, now, n as u64);
+                    if n < self.copies.len() || self.copies.is_empty() {
+                        break;
+                    }
+                }
+                Err(_) => break,
             }
-            Err(_) => {}
         }
-        self.socks[at].as_ref().is_some_and(|s| s.hung_up)
+        sock.hung_up
     }
 
     /// Every socket gives a sample to the series.
@@ -462,7 +485,7 @@ impl<'a> World<'a> {
     }
 
     /// Has a thread send without end.
-    fn pump(&mut self, at: usize) -> io::Result<()> {
+    pub fn pump(&mut self, at: usize) -> io::Result<()> {
         let sock = self.socks[at].as_mut().expect("a socket that is written to");
         sys::watch_else(self.poll.as_fd(), sock.fd.as_fd(), END, Token::Sock(at).number())?;
         sock.pump = Pump::Writes;
@@ -494,6 +517,13 @@ impl<'a> World<'a> {
 }
 
 impl Sock {
+    /// What is readable, counted by the kernel.
+    pub fn counted(&self) -> Bytes {
+        let n = sys::readable(self.fd.as_fd()).unwrap_or(0);
+        self.fed.set(n > 0);
+        Bytes::new(n)
+    }
+
     /// Records what its reader has taken: all that has arrived in order, as long as the stream goes on.
     fn record(&mut self, at: Time, info: &Info, collector: &mut Collector) {
         if let (Pump::Reads(Some(_), recorded), false, Some(all)) =
@@ -506,93 +536,9 @@ impl Sock {
 }
 
 /// `app.quickack` is kept on: the kernel turns it off by itself.
-fn quick(sock: &Sock) {
+pub fn quick(sock: &Sock) {
     if sock.quickack {
         // It cannot fail on a TCP socket; a delayed ACK more would be all.
         let _ = sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
-    }
-}
-
-/// A call of an application of `host`.
-pub struct Calls<'w, 'a> {
-    pub world: &'w mut World<'a>,
-    pub host: usize,
-}
-
-impl Sockets for Calls<'_, '_> {
-    fn connect(&mut self, slot: Slot, key: ConnKey) {
-        if let Err(why) = self.world.begin(self.host, slot, key) {
-            self.world.failure.get_or_insert(why);
-        }
-    }
-
-    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
-        if self.world.failure.is_some() {
-            return Bytes::ZERO;
-        }
-        let sock = self.world.sock(self.host, slot);
-        if !sock.connected || matches!(sock.pump, Pump::Writes) {
-            return Bytes::ZERO;
-        }
-        if self.world.pumps && n >= ENDLESS {
-            let at = self.world.slots[self.host][slot.0 as usize];
-            if let Err(e) = self.world.pump(at) {
-                self.world.failure.get_or_insert(format!("a sender: {e}"));
-            }
-            return Bytes::ZERO;
-        }
-        let mut left = n.get();
-        while left > 0 {
-            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.world.payload.len());
-            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.world.payload[..chunk]) else { break };
-            left -= taken as u64;
-            if taken < chunk {
-                break;
-            }
-        }
-        Bytes::new(n.get() - left)
-    }
-
-    fn readable(&self, slot: Slot) -> Bytes {
-        if self.world.failure.is_some() {
-            return Bytes::ZERO;
-        }
-        let sock = self.world.sock(self.host, slot);
-        if !sock.fed.get() {
-            return Bytes::ZERO;
-        }
-        let n = sys::readable(sock.fd.as_fd()).unwrap_or(0);
-        sock.fed.set(n > 0);
-        Bytes::new(n)
-    }
-
-    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
-        let now = self.world.now();
-        let sock = self.world.sock(self.host, slot);
-        let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
-        let Ok(taken) = sys::discard(sock.fd.as_fd(), most) else { return Bytes::ZERO };
-        quick(sock);
-        let into = sock.into;
-        self.world.collector.read(into, now, taken as u64);
-        Bytes::new(taken as u64)
-    }
-
-    fn peer_closed(&self, slot: Slot) -> bool {
-        self.world.failure.is_none()
-            && self.world.sock(self.host, slot).hung_up
-            && self.readable(slot).is_zero()
-    }
-
-    fn shutdown(&mut self, slot: Slot) {
-        if self.world.failure.is_none() {
-            let _ = sys::shutdown_write(self.world.sock(self.host, slot).fd.as_fd());
-        }
-    }
-
-    fn close(&mut self, slot: Slot) {
-        let at = self.world.slots[self.host][slot.0 as usize];
-        if at != usize::MAX {
-            self.world.give_up(at, true);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the shim and object files share: registering the `struct_ops` of an object, and libbpf's words when that fails.
 
 use crate::Error;
+use libbpf_rs::btf::{Btf, ReferencesType as _, types};
 use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
 use std::sync::Mutex;
 
@@ -56,6 +57,16 @@ pub fn register(
     // What it warned of did not matter, and is no part of a later error.
     SAID.lock().expect("nobody panics with it").clear();
     Ok(Kept { names, links, object })
+}
+
+/// How many arguments a function of the kernel's `struct tcp_congestion_ops` has, by what it says of its own types.
+pub fn arguments_of(function: &str) -> Option<usize> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let ops: types::Struct = btf.type_by_name("tcp_congestion_ops")?;
+    let member = ops.iter().find(|member| member.name.is_some_and(|name| name == function))?;
+    let pointer: types::Ptr = btf.type_by_id(member.ty)?;
+    let prototype: types::FuncProto = btf.type_by_id(pointer.referenced_type_id())?;
+    Some(prototype.len())
 }
 
 /// The controllers that the kernel has.

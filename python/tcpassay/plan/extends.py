@@ -28,6 +28,7 @@ ADDED: Final = ("constraints", "check", "figure")
 LONGEST: Final = 20
 """Plans that extend one another; nobody could say any more what such a plan says."""
 _FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")
+_OBJECT: Final = re.compile(r"[^/\s]\S*\.o")
 
 
 def load(text: str, file: Path) -> Document:
@@ -178,11 +179,13 @@ def _scripts_relative(entries: Any, folder: Path) -> None:
 
 
 def _relative(value: Any, folder: Path) -> Any:
-    """The same with the file names in it, as `trace:<file>`, as seen from another folder."""
+    """The same with the file names in it, as `trace:<file>` and `<path>.o`, as seen from another folder."""
     if isinstance(value, dict):
         return {key: _relative(inner, folder) for key, inner in value.items()}
     if isinstance(value, list):
         return [_relative(inner, folder) for inner in value]
     if isinstance(value, str):
+        if _OBJECT.fullmatch(value):
+            return str(folder / value)
         return _FILE.sub(lambda found: f"{found[1]}{found[2]}{folder / found[3]}", value)
     return value

@@ -1,4 +1,4 @@
-"""Files that values name, as in `link.rate = "trace:uplink.txt"`: the result folder keeps a copy of each.
+"""Files that values name, as in `link.rate = "trace:uplink.txt"`, or are: the result folder keeps a copy of each.
 
 A case names a file relative to the plan. The copies stand in `inputs/` so that the same names find them; where a name
 climbs out of the plan's folder (`../uplink.txt`), the base lies as deep as is needed. A file with an absolute name
@@ -15,13 +15,19 @@ from tcpassay.plan.read import Plan
 
 FOLDER: Final = "inputs"
 _DEEPER: Final = "below"
+# Of a value that is a file: `stack.cc_engine = "mine.o"`.
+_OBJECT: Final = ".o"
 
 
 def names(plan: Plan, base: Path) -> list[str]:
     """The relative names of the files that the plan's cases read."""
     values = {value for case in plan.cases for value in case.triples.values() if isinstance(value, str)}
+<<<<<<< HEAD
     named = {value.partition(":")[2] for value in values}
     named |= {case.script.file for case in plan.cases if case.script}
+=======
+    named = {value if value.endswith(_OBJECT) else value.partition(":")[2] for value in values}
+>>>>>>> 97c94b4 (host: an answer does not wait for its packets to be counted; plans load object files; what the shim needs is said)
     return sorted(
         name for name in named if name and not PurePath(name).is_absolute() and _is_file(base / name)
     )

@@ -16,6 +16,33 @@ use hdrhistogram::Histogram;
 use tcpassay_cc::{Params, build};
 use tcpassay_units::{Dur, Seed};
 
+/// Arguments of `cong_control` in the kernel's `struct tcp_congestion_ops` that the shim needs: Linux 6.10 gave it the ACK's
+/// number and its flags beside the rate sample.
+const ARGUMENTS: usize = 4;
+
+/// Whether the shim can run here: BPF can be used, and the kernel tells its controllers enough. Object files may do with less.
+///
+/// # Errors
+///
+/// What is missing, and how to get it.
+pub fn available() -> Result<(), Error> {
+    crate::available()?;
+    #[cfg(feature = "bpf")]
+    tells_enough(crate::load::arguments_of("cong_control"))?;
+    Ok(())
+}
+
+#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "asked where there is BPF"))]
+fn tells_enough(arguments: Option<usize>) -> Result<(), Error> {
+    if arguments.is_some_and(|n| n >= ARGUMENTS) {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        what: "what the shim is told of each ACK (tcp_congestion_ops.cong_control with four arguments)",
+        remedy: "Linux 6.10 or newer; the kernel's own controllers work, and BPF object files that it takes",
+    })
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -129,7 +156,7 @@ impl Shim {
     ///
     /// BPF is not available; there is no such controller; or the kernel refuses (no right, too old, the name is taken).
     pub fn start(spec: &Spec) -> Result<Shim, Error> {
-        crate::available()?;
+        available()?;
         spec.check()?;
         #[cfg(feature = "bpf")]
         return Ok(Shim { name: spec.kernel_name(), inner: run::Running::start(spec)? });
@@ -153,5 +180,19 @@ impl Shim {
         return self.inner.stop();
         #[cfg(not(feature = "bpf"))]
         Err(Error::NotBuilt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_tells_too_little_of_an_ack_is_refused_with_the_version_that_does() {
+        for arguments in [None, Some(2)] {
+            let error = tells_enough(arguments).unwrap_err().to_string();
+            assert!(error.contains("cong_control") && error.contains("Linux 6.10 or newer"), "{error}");
+        }
+        assert!(tells_enough(Some(4)).is_ok());
     }
 }

@@ -1,0 +1,101 @@
+//! What applications call: the workload's [`Sockets`] on the kernel's.
+
+use crate::sys;
+use crate::world::{ENDLESS, Pump, World, quick};
+use std::os::fd::AsFd;
+use tcpassay_units::Bytes;
+use tcpassay_workload::{ConnKey, Slot, Sockets};
+
+/// What a read is asked for where nobody has counted what there is.
+const UNCOUNTED: Bytes = Bytes::new(1 << 30);
+
+/// A call of an application of `host`.
+pub struct Calls<'w, 'a> {
+    pub world: &'w mut World<'a>,
+    pub host: usize,
+}
+
+impl Sockets for Calls<'_, '_> {
+    fn connect(&mut self, slot: Slot, key: ConnKey) {
+        if let Err(why) = self.world.begin(self.host, slot, key) {
+            self.world.failure.get_or_insert(why);
+        }
+    }
+
+    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        if self.world.failure.is_some() {
+            return Bytes::ZERO;
+        }
+        let sock = self.world.sock(self.host, slot);
+        if !sock.connected || matches!(sock.pump, Pump::Writes) {
+            return Bytes::ZERO;
+        }
+        if self.world.pumps && n >= ENDLESS {
+            let at = self.world.slots[self.host][slot.0 as usize];
+            if let Err(e) = self.world.pump(at) {
+                self.world.failure.get_or_insert(format!("a sender: {e}"));
+            }
+            return Bytes::ZERO;
+        }
+        let mut left = n.get();
+        while left > 0 {
+            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.world.payload.len());
+            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.world.payload[..chunk]) else { break };
+            left -= taken as u64;
+            if taken < chunk {
+                break;
+            }
+        }
+        Bytes::new(n.get() - left)
+    }
+
+    fn readable(&self, slot: Slot) -> Bytes {
+        if self.world.failure.is_some() {
+            return Bytes::ZERO;
+        }
+        let sock = self.world.sock(self.host, slot);
+        match (sock.fed.get(), sock.measures) {
+            (false, _) => Bytes::ZERO,
+            // A call more for each message would be what an application does that has a reason.
+            (true, false) => UNCOUNTED,
+            (true, true) => sock.counted(),
+        }
+    }
+
+    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+        let now = self.world.now();
+        let sock = self.world.sock(self.host, slot);
+        let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
+        let taken = sys::discard(sock.fd.as_fd(), most).unwrap_or(0);
+        // Less than was asked for was all; what comes later is told by an edge.
+        sock.fed.set(taken == most);
+        if taken == 0 {
+            return Bytes::ZERO;
+        }
+        quick(sock);
+        let into = sock.into;
+        self.world.collector.read(into, now, taken as u64);
+        Bytes::new(taken as u64)
+    }
+
+    fn peer_closed(&self, slot: Slot) -> bool {
+        if self.world.failure.is_some() {
+            return false;
+        }
+        let sock = self.world.sock(self.host, slot);
+        sock.hung_up && (!sock.fed.get() || sock.counted().is_zero())
+    }
+
+    fn shutdown(&mut self, slot: Slot) {
+        if self.world.failure.is_none() {
+            let _ = sys::shutdown_write(self.world.sock(self.host, slot).fd.as_fd());
+        }
+    }
+
+    fn close(&mut self, slot: Slot) {
+        let at = self.world.slots[self.host][slot.0 as usize];
+        if at != usize::MAX {
+            self.world.give_up(at, true);
+        }
+    }
+}
