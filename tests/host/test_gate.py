@@ -74,7 +74,7 @@ def test_the_gate_opens_when_the_load_goes_away(tmp_path: Path) -> None:
             "import sys, json; from tcpassay import host; r = json.loads(sys.argv[1]); host.run_case(**r)",
             json.dumps(
                 {"triples": CASE, "seed": 1, "base": "/", "collect": COLLECT}
-                | {"folder": str(tmp_path / "run"), "quiet_s": 60.0}
+                | {"folder": str(tmp_path / "run"), "quiet_s": 20.0}
             ),
         ]
         waiting = subprocess.Popen(command)
@@ -85,7 +85,7 @@ def test_the_gate_opens_when_the_load_goes_away(tmp_path: Path) -> None:
         pytest.skip("this machine is too busy to send as fast as the case wants")
     quiet = rows(tmp_path / "run")["machine", "busy_before"] <= 0.2
     # On a machine that others keep busy it ran when its patience ended.
-    assert quiet or time.monotonic() - began > 60
+    assert quiet or time.monotonic() - began > 20
 
 
 def test_repetitions_are_runs_of_their_own_and_a_check_takes_their_median(tmp_path: Path) -> None:

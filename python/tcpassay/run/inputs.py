@@ -22,12 +22,8 @@ _OBJECT: Final = ".o"
 def names(plan: Plan, base: Path) -> list[str]:
     """The relative names of the files that the plan's cases read."""
     values = {value for case in plan.cases for value in case.triples.values() if isinstance(value, str)}
-<<<<<<< HEAD
-    named = {value.partition(":")[2] for value in values}
-    named |= {case.script.file for case in plan.cases if case.script}
-=======
     named = {value if value.endswith(_OBJECT) else value.partition(":")[2] for value in values}
->>>>>>> 97c94b4 (host: an answer does not wait for its packets to be counted; plans load object files; what the shim needs is said)
+    named |= {case.script.file for case in plan.cases if case.script}
     return sorted(
         name for name in named if name and not PurePath(name).is_absolute() and _is_file(base / name)
     )

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const ATTEMPTS: usize = 4;
 /// The shaper's queue holds 9.6 ms: whoever wakes up this late has not let it overflow, nor run empty for long.
-pub const LATE: Duration = Duration::from_millis(2);
+pub const LATE: Duration = Duration::from_millis(4);
 const NAP: Duration = Duration::from_micros(500);
 
 /// Tests that transfer something take turns.
