@@ -318,6 +318,14 @@ BAD = {
         "[fixed]", 'metrics = ["goodputt"]\n[fixed]',
         "plan.toml:7: `metrics[0]` = `goodputt`: no such metric; did you mean `goodput`?",
     ),
+    "a group named as a metric": (
+        "[groups.offload]", "[groups.marks]",
+        "plan.toml:20: `groups.marks`: `marks` is a metric; the tables of results need a name of its own",
+    ),
+    "a group named as a column of every table": (
+        "[groups.offload]", "[groups.seed]",
+        "plan.toml:20: `groups.seed`: `seed` is what each run has; the tables of results need a name of its own",
+    ),
     "a group named as a parameter": (
         "[groups.offload]", "[groups.topology]",
         "plan.toml:20: `groups.topology`: `topology` is a parameter; a group needs a name of its own",

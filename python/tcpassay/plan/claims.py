@@ -5,6 +5,7 @@ All of it is about the plan file alone; what its cases come to is `combine` and 
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 from tcpassay import _native, substrates
 from tcpassay.errors import Place, Problem, UserError
@@ -12,6 +13,9 @@ from tcpassay.plan import axis, constraint_parser, constraints, document, expand
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import Quantity, quantity
+
+COLUMNS: Final = frozenset(("case", "seed", "outcome", "message", "recording", "substrate", "script"))
+"""Of the tables of results, beside what varies and the metrics."""
 
 
 def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
@@ -61,6 +65,10 @@ def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
     for group in spec.groups:
         if group in table.parameters():
             message = f"`groups.{group}`: `{group}` is a parameter; a group needs a name of its own"
+            yield Problem(message, doc.place("groups", group))
+        elif group in known or group in COLUMNS:
+            what = "a metric" if group in known else "what each run has"
+            message = f"`groups.{group}`: `{group}` is {what}; the tables of results need a name of its own"
             yield Problem(message, doc.place("groups", group))
 
 
