@@ -83,6 +83,7 @@ def test_there_are_the_outcomes_of_the_design() -> None:
         "timeout",
         "memory",
         "path",
+        "unsupported",
         "refused",
     ]
 

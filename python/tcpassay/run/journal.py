@@ -36,6 +36,7 @@ NAME: Final = "journal.sqlite"
 _VERSION: Final = "1"
 _BUSY_SECONDS: Final = 60.0
 _BATCH: Final = 500
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -488,7 +489,7 @@ def _note(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
 
 
 def _dumps(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _JSON.encode(value)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

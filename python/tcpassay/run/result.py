@@ -14,6 +14,7 @@ from tcpassay.run import checks
 from tcpassay.run.folder import Folder
 
 FORMAT: Final = 1
+_JSON: Final = json.JSONEncoder(allow_nan=False)
 RESULT: Final = "result.json"
 Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
@@ -170,8 +171,8 @@ def as_text(value: dict[str, Any]) -> str:
     """JSON that people can read and that is quickly written: a line for each element of a list."""
     lines = []
     for name, part in value.items():
-        text = json.dumps(part, allow_nan=False)
+        text = _JSON.encode(part)
         if isinstance(part, list) and part:
-            text = "[\n" + ",\n".join("    " + json.dumps(one, allow_nan=False) for one in part) + "\n  ]"
+            text = "[\n" + ",\n".join("    " + _JSON.encode(one) for one in part) + "\n  ]"
         lines.append(f'  "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"

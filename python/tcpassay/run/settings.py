@@ -74,7 +74,7 @@ class Settings:
     def _keeps(self, plan: Plan, case: Case, seed: int) -> bool:
         if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
             return True
-        return self.keep != "none" and lot(case.id, seed) < self.sample
+        return self.keep != "none" and self.sample > 0 and lot(case.id, seed) < self.sample
 
 
 def limits_of(spec: PlanFile) -> Limits:
