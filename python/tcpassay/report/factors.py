@@ -19,6 +19,8 @@ Codes = npt.NDArray[np.int64]
 
 ABSENT: Final = "(default)"
 """The level of a parameter that a run does not set."""
+NONE: Final = "\N{EN DASH}"
+"""The level of what has no meaning for a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,13 @@ def varied(results: Results, planned: Planned | None) -> list[Factor]:
             continue
         levels = [text_of(level) for level in known[name].levels] if name in known else []
         unsaid = levels[known[name].default] if levels else ABSENT
-        made.append(_factor(name, cases[name].fill_null(unsaid).to_list(), levels))
+        # A script has no part in the space, and what is none has no script.
+        without = [bool(run.get("script")) or name == "script" for run in results.runs]
+        values = [
+            (NONE if scripted else unsaid) if value is None else value
+            for value, scripted in zip(cases[name], without, strict=True)
+        ]
+        made.append(_factor(name, values, levels))
     return made
 
 

@@ -6,7 +6,7 @@ sorts and computes its statistics from them, so that one copy of the data serves
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
@@ -57,12 +57,23 @@ def build(results: Results) -> Report:
         "fixed": fixed,
         "findings": _findings(results.found),
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
-        "coverage": coverage.report(runs, factors, planned),
+        "coverage": _coverage(runs, factors, planned),
     }
     packed = _runs(results, factors, members)
     # Last, because reading is what finds the damage.
     data["problems"] = [str(problem) for problem in results.problems]
     return Report(data, packed)
+
+
+def _coverage(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
+    """Of the cases that parameters make; scripts are in no space, but where there is nothing else."""
+    ours = [n for n, run in enumerate(runs) if not run.get("script")] or list(range(len(runs)))
+    shown = [
+        replace(factor, codes=factor.codes[ours])
+        for factor in factors
+        if len(ours) == len(runs) or factor.name != "script"
+    ]
+    return coverage.report([runs[n] for n in ours], shown, planned)
 
 
 def _environment(said: Mapping[str, Any]) -> dict[str, str | None]:

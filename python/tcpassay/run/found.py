@@ -63,6 +63,8 @@ def shared(having: list[Run], runs: list[Run]) -> str:
     parts = {}
     for name in names:
         values = dict.fromkeys(_value(run, name) for run in having)
+        if None in values:
+            continue
         # Several values of a few runs are a coincidence.
         few = len(values) == 1 or _EACH * len(values) <= len(having)
         if few and len(values) < len({_value(run, name) for run in runs}):

@@ -79,4 +79,4 @@ def _finding(result: scripts.Result, where: str) -> dict[str, Any]:
     hint = [f"It passes with --tolerance_usecs={result.drift_usecs}."] if result.status == "time" else []
     text = "\n".join([f"{where}: {result.reason}", *hint, *result.printed, *result.details])
     title = _TITLES[result.status]
-    return Finding(ORACLE, Severity.ERROR, title, "", where, at, at, 1, text, (), ()).as_json()
+    return Finding(ORACLE, Severity.ERROR, title, result.profile, where, at, at, 1, text, (), ()).as_json()

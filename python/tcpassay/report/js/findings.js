@@ -68,7 +68,7 @@
         alone && where && [h("a", { href: where, class: "zoom" }, "show this span"), " · "],
         finding.oracle,
       ),
-      h("p", {}, finding.text),
+      h(finding.text.includes("\n") ? "pre" : "p", {}, finding.text),
       !alone && finding.replay && command(finding.replay),
       evidence(finding),
     );
