@@ -1,4 +1,7 @@
-"""Runs that crash, hang or eat memory, in real worker processes: each is an outcome, and the others go on."""
+"""Runs that crash, hang or eat memory, in real worker processes: each is an outcome, and the others go on.
+
+Limits of time are what a busy machine keeps for runs that do not hang: a hundred times what an idle one needs.
+"""
 
 from pathlib import Path
 
@@ -55,7 +58,7 @@ def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "WORKER", ["-c", PLANTED])
-    text = with_seeds("[1, 11, 12, 13, 14, 15, 16, 17, 2]", 'case_time = "5s"\ncase_memory = "300MiB"')
+    text = with_seeds("[1, 11, 12, 13, 14, 15, 16, 17, 2]", 'case_time = "12s"\ncase_memory = "300MiB"')
     result = run(tmp_path, text)
     assert {run.seed: run.outcome for run in result.runs} == {
         1: "done",
@@ -71,7 +74,7 @@ def test_each_way_to_break_off_is_its_own_outcome_and_the_others_go_on(
     messages = {run.seed: run.message for run in result.runs}
     assert "SIGABRT" in messages[11]
     assert "SIGSEGV" in messages[12]
-    assert messages[13] == "it ran longer than 5 s"
+    assert messages[13] == "it ran longer than 12 s"
     assert "exit code 7" in messages[14]
     assert messages[16] == "RuntimeError: a bug of ours"
     assert not result.ok
@@ -90,7 +93,7 @@ def test_an_allocation_that_the_data_plane_is_refused_is_told_as_memory_and_not_
 
 
 def test_a_real_run_that_takes_too_long_is_ended_and_a_short_one_is_not(tmp_path: Path) -> None:
-    text = with_seeds("[1]", 'case_time = "3s"').replace('"app.duration" = "20ms"\n', "")
+    text = with_seeds("[1]", 'case_time = "8s"').replace('"app.duration" = "20ms"\n', "")
     result = run(tmp_path, text.replace("[axes]\n", '[axes]\n"app.duration" = ["20ms", "3600s"]\n'))
     assert [run.outcome for run in result.runs] == ["done", "timeout"]
 
@@ -99,7 +102,7 @@ def test_a_run_that_ended_by_its_limit_is_made_again_when_asked_for_and_no_other
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "WORKER", ["-c", PLANTED])
-    result = run(tmp_path, with_seeds("[1, 13, 14, 15]", 'case_time = "5s"'))
+    result = run(tmp_path, with_seeds("[1, 13, 14, 15]", 'case_time = "12s"'))
     assert [run.outcome for run in result.runs] == ["done", "timeout", "crashed", "memory"]
     monkeypatch.undo()
     out = tmp_path / "out"
@@ -110,7 +113,7 @@ def test_a_run_that_ended_by_its_limit_is_made_again_when_asked_for_and_no_other
         assert session.journal.counts().waiting == 2
         result = execute(session, Local(1))
     assert [run.outcome for run in result.runs] == ["done", "done", "crashed", "done"]
-    wanted = read(with_seeds("[1, 13, 14, 15]", 'case_time = "9s"'), tmp_path / "plan.toml")
+    wanted = read(with_seeds("[1, 13, 14, 15]", 'case_time = "30s"'), tmp_path / "plan.toml")
     how = Beginning(retry=frozenset({Outcome.CRASHED}))
     with Session.extend(wanted, out, how, force=False) as session:
         assert session.journal.counts().waiting == 1

@@ -26,7 +26,7 @@ PLAN = """\
 name = "spread"
 seeds = [1, 2]
 keep.sample = "30%"
-limits.case_time = "8s"
+limits.case_time = "60s"
 
 [fixed]
 "link.reorder" = "reverse-burst:5"
@@ -43,7 +43,7 @@ limits.case_time = "8s"
 HANGS = (
     PLAN.replace('["50ms", "60ms"]', '["50ms", "3600s"]')
     .replace('"trace:../up.trace", ', "")
-    .replace('"8s"', '"3s"\noracles = false')
+    .replace('"60s"', '"8s"\noracles = false')
 )
 # Sixteen runs that take long enough for a node to be lost while it has one.
 LONG = """\
