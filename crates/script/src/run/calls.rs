@@ -205,13 +205,17 @@ impl Model {
         for flag in &flags {
             if !matches!(
                 *flag,
-                "MSG_PEEK" | "MSG_DONTWAIT" | "MSG_WAITALL" | "MSG_TRUNC" | "MSG_NOSIGNAL" | "0"
+                "MSG_PEEK" | "MSG_DONTWAIT" | "MSG_WAITALL" | "MSG_TRUNC" | "MSG_NOSIGNAL" | "MSG_OOB" | "0"
             ) {
                 return unsupported(format!("{} with {flag}", call.name));
             }
         }
         let Some(peer) = socket.peer() else { return Ok(Attempt::Error("ENOTCONN")) };
+        if flags.contains(&"MSG_OOB") {
+            return self.receive_urgent(fd, peer, flags.contains(&"MSG_PEEK"));
+        }
         let now = self.world.now;
+        let n = self.stop_at_mark(fd, peer, n)?;
         let conn = &mut self.world.peers[peer].conn;
         let there = conn.readable().get();
         let all =
@@ -242,6 +246,43 @@ impl Model {
         Ok(Attempt::Blocks)
     }
 
+    /// A read ends before the urgent byte, and unless that is in line with the others it is left out (`tcp_recvmsg_locked`).
+    fn stop_at_mark(&mut self, fd: i64, peer: usize, n: u64) -> Result<u64, Trouble> {
+        let inline = self.socket_at(fd)?.options.flag("SO_OOBINLINE");
+        let now = self.world.now;
+        let conn = &mut self.world.peers[peer].conn;
+        Ok(match conn.urgent_ahead() {
+            Some((ahead, _)) if !ahead.is_zero() => n.min(ahead.get()),
+            Some((_, true)) if !inline && n > 0 => {
+                let _ = conn.read(now, Bytes::new(1));
+                n
+            }
+            _ => n,
+        })
+    }
+
+    /// `MSG_OOB` (`tcp_recv_urg`).
+    fn receive_urgent(&mut self, fd: i64, peer: usize, peek: bool) -> Tried {
+        let read = self.world.peers[peer].conn.info().bytes_received.get();
+        let ahead = self.world.peers[peer].conn.urgent_ahead();
+        let left = self.world.peers[peer].conn.readable().get();
+        let socket = self.socket_at(fd)?;
+        let Some((before, there)) = ahead.filter(|_| !socket.options.flag("SO_OOBINLINE")) else {
+            return Ok(Attempt::Error("EINVAL"));
+        };
+        if !there {
+            return Ok(Attempt::Error("EAGAIN"));
+        }
+        let end = read - left + before.get() + 1;
+        if socket.urgent_taken == end {
+            return Ok(Attempt::Error("EINVAL"));
+        }
+        if !peek {
+            socket.urgent_taken = end;
+        }
+        Ok(Attempt::Done(1))
+    }
+
     fn send(&mut self, call: &Call) -> Tried {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
@@ -249,7 +290,7 @@ impl Model {
         for flag in &flags {
             if !matches!(
                 *flag,
-                "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "MSG_FASTOPEN" | "0"
+                "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "MSG_FASTOPEN" | "MSG_OOB" | "0"
             ) {
                 return unsupported(format!("{} with {flag}", call.name));
             }
@@ -282,7 +323,7 @@ impl Model {
         }
         let more = flags.contains(&"MSG_MORE");
         if !std::mem::take(&mut self.waits) || conn.check_space() {
-            self.fill(peer, n, more, flags.contains(&"MSG_EOR"));
+            self.fill(peer, n, more, &flags);
         }
         let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
         if self.written >= n {
@@ -299,15 +340,18 @@ impl Model {
     }
 
     /// Writes until `n` bytes are written in this call or there is no room; what is written is sent as it may.
-    fn fill(&mut self, peer: usize, n: u64, more: bool, record: bool) {
+    fn fill(&mut self, peer: usize, n: u64, more: bool, flags: &[&str]) {
         let now = self.world.now;
         while self.written < n {
             let conn = &mut self.world.peers[peer].conn;
             let left = Bytes::new(n - self.written);
             let taken = conn.write_step(now, left, self.written == 0, more).get();
             self.written += taken;
-            if record && self.written >= n {
+            if flags.contains(&"MSG_EOR") && self.written >= n {
                 conn.end_record();
+            }
+            if flags.contains(&"MSG_OOB") && self.written >= n {
+                conn.mark_urgent();
             }
             self.world.flush(peer);
             if taken == 0 {
@@ -389,7 +433,15 @@ impl Model {
         let peer = self.socket_at(fd)?.peer();
         let info = |conn: &Connection| conn.info();
         let value = match (request.as_str(), peer) {
-            ("SIOCINQ" | "FIONREAD", Some(p)) => self.world.peers[p].conn.readable().get(),
+            ("SIOCINQ" | "FIONREAD", Some(p)) => {
+                let inline = self.socket_at(fd)?.options.flag("SO_OOBINLINE");
+                let conn = &self.world.peers[p].conn;
+                let mark = conn.urgent_ahead().filter(|&(_, there)| there && !inline);
+                mark.map_or(conn.readable(), |(ahead, _)| ahead).get()
+            }
+            ("SIOCATMARK", Some(p)) => {
+                u64::from(self.world.peers[p].conn.urgent_ahead().is_some_and(|(ahead, _)| ahead.is_zero()))
+            }
             ("SIOCOUTQ" | "TIOCOUTQ", Some(p)) => {
                 let i = info(&self.world.peers[p].conn);
                 i.unacked.get() + i.notsent.get()

@@ -26,6 +26,8 @@ pub(super) struct Options {
     pub notsent_lowat: Option<u64>,
     pub syn_count: Option<u64>,
     pub defer_accept: bool,
+    /// `TCP_LINGER2`, in seconds.
+    pub fin_wait2: Option<u64>,
     /// `SO_LINGER` with this time in seconds.
     pub linger: Option<u64>,
     /// `TCP_INQ`
@@ -40,6 +42,11 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Whether an option that is only remembered was set to something.
+    pub fn flag(&self, name: &str) -> bool {
+        self.other.iter().any(|((_, n), &value)| n == name && value != 0)
+    }
+
     /// Puts into the stack's switches what is set.
     pub fn apply(&self, cfg: &mut Config) {
         cfg.nodelay = self.nodelay;
@@ -59,6 +66,9 @@ impl Options {
         }
         if let Some(n) = self.notsent_lowat {
             cfg.notsent_lowat = (n > 0 && n < u64::from(u32::MAX)).then(|| Bytes::new(n));
+        }
+        if let Some(n) = self.fin_wait2 {
+            cfg.fin_wait2 = Dur::from_secs(n);
         }
         if let Some(n) = self.keep_init {
             cfg.connect_timeout = Some(Dur::from_secs(n));
@@ -97,8 +107,8 @@ pub(super) struct Socket {
     pub connect_told: bool,
     /// `connect` was put off to the first write (`TCP_FASTOPEN_CONNECT`).
     pub deferred: bool,
-    /// Bytes at the head of the stream that `MSG_PEEK` or an urgent mark leaves; kept for `SIOCATMARK`.
-    pub read_total: u64,
+    /// Where the urgent byte ended that was read out of band.
+    pub urgent_taken: u64,
 }
 
 impl Socket {
@@ -113,7 +123,7 @@ impl Socket {
             error_told: false,
             connect_told: false,
             deferred: false,
-            read_total: 0,
+            urgent_taken: 0,
         }
     }
 
@@ -156,6 +166,7 @@ pub(super) fn update(
         "TCP_NODELAY" => conn.set_nodelay(now, options.nodelay),
         "TCP_CORK" | "TCP_NOPUSH" => conn.set_cork(now, options.cork),
         "SO_SNDBUF" | "SO_SNDBUFFORCE" => conn.set_send_buffer(Bytes::new(options.sndbuf.unwrap_or(0))),
+        "TCP_LINGER2" => conn.set_fin_wait2(options.fin_wait2.map_or(Dur::from_secs(60), Dur::from_secs)),
         "TCP_NOTSENT_LOWAT" => conn.set_notsent_lowat(low),
         "TCP_USER_TIMEOUT" => {
             conn.set_user_timeout(options.user_timeout.filter(|&ms| ms > 0).map(Dur::from_millis));

@@ -9,7 +9,7 @@ use crate::ast::{Call, Expr};
 use tcpassay_tcp::{Profile, State};
 
 /// Options without effect on the model; their value is remembered.
-const INERT: [&str; 30] = [
+const INERT: [&str; 39] = [
     "SO_REUSEADDR",
     "SO_REUSEPORT",
     "SO_DEBUG",
@@ -39,7 +39,17 @@ const INERT: [&str; 30] = [
     "TCP_SAVE_SYN",
     "TCP_WINDOW_CLAMP",
     "TCP_LOG",
-    "TCP_LINGER2",
+    // A kernel that copies nothing, or tells when something left, sends the same.
+    "SO_ZEROCOPY",
+    "SO_TIMESTAMP",
+    "SO_TIMESTAMPNS",
+    "SO_TIMESTAMPING",
+    "SO_BUSY_POLL",
+    "SO_PREFER_BUSY_POLL",
+    "TCP_THIN_LINEAR_TIMEOUTS",
+    "TCP_THIN_DUPACK",
+    "TCP_TIMESTAMP",
+    "IP_RECVTOS",
 ];
 
 impl Model {
@@ -77,6 +87,7 @@ impl Model {
             "TCP_NOTSENT_LOWAT" => o.notsent_lowat = Some(positive()?),
             "TCP_SYNCNT" => o.syn_count = Some(positive()?),
             "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
+            "TCP_LINGER2" => o.fin_wait2 = Some(positive()?).filter(|&secs| secs > 0),
             "TCP_KEEPINIT" => o.keep_init = Some(positive()?),
             "TCP_FASTOPEN_KEY" => {
                 let Some(key) = text(args.get(3)).and_then(fastopen::key_of_text) else {
@@ -96,15 +107,32 @@ impl Model {
                 let Some(text) = text(args.get(3)) else {
                     return Err(Trouble::Nonsense("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
                 };
-                if peer.is_some() {
-                    return unsupported("another congestion controller on an open connection");
-                }
                 let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
                 let name = config::cc_name(self.profile, &self.host, &probe).to_owned();
                 if tcpassay_cc::names().iter().all(|n| *n != name) {
                     return unsupported(format!("the congestion controller `{text}`"));
                 }
-                self.socket_at(fd)?.options.congestion = Some(text.to_owned());
+                let text = text.to_owned();
+                self.socket_at(fd)?.options.congestion = Some(text);
+                if let Some(peer) = peer {
+                    // DCTCP's marks are agreed on in the handshake.
+                    if name == "dctcp" {
+                        return unsupported("DCTCP on an open connection");
+                    }
+                    let options = self.socket_at(fd)?.options.clone();
+                    let cfg = config::config(
+                        self.profile,
+                        &self.host,
+                        &self.settings,
+                        &options,
+                        config::Open::Active,
+                    )
+                    .map_err(Trouble::Unsupported)?;
+                    let cc = config::controller(&cfg, self.profile, &self.host, &name)
+                        .map_err(Trouble::Unsupported)?;
+                    self.world.peers[peer].conn.set_controller(cc);
+                }
+                return Ok(Attempt::Done(0));
             }
             "TCP_QUICKACK" => {
                 let on = positive()? != 0;
@@ -201,9 +229,21 @@ impl Model {
                 None => sign(o.maxseg.unwrap_or(536)),
             },
             "TCP_USER_TIMEOUT" => sign(o.user_timeout.unwrap_or(0)),
+            "TCP_LINGER2" => sign(o.fin_wait2.unwrap_or(60)),
             "TCP_NOTSENT_LOWAT" => sign(o.notsent_lowat.unwrap_or(0)),
             "TCP_INQ" => i64::from(o.inq),
-            "TCP_CONGESTION" | "TCP_INFO" => return unsupported(format!("getsockopt {name}")),
+            "TCP_CONGESTION" => {
+                let live = config::cc_name(self.profile, &self.host, &o).to_owned();
+                let live = if self.is_bsd() && live == "reno" { "newreno".to_owned() } else { live };
+                if let Some(want) = text(args.get(3)).filter(|want| *want != "..." && *want != live) {
+                    return Err(Trouble::Mismatch { expected: want.to_owned(), live });
+                }
+                return Ok(Attempt::Done(0));
+            }
+            "SO_TYPE" => 1,
+            "SO_PROTOCOL" => 6,
+            "SO_ACCEPTCONN" => i64::from(matches!(self.socket_at(fd)?.role, Role::Listening(_))),
+            "TCP_INFO" => return unsupported(format!("getsockopt {name}")),
             _ => match o.other.get(&(level.clone(), name.clone())) {
                 Some(n) => *n,
                 None => return unsupported(format!("the socket option {level} {name}")),

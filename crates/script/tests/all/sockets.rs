@@ -118,3 +118,55 @@ fn the_echoed_header_may_stand_before_the_message_or_behind_it() {
         ));
     }
 }
+
+#[test]
+fn the_urgent_byte_is_read_out_of_band_and_reads_stop_at_its_mark() {
+    passes(
+        "+.1 < PU. 1:11(10) ack 1 win 32792 urg 5
++0 > . 1:1(0) ack 11
++0 ioctl(4, SIOCATMARK, [0]) = 0
++0 recv(4, ..., 1, MSG_OOB) = 1
++0 recv(4, ..., 1, MSG_OOB) = -1 EINVAL (Invalid argument)
++0 read(4, ..., 10) = 4
++0 ioctl(4, SIOCATMARK, [1]) = 0
++0 read(4, ..., 10) = 5
++0 ioctl(4, SIOCATMARK, [0]) = 0",
+    );
+}
+
+#[test]
+fn another_controller_takes_over_the_window_as_it_is() {
+    passes(
+        "+0 getsockopt(4, SOL_TCP, TCP_CONGESTION, \"cubic\", [16]) = 0
++0 write(4, ..., 10000) = 10000
++0 > P. 1:10001(10000) ack 1
++.1 < . 1:1(0) ack 10001 win 32792
++0 setsockopt(4, SOL_TCP, TCP_CONGESTION, \"reno\", 4) = 0
++0 getsockopt(4, SOL_TCP, TCP_CONGESTION, \"reno\", [16]) = 0
++0 %{ assert tcpi_snd_cwnd == 20, tcpi_snd_cwnd }%",
+    );
+}
+
+#[test]
+fn linger2_says_how_long_a_closed_connection_waits() {
+    passes(
+        "+0 setsockopt(4, SOL_TCP, TCP_LINGER2, [3], 4) = 0
++0 getsockopt(4, SOL_TCP, TCP_LINGER2, [3], [4]) = 0
++0 close(4) = 0
++0 > F. 1:1(0) ack 1
++.1 < . 1:1(0) ack 2 win 32792
++3.1 < F. 1:1(0) ack 2 win 32792
++0 > R 2:2(0)",
+    );
+}
+
+#[test]
+fn what_a_socket_is_can_be_asked() {
+    passes(
+        "+0 getsockopt(4, SOL_SOCKET, SO_TYPE, [1], [4]) = 0
++0 getsockopt(4, SOL_SOCKET, SO_PROTOCOL, [6], [4]) = 0
++0 getsockopt(4, SOL_SOCKET, SO_ACCEPTCONN, [0], [4]) = 0
++0 getsockopt(3, SOL_SOCKET, SO_ACCEPTCONN, [1], [4]) = 0
++0 getsockopt(4, SOL_SOCKET, SO_SNDBUF, [262144], [4]) = 0",
+    );
+}

@@ -154,6 +154,10 @@ impl Connection {
         if chunk.cwr && self.ecn != EcnMode::Accurate {
             flags |= Flags::CWR;
         }
+        let urgent = self.send.urgent_from(chunk.span.start).filter(|_| len > 0);
+        if urgent.is_some() {
+            flags |= Flags::URG;
+        }
         let capable = match self.ecn {
             EcnMode::Off => false,
             EcnMode::Dctcp => true,
@@ -173,7 +177,7 @@ impl Connection {
             ack: self.irs.at(self.recv.nxt()),
             flags,
             window: self.recv.announce(),
-            urgent: 0,
+            urgent: urgent.map_or(0, |n| u16::try_from(n).unwrap_or(u16::MAX)),
             len,
             options,
         };

@@ -53,6 +53,21 @@ impl Connection {
         self.write(now, n)
     }
 
+    /// Another controller decides from now on (`TCP_CONGESTION`); the window stays.
+    pub fn set_controller(&mut self, cc: Box<dyn tcpassay_cc::Controller>) {
+        self.send.set_controller(cc);
+    }
+
+    /// What was written so far is urgent (RFC 9293 section 3.8.5; `MSG_OOB`).
+    pub fn mark_urgent(&mut self) {
+        self.send.mark_urgent();
+    }
+
+    /// Unread bytes before the last byte of what the peer called urgent, while that is unread; and whether it has arrived.
+    pub fn urgent_ahead(&self) -> Option<(Bytes, bool)> {
+        self.recv.urgent_ahead().map(|(n, there)| (Bytes::new(n), there))
+    }
+
     /// The path carries segments of `size` from now on, without options: its MTU less the headers. `too_long`: somebody
     /// refused one that was longer (RFC 1191), and what is goes again.
     pub fn set_path(&mut self, now: Time, size: Bytes, too_long: bool) {
@@ -228,6 +243,11 @@ impl Connection {
     /// `app.notsent_lowat` from now on.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
         self.send.set_notsent_lowat(low);
+    }
+
+    /// How long a closed connection waits for the peer's FIN from now on (`TCP_LINGER2`).
+    pub fn set_fin_wait2(&mut self, wait: Dur) {
+        self.cfg.fin_wait2 = wait;
     }
 
     /// `app.user_timeout` from now on.

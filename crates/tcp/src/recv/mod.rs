@@ -355,6 +355,12 @@ impl Receiver {
         self.urgent = self.urgent.max(end);
     }
 
+    /// Unread bytes before the last urgent one, unless that is read; and whether it has arrived.
+    pub(crate) fn urgent_ahead(&self) -> Option<(u64, bool)> {
+        let ahead = self.urgent.checked_sub(self.read + 1)?;
+        Some((ahead, self.nxt >= self.urgent))
+    }
+
     /// Urgent data are to come or to be read.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent > self.read

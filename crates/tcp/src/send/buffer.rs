@@ -266,6 +266,23 @@ impl Sender {
         self.board.una >= self.buf.end
     }
 
+    /// Another controller decides from now on (`TCP_CONGESTION`).
+    pub fn set_controller(&mut self, cc: Box<dyn tcpassay_cc::Controller>) {
+        self.cc.replace(cc);
+        self.plain &= !self.cc.heeds_sent;
+    }
+
+    /// What was written so far is urgent (`MSG_OOB`): every segment that begins before its end says so.
+    pub fn mark_urgent(&mut self) {
+        self.urgent = self.buf.end;
+        self.plain = false;
+    }
+
+    /// From `start` to the end of what is urgent, if that is beyond it.
+    pub fn urgent_from(&self, start: u64) -> Option<u64> {
+        self.urgent.checked_sub(start).filter(|&n| n > 0)
+    }
+
     /// The round-trip time that was measured since this was last asked.
     pub fn take_rtt(&mut self) -> Option<Dur> {
         self.rtt.fresh.take()

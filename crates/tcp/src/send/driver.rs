@@ -42,6 +42,12 @@ impl Driver {
         Driver { heeds_sent: cc.heeds_sent(), cc, control, clamps: 0, stage: Stage::Before, moved: false }
     }
 
+    /// Another controller decides from now on; what is in force stays.
+    pub fn replace(&mut self, cc: Box<dyn Controller>) {
+        self.heeds_sent = cc.heeds_sent();
+        self.cc = cc;
+    }
+
     /// The controller's name.
     pub fn name(&self) -> &'static str {
         self.cc.name()

@@ -140,6 +140,8 @@ pub(crate) struct Sender {
     entry_dups: u32,
     /// Partial ACKs in this recovery.
     partial_acks: u32,
+    /// End of what the application sent as urgent.
+    urgent: u64,
     /// Last transmission of data.
     last_sent: Time,
     /// Every ACK goes the long way, for the comparison of both.
@@ -192,6 +194,7 @@ impl Sender {
             idle_burst: false,
             entry_dups: 0,
             partial_acks: 0,
+            urgent: 0,
             last_sent: Time::ZERO,
             #[cfg(test)]
             long_way: false,

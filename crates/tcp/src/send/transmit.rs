@@ -232,7 +232,7 @@ impl Sender {
     }
 
     fn gso(&self) -> u64 {
-        let Some(gso) = self.cfg.tso else { return self.mss };
+        let Some(gso) = self.cfg.tso.filter(|_| self.urgent <= self.board.una) else { return self.mss };
         let most = match self.autosize(gso.get()) {
             Some(size) => gso.get().min(size.max(u64::from(self.cfg.min_tso_segs) * self.mss)),
             None => gso.get(),
@@ -380,7 +380,8 @@ impl Sender {
 
     /// Nagle and cork: whether a segment smaller than the MSS may leave.
     fn partial_allowed(&self, avail: u64) -> bool {
-        if self.buf.fin || self.timers.uncork {
+        // Nor does Nagle hold what is urgent.
+        if self.buf.fin || self.timers.uncork || self.urgent > self.board.una {
             return true;
         }
         if self.cfg.cork || self.buf.more {
