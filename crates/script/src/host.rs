@@ -96,6 +96,11 @@ impl Host {
         self.sysctls.get(name).map(String::as_str)
     }
 
+    /// Sets a sysctl.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.sysctls.insert(name.to_owned(), value.to_owned());
+    }
+
     /// A sysctl that is one number.
     pub fn number(&self, name: &str) -> Option<u64> {
         let text = self.get(name)?.trim();

@@ -32,6 +32,8 @@ pub struct Settings {
     pub defines: Vec<(String, String)>,
     /// `--allow-shell`: commands that are not known may be executed. Its name is none that a script's own line could have.
     pub allow_shell: bool,
+    /// `--sysctl name=value`: what the host has set before the script.
+    pub sysctls: Vec<(String, String)>,
     /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
     pub addresses: Vec<(String, IpAddr)>,
 }
@@ -101,6 +103,12 @@ impl Settings {
                     self.defines.push((word.to_owned(), text.to_owned()));
                 }
                 _ => return bad("`name=value`"),
+            },
+            "sysctl" => match value.split_once('=') {
+                Some((key, text)) if key.contains('.') => {
+                    self.sysctls.push((key.to_owned(), text.to_owned()));
+                }
+                _ => return bad("`name=value`, as in `net.inet.tcp.delacktime=100`"),
             },
             "local_ip" | "local_linux_ip" | "remote_ip" | "gateway_ip" => match value.parse() {
                 Ok(ip) => self.addresses.push((name.to_owned(), ip)),

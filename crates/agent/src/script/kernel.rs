@@ -304,6 +304,11 @@ impl Kernel {
 impl Stack for Kernel {
     fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
         self.network(settings)?;
+        let before = self.host.clone();
+        for (name, value) in &settings.sysctls {
+            self.host.set(name, value);
+        }
+        self.apply(&before).map_err(Trouble::Unsupported)?;
         if self.virtual_time {
             // The script before may have set it.
             let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");

@@ -262,7 +262,7 @@ impl Model {
     }
 
     /// `MSG_OOB` (`tcp_recv_urg`).
-    fn receive_urgent(&mut self, fd: i64, peer: usize, peek: bool) -> Tried {
+    fn receive_urgent(&mut self, fd: i64, peer: usize, keep: bool) -> Tried {
         let read = self.world.peers[peer].conn.info().bytes_received.get();
         let ahead = self.world.peers[peer].conn.urgent_ahead();
         let left = self.world.peers[peer].conn.readable().get();
@@ -277,7 +277,7 @@ impl Model {
         if socket.urgent_taken == end {
             return Ok(Attempt::Error("EINVAL"));
         }
-        if !peek {
+        if !keep {
             socket.urgent_taken = end;
         }
         Ok(Attempt::Done(1))

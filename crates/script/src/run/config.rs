@@ -5,8 +5,8 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Controller, Detect, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile, RecvBuffer,
-    Skbs, Tlp,
+    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile, Recovery,
+    RecvBuffer, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -319,6 +319,7 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "finwait2_timeout" => cfg.fin_wait2 = Dur::from_millis(number()?),
             "rexmit_initial" => cfg.rto.initial = Dur::from_millis(number()?),
             "recvspace" => space = number()?,
+            "do_prr" if number()? == 0 => cfg.recovery = Recovery::Sack,
             "do_prr"
             | "sendspace"
             | "rexmit_drop_options"

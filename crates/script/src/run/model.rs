@@ -233,6 +233,9 @@ impl Stack for Model {
 
     fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
         self.settings = settings.clone();
+        for (name, value) in &settings.sysctls {
+            self.host.set(name, value);
+        }
         Ok(())
     }
 

@@ -103,37 +103,7 @@ impl Model {
                 0 | 1 => o.inq = value.clone()? == 1,
                 _ => return Ok(Attempt::Error("EINVAL")),
             },
-            "TCP_CONGESTION" => {
-                let Some(text) = text(args.get(3)) else {
-                    return Err(Trouble::Nonsense("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
-                };
-                let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
-                let name = config::cc_name(self.profile, &self.host, &probe).to_owned();
-                if tcpassay_cc::names().iter().all(|n| *n != name) {
-                    return unsupported(format!("the congestion controller `{text}`"));
-                }
-                let text = text.to_owned();
-                self.socket_at(fd)?.options.congestion = Some(text);
-                if let Some(peer) = peer {
-                    // DCTCP's marks are agreed on in the handshake.
-                    if name == "dctcp" {
-                        return unsupported("DCTCP on an open connection");
-                    }
-                    let options = self.socket_at(fd)?.options.clone();
-                    let cfg = config::config(
-                        self.profile,
-                        &self.host,
-                        &self.settings,
-                        &options,
-                        config::Open::Active,
-                    )
-                    .map_err(Trouble::Unsupported)?;
-                    let cc = config::controller(&cfg, self.profile, &self.host, &name)
-                        .map_err(Trouble::Unsupported)?;
-                    self.world.peers[peer].conn.set_controller(cc);
-                }
-                return Ok(Attempt::Done(0));
-            }
+            "TCP_CONGESTION" => return self.set_controller(fd, peer, args),
             "TCP_QUICKACK" => {
                 let on = positive()? != 0;
                 if let Some(peer) = peer {
@@ -163,6 +133,34 @@ impl Model {
         }
         if !listening && let Some(peer) = peer {
             self.refresh(fd, peer, &name)?;
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    /// `TCP_CONGESTION`
+    fn set_controller(&mut self, fd: i64, peer: Option<usize>, args: &[Expr]) -> Tried {
+        let Some(text) = text(args.get(3)) else {
+            return Err(Trouble::Nonsense("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
+        };
+        let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
+        let name = config::cc_name(self.profile, &self.host, &probe).to_owned();
+        if tcpassay_cc::names().iter().all(|n| *n != name) {
+            return unsupported(format!("the congestion controller `{text}`"));
+        }
+        let text = text.to_owned();
+        self.socket_at(fd)?.options.congestion = Some(text);
+        if let Some(peer) = peer {
+            // DCTCP's marks are agreed on in the handshake.
+            if name == "dctcp" {
+                return unsupported("DCTCP on an open connection");
+            }
+            let options = self.socket_at(fd)?.options.clone();
+            let cfg =
+                config::config(self.profile, &self.host, &self.settings, &options, config::Open::Active)
+                    .map_err(Trouble::Unsupported)?;
+            let cc =
+                config::controller(&cfg, self.profile, &self.host, &name).map_err(Trouble::Unsupported)?;
+            self.world.peers[peer].conn.set_controller(cc);
         }
         Ok(Attempt::Done(0))
     }

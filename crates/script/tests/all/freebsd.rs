@@ -101,3 +101,25 @@ fn in_time_wait_a_syn_above_the_window_begins_a_connection_and_an_older_one_is_d
     );
     assert_eq!(freebsd(&script), "pass 0 ");
 }
+
+#[test]
+fn a_sysctl_of_the_command_line_makes_it_an_older_version() {
+    // FreeBSD 12: 100 ms instead of 40.
+    let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>
++.01 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++0 < . 1:2(1) ack 1 win 65535
++.1 > . 1:1(0) ack 2 win 65535";
+    let mut options = Options::new(Profile::FreeBsd);
+    assert_eq!(
+        verdict(&run(script, &options)),
+        "time 9 outbound packet at 0.050000000, expected at 0.110000000: off by 60ms"
+    );
+    options.settings.set("sysctl", "net.inet.tcp.delacktime=100").expect("a sysctl");
+    assert_eq!(verdict(&run(script, &options)), "pass 0 ");
+    assert!(options.settings.set("sysctl", "delacktime").is_err());
+}
