@@ -5,6 +5,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
+from tcpassay.plan import table
+from tcpassay.terminal import number
 
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
 
@@ -64,13 +66,15 @@ def _table(effects: list[Effect]) -> Table:
         grid.add_column(column, overflow="fold")
     for column in ("b against a (interval)", "median a", "median b", "up", "down", "of", "p"):
         grid.add_column(column, justify="right")
+    known = table.metrics()
     for e in effects:
+        unit = known[e.metric].unit if e.metric in known else ""
         grid.add_row(
             e.metric,
             f"[{_STYLES.get(e.verdict, 'default')}]{e.verdict}[/]",
             describe(e),
-            "" if e.median_a is None else f"{e.median_a:.4g}",
-            "" if e.median_b is None else f"{e.median_b:.4g}",
+            "" if e.median_a is None else number(e.median_a, unit),
+            "" if e.median_b is None else number(e.median_b, unit),
             str(e.up),
             str(e.down),
             f"{e.pairs} {e.unit}s",

@@ -1,6 +1,5 @@
 """What a person sees of a run: progress on standard error, a summary on standard output."""
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -20,26 +19,13 @@ from tcpassay.plan.model import Check, Scalar
 from tcpassay.run import found
 from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
+from tcpassay.terminal import number
 
-PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 # Runs in which a check fails that are listed one by one.
 MOST_FAILING = 5
 # Runs that are listed one by one.
 MOST_RUNS = 60
 UNFINISHED = {"interrupted": "interrupted", "budget": "the plan's time is used up"}
-SCALED = {"s", "bit/s", "B"}
-
-
-def number(value: float | None, unit: str) -> str:
-    """A value with three or four significant digits and a prefix, `198 ms`."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    if unit not in SCALED or value == 0:
-        return f"{value:.4g}"
-    scale, prefix = next((p for p in PREFIXES if abs(value) >= p[0]), PREFIXES[-1])
-    if unit == "s" and scale > 1:
-        scale, prefix = 1.0, ""
-    return f"{value / scale:.4g} {prefix}{unit}"
 
 
 class Progress:
