@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from had_time import ATTEMPTS, recording, rows, when_quiet
@@ -58,6 +59,9 @@ def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording
         assert recording(folder)["counters"]["run"]["tap_lost"] == 0
         assert recording(folder)["counters"]["sender"]["TcpOutSegs"] > 10
         assert (folder / "packets.pcapng").stat().st_size > 2_000
+        # TCP_INFO at every tick, and beside it what inet_diag tells of sockets.
+        columns = set(pl.read_parquet_schema(folder / "series.parquet"))
+        assert {"cwnd_bytes", "send_queue_bytes", "receive_queue_bytes", "send_memory_bytes"} <= columns
 
     folder, answer = when_quiet(tmp_path, lambda folder: go(folder, SLOW, packets=True), always)
     # 1448 of 1500 bytes are payload; slow start is missing. A super-segment passes as a whole: 10 ms of this rate.

@@ -253,8 +253,8 @@ fn a_read_that_blocks_on_another_thread_returns_at_the_instant_at_which_data_arr
         let n = stack.bytes("read", fd, 5000);
         (n, stack.now())
     });
-    // As packetdrill, which waits until the thread sleeps.
-    std::thread::park_timeout(std::time::Duration::from_millis(300));
+    // As packetdrill, which waits until the thread sleeps; a busy machine may take its time to start one.
+    std::thread::park_timeout(std::time::Duration::from_secs(2));
     stack.sleep(250_000);
     stack.inject(segment(Flags::ACK | Flags::PSH, 778, iss.wrapping_add(1), 500));
     stack.sleep(250_000);
