@@ -208,6 +208,138 @@ def test_a_guest_that_dies_is_an_outcome_with_its_console(
     assert "the guest's kernel panicked: Attempted to kill init" in answer["message"]
 
 
+def test_a_guest_that_exhausts_its_memory_is_an_outcome_with_its_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy = tmp_path / "agent"
+    # What lies in a tmpfs is memory that killing processes does not free.
+    greedy.write_text(
+        "#!/bin/sh\nmount -t tmpfs -o size=200% none /mnt\nexec dd if=/dev/zero of=/mnt/all bs=1M\n",
+        encoding="utf-8",
+    )
+    greedy.chmod(0o755)
+    monkeypatch.setenv("TCPASSAY_AGENT", str(greedy))
+    answer = go(tmp_path / "a", LOSSY)
+    assert answer["outcome"] == "memory"
+    assert answer["message"].startswith("the guest ran out of its 512M\n")
+    assert "Out of memory" in answer["message"]
+    assert not (tmp_path / "a").exists()
+
+
+# A path of 100 Mbit/s and 10 ms, and what is done to it behind the agent's back.
+PATH = {"link.rate": "100Mbit", "link.delay": "5ms", "link.loss": "1%", "app.duration": "100ms"}
+MARKED = {"queue.ecn_mark": "data", "queue.ecn_threshold": "30KB", "stack.ecn": "dctcp", "stack.cc": "dctcp"}
+Tamper = tuple[str, str, str]
+
+
+def step(verb: str, above: int) -> str:
+    """A queue that marks above so many bytes."""
+    red = f"red limit 90000000 min {above} max {above + 1} avpkt {above} burst 1 probability 1 bandwidth 100mbit"
+    return f"qdisc {verb} dev c1a parent 1:1 handle 10: {red} ecn nodrop"
+
+
+@pytest.mark.parametrize(
+    ("case", "tamper", "why"),
+    [
+        (
+            {},
+            (
+                "wire-bottleneck",
+                "tc",
+                "qdisc change dev c2a root netem limit 1000000 rate 100mbit delay 6ms loss 1%",
+            ),
+            "the round-trip time is 11",
+        ),
+        (
+            {},
+            (
+                "wire-bottleneck",
+                "tc",
+                "qdisc change dev c2a root netem limit 1000000 rate 90mbit delay 5ms loss 1%",
+            ),
+            "the rate is 89.",
+        ),
+        (
+            {},
+            (
+                "wire-bottleneck",
+                "tc",
+                "qdisc change dev c2a root netem limit 1000000 rate 100mbit delay 5ms loss 3%",
+            ),
+            "of 5000 probes were lost instead of 50.0",
+        ),
+        ({}, ("wire-bottleneck", "ip", "link set dev c2a mtu 1400"), "no packet of 1500 bytes comes through"),
+        (
+            {},
+            ("sender", "ip", "link set dev c0a mtu 2000"),
+            "a packet of 1501 bytes leaves, with an MTU of 1500",
+        ),
+        (
+            {},
+            [
+                ("shaper-bottleneck", "tc", "qdisc del dev c1a parent 1:1 handle 10:"),
+                (
+                    "shaper-bottleneck",
+                    "tc",
+                    step("add", 30_000),
+                ),
+            ],
+            "probes were marked where nothing marks",
+        ),
+        (
+            MARKED,
+            (
+                "shaper-bottleneck",
+                "tc",
+                step("change", 9_000_000),
+            ),
+            "nothing was marked, with",
+        ),
+    ],
+    ids=["rtt", "rate", "loss", "smaller-mtu", "larger-mtu", "marks", "no-marks"],
+)
+def test_a_path_that_is_not_what_was_asked_stops_the_case_with_that_outcome(
+    tmp_path: Path, case: dict[str, Any], tamper: Tamper | list[Tamper], why: str
+) -> None:
+    answer = go(tmp_path / "a", PATH | case, tamper=tamper if isinstance(tamper, list) else [tamper])
+    assert answer["outcome"] == "path", answer["message"]
+    assert answer["message"].startswith("the path is not what was asked: ")
+    assert why in answer["message"]
+
+
+def test_what_was_measured_of_the_path_is_part_of_the_recording(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", PATH | MARKED)
+    assert answer["outcome"] == "done", answer["message"]
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    rows = {(row["entity"], row["property"]): row for row in recording["environment"]}
+    assert abs(rows["path", "rtt"]["measured"] - 10_009_600) < 2000
+    assert rows["queue.bottleneck", "rate"]["measured"] == pytest.approx(100e6, rel=1e-3)
+    assert 0.003 < rows["link.bottleneck", "loss"]["measured"] < 0.017
+    assert 0.1 < rows["queue.bottleneck", "marks"]["measured"] < 1
+    assert rows["path", "mtu"]["measured"] == 1500
+
+
+@pytest.mark.parametrize(("rate", "flows", "least"), [("25Gbit", 8, 24e9), ("100Gbit", 16, 95e9)])
+def test_a_link_may_be_as_fast_as_a_virtual_clock_has_time_for(
+    tmp_path: Path, rate: str, flows: int, least: float
+) -> None:
+    case = {
+        "link.rate": rate,
+        "link.delay": "20us",
+        "nic.tso": "on",
+        "queue.limit": "4000p",
+        "stack.cc": "cubic",
+        "app.flows": flows,
+        "app.duration": "10ms",
+    }
+    answer = go(tmp_path / "a", case, collect={"packets": False})
+    assert answer["outcome"] == "done", answer["message"]
+    assert least < answer["metrics"]["throughput"] < int(rate.removesuffix("Gbit")) * 1e9
+    recording = json.loads((tmp_path / "a" / "recording.json").read_text(encoding="utf-8"))
+    # No packet escaped the taps.
+    assert recording["header"]["complete"] is True
+
+
 # Four connections through a slow link. Without management they fill the 1000 packets of its queue: 240 ms.
 CROWDED = {
     "link.rate": "50Mbit",

@@ -37,6 +37,14 @@ impl Sockets for Calls<'_, '_> {
             }
             return Bytes::ZERO;
         }
+        let blocking = self.world.case.host_setting(self.host, "app.blocking").0;
+        if blocking == tcpassay_sim::params::Setting::Bool(true) {
+            let at = self.world.slots[self.host][slot.0 as usize];
+            return self.world.write_and_wait(at, n).unwrap_or_else(|e| {
+                self.world.failure.get_or_insert(format!("a writer: {e}"));
+                Bytes::ZERO
+            });
+        }
         let mut left = n.get();
         while left > 0 {
             let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.world.payload.len());
@@ -87,8 +95,13 @@ impl Sockets for Calls<'_, '_> {
     }
 
     fn shutdown(&mut self, slot: Slot) {
-        if self.world.failure.is_none() {
-            let _ = sys::shutdown_write(self.world.sock(self.host, slot).fd.as_fd());
+        if self.world.failure.is_some() {
+            return;
+        }
+        let sock = self.world.sock(self.host, slot);
+        match &sock.pump {
+            Pump::Waits(writer) => writer.shutdown(),
+            _ => drop(sys::shutdown_write(sock.fd.as_fd())),
         }
     }
 

@@ -1,14 +1,15 @@
 //! What this substrate cannot do, said before anything is built: each with who can.
 
+use crate::controllers;
 use crate::engines::{Engine, ROW};
 use crate::ground::Ground;
 use tcpassay_sim::case::{Case, CaseError, HostSettings, LinkSettings, Mark};
 use tcpassay_sim::params::grammar::{LinkRate, LossModel, Reorder};
 use tcpassay_sim::params::{Setting, Value};
 use tcpassay_sim::topology::Shape;
-use tcpassay_tcp::EcnMode;
+use tcpassay_tcp::{EcnMode, Pacing};
 use tcpassay_units::Dur;
-use tcpassay_workload::{Background, Behaviour};
+use tcpassay_workload::Behaviour;
 
 /// Everything in the case that the kernel does not do, in the order of the entities.
 pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
@@ -32,13 +33,6 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
             refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
         }
     }
-    if matches!(case.background, Background::Udp(_)) {
-        let at = (case.setting("app.background"), "app.background".to_owned());
-        refuse(
-            at,
-            "datagrams are not sent there yet; the model sends them, and bulk and poisson run on both",
-        );
-    }
     let back = |b: Behaviour| matches!(b, Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast);
     let answers = case
         .apps
@@ -61,9 +55,6 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
         }
         if link.ack_loss > 0.0 && answers {
             refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
-        }
-        if link.policer.is_some() {
-            refuse(at("link.policer"), "it is not set up there yet; the model has it");
         }
         match link.queue.mark {
             Mark::Ack => {
@@ -134,8 +125,43 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
         if is("stack.slow_start_after_idle", "on") {
             refuse(at("stack.slow_start_after_idle"), "Linux has `off` and `decay`; the model all three");
         }
-        if at("app.blocking").0 == Setting::Bool(true) {
-            refuse(at("app.blocking"), "its generators never block");
+        if matches!(at("stack.delayed_ack").0, Setting::Text(how) if how != "off") {
+            let why = "Linux has its own rule, 40 to 200 ms by the arrivals, or none at all (`off`); the model has this one";
+            refuse(at("stack.delayed_ack"), why);
+        }
+        if is("stack.tso_autosize", "off") {
+            refuse(at("stack.tso_autosize"), "Linux always goes by the rate; the model can leave it");
+        }
+        if let Setting::Dur(d) = at("stack.fin_wait2").0
+            && (d < Dur::from_secs(1) || d.as_nanos() % 1_000_000_000 > 0)
+        {
+            refuse(at("stack.fin_wait2"), "Linux counts whole seconds; the model any time");
+        }
+        match (at("stack.pacing").0, host.stack.pacing) {
+            (Setting::Text(_), Pacing::Off) if host.cc == "bbr" => {
+                refuse(at("stack.pacing"), "Linux's bbr always paces");
+            }
+            (Setting::Text(_), Pacing::Percent { slow_start, avoidance })
+                if slow_start.max(avoidance) > 1000 =>
+            {
+                refuse(
+                    at("stack.pacing"),
+                    "Linux goes up to 1000 % (tcp_pacing_ss_ratio); the model further",
+                );
+            }
+            _ => {}
+        }
+        if engine == Engine::Kernel && !ground.is_host() {
+            if let Err(why) = controllers::parameters(host, controllers::hystart(case, i)) {
+                refuse(at("stack.cc"), &why);
+            }
+            if let Some(other) = controllers::conflict(case, i) {
+                let why = format!(
+                    "one kernel has one set of parameters of it, and {} has others",
+                    case.net.hosts[other].name
+                );
+                refuse(at("stack.cc"), &why);
+            }
         }
         if host.nic.ring.is_some() {
             refuse(at("nic.ring"), "a veth has no ring; the model has");
@@ -172,8 +198,8 @@ fn controller(host: &HostSettings, engine: &Engine, ground: &Ground, refuse: &mu
         }
         _ => {}
     }
-    if *engine != Engine::Shim && !host.cc_values.is_empty() {
-        let why = "parameters of its controllers are not set there; the model sets them, and stack.cc_engine = shim";
+    if *engine != Engine::Shim && !host.cc_values.is_empty() && ground.is_host() {
+        let why = "parameters of its controllers are this machine's; the model and a guest set them, and stack.cc_engine = shim";
         refuse("stack.cc", why);
     }
 }

@@ -201,6 +201,11 @@ impl Lab {
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
         }
+        if let Some((rate, burst)) = settings.policer {
+            let dev = queued_at.unwrap_or(first);
+            let lines = qdisc::policer(&self.devs[dev].name, rate, burst, mtu);
+            self.devs[dev].queues.extend(lines);
+        }
         // The way back: a plain queue before the same rate.
         if !wired {
             match link.to {

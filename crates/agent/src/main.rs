@@ -18,6 +18,8 @@
 
 mod account;
 mod calls;
+mod controllers;
+mod datagrams;
 mod diag;
 mod engines;
 mod ground;

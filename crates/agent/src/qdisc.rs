@@ -112,6 +112,19 @@ pub fn line_rate(dev: &str, rate: Rate, mtu: Bytes, queue: Option<u32>, shaping:
     lines
 }
 
+/// A token bucket before the queue of a device, which drops what is beyond it. It counts Ethernet headers, for which it has more.
+pub fn policer(dev: &str, rate: Rate, burst: Bytes, mtu: Bytes) -> [String; 2] {
+    let more = (mtu.as_f64() + 14.0) / mtu.as_f64();
+    [
+        format!("qdisc add dev {dev} handle ffff: clsact"),
+        format!(
+            "filter add dev {dev} egress matchall action police rate {} burst {:.0}b mtu 64kb conform-exceed drop/pipe",
+            bits(rate.mul_f64(more)),
+            burst.as_f64() * more
+        ),
+    ]
+}
+
 fn tbf(dev: &str, rate: Rate, mtu: Bytes, burst: Option<Bytes>) -> String {
     let burst = burst.map_or(bucket(rate, mtu), Bytes::get);
     // The limit is that of the queue inside, which replaces the shaper's own.

@@ -28,6 +28,9 @@ pub struct Request {
     /// For measuring the generators themselves: a pair joined by nothing but a cable, which is not measured.
     #[serde(default)]
     pub bare: Option<Bare>,
+    /// For tests of the probes: what is done to the path behind its back, as namespace, tool (`ip`, `tc`) and line.
+    #[serde(default)]
+    pub tamper: Vec<(String, String, String)>,
     /// Where the recording goes; it must not be there yet.
     #[serde(default)]
     pub folder: PathBuf,
@@ -174,9 +177,14 @@ mod tests {
             (&[("stack.cc", "mvegas")], "the model has"),
             (&[("stack.profile", "freebsd")], "a kernel is what it is"),
             (&[("queue.kind", "dualpi2")], "the model has it"),
-            (&[("app.background", "udp:10Mbit")], "the model sends them"),
             (&[("nic.rx_usecs", "50us")], "substrates that can are model"),
-            (&[("stack.delayed_ack", "off")], "substrates that can are model"),
+            (&[("stack.delayed_ack", "2,40ms")], "Linux has its own rule"),
+            (&[("stack.cc", "dctcp"), ("stack.ecn", "dctcp"), ("stack.cc.g", "0.1")], "powers of two"),
+            (&[("stack.cc", "reno"), ("stack.hystart", "on")], "Linux has it in cubic"),
+            (&[("stack.cc", "bbr"), ("stack.pacing", "off")], "bbr always paces"),
+            (&[("stack.fin_wait2", "1500ms")], "whole seconds"),
+            (&[("stack.cc", "vegas"), ("receiver/stack.cc.alpha", "3")], "one set of parameters"),
+            (&[("stack.cc.beta", "0.7")], "no such parameter"),
             (&[("stack.cc_engine", "shim")], "substrates that can are host"),
             (
                 &[("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
@@ -213,6 +221,19 @@ mod tests {
 
     #[test]
     fn a_controller_of_linux_alone_is_taken() {
-        assert_eq!(wrong(&[("stack.cc", "bbr"), ("app.blocking", "off")]), Vec::<String>::new());
+        assert_eq!(wrong(&[("stack.cc", "bbr"), ("app.blocking", "on")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_linux_has_a_switch_for_is_taken() {
+        for rows in [
+            &[("stack.cc", "cubic"), ("stack.cc.beta", "0.8"), ("stack.hystart", "off")][..],
+            &[("stack.cc", "vegas"), ("stack.cc.alpha", "3"), ("stack.cc.gamma", "2")],
+            &[("stack.delayed_ack", "off"), ("stack.pacing", "150%,110%"), ("stack.tso_autosize", "rate")],
+            &[("stack.max_sndbuf", "1MB"), ("stack.fin_wait2", "5s"), ("link.policer", "500Mbit,100KB")],
+            &[("app.background", "udp:10Mbit")],
+        ] {
+            assert_eq!(wrong(rows), Vec::<String>::new(), "{rows:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! of the last moments wait until all of them are there.
 
 use crate::calls::Calls;
+use crate::datagrams::Datagrams;
 use crate::diag::Diag;
 use crate::engines::Engines;
 use crate::ground::Ground;
@@ -54,6 +55,11 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let lab = if bare.is_some() { Lab::bare(case) } else { Lab::of(case, ground) };
     let mut spaces = setup::build(case, &lab, ground)?;
     let steps = setup::steps(&lab, &mut spaces)?;
+    for (space, tool, line) in &request.tamper {
+        let place = lab.spaces.iter().position(|s| s.name == *space);
+        spaces.enter(place.ok_or_else(|| format!("tamper: there is no `{space}`"))?)?;
+        setup::batch(tool, std::slice::from_ref(line))?;
+    }
     let mut taps = Taps::default();
     // Where each host is the other's neighbour, what leaves one is what arrives at the other.
     let ends = |dev: &usize| match bare {
@@ -93,6 +99,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     if bare.is_some_and(|bare| bare.copy) {
         world.copy_what_is_read();
     }
+    let datagrams = Datagrams::of(case, &mut world)?;
     let queues = Queues::new(&lab, steps, collect.series);
     let mut run = Run {
         bare: bare.is_some(),
@@ -106,6 +113,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         trace,
         queues,
         diag: Diag::default(),
+        datagrams,
         machine,
         engines,
         late: Dur::ZERO,
@@ -164,6 +172,7 @@ struct Run<'a> {
     trace: Trace,
     queues: Queues,
     diag: Diag,
+    datagrams: Option<Datagrams>,
     machine: Option<Machine>,
     engines: Engines,
     /// The most that a tick was late.
@@ -209,11 +218,14 @@ impl Run<'_> {
                     apps.wake(now, &mut Calls { world: &mut self.world, host });
                 }
             }
+            if let Some(datagrams) = &mut self.datagrams {
+                datagrams.send(now);
+            }
             self.completions(&mut apps);
             if let Some(why) = self.world.failure.take() {
                 return Err(why);
             }
-            if apps.iter().all(Apps::is_idle) {
+            if self.datagrams.is_none() && apps.iter().all(Apps::is_idle) {
                 self.ended = "finished";
                 self.look(now)?;
                 return Ok(());
@@ -228,7 +240,8 @@ impl Run<'_> {
                 rest = now + TICK;
             }
             let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX);
-            let due = due.min(tick).min(end).min(rest);
+            let next = self.datagrams.as_ref().map_or(Time::MAX, Datagrams::next);
+            let due = due.min(tick).min(end).min(rest).min(next);
             if due != armed {
                 sys::set_timer(timer.as_fd(), self.start + due.as_nanos()).map_err(io)?;
                 armed = due;
@@ -243,6 +256,11 @@ impl Run<'_> {
             for (number, what) in &events {
                 match Token::of(*number) {
                     Token::Timer => armed = Time::MAX,
+                    Token::Bell => {
+                        for at in self.world.returned() {
+                            self.tell(at, &mut apps);
+                        }
+                    }
                     Token::Listener(listener) => self.accept(listener, &mut apps)?,
                     Token::Sock(at) => self.ready(at, *what, &mut apps),
                 }
@@ -280,7 +298,7 @@ impl Run<'_> {
     }
 
     fn tell(&mut self, at: usize, apps: &mut [Apps]) {
-        let Some(sock) = &self.world.socks[at] else { return };
+        let Some(Some(sock)) = self.world.socks.get(at) else { return };
         let (host, slot, now) = (sock.host, sock.slot, self.world.now());
         apps[host].ready(now, slot, &mut Calls { world: &mut self.world, host });
     }
@@ -331,6 +349,7 @@ impl Run<'_> {
 
     /// The recording, and the trace of its packets.
     fn finish(mut self, request: &Request, mut path: Path) -> Result<(Recording, u64), Failure> {
+        self.world.settle();
         self.drain_until(u64::MAX);
         // What the agent closes now, no application has closed.
         self.trace.close(self.start, &self.world.account, &mut self.world.collector);
@@ -351,9 +370,15 @@ impl Run<'_> {
         if !decided.is_empty() {
             counters.insert("shim".to_owned(), decided);
         }
+        if let Some(datagrams) = &self.datagrams {
+            counters.entry("datagrams".to_owned()).or_default().insert("sent".to_owned(), datagrams.sent);
+        }
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
         run.insert("tap_lost".to_owned(), lost);
+        if self.world.desk.waited() > 0 {
+            run.insert("waited_writes".to_owned(), self.world.desk.waited());
+        }
         run.extend(self.trace.has().map(|(name, has)| (name.to_owned(), has)));
         // Whether a DCTCP receiver met a change of CE with an ACK delayed, which is what dctcp_receiver is about.
         let prior = fs::read_to_string("/sys/module/tcp_dctcp/parameters/dctcp_prior_acks");

@@ -3,6 +3,7 @@
 //! Namespaces, sysctls and offloads are made by this process; links, routes and qdiscs by a few runs of `ip -batch` and
 //! `tc -batch`. Names and values reach them as lines of their standard input, never through a shell.
 
+use crate::controllers;
 use crate::ground::Ground;
 use crate::lab::{Dev, Lab};
 use crate::netlink::Netlink;
@@ -15,7 +16,7 @@ use tcpassay_bpf::limiter;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_sim::case::{Case, HostSettings};
 use tcpassay_sim::params::Setting;
-use tcpassay_tcp::{DctcpReceiver, EcnMode, LossDetection, RecvBuffer};
+use tcpassay_tcp::{DctcpReceiver, EcnMode, LossDetection, Pacing, RecvBuffer};
 
 /// Where `ip` and `tc` are.
 pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
@@ -79,7 +80,8 @@ pub fn build(case: &Case, lab: &Lab, ground: &Ground) -> Result<Spaces, Failure>
         }
     }
     if !ground.is_host() {
-        module_parameters(case)?;
+        dctcp_receiver(case)?;
+        controllers::set(case)?;
     }
     Ok(spaces)
 }
@@ -202,6 +204,9 @@ fn route_options(case: &Case, host: usize) -> String {
     if let Setting::Dur(min) = said("stack.min_rto") {
         words = format!("{words} rto_min {}ms", min.as_millis());
     }
+    if matches!(said("stack.delayed_ack"), Setting::Text(off) if off == "off") {
+        words.push_str(" quickack 1");
+    }
     words
 }
 
@@ -215,9 +220,10 @@ fn host_sysctls(case: &Case, host: usize) -> Vec<(&'static str, String)> {
         (Setting::Bytes(max), _) => max.get() * 2,
         (_, RecvBuffer::Auto { .. } | RecvBuffer::Fixed(_)) => 6_291_456,
     };
+    let sndbuf = if let Setting::Bytes(max) = said("stack.max_sndbuf") { max.get() } else { 4_194_304 };
     let mut all = vec![
         ("tcp_rmem", format!("4096 {} {max}", 131_072.min(max))),
-        ("tcp_wmem", "4096 16384 4194304".to_owned()),
+        ("tcp_wmem", format!("4096 {} {sndbuf}", 16_384.min(sndbuf))),
         ("tcp_no_metrics_save", "1".to_owned()),
         ("tcp_ecn", u8::from(settings.stack.ecn == EcnMode::Classic).to_string()),
     ];
@@ -245,6 +251,20 @@ fn host_sysctls(case: &Case, host: usize) -> Vec<(&'static str, String)> {
         Setting::Word("off") => all.push(("tcp_slow_start_after_idle", "0".to_owned())),
         Setting::Word("decay") => all.push(("tcp_slow_start_after_idle", "1".to_owned())),
         _ => {}
+    }
+    match said("stack.tso_autosize") {
+        Setting::Word("rate") => all.push(("tcp_tso_rtt_log", "0".to_owned())),
+        Setting::Word("rate-and-rtt") => all.push(("tcp_tso_rtt_log", "9".to_owned())),
+        _ => {}
+    }
+    if let Setting::Dur(d) = said("stack.fin_wait2") {
+        all.push(("tcp_fin_timeout", (d.as_millis() / 1000).to_string()));
+    }
+    if let (Setting::Text(_), Pacing::Percent { slow_start, avoidance }) =
+        (said("stack.pacing"), settings.stack.pacing)
+    {
+        all.push(("tcp_pacing_ss_ratio", slow_start.to_string()));
+        all.push(("tcp_pacing_ca_ratio", avoidance.to_string()));
     }
     for (path, sysctl) in [("stack.syn_retries", "tcp_syn_retries"), ("stack.retries", "tcp_retries2")] {
         if let Setting::Int(n) = said(path) {
@@ -281,7 +301,7 @@ fn sysctls(case: &Case, lab: &Lab, place: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
+pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
     fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;
     let got = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -342,7 +362,7 @@ fn check_queues(lab: &Lab, place: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn module_parameters(case: &Case) -> Result<(), Failure> {
+fn dctcp_receiver(case: &Case) -> Result<(), Failure> {
     let host = &case.hosts[0].stack;
     if host.ecn != EcnMode::Dctcp {
         return Ok(());

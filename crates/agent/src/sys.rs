@@ -377,6 +377,28 @@ pub fn poll() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A counter that is readable when it is not 0 (eventfd(2)).
+pub fn bell() -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let fd = done(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Counts the bell up.
+pub fn ring(bell: BorrowedFd) -> io::Result<()> {
+    let one = 1_u64;
+    // SAFETY: the kernel reads the eight bytes of the number.
+    count(unsafe { libc::write(bell.as_raw_fd(), (&raw const one).cast(), 8) }).map(drop)
+}
+
+/// Sets the bell back to 0.
+pub fn heard(bell: BorrowedFd) -> io::Result<()> {
+    let mut n = 0_u64;
+    // SAFETY: the kernel writes the eight bytes of the number.
+    count(unsafe { libc::read(bell.as_raw_fd(), (&raw mut n).cast(), 8) }).map(drop)
+}
+
 /// Watches `fd` for `events`; `token` comes back with them. A closed descriptor leaves by itself.
 pub fn watch(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
     control(poll, libc::EPOLL_CTL_ADD, fd, events, token)

@@ -4,22 +4,24 @@
 //! edge-triggered, so that a socket is looked at once for each thing that happened to it. What a connection is for travels
 //! outside the network: the client's address says which of its connections has arrived.
 
+mod options;
+
 use crate::account::Account;
 use crate::engines::Names;
 use crate::info::Info;
-use crate::pump::{self, Reader};
+use crate::pump::{self, Desk, Reader, Writer};
 use crate::setup::{Failure, Spaces};
 use crate::sys;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_sim::case::Case;
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Time};
 use tcpassay_workload::{ConnKey, HostId, Plan, Slot};
 
 /// The first port that servers listen at; each part of the workload has its own.
@@ -56,6 +58,8 @@ pub enum Pump {
     Reads(Option<Reader>, u64),
     /// A thread that sends.
     Writes,
+    /// A thread that does what the application is waiting for.
+    Waits(Writer),
 }
 
 /// A listening socket.
@@ -66,7 +70,7 @@ struct Listener {
 
 /// Every socket of the run.
 pub struct World<'a> {
-    case: &'a Case,
+    pub case: &'a Case,
     plan: Arc<Plan>,
     names: Names,
     spaces: Spaces,
@@ -86,6 +90,10 @@ pub struct World<'a> {
     pub pumps: bool,
     /// Where bulk receivers copy to; empty where they discard.
     copies: Vec<u8>,
+    /// Writes that wait (`app.blocking`).
+    pub desk: Desk,
+    /// What was read is told to the end: the run is over.
+    settled: bool,
     /// The kernel's trace counts timeouts.
     pub traced: bool,
     /// What should not have gone wrong.
@@ -96,6 +104,8 @@ pub struct World<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token {
     Timer,
+    /// Writes have returned.
+    Bell,
     Listener(usize),
     Sock(usize),
 }
@@ -104,6 +114,7 @@ impl Token {
     fn number(self) -> u64 {
         match self {
             Token::Timer => 0,
+            Token::Bell => u64::MAX,
             Token::Listener(i) => 1 + 2 * i as u64,
             Token::Sock(i) => 2 + 2 * i as u64,
         }
@@ -114,6 +125,7 @@ impl Token {
         let at = |n: u64| usize::try_from(n / 2).expect("fits memory");
         match number {
             0 => Token::Timer,
+            u64::MAX => Token::Bell,
             n if n % 2 == 1 => Token::Listener(at(n - 1)),
             n => Token::Sock(at(n - 2)),
         }
@@ -160,9 +172,18 @@ impl<'a> World<'a> {
             payload: vec![0; 1 << 20].into(),
             pumps: false,
             copies: Vec::new(),
+            desk: Desk::new().map_err(|e| format!("eventfd: {e}"))?,
+            settled: false,
             traced: false,
             failure: None,
         };
+        sys::watch(
+            world.poll.as_fd(),
+            world.desk.bell.as_fd(),
+            libc::EPOLLIN | libc::EPOLLET,
+            Token::Bell.number(),
+        )
+        .map_err(|e| format!("epoll: {e}"))?;
         for (part, what) in (0u16..).zip(plan.parts()) {
             // Incast asks the other way round; a listener too many costs nothing.
             let mut hosts: Vec<HostId> =
@@ -215,80 +236,6 @@ impl<'a> World<'a> {
         let name = self.names.get(&(host, cc.clone())).unwrap_or(&cc);
         self.options(fd.as_fd(), host, name)?;
         Ok(fd)
-    }
-
-    fn options(&self, fd: BorrowedFd, host: usize, cc: &str) -> Result<(), Failure> {
-        let (tcp, socket) = (libc::IPPROTO_TCP, libc::SOL_SOCKET);
-        sys::set_bytes(fd, tcp, libc::TCP_CONGESTION, cc.as_bytes())
-            .map_err(|e| format!("stack.cc = {cc}: this kernel does not take it ({e})"))?;
-        let mut name = [0; 16];
-        let n = sys::get_bytes(fd, tcp, libc::TCP_CONGESTION, &mut name).map_err(|e| e.to_string())?;
-        if name[..n].split(|b| *b == 0).next() != Some(cc.as_bytes()) {
-            return Err(format!("stack.cc = {cc} did not take effect"));
-        }
-        let check = |what: &str, level, option, value: i32, back: i32| {
-            let done = sys::set(fd, level, option, value).and_then(|()| {
-                let got = sys::get(fd, level, option)?;
-                if got == back { Ok(()) } else { Err(io::Error::other(format!("it is {got}"))) }
-            });
-            done.map_err(|e| format!("{what} = {value}: {e}"))
-        };
-        let settings = &self.case.hosts[host];
-        let stack = &settings.stack;
-        let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
-        let said = |path: &str| self.case.host_setting(host, path).0;
-        // The kernel takes half of what it reports; the row is what it reports.
-        for (path, force, get) in [
-            ("app.sndbuf", libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-            ("app.rcvbuf", libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        ] {
-            if let tcpassay_sim::params::Setting::Bytes(bytes) = said(path) {
-                let done = sys::set(fd, socket, force, small(bytes.get() / 2));
-                let got = done.and_then(|()| sys::get(fd, socket, get));
-                match got {
-                    Ok(got) if u64::try_from(got).is_ok_and(|n| n == bytes.get() / 2 * 2) => {}
-                    Ok(got) => return Err(format!("{path} = {bytes}: the kernel made it {got}")),
-                    Err(e) => return Err(format!("{path} = {bytes}: {e}")),
-                }
-            }
-        }
-        if stack.nodelay {
-            check("app.nodelay", tcp, libc::TCP_NODELAY, 1, 1)?;
-        }
-        if stack.cork {
-            check("app.cork", tcp, libc::TCP_CORK, 1, 1)?;
-        }
-        if let Some(low) = stack.notsent_lowat {
-            check("app.notsent_lowat", tcp, libc::TCP_NOTSENT_LOWAT, small(low.get()), small(low.get()))?;
-        }
-        if let Some(alive) = &stack.keepalive {
-            let seconds = |d: Dur| small(d.as_millis().div_ceil(1000)).max(1);
-            check("app.keepalive", socket, libc::SO_KEEPALIVE, 1, 1)?;
-            let (idle, gap) = (seconds(alive.idle), seconds(alive.interval));
-            check("app.keepalive", tcp, libc::TCP_KEEPIDLE, idle, idle)?;
-            check("app.keepalive", tcp, libc::TCP_KEEPINTVL, gap, gap)?;
-            check(
-                "app.keepalive",
-                tcp,
-                libc::TCP_KEEPCNT,
-                small(alive.count.into()),
-                small(alive.count.into()),
-            )?;
-        }
-        if let tcpassay_sim::params::Setting::Dur(d) = said("app.user_timeout") {
-            let ms = small(d.as_millis());
-            check("app.user_timeout", tcp, libc::TCP_USER_TIMEOUT, ms, ms)?;
-        }
-        if let Some(linger) = settings.linger {
-            // struct linger: whether, and seconds.
-            let mut value = 1_i32.to_ne_bytes().to_vec();
-            value.extend(small(linger.as_millis().div_ceil(1000)).to_ne_bytes());
-            sys::set_bytes(fd, socket, libc::SO_LINGER, &value).map_err(|e| format!("app.linger: {e}"))?;
-        }
-        if stack.quickack {
-            sys::set(fd, tcp, libc::TCP_QUICKACK, 1).map_err(|e| format!("app.quickack: {e}"))?;
-        }
-        Ok(())
     }
 
     pub fn sock(&self, host: usize, slot: Slot) -> &Sock {
@@ -492,12 +439,52 @@ impl<'a> World<'a> {
         pump::write(sock.fd.try_clone()?, Arc::clone(&self.payload))
     }
 
+    /// What of a write an application that waits has to itself: all of it, unless it still waits for the one before.
+    pub fn write_and_wait(&mut self, at: usize, n: Bytes) -> io::Result<Bytes> {
+        let sock = self.socks[at].as_mut().expect("a socket that is written to");
+        if !matches!(sock.pump, Pump::Waits(_)) {
+            let own = sock.fd.try_clone()?;
+            sock.pump = Pump::Waits(self.desk.writer(at, own, Arc::clone(&self.payload))?);
+        }
+        let Pump::Waits(writer) = &mut sock.pump else { unreachable!("it was just made") };
+        if writer.busy {
+            return Ok(Bytes::ZERO);
+        }
+        writer.write(n.get());
+        Ok(n)
+    }
+
+    /// Sockets whose write has returned: the application goes on.
+    pub fn returned(&mut self) -> Vec<usize> {
+        let all = self.desk.returned();
+        for at in &all {
+            if let Some(Some(Sock { pump: Pump::Waits(writer), .. })) = self.socks.get_mut(*at) {
+                writer.busy = false;
+            }
+        }
+        all
+    }
+
+    /// The run is over: what its readers have taken until now is what was read, and what comes while the last packets are
+    /// being looked at is not.
+    pub fn settle(&mut self) {
+        let now = self.now();
+        for sock in self.socks.iter_mut().flatten() {
+            if let Ok(info) = Info::of(sock.fd.as_fd(), false) {
+                sock.record(now, &info, &mut self.collector);
+            }
+        }
+        self.settled = true;
+    }
+
     /// The last words of a socket, which is closed.
     pub fn give_up(&mut self, at: usize, ended: bool) {
         let now = self.now();
         let Some(mut sock) = self.socks[at].take() else { return };
         if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
-            sock.record(now, &info, &mut self.collector);
+            if !self.settled {
+                sock.record(now, &info, &mut self.collector);
+            }
             let (traced, summary) = (self.traced, info.summary());
             let flow = self.collector.flow_mut(sock.out);
             let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };

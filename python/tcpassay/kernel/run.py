@@ -115,17 +115,21 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     folder: str,
     kernel: str | None = None,
     patience_s: float = PATIENCE_S,
+    tamper: list[tuple[str, str, str]] | None = None,
 ) -> dict[str, Any]:
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
     The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
-    and when it is done `trace` and `metrics`.
+    and when it is done `trace` and `metrics`. `tamper` is for tests of the probes: namespaces, `ip` or `tc`, and a
+    line that changes the path behind the agent's back.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
         (Path(scratch) / "init").symlink_to(agent())
         case = request(triples, seed, base, collect, folder)
+        if tamper:
+            case["tamper"] = tamper
         (Path(scratch) / "case.json").write_text(json.dumps(case), encoding="utf-8")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         console, late = boot(image, Path(scratch), seed, patience_s)

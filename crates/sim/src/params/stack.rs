@@ -85,8 +85,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ),
         "profile",
         &["profile", "off", "2,40ms", "2,200ms"],
-        M,
-        "Acknowledge every n segments or after the timeout; the first k at once",
+        MKH,
+        "Acknowledge every n segments or after the timeout; the first k at once (a kernel: `off`)",
     ),
     P::new(
         "stack.dctcp_receiver",
@@ -225,7 +225,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
     )
     .needs("on and open-only need stack.sack"),
     P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)"),
-    P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, M, "HyStart++ in slow start (RFC 9406)"),
+    P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, MK, "HyStart++ in slow start (RFC 9406); a kernel: the HyStart of its cubic"),
     P::new(
         "stack.pacing",
         Kind::Or(
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ),
         "profile",
         &["profile", "off", "on"],
-        M,
+        MKH,
         "Spread a window over its round trip (on: 200%,120%, as Linux)",
     ),
     P::new(
@@ -323,7 +323,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
         "profile",
         &["profile", "64KB", "4MB"],
-        M,
+        MKH,
         "Largest send buffer that following the window reaches",
     ),
     P::new(
@@ -347,7 +347,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Choice(&["profile", "off", "rate", "rate-and-rtt"]),
         "profile",
         &["profile", "off", "rate", "rate-and-rtt"],
-        M,
+        MKH,
         "Length of super-segments: a millisecond of the rate (Linux), and more for short round trips (since 5.18)",
     ),
     P::new(
@@ -367,5 +367,5 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Retransmissions of data before giving up",
     ),
     P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT"),
-    P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], M, "Length of FIN-WAIT-2 of an orphan"),
+    P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], MKH, "Length of FIN-WAIT-2 of an orphan"),
 ];
