@@ -64,7 +64,7 @@ pub use config::{
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
-    is_cookie,
+    Sending, is_cookie,
 };
 pub use info::Info;
 pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};

@@ -17,7 +17,7 @@ mod seq;
 mod stream;
 mod time;
 
-pub use data::{Bytes, Carry, Rate};
+pub use data::{Bytes, Carry, Rate, count};
 pub use parse::UnitError;
 pub use seq::SeqNum;
 pub use stream::{Seed, Stream};

@@ -1,8 +1,7 @@
 //! The parsed form of a segment.
 
-use arrayvec::ArrayVec;
 use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitOr, BitOrAssign, Deref};
 use tcpassay_units::SeqNum;
 
 /// The ECN field of an IP header (RFC 3168 section 5).
@@ -161,25 +160,88 @@ pub struct SackBlock {
 
 /// Up to four SACK blocks (three beside timestamps), in the order of the option. A first block at or below the
 /// cumulative ACK, or inside the second, is a DSACK (RFC 2883 section 4).
-pub type SackBlocks = ArrayVec<SackBlock, 4>;
+///
+/// Read like a slice. Plain memory, unlike an `ArrayVec`: a segment is written where it will lie, and copied whole.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct SackBlocks {
+    len: u32,
+    /// Those behind the first `len` are zero.
+    blocks: [SackBlock; 4],
+}
 
-/// TCP options. Absent options are `None`, `false` or empty.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+impl SackBlocks {
+    /// None.
+    pub const fn new() -> SackBlocks {
+        let none = SackBlock { start: SeqNum::new(0), end: SeqNum::new(0) };
+        SackBlocks { len: 0, blocks: [none; 4] }
+    }
+
+    /// Adds one. Panics when there are four.
+    pub fn push(&mut self, block: SackBlock) {
+        *self.blocks.get_mut(self.len as usize).expect("at most 4 SACK blocks") = block;
+        self.len += 1;
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Deref for SackBlocks {
+    type Target = [SackBlock];
+
+    #[inline]
+    fn deref(&self) -> &[SackBlock] {
+        &self.blocks[..self.len as usize]
+    }
+}
+
+impl fmt::Debug for SackBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
+}
+
+impl FromIterator<SackBlock> for SackBlocks {
+    /// Panics when there are more than four.
+    fn from_iter<I: IntoIterator<Item = SackBlock>>(blocks: I) -> SackBlocks {
+        let mut all = SackBlocks::new();
+        blocks.into_iter().for_each(|block| all.push(block));
+        all
+    }
+}
+
+impl<'a> IntoIterator for &'a SackBlocks {
+    type Item = &'a SackBlock;
+    type IntoIter = std::slice::Iter<'a, SackBlock>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// TCP options. Absent options are `None`, `false` or empty. What every segment may have lies before what only a SYN has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Options {
+    /// Timestamps (RFC 7323 section 3).
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks (RFC 2018 section 3).
+    pub sack: SackBlocks,
     /// Largest segment that the sender of this option will receive (RFC 9293 section 3.7.1); only on SYN.
     pub mss: Option<u16>,
     /// Window scale shift as sent, 0 to 255 (RFC 7323 section 2; values above 14 are to be read as 14); only on SYN.
     pub window_scale: Option<u8>,
     /// SACK permitted (RFC 2018 section 2); only on SYN.
     pub sack_permitted: bool,
-    /// Timestamps (RFC 7323 section 3).
-    pub timestamps: Option<Timestamps>,
-    /// SACK blocks (RFC 2018 section 3).
-    pub sack: SackBlocks,
 }
 
 impl Options {
     /// Bytes these options occupy in a header as Linux and FreeBSD lay them out: each group padded to four bytes.
+    #[inline]
     pub fn wire_len(&self) -> u32 {
         let mut len = 0;
         if self.mss.is_some() {
@@ -202,20 +264,23 @@ impl Options {
 }
 
 /// A TCP segment: header, options and the length of its payload.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+///
+/// What header prediction looks at lies in its first 36 bytes, the count of SACK blocks included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Segment {
     /// Sequence number of the first byte, or of the SYN.
     pub seq: SeqNum,
     /// Next sequence number expected; meaningful with [`Flags::ACK`].
     pub ack: SeqNum,
+    /// Payload bytes. Between a stack and its NIC this may be many MSS (a TSO or GRO super-segment).
+    pub len: u32,
     /// Flags.
     pub flags: Flags,
     /// The window field, unscaled as it stands in the header.
     pub window: u16,
     /// The urgent pointer; meaningful with [`Flags::URG`].
     pub urgent: u16,
-    /// Payload bytes. Between a stack and its NIC this may be many MSS (a TSO or GRO super-segment).
-    pub len: u32,
     /// Options.
     pub options: Options,
 }
@@ -232,6 +297,7 @@ impl Segment {
     }
 
     /// Bytes of the TCP header with options.
+    #[inline]
     pub fn header_len(&self) -> u32 {
         20 + self.options.wire_len()
     }
@@ -277,6 +343,7 @@ mod tests {
 
     #[test]
     fn a_segment_stays_small_enough_for_the_simulator() {
-        assert!(size_of::<Segment>() <= 80, "{}", size_of::<Segment>());
+        assert!(size_of::<Segment>() <= 76, "{}", size_of::<Segment>());
+        assert!(std::mem::offset_of!(Segment, options.sack) + 4 <= 36);
     }
 }

@@ -205,10 +205,7 @@ impl Link {
     pub fn wake(&mut self, io: &mut Io, core: &mut Core) -> Option<Ticket> {
         let first = self.pop(io, core);
         match self.flight.front() {
-            None => {
-                io.wake_at(core, None);
-                Some(first)
-            }
+            None => Some(first),
             Some(next) if next.due > core.now => {
                 io.wake_anew(core, next.due);
                 Some(first)

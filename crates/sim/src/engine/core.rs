@@ -5,7 +5,7 @@ use super::network::{HostId, NodeId, TimerId};
 use super::packet::{Arena, FlowId, Packet, PacketId, Route, Ticket};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
 
 /// Who is woken by a source.
@@ -87,12 +87,19 @@ impl Core {
         self.moving.push((to, self.packets[id].ticket(id)));
     }
 
-    /// As [`Core::send`] of [`Packet::tcp`]; the segment is taken away.
-    #[expect(clippy::inline_always, reason = "so that the segment is moved once")]
+    /// Where the next segment that a stack sends is to be written, before [`Core::send_draft`].
+    #[inline]
+    pub(crate) fn draft(&mut self) -> &mut Segment {
+        &mut self.packets.draft().segment
+    }
+
+    /// As [`Core::send`] of [`Packet::tcp`], of the segment in the [draft](Core::draft).
+    #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
-    pub(crate) fn send_tcp(&mut self, route: &Route, segment: &mut Segment, ecn: Ecn, mss: u32) -> Ticket {
+    pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32) -> Ticket {
         let to = self.way_out(route.src);
-        let ticket = self.packets.insert_tcp(route, self.now, segment, ecn, mss);
+        let id = self.packets.take();
+        let ticket = self.packets[id].address(id, route, self.now, ecn, mss);
         self.moving.push((to, ticket));
         ticket
     }
@@ -218,8 +225,8 @@ impl Io {
     /// A packet came.
     #[inline]
     pub fn arrived(&mut self, core: &mut Core, ticket: Ticket) {
-        self.packets_in += 1;
-        self.bytes_in += u64::from(ticket.size);
+        count(&mut self.packets_in, 1);
+        count(&mut self.bytes_in, u64::from(ticket.size));
         if self.watched {
             self.see(core, ticket.id, Seen::In);
         }
@@ -228,8 +235,8 @@ impl Io {
     /// A packet leaves.
     #[inline]
     pub fn left(&mut self, core: &mut Core, ticket: Ticket) {
-        self.packets_out += 1;
-        self.bytes_out += u64::from(ticket.size);
+        count(&mut self.packets_out, 1);
+        count(&mut self.bytes_out, u64::from(ticket.size));
         if self.watched {
             self.see(core, ticket.id, Seen::Out);
         }
@@ -297,10 +304,11 @@ impl Io {
         true
     }
 
-    /// As [`Io::wake_at`], but behind everything else that is due at that instant in any case.
+    /// As [`Io::wake_at`] for an element that would not have been woken, but behind everything else that is due at that instant in
+    /// any case.
     #[inline]
     pub fn wake_anew(&self, core: &mut Core, at: Time) {
-        core.queue.move_to(self.source, at);
+        core.queue.add_last(self.source, at);
     }
 
     /// Wakes this element at `at` instead of whenever it would have been woken.

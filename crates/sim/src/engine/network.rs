@@ -8,7 +8,7 @@ use super::packet::{FlowId, Packet, PacketId, Ticket};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
-use tcpassay_units::{Bytes, Dur, Seed, Time};
+use tcpassay_units::{Bytes, Dur, Seed, Time, count};
 
 /// An element of the network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -225,7 +225,7 @@ impl Network {
         let Some((at, source)) = self.core.queue.take(end) else { return false };
         debug_assert!(at >= self.core.now, "an event in the past");
         self.core.now = at;
-        self.events += 1;
+        count(&mut self.events, 1);
         self.trace = (self.trace ^ at.as_nanos() ^ u64::from(source.0) << 48).wrapping_mul(0x0100_0000_01b3);
         match self.core.owners[source.0 as usize] {
             Owner::Node(node) => {

@@ -4,7 +4,7 @@
 //! through the packets themselves, so that no element allocates.
 
 use super::network::HostId;
-use tcpassay_units::{Bytes, Time};
+use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// Which flow a packet belongs to: the same number in both directions of a connection. Classifiers, fair queues and
@@ -47,22 +47,16 @@ pub enum Kind {
 
 /// A packet, or a super-segment on its way between a stack and the wire (TSO, GRO).
 ///
-/// 128 bytes: two cache lines, what elements look at first.
+/// 128 bytes, two cache lines: the first has all that links, switches and a stack that predicts the header look at.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Packet {
-    /// When the element that holds it lets it go.
-    pub(crate) due: Time,
-    /// When it entered the present queue.
-    pub(crate) stamp: Time,
-    /// When the stack gave it to the network.
-    pub created: Time,
-    /// The packet behind it in the list it is on.
-    next: PacketId,
     /// IP bytes on the wire: headers of every wire packet, and payload.
     size: u32,
     /// The flow it belongs to.
     pub flow: FlowId,
+    /// The packet behind it in the list it is on.
+    next: PacketId,
     /// The host that sent it.
     pub src: HostId,
     /// The host it goes to.
@@ -88,6 +82,12 @@ pub struct Packet {
     pub band: u8,
     /// The TCP header, options, and the length of the payload.
     pub segment: Segment,
+    /// When the element that holds it lets it go.
+    pub(crate) due: Time,
+    /// When it entered the present queue.
+    pub(crate) stamp: Time,
+    /// When the stack gave it to the network.
+    pub created: Time,
 }
 
 impl Default for Packet {
@@ -116,7 +116,7 @@ impl Default for Packet {
     }
 }
 
-/// Between which hosts a packet travels, and what a stack asks of it on the way.
+/// Between which hosts the packets of a stack travel, and what it asks of them on the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub src: HostId,
@@ -141,21 +141,34 @@ impl Packet {
         p
     }
 
+    /// Makes it a packet that a stack sends now on `route`, of the segment that was written into it; see [`Packet::tcp`]. Gives what
+    /// travels in its place, `id`.
+    #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
+    #[inline(always)]
+    pub(crate) fn address(&mut self, id: PacketId, route: &Route, now: Time, ecn: Ecn, mss: u32) -> Ticket {
+        (self.src, self.dst, self.flow) = (route.src, route.dst, route.flow);
+        (self.notify, self.accecn) = (route.notify, route.accecn);
+        (self.ip_header, self.corrupt, self.band) = (20, false, 0);
+        self.created = now;
+        self.set_tcp(ecn, mss);
+        Ticket { id, size: self.size, flow: route.flow, dst: route.dst, segs: self.segs }
+    }
+
     /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`].
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
+    #[inline(always)]
     fn set_tcp(&mut self, ecn: Ecn, mss: u32) {
-        let segment = &self.segment;
-        let segs = if segment.len <= mss {
-            1
-        } else {
-            assert!(!segment.flags.any(Flags::SYN | Flags::RST), "a super-segment with SYN or RST");
-            segment.len.div_ceil(mss)
-        };
         self.kind = Kind::Tcp;
         self.ecn = ecn;
         self.mss = u16::try_from(mss).unwrap_or(u16::MAX);
-        self.segs = u16::try_from(segs).expect("at most 65535 wire packets in a super-segment");
+        self.segs = if self.segment.len <= mss { 1 } else { self.count_segs(mss) };
         self.measure();
+    }
+
+    #[inline(never)]
+    fn count_segs(&self, mss: u32) -> u16 {
+        assert!(!self.segment.flags.any(Flags::SYN | Flags::RST), "a super-segment with SYN or RST");
+        u16::try_from(self.segment.len.div_ceil(mss)).expect("at most 65535 wire packets in a super-segment")
     }
 
     /// A UDP datagram of `payload` bytes.
@@ -235,60 +248,44 @@ impl Default for Arena {
 impl Arena {
     /// Puts `packet` in.
     pub fn insert(&mut self, packet: Packet) -> PacketId {
-        let id = self.place();
-        let slot = &mut self.slots[id.index()];
-        *slot = packet;
-        slot.next = PacketId::NONE;
-        id
+        let draft = self.draft();
+        let next = draft.next;
+        *draft = packet;
+        draft.next = next;
+        self.take()
     }
 
-    /// Puts in what [`Packet::tcp`] makes, in place.
-    #[expect(clippy::inline_always, reason = "so that the segment is moved once")]
-    #[inline(always)]
-    pub(crate) fn insert_tcp(
-        &mut self,
-        route: &Route,
-        now: Time,
-        segment: &mut Segment,
-        ecn: Ecn,
-        mss: u32,
-    ) -> Ticket {
-        let id = self.place();
-        let p = &mut self.slots[id.index()];
-        p.next = PacketId::NONE;
-        p.created = now;
-        (p.src, p.dst, p.flow) = (route.src, route.dst, route.flow);
-        (p.notify, p.accecn) = (route.notify, route.accecn);
-        (p.ip_header, p.corrupt, p.band) = (20, false, 0);
-        p.segment = std::mem::take(segment);
-        p.set_tcp(ecn, mss);
-        p.ticket(id)
-    }
-
-    /// A place for a packet, in which an old one lies.
+    /// The place that the next packet will take. An old one lies there, to be written over; the place is taken by
+    /// [`Arena::take`].
     #[inline]
-    fn place(&mut self) -> PacketId {
-        self.created += 1;
+    pub(crate) fn draft(&mut self) -> &mut Packet {
         if self.free == PacketId::NONE {
-            return self.extend();
+            self.extend();
         }
+        &mut self.slots[self.free.index()]
+    }
+
+    /// Takes the place of the [draft](Arena::draft), which there is.
+    #[inline]
+    pub(crate) fn take(&mut self) -> PacketId {
+        count(&mut self.created, 1);
         let id = self.free;
-        self.free = self.slots[id.index()].next;
+        let slot = &mut self.slots[id.index()];
+        self.free = std::mem::replace(&mut slot.next, PacketId::NONE);
         id
     }
 
     #[cold]
     #[inline(never)]
-    fn extend(&mut self) -> PacketId {
-        let id = PacketId(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets at once"));
+    fn extend(&mut self) {
+        self.free = PacketId(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets at once"));
         self.slots.push(Packet::default());
-        id
     }
 
     /// The end of a packet.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
-        self.freed += 1;
+        count(&mut self.freed, 1);
         self.slots[id.index()].next = self.free;
         self.free = id;
     }
@@ -430,8 +427,9 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_two_cache_lines() {
+    fn a_packet_takes_two_cache_lines_the_first_with_what_every_packet_needs() {
         assert_eq!(size_of::<Packet>(), 128);
+        assert_eq!(std::mem::offset_of!(Packet, segment.options.sack) + 4, 64);
     }
 
     #[test]

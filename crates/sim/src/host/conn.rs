@@ -48,7 +48,8 @@ pub(super) struct Conn {
 
 impl Conn {
     /// Whether the application has to be told something.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub fn has_news(&mut self) -> bool {
         let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.has_room());
         let state = self.tcp.state();
@@ -68,7 +69,8 @@ impl Conn {
     }
 
     /// Sets the timer when it is due sooner than it would fire; a timer that moved back fires in vain.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub fn arm(&mut self, net: &mut Core) {
         let due = self.tcp.next_timer().unwrap_or(Time::MAX).min(self.linger_until);
         if due < self.armed {

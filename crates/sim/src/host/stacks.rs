@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, State};
-use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time};
+use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
 use tcpassay_wire::Ecn;
 use tcpassay_workload::{ConnKey, Plan, Slot, UdpSource};
 
@@ -134,11 +134,11 @@ impl Stacks {
         let packet = net.packet(id);
         if packet.segment.len > 0 {
             let (tally, segs) = (&mut conn.tally, u64::from(packet.segs));
-            tally.delivered_packets += segs;
-            tally.delivered_bytes += u64::from(packet.segment.len);
-            tally.delivered_wire_bytes += u64::from(packet.size_u32());
+            count(&mut tally.delivered_packets, segs);
+            count(&mut tally.delivered_bytes, u64::from(packet.segment.len));
+            count(&mut tally.delivered_wire_bytes, u64::from(packet.size_u32()));
             if packet.ecn == Ecn::Ce {
-                tally.ce_packets += segs;
+                count(&mut tally.ce_packets, segs);
             }
         }
         if taps.each {

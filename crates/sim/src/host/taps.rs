@@ -6,8 +6,8 @@ use super::report::Report;
 use crate::case::SmallQueues;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_measure::{Collector, Delivery, FlowCounters};
-use tcpassay_tcp::{Connection, Outgoing};
-use tcpassay_units::Time;
+use tcpassay_tcp::{Connection, Sending};
+use tcpassay_units::{Time, count};
 use tcpassay_wire::{Ecn, Segment};
 use tcpassay_workload::Slot;
 
@@ -109,7 +109,7 @@ pub(super) fn serve(conn: &mut Conn, net: &mut Core, taps: &mut Taps) -> After {
         let n = conn.tcp.readable();
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
-            conn.tally.read_bytes += n.get();
+            count(&mut conn.tally.read_bytes, n.get());
             transmit(conn, net, taps);
         }
     }
@@ -144,18 +144,20 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
     while conn.tcp.may_transmit() {
         // A full queue holds back data, never ACKs.
         let room = conn.queued < limit;
-        let mut out = if room { conn.tcp.poll_transmit(now) } else { conn.tcp.poll_control(now) };
-        let Some(Outgoing { segment, ecn, mss }) = &mut out else { break };
+        let draft = net.draft();
+        let sending =
+            if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
+        let Some(Sending { ecn, mss }) = sending else { break };
         if taps.each && taps.captures {
-            taps.capture(conn, conn.route.src, now, segment, *ecn);
+            taps.capture(conn, conn.route.src, now, draft, ecn);
         }
-        let len = segment.len;
-        let ticket = net.send_tcp(&conn.route, segment, *ecn, *mss);
+        let len = draft.len;
+        let ticket = net.send_draft(&conn.route, ecn, mss);
         if len > 0 {
-            conn.tally.sent_packets += u64::from(ticket.segs);
-            conn.tally.sent_bytes += u64::from(len);
+            count(&mut conn.tally.sent_packets, u64::from(ticket.segs));
+            count(&mut conn.tally.sent_bytes, u64::from(len));
         } else {
-            conn.tally.acks_sent += 1;
+            count(&mut conn.tally.acks_sent, 1);
         }
         if conn.route.notify {
             conn.queued += u64::from(ticket.size);

@@ -14,7 +14,7 @@ use crate::log::{LogEvent, State};
 use crate::recv::{Arrival, ace_of};
 use crate::seam::{AckIn, Span};
 use arrayvec::ArrayVec;
-use tcpassay_units::{Dur, Time};
+use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{Ecn, Flags, Segment, Timestamps};
 
 /// RFC 7323 section 5.5: TS.Recent is not to be trusted after 24 days without an update.
@@ -23,7 +23,7 @@ const STAMP_LIFE: Dur = Dur::from_secs(24 * 86_400);
 impl Connection {
     /// A segment arrived from the network, with the ECN field of its IP header.
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
-        self.stats.segments_in += 1;
+        count(&mut self.stats.segments_in, 1);
         self.clock = now;
         self.last_in = now;
         self.probes = 0;
@@ -61,11 +61,13 @@ impl Connection {
     }
 
     /// Header prediction: the next segment in order, with nothing but ACK and PSH, no change of window, nothing out of
-    /// order here. Gives whether the segment was such and is done.
+    /// order here; or an ACK without data that also says ECE, where that needs no thought. Gives whether the segment was such
+    /// and is done.
     #[inline]
     fn predicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let nxt = self.recv.nxt();
-        if segment.flags.without(Flags::PSH) != Flags::ACK
+        let ece = segment.flags == Flags::ACK | Flags::ECE && segment.len == 0;
+        if !(segment.flags.without(Flags::PSH) == Flags::ACK || ece && self.hears_ece())
             || segment.window != self.window_field
             || segment.seq != self.irs.at(nxt)
             || !segment.options.sack.is_empty()
@@ -93,7 +95,10 @@ impl Connection {
         self.wl2 = ack;
         if ahead > 0 || segment.len == 0 {
             self.touched = true;
-            if !self.send.on_plain_ack(now, ack, self.snd_wnd, false, &mut self.log) {
+            if !self.send.on_plain_ack(now, ack, self.snd_wnd, ece, &mut self.log) {
+                if ece {
+                    return false;
+                }
                 let input = self.ack_in(now, segment, ack);
                 self.send.on_ack(now, &input, &mut self.log);
             }
@@ -107,6 +112,12 @@ impl Connection {
             self.recv.data_next(now, len, push, ecn, ahead > 0, rtt, rto, &mut self.log);
         }
         true
+    }
+
+    /// ECE tells of marks, and of no more: neither accurate ECN nor a classic peer of one that asked for it.
+    #[inline]
+    fn hears_ece(&self) -> bool {
+        matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp) && self.cfg.ecn != EcnMode::Accurate
     }
 
     /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).

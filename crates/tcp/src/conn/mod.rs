@@ -44,6 +44,15 @@ pub struct Outgoing {
     pub mss: u32,
 }
 
+/// What goes with a segment that is written where the host wants it ([`Connection::transmit_into`]): the rest of [`Outgoing`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sending {
+    /// As [`Outgoing::ecn`].
+    pub ecn: Ecn,
+    /// As [`Outgoing::mss`].
+    pub mss: u32,
+}
+
 /// Why a connection ended without both sides closing it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnError {

@@ -1,51 +1,66 @@
 //! What goes out next, and its header.
 
-use super::{Connection, Outgoing};
+use super::{Connection, Outgoing, Sending};
 use crate::config::EcnMode;
 use crate::log::LogEvent;
 use crate::recv::OldAck;
 use crate::seam::{Chunk, Span};
 use crate::send::Flow;
 use arrayvec::ArrayVec;
-use tcpassay_units::Time;
-use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+use tcpassay_units::{Time, count};
+use tcpassay_wire::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 
 impl Connection {
     /// The next segment for the network. Call it until it gives `None`, after every input.
     ///
     /// In this order: a reset; in the handshake the SYN or SYN-ACK; an ACK for what came before a change of CE; what the
     /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
-    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+        let mut segment = Segment::default();
+        let Sending { ecn, mss } = self.transmit_into(now, &mut segment)?;
+        Some(Outgoing { segment, ecn, mss })
+    }
+
+    /// [`poll_transmit`](Connection::poll_transmit), for a host that has a place for the segment: it is written there. When there is
+    /// none, the place is left as it was.
+    #[inline]
+    pub fn transmit_into(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if self.is_unusual() {
-            self.poll_unusual(now)
+            self.poll_unusual(now, out)
         } else if self.touched {
-            self.poll_stream(now)
+            self.poll_stream(now, out)
         } else {
-            self.poll_last(now)
+            self.poll_last(now, out)
         }
     }
 
-    fn poll_stream(&mut self, now: Time) -> Option<Outgoing> {
+    fn poll_stream(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         match self.send.flow() {
-            Flow::Whole => return Some(self.make_whole(now)),
+            Flow::Whole => return Some(self.make_whole(now, out)),
             Flow::Full => self.send.rest_full(now, &mut self.log),
             Flow::Other => {
                 if let Some(chunk) = self.send.poll(now, &mut self.log) {
-                    return Some(self.make_data(now, &chunk));
+                    return Some(self.make_data(now, &chunk, out));
                 }
             }
         }
         self.touched = false;
         self.send_timer = self.send.deadline();
-        if self.recv.may_ack() || self.probe_due { self.poll_last(now) } else { None }
+        if self.recv.may_ack() || self.probe_due { self.poll_last(now, out) } else { None }
     }
 
     /// What goes out besides the stream: for a host whose queue has no room for more data of this connection (Linux's
     /// TCP small queues hold back data, never ACKs). Like [`poll_transmit`](Connection::poll_transmit) to be called until
     /// it gives `None`; the data wait for the next call of that.
     pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
-        if self.is_unusual() { self.poll_unusual(now) } else { self.poll_last(now) }
+        let mut segment = Segment::default();
+        let Sending { ecn, mss } = self.control_into(now, &mut segment)?;
+        Some(Outgoing { segment, ecn, mss })
+    }
+
+    /// [`poll_control`](Connection::poll_control), as [`transmit_into`](Connection::transmit_into).
+    pub fn control_into(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
+        if self.is_unusual() { self.poll_unusual(now, out) } else { self.poll_last(now, out) }
     }
 
     /// Something goes before data, or there is no stream.
@@ -55,9 +70,9 @@ impl Connection {
     }
 
     #[cold]
-    fn poll_unusual(&mut self, now: Time) -> Option<Outgoing> {
+    fn poll_unusual(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if self.reset.is_some() {
-            return self.make_reset(now);
+            return self.make_reset(now, out);
         }
         if !self.synchronised() {
             if !self.open.due {
@@ -68,28 +83,29 @@ impl Connection {
                 self.streams = true;
                 self.recv.ack_sent(now, false, 1, &mut self.log);
             }
-            return Some(self.wrap(now, segment, 0, ecn, self.open.sent > 1));
+            *out = segment;
+            return Some(self.sending(now, out, 0, ecn, self.open.sent > 1));
         }
         let old = self.recv.take_old_ack()?;
-        Some(self.make_old_ack(now, &old))
+        Some(self.make_old_ack(now, &old, out))
     }
 
     /// What goes when nothing else does.
     #[inline(never)]
-    fn poll_last(&mut self, now: Time) -> Option<Outgoing> {
+    fn poll_last(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         if std::mem::take(&mut self.probe_due) {
             let seq = self.send.snd_nxt() - 1;
-            return Some(self.make_ack(now, seq));
+            return Some(self.make_ack(now, seq, out));
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
             let seq = self.send.snd_nxt();
             let fin_again = self.cfg.fin_on_acks && self.send.fin_out();
-            let mut out = self.make_ack(now, seq - u64::from(fin_again));
+            let sending = self.make_ack(now, seq - u64::from(fin_again), out);
             if fin_again {
-                out.segment.flags |= Flags::FIN;
+                out.flags |= Flags::FIN;
             }
             self.recv.ack_sent(now, false, 1, &mut self.log);
-            return Some(out);
+            return Some(sending);
         }
         None
     }
@@ -107,7 +123,7 @@ impl Connection {
 
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
     #[inline]
-    fn make_whole(&mut self, now: Time) -> Outgoing {
+    fn make_whole(&mut self, now: Time, out: &mut Segment) -> Sending {
         let whole = self.send.emit_whole(now);
         let mut flags = Flags::ACK | self.ecn_flags();
         if whole.push {
@@ -121,7 +137,7 @@ impl Connection {
             EcnMode::Classic | EcnMode::Accurate if whole.ect => Ecn::Ect0,
             _ => Ecn::NotEct,
         };
-        let segment = Segment {
+        *out = Segment {
             seq: self.iss.at(whole.start),
             ack: self.irs.at(self.recv.nxt()),
             flags,
@@ -134,14 +150,14 @@ impl Connection {
         if !self.recv.has_blocks() {
             self.recv.ack_sent(now, true, 1, &mut self.log);
         }
-        self.wrap(now, segment, whole.start, ecn, false)
+        self.sending(now, out, whole.start, ecn, false)
     }
 
-    fn make_data(&mut self, now: Time, chunk: &Chunk) -> Outgoing {
+    fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
         let len = u32::try_from(chunk.span.end - chunk.span.start).expect("a segment is below 4 GB");
         if len == 0 && !chunk.fin {
             // A window probe: an old position, which the peer must answer. It is not taken for an ACK there.
-            return self.make_ack(now, chunk.span.start);
+            return self.make_ack(now, chunk.span.start, out);
         }
         let mut flags = Flags::ACK | self.ecn_flags();
         // Nothing is pushed by a FIN alone.
@@ -172,7 +188,7 @@ impl Connection {
                 self.put_sacks(&mut options);
             }
         }
-        let segment = Segment {
+        *out = Segment {
             seq: self.iss.at(chunk.span.start),
             ack: self.irs.at(self.recv.nxt()),
             flags,
@@ -189,20 +205,21 @@ impl Connection {
             }
         }
         let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
-        let out = self.wrap(now, segment, chunk.span.start, ecn, chunk.retransmission);
+        let sending = self.sending(now, out, chunk.span.start, ecn, chunk.retransmission);
         if self.cfg.mtu_probing.is_some() && self.send.is_path_probe(chunk.span.start) {
-            return Outgoing { mss: len, ..out };
+            return Sending { mss: len, ..sending };
         }
-        out
+        sending
     }
 
     /// A segment without payload at position `seq`.
-    fn make_ack(&mut self, now: Time, seq: u64) -> Outgoing {
+    #[inline]
+    fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
         let mut options = self.options(now);
         if self.recv.has_blocks() {
             self.put_sacks(&mut options);
         }
-        let segment = Segment {
+        *out = Segment {
             seq: self.iss.at(seq),
             ack: self.irs.at(self.recv.nxt()),
             flags: Flags::ACK | self.ecn_flags(),
@@ -211,17 +228,17 @@ impl Connection {
             len: 0,
             options,
         };
-        self.stats.acks_out += 1;
-        self.wrap(now, segment, seq, self.control_ecn(), false)
+        count(&mut self.stats.acks_out, 1);
+        self.sending(now, out, seq, self.control_ecn(), false)
     }
 
-    fn make_old_ack(&mut self, now: Time, old: &OldAck) -> Outgoing {
+    fn make_old_ack(&mut self, now: Time, old: &OldAck, out: &mut Segment) -> Sending {
         let mut options = self.options(now);
         if self.sack {
             options.sack = self.blocks(&old.sacks);
         }
         let seq = self.send.snd_nxt();
-        let segment = Segment {
+        *out = Segment {
             seq: self.iss.at(seq),
             ack: self.irs.at(old.nxt),
             flags: if old.ece { Flags::ACK | Flags::ECE } else { Flags::ACK },
@@ -230,13 +247,13 @@ impl Connection {
             len: 0,
             options,
         };
-        self.stats.acks_out += 1;
-        self.wrap(now, segment, seq, self.control_ecn(), false)
+        count(&mut self.stats.acks_out, 1);
+        self.sending(now, out, seq, self.control_ecn(), false)
     }
 
-    fn make_reset(&mut self, now: Time) -> Option<Outgoing> {
+    fn make_reset(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
         let reset = self.reset.take()?;
-        let segment = Segment {
+        *out = Segment {
             seq: reset.seq,
             ack: reset.ack.unwrap_or_default(),
             flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
@@ -244,7 +261,7 @@ impl Connection {
             ..Segment::default()
         };
         let pos = reset.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
-        Some(self.wrap(now, segment, pos, self.control_ecn(), false))
+        Some(self.sending(now, out, pos, self.control_ecn(), false))
     }
 
     /// DCTCP makes every packet ECN-capable, pure ACKs and resets, too (RFC 8257 section 3.6 and 4.1; `tcp_ecn_send` of Linux).
@@ -276,20 +293,21 @@ impl Connection {
         }
     }
 
-    fn blocks(&self, spans: &ArrayVec<Span, 4>) -> ArrayVec<SackBlock, 4> {
+    fn blocks(&self, spans: &ArrayVec<Span, 4>) -> SackBlocks {
         let room = if self.ts.on { 3 } else { 4 };
         let on_wire = |s: &Span| SackBlock { start: self.irs.at(s.start), end: self.irs.at(s.end) };
         spans.iter().take(room).map(on_wire).collect()
     }
 
+    /// Counts and logs `segment`, which begins at position `seq`.
     #[inline]
-    fn wrap(&mut self, now: Time, segment: Segment, seq: u64, ecn: Ecn, retransmission: bool) -> Outgoing {
-        self.stats.segments_out += 1;
+    fn sending(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn, retransmission: bool) -> Sending {
+        count(&mut self.stats.segments_out, 1);
         if self.log.is_on() {
             let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
             let (len, flags) = (segment.len, segment.flags);
             self.log.put(now, || LogEvent::SegmentOut { seq, ack, len, flags, retransmission });
         }
-        Outgoing { segment, ecn, mss: self.send.mss32().max(1) }
+        Sending { ecn, mss: self.send.mss32().max(1) }
     }
 }

@@ -24,7 +24,7 @@ use arrayvec::ArrayVec;
 use assembly::Assembly;
 use ecn::Asks;
 pub(crate) use ecn::{Echo, ace_of};
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Dur, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use window::{Offer, Window};
 
@@ -186,7 +186,7 @@ impl Receiver {
 
     /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
     pub(crate) fn data(&mut self, now: Time, a: &Arrival, log: &mut Log) -> bool {
-        self.stats.data_segments += 1;
+        count(&mut self.stats.data_segments, 1);
         if a.cwr {
             self.echo.cwr();
             if !a.span.is_empty() {
@@ -249,7 +249,8 @@ impl Receiver {
 
     /// [`Receiver::data`] for what header prediction lets through: the next `len` bytes, all inside the window, with
     /// nothing out of order here and nothing else to be told. `acks`: the segment acknowledges something, too.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of an Arrival that count")]
     pub(crate) fn data_next(
         &mut self,
@@ -262,7 +263,7 @@ impl Receiver {
         rto: Dur,
         log: &mut Log,
     ) {
-        self.stats.data_segments += 1;
+        count(&mut self.stats.data_segments, 1);
         self.nxt += len;
         self.window.arrived(now, self.nxt, self.edge, rtt);
         self.acks.data(now, len, push, self.edge - self.nxt, rto);
@@ -312,8 +313,8 @@ impl Receiver {
     #[inline]
     fn mark(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
         if field == Ecn::Ce {
-            self.stats.ce_segments += 1;
-            self.stats.ce_bytes += len;
+            count(&mut self.stats.ce_segments, 1);
+            count(&mut self.stats.ce_bytes, len);
         }
         if self.echo == Echo::Off {
             return;
@@ -404,7 +405,7 @@ impl Receiver {
                 true
             }
             Some(Verdict::Delay(at)) => {
-                self.stats.delayed += 1;
+                count(&mut self.stats.delayed, 1);
                 log.put(now, || ack_event(AckDecision::Delayed(at), AckReason::Delay, nxt));
                 false
             }

@@ -11,7 +11,7 @@ use crate::config::EcnMode;
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::{AckIn, AckOut, Span};
 use tcpassay_cc::{Ack, Event};
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Dur, Time, count};
 
 /// What the rest of the work needs to know of the ACK and of the state before it.
 #[derive(Clone, Debug)]
@@ -180,9 +180,11 @@ impl Sender {
     }
 
     /// The same work as the long way, less what an ACK that [`Sender::expects`] cannot find.
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
     fn on_run(&mut self, now: Time, window: u64, ece: bool, run: &Run, log: &mut Log) {
         self.cc.begin_ack();
-        self.stats.ece_acks_in += u64::from(ece);
+        count(&mut self.stats.ece_acks_in, u64::from(ece));
         let last = &run.last;
         let bytes = self.board.una - run.start;
         self.wnd = window;

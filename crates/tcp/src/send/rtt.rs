@@ -126,6 +126,7 @@ struct Deviation {
 }
 
 impl Deviation {
+    #[inline]
     fn sample(&mut self, srtt: Option<Dur>, r: Dur, min: Dur, una: u64, nxt: u64) {
         let Some(srtt) = srtt else {
             self.mdev = r * 2;

@@ -12,7 +12,7 @@ use crate::config::{AfterIdle, EcnMode, Nagle, Recovery, TsoAutosize};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::{Chunk, Whole};
 use tcpassay_cc::{Control, Event, Limited};
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Dur, Time, count};
 
 /// What limits the sender, and for how long it did.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +140,8 @@ impl Sender {
     }
 
     /// What [`Sender::poll`] does when the window is [full](Flow::Full).
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
     pub fn rest_full(&mut self, now: Time, log: &mut Log) {
         self.refresh_probe(now, log);
         self.pacer.rest();
@@ -213,7 +215,8 @@ impl Sender {
     }
 
     /// Bytes that count against the window.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub(super) fn used(&self) -> u64 {
         let out = self.board.outstanding();
         match self.state {
@@ -455,7 +458,7 @@ impl Sender {
             Ca::Recovery | Ca::Cwr => self.prr.out += self.mss,
             _ => {}
         }
-        self.stats.bytes_sent += self.mss;
+        count(&mut self.stats.bytes_sent, self.mss);
         self.last_sent = now;
         self.pacer.rest();
         self.timers.uncork = false;

@@ -42,8 +42,10 @@ impl Few {
     /// Takes `source` out, which is in.
     #[inline(always)]
     pub fn remove(&mut self, source: SourceId) {
-        self.keys[source.0 as usize % FEW] = IDLE;
-        let [a, b, c, d] = self.keys;
-        self.first = a.min(b).min(c.min(d));
+        let gone = source.0 as usize % FEW;
+        self.keys[gone] = IDLE;
+        // Its place is not read again at once: the processor would have to wait for it to be written.
+        let key = |place: usize| if place == gone { IDLE } else { self.keys[place] };
+        self.first = key(0).min(key(1)).min(key(2).min(key(3)));
     }
 }

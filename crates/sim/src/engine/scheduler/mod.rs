@@ -14,7 +14,7 @@ mod tree;
 mod wheel;
 
 use few::Few;
-use tcpassay_units::Time;
+use tcpassay_units::{Time, count};
 use tree::Tree;
 use wheel::Wheel;
 
@@ -113,13 +113,20 @@ impl Scheduler {
     }
 
     /// As [`Scheduler::set`], but behind all other wake-ups at `time` in any case.
-    #[inline(always)]
-    pub(crate) fn move_to(&mut self, source: SourceId, time: Time) {
+    #[inline]
+    fn move_to(&mut self, source: SourceId, time: Time) {
         if self.slots[source.0 as usize].place != Place::Out {
             self.take_out(source);
         }
+        self.add_last(source, time);
+    }
+
+    /// Wakes `source`, which has no wake-up pending, at `time`, behind all other wake-ups then.
+    #[inline(always)]
+    pub(crate) fn add_last(&mut self, source: SourceId, time: Time) {
+        debug_assert!(self.slots[source.0 as usize].place == Place::Out, "a second wake-up");
         // 2^42 insertions are two days at twenty million a second.
-        self.inserted += 1;
+        count(&mut self.inserted, 1);
         debug_assert!(self.inserted < 1 << (64 - SOURCE_BITS), "too many insertions");
         let low = self.inserted << SOURCE_BITS | u64::from(source.0);
         self.put(source, Key::from(time.as_nanos()) << 64 | Key::from(low));

@@ -123,11 +123,13 @@ impl Board {
     }
 
     /// Sent and not cumulatively acknowledged (RFC 5681 `FlightSize`).
+    #[inline]
     pub fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
 
     /// RFC 6675 section 4, `pipe`: each byte that is neither SACKed nor lost, and each retransmitted byte again.
+    #[inline]
     pub fn pipe(&self) -> u64 {
         self.outstanding() + self.retx - self.sacked - self.lost
     }
