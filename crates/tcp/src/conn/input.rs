@@ -61,14 +61,16 @@ impl Connection {
     }
 
     /// Header prediction: the next segment in order, with nothing but ACK and PSH, no change of window, nothing out of
-    /// order here; or an ACK without data that also says ECE, where that needs no thought. Gives whether the segment was such
-    /// and is done.
+    /// order here; or an ACK without data that also says ECE or moves the window, where that needs no thought. Gives whether
+    /// the segment was such and is done.
     #[inline]
     fn predicted(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> bool {
         let nxt = self.recv.nxt();
-        let ece = segment.flags == Flags::ACK | Flags::ECE && segment.len == 0;
-        if !(segment.flags.without(Flags::PSH) == Flags::ACK || ece && self.hears_ece())
-            || segment.window != self.window_field
+        let pure = segment.len == 0;
+        let ece = segment.flags == Flags::ACK | Flags::ECE;
+        let moved = segment.window != self.window_field;
+        if !(segment.flags.without(Flags::PSH) == Flags::ACK || ece && pure && self.hears_ece())
+            || moved && !pure
             || segment.seq != self.irs.at(nxt)
             || !segment.options.sack.is_empty()
             || !self.recv.predictable()
@@ -91,22 +93,30 @@ impl Connection {
             }
         }
         let ack = una.saturating_add_signed(ahead);
+        if moved {
+            // What acknowledges something new may move the window in every stack.
+            if ahead == 0 || self.wl1 > nxt {
+                return false;
+            }
+            self.read_window(segment.window);
+        }
         self.wl1 = nxt;
         self.wl2 = ack;
-        if ahead > 0 || segment.len == 0 {
+        if ahead > 0 || pure {
             self.touched = true;
             if !self.send.on_plain_ack(now, ack, self.snd_wnd, ece, &mut self.log) {
-                if ece {
+                if ece || moved {
+                    // The long way does again what was done here, and the rest.
                     return false;
                 }
                 let input = self.ack_in(now, segment, ack);
                 self.send.on_ack(now, &input, &mut self.log);
             }
-            if segment.len == 0 {
+            if pure {
                 return true;
             }
         }
-        if segment.len > 0 {
+        if !pure {
             let (len, push) = (u64::from(segment.len), segment.flags.has(Flags::PSH));
             let (rtt, rto) = (self.stamp_rtt(now, segment), self.send.rto());
             self.recv.data_next(now, len, push, ecn, ahead > 0, rtt, rto, &mut self.log);
@@ -245,6 +255,14 @@ impl Connection {
         }
     }
 
+    /// The peer's window, from the field of a header.
+    #[inline]
+    fn read_window(&mut self, field: u16) {
+        self.snd_wnd = u64::from(field) << self.peer_shift;
+        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
+        self.window_field = field;
+    }
+
     /// The ACK field. Gives whether the segment's data are to be looked at.
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
@@ -255,18 +273,16 @@ impl Connection {
             self.challenge(now);
             return false;
         };
-        let window = u64::from(segment.window) << self.peer_shift;
         // Neither Linux (`tcp_may_update_window`) nor FreeBSD lets an ACK that acknowledges nothing new shrink the window, but
         // Linux that it shuts it.
+        let window = u64::from(segment.window) << self.peer_shift;
         let same = match self.cfg.manners {
             Manners::Rfc => self.wl2 <= ack,
             Manners::Linux => ack > una || window > self.snd_wnd || window == 0,
             Manners::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
         };
         if ack >= una && (self.wl1 < seq || self.wl1 == seq && same) {
-            self.snd_wnd = window;
-            self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
-            self.window_field = segment.window;
+            self.read_window(segment.window);
             self.wl1 = seq;
             self.wl2 = ack;
         }
