@@ -47,7 +47,9 @@ pub struct Collector {
     flows: Vec<FlowTap>,
     devices: Vec<DeviceTap>,
     interfaces: Vec<Interface>,
-    /// RTT and one-way latency of the flows beyond [`OWN_LATENCY`].
+    /// RTT and one-way latency of each of the first [`OWN_LATENCY`] flows, where latency is collected, and of all others. They lie
+    /// apart from the flows: whoever counts a packet goes straight to them.
+    own_latency: Vec<[Histogram; 2]>,
     latency: [Histogram; 2],
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
@@ -58,8 +60,6 @@ pub struct Collector {
 #[derive(Clone, Debug)]
 struct FlowTap {
     info: Flow,
-    /// Its own distributions of RTT and one-way latency, as long as there are few flows.
-    latency: Option<Box<[Histogram; 2]>>,
     sums: Sums<4>,
     gauges: Gauges,
 }
@@ -245,6 +245,7 @@ impl Collector {
             flows: Vec::new(),
             devices: Vec::new(),
             interfaces: Vec::new(),
+            own_latency: Vec::new(),
             latency: Default::default(),
             deliveries: Vec::new(),
             completions: Vec::new(),
@@ -261,13 +262,10 @@ impl Collector {
     /// Adds a flow; its counters and its summary may be filled later through [`Collector::flow_mut`].
     pub fn add_flow(&mut self, info: Flow) -> FlowId {
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
-        let own = self.collect.latency && self.flows.len() < OWN_LATENCY;
-        self.flows.push(FlowTap {
-            info,
-            latency: own.then(Box::default),
-            sums: Sums::new(self.collect.series),
-            gauges: Gauges::default(),
-        });
+        if self.collect.latency && self.flows.len() < OWN_LATENCY {
+            self.own_latency.push(Default::default());
+        }
+        self.flows.push(FlowTap { info, sums: Sums::new(self.collect.series), gauges: Gauges::default() });
         id
     }
 
@@ -347,9 +345,8 @@ impl Collector {
     /// The latency of a packet that reached the receiving host, and its delivery, where these are collected.
     #[inline]
     pub fn arrived(&mut self, flow: FlowId, packet: Delivery) {
-        let tap = &mut self.flows[flow.0 as usize];
         if self.collect.latency {
-            tap.latency.as_deref_mut().unwrap_or(&mut self.latency)[ONE_WAY].record(packet.one_way);
+            self.latency_of(flow)[ONE_WAY].record(packet.one_way);
         }
         if self.collect.deliveries {
             self.deliveries.push(Delivery { flow: flow.0, ..packet });
@@ -370,9 +367,13 @@ impl Collector {
     #[inline]
     pub fn rtt(&mut self, flow: FlowId, rtt: Dur) {
         if self.collect.latency {
-            let own = self.flows[flow.0 as usize].latency.as_deref_mut();
-            own.unwrap_or(&mut self.latency)[RTT].record(rtt);
+            self.latency_of(flow)[RTT].record(rtt);
         }
+    }
+
+    #[inline]
+    fn latency_of(&mut self, flow: FlowId) -> &mut [Histogram; 2] {
+        self.own_latency.get_mut(flow.0 as usize).unwrap_or(&mut self.latency)
     }
 
     /// A packet was taken by a device: the backlog it found, itself included.
@@ -478,6 +479,7 @@ impl Collector {
         };
         recording.header.duration = end.since(Time::ZERO);
         let mut all = self.latency;
+        let mut own_latency = self.own_latency.into_iter();
         let mut latencies = Vec::new();
         let mut entities = Vec::new();
         let mut keep = |kind, entity: &str, histogram: Histogram| {
@@ -486,8 +488,7 @@ impl Collector {
             }
         };
         for tap in self.flows {
-            if let Some(latency) = tap.latency {
-                let [rtt, one_way] = *latency;
+            if let Some([rtt, one_way]) = own_latency.next() {
                 all[RTT].add(&rtt);
                 all[ONE_WAY].add(&one_way);
                 keep(LatencyKind::Rtt, &tap.info.name, rtt);
