@@ -134,7 +134,6 @@ impl Link {
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, ticket: Ticket) {
         io.arrived(core, ticket);
         let now = core.now;
-        self.count(now);
         let start = if self.free_at > now {
             if !self.admits(io, core, ticket) {
                 return;
@@ -143,6 +142,7 @@ impl Link {
             self.waiting_bytes += u64::from(ticket.size);
             self.free_at
         } else {
+            (self.waiting_packets, self.waiting_bytes) = (0, 0);
             self.carry = 0;
             now
         };
@@ -187,10 +187,17 @@ impl Link {
         time + Dur::from_nanos(rest / rate.bits_per_sec())
     }
 
-    /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit.
+    /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit. No more
+    /// waits than when last counted: they are counted again only where that decides, or somebody wants to know.
     #[inline(always)]
-    fn admits(&self, io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
-        if !self.limit.fits(self.waiting(), u64::from(ticket.size)) {
+    fn admits(&mut self, io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
+        let size = u64::from(ticket.size);
+        let plain = self.limit.fits(self.waiting(), size) && self.waiting_bytes <= self.mark_above;
+        if plain && !io.collects {
+            return true;
+        }
+        self.count(core.now);
+        if !self.limit.fits(self.waiting(), size) {
             io.drop(core, ticket.id, Drop::Full);
             return false;
         }
@@ -207,6 +214,7 @@ impl Link {
         match self.flight.front() {
             None => Some(first),
             Some(next) if next.due > core.now => {
+                core.packets.fetch(next.ticket.id);
                 io.wake_anew(core, next.due);
                 Some(first)
             }
