@@ -107,7 +107,7 @@ impl Account {
                 ecn: e.ecn,
                 id: e.id,
                 note: None,
-                segment: Some(segment.clone()),
+                segment: Some(*segment),
                 datagram_len: 0,
             });
         }

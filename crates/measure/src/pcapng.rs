@@ -98,7 +98,7 @@ fn encode_packet(packet: &Captured, bytes: &mut Vec<u8>) -> Option<u32> {
         ttl: 64,
     };
     let content = match &packet.segment {
-        Some(segment) => Content::Tcp(segment.clone()),
+        Some(segment) => Content::Tcp(*segment),
         None => Content::Udp { len: packet.datagram_len },
     };
     encode(&envelope, &content, SNAP as usize, bytes).ok()

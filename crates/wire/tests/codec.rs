@@ -104,7 +104,7 @@ fn a_changed_byte_shows_in_the_checksum() {
 fn a_packet_cut_short_keeps_its_lengths_and_has_no_verdict_on_its_checksum() {
     let segment = Segment { len: 1448, flags: Flags::ACK | Flags::PSH, ..Segment::default() };
     let mut out = Vec::new();
-    assert_eq!(encode(&v4(), &Content::Tcp(segment.clone()), 96, &mut out), Ok(1488));
+    assert_eq!(encode(&v4(), &Content::Tcp(segment), 96, &mut out), Ok(1488));
     assert_eq!(out.len(), 96);
     let packet = decode(&out).expect("headers are there");
     assert_eq!((packet.content, packet.checksum_ok), (Content::Tcp(segment), None));

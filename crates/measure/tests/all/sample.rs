@@ -110,8 +110,7 @@ pub fn recording() -> Recording {
         },
         ..Segment::default()
     };
-    let data =
-        Segment { seq: SeqNum::new(0), ack: SeqNum::new(9), flags: Flags::ACK, len: 1448, ..syn.clone() };
+    let data = Segment { seq: SeqNum::new(0), ack: SeqNum::new(9), flags: Flags::ACK, len: 1448, ..syn };
     assert_eq!(nic.0, 0);
     collector.packet(captured(us(1), Some(syn)));
     let note = Some(Cow::Borrowed("dropped: full"));

@@ -120,7 +120,7 @@ fn pieces(out: Outgoing) -> impl Iterator<Item = Outgoing> {
     let whole = out.segment.len;
     let count = whole.div_ceil(out.mss).max(1);
     (0..count).map(move |i| {
-        let mut piece = out.clone();
+        let mut piece = out;
         let from = i * out.mss;
         let s = &mut piece.segment;
         s.seq = s.seq + from;

@@ -73,7 +73,7 @@ impl Report {
             ecn,
             id: self.captured,
             note: note.map(std::borrow::Cow::Borrowed),
-            segment: segment.cloned(),
+            segment: segment.copied(),
             datagram_len: 0,
         });
     }

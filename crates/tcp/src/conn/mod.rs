@@ -34,7 +34,7 @@ use tcpassay_wire::{Ecn, Segment, Timestamps};
 use unusual::Challenge;
 
 /// A segment for the network.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outgoing {
     /// Header, options and payload length; with TSO the payload may be many MSS.
     pub segment: Segment,

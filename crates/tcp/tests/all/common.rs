@@ -212,7 +212,7 @@ impl Two {
                 for extra in fate(from, &out) {
                     self.count += 1;
                     let slot = self.flying.len();
-                    self.flying.push(Some((out.segment.clone(), out.ecn)));
+                    self.flying.push(Some((out.segment, out.ecn)));
                     let at = self.now + self.delay + extra;
                     self.queue.push(Reverse((at, self.count, slot << 1 | (1 - from))));
                 }
