@@ -55,11 +55,11 @@ def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
 
 def shared(having: list[Run], runs: list[Run]) -> str:
     """Values that all runs with a finding have and not all others, and how many of the runs with them have it."""
-    if len(having) == 1:
-        return "one run alone"
     # Values that are there to be refused are not what the others have.
     runs = [run for run in runs if run.done]
     names = dict.fromkeys(name for run in runs for name in run.case.varied)
+    if len(having) == 1 and len(names) > _EACH:
+        return "one run alone"  # it shares all that it has
     parts = {}
     for name in names:
         values = dict.fromkeys(_value(run, name) for run in having)
