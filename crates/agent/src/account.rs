@@ -1,25 +1,23 @@
 //! From packets at the taps to what the recording counts: sent, delivered, one-way times, round-trip times, events.
 //!
 //! A delivered packet finds its transmission by the IP identification, which Linux counts up for each packet of a connection,
-//! also within a super-segment. A round-trip time is from the transmission of the last segment that an ACK covers to the
-//! ACK's arrival, unless anything that it covers was sent twice (Karn).
+//! also within a super-segment. Round-trip times are those of [`rtt`](crate::rtt).
 
+use crate::rtt::Board;
 use crate::tap::Seen;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowCounters, FlowId};
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
-use tcpassay_wire::{Ecn, Flags, Segment};
+use tcpassay_wire::{Ecn, Flags, SackBlock, Segment};
 
 /// One transmission that is not acknowledged.
 struct Sent {
     id: u16,
     packets: u16,
-    begin: u64,
     end: u64,
     at: u64,
-    again: bool,
 }
 
 /// One direction of a connection.
@@ -31,6 +29,7 @@ struct Direction {
     /// What the other end has acknowledged.
     acked: u64,
     sent: VecDeque<Sent>,
+    board: Board,
     /// Largest payload of a packet, by the options of the handshake.
     mss: u32,
     scale: u8,
@@ -60,6 +59,7 @@ impl Account {
             top: 0,
             acked: 0,
             sent: VecDeque::new(),
+            board: Board::default(),
             mss: 1460,
             scale: 0,
         };
@@ -147,12 +147,6 @@ impl Direction {
         let end = begin + u64::from(s.seq_len());
         let again = end > begin && begin < self.top;
         self.top = self.top.max(end);
-        if again {
-            // What was sent twice is no measure: whoever acknowledges it may mean either (Karn). Its first transmission stands
-            // at its place among the others, which the second, at the end, does not.
-            let first = self.sent.iter_mut().skip_while(|sent| sent.end <= begin);
-            first.take_while(|sent| sent.begin < end).for_each(|sent| sent.again = true);
-        }
         let packets = s.len.div_ceil(self.mss).max(1);
         for n in 0..packets {
             let bytes = (s.len - n * self.mss).min(self.mss);
@@ -160,7 +154,8 @@ impl Direction {
         }
         if s.seq_len() > 0 {
             let packets = u16::try_from(packets).unwrap_or(u16::MAX);
-            self.sent.push_back(Sent { id: e.id, packets, begin, end, at: at.as_nanos(), again });
+            self.sent.push_back(Sent { id: e.id, packets, end, at: at.as_nanos() });
+            self.board.sent(at, (begin, end), again, s.options.timestamps);
         }
         if again { EventKind::Retransmit } else { EventKind::Out }
     }
@@ -195,16 +190,16 @@ impl Direction {
         if !s.flags.has(Flags::ACK) {
             return;
         }
-        let Some(acked) = self.position(s.ack, self.acked).filter(|ack| *ack > self.acked) else { return };
+        let Some(acked) = self.position(s.ack, self.acked).filter(|ack| *ack >= self.acked) else { return };
         self.acked = acked;
-        let (mut last, mut again) = (None, false);
-        while let Some(sent) = self.sent.front().filter(|sent| sent.end <= acked) {
-            again |= sent.again;
-            last = Some(sent.at);
+        while self.sent.front().is_some_and(|sent| sent.end <= acked) {
             self.sent.pop_front();
         }
-        if let (Some(sent), false) = (last, again) {
-            collector.rtt(self.flow, at.since(Time::from_nanos(sent)));
+        let block = |b: &SackBlock| Some((self.position(b.start, acked)?, self.position(b.end, acked)?));
+        let sacks: Vec<(u64, u64)> = s.options.sack.iter().filter_map(block).collect();
+        let echo = s.options.timestamps.map(|ts| ts.ecr);
+        if let Some(rtt) = self.board.heard(at, acked, &sacks, echo) {
+            collector.rtt(self.flow, rtt);
         }
     }
 

@@ -36,6 +36,7 @@ mod probe;
 mod pump;
 mod qdisc;
 mod request;
+mod rtt;
 mod run;
 mod script;
 mod setup;
