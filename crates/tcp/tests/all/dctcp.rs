@@ -119,7 +119,7 @@ fn a_single_packet_that_changes_the_mark_waits_for_its_own_timer_when_it_is_arme
     let later = one.until(at_ms(1000));
     assert_eq!(later.len(), 1);
     assert_eq!(later[0].0, at_ms(250), "200 ms from the new packet, not from the old one");
-    assert_eq!(acks(&[later[0].1.clone()]), ["700"]);
+    assert_eq!(acks(&[later[0].1]), ["700"]);
 }
 
 #[test]
