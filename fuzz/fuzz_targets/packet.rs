@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tcpassay_wire::{decode, encode};
+use tcpassay_wire::codec::{decode, encode};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(packet) = decode(bytes) else { return };
