@@ -89,7 +89,7 @@ def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_runnin
     assert imports("judge") <= {"recording", "results", "errors", "_native"}
     # Of running, the journal: while it goes on, that is where results stand.
     assert imports("results") <= {"recording", "judge", "errors", "run"}
-    assert imports("compare") <= {"results", "errors"}
+    assert imports("compare") <= {"results", "errors", "terminal"}
 
 
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:

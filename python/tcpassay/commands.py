@@ -80,6 +80,7 @@ def compare(
 ) -> None:
     """Compare two results, paired by case; exit code 1 when the second is a regression."""
     from tcpassay import compare as comparing  # noqa: PLC0415
+    from tcpassay.plan import table  # noqa: PLC0415
     from tcpassay.results import load  # noqa: PLC0415
 
     options = comparing.Options(
@@ -96,7 +97,8 @@ def compare(
     if json_:
         terminal.print_json(comparison.as_json())
     else:
-        comparing.show(comparison, terminal.console(), everything=everything)
+        units = {name: metric.unit for name, metric in table.metrics().items()}
+        comparing.show(comparison, terminal.console(), units, everything=everything)
     if comparison.regressions:
         raise typer.Exit(FAILED)
 

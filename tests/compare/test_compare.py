@@ -277,7 +277,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> Non
 
 def printed(comparison: Comparison, *, everything: bool = False) -> str:
     out = io.StringIO()
-    show(comparison, Console(file=out, width=160), everything=everything)
+    show(comparison, Console(file=out, width=160), {"goodput": "bit/s"}, everything=everything)
     return out.getvalue()
 
 

@@ -1,18 +1,21 @@
 """A comparison for people."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
-from tcpassay.plan import table
 from tcpassay.terminal import number
 
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
 
 
-def show(comparison: Comparison, console: Console, *, everything: bool = False) -> None:
-    """Print what differs; with `everything`, also what does not."""
+def show(
+    comparison: Comparison, console: Console, units: Mapping[str, str], *, everything: bool = False
+) -> None:
+    """Print what differs, values with the `units` of their metrics; with `everything`, also what does not."""
     pairing = comparison.pairing
     console.print(f"a: {escape(comparison.a)}\nb: {escape(comparison.b)}", highlight=False)
     for name, (a, b) in pairing.compared.items():
@@ -32,7 +35,7 @@ def show(comparison: Comparison, console: Console, *, everything: bool = False) 
         e for e in comparison.effects if everything or e.verdict not in {Verdict.IDENTICAL, Verdict.SAME}
     ]
     if shown:
-        console.print(_table(shown))
+        console.print(_table(shown, units))
     hidden = [e for e in comparison.effects if e not in shown]
     equal = sum(e.verdict is Verdict.IDENTICAL for e in hidden)
     if hidden:
@@ -60,15 +63,14 @@ def _verdict(comparison: Comparison, console: Console) -> None:
         console.print(f"no regression: nothing is significantly worse by {share} or more", highlight=False)
 
 
-def _table(effects: list[Effect]) -> Table:
+def _table(effects: list[Effect], units: Mapping[str, str]) -> Table:
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("metric", "verdict"):
         grid.add_column(column, overflow="fold")
     for column in ("b against a (interval)", "median a", "median b", "up", "down", "of", "p"):
         grid.add_column(column, justify="right")
-    known = table.metrics()
     for e in effects:
-        unit = known[e.metric].unit if e.metric in known else ""
+        unit = units.get(e.metric, "")
         grid.add_row(
             e.metric,
             f"[{_STYLES.get(e.verdict, 'default')}]{e.verdict}[/]",
