@@ -265,8 +265,10 @@ def test_an_interrupt_leaves_a_readable_result_of_what_finished(tmp_path: Path, 
     # The short cases end at once; one would run for minutes.
     text = plans.SMALL.replace('["reno", "cubic"]', '["reno"]').replace('"app.duration" = "20ms"\n', "")
     text = text.replace("[axes]\n", '[axes]\n"app.duration" = ["20ms", "30ms", "3600s"]\n')
+    # Where the tests run in the background of a shell, interrupts are ignored, and children inherit that.
+    heeding = ["env", "--default-signal=INT", *COMMAND]
     process = subprocess.Popen(
-        [*COMMAND, "run", str(plans.write(tmp_path, text)), "--out", str(tmp_path / "out"), "--jobs", "2"],
+        [*heeding, "run", str(plans.write(tmp_path, text)), "--out", str(tmp_path / "out"), "--jobs", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

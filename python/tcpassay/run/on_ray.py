@@ -25,6 +25,8 @@ from tcpassay.run.environment import table_version
 from tcpassay.run.pool import Answer, Limits, Request, Single
 
 SCHEME: Final = "ray"
+_ATTEMPTS: Final = 3
+"""To join a cluster."""
 _KNOCK_SECONDS: Final = 10
 _STOP_SECONDS: Final = 10
 _MOST_FAILURES: Final = 3
@@ -81,22 +83,33 @@ class OnRay:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what its future default is
         try:
             _knock(os.environ.get("RAY_ADDRESS", "") if address == SCHEME else address)
-            self._ray.init(
-                "auto" if address == SCHEME else address,
-                log_to_driver=False,
-                logging_level="ERROR",
-                configure_logging=False,
-            )
+            self._connect("auto" if address == SCHEME else address)
         except Exception as error:
-            first = (str(error).splitlines() or [type(error).__name__])[0]
+            lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+            said = " ".join(dict.fromkeys((lines[0], lines[-1].strip())))
             message = (
-                f"`--executor {address}`: there is no cluster: {first}; `ray start --head` begins one here"
+                f"`--executor {address}`: there is no cluster: {said}; `ray start --head` begins one here"
             )
             raise UserError(message) from error
         cores = self._cores()
         if cores < 1:
             raise UserError(f"`--executor {address}`: the cluster has no CPU to run on")
         self.jobs = min(jobs or cores, cores)
+
+    def _connect(self, address: str) -> None:
+        """Joins the cluster, in some attempts.
+
+        Behind its client port a process is started for us, for which Ray does not wait as long as a busy machine needs.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+            except ConnectionAbortedError:
+                if attempt == _ATTEMPTS:
+                    raise
+                self._ray.shutdown()
+            else:
+                return
 
     def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
         """Runs every request; an actor that is lost with its node costs what it was doing, which is made again.
