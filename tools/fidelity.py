@@ -1,4 +1,7 @@
-"""Writes docs/fidelity.md from the results of plans/fidelity.toml: tools/fidelity.py RESULTS > docs/fidelity.md."""
+"""Writes docs/fidelity.md from the results of plans/fidelity.toml: tools/fidelity.py RESULTS... > docs/fidelity.md.
+
+The substrates may have run apart, into folders of their own.
+"""
 
 import sys
 from collections.abc import Iterable
@@ -75,12 +78,13 @@ def percent(value: float | None, most: float | None = None) -> str:
     return f"**{text}**" if most is not None and abs(value) > most else text
 
 
-def row(folder: Path, model: dict[str, Any], kernel: dict[str, Any]) -> tuple[str, list[float | None]]:
+def row(model: dict[str, Any], kernel: dict[str, Any]) -> tuple[str, list[float | None]]:
     """A line of the table, and the errors of throughput, p50 and p99."""
     m, k = model["metrics"], kernel["metrics"]
     errors = [error(m[name], k[name]) for name in ("throughput", "rtt_p50", "rtt_p99")]
-    duration = Recording.open(folder / kernel["recording"]).duration_ns
-    ours, theirs = (windows(folder / run["recording"], duration) for run in (model, kernel))
+    places = [run["folder"] / run["recording"] for run in (model, kernel)]
+    duration = Recording.open(places[1]).duration_ns
+    ours, theirs = (windows(place, duration) for place in places)
     apart = float(np.abs(ours - theirs).mean() / theirs.mean())
     cells = [model["varied"]["path"], model["varied"]["stack.cc"]]
     cells += [f"{m['throughput'] / 1e6:.1f}", f"{k['throughput'] / 1e6:.1f}", percent(errors[0], THROUGHPUT)]
@@ -95,20 +99,24 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def main(folder: Path) -> None:
+def main(folders: list[Path]) -> None:
     """Prints the page."""
-    results = load(folder)
     pairs: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for run in results.runs:
-        key = (run["varied"]["path"], run["varied"]["stack.cc"])
-        pairs.setdefault(key, {})["model" if run["substrate"] == "model" else "kernel"] = run
+    substrates: dict[str, str] = {}
+    for folder in folders:
+        results = load(folder)
+        substrates |= results.environment["substrates"]
+        for run in results.runs:
+            key = (run["varied"]["path"], run["varied"]["stack.cc"])
+            side = "model" if run["substrate"] == "model" else "kernel"
+            pairs.setdefault(key, {})[side] = {**run, "folder": folder}
     whole = [two for two in pairs.values() if all(run["outcome"] == "done" for run in two.values())]
-    rows = [row(folder, two["model"], two["kernel"]) for two in whole]
+    rows = [row(two["model"], two["kernel"]) for two in whole]
     within = [abs(errors[0] or 0.0) <= THROUGHPUT and abs(errors[2] or 0.0) <= RTT for _, errors in rows]
     medians = [
         f"{np.median([abs(errors[i]) for _, errors in rows if errors[i] is not None]):.1%}" for i in range(3)
     ]
-    release = results.environment["substrates"]["kernel:6.1"].split()[0]
+    release = substrates["kernel:6.1"].split()[0]
     print(
         HEAD.format(
             release=release,
@@ -129,4 +137,4 @@ def main(folder: Path) -> None:
                 print(f"\n{run['varied']}: {run['outcome']}: {run['message'].splitlines()[0]}")
 
 
-main(Path(sys.argv[1]))
+main([Path(folder) for folder in sys.argv[1:]])

@@ -4,6 +4,7 @@
 //! Reno-friendly region, which Linux computes from it when it starts (`cubictcp_register`).
 
 use crate::setup::{Failure, write_and_check};
+use tcpassay_cc::Hystart;
 use tcpassay_sim::case::{Case, HostSettings};
 use tcpassay_sim::params::Setting;
 
@@ -11,7 +12,7 @@ use tcpassay_sim::params::Setting;
 type Parameter = (&'static str, String);
 
 /// What of a host's controller Linux can be told, or the value that it cannot and why.
-pub fn parameters(host: &HostSettings, hystart: Option<bool>) -> Result<Vec<Parameter>, String> {
+pub fn parameters(host: &HostSettings, hystart: Option<Hystart>) -> Result<Vec<Parameter>, String> {
     let mut all = Vec::new();
     for (name, value) in &host.cc_values {
         all.extend(
@@ -20,11 +21,20 @@ pub fn parameters(host: &HostSettings, hystart: Option<bool>) -> Result<Vec<Para
         );
     }
     match hystart {
-        Some(on) if host.cc == "cubic" => {
-            all.push(("tcp_cubic/parameters/hystart", u8::from(on).to_string()));
+        None => {}
+        Some(Hystart::PlusPlus) => {
+            return Err("stack.hystart = hystart++: Linux has a HyStart of its own".to_owned());
         }
-        Some(true) => return Err("stack.hystart: Linux has it in cubic; the model in any".to_owned()),
-        _ => {}
+        Some(Hystart::Off) if host.cc == "cubic" => {
+            all.push(("tcp_cubic/parameters/hystart", "0".to_owned()));
+        }
+        Some(Hystart::Off) => {}
+        Some(Hystart::Linux(detect)) if host.cc == "cubic" => {
+            let bits = u8::from(detect.train) + 2 * u8::from(detect.delay);
+            all.push(("tcp_cubic/parameters/hystart", "1".to_owned()));
+            all.push(("tcp_cubic/parameters/hystart_detect", bits.to_string()));
+        }
+        Some(Hystart::Linux(_)) => return Err("stack.hystart: Linux has it in cubic".to_owned()),
     }
     Ok(all)
 }
@@ -64,10 +74,10 @@ fn scaled(value: f64) -> i64 {
 }
 
 /// `stack.hystart` of a host, where it is said.
-pub fn hystart(case: &Case, host: usize) -> Option<bool> {
+pub fn hystart(case: &Case, host: usize) -> Option<Hystart> {
     match case.host_setting(host, "stack.hystart").0 {
-        Setting::Bool(on) => Some(on),
-        _ => None,
+        Setting::Word("profile") => None,
+        _ => Some(case.hosts[host].stack.hystart),
     }
 }
 

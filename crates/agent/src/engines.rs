@@ -80,15 +80,15 @@ impl Engines {
             values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
             byte_counting: settings.stack.byte_counting,
             hystart: settings.stack.hystart,
-            hystart_detect: None,
-            whole_segments: false,
+            arithmetic: settings.stack.cc_arithmetic,
             dice: seed.stream(&format!("cc.{cc}")),
         };
         let same = |other: &Spec| {
             let (a, b) = (&other.params, &spec.params);
             other.controller == spec.controller
                 && other.dctcp_ecn == spec.dctcp_ecn
-                && (&a.values, a.byte_counting, a.hystart) == (&b.values, b.byte_counting, b.hystart)
+                && (&a.values, a.byte_counting, a.hystart, a.arithmetic)
+                    == (&b.values, b.byte_counting, b.hystart, b.arithmetic)
         };
         if let Some((_, shim)) = self.shims.iter().find(|(other, _)| same(other)) {
             return Ok(shim.name().to_owned());

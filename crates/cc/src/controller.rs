@@ -1,7 +1,6 @@
 //! Tier 1, and how controllers are made.
 
-use crate::rules::Detect;
-use crate::{Control, Event, View};
+use crate::{Control, Detect, Event, View};
 use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_units::{Seed, Stream};
@@ -51,6 +50,28 @@ pub enum ByteCounting {
     All,
 }
 
+/// What ends the first slow start before a loss (the parameter `stack.hystart`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hystart {
+    /// Nothing does.
+    #[default]
+    Off,
+    /// HyStart++ (RFC 9406), for every controller under the skeleton.
+    PlusPlus,
+    /// HyStart as Linux has it in its CUBIC, and in nothing else.
+    Linux(Detect),
+}
+
+/// How a controller computes, where its RFC and Linux differ (the parameter `stack.cc_arithmetic`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Arithmetic {
+    /// As its RFC says, in bytes and nanoseconds.
+    #[default]
+    Rfc,
+    /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP and Reno have such a form.
+    Linux,
+}
+
 /// What a controller is made of, besides its name.
 #[derive(Clone, Debug)]
 pub struct Params {
@@ -58,12 +79,10 @@ pub struct Params {
     pub values: BTreeMap<String, f64>,
     /// Slow start's counting (skeleton).
     pub byte_counting: ByteCounting,
-    /// HyStart++ in slow start (RFC 9406; `stack.hystart`), for the controllers under the skeleton.
-    pub hystart: bool,
-    /// HyStart as Linux's CUBIC has it (`hystart_detect`); `None` for none.
-    pub hystart_detect: Option<Detect>,
-    /// CUBIC in whole segments and integers, as Linux computes it, without the parameters of `values`.
-    pub whole_segments: bool,
+    /// What ends the first slow start before a loss.
+    pub hystart: Hystart,
+    /// Whose arithmetic.
+    pub arithmetic: Arithmetic,
     /// The controller's own dice.
     pub dice: Stream,
 }
@@ -73,9 +92,8 @@ impl Default for Params {
         Params {
             values: BTreeMap::new(),
             byte_counting: ByteCounting::default(),
-            hystart: false,
-            hystart_detect: None,
-            whole_segments: false,
+            hystart: Hystart::Off,
+            arithmetic: Arithmetic::Rfc,
             dice: Seed(0).stream("cc"),
         }
     }

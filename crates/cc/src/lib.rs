@@ -52,10 +52,10 @@ mod rules;
 mod windowed;
 
 pub use additive::Additive;
-pub use controller::{ByteCounting, Controller, ParamInfo, Params};
+pub use controller::{Arithmetic, ByteCounting, Controller, Hystart, ParamInfo, Params};
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
 pub use registry::{Values, build, names, params};
 pub use rule::{Reset, WindowRule};
-pub use rules::{Cubic, Dctcp, Detect, ModifiedVegas, Reno, Vegas};
+pub use rules::{Cubic, Dctcp, Detect, LinuxCubic, ModifiedVegas, Reno, Vegas};
 pub use windowed::Windowed;

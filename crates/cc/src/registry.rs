@@ -1,7 +1,7 @@
 //! Controllers by name, and their parameters.
 
 use crate::rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
-use crate::{BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
+use crate::{Arithmetic, BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
 
 /// A controller's parameters, each with the value asked for or its default, checked against its range.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,8 +28,20 @@ macro_rules! windowed {
 }
 
 /// In alphabetical order.
-static TABLE: &[Entry] =
-    &[windowed!(Cubic), windowed!(Dctcp), windowed!(ModifiedVegas), windowed!(Reno), windowed!(Vegas)];
+static TABLE: &[Entry] = &[
+    Entry {
+        name: Cubic::NAME,
+        params: Cubic::PARAMS,
+        make: |values, params| match params.arithmetic {
+            Arithmetic::Rfc => Box::new(Windowed::new(Cubic::new(values, params), params)),
+            Arithmetic::Linux => Box::new(Windowed::new(LinuxCubic::new(values, params), params)),
+        },
+    },
+    windowed!(Dctcp),
+    windowed!(ModifiedVegas),
+    windowed!(Reno),
+    windowed!(Vegas),
+];
 
 /// Makes the controller called `name`.
 ///
@@ -42,9 +54,6 @@ pub fn build(name: &str, params: &Params) -> Result<Box<dyn Controller>, BuildEr
         .find(|entry| entry.name == name)
         .ok_or_else(|| BuildError::UnknownController { name: name.to_owned(), allowed: names() })?;
     let values = Values::resolve(entry.name, entry.params, params)?;
-    if params.whole_segments && name == LinuxCubic::NAME {
-        return Ok(Box::new(Windowed::new(LinuxCubic::new(&values, params), params)));
-    }
     Ok((entry.make)(&values, params))
 }
 

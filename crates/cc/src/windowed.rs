@@ -18,7 +18,9 @@
 //!   leaves open.
 
 use crate::hystart::{Growth, HyStart};
-use crate::{Ack, ByteCounting, Cause, Control, Controller, Event, Limited, Params, Reset, View, WindowRule};
+use crate::{
+    Ack, ByteCounting, Cause, Control, Controller, Event, Hystart, Limited, Params, Reset, View, WindowRule,
+};
 use tcpassay_units::Bytes;
 
 /// A [`WindowRule`] made into a whole [`Controller`].
@@ -90,7 +92,7 @@ impl<R: WindowRule> Windowed<R> {
             phase: Phase::Open,
             before: None,
             peak: Peak::default(),
-            hystart: params.hystart.then(HyStart::default),
+            hystart: (params.hystart == Hystart::PlusPlus).then(HyStart::default),
         }
     }
 

@@ -5,18 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tcpassay_cc::conformance::{Clause, Contract, Step, Violation, check, play};
 use tcpassay_cc::{
-    ByteCounting, Cause, Control, Controller, Event, Limited, Params, View, build, names, params,
+    Arithmetic, ByteCounting, Cause, Control, Controller, Detect, Event, Hystart, Limited, Params, View,
+    build, names, params,
 };
 use tcpassay_units::Bytes;
+
+/// As the RFCs, with HyStart++, as Linux.
+const FORMS: [(Hystart, Arithmetic); 3] = [
+    (Hystart::Off, Arithmetic::Rfc),
+    (Hystart::PlusPlus, Arithmetic::Rfc),
+    (Hystart::Linux(Detect::ALL), Arithmetic::Linux),
+];
 
 #[test]
 fn every_controller_keeps_the_contract_and_every_regime_is_reached() {
     for name in names() {
         for byte_counting in [ByteCounting::PerAck, ByteCounting::Limit(2), ByteCounting::All] {
-            for hystart in [false, true] {
-                let params = Params { byte_counting, hystart, ..Params::default() };
+            for (hystart, arithmetic) in FORMS {
+                let params = Params { byte_counting, hystart, arithmetic, ..Params::default() };
                 let covered = check(Contract::Window, || build(name, &params).unwrap())
-                    .unwrap_or_else(|violation| panic!("{name} {byte_counting:?} {hystart}: {violation}"));
+                    .unwrap_or_else(|violation| panic!("{name} {byte_counting:?} {hystart:?}: {violation}"));
                 for (regime, events) in [
                     ("slow start", covered.slow_start),
                     ("congestion avoidance", covered.avoidance),
@@ -43,7 +51,7 @@ proptest! {
         at in prop::collection::vec(0.0..=1.0f64, 8),
         bits in prop::collection::vec(any::<u64>(), 1..400),
         limit in 0u32..4,
-        hystart: bool,
+        form in 0usize..3,
     ) {
         let names = names();
         let name = names[which.index(names.len())];
@@ -57,7 +65,8 @@ proptest! {
             3 => ByteCounting::All,
             n => ByteCounting::Limit(n),
         };
-        let params = Params { values, byte_counting, hystart, ..Params::default() };
+        let (hystart, arithmetic) = FORMS[form];
+        let params = Params { values, byte_counting, hystart, arithmetic, ..Params::default() };
         let history: Vec<Step> = bits.into_iter().map(Step::from_bits).collect();
         if let Err(violation) = play(Contract::Window, || build(name, &params).unwrap(), &history) {
             prop_assert!(false, "{} {:?}: {}", name, params.values, violation);

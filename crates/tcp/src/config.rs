@@ -1,6 +1,6 @@
 //! Every switch of the stack, and its named sets.
 
-use tcpassay_cc::ByteCounting;
+use tcpassay_cc::{Arithmetic, ByteCounting, Hystart};
 use tcpassay_units::{Bytes, Dur};
 
 /// Explicit congestion notification (`stack.ecn`).
@@ -278,8 +278,10 @@ pub struct Config {
     pub limited_transmit: bool,
     /// `stack.early_retransmit` (RFC 5827).
     pub early_retransmit: bool,
-    /// `stack.hystart` (RFC 9406), for controllers that have slow start.
-    pub hystart: bool,
+    /// `stack.hystart`: what ends the first slow start before a loss.
+    pub hystart: Hystart,
+    /// `stack.cc_arithmetic`: whose arithmetic the controllers use.
+    pub cc_arithmetic: Arithmetic,
     /// `stack.abc` (RFC 3465).
     pub byte_counting: ByteCounting,
     /// `stack.slow_start_after_idle`.
@@ -311,6 +313,8 @@ pub struct Config {
     pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
+    /// Whose rules for it.
+    pub recv_tuning: RecvTuning,
     /// PSH on every super-segment (Linux since 5.4), not only where the send queue ends.
     pub push_super: bool,
     /// What a reduction starts from is cwnd (Linux, `tcp_reno_ssthresh`), not the flight size (RFC 5681 equation 4).
@@ -402,6 +406,19 @@ pub enum RecvBuffer {
         /// Largest window.
         max: Bytes,
     },
+}
+
+/// How a receive buffer begins and grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RecvTuning {
+    /// All of it is announced; it grows to twice what was read in a round trip, and more where that itself grows.
+    #[default]
+    Plain,
+    /// Linux before 4.16: the same growth, from four times the first window, behind a threshold that opens with arrivals
+    /// (`tcp_fixup_rcvbuf`, `tcp_rcv_space_adjust`, `tcp_grow_window`).
+    Linux46,
+    /// Linux since 4.20: from the first window, in proportion to the growth of what is read, behind the threshold.
+    Linux,
 }
 
 /// Keepalive probes.

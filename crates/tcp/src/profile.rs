@@ -6,9 +6,9 @@
 
 use crate::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RtoBounds, Tlp, TsoAutosize, Undo,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Tlp, TsoAutosize, Undo,
 };
-use tcpassay_cc::ByteCounting;
+use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
 
 impl Profile {
@@ -76,7 +76,8 @@ fn rfc() -> Config {
         frto: false,
         limited_transmit: true, // RFC 5681 section 3.2: SHOULD
         early_retransmit: false,
-        hystart: false,
+        hystart: Hystart::Off,
+        cc_arithmetic: Arithmetic::Rfc,
         byte_counting: ByteCounting::Limit(1), // RFC 5681 equation 2: min(N, SMSS)
         after_idle: AfterIdle::Restart,        // RFC 5681 section 4.1
         pacing: Pacing::Off,
@@ -92,6 +93,7 @@ fn rfc() -> Config {
         mtu_probing: None,
         skbs: None,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
+        recv_tuning: RecvTuning::Plain,
         push_super: false,
         reduce_from_cwnd: false,
         reset_unread: true,
@@ -145,6 +147,8 @@ fn linux() -> Config {
         tlp: Tlp::On,                          // tcp_early_retrans = 3
         timer_floor: Dur::from_millis(2),      // TCP_TIMEOUT_MIN with HZ = 1000
         frto: true,                            // tcp_frto = 2
+        hystart: Hystart::Linux(Detect::ALL),  // hystart = 1, hystart_detect = 3 of tcp_cubic.c
+        cc_arithmetic: Arithmetic::Linux,      // tcp_cong_avoid_ai, bictcp_update
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
         tso_defer: true,
@@ -158,6 +162,7 @@ fn linux() -> Config {
         tolerate_missing_timestamps: true,     // tcp_validate_incoming asks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
+        recv_tuning: RecvTuning::Linux, // tcp_rcv_space_adjust
         user_timeout: None,
         manners: Manners::Linux,
         syn_retries: 6,                // tcp_syn_retries
@@ -179,11 +184,13 @@ fn linux_4_6() -> Config {
         prr_bound: PrrBound::Repair,     // tcp_cwnd_reduction
         tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
         tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
+        cc_arithmetic: Arithmetic::Rfc,
         push_super: false,
         syn_linear: 0,
         timer_floor: Dur::ZERO, // 10 ms for probes instead
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },
+        recv_tuning: RecvTuning::Linux46,
         ..linux()
     }
 }

@@ -78,7 +78,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             stage: None,
             last: Seen { at: Time::ZERO, limited: Limited::App },
-            train: params.hystart_detect.map(Train::new),
+            train: Train::asked(params),
         }
     }
 

@@ -13,7 +13,7 @@
 //! * The window rests for the round trip after a reduction (Linux, state CWR; the skeleton).
 //! * A reduction leaves at least two segments (Linux `dctcp_ssthresh`); the RFC names no floor.
 
-use crate::{Ack, Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Ack, Additive, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::Bytes;
 
 /// DCTCP (RFC 8257).
@@ -28,11 +28,13 @@ pub struct Dctcp {
     /// `DCTCP.BytesMarked`.
     marked: Bytes,
     increase: Additive,
+    /// Linux: what is taken off is rounded down to whole segments (`dctcp_ssthresh`).
+    whole: bool,
 }
 
 impl Dctcp {
     /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, _params: &Params) -> Dctcp {
+    pub fn new(values: &Values, params: &Params) -> Dctcp {
         Dctcp {
             g: values.get("g"),
             alpha: values.get("alpha"),
@@ -40,6 +42,7 @@ impl Dctcp {
             delivered: Bytes::ZERO,
             marked: Bytes::ZERO,
             increase: Additive::default(),
+            whole: params.arithmetic == Arithmetic::Linux,
         }
     }
 }
@@ -81,11 +84,17 @@ impl WindowRule for Dctcp {
 
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
         self.increase.clear();
+        let (cwnd, mss) = (view.control.cwnd, view.mss);
         let window = match cause {
-            Cause::Ecn => Bytes::from_f64(view.control.cwnd.as_f64() * (1.0 - self.alpha / 2.0)),
+            Cause::Ecn if self.whole => {
+                let off = Bytes::from_f64(cwnd.as_f64() * self.alpha / 2.0);
+                cwnd - mss * (off.get() / mss.get())
+            }
+            Cause::Ecn => Bytes::from_f64(cwnd.as_f64() * (1.0 - self.alpha / 2.0)),
+            Cause::Loss if self.whole => mss * (flight.get() / 2 / mss.get()),
             Cause::Loss => flight / 2,
         };
-        window.max(view.mss * 2)
+        window.max(mss * 2)
     }
 
     fn reset(&mut self, _view: &View, why: Reset) {

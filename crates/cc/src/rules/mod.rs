@@ -1,7 +1,7 @@
 //! The window rules, each with its source and how it differs from it.
 
-mod bic;
 mod cubic;
+mod cubic_linux;
 mod dctcp;
 mod mvegas;
 mod queue;
@@ -9,8 +9,8 @@ mod reno;
 mod train;
 mod vegas;
 
-pub use bic::LinuxCubic;
 pub use cubic::Cubic;
+pub use cubic_linux::LinuxCubic;
 pub use dctcp::Dctcp;
 pub use mvegas::ModifiedVegas;
 pub use reno::Reno;

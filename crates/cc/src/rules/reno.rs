@@ -9,10 +9,10 @@
 //! * The decrease factor is a parameter; RFC 5681 has 1/2.
 //! * Congestion avoidance adds one MSS at each `cwnd` bytes acknowledged (the RFC's recommended way), rather than
 //!   `SMSS * SMSS / cwnd` with every ACK (its equation 3).
-//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; Linux stops at two.
+//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; with Linux's arithmetic to two.
 //! * The window after a reduction is taken from the flight size as equation 4 says; Linux takes it from cwnd.
 
-use crate::{Additive, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Additive, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::Bytes;
 
 /// Reno (RFC 5681).
@@ -21,12 +21,19 @@ pub struct Reno {
     beta: f64,
     beta_ecn: f64,
     increase: Additive,
+    /// Linux: in whole segments, and two of them at least (`tcp_reno_ssthresh`).
+    whole: bool,
 }
 
 impl Reno {
     /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, _params: &Params) -> Reno {
-        Reno { beta: values.get("beta"), beta_ecn: values.get("beta_ecn"), increase: Additive::default() }
+    pub fn new(values: &Values, params: &Params) -> Reno {
+        Reno {
+            beta: values.get("beta"),
+            beta_ecn: values.get("beta_ecn"),
+            increase: Additive::default(),
+            whole: params.arithmetic == Arithmetic::Linux,
+        }
     }
 }
 
@@ -53,12 +60,13 @@ impl WindowRule for Reno {
 
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
         self.increase.clear();
-        match cause {
+        let window = match cause {
             // RFC 5681 equation 4.
             Cause::Loss => Bytes::from_f64(flight.as_f64() * self.beta).max(view.mss * 2),
             // RFC 3168 section 6.1.2: marks reduce the window down to one segment.
             Cause::Ecn => Bytes::from_f64(flight.as_f64() * self.beta_ecn).max(view.mss),
-        }
+        };
+        if self.whole { (view.mss * (window.get() / view.mss.get())).max(view.mss * 2) } else { window }
     }
 
     fn reset(&mut self, _view: &View, _why: Reset) {

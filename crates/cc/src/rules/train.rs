@@ -7,10 +7,10 @@
 //!
 //! Differences:
 //!
-//! * Rounds are those of [`Ack::round`]; Linux's end when the cumulative point passes what was sent at the last end.
+//! * Without pacing alone: the threshold is halved.
 //! * The ACK that ends slow start earns no growth; in Linux it counts in congestion avoidance.
 
-use crate::{Ack, View};
+use crate::{Ack, Hystart, Params, View};
 use tcpassay_units::{Dur, Time};
 
 /// Segments of window below which slow start goes on whatever is seen (`hystart_low_window`).
@@ -33,12 +33,20 @@ pub struct Detect {
     pub delay: bool,
 }
 
+impl Detect {
+    /// Linux's default.
+    pub const ALL: Detect = Detect { train: true, delay: true };
+}
+
 /// The state of `struct bictcp` that is HyStart's.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Train {
     detect: Detect,
     delay_min: Option<Dur>,
-    round: u64,
+    /// Bytes acknowledged so far, the most that were sent by then, and what was when the round began (`end_seq`).
+    una: u64,
+    sent: u64,
+    end: u64,
     round_start: Time,
     last_ack: Time,
     curr_rtt: Option<Dur>,
@@ -48,21 +56,23 @@ pub(super) struct Train {
 
 impl Train {
     pub fn new(detect: Detect) -> Train {
-        Train {
-            detect,
-            delay_min: None,
-            round: 0,
-            round_start: Time::ZERO,
-            last_ack: Time::ZERO,
-            curr_rtt: None,
-            samples: 0,
-            found: false,
-        }
+        Train { detect, ..Train::default() }
+    }
+
+    /// Where it is asked for.
+    pub fn asked(params: &Params) -> Option<Train> {
+        if let Hystart::Linux(detect) = params.hystart { Some(Train::new(detect)) } else { None }
+    }
+
+    /// The smallest round trip that was not discarded.
+    pub fn delay_min(&self) -> Option<Dur> {
+        self.delay_min
     }
 
     /// Slow start begins anew after a timeout (`bictcp_reset`).
     pub fn reset(&mut self, now: Time) {
-        *self = Train { round: self.round, round_start: now, last_ack: now, ..Train::new(self.detect) };
+        let Train { detect, una, sent, .. } = *self;
+        *self = Train { detect, una, sent, end: sent, round_start: now, last_ack: now, ..Train::default() };
     }
 
     /// Whether slow start is to end.
@@ -72,17 +82,19 @@ impl Train {
 
     /// An ACK; `fresh`: congestion avoidance began less than a second ago, so that its round trip says nothing.
     pub fn on_ack(&mut self, view: &View, ack: &Ack, fresh: bool) {
+        self.una += ack.acked.get();
+        self.sent = self.sent.max(self.una + view.flight.get());
         let Some(delay) = ack.rtt.filter(|_| !fresh) else { return };
         self.delay_min = Some(self.delay_min.map_or(delay, |min| min.min(delay)));
         if !self.found && view.control.cwnd < view.control.ssthresh {
-            self.update(view, ack, delay);
+            self.update(view, delay);
         }
     }
 
-    fn update(&mut self, view: &View, ack: &Ack, delay: Dur) {
+    fn update(&mut self, view: &View, delay: Dur) {
         let now = view.now;
-        if ack.round != self.round {
-            self.round = ack.round;
+        if self.una > self.end {
+            self.end = self.sent;
             self.round_start = now;
             self.last_ack = now;
             self.curr_rtt = None;
@@ -122,13 +134,17 @@ mod tests {
     use crate::Control;
     use tcpassay_units::Bytes;
 
-    /// The ACK of round `round` at `ms`, with a window of `segments` and this round trip.
-    fn ack(train: &mut Train, ms: u64, round: u64, segments: u64, rtt_ms: u64) -> bool {
+    /// An ACK at `ms`, with a window of `segments` and this round trip; `first` acknowledges more than was sent when the
+    /// last round began.
+    fn ack(train: &mut Train, ms: u64, first: bool, segments: u64, rtt_ms: u64) -> bool {
         let mss = Bytes::new(1000);
         let control = Control { cwnd: mss * segments, ssthresh: Bytes::MAX, pacing: None };
         let rtt = Dur::from_millis(rtt_ms);
         let now = Time::ZERO + Dur::from_millis(ms);
-        let view = View { now, srtt: Some(rtt), ..View::start(mss, control) };
+        if first {
+            train.una = train.end;
+        }
+        let view = View { now, srtt: Some(rtt), flight: mss * 100, ..View::start(mss, control) };
         let ack = Ack {
             acked: mss,
             delivered: mss,
@@ -137,7 +153,7 @@ mod tests {
             rtt: Some(rtt),
             delivery_rate: None,
             app_limited: false,
-            round,
+            round: 0,
         };
         train.on_ack(&view, &ack, false);
         train.found()
@@ -146,31 +162,34 @@ mod tests {
     #[test]
     fn a_round_trip_that_rose_by_an_eighth_in_nine_samples_ends_slow_start() {
         let mut train = Train::new(Detect { train: false, delay: true });
-        assert!(!ack(&mut train, 100, 1, 10, 100));
+        assert!(!ack(&mut train, 100, true, 10, 100));
         for i in 0..8 {
-            assert!(!ack(&mut train, 200 + i, 2, 20, 113), "sample {i}");
+            assert!(!ack(&mut train, 200 + i, i == 0, 20, 113), "sample {i}");
         }
-        assert!(ack(&mut train, 208, 2, 20, 113));
+        assert!(ack(&mut train, 208, false, 20, 113));
     }
 
     #[test]
     fn a_rise_below_an_eighth_or_a_small_window_ends_nothing() {
         let mut train = Train::new(Detect { train: false, delay: true });
-        ack(&mut train, 100, 1, 10, 100);
-        assert!((0..20).all(|i| !ack(&mut train, 200 + i, 2, 20, 112)));
-        assert!((0..20).all(|i| !ack(&mut train, 300 + i, 3, 15, 300)));
+        ack(&mut train, 100, true, 10, 100);
+        assert!((0..20).all(|i| !ack(&mut train, 200 + i, i == 0, 20, 112)));
+        assert!((0..20).all(|i| !ack(&mut train, 300 + i, i == 0, 15, 300)));
     }
 
     #[test]
     fn a_train_of_acks_longer_than_half_the_smallest_round_trip_ends_slow_start() {
         let mut train = Train::new(Detect { train: true, delay: false });
-        ack(&mut train, 100, 1, 10, 10);
+        ack(&mut train, 100, true, 10, 10);
         // The round begins at 200 ms; (10 + 1) / 2 ms later is 205.5 ms.
         for ms in [200, 202, 204] {
-            assert!(!ack(&mut train, ms, 2, 20, 10), "{ms} ms");
+            assert!(!ack(&mut train, ms, ms == 200, 20, 10), "{ms} ms");
         }
-        assert!(ack(&mut train, 206, 2, 20, 10));
+        assert!(ack(&mut train, 206, false, 20, 10));
         let mut broken = Train::new(Detect { train: true, delay: false });
-        assert!([200, 202, 205, 206].iter().all(|&ms| !ack(&mut broken, ms, 2, 20, 10)), "a gap of 3 ms");
+        assert!(
+            [200, 202, 205, 206].iter().all(|&ms| !ack(&mut broken, ms, ms == 200, 20, 10)),
+            "a gap of 3 ms"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! code; the comment of a trace says how.
 
 mod cubic;
+mod cubic_linux;
 mod dctcp;
 mod hystart;
 mod mutant;

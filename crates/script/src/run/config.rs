@@ -3,10 +3,10 @@
 use super::socket::Options;
 use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
-use tcpassay_cc::{Controller, Detect, Params};
+use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
     AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile, Recovery,
-    RecvBuffer, Skbs, Tlp,
+    RecvBuffer, RecvTuning, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -260,10 +260,14 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 cfg.notsent_lowat = (n < u64::from(u32::MAX)).then(|| Bytes::new(n));
             }
             "tcp_rmem" => {
-                let most = text.split_whitespace().nth(2).and_then(|w| w.parse().ok());
-                let most: u64 = most.ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
-                cfg.recv_buffer =
-                    RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(most.max(65_535)) };
+                let words: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+                let [_, usual, most] = words[..] else {
+                    return Err(format!("sysctl net.ipv4.tcp_rmem={text}"));
+                };
+                // Before 4.20 the buffer followed the first window.
+                let initial = if cfg.recv_tuning == RecvTuning::Linux { usual / 2 } else { 65_535 };
+                let most = most.max(initial);
+                cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(initial), max: Bytes::new(most) };
             }
             "tcp_wmem" => {
                 let numbers: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
@@ -377,12 +381,15 @@ pub(super) fn controller(
     };
     // CUBIC's own, on by default.
     let linux = matches!(profile, Profile::Linux | Profile::Linux46);
-    let detect = if linux && module("hystart", 1) != 0 { module("hystart_detect", 3) } else { 0 };
-    let hystart_detect = Some(Detect { train: detect & 1 != 0, delay: detect & 2 != 0 }).filter(|_| linux);
+    let detect = if module("hystart", 1) == 0 { 0 } else { module("hystart_detect", 3) };
+    let hystart = if linux {
+        Hystart::Linux(Detect { train: detect & 1 != 0, delay: detect & 2 != 0 })
+    } else {
+        cfg.hystart
+    };
     let params = Params {
-        hystart: cfg.hystart,
-        hystart_detect,
-        whole_segments: linux,
+        hystart,
+        arithmetic: if linux { Arithmetic::Linux } else { cfg.cc_arithmetic },
         byte_counting: cfg.byte_counting,
         ..Params::default()
     };

@@ -6,9 +6,10 @@ use crate::params::grammar::{
     Abc, DelayedAck, Limit, LinkRate, LossDetection, LossModel, Pacing, Policer, Reorder, Slot, Undo,
 };
 use std::collections::BTreeMap;
+use tcpassay_cc::{Arithmetic, Detect, Hystart};
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Nagle, Profile, PrrBound, Recovery,
-    RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Manners, Nagle, Profile, PrrBound,
+    Recovery, RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -347,7 +348,19 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.frto, s.switch("stack.frto"));
     set(&mut c.limited_transmit, s.switch("stack.limited_transmit"));
     set(&mut c.early_retransmit, s.switch("stack.early_retransmit"));
-    set(&mut c.hystart, s.switch("stack.hystart"));
+    let only = |train, delay| Hystart::Linux(Detect { train, delay });
+    let ends = [
+        ("off", Hystart::Off),
+        ("hystart++", Hystart::PlusPlus),
+        ("linux", only(true, true)),
+        ("linux-train", only(true, false)),
+        ("linux-delay", only(false, true)),
+    ];
+    set(&mut c.hystart, chosen(s, "stack.hystart", &ends));
+    let manners = [("rfc", Manners::Rfc), ("linux", Manners::Linux), ("freebsd", Manners::FreeBsd)];
+    set(&mut c.manners, chosen(s, "stack.manners", &manners));
+    let arithmetics = [("rfc", Arithmetic::Rfc), ("linux", Arithmetic::Linux)];
+    set(&mut c.cc_arithmetic, chosen(s, "stack.cc_arithmetic", &arithmetics));
     set(&mut c.byte_counting, s.maybe::<Abc>("stack.abc").map(|a| a.0));
     let idle = [("off", AfterIdle::Keep), ("on", AfterIdle::Restart), ("decay", AfterIdle::Decay)];
     set(&mut c.after_idle, chosen(s, "stack.slow_start_after_idle", &idle));

@@ -28,6 +28,8 @@ pub(super) struct Conn {
     pub linger_until: Time,
     /// Bytes in the queues of this host, and how many there may be.
     pub queued: u64,
+    /// Size of the last packet with data.
+    pub last_sent: u32,
     pub small_queues: SmallQueues,
     /// A write was not taken whole: the application waits for room.
     pub blocked: bool,

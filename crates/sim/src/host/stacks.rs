@@ -333,6 +333,7 @@ impl Stacks {
             armed: Time::MAX,
             linger_until: Time::MAX,
             queued: 0,
+            last_sent: 0,
             small_queues,
             blocked: false,
             only_reads: false,
@@ -362,8 +363,7 @@ impl Stacks {
             values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
             byte_counting: config.byte_counting,
             hystart: config.hystart,
-            hystart_detect: None,
-            whole_segments: false,
+            arithmetic: config.cc_arithmetic,
             dice: self.seed.stream(&format!("cc.{name}")),
         };
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))

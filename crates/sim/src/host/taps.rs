@@ -138,12 +138,13 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
     let now = net.now();
     let limit = match conn.small_queues {
         SmallQueues::Off => u64::MAX,
-        SmallQueues::Bytes(bytes) => bytes.get(),
-        SmallQueues::Auto => auto_limit(&conn.tcp),
+        // Less than so much lets the next one in.
+        SmallQueues::Bytes(bytes) => bytes.get() - 1,
+        SmallQueues::Auto => auto_limit(&conn.tcp, u64::from(conn.last_sent)),
     };
     while conn.tcp.may_transmit() {
         // A full queue holds back data, never ACKs.
-        let room = conn.queued < limit;
+        let room = conn.queued <= limit;
         let draft = net.draft();
         let sending =
             if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
@@ -161,6 +162,9 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
         }
         if conn.route.notify {
             conn.queued += u64::from(ticket.size);
+            if len > 0 {
+                conn.last_sent = ticket.size;
+            }
         }
     }
 }
@@ -177,14 +181,26 @@ pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Conn, at: Time) {
     collector.add(conn.into, at, &FlowCounters { sent_packets: 0, sent_bytes: 0, acks_sent: 0, ..t });
 }
 
-/// Linux's `tcp_small_queue_check`: what the connection's rate passes in a millisecond (`sk_pacing_shift` 10), at least
-/// two super-segments; the rate without pacing is 120 % of cwnd an srtt, 200 % in slow start.
-fn auto_limit(tcp: &Connection) -> u64 {
+/// What the kernel counts for a packet besides its bytes (`truesize` of an empty `sk_stream_alloc_skb`).
+const OVERHEAD: u64 = 1280;
+/// `tcp_limit_output_bytes`.
+const MOST: u64 = 1 << 20;
+
+/// Linux's `tcp_small_queue_check`: what the connection's rate passes in 1/1024 s (`sk_pacing_shift` 10), at least two packets as
+/// large as the next, here the last; the rate without pacing is 120 % of cwnd an srtt, 200 % far below ssthresh. Nothing
+/// is held back while at most one packet is unacknowledged. The kernel counts its memory, the queue here IP bytes.
+fn auto_limit(tcp: &Connection, last: u64) -> u64 {
     let info = tcp.info();
-    let percent = if info.cwnd < info.ssthresh { 200 } else { 120 };
+    if info.unacked.get() <= last {
+        return u64::MAX;
+    }
+    let percent = if info.cwnd < info.ssthresh / 2 { 200 } else { 120 };
     let rate = match info.srtt {
-        Some(srtt) if !srtt.is_zero() => info.cwnd.get() * percent / 100 * 1_000_000 / srtt.as_nanos(),
-        _ => 0,
+        Some(srtt) if !srtt.is_zero() => {
+            info.cwnd.max(info.unacked).get() * percent / 100 * 1_000_000_000 / 1024 / srtt.as_nanos()
+        }
+        _ => u64::MAX,
     };
-    rate.max(2 * 65_536)
+    let memory = last + OVERHEAD;
+    rate.max(2 * memory).min(MOST) * last / memory
 }

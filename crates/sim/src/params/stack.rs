@@ -225,7 +225,30 @@ pub(super) const ROWS: &[ParamSpec] = &[
     )
     .needs("on and open-only need stack.sack"),
     P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)"),
-    P::new("stack.hystart", Kind::SWITCH, "profile", ON_OFF, MK, "HyStart++ in slow start (RFC 9406); a kernel: the HyStart of its cubic"),
+    P::new(
+        "stack.hystart",
+        Kind::Choice(&["profile", "off", "hystart++", "linux", "linux-train", "linux-delay"]),
+        "profile",
+        &["profile", "off", "hystart++", "linux"],
+        MK,
+        "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
+    ),
+    P::new(
+        "stack.manners",
+        Kind::Choice(&["profile", "rfc", "linux", "freebsd"]),
+        "profile",
+        &["profile", "rfc", "linux", "freebsd"],
+        M,
+        "How what does not belong is answered: stray resets and SYNs, challenge ACKs, SYNs in TIME-WAIT (RFC 9293 with 5961)",
+    ),
+    P::new(
+        "stack.cc_arithmetic",
+        Kind::Choice(&["profile", "rfc", "linux"]),
+        "profile",
+        &["profile", "rfc", "linux"],
+        M,
+        "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds",
+    ),
     P::new(
         "stack.pacing",
         Kind::Or(

@@ -10,7 +10,7 @@
 //! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
 
 use crate::log::AckReason;
-use crate::{AckCheck, Config, DctcpReceiver, DelayedAck};
+use crate::{AckCheck, Config, DctcpReceiver, DelayedAck, RecvTuning};
 use tcpassay_units::{Dur, Time};
 
 /// `TCP_DELACK_MIN` and `TCP_ATO_MIN`.
@@ -50,6 +50,8 @@ pub(crate) struct Acks {
     receiver: DctcpReceiver,
     check: AckCheck,
     any_size: bool,
+    /// Linux since 4.18.
+    today: bool,
     /// `app.quickack`.
     pub always_quick: bool,
     /// `ICSK_ACK_SCHED`: something waits to be acknowledged.
@@ -82,6 +84,7 @@ impl Acks {
             receiver: cfg.dctcp_receiver,
             check: cfg.ack_check,
             any_size: cfg.count_small_segments,
+            today: cfg.recv_tuning == RecvTuning::Linux,
             always_quick: cfg.quickack,
             scheduled: false,
             due: None,
@@ -119,7 +122,7 @@ impl Acks {
         self.measure(len, push);
         if self.ato.is_zero() {
             // The first data segment starts the engine.
-            self.enter_quick(window);
+            self.enter_quick(window, self.rule.quick_ack);
             self.ato = ATO_MIN;
         } else {
             let gap = now.since(self.last_data);
@@ -129,7 +132,7 @@ impl Acks {
                 self.ato = (self.ato / 2 + gap).min(rto);
             } else if gap > rto {
                 // The sender restarted after idle: it needs ACKs quickly.
-                self.enter_quick(window);
+                self.enter_quick(window, self.rule.quick_ack);
             }
         }
         self.last_data = now;
@@ -157,15 +160,25 @@ impl Acks {
     }
 
     /// `tcp_incr_quickack`.
-    fn enter_quick(&mut self, window: u64) {
+    fn enter_quick(&mut self, window: u64, most: u32) {
         let packets = u32::try_from(window / (2 * self.rcv_mss)).unwrap_or(u32::MAX).max(2);
-        self.quick = self.quick.max(packets.min(self.rule.quick_ack));
+        self.quick = self.quick.max(packets.min(most));
     }
 
-    /// `tcp_enter_quickack_mode`: something unusual happened (a mark, a duplicate).
+    /// `tcp_enter_quickack_mode`: something unusual happened (a duplicate).
     pub(crate) fn quick_mode(&mut self, window: u64) {
+        self.quick_mode_of(window, self.rule.quick_ack);
+    }
+
+    /// The same for a mark: two ACKs since 4.18.
+    pub(crate) fn quick_mode_for_mark(&mut self, window: u64) {
+        let most = if self.today { self.rule.quick_ack.min(2) } else { self.rule.quick_ack };
+        self.quick_mode_of(window, most);
+    }
+
+    fn quick_mode_of(&mut self, window: u64, most: u32) {
         if self.rule.quick_ack > 0 {
-            self.enter_quick(window);
+            self.enter_quick(window, most);
             self.pingpong = false;
             self.ato = ATO_MIN;
         }
@@ -231,7 +244,7 @@ impl Acks {
     /// CWR arrived with data: the peer's window may be one packet. Linux acknowledges at once since 2018, when the
     /// receiver was mended.
     pub(crate) fn cwr(&mut self) {
-        if self.rule.adaptive && self.receiver == DctcpReceiver::Immediate {
+        if self.rule.adaptive && (self.today || self.receiver == DctcpReceiver::Immediate) {
             self.demand(AckReason::CeChange);
         }
     }

@@ -107,7 +107,7 @@ struct Stats {
 
 impl Receiver {
     pub(crate) fn new(cfg: &Config) -> Receiver {
-        let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.delayed_ack.adaptive);
+        let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.recv_tuning);
         Receiver {
             nxt: 1,
             read: 1,
@@ -326,7 +326,7 @@ impl Receiver {
             Asks::Nothing => {}
             Asks::Quick => {
                 if field == Ecn::Ce || self.ect_seen {
-                    self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
+                    self.acks.quick_mode_for_mark(self.edge.saturating_sub(self.nxt));
                 }
             }
             Asks::Tell => self.acks.demand(AckReason::CeChange),

@@ -12,7 +12,7 @@
 //! Known differences: memory is the bytes of the stream, not buffers with overhead; a window is not reduced to zero below a
 //! sixteenth of the buffer, as Linux does, but to what the rule above leaves.
 
-use crate::RecvBuffer;
+use crate::{RecvBuffer, RecvTuning};
 use tcpassay_units::{Dur, Time};
 
 /// Size of the buffer and the scale of the window.
@@ -21,6 +21,7 @@ pub(crate) struct Window {
     /// Bytes that may stand unread.
     pub buf: u64,
     max: u64,
+    tuning: RecvTuning,
     /// `rcv_ssthresh`; without Linux's rule larger than any buffer.
     threshold: u64,
     /// Our window scale, 0 unless both ends offered one.
@@ -48,20 +49,26 @@ pub(crate) struct Offer {
 }
 
 impl Window {
-    /// `linux`: with its threshold. Its first window is `initial`, or 20 segments of a fixed buffer, and an
-    /// autotuned buffer begins at four times that (`tcp_fixup_rcvbuf` of 4.6).
-    pub(crate) fn new(buffer: RecvBuffer, mss: u64, linux: bool) -> Window {
-        let (first, buf, max) = match buffer {
-            RecvBuffer::Fixed(n) => ((20 * mss).min(n.get()), n.get(), n.get()),
-            RecvBuffer::Auto { initial, max } => {
-                let (first, max) = (initial.get().min(max.get()), max.get());
-                (first, if linux { (4 * first).min(max) } else { first }, max)
-            }
+    /// Linux's first window is `initial`, at most 64 KiB, in whole segments; before 4.20 `initial`, or 20 segments of a fixed
+    /// buffer, and an autotuned buffer began at four times that (`tcp_select_initial_window`, `tcp_fixup_rcvbuf`).
+    pub(crate) fn new(buffer: RecvBuffer, mss: u64, tuning: RecvTuning) -> Window {
+        let whole = |n: u64| n.min(0xffff) / mss * mss;
+        let (initial, max) = match buffer {
+            RecvBuffer::Fixed(n) => (n.get(), n.get()),
+            RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
+        };
+        let auto = matches!(buffer, RecvBuffer::Auto { .. });
+        let (threshold, buf) = match tuning {
+            RecvTuning::Plain => (u64::MAX, initial),
+            RecvTuning::Linux46 if auto => (initial, (4 * initial).min(max)),
+            RecvTuning::Linux46 => ((20 * mss).min(initial), initial),
+            RecvTuning::Linux => (whole(initial).max(mss.min(initial)), initial),
         };
         Window {
             buf,
             max,
-            threshold: if linux { first } else { u64::MAX },
+            threshold,
+            tuning,
             shift: 0,
             exact: false,
             mss,
@@ -166,8 +173,10 @@ impl Window {
         let copied = read - self.read_from;
         if copied > self.space {
             let mut want = 2 * copied + 16 * self.mss;
-            // Growth by a quarter looks like slow start; by half, like doubling.
-            if copied >= self.space + self.space / 2 {
+            if self.tuning == RecvTuning::Linux {
+                want += 2 * (want * (copied - self.space) / self.space);
+            } else if copied >= self.space + self.space / 2 {
+                // Growth by a quarter looks like slow start; by half, like doubling.
                 want *= 2;
             } else if copied >= self.space + self.space / 4 {
                 want += want / 2;
@@ -199,7 +208,7 @@ mod tests {
     use tcpassay_units::Bytes;
 
     fn fixed(n: u64) -> Window {
-        Window::new(RecvBuffer::Fixed(Bytes::new(n)), 1000, false)
+        Window::new(RecvBuffer::Fixed(Bytes::new(n)), 1000, RecvTuning::Plain)
     }
 
     #[test]
@@ -238,7 +247,7 @@ mod tests {
     #[test]
     fn a_buffer_that_tunes_itself_grows_fourfold_while_reading_doubles_and_stops_at_its_maximum() {
         let buffer = RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(1_000_000) };
-        let mut w = Window::new(buffer, 1000, false);
+        let mut w = Window::new(buffer, 1000, RecvTuning::Plain);
         let rtt = Dur::from_millis(10);
         w.arrived(Time::ZERO, 1, 29_201, Some(rtt));
         w.consumed(Time::from_nanos(20_000_000), 15_001);
@@ -250,8 +259,26 @@ mod tests {
     }
 
     #[test]
+    fn linux_begins_with_whole_segments_of_64_kib_and_grows_in_proportion_since_4_20() {
+        let buffer = RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(1_000_000) };
+        let mut w = Window::new(buffer, 1000, RecvTuning::Linux);
+        assert_eq!(w.first(), 65_000);
+        // Nothing to open before the buffer grows.
+        assert!(w.grow(1000, 0));
+        assert!(!w.grow(1000, 0));
+        w.arrived(Time::ZERO, 1, 65_001, Some(Dur::from_millis(10)));
+        // 12 segments after 10: 2 * 12 + 16, and twice a fifth of it.
+        w.consumed(Time::from_nanos(20_000_000), 12_001);
+        assert_eq!(w.buf, 65_536, "40 + 16 is less");
+        // 24 after 12: 2 * 24 + 16, threefold.
+        w.consumed(Time::from_nanos(40_000_000), 36_001);
+        assert_eq!(w.buf, 192_000);
+        assert!(w.grow(1000, 1000));
+    }
+
+    #[test]
     fn linux_opens_the_window_by_two_segments_with_each_until_the_buffer_is_reached() {
-        let mut w = Window::new(RecvBuffer::Fixed(Bytes::new(30_000)), 1000, true);
+        let mut w = Window::new(RecvBuffer::Fixed(Bytes::new(30_000)), 1000, RecvTuning::Linux46);
         assert_eq!(w.first(), 20_000);
         assert!(w.grow(1000, 1000));
         assert_eq!(w.offer(1, 1001, 20_001), Offer { field: 22_000, edge: 23_001 });

@@ -259,12 +259,13 @@ impl Sender {
     /// sample, of the newest segment.
     fn measure(&mut self, a: &Arrival, d: &Delivered, ack: &AckIn, log: &mut Log) -> Option<Dur> {
         let by_position = if d.ambiguous { None } else { d.times }.or(d.sack_times);
-        let newest = by_position.map(|(_, last)| a.now.since(last));
         let rtt = match by_position {
             Some((first, _)) => Some(a.now.since(first)),
             None if a.advanced && self.timestamps => timestamp_rtt(ack),
             None => None,
         };
+        // What was SACKed last before what was acknowledged last, and the timestamp where there is neither (Linux `ca_rtt_us`).
+        let newest = d.sack_times.or(by_position).map(|(_, last)| a.now.since(last)).or(rtt);
         if let Some(newest) = newest {
             self.rtt.observe_min(a.now, newest);
         }
