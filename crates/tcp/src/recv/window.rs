@@ -49,10 +49,10 @@ pub(crate) struct Offer {
 }
 
 impl Window {
-    /// Linux's first window is `initial`, at most 64 KiB, in whole segments; before 4.20 `initial`, or 20 segments of a fixed
+    /// Linux's first window is `initial` in whole segments, at most 64 KiB; before 4.20 `initial`, or 20 segments of a fixed
     /// buffer, and an autotuned buffer began at four times that (`tcp_select_initial_window`, `tcp_fixup_rcvbuf`).
     pub(crate) fn new(buffer: RecvBuffer, mss: u64, tuning: RecvTuning) -> Window {
-        let whole = |n: u64| n.min(0xffff) / mss * mss;
+        let whole = |n: u64| if n > mss { n / mss * mss } else { n };
         let (initial, max) = match buffer {
             RecvBuffer::Fixed(n) => (n.get(), n.get()),
             RecvBuffer::Auto { initial, max } => (initial.get().min(max.get()), max.get()),
@@ -62,7 +62,7 @@ impl Window {
             RecvTuning::Plain => (u64::MAX, initial),
             RecvTuning::Linux46 if auto => (initial, (4 * initial).min(max)),
             RecvTuning::Linux46 => ((20 * mss).min(initial), initial),
-            RecvTuning::Linux => (whole(initial).max(mss.min(initial)), initial),
+            RecvTuning::Linux => (whole(initial).min(0xffff), initial),
         };
         Window {
             buf,
@@ -263,6 +263,8 @@ mod tests {
         let buffer = RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(1_000_000) };
         let mut w = Window::new(buffer, 1000, RecvTuning::Linux);
         assert_eq!(w.first(), 65_000);
+        let large = RecvBuffer::Fixed(Bytes::new(270_000));
+        assert_eq!(Window::new(large, 1000, RecvTuning::Linux).first(), 65_535);
         // Nothing to open before the buffer grows.
         assert!(w.grow(1000, 0));
         assert!(!w.grow(1000, 0));
