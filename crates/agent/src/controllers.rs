@@ -21,20 +21,19 @@ pub fn parameters(host: &HostSettings, hystart: Option<Hystart>) -> Result<Vec<P
         );
     }
     match hystart {
-        None => {}
         Some(Hystart::PlusPlus) => {
             return Err("stack.hystart = hystart++: Linux has a HyStart of its own".to_owned());
         }
         Some(Hystart::Off) if host.cc == "cubic" => {
             all.push(("tcp_cubic/parameters/hystart", "0".to_owned()));
         }
-        Some(Hystart::Off) => {}
         Some(Hystart::Linux(detect)) if host.cc == "cubic" => {
             let bits = u8::from(detect.train) + 2 * u8::from(detect.delay);
             all.push(("tcp_cubic/parameters/hystart", "1".to_owned()));
             all.push(("tcp_cubic/parameters/hystart_detect", bits.to_string()));
         }
         Some(Hystart::Linux(_)) => return Err("stack.hystart: Linux has it in cubic".to_owned()),
+        None | Some(Hystart::Off) => {}
     }
     Ok(all)
 }
