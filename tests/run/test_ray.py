@@ -43,7 +43,7 @@ limits.case_time = "60s"
 HANGS = (
     PLAN.replace('["50ms", "60ms"]', '["50ms", "3600s"]')
     .replace('"trace:../up.trace", ', "")
-    .replace('"60s"', '"8s"\noracles = false')
+    .replace('"60s"', '"20s"\noracles = false')
 )
 # Sixteen runs that take long enough for a node to be lost while it has one.
 LONG = """\
