@@ -90,10 +90,9 @@ def test_requests_are_answered_over_a_dumbbell_without_segmentation(tmp_path: Pa
     assert answer["metrics"]["completion_p50"] < 0.05
 
 
+@pytest.mark.usefixtures("bpf")
 @pytest.mark.parametrize("mark", ["data", "ack"])
 def test_a_step_of_the_real_backlog_keeps_the_queue_of_a_shaper_short(tmp_path: Path, mark: str) -> None:
-    if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
-        pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")
 
     def always(folder: Path, _: dict[str, Any]) -> None:
         # Every ACK that was written to has the right checksum, and CE is on data alone.

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tcpassay.kernel.run import agent
-
 SPACE = f"tcpassay-test-{os.getpid()}"
 
 
@@ -33,9 +31,7 @@ def qdiscs() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _space() -> Iterator[None]:
-    if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
-        pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")
+def _space(bpf: None) -> Iterator[None]:  # noqa: ARG001 - it skips
     subprocess.run(["ip", "netns", "add", SPACE], check=True)
     try:
         inside("ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")

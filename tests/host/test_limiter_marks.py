@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tcpassay.kernel.run import agent
-
 NEAR, FAR = (f"tcpassay-marks-{os.getpid()}-{end}" for end in ("near", "far"))
 # Takes four connections and what comes by them; then says that all is read.
 SINK = """
@@ -55,9 +53,7 @@ def ecn() -> int:
 
 
 @pytest.fixture(autouse=True)
-def _cable(ecn: int) -> Iterator[None]:
-    if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
-        pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")
+def _cable(bpf: None, ecn: int) -> Iterator[None]:  # noqa: ARG001 - it skips
     made = []
     try:
         for space in (NEAR, FAR):

@@ -6,20 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pkt import call, write
+from pkt import GOOD, LATE, call, write
 from tcpassay import scripts
 from tcpassay.errors import UserError
-
-GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
-+0 bind(3, ..., ...) = 0
-+0 listen(3, 1) = 0
-+0 < S 0:0(0) win 32792 <mss 1000>
-+0 > S. 0:0(0) ack 1 <mss 1460>
-"""
-LATE = (
-    GOOD
-    + "+.1 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 close(4) = 0\n+.002 > F. 1:1(0) ack 1\n"
-)
 
 
 def test_all_pass_is_exit_code_0(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from pkt import GOOD, LATE
 from pkt import write as write_scripts
 from plans import REPOSITORY
 from tcpassay import cli, load
@@ -16,16 +17,6 @@ from tcpassay.plan.read import read_file
 from tcpassay.run.folder import Folder
 from tcpassay.run.session import Beginning, Session
 
-GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
-+0 bind(3, ..., ...) = 0
-+0 listen(3, 1) = 0
-+0 < S 0:0(0) win 32792 <mss 1000>
-+0 > S. 0:0(0) ack 1 <mss 1460>
-"""
-LATE = (
-    GOOD
-    + "+.1 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 close(4) = 0\n+.002 > F. 1:1(0) ack 1\n"
-)
 FREEBSD = "// profile: freebsd\n" + GOOD
 PLAN = """\
 name = "scripts"
