@@ -29,9 +29,12 @@ def check_case(triples: Mapping[str, bool | float | str], base: str) -> dict[str
 class Ran:
     """A run whose recording is in memory; `len()` is the number of rows of its event log."""
 
-    summary: Final[str]
-    """A JSON object: `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that
-    took the same steps) and `metrics`."""
+    ended: Final[str]
+    """`duration`, `finished` or `event limit`."""
+    trace: Final[str]
+    """Equal for runs that took the same steps."""
+    metrics: Final[dict[str, float | None]]
+    """Of the whole run by name; none where the run has nothing to say."""
 
     def __len__(self) -> int: ...
     def write(self, folder: str, events: bool) -> None:
@@ -70,7 +73,10 @@ def run_case(
     collect: Mapping[str, str | bool | None],
     folder: str,
 ) -> str:
-    """Runs a case, writes its recording to `folder` (whole or not at all), and returns its `Ran.summary`."""
+    """Runs a case and writes its recording to `folder`, whole or not at all.
+
+    Returns a JSON object: `ended`, `events`, `hops`, `trace` and `metrics`.
+    """
 
 def parquet(
     columns: Sequence[tuple[str, Sequence[int] | Sequence[float | None] | Sequence[str | None]]],

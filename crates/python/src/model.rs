@@ -3,9 +3,10 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::{Collect, Recording, Values};
 use tcpassay_sim::case::{Case, CaseError as Wrong};
 use tcpassay_sim::params::{self, Value};
@@ -92,7 +93,8 @@ impl Wanted {
     }
 }
 
-/// Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object: [`Ran::summary`].
+/// Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object: `ended`, `events`, `hops`,
+/// `trace` and `metrics`.
 #[pyfunction]
 pub fn run_case(
     py: Python<'_>,
@@ -104,7 +106,11 @@ pub fn run_case(
 ) -> PyResult<String> {
     let ran = run_held(py, triples, seed, base, collect)?;
     ran.write(py, folder, true)?;
-    Ok(ran.summary)
+    let (events, hops) = (ran.events, ran.hops);
+    let summary = serde_json::json!({
+        "ended": ran.ended, "events": events, "hops": hops, "trace": ran.trace, "metrics": ran.metrics,
+    });
+    Ok(summary.to_string())
 }
 
 /// A column of a table, as lists of Python.
@@ -132,10 +138,15 @@ pub fn parquet(py: Python<'_>, columns: Vec<(String, Column)>) -> PyResult<Bound
 #[pyclass(frozen)]
 pub struct Ran {
     recording: Recording,
-    /// A JSON object: `ended` (`duration`, `finished`, `event limit`), `events`, `hops`, `trace` (equal for runs that took
-    /// the same steps) and `metrics`.
+    metrics: Metrics,
+    events: u64,
+    hops: u64,
+    /// `duration`, `finished` or `event limit`.
     #[pyo3(get)]
-    summary: String,
+    ended: &'static str,
+    /// Equal for runs that took the same steps.
+    #[pyo3(get)]
+    trace: String,
 }
 
 /// Runs a case and keeps its recording in memory.
@@ -160,14 +171,9 @@ pub fn run_held(
             Ended::Interrupted => unreachable!("nothing asks it to stop"),
         };
         let (events, trace) = outcome.trace;
-        let summary = serde_json::json!({
-            "ended": ended,
-            "events": events,
-            "hops": outcome.hops,
-            "trace": format!("{trace:016x}"),
-            "metrics": tcpassay_measure::metrics::metrics(&outcome.recording, measured),
-        });
-        Ok(Ran { recording: outcome.recording, summary: summary.to_string() })
+        let metrics = metrics(&outcome.recording, measured);
+        let (hops, recording) = (outcome.hops, outcome.recording);
+        Ok(Ran { recording, metrics, events, hops, ended, trace: format!("{trace:016x}") })
     })
 }
 
@@ -176,6 +182,12 @@ impl Ran {
     /// Rows of the event log.
     fn __len__(&self) -> usize {
         self.recording.events.len()
+    }
+
+    /// The metrics of the whole run in the order of their names; none where the run has nothing to say.
+    #[getter]
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.metrics.values.0.iter().copied().collect::<BTreeMap<_, _>>().into_py_dict(py)
     }
 
     /// Writes the recording to `folder`, whole or not at all, with the event log only if `events`.
