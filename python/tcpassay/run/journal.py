@@ -18,7 +18,6 @@ The journal does not know how a case is run, nor what the payload means.
 
 import contextlib
 import fcntl
-import json
 import os
 import sqlite3
 import tempfile
@@ -30,13 +29,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pydantic_core import from_json, to_json
+
 from tcpassay.errors import Place, UserError
 
 NAME: Final = "journal.sqlite"
 _VERSION: Final = "1"
 _BUSY_SECONDS: Final = 60.0
 _BATCH: Final = 500
-_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -234,7 +234,7 @@ class Journal:
             "UPDATE cases SET owner = ?, attempts = attempts + 1, started = ? WHERE number = ?",
             (self._owner, self._clock(), number),
         )
-        return Claim(number, json.loads(content), attempts + 1)
+        return Claim(number, from_json(content), attempts + 1)
 
     def finish(self, claim: Claim, outcome: Outcome, payload: Json | None = None) -> None:
         """Record what came of a claimed case. It will never be claimed again."""
@@ -338,9 +338,9 @@ class Journal:
                 last = number
                 yield Entry(
                     number,
-                    json.loads(content),
+                    from_json(content),
                     None if outcome is None else Outcome(outcome),
-                    None if payload is None else json.loads(payload),
+                    None if payload is None else from_json(payload),
                     bool(running),
                     attempts,
                     seconds,
@@ -489,7 +489,8 @@ def _note(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
 
 
 def _dumps(value: Json) -> str:
-    return _JSON.encode(value)
+    # Four times as quick as the standard library's, and every run passes here several times.
+    return to_json(value).decode()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

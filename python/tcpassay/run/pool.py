@@ -9,7 +9,6 @@ what it then does. Long ones are handed out when a process is free: the last of 
 """
 
 import contextlib
-import json
 import math
 import os
 import selectors
@@ -23,6 +22,8 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
+
+from pydantic_core import from_json, to_json
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -38,13 +39,13 @@ _LOOK: Final = 0.1
 """How often memory is looked at, in seconds."""
 _SHORT: Final = 1.0
 """Seconds: a process whose last request took less gets the next one ahead."""
-_AHEAD: Final = 0.2
+_AHEAD: Final = 0.5
 """Seconds of work that a process gets ahead when its requests are shorter than that."""
-_MOST_AHEAD: Final = 8
+_MOST_AHEAD: Final = 12
 """Requests that a process gets ahead: the next may be long ones, for which another process is free."""
 _AHEAD_BYTES: Final = 1 << 14
 """Of the requests ahead: they must fit the pipe, or we would wait for a process that may be waiting for us."""
-_PAUSE: Final = 0.1
+_PAUSE: Final = 0.2
 """Seconds that answers may wait to be dealt with, while every process has work ahead."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 # An event log takes hundreds of megabytes, and half of the time that it costs is the kernel's, page by page.
@@ -104,7 +105,7 @@ class Worker:
 
     def ask(self, key: int, request: Request) -> None:
         """Hands a request over."""
-        line = json.dumps(request).encode() + b"\n"
+        line = to_json(request) + b"\n"
         if not self.queue:
             self._first(self.errors.seek(0, 2))
             self._write(line)
@@ -170,7 +171,7 @@ class Worker:
         if lines:
             self.pace = (time.monotonic() - self.since) / len(lines)
         for line in lines:
-            answer: Answer = json.loads(line)
+            answer: Answer = from_json(line)
             key = self._popped()
             self._first(answer.pop("said", self.said))
             yield key, answer
@@ -270,9 +271,10 @@ class Pool:
         while len(self._workers) < self._jobs:
             if not self._give(None, waiting, returned):
                 return
-        for worker in self._workers:
-            if worker.hungry() and not self._give(worker, waiting, returned):
-                return
+        while hungry := [worker for worker in self._workers if worker.hungry()]:
+            for worker in hungry:
+                if not self._give(worker, waiting, returned):
+                    return
 
     def _give(
         self,

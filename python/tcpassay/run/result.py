@@ -1,11 +1,12 @@
 """What a plan came to, and the files that say so: `result.json`, `metrics.parquet`, `findings.json`."""
 
 import hashlib
-import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from pydantic_core import to_json
 
 from tcpassay import __version__, _native
 from tcpassay.plan.expand import Case
@@ -14,7 +15,6 @@ from tcpassay.run import checks
 from tcpassay.run.folder import Folder
 
 FORMAT: Final = 1
-_JSON: Final = json.JSONEncoder(allow_nan=False)
 RESULT: Final = "result.json"
 Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
@@ -171,8 +171,12 @@ def as_text(value: dict[str, Any]) -> str:
     """JSON that people can read and that is quickly written: a line for each element of a list."""
     lines = []
     for name, part in value.items():
-        text = _JSON.encode(part)
+        text = _json(part)
         if isinstance(part, list) and part:
-            text = "[\n" + ",\n".join("    " + _JSON.encode(one) for one in part) + "\n  ]"
+            text = "[\n" + ",\n".join("    " + _json(one) for one in part) + "\n  ]"
         lines.append(f'  "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _json(value: Any) -> str:
+    return to_json(value).decode()
