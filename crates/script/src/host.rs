@@ -18,6 +18,8 @@ pub struct Host {
     pub slept: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
+    /// What routers said of the path's MTU.
+    pub path_mtu: Option<u64>,
     /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
     pub route: BTreeMap<String, u64>,
 }
@@ -55,13 +57,15 @@ const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiv
 pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
 
 /// Commands that change nothing that a script can see here.
-const NOTHING: [&str; 32] = [
+const NOTHING: &[&str] = &[
     "sockstat",
     "grep",
     "sync",
     "true",
     ":",
     "rm",
+    "dd",
+    "kldstat",
     "cat",
     "echo",
     "nstat",
@@ -136,8 +140,9 @@ impl Host {
     }
 
     fn command(&mut self, line: &str) -> Result<(), ()> {
+        let words = words(line);
         let words: Vec<&str> =
-            line.split_whitespace().filter(|w| !w.starts_with("2>") && *w != "&").collect();
+            words.iter().map(String::as_str).filter(|w| !w.starts_with("2>") && *w != "&").collect();
         let (&command, args) = words.split_first().ok_or(())?;
         let name = command.rsplit('/').next().unwrap_or(command);
         match name {
@@ -172,6 +177,8 @@ impl Host {
                 }
                 self.assign(&format!("{file}={}", value.join(" ").trim_matches('"')))
             }
+            // An interface that loses everything.
+            "tc" if args.windows(2).any(|w| w == ["limit", "0"]) => Err(()),
             _ if name.starts_with("sysctl_restore_") => Ok(()),
             _ if NOTHING.contains(&name) => Ok(()),
             _ => Err(()),
@@ -214,6 +221,9 @@ impl Host {
         {
             return Err(());
         }
+        if key == "net.inet.tcp.hostcache.purgenow" {
+            self.path_mtu = None;
+        }
         self.sysctls.insert(key, value.trim().to_owned());
         Ok(())
     }
@@ -248,6 +258,38 @@ impl Host {
             }
             _ => Err(()),
         }
+    }
+}
+
+/// The words of a line as a shell has them, with what stands in quotes as one; without expansions but `$((...))`, a product of numbers.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, Some(q)) if c == q => quote = None,
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words.iter().map(|w| products(w)).collect()
+}
+
+/// `$((15*1024*1024))` is its value.
+fn products(word: &str) -> String {
+    let Some((before, rest)) = word.split_once("$((") else { return word.to_owned() };
+    let Some((inner, after)) = rest.split_once("))") else { return word.to_owned() };
+    let factors: Option<Vec<u64>> = inner.split('*').map(|n| n.trim().parse().ok()).collect();
+    let product = factors.and_then(|f| f.into_iter().try_fold(1_u64, u64::checked_mul));
+    match product {
+        Some(n) => format!("{before}{n}{}", products(after)),
+        None => word.to_owned(),
     }
 }
 

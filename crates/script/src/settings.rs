@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 /// Options that concern a real interface or the original program only.
-const WITHOUT_EFFECT: [&str; 28] = [
+const WITHOUT_EFFECT: &[&str] = &[
     "bind_port",
     "connect_port",
     "code_command",
@@ -68,6 +68,9 @@ const WITHOUT_EFFECT: [&str; 28] = [
     "packetdrill_speed",
     "use_expect",
     "non_fatal",
+    // How a long inbound packet is cut for the interface: the stack sees it whole in either case.
+    "mss",
+    "tun_dev",
 ];
 
 impl Settings {

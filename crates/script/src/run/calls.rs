@@ -70,6 +70,9 @@ impl Model {
             "epoll_create" | "epoll_create1" => Ok(Attempt::New(Box::new(File::Epoll(Vec::new())))),
             "epoll_ctl" => self.epoll_ctl(args),
             "epoll_wait" => self.epoll_wait(args),
+            "open" => Ok(Attempt::New(Box::new(File::Plain))),
+            "pipe" => self.pipe(args),
+            "splice" | "sendfile" => self.splice(call),
             "getsockname" | "getpeername" => Ok(Attempt::Done(0)),
             other => unsupported(format!("the system call `{other}`")),
         }
@@ -82,7 +85,9 @@ impl Model {
     pub(super) fn socket_at(&mut self, fd: i64) -> Result<&mut Socket, Trouble> {
         match self.file(fd)? {
             File::Socket(socket) => Ok(socket),
-            File::Epoll(_) => Err(Trouble::Nonsense(format!("descriptor {fd} is not a socket"))),
+            File::Epoll(_) | File::Plain => {
+                Err(Trouble::Nonsense(format!("descriptor {fd} is not a socket")))
+            }
         }
     }
 
@@ -148,7 +153,10 @@ impl Model {
             Open::Passive => Connection::listen(&cfg, cc, iss, ts_offset),
         };
         conn.hold_handshake_ack(open == Open::Active && socket.options.defer_accept);
-        Ok(self.world.add(conn, Map::new(iss)))
+        let peer = self.world.add(conn, Map::new(iss));
+        self.world.peers[peer].tos = socket.options.tos;
+        self.world.peers[peer].bare = socket.options.bare;
+        Ok(peer)
     }
 
     fn connect(&mut self, args: &[Expr]) -> Tried {
@@ -205,10 +213,20 @@ impl Model {
         for flag in &flags {
             if !matches!(
                 *flag,
-                "MSG_PEEK" | "MSG_DONTWAIT" | "MSG_WAITALL" | "MSG_TRUNC" | "MSG_NOSIGNAL" | "MSG_OOB" | "0"
+                "MSG_PEEK"
+                    | "MSG_DONTWAIT"
+                    | "MSG_WAITALL"
+                    | "MSG_TRUNC"
+                    | "MSG_NOSIGNAL"
+                    | "MSG_OOB"
+                    | "MSG_ERRQUEUE"
+                    | "0"
             ) {
                 return unsupported(format!("{} with {flag}", call.name));
             }
+        }
+        if flags.contains(&"MSG_ERRQUEUE") {
+            return self.receive_error(call, socket.peer());
         }
         let Some(peer) = socket.peer() else { return Ok(Attempt::Error("ENOTCONN")) };
         if flags.contains(&"MSG_OOB") {
@@ -284,13 +302,33 @@ impl Model {
     }
 
     fn send(&mut self, call: &Call) -> Tried {
+        let tried = self.send_some(call)?;
+        if let Attempt::Done(n) = tried {
+            let flags = write_size(call)?.1;
+            let socket = self.socket_of(&call.args)?.clone();
+            let zero_copy = flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY");
+            if let (Some(peer), Ok(n)) = (socket.peer(), u64::try_from(n)) {
+                self.note_written(peer, n, zero_copy, socket.options.stages);
+            }
+        }
+        Ok(tried)
+    }
+
+    fn send_some(&mut self, call: &Call) -> Tried {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
         let (n, flags) = write_size(call)?;
         for flag in &flags {
             if !matches!(
                 *flag,
-                "MSG_DONTWAIT" | "MSG_NOSIGNAL" | "MSG_MORE" | "MSG_EOR" | "MSG_FASTOPEN" | "MSG_OOB" | "0"
+                "MSG_DONTWAIT"
+                    | "MSG_NOSIGNAL"
+                    | "MSG_MORE"
+                    | "MSG_EOR"
+                    | "MSG_FASTOPEN"
+                    | "MSG_OOB"
+                    | "MSG_ZEROCOPY"
+                    | "0"
             ) {
                 return unsupported(format!("{} with {flag}", call.name));
             }
@@ -323,7 +361,14 @@ impl Model {
         }
         let more = flags.contains(&"MSG_MORE");
         if !std::mem::take(&mut self.waits) || conn.check_space() {
-            self.fill(peer, n, more, &flags);
+            for end in
+                fragments(call, n, flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY"))
+            {
+                self.fill(peer, end, more, &flags);
+                if end < n && self.written >= end {
+                    self.world.peers[peer].conn.end_record();
+                }
+            }
         }
         let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
         if self.written >= n {
@@ -336,6 +381,17 @@ impl Model {
                 self.waits = linux;
                 Ok(Attempt::Blocks)
             }
+        }
+    }
+
+    /// A call has written `n` bytes, of which the error queue may tell.
+    fn note_written(&mut self, peer: usize, n: u64, zero_copy: bool, stages: super::errqueue::Stages) {
+        let now = self.world.now;
+        let peer = &mut self.world.peers[peer];
+        peer.errors.wrote(n, zero_copy, stages);
+        if peer.errors.waits() {
+            let info = peer.conn.info();
+            peer.errors.left(now, 0, info.bytes_acked.get() + info.unacked.get());
         }
     }
 
@@ -517,6 +573,32 @@ fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
         sum = sum.saturating_add(size(*n)?);
     }
     Ok(sum)
+}
+
+/// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
+fn fragments(call: &Call, n: u64, zero_copy: bool) -> Vec<u64> {
+    let members = match call.args.get(1) {
+        Some(Expr::Group(members)) if zero_copy => members.as_slice(),
+        _ => return vec![n],
+    };
+    let Some((_, Expr::List(pieces))) = members.iter().find(|(name, _)| name == "msg_iov") else {
+        return vec![n];
+    };
+    let lens = pieces.iter().map(|piece| match piece {
+        Expr::Group(members) => match members.last() {
+            Some((_, Expr::Int(n))) => u64::try_from(*n).unwrap_or(0),
+            _ => 0,
+        },
+        _ => 0,
+    });
+    let lens: Vec<u64> = lens.filter(|&n| n > 0).collect();
+    let mut end = 0;
+    let ends = lens.chunks(super::errqueue::FRAGMENTS).map(|chunk| {
+        end += chunk.iter().sum::<u64>();
+        end
+    });
+    let ends: Vec<u64> = ends.collect();
+    if ends.is_empty() { vec![n] } else { ends }
 }
 
 fn message(e: Option<&Expr>) -> Result<u64, Trouble> {

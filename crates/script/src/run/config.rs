@@ -46,6 +46,7 @@ const INERT: &[&str] = &[
     "tcp_max_syn_backlog",
     "tcp_abort_on_overflow",
     "tcp_tw_reuse",
+    "tcp_tw_reuse_delay",
     "tcp_max_tw_buckets",
     "tcp_max_orphans",
     "tcp_mem",
@@ -148,7 +149,8 @@ pub(super) fn config(
     if let Some(&advmss) = host.route.get("advmss") {
         cfg.mss = cfg.mss.min(Bytes::new(advmss.max(64)));
     }
-    cfg.path_mss = Some(Bytes::new(mtu - headers));
+    let path = host.path_mtu.map_or(mtu, |known| known.min(mtu));
+    cfg.path_mss = Some(Bytes::new(path.saturating_sub(headers).max(48)));
     if let Some(&n) = host.route.get("initcwnd") {
         cfg.initial_window = u32::try_from(n).map_err(|_| "initcwnd".to_owned())?;
     }
@@ -296,8 +298,9 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
         match key {
             "ecn.enable" => {
                 cfg.ecn = match (number()?, open) {
-                    (0, _) | (2, Open::Active) => EcnMode::Off,
+                    (0, _) | (2 | 4, Open::Active) => EcnMode::Off,
                     (1 | 2, _) => EcnMode::Classic,
+                    (3 | 4, _) => EcnMode::Accurate,
                     _ => return Err(wrong()),
                 }
             }

@@ -8,15 +8,16 @@ use super::config;
 use super::model::{Model, Target};
 use super::stack::Trouble;
 use crate::ast::Icmp;
-use tcpassay_tcp::{Profile, State};
+use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
 /// The error that an application is told, by the message's type and code.
 fn error(icmp: &Icmp) -> Option<&'static str> {
     Some(match (icmp.kind.as_str(), icmp.code.as_str()) {
-        ("unreachable", "net_unreachable" | "net_unknown" | "net_prohibited" | "net_unreachable_for_tos") => {
-            "ENETUNREACH"
-        }
+        (
+            "unreachable",
+            "" | "net_unreachable" | "net_unknown" | "net_prohibited" | "net_unreachable_for_tos",
+        ) => "ENETUNREACH",
         ("unreachable", "protocol_unreachable") => "ENOPROTOOPT",
         ("unreachable", "port_unreachable") => "ECONNREFUSED",
         ("unreachable", "source_route_failed") => "EOPNOTSUPP",
@@ -41,28 +42,56 @@ fn error(icmp: &Icmp) -> Option<&'static str> {
     })
 }
 
+/// FreeBSD's hard errors: the others change nothing (`tcp_ctlinput`, `icmp6_input`, `inetctlerrmap`).
+fn hard_error(icmp: &Icmp) -> Option<&'static str> {
+    match (icmp.kind.as_str(), icmp.code.as_str()) {
+        (
+            "unreachable",
+            "protocol_unreachable"
+            | "port_unreachable"
+            | "net_prohibited"
+            | "host_prohibited"
+            | "packet_filtered"
+            | "admin_prohibited",
+        )
+        | ("parameter_problem", "unknown_next_header") => Some("ECONNREFUSED"),
+        ("time_exceeded", "ttl_exceeded_in_transit" | "exceeded_hop_limit") => Some("EHOSTUNREACH"),
+        _ => None,
+    }
+}
+
 impl Model {
     /// An ICMP message of the script arrives.
     pub(super) fn inject_icmp(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
         if matches!(icmp.code.as_str(), "frag_needed" | "packet_too_big") || icmp.kind == "packet_too_big" {
             return self.too_long(icmp);
         }
-        let Some(error) = error(icmp) else {
-            return Err(Trouble::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
-        };
         let Target::Peer(index) = self.target else {
             return Err(Trouble::Nonsense("no connection could receive this message".to_owned()));
         };
-        let bsd = matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack);
-        // FreeBSD gives up at once only where somebody refused (`tcp_drop_syn_sent`).
-        let ends = !bsd || matches!(error, "ECONNREFUSED" | "EACCES" | "ENOPROTOOPT");
+        let bsd = self.is_bsd();
+        if bsd && (hard_error(icmp).is_none() || self.host.number("net.inet.tcp.icmp_may_rst") == Some(0))
+            || matches!(icmp.kind.as_str(), "redirect" | "source_quench")
+        {
+            return Ok(());
+        }
+        let Some(error) = hard_error(icmp).filter(|_| bsd).or_else(|| error(icmp)) else {
+            return Err(Trouble::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
+        };
         let peer = &mut self.world.peers[index];
-        // Only about what is outstanding: in SYN-SENT that is the SYN.
+        // Only about what is outstanding: while the connection opens, the SYN.
         let current = icmp.seq.is_none_or(|seq| seq == 0);
-        if peer.conn.state() == State::SynSent && current && ends {
+        let opening = match peer.conn.state() {
+            State::SynSent => true,
+            // A child of Fast Open that has not been acknowledged.
+            State::SynReceived => !bsd && peer.conn.is_fast_open_child(),
+            _ => false,
+        };
+        if opening && current {
             peer.conn.abort(self.world.now);
             peer.icmp_error = Some(error);
-            self.world.flush(index);
+            // Nobody is told (`tcp_done`).
+            while peer.conn.poll_transmit(self.world.now).is_some() {}
         }
         Ok(())
     }
@@ -80,7 +109,22 @@ impl Model {
             (_, true) => 216 + 40,
         };
         let mtu = u64::from(icmp.mtu.unwrap_or(0)).max(least);
+        let v6 = headers == 60;
+        let (bsd, now) = (self.is_bsd(), self.world.now);
+        // FreeBSD's IPv4 compares with the segment size, which is the default one before the handshake is done.
+        let opening =
+            self.world.peers[index].conn.state() == State::SynSent && icmp.seq.is_none_or(|seq| seq == 0);
+        if !(bsd && opening && !v6) {
+            self.host.path_mtu = Some(self.host.path_mtu.map_or(mtu, |known| known.min(mtu)));
+        }
         let peer = &mut self.world.peers[index];
+        if opening {
+            if !bsd || v6 {
+                peer.conn.set_syn_path(now, Bytes::new(mtu - headers));
+                self.world.flush(index);
+            }
+            return Ok(());
+        }
         let info = peer.conn.info();
         let una = info.bytes_acked.get() + 1;
         let current = icmp.seq.is_none_or(|seq| (una..una + info.unacked.get()).contains(&u64::from(seq)));

@@ -17,6 +17,9 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
     let whole = |b: Bytes| int(b.get() / mss);
     let micros = |d: Dur| int(d.as_micros());
     let agreed = peer.conn.agreed_options();
+    if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
+        return Some(Value::Int(state(named, bsd)));
+    }
     Some(Value::Int(match name {
         "tcpi_state" => state(info.state, bsd),
         "tcpi_ca_state" => match info.ca_state {
@@ -76,6 +79,24 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
         _ => return None,
     }))
+}
+
+/// `TCPI_SYN_RECEIVED` and the like, which FreeBSD's and Linux's scripts share.
+fn state_by_name(name: &str) -> Option<State> {
+    Some(match name {
+        "CLOSED" => State::Closed,
+        "LISTEN" => State::Listen,
+        "SYN_SENT" => State::SynSent,
+        "SYN_RECEIVED" => State::SynReceived,
+        "ESTABLISHED" => State::Established,
+        "CLOSE_WAIT" => State::CloseWait,
+        "FIN_WAIT_1" => State::FinWait1,
+        "CLOSING" => State::Closing,
+        "LAST_ACK" => State::LastAck,
+        "FIN_WAIT_2" => State::FinWait2,
+        "TIME_WAIT" => State::TimeWait,
+        _ => return None,
+    })
 }
 
 fn int(n: u64) -> i64 {

@@ -9,6 +9,8 @@
 //! | `events` | packets, commands and code of the script |
 //! | `fastopen` | cookies, and writes that open a connection |
 //! | `icmp` | ICMP messages |
+//! | `files` | pipes and files beside sockets |
+//! | `errqueue` | the error queue: writes without a copy, time stamps |
 //! | `socket`, `calls`, `sockopt`, `poll` | what an application calls |
 //! | `config` | profile, sysctls and socket options to the stack's switches |
 //! | `info` | `tcpi_*` |
@@ -27,8 +29,10 @@
 
 mod calls;
 mod config;
+mod errqueue;
 mod events;
 mod fastopen;
+mod files;
 mod icmp;
 mod info;
 mod model;
@@ -332,7 +336,9 @@ impl<'a, S: Stack> Runner<'a, S> {
             Answer::Blocks => unreachable!("a call that blocks has no result"),
         };
         let same_value = want.value.is_none_or(|w| w == value);
-        let same_errno = want.errno.as_deref().is_none_or(|w| Some(w) == errno);
+        // Two names of one number.
+        let one = |name: &str| if name == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { name.to_owned() };
+        let same_errno = want.errno.as_deref().is_none_or(|w| Some(one(w).as_str()) == errno);
         if same_value && same_errno {
             return Ok(());
         }

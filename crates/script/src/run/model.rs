@@ -102,7 +102,7 @@ impl Model {
     pub fn connection_of(&self, fd: i64) -> Option<usize> {
         match self.files.get(&fd)? {
             File::Socket(socket) => socket.peer(),
-            File::Epoll(_) => None,
+            File::Epoll(_) | File::Plain => None,
         }
     }
 
@@ -304,8 +304,11 @@ impl Stack for Model {
     fn take(&mut self) -> Option<Sent> {
         let live = self.world.sent.pop_front()?;
         let segment = live.out.segment;
-        let options = lay_out(&segment.options, live.fast_open.as_ref(), self.layout());
-        Some(Sent { at: live.at, conn: live.peer, segment, options, tos: live.out.ecn.bits() })
+        let mut options = lay_out(&segment.options, live.fast_open.as_ref(), self.layout());
+        if self.world.peers[live.peer].bare {
+            options.clear();
+        }
+        Some(Sent { at: live.at, conn: live.peer, segment, options, tos: live.tos | live.out.ecn.bits() })
     }
 
     fn target(&self) -> Option<usize> {

@@ -36,7 +36,8 @@ fn bits(e: &Expr) -> Result<i64, Trouble> {
             "POLLPRI" => 2,
             "POLLONESHOT" => ONESHOT,
             "POLLET" => EDGE,
-            "0" => 0,
+            // One of several watchers is woken; here there is one.
+            "POLLEXCLUSIVE" | "0" => 0,
             _ => return unsupported(format!("the event {name}")),
         };
     }
@@ -94,7 +95,7 @@ impl Model {
         {
             mask |= OUT;
         }
-        if conn.error().is_some() && !socket.error_told {
+        if conn.error().is_some() && !socket.error_told || !self.world.peers[peer].errors.is_empty() {
             mask |= ERR;
         }
         Ok(mask)
@@ -141,7 +142,7 @@ impl Model {
             return Err(Trouble::Nonsense(format!("descriptor {epoll} is not one of epoll")));
         };
         let at = watches.iter().position(|w| w.fd == fd);
-        let watch = Watch { fd, events, seen: 0, disarmed: false };
+        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: 0 };
         match (super::calls::names(args, 1).as_slice(), at) {
             (["EPOLL_CTL_ADD"], None) => watches.push(watch),
             (["EPOLL_CTL_ADD"], Some(_)) => return Ok(Attempt::Error("EEXIST")),
@@ -163,12 +164,15 @@ impl Model {
         let mut live = Vec::new();
         for watch in watches.iter_mut().filter(|w| !w.disarmed) {
             let now = self.ready(watch.fd)? & (watch.events | ERR | HUP);
-            // An edge: something that was not there when this was last reported.
-            let fresh = if watch.events & EDGE == 0 { now } else { now & !watch.seen };
+            // An edge: something that was not there when this was last reported, or was added to the error queue.
+            let wakes = self.wakes(watch.fd);
+            let woken = wakes > watch.wakes && now & ERR != 0;
+            let fresh = if watch.events & EDGE == 0 || woken { now } else { now & !watch.seen };
             watch.seen &= now;
             if fresh != 0 {
                 live.push(words(now));
                 watch.seen = now;
+                watch.wakes = wakes;
                 watch.disarmed = watch.events & ONESHOT != 0;
             }
         }
@@ -199,6 +203,14 @@ impl Model {
             return Err(Trouble::Mismatch { expected: wanted.join(", "), live: live.join(", ") });
         }
         Ok(Attempt::Done(count))
+    }
+
+    /// How often the error queue of a socket has woken somebody.
+    fn wakes(&mut self, fd: i64) -> u64 {
+        match self.files.get(&fd) {
+            Some(File::Socket(socket)) => socket.peer().map_or(0, |peer| self.world.peers[peer].errors.wakes),
+            _ => 0,
+        }
     }
 
     /// Whether a call that waits for `timeout` milliseconds (for ever when negative) has waited so long.

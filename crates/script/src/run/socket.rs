@@ -1,5 +1,6 @@
 //! Sockets: what a file descriptor of the script stands for.
 
+use super::errqueue::Stages;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, Connection, RecvBuffer};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -37,6 +38,12 @@ pub(super) struct Options {
     pub fast_open_connect: bool,
     pub fast_open_no_cookie: bool,
     pub fast_open_key: Option<Vec<[u64; 2]>>,
+    /// `IP_TOS` or `IPV6_TCLASS`, less ECN.
+    pub tos: u8,
+    /// `TCP_NOOPT`
+    pub bare: bool,
+    /// `SO_TIMESTAMPING`
+    pub stages: Stages,
     /// Whatever else was set, by level and name.
     pub other: BTreeMap<(String, String), i64>,
 }
@@ -51,6 +58,9 @@ impl Options {
     pub fn apply(&self, cfg: &mut Config) {
         cfg.nodelay = self.nodelay;
         cfg.cork = self.cork;
+        if self.bare {
+            (cfg.timestamps, cfg.sack, cfg.window_scale) = (false, false, false);
+        }
         if let Some(n) = self.sndbuf {
             cfg.send_buffer = Some(Bytes::new(n));
         }
@@ -144,6 +154,8 @@ pub(super) struct Watch {
     /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
     pub seen: i64,
     pub disarmed: bool,
+    /// How often the error queue had woken somebody when this was last reported.
+    pub wakes: u64,
 }
 
 /// What a descriptor stands for.
@@ -151,6 +163,8 @@ pub(super) struct Watch {
 pub(super) enum File {
     Socket(Box<Socket>),
     Epoll(Vec<Watch>),
+    /// A pipe, or a file that is long enough.
+    Plain,
 }
 
 /// Tells a living connection that the option `name` was set.

@@ -9,7 +9,7 @@ use crate::ast::{Call, Expr};
 use tcpassay_tcp::{Profile, State};
 
 /// Options without effect on the model; their value is remembered.
-const INERT: [&str; 39] = [
+const INERT: &[&str] = &[
     "SO_REUSEADDR",
     "SO_REUSEPORT",
     "SO_DEBUG",
@@ -25,25 +25,29 @@ const INERT: [&str; 39] = [
     "SO_INCOMING_CPU",
     "SO_TXREHASH",
     "IP_MTU_DISCOVER",
-    "IP_TOS",
     "IP_TTL",
     "IP_RECVERR",
     "IP_FREEBIND",
     "IP_TRANSPARENT",
     "IP_BIND_ADDRESS_NO_PORT",
+    "IP_LOCAL_PORT_RANGE",
+    "IPV6_FREEBIND",
+    "IPV6_TRANSPARENT",
+    "SO_MAX_PACING_RATE",
+    "TCP_RACK_PACE_MAX_SEG",
+    "TCP_RACK_PACE_RATE_SS",
+    "TCP_RACK_PACE_ALWAYS",
+    "TCP_TX_DELAY",
     "IPV6_RECVERR",
-    "IPV6_TCLASS",
     "IPV6_UNICAST_HOPS",
     "IPV6_MTU_DISCOVER",
     "IPV6_V6ONLY",
     "TCP_SAVE_SYN",
     "TCP_WINDOW_CLAMP",
     "TCP_LOG",
-    // A kernel that copies nothing, or tells when something left, sends the same.
     "SO_ZEROCOPY",
     "SO_TIMESTAMP",
     "SO_TIMESTAMPNS",
-    "SO_TIMESTAMPING",
     "SO_BUSY_POLL",
     "SO_PREFER_BUSY_POLL",
     "TCP_THIN_LINEAR_TIMEOUTS",
@@ -118,14 +122,29 @@ impl Model {
                 };
                 o.linger = on.then_some(time);
             }
-            _ if INERT.contains(&name.as_str()) => {
-                if name == "IP_TOS" || name == "IPV6_TCLASS" {
-                    let tos = value.clone()?;
-                    if tos != 0 {
-                        // The packets' TOS byte stays zero in the model, apart from ECN.
-                        o.other.insert((level.clone(), "tos set".to_owned()), tos);
-                    }
+            "SO_TIMESTAMPING" => {
+                o.stages = Model::stages(args);
+                if let Some(peer) = peer {
+                    let peer = &mut self.world.peers[peer];
+                    peer.errors.ask_stamps(peer.conn.info().bytes_acked.get());
                 }
+                return Ok(Attempt::Done(0));
+            }
+            "IP_TOS" | "IPV6_TCLASS" => {
+                let Some(tos) = service(args.get(3)) else {
+                    return Err(Trouble::Nonsense(
+                        "a type of service is a byte, or one by its name".to_owned(),
+                    ));
+                };
+                o.tos = tos & !3;
+                o.other.insert((level, name), i64::from(tos));
+                if let Some(peer) = peer {
+                    self.world.peers[peer].tos = tos & !3;
+                }
+                return Ok(Attempt::Done(0));
+            }
+            "TCP_NOOPT" => o.bare = positive()? != 0,
+            _ if INERT.contains(&name.as_str()) => {
                 o.other.insert((level, name), value.unwrap_or(0));
                 return Ok(Attempt::Done(0));
             }
@@ -304,6 +323,39 @@ impl Model {
             }
         }
         Ok(())
+    }
+}
+
+/// A type of service: a number, or a name of `netinet/ip.h`.
+fn service(e: Option<&Expr>) -> Option<u8> {
+    let e = match e? {
+        Expr::List(items) => items.first()?,
+        e => e,
+    };
+    let name = match e {
+        Expr::Int(n) => return u8::try_from(*n).ok(),
+        Expr::Names(names) => match names.as_slice() {
+            [name] => name.as_str(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let digit = |rest: &str| rest.parse::<u8>().ok();
+    match name {
+        "IPTOS_LOWDELAY" => Some(0x10),
+        "IPTOS_THROUGHPUT" => Some(0x08),
+        "IPTOS_RELIABILITY" => Some(0x04),
+        "IPTOS_MINCOST" | "IPTOS_LOWCOST" => Some(0x02),
+        "IPTOS_DSCP_EF" => Some(0xb8),
+        "IPTOS_DSCP_VA" => Some(0xb0),
+        _ => {
+            if let Some(class) = name.strip_prefix("IPTOS_DSCP_CS").and_then(digit) {
+                return (class < 8).then_some(class << 5);
+            }
+            let pair = name.strip_prefix("IPTOS_DSCP_AF").and_then(digit)?;
+            let (class, drop) = (pair / 10, pair % 10);
+            ((1..=4).contains(&class) && (1..=3).contains(&drop)).then_some(class << 5 | drop << 3)
+        }
     }
 }
 

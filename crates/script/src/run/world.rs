@@ -1,5 +1,6 @@
 //! Virtual time: connections, their timers, and the packets that they sent and the script has not looked at yet.
 
+use super::errqueue::ErrorQueue;
 use super::packet::Map;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
@@ -27,6 +28,11 @@ pub(super) struct Peer {
     /// The error of an ICMP message that ended it.
     pub icmp_error: Option<&'static str>,
     pub route: Option<Route>,
+    pub errors: ErrorQueue,
+    /// The TOS byte of its packets, less ECN.
+    pub tos: u8,
+    /// Its SYN has no options (`TCP_NOOPT`).
+    pub bare: bool,
     /// Its last log entries.
     pub log: VecDeque<LogEntry>,
 }
@@ -37,6 +43,7 @@ pub(super) struct Live {
     pub at: Time,
     pub peer: usize,
     pub out: Outgoing,
+    pub tos: u8,
     /// The option of a SYN.
     pub fast_open: Option<FastOpen>,
 }
@@ -64,6 +71,9 @@ impl World {
             begun: false,
             icmp_error: None,
             route: None,
+            errors: ErrorQueue::default(),
+            tos: 0,
+            bare: false,
             log: VecDeque::new(),
         });
         self.peers.len() - 1
@@ -81,13 +91,24 @@ impl World {
                 peer.route = Some(Route::Found(size));
             }
             let at = self.now;
+            let tos = peer.tos;
+            let s = &out.segment;
+            if s.len > 0 && peer.errors.waits() {
+                let syn = s.flags.has(Flags::SYN);
+                let start = s.seq.distance(peer.map.iss + u32::from(!syn));
+                let start = u64::try_from(start).unwrap_or(0);
+                peer.errors.left(at, start, start + u64::from(s.len));
+            }
             if self.cut && !out.segment.flags.has(Flags::SYN) {
-                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out, fast_open: None }));
+                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out, tos, fast_open: None }));
             } else {
                 let syn = out.segment.flags.has(Flags::SYN);
                 let fast_open = peer.conn.sent_fast_open().filter(|_| syn).cloned();
-                self.sent.push_back(Live { at, peer: index, out, fast_open });
+                self.sent.push_back(Live { at, peer: index, out, tos, fast_open });
             }
+        }
+        if peer.errors.waits() {
+            peer.errors.acknowledged(self.now, peer.conn.info().bytes_acked.get());
         }
         for entry in peer.conn.drain_log() {
             if peer.log.len() == REMEMBERED {

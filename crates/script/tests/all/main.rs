@@ -1,5 +1,6 @@
 //! Scripts against the model.
 
+mod errors;
 mod fastopen;
 mod freebsd;
 mod literal;

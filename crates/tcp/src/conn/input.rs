@@ -175,6 +175,14 @@ impl Connection {
             self.input_reset(now, seq);
             return;
         }
+        if self.cfg.manners == Manners::Linux && self.state == State::Established && flags.has(Flags::ACK) {
+            // What acknowledges the unsent is dropped in silence, its timestamp with it (`tcp_ack`).
+            let ahead = segment.ack.distance(self.iss.at(self.send.snd_nxt()));
+            if ahead > 0 {
+                self.refuse(now, "bad ack");
+                return;
+            }
+        }
         if let Some(t) = segment.options.timestamps
             && self.ts.on
         {
@@ -442,8 +450,8 @@ impl Connection {
     }
 
     /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
-    pub(super) fn own_reset(&self) -> Reset {
-        let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(self.clock), ecr: self.ts.recent });
+    pub(super) fn own_reset(&self, now: Time) -> Reset {
+        let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
         Reset { seq: self.iss.at(self.send.snd_nxt()), ack: Some(self.irs.at(self.recv.nxt())), stamps }
     }
 

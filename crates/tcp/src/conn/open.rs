@@ -178,7 +178,7 @@ impl Connection {
         let offered = self.offered_ecn(syn);
         match (self.ecn, offered) {
             (EcnMode::Accurate, EcnMode::Classic) | (EcnMode::Classic, EcnMode::Accurate) => {
-                self.reset = Some(self.own_reset());
+                self.reset = Some(self.own_reset(now));
                 self.end(now, Some(ConnError::Reset), "two kinds of ECN in one handshake");
                 return;
             }
@@ -379,8 +379,8 @@ impl Connection {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Set(at) });
         let answer = self.state == State::SynReceived;
         let peer = self.open.peer;
-        // An option is answered only where it was offered; but Linux and FreeBSD repeat their own SYN when SYNs have crossed.
-        let repeats = !self.open.passive && self.cfg.manners != Manners::Rfc;
+        // An option is answered only where it was offered; but Linux repeats its own SYN when SYNs have crossed.
+        let repeats = !self.open.passive && self.cfg.manners == Manners::Linux;
         let offered = |by_peer: fn(&Offer) -> bool| !answer || repeats || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };

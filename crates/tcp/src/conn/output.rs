@@ -1,8 +1,8 @@
 //! What goes out next, and its header.
 
 use super::{Connection, Outgoing, Sending};
-use crate::config::EcnMode;
-use crate::log::LogEvent;
+use crate::config::{EcnMode, Manners};
+use crate::log::{LogEvent, State};
 use crate::recv::OldAck;
 use crate::seam::{Chunk, Span};
 use crate::send::Flow;
@@ -219,10 +219,13 @@ impl Connection {
         if self.recv.has_blocks() {
             self.put_sacks(&mut options);
         }
+        // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`).
+        let over = self.state == State::TimeWait && self.cfg.manners == Manners::FreeBsd;
+        let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
         *out = Segment {
             seq: self.iss.at(seq),
             ack: self.irs.at(self.recv.nxt()),
-            flags: Flags::ACK | self.ecn_flags(),
+            flags,
             window: self.recv.announce(),
             urgent: 0,
             len: 0,

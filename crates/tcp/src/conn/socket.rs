@@ -75,6 +75,17 @@ impl Connection {
         self.send.set_path(now, size.get(), too_long, &mut self.log);
     }
 
+    /// The path carries no SYN that offers segments longer than `size`: those to come offer less. Where data went with the SYN
+    /// they are not tried again, and it goes at once (`tcp_simple_retransmit` of Linux).
+    pub fn set_syn_path(&mut self, _now: Time, size: Bytes) {
+        if self.state == State::SynSent && size < self.cfg.mss {
+            self.cfg.mss = size;
+            if self.open.fast.as_ref().is_some_and(|fast| fast.carried > 0) {
+                self.open.repeat();
+            }
+        }
+    }
+
     /// One step of a write of which `n` bytes are left and which is the first (or not) of its call: what one buffer takes where
     /// the send queue is made of buffers ([`Config::skbs`](crate::Config)), otherwise everything that there is room for.
     /// Between the steps comes [`poll_transmit`](Connection::poll_transmit). Zero when the call would block.
@@ -217,7 +228,7 @@ impl Connection {
             | State::Established
             | State::FinWait1
             | State::FinWait2
-            | State::CloseWait => self.reset = Some(self.own_reset()),
+            | State::CloseWait => self.reset = Some(self.own_reset(now)),
             _ => {}
         }
         self.end(now, None, "aborted");

@@ -89,7 +89,7 @@ impl Connection {
         self.fired(now, Timer::Keepalive);
         let most = self.cfg.keepalive.map_or(0, |k| k.count);
         if self.probes >= most {
-            self.reset = Some(self.own_reset());
+            self.reset = Some(self.own_reset(now));
             self.end(now, Some(ConnError::TimedOut), "keepalive");
             return;
         }

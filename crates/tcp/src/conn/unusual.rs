@@ -82,7 +82,7 @@ impl Connection {
         }
         if self.cfg.weak_syns && self.in_reset_window(seq) {
             // RFC 793: an error of the peer.
-            self.reset = Some(self.own_reset());
+            self.reset = Some(self.own_reset(now));
             self.end(now, Some(ConnError::Reset), "syn in window");
             return;
         }

@@ -62,6 +62,12 @@ impl Assembly {
         duplicate
     }
 
+    /// What of the first range lies below `end`: data that arrived in order repeat it (RFC 2883; `tcp_ofo_queue` of Linux).
+    pub(crate) fn first_before(&self, end: u64) -> Option<Span> {
+        let first = self.ranges.front().filter(|r| r.start < end)?;
+        Some(first.start..first.end.min(end))
+    }
+
     /// The next expected position rose to `nxt`: takes out what is now in order and gives the position after it.
     pub(crate) fn advance(&mut self, mut nxt: u64) -> u64 {
         if self.ranges.is_empty() {

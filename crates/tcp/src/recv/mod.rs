@@ -170,7 +170,7 @@ impl Receiver {
 
     /// What the buffer could take from `nxt` on, announced or not; never less than was announced.
     pub(crate) fn free(&self) -> u64 {
-        self.window.free_edge(self.read, self.nxt).max(self.edge) - self.nxt
+        self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
 
     /// The ACK that is due waits for data that are about to be written (Linux, `tcp_rcv_synsent_state_process`).
@@ -193,8 +193,16 @@ impl Receiver {
                 self.acks.cwr();
             }
         }
-        // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge.
-        let end = a.span.end.min(if self.finished() { self.nxt } else { self.edge });
+        // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge. Linux takes
+        // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
+        // `sk_forced_mem_schedule`).
+        let beyond = a.span.end > self.edge && !self.finished();
+        if beyond && self.adaptive && self.readable() > 0 {
+            self.acks.demand(AckReason::Answer);
+            return false;
+        }
+        let edge = if beyond && self.adaptive { a.span.end } else { self.edge };
+        let end = a.span.end.min(if self.finished() { self.nxt } else { edge });
         let fin = a.fin && end == a.span.end;
         let span = a.span.start..end;
         if a.span.start > self.nxt {
@@ -222,11 +230,18 @@ impl Receiver {
             self.fin = end;
         }
         if gaps {
+            if let Some(again) = self.assembly.first_before(end) {
+                self.duplicate(again);
+            }
             self.nxt = self.assembly.advance(end);
         }
         let finished = self.fin == self.nxt;
         if finished {
             self.nxt += 1;
+            if self.adaptive {
+                // `tcp_fin` forgets what SACK would say.
+                self.dsack = None;
+            }
         }
         if len > 0 {
             self.window.arrived(now, self.nxt, self.edge, a.rtt);

@@ -7,7 +7,7 @@ use super::Sender;
 use super::board::FIN;
 use super::delivery::{Delivered, Run, Sample};
 use super::prr::Step;
-use crate::config::EcnMode;
+use crate::config::{EcnMode, Manners};
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::{AckIn, AckOut, Span};
 use tcpassay_cc::{Ack, Event};
@@ -56,6 +56,8 @@ impl Sender {
     /// An acceptable ACK arrived.
     pub fn on_ack(&mut self, now: Time, ack: &AckIn, log: &mut Log) -> AckOut {
         debug_assert!(self.up, "an ACK before the handshake was done");
+        // What Linux sends because of an ACK no longer knows of `MSG_MORE` (`tcp_data_snd_check`).
+        self.buf.more = false;
         let prior_una = self.board.una;
         if ack.sacks.is_empty()
             && ack.dsack.is_none()
@@ -99,7 +101,8 @@ impl Sender {
             self.board.ack_to(upto, &mut d);
         }
         if self.sack && !ack.sacks.is_empty() {
-            self.board.sack(&ack.sacks, &mut d);
+            let whole = (self.cfg.manners == Manners::Linux).then_some(self.mss);
+            self.board.sack(&ack.sacks, whole, &mut d);
         }
         if ack.ack >= prior_una {
             self.wnd = ack.window;
@@ -183,6 +186,7 @@ impl Sender {
     #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
     #[inline(always)]
     fn on_run(&mut self, now: Time, window: u64, ece: bool, run: &Run, log: &mut Log) {
+        self.buf.more = false;
         self.cc.begin_ack();
         count(&mut self.stats.ece_acks_in, u64::from(ece));
         let last = &run.last;

@@ -191,7 +191,7 @@ impl Sender {
         if self.buf.skbs.is_none() || self.buf.fixed.is_some() {
             return;
         }
-        let each = (self.mss.max(self.cfg.mss.get()) + BEHIND).next_power_of_two() + HEAD;
+        let each = (self.mss + BEHIND).next_power_of_two() + HEAD;
         let segments = (self.cwnd / self.mss.max(1)).max(10).max(u64::from(self.reordering.threshold) + 1);
         let wanted = 2 * segments * each;
         self.buf.size = self.buf.size.max(wanted.min(self.buf.max));
@@ -206,7 +206,7 @@ impl Sender {
     }
 
     /// What is unsent so far is to be pushed (`tcp_mark_push`).
-    fn mark_push(&mut self) {
+    pub(super) fn mark_push(&mut self) {
         if let Some(last) = self.buf.records.back_mut() {
             last.push = true;
         }

@@ -32,6 +32,7 @@ pub(super) struct Run {
 
 /// Collects what one ACK delivers, record by record.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
 pub(super) struct Delivered {
     /// When the ACK arrived.
     pub now: Time,
@@ -62,8 +63,11 @@ pub(super) struct Delivered {
     pub newest: Option<(Snapshot, Time, bool)>,
     /// The most recently sent segment whose delivery is certain (RACK): when, position after it.
     pub rack: Option<(Time, u64)>,
-    /// Its round-trip time.
+    /// The round-trip time of the last such segment in the order of Linux: what was SACKed before what was acknowledged in
+    /// order, whichever of them was sent last (`tcp_rack_advance`; RFC 8985 section 6.2 step 2).
     pub rack_rtt: Dur,
+    /// It is that of one acknowledged in order.
+    pub rack_in_order: bool,
     /// How far behind the highest position known to be delivered an original arrived: the reordering seen, or zero.
     pub late: u64,
     /// An original below `recover` was delivered (F-RTO's evidence).
@@ -91,7 +95,7 @@ impl Delivered {
             self.times = Some((first, sent.sent_at));
             self.late = self.late.max(known.saturating_sub(sent.start));
         }
-        self.take(sent);
+        self.take(sent, true);
     }
 
     /// A run of originals was acknowledged cumulatively, none of it SACKed before.
@@ -109,8 +113,9 @@ impl Delivered {
         }
         if self.rack.is_none_or(|newest| newest < (last.sent_at, last.end())) {
             self.rack = Some((last.sent_at, last.end()));
-            self.rack_rtt = self.now.since(last.sent_at);
         }
+        self.rack_rtt = self.now.since(last.sent_at);
+        self.rack_in_order = true;
     }
 
     /// `sent` was newly SACKed; `known` is the highest position that was SACKed before.
@@ -121,10 +126,10 @@ impl Delivered {
             self.sack_times = Some((first, sent.sent_at));
             self.late = self.late.max(known.saturating_sub(sent.start));
         }
-        self.take(sent);
+        self.take(sent, false);
     }
 
-    fn take(&mut self, sent: &Sent) {
+    fn take(&mut self, sent: &Sent, in_order: bool) {
         self.bytes += u64::from(sent.len);
         if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
             self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
@@ -145,7 +150,10 @@ impl Delivered {
         }
         if self.rack.is_none_or(|newest| newest < (sent.sent_at, sent.end())) {
             self.rack = Some((sent.sent_at, sent.end()));
+        }
+        if in_order || !self.rack_in_order {
             self.rack_rtt = rtt;
+            self.rack_in_order = in_order;
         }
     }
 }

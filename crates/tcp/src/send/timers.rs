@@ -5,7 +5,7 @@
 use super::Sender;
 use super::ack::Arrival;
 use super::recovery::log_lost;
-use crate::config::{Recovery, RtoBounds};
+use crate::config::{Manners, Recovery, RtoBounds};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
 use crate::seam::{Chunk, GaveUp};
 use tcpassay_units::{Dur, Time};
@@ -152,12 +152,17 @@ impl Timers {
     }
 
     /// A partial segment is held.
-    pub fn hold_cork(&mut self, now: Time, log: &mut Log) {
+    pub fn hold_cork(&mut self, now: Time, longest: Dur, log: &mut Log) {
         if self.cork == Time::MAX && !self.uncork {
-            let at = now.saturating_add(CORK);
+            let at = now.saturating_add(longest);
             self.cork = at;
             note(log, now, Timer::Cork, TimerChange::Set(at));
         }
+    }
+
+    /// What was held has left.
+    pub fn release_cork(&mut self) {
+        self.cork = Time::MAX;
     }
 
     /// Cork was taken off.
@@ -168,6 +173,12 @@ impl Timers {
 }
 
 impl Sender {
+    /// How long a partial segment is held: in Linux until the timer of probes, which counts by the RTO
+    /// (`tcp_check_probe_timer`).
+    pub(super) fn cork_time(&self) -> Dur {
+        if self.cfg.manners == Manners::Linux { self.rtt.rto().max(CORK) } else { CORK }
+    }
+
     /// The earliest deadline, or [`Time::MAX`].
     #[inline]
     pub fn deadline(&self) -> Time {
@@ -210,6 +221,11 @@ impl Sender {
             self.timers.cork = Time::MAX;
             note(log, now, Timer::Cork, TimerChange::Fired);
             self.timers.uncork = true;
+            if self.cfg.manners == Manners::Linux {
+                // `tcp_write_wakeup`
+                self.buf.quiet = false;
+                self.mark_push();
+            }
         }
         Ok(())
     }

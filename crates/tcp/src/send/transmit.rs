@@ -8,7 +8,7 @@ use super::board::{APP, FIN, PUSH, Sent};
 use super::pace;
 use super::size::{self, Ask};
 use super::timeout::Frto;
-use crate::config::{AfterIdle, EcnMode, Nagle, Recovery, TsoAutosize};
+use crate::config::{AfterIdle, EcnMode, Manners, Nagle, Recovery, TsoAutosize};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::{Chunk, Whole};
 use tcpassay_cc::{Control, Event, Limited};
@@ -441,6 +441,10 @@ impl Sender {
     fn after_idle(&mut self, now: Time, log: &mut Log) {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.rto();
+        if self.cfg.manners == Manners::Linux && self.wnd == 0 {
+            // It looks when data are written and when the window opens (`tcp_slow_start_after_idle_check`).
+            return;
+        }
         if idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
             return;
         }
@@ -519,6 +523,7 @@ impl Sender {
         if end == self.buf.end || !n.is_multiple_of(self.mss) {
             // The last buffer left whole: what is written next begins another.
             self.buffer_end = end;
+            self.timers.release_cork();
         }
         if self.timers.rto == Time::MAX {
             self.timers.set_rto(now, self.rtt.rto(), log);
@@ -586,8 +591,8 @@ impl Sender {
         if limit == Limited::App && room >= self.mss && self.board.pending == 0 {
             self.deliveries.set_app_limited(self.pipe());
         }
-        if limit == Limited::App && self.unsent() > 0 && self.cfg.cork {
-            self.timers.hold_cork(now, log);
+        if limit == Limited::App && self.unsent() > 0 && (self.cfg.cork || self.buf.more) {
+            self.timers.hold_cork(now, self.cork_time(), log);
         }
         if limit == Limited::Rwnd && self.board.outstanding() == 0 {
             self.timers.start_persist(now, self.rtt.rto(), &self.cfg.rto, log);

@@ -198,7 +198,8 @@ impl Board {
         // Retransmissions have an order of their own.
         let mut k = 0;
         while let Some(&(at, start, stop)) = self.resent.get(k) {
-            if at > xmit {
+            // Nothing that arrives now was sent after what is sent again now.
+            if at > xmit || at == now {
                 break;
             }
             let mut alive = false;

@@ -272,9 +272,10 @@ impl Board {
     }
 
     /// Marks what `blocks` report (RFC 2018). Blocks lie above the cumulative point; parts outside what was sent are
-    /// ignored.
-    pub fn sack(&mut self, blocks: &ArrayVec<Span, 4>, out: &mut Delivered) {
+    /// ignored, and with `whole`, the size of a segment, whatever is no whole segment, as in Linux (`tcp_match_skb_to_sack`).
+    pub fn sack(&mut self, blocks: &ArrayVec<Span, 4>, whole: Option<u64>, out: &mut Delivered) {
         let known = self.high_sacked;
+        let mut all = true;
         for block in blocks {
             let mut start = block.start.max(self.una);
             let mut end = block.end.min(self.nxt);
@@ -288,18 +289,42 @@ impl Board {
                 }
             }
             if start < end {
-                self.sack_span(start, end, known, out);
+                all &= self.sack_span(start..end, whole, known, out);
             }
         }
-        self.cache.clone_from(blocks);
+        if all {
+            self.cache.clone_from(blocks);
+        } else {
+            self.cache.clear();
+        }
     }
 
-    fn sack_span(&mut self, start: u64, end: u64, known: u64, out: &mut Delivered) {
-        let mut i = self.find(start);
-        while i < self.q.len() && self.q[i].start < end {
+    /// Whether all of the block counted.
+    fn sack_span(&mut self, block: Span, whole: Option<u64>, known: u64, out: &mut Delivered) -> bool {
+        let mut all = true;
+        let mut i = self.find(block.start);
+        while i < self.q.len() && self.q[i].start < block.end {
             if self.q[i].is(SACKED) {
                 i += 1;
                 continue;
+            }
+            let (mut start, mut end) = (block.start, block.end);
+            if let Some(mss) = whole {
+                let s = &self.q[i];
+                if u64::from(s.len) <= mss && (start > s.start || end < s.end()) {
+                    all = false;
+                    i += 1;
+                    continue;
+                }
+                start = s.start + start.saturating_sub(s.start).next_multiple_of(mss);
+                if end < s.end() {
+                    end = s.start + (end - s.start) / mss * mss;
+                }
+                all &= start <= block.start.max(s.start) && end == block.end;
+                if start >= end || start >= s.end() {
+                    i += 1;
+                    continue;
+                }
             }
             if self.q[i].start < start {
                 self.split(i, start);
@@ -313,10 +338,11 @@ impl Board {
             out.sacked(&sent, known);
             sent.flags = (sent.flags | SACKED) & !(LOST | RETX);
             self.sacked += u64::from(sent.len);
+            self.high_sacked = self.high_sacked.max(sent.end());
             self.q[i] = sent;
             i += 1;
         }
-        self.high_sacked = self.high_sacked.max(end);
+        all
     }
 
     /// Forgets all SACK marks: the receiver took data back (RFC 2018 section 8).
