@@ -90,6 +90,8 @@ def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[st
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is missing"
     return f"it cannot be read: {(error.strerror or type(error).__name__).lower()}"
 
 

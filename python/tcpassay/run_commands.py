@@ -12,6 +12,7 @@ from tcpassay import substrates, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
+from tcpassay.plan.expand import show as show_value
 from tcpassay.plan.read import Plan
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def replay(
         console = terminal.console()
         findings.show(folders.Judged(done.findings, int(done.outcome == "done"), 0, done.notes), console)
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
-        values = ", ".join(f"{name}={value}" for name, value in done.varied.items())
+        values = ", ".join(f"{name}={show_value(value)}" for name, value in done.varied.items())
         console.print(f"case {done.case} seed {done.seed} {values}", markup=False, highlight=False)
         console.print(f"[{colour}]{word}[/]: {words(done)}", highlight=False, soft_wrap=True)
         if done.folder:
