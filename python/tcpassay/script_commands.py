@@ -18,7 +18,10 @@ def script(
         list[str], typer.Argument(help="Scripts, folders, options of packetdrill.", metavar="FILE...")
     ],
     profile: Annotated[
-        str, typer.Option(help="The stack: linux, linux-4.6, freebsd, freebsd-rack or rfc.", metavar="NAME")
+        str,
+        typer.Option(
+            help="The stack: linux, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc.", metavar="NAME"
+        ),
     ] = "linux",
     on: Annotated[
         str,

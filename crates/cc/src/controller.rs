@@ -70,6 +70,9 @@ pub enum Arithmetic {
     Rfc,
     /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP and Reno have such a form.
     Linux,
+    /// As FreeBSD does: Reno reduces to whole segments, and slow start goes on at ssthresh, beyond which its last ACK may take the
+    /// window (`newreno_cong_signal`, `newreno_ack_received`).
+    FreeBsd,
 }
 
 /// What a controller is made of, besides its name.

@@ -33,7 +33,9 @@ static TABLE: &[Entry] = &[
         name: Cubic::NAME,
         params: Cubic::PARAMS,
         make: |values, params| match params.arithmetic {
-            Arithmetic::Rfc => Box::new(Windowed::new(Cubic::new(values, params), params)),
+            Arithmetic::Rfc | Arithmetic::FreeBsd => {
+                Box::new(Windowed::new(Cubic::new(values, params), params))
+            }
             Arithmetic::Linux => Box::new(Windowed::new(LinuxCubic::new(values, params), params)),
         },
     },

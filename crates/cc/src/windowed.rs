@@ -19,7 +19,8 @@
 
 use crate::hystart::{Growth, HyStart};
 use crate::{
-    Ack, ByteCounting, Cause, Control, Controller, Event, Hystart, Limited, Params, Reset, View, WindowRule,
+    Ack, Arithmetic, ByteCounting, Cause, Control, Controller, Event, Hystart, Limited, Params, Reset, View,
+    WindowRule,
 };
 use tcpassay_units::Bytes;
 
@@ -32,6 +33,8 @@ pub struct Windowed<R> {
     before: Option<Before<R>>,
     peak: Peak,
     /// Present in the first slow start alone, when asked for.
+    /// Slow start goes on at ssthresh, and beyond it ([`Arithmetic::FreeBsd`]).
+    at_threshold: bool,
     hystart: Option<HyStart>,
 }
 
@@ -93,6 +96,7 @@ impl<R: WindowRule> Windowed<R> {
             before: None,
             peak: Peak::default(),
             hystart: (params.hystart == Hystart::PlusPlus).then(HyStart::default),
+            at_threshold: params.arithmetic == Arithmetic::FreeBsd,
         }
     }
 
@@ -123,7 +127,7 @@ impl<R: WindowRule> Windowed<R> {
                 return (cwnd, ssthresh);
             }
         };
-        if cwnd < ssthresh {
+        if cwnd < ssthresh || self.at_threshold && cwnd == ssthresh && view.limited == Limited::Cwnd {
             self.slow_start(view, ack, counted)
         } else if view.limited == Limited::Cwnd && !counted.is_zero() {
             self.avoid(view, counted)
@@ -164,7 +168,7 @@ impl<R: WindowRule> Windowed<R> {
             Growth::Conservative => acked.min(limit) / HyStart::CSS_GROWTH_DIVISOR,
             _ => acked.min(limit),
         });
-        if grown <= ssthresh {
+        if grown <= ssthresh || self.at_threshold {
             return (grown, ssthresh);
         }
         // What goes beyond ssthresh counts in congestion avoidance.

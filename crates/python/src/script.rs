@@ -4,7 +4,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::process::Command;
 use tcpassay_script::run::{Model, Options, run_on};
-use tcpassay_tcp::Profile;
 
 /// Runs the script `text` against the model; `options` are those of packetdrill's command line without their dashes.
 /// Returns a JSON object: see `tcpassay_script::report::Report::to_json`.
@@ -17,15 +16,15 @@ pub fn run_script(
     loose: bool,
     options: Vec<[String; 2]>,
 ) -> PyResult<String> {
-    let profile = Profile::by_name(profile).ok_or_else(|| {
-        let names: Vec<&str> = Profile::ALL.iter().map(|p| p.name()).collect();
-        PyValueError::new_err(format!("`{profile}` is not a profile; allowed are {}", names.join(", ")))
+    let made = Options::by_name(profile).ok_or_else(|| {
+        let names = Options::names().join(", ");
+        PyValueError::new_err(format!("`{profile}` is not a profile; allowed are {names}"))
     })?;
-    let mut made = Options { loose, ..Options::new(profile) };
+    let mut made = Options { loose, ..made };
     for [name, value] in &options {
         made.settings.set(name, value).map_err(PyValueError::new_err)?;
     }
-    let mut model = Model::new(profile).with_door(execute);
+    let mut model = Model::new(made.profile).with_door(execute);
     py.detach(|| Ok(run_on(&text, &made, &mut model).to_json().to_string()))
 }
 

@@ -82,6 +82,14 @@ pub enum Recovery {
     Sack,
     /// RFC 9937: proportional rate reduction (with or without SACK).
     Prr,
+    /// FreeBSD before 13, and after it with `do_prr` off: the window begins at one segment and grows by one with each duplicate
+    /// ACK while less than ssthresh is in flight (`tcp_do_segment`, `tcp_sack_partialack`). What is in flight is what was sent
+    /// above the highest SACKed position and what was retransmitted; with `pipe` everything that is not SACKed and what
+    /// was retransmitted (`rfc6675_pipe`).
+    FreeBsd {
+        /// The second way to count.
+        pipe: bool,
+    },
 }
 
 /// How fast PRR may fill the flight again once it is below ssthresh (`stack.prr_bound`).

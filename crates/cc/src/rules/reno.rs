@@ -21,7 +21,7 @@ pub struct Reno {
     beta: f64,
     beta_ecn: f64,
     increase: Additive,
-    /// Linux: in whole segments, and two of them at least (`tcp_reno_ssthresh`).
+    /// Linux and FreeBSD: in whole segments, and two of them at least (`tcp_reno_ssthresh`, `newreno_cong_signal`).
     whole: bool,
 }
 
@@ -32,7 +32,7 @@ impl Reno {
             beta: values.get("beta"),
             beta_ecn: values.get("beta_ecn"),
             increase: Additive::default(),
-            whole: params.arithmetic == Arithmetic::Linux,
+            whole: params.arithmetic != Arithmetic::Rfc,
         }
     }
 }

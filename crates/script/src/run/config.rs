@@ -326,7 +326,10 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "finwait2_timeout" => cfg.fin_wait2 = Dur::from_millis(number()?),
             "rexmit_initial" => cfg.rto.initial = Dur::from_millis(number()?),
             "recvspace" => space = number()?,
-            "do_prr" if number()? == 0 => cfg.recovery = Recovery::Sack,
+            "do_prr" if number()? == 0 => {
+                let pipe = |key: &str| host.number(&format!("net.inet.tcp.{key}")) == Some(1);
+                cfg.recovery = Recovery::FreeBsd { pipe: pipe("rfc6675_pipe") || pipe("newsack") };
+            }
             "do_prr"
             | "sendspace"
             | "rexmit_drop_options"
@@ -392,7 +395,11 @@ pub(super) fn controller(
     };
     let params = Params {
         hystart,
-        arithmetic: if linux { Arithmetic::Linux } else { cfg.cc_arithmetic },
+        arithmetic: match profile {
+            Profile::Linux | Profile::Linux46 => Arithmetic::Linux,
+            Profile::FreeBsd | Profile::FreeBsdRack => Arithmetic::FreeBsd,
+            Profile::Rfc => cfg.cc_arithmetic,
+        },
         byte_counting: cfg.byte_counting,
         ..Params::default()
     };

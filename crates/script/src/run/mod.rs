@@ -57,6 +57,8 @@ use std::collections::VecDeque;
 use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
 
+const FREEBSD_12: &str = "freebsd-12";
+
 /// What a run is made with.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
@@ -82,6 +84,24 @@ impl Options {
             time_limit: Dur::from_secs(100_000),
             step_limit: 2_000_000,
         }
+    }
+
+    /// By the name of a stack: a profile, or `freebsd-12`, which is `freebsd` as its sysctls of that time make it: delayed ACKs of
+    /// 100 ms (40 ms since 13) and recovery without PRR (default since 13).
+    pub fn by_name(name: &str) -> Option<Options> {
+        if name != FREEBSD_12 {
+            return Profile::by_name(name).map(Options::new);
+        }
+        let mut options = Options::new(Profile::FreeBsd);
+        for (sysctl, value) in [("delacktime", "100"), ("do_prr", "0")] {
+            options.settings.sysctls.push((format!("net.inet.tcp.{sysctl}"), value.to_owned()));
+        }
+        Some(options)
+    }
+
+    /// What [`Options::by_name`] knows.
+    pub fn names() -> Vec<&'static str> {
+        Profile::ALL.iter().map(|p| p.name()).chain([FREEBSD_12]).collect()
     }
 }
 

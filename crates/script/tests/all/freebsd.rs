@@ -1,6 +1,7 @@
 //! What FreeBSD does with segments outside the usual course (`tcp_do_segment`, the SYN cache, `tcp_twcheck`).
 
 use crate::verdict;
+use std::fmt::Write;
 use tcpassay_script::run::{Options, run};
 use tcpassay_tcp::Profile;
 
@@ -122,4 +123,88 @@ fn a_sysctl_of_the_command_line_makes_it_an_older_version() {
     options.settings.set("sysctl", "net.inet.tcp.delacktime=100").expect("a sysctl");
     assert_eq!(verdict(&run(script, &options)), "pass 0 ");
     assert!(options.settings.set("sysctl", "delacktime").is_err());
+}
+
+#[test]
+fn without_prr_the_window_begins_at_one_segment_and_creeps_up_while_less_than_half_of_it_is_in_flight() {
+    let head = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <...>
++.01 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++.1 write(4, ..., 13000) = 13000
+";
+    let mut script = head.to_owned();
+    for from in (1..10_001).step_by(1000) {
+        writeln!(script, "+0 > . {from}:{}(1000) ack 1", from + 1000).expect("a text");
+    }
+    // Limited transmit twice, then the hole; nothing until less than 5000 bytes are above what was SACKed.
+    script += "+.1 < . 1:1(0) ack 1 win 65535 <sack 1001:2001,nop,nop>
++0 > . 10001:11001(1000) ack 1
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:3001,nop,nop>
++0 > . 11001:12001(1000) ack 1
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:4001,nop,nop>
++0 > . 1:1001(1000) ack 1
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:5001,nop,nop>
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:6001,nop,nop>
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:7001,nop,nop>
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:8001,nop,nop>
++.01 < . 1:1(0) ack 1 win 65535 <sack 1001:9001,nop,nop>
++0 > P. 12001:13001(1000) ack 1
++.01 < . 1:1(0) ack 9001 win 65535
++0 > . 13001:13001(0) ack 1";
+    let run_as = |name: &str| verdict(&run(&script, &Options::by_name(name).expect("a stack")));
+    assert_eq!(run_as("freebsd-12"), "pass 0 ");
+    assert!(run_as("freebsd").starts_with("time 30 outbound packet at 0.250000000"), "{}", run_as("freebsd"));
+}
+
+#[test]
+fn hard_errors_end_an_opening_connection_where_they_may_and_others_never_do() {
+    for (message, error) in [
+        ("unreachable port_unreachable", "ECONNREFUSED"),
+        ("unreachable net_prohibited", "ECONNREFUSED"),
+        ("time_exceeded ttl_exceeded_in_transit", "EHOSTUNREACH"),
+        ("unreachable host_unreachable", "0"),
+        ("source_quench", "0"),
+    ] {
+        let script = format!(
+            "{ACTIVE}+.1 < icmp {message} [0:0(0)]\n+0 getsockopt(3, SOL_SOCKET, SO_ERROR, [{error}], [4]) = 0"
+        );
+        assert_eq!(freebsd(&script), "pass 0 ", "{message}");
+        let deaf = format!(
+            "`sysctl net.inet.tcp.icmp_may_rst=0`{ACTIVE}+.1 < icmp {message} [0:0(0)]
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0"
+        );
+        assert_eq!(freebsd(&deaf), "pass 0 ", "{message}");
+    }
+}
+
+#[test]
+fn when_syns_cross_the_answer_has_the_options_that_both_offered() {
+    let script = format!(
+        "{ACTIVE}+.1 < S 0:0(0) win 32767 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>"
+    );
+    assert_eq!(freebsd(&script), "pass 0 ");
+}
+
+#[test]
+fn the_type_of_service_is_the_socket_s_and_a_socket_without_options_offers_none() {
+    let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, IPPROTO_IP, IP_TOS, [IPTOS_DSCP_CS1], 4) = 0
++0 setsockopt(3, IPPROTO_TCP, TCP_NOOPT, [1], 4) = 0
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < (tos 0x28) S 0:0(0) win 65535 <mss 1000,wscale 6,TS val 100 ecr 0,sackOK,eol>
++0 > (tos 0x20) S. 0:0(0) ack 1 win 65535
++0 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++0 %{ assert tcpi_state == TCPI_ESTABLISHED }%
++0 %{ assert tcpi_options == 0 }%
++0 setsockopt(4, IPPROTO_IP, IP_TOS, [IPTOS_DSCP_AF41], 4) = 0
++0 write(4, ..., 100) = 100
++0 > (tos 0x88) P. 1:101(100) ack 1 win 65535";
+    assert_eq!(freebsd(script), "pass 0 ");
 }

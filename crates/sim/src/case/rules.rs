@@ -72,7 +72,7 @@ impl Rules<'_> {
             if matches!(stack.loss_detection, LossDetection::Rack { .. }) {
                 self.refuse("stack.loss_detection", "stack.sack", "RACK needs SACK (RFC 8985 section 3)");
             }
-            if stack.recovery == Recovery::Sack {
+            if matches!(stack.recovery, Recovery::Sack | Recovery::FreeBsd { .. }) {
                 self.refuse("stack.recovery", "stack.sack", "RFC 6675 needs SACK; newreno and prr do not");
             }
             if stack.tlp != Tlp::Off {

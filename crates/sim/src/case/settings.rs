@@ -331,7 +331,12 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.ack_check, chosen(s, "stack.ack_check", &checks));
     set(&mut c.delayed_ack, s.maybe::<DelayedAck>("stack.delayed_ack").map(|d| d.0));
     set(&mut c.loss_detection, s.maybe::<LossDetection>("stack.loss_detection").map(|d| d.0));
-    let recoveries = [("newreno", Recovery::NewReno), ("sack", Recovery::Sack), ("prr", Recovery::Prr)];
+    let recoveries = [
+        ("newreno", Recovery::NewReno),
+        ("sack", Recovery::Sack),
+        ("prr", Recovery::Prr),
+        ("freebsd", Recovery::FreeBsd { pipe: false }),
+    ];
     set(&mut c.recovery, chosen(s, "stack.recovery", &recoveries));
     let exits = [
         ("ssthresh", RecoveryExit::Ssthresh),

@@ -170,13 +170,13 @@ pub(super) const ROWS: &[ParamSpec] = &[
     .needs("rack needs stack.sack"),
     P::new(
         "stack.recovery",
-        Kind::Choice(&["profile", "newreno", "sack", "prr"]),
+        Kind::Choice(&["profile", "newreno", "sack", "prr", "freebsd"]),
         "profile",
-        &["profile", "newreno", "sack", "prr"],
+        &["profile", "newreno", "sack", "prr", "freebsd"],
         M,
-        "What recovery sends: RFC 6582, RFC 6675, RFC 9937",
+        "What recovery sends: RFC 6582, RFC 6675, RFC 9937, FreeBSD without PRR",
     )
-    .needs("sack needs stack.sack"),
+    .needs("sack and freebsd need stack.sack"),
     P::new(
         "stack.prr_bound",
         Kind::Choice(&["profile", "safe-ack", "repair"]),

@@ -105,7 +105,7 @@ impl Connection {
         if ahead > 0 || pure {
             self.touched = true;
             if !self.send.on_plain_ack(now, ack, self.snd_wnd, ece, &mut self.log) {
-                if ece || moved {
+                if ece || moved || self.cfg.ack_partial && self.send.in_recovery_state() {
                     // The long way does again what was done here, and the rest.
                     return false;
                 }

@@ -262,7 +262,10 @@ impl Sender {
     /// Round-trip samples: Karn's rule by position, the timestamp where positions are ambiguous. Gives the controller's
     /// sample, of the newest segment.
     fn measure(&mut self, a: &Arrival, d: &Delivered, ack: &AckIn, log: &mut Log) -> Option<Dur> {
-        let by_position = if d.ambiguous { None } else { d.times }.or(d.sack_times);
+        // The base stack of FreeBSD measures what is acknowledged in order alone (`tcp_xmit_timer`).
+        let in_order = self.cfg.manners == Manners::FreeBsd && !self.racks();
+        let sack_times = d.sack_times.filter(|_| !in_order);
+        let by_position = if d.ambiguous { None } else { d.times }.or(sack_times);
         let rtt = match by_position {
             Some((first, _)) => Some(a.now.since(first)),
             None if a.advanced && self.timestamps => timestamp_rtt(ack),

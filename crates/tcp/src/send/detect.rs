@@ -5,7 +5,7 @@
 
 use super::Sender;
 use super::delivery::Delivered;
-use crate::config::LossDetection;
+use crate::config::{LossDetection, Recovery};
 use crate::log::CongestionState;
 
 /// Linux `sysctl_tcp_max_reordering`.
@@ -81,6 +81,20 @@ impl Sender {
         }
         if self.board.sacked == 0 {
             return (0, "");
+        }
+        if self.creeps() {
+            // Every hole, once the third duplicate came, or more than two segments were reported; what was sent in this
+            // recovery waits for the next.
+            let pipe = matches!(self.cfg.recovery, Recovery::FreeBsd { pipe: true });
+            let shown = self.dup_acks >= threshold || pipe && self.board.sacked > 2 * self.mss;
+            if self.state != CongestionState::Recovery && !shown {
+                return (0, "");
+            }
+            let end = match self.state {
+                CongestionState::Recovery => self.board.high_sacked.min(self.recover),
+                _ => self.board.high_sacked,
+            };
+            return (self.board.mark_below(end), "dupthresh");
         }
         let pos = self.board.lost_below(threshold, self.mss);
         let marked = self.board.mark_below(pos);

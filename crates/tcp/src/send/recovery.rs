@@ -155,8 +155,12 @@ impl Sender {
                 self.force = true;
                 self.set_cwnd(now, self.target(), "enter", log);
             }
+            Recovery::FreeBsd { .. } if self.sack => {
+                self.force = true;
+                self.set_cwnd(now, self.mss, "enter", log);
+            }
             // RFC 6582 section 3.2 step 2 (RFC 5681 section 3.2 step 3): inflated by what has left the network.
-            Recovery::Sack | Recovery::NewReno => {
+            Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => {
                 self.force = true;
                 let inflated = self.target() + u64::from(self.dup_acks.max(1)) * self.mss;
                 self.set_cwnd(now, inflated, "enter", log);
@@ -262,7 +266,8 @@ impl Sender {
             Ca::Recovery => match self.cfg.recovery {
                 Recovery::Prr => self.reduce_by_prr(a.now, &step(a, d, lost, true), log),
                 Recovery::Sack if self.sack => {}
-                Recovery::Sack | Recovery::NewReno => self.inflate(a, d, log),
+                Recovery::FreeBsd { pipe } if self.sack => self.creep(a, d, pipe, log),
+                Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => self.inflate(a, d, log),
             },
         }
     }
@@ -273,6 +278,30 @@ impl Sender {
         }
         let cwnd = self.prr.on_ack(step, self.pipe(), self.target(), self.cfg.prr_bound, self.mss);
         self.set_cwnd(now, cwnd, "prr", log);
+    }
+
+    /// [`Recovery::FreeBsd`]: one segment more with each duplicate ACK while the flight is below ssthresh; after a partial ACK
+    /// what recovery has sent, and one segment or two.
+    fn creep(&mut self, a: &Arrival, d: &Delivered, pipe: bool, log: &mut Log) {
+        let sent = self.board.retx + (self.board.nxt - self.recover);
+        if a.advanced {
+            let more = if d.acked >= 2 * self.mss { 2 } else { 1 };
+            self.set_cwnd(a.now, (sent + more * self.mss).min(self.target()), "partial ACK", log);
+        } else if d.sacked > 0 && self.dup_acks > self.entry_dups {
+            let flight = if pipe {
+                self.board.outstanding() - self.board.sacked + self.board.retx
+            } else {
+                self.board.nxt - self.board.high_sacked + self.board.retx
+            };
+            if flight < self.target() {
+                self.set_cwnd(a.now, (self.cwnd + self.mss).min(self.target()), "half window", log);
+            }
+        }
+    }
+
+    /// Whether recovery is FreeBSD's without PRR.
+    pub(super) fn creeps(&self) -> bool {
+        self.sack && matches!(self.cfg.recovery, Recovery::FreeBsd { .. })
     }
 
     /// RFC 6582 section 3.2 steps 2 and 3.

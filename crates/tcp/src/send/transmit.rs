@@ -220,6 +220,11 @@ impl Sender {
     pub(super) fn used(&self) -> u64 {
         let out = self.board.outstanding();
         match self.state {
+            // What recovery has sent, once it has sent anything again (`tcp_output`).
+            Ca::Recovery if self.creeps() && self.board.retx > 0 => {
+                self.board.retx + (self.board.nxt - self.recover)
+            }
+            Ca::Recovery if self.creeps() => out,
             // The window is inflated instead.
             Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
             Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
