@@ -62,7 +62,7 @@ pub enum Hystart {
     Linux(Detect),
 }
 
-/// How a controller computes, where its RFC and Linux differ (the parameter `stack.cc_arithmetic`).
+/// How a controller computes, where its RFC, Linux and FreeBSD differ (the parameter `stack.cc_arithmetic`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arithmetic {
     /// As its RFC says, in bytes and nanoseconds.
@@ -70,8 +70,9 @@ pub enum Arithmetic {
     Rfc,
     /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP and Reno have such a form.
     Linux,
-    /// As FreeBSD does: Reno reduces to whole segments, and slow start goes on at ssthresh, beyond which its last ACK may take the
-    /// window (`newreno_cong_signal`, `newreno_ack_received`).
+    /// As FreeBSD 14 does: reductions, by marks, too, leave two segments, Reno's whole ones, and CUBIC's first halves; slow start goes
+    /// on at ssthresh, beyond which its last ACK may take the window (`newreno_cong_signal`, `newreno_ack_received`,
+    /// `cubic_ssthresh_update`).
     FreeBsd,
 }
 

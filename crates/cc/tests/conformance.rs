@@ -10,11 +10,12 @@ use tcpassay_cc::{
 };
 use tcpassay_units::Bytes;
 
-/// As the RFCs, with HyStart++, as Linux.
-const FORMS: [(Hystart, Arithmetic); 3] = [
+/// As the RFCs, with HyStart++, as Linux, as FreeBSD.
+const FORMS: [(Hystart, Arithmetic); 4] = [
     (Hystart::Off, Arithmetic::Rfc),
     (Hystart::PlusPlus, Arithmetic::Rfc),
     (Hystart::Linux(Detect::ALL), Arithmetic::Linux),
+    (Hystart::Off, Arithmetic::FreeBsd),
 ];
 
 #[test]
@@ -51,7 +52,7 @@ proptest! {
         at in prop::collection::vec(0.0..=1.0f64, 8),
         bits in prop::collection::vec(any::<u64>(), 1..400),
         limit in 0u32..4,
-        form in 0usize..3,
+        form in 0..FORMS.len(),
     ) {
         let names = names();
         let name = names[which.index(names.len())];

@@ -258,6 +258,8 @@ pub struct Config {
     pub rto: RtoBounds,
     /// `stack.ecn`.
     pub ecn: EcnMode,
+    /// `stack.ecn_option`: accurate ECN with its TCP option.
+    pub ecn_option: bool,
     /// `stack.dctcp_receiver`.
     pub dctcp_receiver: DctcpReceiver,
     /// `stack.ack_check`.
@@ -317,7 +319,7 @@ pub struct Config {
     pub path_mss: Option<Bytes>,
     /// The search for the longest segment that the path carries; `None`: it believes the route.
     pub mtu_probing: Option<MtuProbing>,
-    /// The send queue is made of buffers as Linux's; `None`: it is a stream, and nothing but its bytes counts.
+    /// With TSO: the send queue is made of buffers as Linux's; `None`: it is a stream, and nothing but its bytes counts.
     pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,

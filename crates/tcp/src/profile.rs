@@ -6,7 +6,8 @@
 
 use crate::{
     AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Tlp, TsoAutosize, Undo,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize,
+    Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
@@ -62,6 +63,7 @@ fn rfc() -> Config {
             min_on_variance: false,
         },
         ecn: EcnMode::Off,
+        ecn_option: true, // RFC 9768 section 3.2.3: RECOMMENDED; Linux tcp_ecn_option = 2
         dctcp_receiver: DctcpReceiver::Immediate,
         ack_check: AckCheck::Always,
         // RFC 1122 section 4.2.3.2: at least every second segment, less than half a second.
@@ -154,12 +156,14 @@ fn linux() -> Config {
         tso_defer: true,
         tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9
         max_send_buffer: Bytes::new(4 << 20),  // tcp_wmem[2], tcp_sndbuf_expand
-        nagle: Nagle::Small,                   // tcp_minshall_check
-        reduce_from_cwnd: true,                // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
-        push_super: true,                      // __tcp_transmit_skb
-        mark_stops_one_segment: false,         // dctcp_ssthresh, tcp_reno_ssthresh: two segments
-        stamp_resets: false,                   // tcp_v4_send_reset
-        tolerate_missing_timestamps: true,     // tcp_validate_incoming asks only `saw_tstamp`
+        // SKB_TRUESIZE since 6.3 (`skbuff_small_head`), tcp_wmem[1]
+        skbs: Some(Skbs { overhead: Bytes::new(896), initial: Bytes::new(16_384) }),
+        nagle: Nagle::Small,               // tcp_minshall_check
+        reduce_from_cwnd: true,            // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
+        push_super: true,                  // __tcp_transmit_skb
+        mark_stops_one_segment: false,     // dctcp_ssthresh, tcp_reno_ssthresh: two segments
+        stamp_resets: false,               // tcp_v4_send_reset
+        tolerate_missing_timestamps: true, // tcp_validate_incoming asks only `saw_tstamp`
         // tcp_rmem 131072 and 6291456, half of which is window with tcp_adv_win_scale = 1.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         recv_tuning: RecvTuning::Linux, // tcp_rcv_space_adjust
@@ -185,6 +189,7 @@ fn linux_4_6() -> Config {
         tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
         tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
         cc_arithmetic: Arithmetic::Rfc,
+        skbs: None,
         push_super: false,
         syn_linear: 0,
         timer_floor: Dur::ZERO, // 10 ms for probes instead
@@ -208,6 +213,7 @@ fn freebsd() -> Config {
         recovery: Recovery::Prr, // net.inet.tcp.do_prr = 1
         undo: Undo { eifel_timeout: true, ..Undo::default() }, // TF_PREVVALID, CC_RTO_ERR
         byte_counting: ByteCounting::Limit(2), // net.inet.tcp.abc_l_var
+        cc_arithmetic: Arithmetic::FreeBsd, // newreno_cong_signal, cubic_ssthresh_update
         // recvspace 64 KiB, recvbuf_max 2 MiB
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(2 << 20) },
         max_send_buffer: Bytes::new(2 << 20), // net.inet.tcp.sendbuf_max

@@ -11,4 +11,4 @@ pub mod codec;
 mod options;
 mod segment;
 
-pub use segment::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+pub use segment::{AccEcn, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};

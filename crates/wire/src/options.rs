@@ -1,6 +1,6 @@
 //! TCP options, to and from bytes.
 
-use crate::{Options, SackBlock, Timestamps};
+use crate::{AccEcn, Options, SackBlock, Timestamps};
 use arrayvec::ArrayVec;
 use tcpassay_units::SeqNum;
 
@@ -11,11 +11,13 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const ACCECN0: u8 = 172;
+const ACCECN1: u8 = 174;
 
-/// The bytes of `options` in Linux's layout; up to 60, of which a header takes 40.
+/// The bytes of `options` in Linux's layout; up to 64, of which a header takes 40.
 pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
     let mut out = ArrayVec::new();
-    let mut put = |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 60 bytes");
+    let mut put = |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 64 bytes");
     if let Some(mss) = options.mss {
         put(&[MSS, 4]);
         put(&mss.to_be_bytes());
@@ -39,6 +41,16 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
         for block in &options.sack {
             put(&block.start.get().to_be_bytes());
             put(&block.end.get().to_be_bytes());
+        }
+    }
+    if let Some(option) = options.accecn() {
+        let len = option.wire_len();
+        put(&[if option.e1b_first { ACCECN1 } else { ACCECN0 }, u8::try_from(len).expect("11 at most")]);
+        for field in option.order() {
+            put(&option.counts[field].to_be_bytes()[1..]);
+        }
+        for _ in len..len.next_multiple_of(4) {
+            put(&[NOP]);
         }
     }
     out
@@ -74,9 +86,26 @@ fn read_option(kind: u8, body: &[u8], options: &mut Options) {
         (SACK, blocks) if blocks.len().is_multiple_of(8) && (8..=32).contains(&blocks.len()) => {
             let (words, _) = blocks.as_chunks::<4>();
             let word = |i: usize| SeqNum::new(u32::from_be_bytes(words[i]));
+            let beside = options.accecn();
             options.sack = (0..words.len() / 2)
                 .map(|i| SackBlock { start: word(2 * i), end: word(2 * i + 1) })
+                .take(if beside.is_some() { 3 } else { 4 })
                 .collect();
+            if let Some(option) = beside {
+                options.set_accecn(&option);
+            }
+        }
+        // RFC 9768 section 3.2.3: whole fields count, what is left over is padding.
+        (ACCECN0 | ACCECN1, body) => {
+            let mut option = AccEcn { e1b_first: kind == ACCECN1, fields: 0, counts: [0; 3] };
+            option.fields = u8::try_from(body.len() / 3).unwrap_or(3).min(3);
+            let (threes, _) = body.as_chunks::<3>();
+            for (field, &[a, b, c]) in option.order().collect::<Vec<_>>().into_iter().zip(threes) {
+                option.counts[field] = u32::from_be_bytes([0, a, b, c]);
+            }
+            if options.sack.len() <= 3 {
+                options.set_accecn(&option);
+            }
         }
         _ => {}
     }

@@ -158,15 +158,46 @@ pub struct SackBlock {
     pub end: SeqNum,
 }
 
+/// The byte counters of an accurate ECN option (RFC 9768 section 3.2.3), 24 bits each. Of the tail of the option's order fields may
+/// be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccEcn {
+    /// Kind 174, with EE1B first and EE0B last; otherwise kind 172, with EE0B first.
+    pub e1b_first: bool,
+    /// How many of the fields there are, 0 to 3.
+    pub fields: u8,
+    /// Payload bytes that arrived as ECT(0), CE, ECT(1) (EE0B, ECEB, EE1B); of those that are not there 0.
+    pub counts: [u32; 3],
+}
+
+impl AccEcn {
+    /// The fields that there are, as places in [`counts`](AccEcn::counts), in the option's order.
+    pub fn order(&self) -> impl Iterator<Item = usize> {
+        let order = if self.e1b_first { [2, 1, 0] } else { [0, 1, 2] };
+        order.into_iter().take(usize::from(self.fields))
+    }
+
+    /// Bytes of the option, without padding.
+    pub fn wire_len(&self) -> u32 {
+        2 + 3 * u32::from(self.fields)
+    }
+}
+
 /// Up to four SACK blocks (three beside timestamps), in the order of the option. A first block at or below the
 /// cumulative ACK, or inside the second, is a DSACK (RFC 2883 section 4).
 ///
-/// Read like a slice. Plain memory, unlike an `ArrayVec`: a segment is written where it will lie, and copied whole.
+/// Read like a slice. Plain memory, unlike an `ArrayVec`: a segment is written where it will lie, and copied whole. An accurate ECN
+/// option lies in the fourth's place: beside four a header has room for an empty one at
+/// most, which is not kept; and a segment stays small.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct SackBlocks {
-    len: u32,
-    /// Those behind the first `len` are zero.
+    len: u8,
+    /// Of an accurate ECN option: 0 without one, else 1 and the fields, and 8 for the order with EE1B first.
+    accecn: u8,
+    /// The upper half of the third of its counters, which has 24 bits.
+    rest: [u8; 2],
+    /// Those behind the first `len` are zero, but for that option.
     blocks: [SackBlock; 4],
 }
 
@@ -174,12 +205,13 @@ impl SackBlocks {
     /// None.
     pub const fn new() -> SackBlocks {
         let none = SackBlock { start: SeqNum::new(0), end: SeqNum::new(0) };
-        SackBlocks { len: 0, blocks: [none; 4] }
+        SackBlocks { len: 0, accecn: 0, rest: [0; 2], blocks: [none; 4] }
     }
 
-    /// Adds one. Panics when there are four.
+    /// Adds one. Panics when there are four, or three beside accurate ECN.
     pub fn push(&mut self, block: SackBlock) {
-        *self.blocks.get_mut(self.len as usize).expect("at most 4 SACK blocks") = block;
+        assert!(self.accecn == 0 || self.len < 3, "at most 3 SACK blocks beside accurate ECN");
+        *self.blocks.get_mut(usize::from(self.len)).expect("at most 4 SACK blocks") = block;
         self.len += 1;
     }
 
@@ -188,6 +220,32 @@ impl SackBlocks {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Neither blocks nor an accurate ECN option.
+    #[inline]
+    pub const fn is_bare(&self) -> bool {
+        self.len == 0 && self.accecn == 0
+    }
+
+    fn accecn(&self) -> Option<AccEcn> {
+        let fields = (self.accecn & 7).checked_sub(1)?;
+        let (a, b) = (self.blocks[3].start.get(), self.blocks[3].end.get());
+        let [c, d] = self.rest.map(u32::from);
+        let counts = [a & 0xff_ffff, b & 0xff_ffff, a >> 24 | c << 8 | d << 16];
+        Some(AccEcn { e1b_first: self.accecn & 8 != 0, fields, counts })
+    }
+
+    fn set_accecn(&mut self, option: &AccEcn) {
+        assert!(self.len <= 3, "at most 3 SACK blocks beside accurate ECN");
+        let [a, b, c] = option.counts;
+        let [low, middle, high, _] = c.to_le_bytes();
+        self.accecn = (1 + option.fields) | if option.e1b_first { 8 } else { 0 };
+        self.rest = [middle, high];
+        self.blocks[3] = SackBlock {
+            start: SeqNum::new(a & 0xff_ffff | u32::from(low) << 24),
+            end: SeqNum::new(b & 0xff_ffff),
+        };
+    }
 }
 
 impl Deref for SackBlocks {
@@ -195,7 +253,7 @@ impl Deref for SackBlocks {
 
     #[inline]
     fn deref(&self) -> &[SackBlock] {
-        &self.blocks[..self.len as usize]
+        &self.blocks[..usize::from(self.len)]
     }
 }
 
@@ -240,6 +298,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// The accurate ECN option (RFC 9768 section 3.2.3).
+    #[inline]
+    pub fn accecn(&self) -> Option<AccEcn> {
+        self.sack.accecn()
+    }
+
+    /// Puts an accurate ECN option beside SACK blocks, of which there are three at most, or it panics.
+    pub fn set_accecn(&mut self, option: &AccEcn) {
+        self.sack.set_accecn(option);
+    }
+
     /// Bytes these options occupy in a header as Linux and FreeBSD lay them out: each group padded to four bytes.
     #[inline]
     pub fn wire_len(&self) -> u32 {
@@ -258,6 +327,9 @@ impl Options {
         let blocks = u32::try_from(self.sack.len()).expect("at most 4");
         if blocks > 0 {
             len += 4 + 8 * blocks;
+        }
+        if let Some(option) = self.accecn() {
+            len += option.wire_len().next_multiple_of(4);
         }
         len
     }
@@ -327,6 +399,25 @@ mod tests {
         assert_eq!(ack.wire_len(), 12);
         ack.sack.push(SackBlock::default());
         assert_eq!(ack.wire_len(), 24);
+    }
+
+    #[test]
+    fn an_accurate_ecn_option_lies_beside_three_blocks_and_takes_nothing_from_them() {
+        let block = |n| SackBlock { start: SeqNum::new(n), end: SeqNum::new(n + 1) };
+        let mut options = Options { sack: (1..=3).map(block).collect(), ..Options::default() };
+        assert_eq!(options.accecn(), None);
+        for (e1b_first, fields, counts) in [
+            (false, 3, [0xff_ffff, 1, 0xab_cdef]),
+            (true, 2, [0, 0x80_0001, 0xff_ffff]),
+            (false, 0, [0, 0, 0]),
+        ] {
+            let option = AccEcn { e1b_first, fields, counts };
+            options.set_accecn(&option);
+            assert_eq!(options.accecn(), Some(option));
+            assert_eq!(&options.sack[..], &[block(1), block(2), block(3)]);
+        }
+        // 28 of the blocks and 4 of the empty option.
+        assert_eq!(options.wire_len(), 32);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::net::SocketAddr;
 use tcpassay_units::SeqNum;
 use tcpassay_wire::codec::{Content, DecodeError, EncodeError, Envelope, decode, encode};
-use tcpassay_wire::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use tcpassay_wire::{AccEcn, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 
 fn envelope(from: &str, to: &str, ecn: Ecn) -> Envelope {
     let addr = |text: &str| text.parse::<SocketAddr>().expect("an address");
@@ -144,6 +144,22 @@ fn unknown_options_are_skipped_and_an_impossible_length_ends_them() {
 }
 
 #[test]
+fn an_accurate_ecn_option_of_another_length_gives_its_whole_fields() {
+    // RFC 9768 section 3.2.3. The timestamps (at 6, of ten bytes) become the option.
+    let timestamps = Some(Timestamps { val: 0x0001_0203, ecr: 0x0405_0607 });
+    let options = Options { timestamps, mss: Some(536), ..Options::default() };
+    let mut packet = bytes(&v4(), &Content::Tcp(Segment { options, ..Segment::default() }));
+    for (kind, counts) in [(172, [0x00_0102, 0x03_0405, 0]), (174, [0, 0x03_0405, 0x00_0102])] {
+        packet[46] = kind;
+        let Content::Tcp(segment) = decode(&packet).expect("headers are whole").content else {
+            panic!("not a datagram")
+        };
+        let expected = AccEcn { e1b_first: kind == 174, fields: 2, counts };
+        assert_eq!(segment.options.accecn(), Some(expected));
+    }
+}
+
+#[test]
 fn options_beyond_forty_bytes_and_packets_beyond_64_kb_are_refused() {
     let sack: SackBlocks = [SackBlock::default(); 4].into_iter().collect();
     let options = Options { timestamps: Some(Timestamps::default()), sack, ..Options::default() };
@@ -186,6 +202,19 @@ fn any_segment() -> impl Strategy<Value = Segment> {
                 sack: sack.into_iter().collect(),
             })
             .prop_filter("fits a header", |options| options.wire_len() <= 40);
+    let counts = [0..1_u32 << 24, 0..1 << 24, 0..1 << 24];
+    let accecn = prop::option::of((any::<bool>(), 0u8..=3, counts));
+    let options = (options, accecn).prop_map(|(mut options, accecn)| {
+        let Some((e1b_first, fields, counts)) = accecn else { return options };
+        let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
+        for field in option.order().collect::<Vec<_>>() {
+            option.counts[field] = counts[field];
+        }
+        if options.sack.len() <= 3 && options.wire_len() + option.wire_len().next_multiple_of(4) <= 40 {
+            options.set_accecn(&option);
+        }
+        options
+    });
     (any::<[u32; 2]>(), 0u16..0x200, any::<[u16; 2]>(), 0u32..65_000, options).prop_map(
         |([seq, ack], flags, [window, urgent], len, options)| Segment {
             seq: SeqNum::new(seq),

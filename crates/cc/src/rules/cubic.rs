@@ -18,11 +18,14 @@
 //! * beta is at least 1/2: below that `alpha_cubic` exceeds one segment a window, which is faster than Reno.
 //! * Time counts towards `t` only between two ACKs that both found the sender limited by its window, which is how
 //!   this rule sees the application-limited periods that the RFC excludes.
+//! * With FreeBSD's arithmetic (`cubic_ssthresh_update`) marks leave two segments, too, and the first reduction of a connection is
+//!   to half, with a `W_max` of beta times the window; here also when a timeout is the first, where FreeBSD takes beta. The rest
+//!   of its `cc_cubic.c` is RFC 8312, which this is not.
 //! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.
 
 use super::train::Train;
 use crate::cbrt::cbrt;
-use crate::{Ack, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Ack, Arithmetic, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// CUBIC (RFC 9438).
@@ -34,6 +37,9 @@ pub struct Cubic {
     /// `alpha_cubic` of section 4.3.
     alpha: f64,
     fast_convergence: bool,
+    freebsd: bool,
+    /// FreeBSD: no congestion yet (`CUBICFLAG_CONG_EVENT` is not set).
+    first: bool,
     /// In bytes, once there was congestion or congestion avoidance.
     w_max: Option<f64>,
     /// `cwnd_prior`, in bytes; 0 before ssthresh was ever set.
@@ -74,6 +80,8 @@ impl Cubic {
             beta_ecn: values.get("beta_ecn"),
             alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
             fast_convergence: values.get("fast_convergence") > 0.0,
+            freebsd: params.arithmetic == Arithmetic::FreeBsd,
+            first: params.arithmetic == Arithmetic::FreeBsd,
             w_max: None,
             cwnd_prior: 0.0,
             stage: None,
@@ -171,7 +179,7 @@ impl WindowRule for Cubic {
         let (beta, floor) = match cause {
             Cause::Loss => (self.beta, view.mss * 2),
             // Section 4.6: marks reduce the window down to one segment.
-            Cause::Ecn => (self.beta_ecn, view.mss),
+            Cause::Ecn => (self.beta_ecn, view.mss * if self.freebsd { 2 } else { 1 }),
         };
         let cwnd = view.control.cwnd.as_f64();
         self.w_max = Some(match self.w_max {
@@ -180,6 +188,10 @@ impl WindowRule for Cubic {
         });
         self.cwnd_prior = cwnd;
         self.stage = None;
+        if std::mem::take(&mut self.first) {
+            self.w_max = Some(cwnd * beta);
+            return Bytes::from_f64(flight.as_f64() / 2.0).max(floor);
+        }
         Bytes::from_f64(flight.as_f64() * beta).max(floor)
     }
 
@@ -204,6 +216,7 @@ impl WindowRule for Cubic {
             self.w_max = before.w_max;
             self.cwnd_prior = before.cwnd_prior;
             self.stage = before.stage;
+            self.first = before.first;
         }
     }
 

@@ -9,7 +9,8 @@
 //! * The decrease factor is a parameter; RFC 5681 has 1/2.
 //! * Congestion avoidance adds one MSS at each `cwnd` bytes acknowledged (the RFC's recommended way), rather than
 //!   `SMSS * SMSS / cwnd` with every ACK (its equation 3).
-//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; with Linux's arithmetic to two.
+//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; with Linux's and FreeBSD's arithmetic to two,
+//!   and to whole ones.
 //! * The window after a reduction is taken from the flight size as equation 4 says; Linux takes it from cwnd.
 
 use crate::{Additive, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};

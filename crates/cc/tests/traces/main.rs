@@ -6,6 +6,7 @@
 mod cubic;
 mod cubic_linux;
 mod dctcp;
+mod freebsd;
 mod hystart;
 mod mutant;
 mod mvegas;

@@ -13,9 +13,7 @@ use tcpassay_units::{Bytes, Dur};
 /// The largest super-segment of Linux's `tun`, less `MAX_TCP_HEADER` and one (`sk_setup_caps`).
 const GSO: u64 = 65_536 - 321;
 
-/// What an empty `sk_buff` counts (`SKB_TRUESIZE`): its structures and the headers, since 6.3 from a cache of their own
-/// (`skbuff_small_head`), before in a kilobyte.
-const SKB: u64 = 896;
+/// What an empty `sk_buff` counted before 6.3 (`SKB_TRUESIZE`): its structures, and the headers in a kilobyte.
 const SKB_OLD: u64 = 1280;
 
 /// Which way a connection is opened: passive ECN is accepted and not offered.
@@ -159,8 +157,8 @@ pub(super) fn config(
     }
     match profile {
         Profile::Linux | Profile::Linux46 => {
-            let overhead = if profile == Profile::Linux { SKB } else { SKB_OLD };
-            cfg.skbs = Some(Skbs { overhead: Bytes::new(overhead), initial: Bytes::new(16_384) });
+            let old = Skbs { overhead: Bytes::new(SKB_OLD), initial: Bytes::new(16_384) };
+            cfg.skbs = cfg.skbs.or(Some(old));
             linux(&mut cfg, host, open)?;
         }
         Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,

@@ -351,6 +351,7 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
         chosen(s, "stack.tlp", &[("off", Tlp::Off), ("open-only", Tlp::OpenOnly), ("on", Tlp::On)]),
     );
     set(&mut c.frto, s.switch("stack.frto"));
+    set(&mut c.ecn_option, s.switch("stack.ecn_option"));
     set(&mut c.limited_transmit, s.switch("stack.limited_transmit"));
     set(&mut c.early_retransmit, s.switch("stack.early_retransmit"));
     let only = |train, delay| Hystart::Linux(Detect { train, delay });
@@ -364,7 +365,8 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.hystart, chosen(s, "stack.hystart", &ends));
     let manners = [("rfc", Manners::Rfc), ("linux", Manners::Linux), ("freebsd", Manners::FreeBsd)];
     set(&mut c.manners, chosen(s, "stack.manners", &manners));
-    let arithmetics = [("rfc", Arithmetic::Rfc), ("linux", Arithmetic::Linux)];
+    let arithmetics =
+        [("rfc", Arithmetic::Rfc), ("linux", Arithmetic::Linux), ("freebsd", Arithmetic::FreeBsd)];
     set(&mut c.cc_arithmetic, chosen(s, "stack.cc_arithmetic", &arithmetics));
     set(&mut c.byte_counting, s.maybe::<Abc>("stack.abc").map(|a| a.0));
     let idle = [("off", AfterIdle::Keep), ("on", AfterIdle::Restart), ("decay", AfterIdle::Decay)];

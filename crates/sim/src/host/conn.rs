@@ -53,7 +53,7 @@ impl Conn {
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     pub fn has_news(&mut self) -> bool {
-        let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.has_room());
+        let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.check_space());
         let state = self.tcp.state();
         if state == State::Established && self.told_open {
             // Nobody has closed.

@@ -23,14 +23,23 @@ impl Sockets for Calls<'_> {
     fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
-        let conn = self.stacks.conn(c);
         // A socket that does not stand yet takes nothing, as a non-blocking connect.
-        let opening = matches!(conn.tcp.state(), State::SynSent | State::SynReceived | State::Listen);
-        let taken = if opening { Bytes::ZERO } else { conn.tcp.write(now, n) };
-        conn.blocked = taken < n;
-        if !taken.is_zero() {
-            // As a system call does: what may leave leaves before the next write.
+        let state = self.stacks.conn(c).tcp.state();
+        let opening = matches!(state, State::SynSent | State::SynReceived | State::Listen);
+        let mut taken = Bytes::ZERO;
+        while !opening && taken < n {
+            let tcp = &mut self.stacks.conn(c).tcp;
+            let (step, last) =
+                (tcp.write_step(now, n - taken, taken.is_zero(), false), !tcp.writes_in_steps());
+            taken += step;
+            // As a system call does: what may leave leaves before the next step, and before the next write.
             self.stacks.transmit(self.net, c);
+            if last || step.is_zero() {
+                break;
+            }
+        }
+        self.stacks.conn(c).blocked = taken < n;
+        if !taken.is_zero() {
             self.stacks.touch(c);
         }
         taken

@@ -75,6 +75,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
     )
     .needs("the same at both ends of a connection"),
     P::new(
+        "stack.ecn_option",
+        Kind::SWITCH,
+        "profile",
+        ON_OFF,
+        M,
+        "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3), not by the three flags alone",
+    )
+    .needs("[stack.ecn] = accurate"),
+    P::new(
         "stack.delayed_ack",
         Kind::Or(
             PROFILE,
@@ -243,11 +252,11 @@ pub(super) const ROWS: &[ParamSpec] = &[
     ),
     P::new(
         "stack.cc_arithmetic",
-        Kind::Choice(&["profile", "rfc", "linux"]),
+        Kind::Choice(&["profile", "rfc", "linux", "freebsd"]),
         "profile",
-        &["profile", "rfc", "linux"],
+        &["profile", "rfc", "linux", "freebsd"],
         M,
-        "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds",
+        "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds, or as FreeBSD reduces",
     ),
     P::new(
         "stack.pacing",

@@ -21,6 +21,8 @@ const LATE: Rows = &[
 ];
 const MARKED: Rows =
     &[("stack.ecn", "classic"), ("queue.ecn_mark", "data"), ("link.rate", "100Mbit"), ("link.delay", "5ms")];
+const ACCURATE: Rows =
+    &[("stack.ecn", "accurate"), ("queue.ecn_mark", "data"), ("link.rate", "100Mbit"), ("link.delay", "5ms")];
 const TSO_HTB: Rows = &[
     ("queue.kind", "htb"),
     ("queue.rate", "500Mbit"),
@@ -118,6 +120,7 @@ const FLIPS: &[Flip] = &[
     ("stack.profile", "linux", &[]),
     ("stack.cc", "cubic", LOSSY),
     ("stack.ecn", "classic", CODEL_ECN),
+    ("stack.ecn_option", "off", ACCURATE),
     ("stack.delayed_ack", "off", &[]),
     ("stack.dctcp_receiver", "immediate", DCTCP),
     ("stack.ack_check", "always", DCTCP),

@@ -11,7 +11,7 @@
 use super::{Connection, Reset};
 use crate::config::{EcnMode, Manners};
 use crate::log::{LogEvent, State};
-use crate::recv::{Arrival, ace_of};
+use crate::recv::Arrival;
 use crate::seam::{AckIn, Span};
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
@@ -302,7 +302,8 @@ impl Connection {
             (EcnMode::Off, _) => {}
             (EcnMode::Accurate, _) => {
                 if !opening && !self.open.deaf && self.send.is_news(ack, &input.sacks) {
-                    input.accurate_ce = Some(self.read_ace(segment));
+                    let acked = ack.saturating_sub(una);
+                    input.accurate_ce = Some(self.read_accurate(segment, acked));
                 }
             }
             // A classic peer of an accurate sender: the echo stands for one packet.
@@ -362,13 +363,6 @@ impl Connection {
                 input.sacks.push(block.start.max(ack)..block.end);
             }
         }
-    }
-
-    /// The peer's count of marked packets (RFC 9768 section 3.2.2.2), without the guard against a full turn between two ACKs.
-    fn read_ace(&mut self, segment: &Segment) -> u64 {
-        let more = ace_of(segment.flags).wrapping_sub(self.reported_ce) & 7;
-        self.reported_ce += more;
-        more * u64::from(self.send.mss32())
     }
 
     #[inline]

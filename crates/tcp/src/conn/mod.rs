@@ -10,6 +10,7 @@
 //! | `timer` | handshake, keepalive, TIME-WAIT; delayed ACK and the sender's | RFC 9293 section 3.8 |
 //! | `socket` | what an application calls | RFC 9293 section 3.9.1 |
 
+mod accecn;
 mod fastopen;
 mod input;
 mod open;
@@ -27,6 +28,7 @@ use crate::info::Info;
 use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
+use accecn::Reported;
 use open::Opening;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
@@ -98,8 +100,8 @@ pub struct Connection {
     /// SND.WL1 and SND.WL2.
     wl1: u64,
     wl2: u64,
-    /// Accurate ECN: packets that the peer reported as marked (s.cep).
-    reported_ce: u64,
+    /// Of accurate ECN.
+    reported: Reported,
     /// The sender has been told something since it last had nothing to send; otherwise it need not be asked again, and
     /// its deadline is this.
     touched: bool,
@@ -177,7 +179,7 @@ impl Connection {
             max_snd_wnd: 0,
             wl1: 0,
             wl2: 0,
-            reported_ce: 5,
+            reported: Reported::START,
             touched: true,
             send_timer: Time::MAX,
             clock: Time::ZERO,

@@ -6,7 +6,7 @@ use super::fastopen::Fast;
 use super::{ConnError, Connection};
 use crate::config::{Config, EcnMode, Manners};
 use crate::log::{LogEvent, State, Timer, TimerChange};
-use crate::recv::{Echo, ace_of};
+use crate::recv::{ByteCounts, Echo, ace_of};
 use crate::seam::Agreed;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
@@ -40,6 +40,8 @@ pub(super) struct Opening {
     pub finish: bool,
     /// Fast Open, where the host has it.
     pub fast: Option<Box<Fast>>,
+    /// How often its timer fired.
+    timeouts: u32,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
     pub hold_ack: bool,
 }
@@ -80,6 +82,7 @@ impl Opening {
             deaf: false,
             finish: false,
             fast: None,
+            timeouts: 0,
             hold_ack: false,
         }
     }
@@ -240,6 +243,9 @@ impl Connection {
         };
         if self.ecn == EcnMode::Accurate {
             self.open.tell_handshake = Some(handshake_ace(ecn));
+            // The ACK of the SYN-ACK, and the first data.
+            self.reported.tests = 2;
+            self.first_accecn(segment);
         }
         let data = data.unwrap_or(0);
         self.fast_open_answered(data);
@@ -274,7 +280,8 @@ impl Connection {
             // Whether our SYN-ACK was marked (RFC 9768 table 4): the count starts at 6 instead of 5.
             let ace = ace_of(segment.flags);
             let marked = ace == 0b110 && !segment.flags.has(Flags::SYN);
-            self.reported_ce = if marked { 6 } else { 5 };
+            self.reported.packets = if marked { 6 } else { 5 };
+            self.first_accecn(segment);
             self.open.deaf = ace == 0 && segment.len == 0;
             self.open.no_ect |= self.open.deaf;
         }
@@ -339,7 +346,7 @@ impl Connection {
             EcnMode::Off => Echo::Off,
             EcnMode::Classic => Echo::Classic { ece: false },
             EcnMode::Dctcp => Echo::Dctcp { ce: false },
-            EcnMode::Accurate => Echo::Accurate { packets: 5 + marked, told: 5 + marked, ce: false },
+            EcnMode::Accurate => Echo::accurate(marked),
         };
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
         if self.cfg.bsd_window {
@@ -385,7 +392,7 @@ impl Connection {
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
         let len = self.fast_open_of_syn(answer);
-        let options = Options {
+        let mut options = Options {
             mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
             window_scale: (self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
             sack_permitted: self.cfg.sack && offered(|p| p.sack),
@@ -398,7 +405,17 @@ impl Connection {
         if self.open.repeated && self.open.sent > asked && !answer {
             self.open.ecn_flags = Flags::NONE;
         }
-        let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | self.open.ecn_flags;
+        let mut ecn_flags = self.open.ecn_flags;
+        if answer && self.ecn == EcnMode::Accurate {
+            // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
+            if self.open.sent == 1 && self.cfg.ecn_option {
+                options.set_accecn(&ByteCounts::FIRST);
+            }
+            if self.open.timeouts >= 2 {
+                ecn_flags = Flags::NONE;
+            }
+        }
+        let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | ecn_flags;
         let ack = if answer { self.irs.at(self.recv.nxt()) } else { SeqNum::new(0) };
         let len = u32::try_from(len).expect("the payload of a SYN is below an MSS");
         let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len, options };
@@ -414,6 +431,7 @@ impl Connection {
     pub(super) fn on_handshake_timer(&mut self, now: Time) {
         self.log.put(now, || LogEvent::Timer { timer: Timer::Handshake, change: TimerChange::Fired });
         self.open.timer = Time::MAX;
+        self.open.timeouts += 1;
         let limit = if self.open.passive { None } else { self.cfg.connect_timeout };
         let spent = now.since(self.open.first_at);
         let over = |limit: Option<Dur>| limit.is_some_and(|t| spent >= t);

@@ -188,6 +188,7 @@ impl Connection {
                 self.put_sacks(&mut options);
             }
         }
+        self.put_accecn(&mut options, len);
         *out = Segment {
             seq: self.iss.at(chunk.span.start),
             ack: self.irs.at(self.recv.nxt()),
@@ -222,6 +223,7 @@ impl Connection {
         // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`).
         let over = self.state == State::TimeWait && self.cfg.manners == Manners::FreeBsd;
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
+        self.put_accecn(&mut options, 0);
         *out = Segment {
             seq: self.iss.at(seq),
             ack: self.irs.at(self.recv.nxt()),

@@ -98,8 +98,13 @@ impl Connection {
         Bytes::new(taken)
     }
 
-    /// Whether an application that waits to write may go on, after something happened (`tcp_check_space` of Linux): the send
-    /// buffer may grow.
+    /// Whether [`write_step`](Connection::write_step) takes what there is room for in more than one step.
+    pub fn writes_in_steps(&self) -> bool {
+        self.send.writes_in_steps()
+    }
+
+    /// [`has_room`](Connection::has_room), asked after something happened by who was refused room: the send buffer may grow
+    /// (`tcp_check_space` of Linux).
     pub fn check_space(&mut self) -> bool {
         self.may_send() && self.send.check_space()
     }

@@ -3,7 +3,7 @@
 //! Sources: RFC 3168 section 6.1.3 (classic), RFC 8257 section 3.2 (DCTCP), RFC 9768 section 3.2 (accurate);
 //! `__tcp_ecn_check_ce` and `tcp_dctcp.c` of Linux 4.6 for the state machine as it was built.
 
-use tcpassay_wire::{Ecn, Flags};
+use tcpassay_wire::{AccEcn, Ecn, Flags};
 
 /// State of the echo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,7 +29,55 @@ pub(crate) enum Echo {
         told: u64,
         /// The last segment carried CE.
         ce: bool,
+        /// Bytes with each field.
+        bytes: ByteCounts,
     },
+}
+
+/// The byte counters of accurate ECN (RFC 9768 section 3.2.1), of which the option holds 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ByteCounts {
+    /// r.e0b, r.ceb, r.e1b.
+    counts: [u32; 3],
+    /// Which have ever moved.
+    moved: [bool; 3],
+    /// One has moved since the last ACK left.
+    news: bool,
+}
+
+impl ByteCounts {
+    /// What both ends start from.
+    pub(crate) const START: [u32; 3] = [1, 0, 1];
+
+    /// The option of a SYN-ACK.
+    pub(crate) const FIRST: AccEcn = AccEcn { e1b_first: false, fields: 3, counts: ByteCounts::START };
+
+    fn add(&mut self, field: Ecn, bytes: u32) {
+        let counter = match field {
+            Ecn::NotEct => return,
+            Ecn::Ect0 => 0,
+            Ecn::Ce => 1,
+            Ecn::Ect1 => 2,
+        };
+        self.counts[counter] = self.counts[counter].wrapping_add(bytes) & 0xff_ffff;
+        self.moved[counter] = true;
+        self.news = true;
+    }
+
+    /// Section 3.2.3.3, the recommended scheme: every counter that ever moved, on an ACK since which one did; in the handshake all
+    /// (section 3.2.3.2.1).
+    fn option(&self, handshake: bool) -> Option<AccEcn> {
+        let [e0b, ceb, e1b] = self.moved.map(|moved| moved || handshake);
+        let e1b_first = e1b && !e0b;
+        let fields = if e0b && e1b { 3 } else { 1 + u8::from(ceb) };
+        (self.news || handshake).then(|| {
+            let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
+            for place in option.order().collect::<arrayvec::ArrayVec<_, 3>>() {
+                option.counts[place] = self.counts[place];
+            }
+            option
+        })
+    }
 }
 
 /// What a data segment's mark asks for.
@@ -66,9 +114,23 @@ impl Echo {
         }
     }
 
-    /// A data segment of `packets` wire packets arrived with this field.
+    /// Accurate ECN, with `marked` packets in the handshake.
+    pub(crate) fn accurate(marked: u64) -> Echo {
+        let bytes = ByteCounts { counts: ByteCounts::START, moved: [false; 3], news: false };
+        Echo::Accurate { packets: 5 + marked, told: 5 + marked, ce: false, bytes }
+    }
+
+    /// The option that an ACK which leaves now should carry.
+    pub(crate) fn option(&self, handshake: bool) -> Option<AccEcn> {
+        match self {
+            Echo::Accurate { bytes, .. } => bytes.option(handshake),
+            _ => None,
+        }
+    }
+
+    /// A data segment of `packets` wire packets, with `len` bytes, arrived with this field.
     #[inline]
-    pub(crate) fn data(&mut self, field: Ecn, packets: u64) -> Asks {
+    pub(crate) fn data(&mut self, field: Ecn, packets: u64, len: u64) -> Asks {
         match self {
             Echo::Off => Asks::Nothing,
             Echo::Classic { ece } => match field {
@@ -89,7 +151,8 @@ impl Echo {
                 *ce = field == Ecn::Ce;
                 if was == *ce { Asks::Nothing } else { Asks::Changed { was } }
             }
-            Echo::Accurate { packets: n, told, ce } => {
+            Echo::Accurate { packets: n, told, ce, bytes } => {
+                bytes.add(field, u32::try_from(len).expect("a segment is below 4 GB"));
                 let changed = std::mem::replace(ce, field == Ecn::Ce) != *ce;
                 if field != Ecn::Ce {
                     return Asks::Nothing;
@@ -104,8 +167,9 @@ impl Echo {
     /// An ACK left.
     #[inline]
     pub(crate) fn told(&mut self) {
-        if let Echo::Accurate { packets, told, .. } = self {
+        if let Echo::Accurate { packets, told, bytes, .. } = self {
             *told = *packets;
+            bytes.news = false;
         }
     }
 }
@@ -135,8 +199,8 @@ mod tests {
     #[test]
     fn classic_ece_stays_until_cwr_however_many_unmarked_segments_come() {
         let mut echo = Echo::Classic { ece: false };
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Quick);
-        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Nothing);
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Quick);
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Nothing);
         assert_eq!(echo.flags(), Flags::ECE);
         echo.cwr();
         assert_eq!(echo.flags(), Flags::NONE);
@@ -145,20 +209,20 @@ mod tests {
     #[test]
     fn dctcp_ece_is_the_mark_of_the_last_segment() {
         let mut echo = Echo::Dctcp { ce: false };
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Changed { was: false });
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Nothing);
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Changed { was: false });
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Nothing);
         assert_eq!(echo.flags(), Flags::ECE);
-        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Changed { was: true });
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Changed { was: true });
         assert_eq!(echo.flags(), Flags::NONE);
     }
 
     #[test]
     fn accurate_ace_counts_marked_packets_from_5_modulo_8() {
-        let mut echo = Echo::Accurate { packets: 5, told: 5, ce: false };
+        let mut echo = Echo::accurate(0);
         assert_eq!(ace_of(echo.flags()), 5);
-        echo.data(Ecn::Ce, 2);
+        echo.data(Ecn::Ce, 2, 2 * 1000);
         assert_eq!(ace_of(echo.flags()), 7);
-        echo.data(Ecn::Ce, 4);
+        echo.data(Ecn::Ce, 4, 4 * 1000);
         assert_eq!(ace_of(echo.flags()), 3);
         assert_eq!(echo.flags(), Flags::CWR | Flags::ECE);
     }
@@ -166,14 +230,48 @@ mod tests {
     #[test]
     fn accurate_ecn_tells_a_mark_after_none_at_once_and_then_every_second_one() {
         // RFC 9768 section 3.2.2.5.1.
-        let mut echo = Echo::Accurate { packets: 5, told: 5, ce: false };
+        let mut echo = Echo::accurate(0);
         for asks in [Asks::Tell, Asks::Nothing, Asks::Tell, Asks::Nothing, Asks::Tell] {
-            assert_eq!(echo.data(Ecn::Ce, 1), asks);
+            assert_eq!(echo.data(Ecn::Ce, 1, 1000), asks);
             if asks == Asks::Tell {
                 echo.told();
             }
         }
-        assert_eq!(echo.data(Ecn::Ect0, 1), Asks::Nothing, "the change back is not told");
-        assert_eq!(echo.data(Ecn::Ce, 1), Asks::Tell);
+        assert_eq!(echo.data(Ecn::Ect0, 1, 1000), Asks::Nothing, "the change back is not told");
+        assert_eq!(echo.data(Ecn::Ce, 1, 1000), Asks::Tell);
+    }
+
+    #[test]
+    fn the_option_has_every_counter_that_ever_moved_in_the_order_that_takes_least() {
+        // RFC 9768 section 3.2.3.3; counters start at 1, 0 and 1 (section 3.2.1).
+        let seen = |fields: &[Ecn]| {
+            let mut echo = Echo::accurate(0);
+            for &field in fields {
+                echo.data(field, 1, 1000);
+            }
+            echo.option(false).map(|o| (o.e1b_first, o.order().map(|i| o.counts[i]).collect::<Vec<_>>()))
+        };
+        assert_eq!(seen(&[]), None);
+        assert_eq!(seen(&[Ecn::NotEct]), None);
+        assert_eq!(seen(&[Ecn::Ect0, Ecn::Ect0]), Some((false, vec![2001])));
+        assert_eq!(seen(&[Ecn::Ect0, Ecn::Ce]), Some((false, vec![1001, 1000])));
+        assert_eq!(seen(&[Ecn::Ce]), Some((false, vec![1, 1000])));
+        assert_eq!(seen(&[Ecn::Ect1]), Some((true, vec![1001])));
+        assert_eq!(seen(&[Ecn::Ect1, Ecn::Ce]), Some((true, vec![1001, 1000])));
+        assert_eq!(seen(&[Ecn::Ect0, Ecn::Ect1]), Some((false, vec![1001, 0, 1001])));
+    }
+
+    #[test]
+    fn the_option_goes_when_a_counter_has_moved_since_the_last_ack() {
+        let mut echo = Echo::accurate(0);
+        assert_eq!(
+            echo.option(true).map(|o| (o.fields, o.counts)),
+            Some((3, [1, 0, 1])),
+            "in the handshake all"
+        );
+        echo.data(Ecn::Ect0, 1, 1000);
+        assert!(echo.option(false).is_some());
+        echo.told();
+        assert_eq!(echo.option(false), None);
     }
 }

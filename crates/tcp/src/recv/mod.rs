@@ -23,9 +23,9 @@ pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
 use assembly::Assembly;
 use ecn::Asks;
-pub(crate) use ecn::{Echo, ace_of};
+pub(crate) use ecn::{ByteCounts, Echo, ace_of};
 use tcpassay_units::{Bytes, Dur, Time, count};
-use tcpassay_wire::{Ecn, Flags};
+use tcpassay_wire::{AccEcn, Ecn, Flags};
 use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
@@ -337,7 +337,7 @@ impl Receiver {
         let packets = if len <= self.acks.rcv_mss() { 1 } else { len.div_ceil(self.acks.rcv_mss()) };
         // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
         let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
-        match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets) {
+        match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {
             Asks::Nothing => {}
             Asks::Quick => {
                 if field == Ecn::Ce || self.ect_seen {
@@ -457,6 +457,11 @@ impl Receiver {
     #[inline]
     pub(crate) fn echo_flags(&self) -> Flags {
         self.echo.flags()
+    }
+
+    /// The accurate ECN option of a segment that leaves now, where there is something to say.
+    pub(crate) fn accecn(&self, handshake: bool) -> Option<AccEcn> {
+        self.echo.option(handshake)
     }
 
     /// There is something for the SACK option.

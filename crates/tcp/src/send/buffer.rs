@@ -1,7 +1,7 @@
 //! The send buffer: how far the application may be ahead of the acknowledgements.
 //!
-//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`), which decides what one
-//! transmission may hold, what is pushed, and how much a write may add.
+//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`, with TSO), which decides
+//! what one transmission may hold, what is pushed, and how much a write may add.
 //!
 //! Sources: Linux `tcp_sendmsg_locked`, `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`;
 //! FreeBSD's `sendbuf_max`.
@@ -48,14 +48,13 @@ pub(super) struct Buffer {
     skbs: Option<Skbs>,
     /// Up to where everything is marked to be pushed (`pushed_seq`).
     pushed: u64,
-    /// A writer waits for room (`SOCK_NOSPACE`).
-    wanted: bool,
 }
 
 impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
-        let floor = cfg.skbs.map_or(FLOOR, |skbs| skbs.initial.get());
+        let skbs = cfg.skbs.filter(|_| cfg.tso.is_some());
+        let floor = skbs.map_or(FLOOR, |skbs| skbs.initial.get());
         let (size, max) = (fixed.unwrap_or(floor), cfg.max_send_buffer.get());
         Buffer {
             end: 1,
@@ -68,9 +67,8 @@ impl Buffer {
             fixed,
             size,
             max,
-            skbs: cfg.skbs,
+            skbs,
             pushed: 1,
-            wanted: false,
         }
     }
 
@@ -160,7 +158,8 @@ impl Sender {
     fn queued(&self) -> u64 {
         let bytes = self.buf.end - self.board.una;
         let Some(skbs) = self.buf.skbs else { return bytes };
-        let unsent = self.buf.records.iter().filter(|r| r.end > self.board.nxt).count();
+        let records = &self.buf.records;
+        let unsent = records.len() - records.partition_point(|r| r.end <= self.board.nxt);
         bytes + skbs.overhead.get() * u64::try_from(self.board.len() + unsent).expect("memory holds it")
     }
 
@@ -176,7 +175,6 @@ impl Sender {
     /// A writer waits for room, after an ACK: where the window is not full the buffer grows (`tcp_new_space`). Says whether it
     /// may write now.
     pub fn check_space(&mut self) -> bool {
-        self.buf.wanted = true;
         if self.pipe() < self.cwnd {
             self.expand();
         }
@@ -231,7 +229,6 @@ impl Sender {
         let mut room = open.map_or(0, |r| goal.saturating_sub(r.end - from));
         if room == 0 {
             if self.queued() >= self.buf.size || !self.below_lowat(self.unsent()) {
-                self.buf.wanted = true;
                 if !first {
                     self.buf.more = false;
                     self.mark_push();
@@ -259,6 +256,11 @@ impl Sender {
         }
         self.buf.one = front;
         (taken, front)
+    }
+
+    /// The queue is made of buffers.
+    pub fn writes_in_steps(&self) -> bool {
+        self.buf.skbs.is_some()
     }
 
     /// Whether everything that was written is acknowledged.

@@ -134,8 +134,6 @@ pub(crate) struct Sender {
     cwr_due: bool,
     /// Position after the last segment smaller than the MSS (draft-minshall-nagle).
     small_end: u64,
-    /// The end of Linux's buffer that is being sent.
-    buffer_end: u64,
     /// The present burst began with nothing outstanding.
     idle_burst: bool,
     /// Duplicate ACKs when the recovery began: those after them inflate the window.
@@ -192,7 +190,6 @@ impl Sender {
             limited_sent: 0,
             frto: Frto::Off,
             cwr_due: false,
-            buffer_end: 0,
             small_end: 0,
             idle_burst: false,
             entry_dups: 0,

@@ -335,7 +335,6 @@ impl Sender {
         if let Some(end) = record {
             avail = avail.min(end - self.board.nxt);
         }
-        avail = avail.min(self.buffer_left());
         if avail == 0 {
             // A FIN alone: the congestion window is not asked (as Linux), the peer's is.
             return if !self.has_new() {
@@ -377,22 +376,6 @@ impl Sender {
         };
         let n = size::decide(&ask)?;
         Ok(self.emit_new(now, n, log))
-    }
-
-    /// What is left of the buffer that is being sent. Linux queues data in buffers as long as a super-segment may be
-    /// (`tcp_xmit_size_goal`), sends parts of them and never of two at once; the rest of one does not wait
-    /// (`tcp_tso_should_defer`).
-    fn buffer_left(&mut self) -> u64 {
-        // With `Config::skbs` the queue itself is in buffers.
-        let today = self.cfg.tso_defer && self.cfg.tso_autosize == TsoAutosize::RateAndRtt;
-        let Some(gso) = self.cfg.tso.filter(|_| today && self.cfg.skbs.is_none()) else { return u64::MAX };
-        let nxt = self.board.nxt;
-        if nxt >= self.buffer_end {
-            let half = self.max_wnd / 2;
-            let goal = if half > 0 { gso.get().min(half) } else { gso.get() };
-            self.buffer_end = nxt + (goal - goal % self.mss).max(self.mss);
-        }
-        self.buffer_end - nxt
     }
 
     /// The end of the record that is being sent.
@@ -526,8 +509,6 @@ impl Sender {
             self.small_end = end;
         }
         if end == self.buf.end || !n.is_multiple_of(self.mss) {
-            // The last buffer left whole: what is written next begins another.
-            self.buffer_end = end;
             self.timers.release_cork();
         }
         if self.timers.rto == Time::MAX {
