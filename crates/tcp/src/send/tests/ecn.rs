@@ -18,21 +18,23 @@ fn ece(r: &mut Rig, n: u64) -> Vec<Chunk> {
 
 #[test]
 fn a_mark_halves_the_window_once_a_window_and_is_announced_once() {
-    let mut r = rig(EcnMode::Classic, false);
-    r.write(100);
-    r.advance(ms(100));
-    ece(&mut r, 2);
-    assert_eq!((r.s.state, r.cwnd()), (Ca::Cwr, 5000));
-    let mut cwr = Vec::new();
-    for n in 3..10 {
-        cwr.extend(ece(&mut r, n).iter().map(|c| (c.span.start, c.cwr)));
-        assert_eq!(r.cwnd(), 5000, "once a window");
+    for mode in [EcnMode::Classic, EcnMode::Dctcp] {
+        let mut r = rig(mode, false);
+        r.write(100);
+        r.advance(ms(100));
+        ece(&mut r, 2);
+        assert_eq!((r.s.state, r.cwnd()), (Ca::Cwr, 5000));
+        let mut cwr = Vec::new();
+        for n in 3..10 {
+            cwr.extend(ece(&mut r, n).iter().map(|c| (c.span.start, c.cwr)));
+            assert_eq!(r.cwnd(), 5000, "once a window");
+        }
+        assert_eq!(cwr, [(10_001, true), (11_001, false), (12_001, false), (13_001, false)]);
+        r.advance(ms(100));
+        ece(&mut r, 11);
+        assert_eq!(r.s.stats.ecn_reductions, 2, "the next window, marked again");
+        assert_eq!(r.cwnd(), 2500);
     }
-    assert_eq!(cwr, [(10_001, true), (11_001, false), (12_001, false), (13_001, false)]);
-    r.advance(ms(100));
-    ece(&mut r, 11);
-    assert_eq!(r.s.stats.ecn_reductions, 2, "the next window, marked again");
-    assert_eq!(r.cwnd(), 2500);
 }
 
 #[test]
