@@ -82,7 +82,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         M,
         "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3), not by the three flags alone",
     )
-    .needs("[stack.ecn] = accurate"),
+    .needs("stack.ecn = accurate"),
     P::new(
         "stack.delayed_ack",
         Kind::Or(
