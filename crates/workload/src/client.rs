@@ -157,10 +157,13 @@ impl Apps {
         }
     }
 
-    /// The next bulk flow after one that ended.
+    /// The next bulk flow after one that ended, or the next request with a connection of its own.
     pub(crate) fn next_flow(&mut self, now: Time, client: u32, server: HostId, sockets: &mut impl Sockets) {
         if !self.clients[client as usize].stopped {
             let slot = self.open(now, client, server, sockets);
+            if self.client(client).1.behaviour == Behaviour::Rpc {
+                self.issue(now, slot);
+            }
             self.ready(now, slot, sockets);
         }
     }
@@ -230,6 +233,15 @@ impl Apps {
                 if again && spec.arrival == Arrival::Closed && !state.stopped {
                     let wait = think.draw(&mut state.think);
                     self.at(now.saturating_add(wait), Wake::Next(client, server));
+                }
+            }
+            Behaviour::Rpc if !over && !state.stopped && !spec.reuse => {
+                for _ in 0..n {
+                    let wait = think.draw(&mut self.clients[client as usize].think);
+                    self.at(now.saturating_add(wait), Wake::Next(client, server));
+                }
+                if n > 0 {
+                    self.finish_if_quiet(now, slot, sockets);
                 }
             }
             Behaviour::Rpc if !over && !state.stopped => {

@@ -81,6 +81,8 @@ pub struct Spec {
     pub response: Size,
     /// `app.concurrency`: outstanding requests of each connection, at least 1.
     pub concurrency: u32,
+    /// `app.reuse`: the next request of workload `rpc` goes on the connection of the one before, not on one of its own.
+    pub reuse: bool,
     /// `app.think`: time from an answer to the next request; from the end of a bulk flow to the next.
     pub think: Wait,
     /// `app.rate`: of a paced source, in application bytes.
@@ -112,6 +114,7 @@ impl Default for Spec {
             request: Size::Fixed(Bytes::new(10_000)),
             response: Size::Fixed(Bytes::new(100)),
             concurrency: 1,
+            reuse: true,
             think: Wait::NONE,
             rate: None,
             burst: Size::Fixed(Bytes::new(100_000)),
@@ -125,7 +128,7 @@ impl Default for Spec {
 }
 
 /// The rows that [`Spec::set`] reads, without their `app.`.
-const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, think, \
+const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
 const DUR: &str = "a length of time, as in `10ms`";
@@ -192,6 +195,13 @@ impl Spec {
             "request" => self.request = Size::parse(value, file)?,
             "response" => self.response = Size::parse(value, file)?,
             "concurrency" => self.concurrency = count(value)?,
+            "reuse" => {
+                self.reuse = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(Bad::new("it is neither", "on, off")),
+                };
+            }
             "think" => self.think = Wait::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
             "burst" => self.burst = Size::parse(value, file)?,

@@ -401,7 +401,7 @@ fn mean_rate(pace: &Pace) -> Rate {
 }
 
 /// The rows that the workload crate reads.
-const SPEC_ROWS: [&str; 17] = [
+const SPEC_ROWS: [&str; 18] = [
     "app.workload",
     "app.mix",
     "app.flows",
@@ -412,6 +412,7 @@ const SPEC_ROWS: [&str; 17] = [
     "app.request",
     "app.response",
     "app.concurrency",
+    "app.reuse",
     "app.think",
     "app.rate",
     "app.burst",

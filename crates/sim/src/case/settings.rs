@@ -31,6 +31,8 @@ pub struct HostSettings {
     pub mtu: Bytes,
     /// `stack.small_queues`.
     pub small_queues: SmallQueues,
+    /// `stack.fastopen`.
+    pub fastopen: bool,
     /// `app.linger`.
     pub linger: Option<Dur>,
     /// `nic.*`.
@@ -291,6 +293,7 @@ impl HostSettings {
                 None if s.word("stack.small_queues") == "auto" => SmallQueues::Auto,
                 None => SmallQueues::Off,
             },
+            fastopen: s.on("stack.fastopen"),
             linger: s.maybe_dur("app.linger"),
             nic: NicSettings::of(s),
         }

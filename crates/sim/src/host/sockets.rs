@@ -23,14 +23,15 @@ impl Sockets for Calls<'_> {
     fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
-        // A socket that does not stand yet takes nothing, as a non-blocking connect.
-        let state = self.stacks.conn(c).tcp.state();
-        let opening = matches!(state, State::SynSent | State::SynReceived | State::Listen);
+        // A socket that does not stand yet takes nothing, as a non-blocking connect, but what Fast Open lets go with the SYN.
+        let tcp = &self.stacks.conn_ref(c).tcp;
+        let opening = matches!(tcp.state(), State::SynSent | State::SynReceived | State::Listen);
+        let most = if opening && !tcp.is_fast_open_child() { n.min(tcp.fast_open_room()) } else { n };
         let mut taken = Bytes::ZERO;
-        while !opening && taken < n {
+        while taken < most {
             let tcp = &mut self.stacks.conn(c).tcp;
             let (step, last) =
-                (tcp.write_step(now, n - taken, taken.is_zero(), false), !tcp.writes_in_steps());
+                (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
             taken += step;
             // As a system call does: what may leave leaves before the next step, and before the next write.
             self.stacks.transmit(self.net, c);

@@ -5,12 +5,12 @@ use super::conn::{Conn, Flow, NONE};
 use super::taps::{After, Taps, serve, tell_tally, transmit};
 use crate::case::{HostSettings, SmallQueues};
 use crate::engine::{Core, FlowId, HostId, Packet, PacketId, Route, TimerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tcpassay_measure::{self as measure, Collector};
-use tcpassay_tcp::{Config, Connection, EcnMode, State};
+use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
-use tcpassay_wire::Ecn;
+use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, Plan, Slot, UdpSource};
 
 /// What the stacks are made of.
@@ -40,6 +40,10 @@ pub(crate) struct Stacks {
     datagrams: Option<Datagrams>,
     /// The engine ids of hosts are their places.
     logs: bool,
+    /// Some host has Fast Open.
+    fast_open: bool,
+    /// Who has the Fast Open cookie of whom: client and server, by their places.
+    cookies: BTreeSet<(u32, u32)>,
     pub taps: Taps,
 }
 
@@ -62,6 +66,7 @@ struct Datagrams {
 impl Stacks {
     pub fn new(spec: StacksSpec) -> Stacks {
         let (hosts, ids) = (spec.hosts, spec.ids);
+        let fast_open = hosts.iter().any(|host| host.fastopen);
         let datagrams = spec.datagrams.map(|(from, to, source)| Datagrams {
             from: ids[from],
             to: ids[to],
@@ -83,6 +88,8 @@ impl Stacks {
             seed: spec.seed,
             datagrams,
             logs: spec.collector.collect().events,
+            fast_open,
+            cookies: BTreeSet::new(),
             taps: Taps::new(spec.collector),
         }
     }
@@ -128,6 +135,9 @@ impl Stacks {
     /// An arriving segment, and all that follows from it in its connection.
     #[inline]
     pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> After {
+        if self.fast_open && net.packet(id).segment.flags.has(Flags::SYN) {
+            self.hear_fast_open(c);
+        }
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
         let taps = &mut self.taps;
         let now = net.now();
@@ -149,6 +159,42 @@ impl Stacks {
             taps.after(conn);
         }
         serve(conn, net, taps)
+    }
+
+    /// A SYN or SYN-ACK is about to arrive: the option of Fast Open lies beside the segment, and the last one that the peer sent is
+    /// taken for this one's.
+    #[cold]
+    fn hear_fast_open(&mut self, c: u32) {
+        let conn = self.conn_ref(c);
+        let (key, flow) = (conn.key, self.taps.flows[Flow::place(conn.route.flow).0]);
+        let server = conn.route.src == flow.server;
+        let peer = flow.ends[usize::from(!server)];
+        if peer == NONE {
+            return;
+        }
+        let Some(option) = self.conn_ref(peer).tcp.sent_fast_open().cloned() else { return };
+        if !server && is_cookie(&option.cookie) {
+            self.cookies.insert((key.client.0, key.server.0));
+        }
+        self.conn(c).tcp.hear_fast_open(option);
+    }
+
+    /// What a new connection asks or takes of Fast Open.
+    fn offer_fast_open(&self, tcp: &mut Connection, key: ConnKey, server: bool) {
+        // Bytes that options may take (Linux MAX_TCP_OPTION_SPACE).
+        const SPACE: u64 = 40;
+        let pair = (key.client.0, key.server.0);
+        let cookie: Vec<u8> = [pair.0.to_be_bytes(), pair.1.to_be_bytes()].concat();
+        if server {
+            tcp.serve_fast_open(FastOpenServe { cookies: vec![cookie], without_cookie: false });
+            return;
+        }
+        let known = self.cookies.contains(&pair);
+        let mss = self.hosts[key.client.0 as usize].settings.stack.mss.get();
+        tcp.ask_fast_open(FastOpenAsk {
+            option: Some(FastOpen { experimental: false, cookie: if known { cookie } else { Vec::new() } }),
+            payload: Bytes::new(if known { mss.saturating_sub(SPACE) } else { 0 }),
+        });
     }
 
     /// Sends what the connection wants to send, reads for an application that does nothing else, and sets the timer
@@ -310,6 +356,9 @@ impl Stacks {
             Connection::connect(&config, cc, iss, offset, now)
         };
         tcp.set_log(self.logs);
+        if self.hosts[host].settings.fastopen {
+            self.offer_fast_open(&mut tcp, key, server);
+        }
         let c = self.free.pop().unwrap_or_else(|| {
             self.conns.push(None);
             u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")

@@ -6,6 +6,7 @@ use tcpassay_workload::{Background, Spec, SpecError};
 
 type P = ParamSpec;
 const MKH: Substrates = Substrates::MKH;
+const M: Substrates = Substrates::M;
 
 /// The workload crate reads these rows; here it is only asked whether it would.
 macro_rules! row_of_spec {
@@ -117,6 +118,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
         MKH,
         "Requests outstanding on each connection",
     ),
+    P::new(
+        "app.reuse",
+        Kind::Bool,
+        "on",
+        &["on", "off"],
+        M,
+        "Requests of workload rpc follow each other on a connection; off: each has a connection of its own",
+    )
+    .needs("app.workload = rpc"),
     P::new(
         "app.think",
         row_of_spec!("app.think", "a length of time, or `exp:<mean>`"),

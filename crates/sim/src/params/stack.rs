@@ -359,6 +359,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Largest send buffer that following the window reaches",
     ),
     P::new(
+        "stack.fastopen",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        M,
+        "TCP Fast Open (RFC 7413): from the second connection to a server on the first bytes go with the SYN",
+    )
+    .needs("the same at both ends of a connection"),
+    P::new(
         "stack.small_queues",
         Kind::Or(&["off", "auto"], &Kind::BYTES),
         "off",

@@ -45,6 +45,13 @@ const DCTCP: Rows = &[
 ];
 const RPC: Rows =
     &[("app.workload", "rpc"), ("app.request", "3KB"), ("app.response", "2KB"), ("link.delay", "5ms")];
+const ONE_EACH: Rows = &[
+    ("app.workload", "rpc"),
+    ("app.request", "1KB"),
+    ("app.response", "2KB"),
+    ("app.reuse", "off"),
+    ("link.delay", "5ms"),
+];
 const SLOW_RPC: Rows = &[
     ("app.workload", "rpc"),
     ("app.request", "40KB"),
@@ -169,6 +176,8 @@ const FLIPS: &[Flip] = &[
     ("stack.mss", "536B", &[]),
     ("stack.rcv_autotune", "on", &[("link.delay", "10ms")]),
     ("stack.max_rwnd", "100KB", &[("link.delay", "10ms")]),
+    ("stack.fastopen", "on", ONE_EACH),
+    ("app.reuse", "off", RPC),
     ("stack.small_queues", "auto", &[("nic.tso", "on"), ("nic.rate", "500Mbit")]),
     ("stack.max_sndbuf", "64KB", &[("link.delay", "10ms")]),
     ("stack.tso_autosize", "rate", &[("nic.tso", "on"), ("link.delay", "5ms")]),

@@ -136,6 +136,12 @@ impl Connection {
         self.open.fast.as_ref().is_some_and(|f| f.taken)
     }
 
+    /// How many bytes more may be written to go with the SYN, before it has left.
+    pub fn fast_open_room(&self) -> Bytes {
+        let most = self.open.fast.as_ref().and_then(|f| f.ask.as_ref()).map_or(0, |ask| ask.payload.get());
+        Bytes::new(if self.open.sent == 0 { most.saturating_sub(self.send.unsent()) } else { 0 })
+    }
+
     /// The option that the SYN or SYN-ACK carries which left last.
     pub fn sent_fast_open(&self) -> Option<&FastOpen> {
         self.open.fast.as_ref()?.told.as_ref()

@@ -84,7 +84,9 @@ impl Connection {
                 self.recv.ack_sent(now, false, 1, &mut self.log);
             }
             *out = segment;
-            return Some(self.sending(now, out, 0, ecn, self.open.sent > 1));
+            let sending = self.sending(now, out, 0, ecn, self.open.sent > 1);
+            // Data on a SYN are one packet.
+            return Some(Sending { mss: out.len.max(1), ..sending });
         }
         let old = self.recv.take_old_ack()?;
         Some(self.make_old_ack(now, &old, out))
