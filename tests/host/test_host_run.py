@@ -118,6 +118,47 @@ def test_a_step_of_the_real_backlog_keeps_the_queue_of_a_shaper_short(tmp_path: 
         assert recording(marked)["counters"]["receiver"]["IpExtInCEPkts"] > 20
 
 
+TRACING = Path("/sys/kernel/tracing")
+
+
+def tracing() -> dict[str, Any]:
+    """The switches, the buffer and the instances of this machine's tracing."""
+    names = ("tracing_on", "current_tracer", "trace_clock", "buffer_size_kb", "set_event", "events/enable")
+    read = {name: (TRACING / name).read_text(encoding="utf-8") for name in names if (TRACING / name).exists()}
+    there = TRACING / "instances"
+    return read | {"instances": sorted(one.name for one in there.iterdir()) if there.exists() else []}
+
+
+def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    before = tracing()
+    # Slow start overflows a queue of 8 ms.
+    case = SLOW | {"stack.cc": "reno", "nic.gso_max": "3KB", "queue.limit": "50KB"}
+
+    def always(folder: Path, answer: dict[str, Any]) -> None:
+        counters = recording(folder)["counters"]["run"]
+        if not counters["traced_congestion"]:
+            pytest.skip("this kernel has no trace events, or lets nobody listen to them")
+        if not answer["metrics"]["lost"]:
+            return
+        log = pl.read_parquet(folder / "events.parquet").filter(pl.col("flow") == 0)
+        assert log["time_ns"].is_sorted()
+        moves = log.filter(pl.col("kind") == "congestion")["why"].to_list()
+        assert any("->Recovery: kernel" in why or "->Loss: kernel" in why for why in moves)
+        reasons = set(log.filter(pl.col("kind") == "retransmit")["why"])
+        assert reasons <= {"recovery", "timeout", "tail loss probe"}
+        assert reasons
+        assert log.filter(pl.col("kind") == "state")["why"][0] == "SynSent->Established"
+        windows = log.filter(pl.col("kind") == "window")["cwnd_bytes"]
+        assert windows.max() > 50_000  # type: ignore[operator]
+
+    _, answer = when_quiet(tmp_path, lambda folder: go(folder, case, events=True), always)
+    assert answer["metrics"]["lost"] > 0
+    assert answer["metrics"]["recoveries"] + answer["metrics"]["timeouts"] > 0
+    assert tracing() == before
+
+
 def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
     class Both(threading.Thread):
         def __init__(self, folder: Path) -> None:

@@ -195,6 +195,9 @@ def test_every_patch_of_the_package_says_what_it_is_for_and_touches_something() 
         "0002-um-seeded-randomness",
         "0003-um-virtual-clock-of-a-nanosecond",
         "0004-tcp-dctcp-selectable-receiver",
+        "0005-um-faults-of-sixteen-pages",
+        "0006-um-no-system-calls-at-a-switch",
+        "0007-um-memory-is-mapped-at-once",
     ]
     for patch in shadow.patches():
         assert len(patch.text.partition("\n---\n")[0]) > 200

@@ -32,6 +32,7 @@ mod limiter;
 mod machine;
 mod netlink;
 mod nstat;
+mod perf;
 mod probe;
 mod pump;
 mod qdisc;

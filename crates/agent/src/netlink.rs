@@ -111,19 +111,24 @@ impl Netlink {
     /// Asks, and hands over the messages of `kind` that come back.
     fn ask(&self, request: &[u8], kind: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         const DONE: usize = 3;
+        // What the kernel puts into one message at most (net/netlink/af_netlink.c, netlink_recvmsg).
+        const LONGEST: usize = 32_768;
         sys::send(self.0.as_fd(), request)?;
-        let mut buffer = vec![0; 65_536];
+        let mut buffer = vec![0; 2 * LONGEST];
         loop {
-            let n = sys::receive(self.0.as_fd(), &mut buffer)?;
-            let mut rest = &buffer[..n];
-            while rest.len() >= 16 {
-                let len = u32_at(rest, 0) as usize;
-                match u16_at(rest, 4) {
-                    DONE => return Ok(()),
-                    got if got == usize::from(kind) => each(&rest[16..len.min(rest.len())]),
-                    _ => return Err(io::Error::other("the kernel refused to list them")),
+            // The end is a message of its own, which is there as soon as the one before it has been taken.
+            let (one, two) = buffer.split_at_mut(LONGEST);
+            let [first, second] = sys::receive_two(self.0.as_fd(), [one, two])?;
+            for mut rest in [&buffer[..first], &buffer[LONGEST..LONGEST + second]] {
+                while rest.len() >= 16 {
+                    let len = u32_at(rest, 0) as usize;
+                    match u16_at(rest, 4) {
+                        DONE => return Ok(()),
+                        got if got == usize::from(kind) => each(&rest[16..len.min(rest.len())]),
+                        _ => return Err(io::Error::other("the kernel refused to list them")),
+                    }
+                    rest = &rest[len.next_multiple_of(4).min(rest.len())..];
                 }
-                rest = &rest[len.next_multiple_of(4).min(rest.len())..];
             }
         }
     }

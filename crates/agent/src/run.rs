@@ -19,7 +19,7 @@ use crate::probe::{self, Path};
 use crate::request::{Answer, Request};
 use crate::setup::{self, Failure, Step};
 use crate::sys;
-use crate::tap::Taps;
+use crate::tap::{Taps, Way};
 use crate::trace::Trace;
 use crate::world::{Token, World};
 use std::fs;
@@ -61,14 +61,16 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         setup::batch(tool, std::slice::from_ref(line))?;
     }
     let mut taps = Taps::default();
-    // Where each host is the other's neighbour, what leaves one is what arrives at the other.
-    let ends = |dev: &usize| match bare {
-        None => vec![*dev, lab.devs[*dev].peer],
-        Some(bare) => vec![*dev; usize::from(bare.taps)],
+    // Where each host is the other's neighbour, what arrives at one is what leaves the other.
+    let ends = |(host, dev): (usize, &usize)| match bare {
+        None if case.hosts[host].nic.gro => vec![(*dev, Way::Out), (lab.devs[*dev].peer, Way::Out)],
+        None => vec![(*dev, Way::Out), (*dev, Way::In)],
+        Some(bare) => vec![(*dev, Way::In); usize::from(bare.taps)],
     };
-    for dev in lab.hosts.iter().flat_map(ends) {
+    for (dev, way) in lab.hosts.iter().enumerate().flat_map(ends) {
         spaces.enter(lab.devs[dev].space)?;
-        taps.open(&lab.devs[dev].name, between_looks(case, ground)).map_err(|e| format!("a tap: {e}"))?;
+        let packets = between_looks(case, ground);
+        taps.open(&lab.devs[dev].name, way, packets).map_err(|e| format!("a tap: {e}"))?;
     }
     let pace = if ground.is_host() { probe::Pace::real() } else { probe::Pace::of_virtual_time(PROBES) };
     let path = if bare.is_some() {
@@ -83,7 +85,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         collector.add_interface(Interface { name: host.name.clone(), description });
     }
     let trace = if ground.is_host() {
-        Trace::none()
+        Trace::listen(collect.events)
     } else {
         Trace::open(collect.events).map_err(|e| format!("tracefs: {e}"))?
     };
@@ -208,7 +210,7 @@ impl Run<'_> {
             }
             while now >= tick {
                 self.look(tick)?;
-                tick += interval;
+                (tick, rest) = (tick + interval, now + TICK);
             }
             if now >= end {
                 return Ok(());
@@ -236,7 +238,7 @@ impl Run<'_> {
                 if real {
                     self.drain();
                 }
-                self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
+                self.listen();
                 rest = now + TICK;
             }
             let due = apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX);
@@ -312,10 +314,20 @@ impl Run<'_> {
         }
     }
 
+    /// Before when everything has been told.
+    fn settled(&self) -> u64 {
+        if self.ground.is_host() { sys::now() - SETTLED } else { u64::MAX }
+    }
+
+    /// Trace events since the last look.
+    fn listen(&mut self) {
+        let until = self.settled();
+        self.trace.drain((self.start, until), &self.world.account, &mut self.world.collector);
+    }
+
     /// Packets since the last look; returns when the last of them passed.
     fn drain(&mut self) -> Option<u64> {
-        let until = if self.ground.is_host() { sys::now() - SETTLED } else { u64::MAX };
-        self.drain_until(until)
+        self.drain_until(self.settled())
     }
 
     fn drain_until(&mut self, until: u64) -> Option<u64> {
@@ -325,8 +337,8 @@ impl Run<'_> {
             last = Some(seen.at);
             if bare {
                 let host = u32::try_from(seen.tap).expect("two");
-                account.packet(seen, host, true, collector);
-                account.packet(seen, 1 - host, false, collector);
+                account.packet(seen, 1 - host, true, collector);
+                account.packet(seen, host, false, collector);
                 return;
             }
             let host = u32::try_from(seen.tap / 2).expect("few hosts");
@@ -338,7 +350,7 @@ impl Run<'_> {
     /// What is read at a tick.
     fn look(&mut self, at: Time) -> Result<(), Failure> {
         self.drain();
-        self.trace.drain(self.start, &self.world.account, &mut self.world.collector);
+        self.listen();
         if let (true, Some(interval)) = (at > Time::ZERO, self.world.collector.collect().series) {
             self.world.sample(at);
             self.queues.sample(self.lab, &mut self.world)?;

@@ -5,6 +5,9 @@
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
+mod ring;
+
+pub use ring::{Ring, packet_ring, trace_event, write_events_to};
 use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -204,6 +207,23 @@ pub fn send_to(fd: BorrowedFd, bytes: &[u8], to: SocketAddrV4) -> io::Result<usi
 pub fn receive(fd: BorrowedFd, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length of the slice.
     count(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) })
+}
+
+/// Takes one message or two, what is there, in one call (recvmmsg(2)); says how long they are, 0 for none.
+pub fn receive_two(fd: BorrowedFd, into: [&mut [u8]; 2]) -> io::Result<[usize; 2]> {
+    let mut parts = into.map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
+    // SAFETY: all zeroes are a valid mmsghdr: no address, no control data, nothing to write to.
+    let mut headers: [libc::mmsghdr; 2] = unsafe { zeroed() };
+    for (header, part) in headers.iter_mut().zip(&mut parts) {
+        header.msg_hdr.msg_iov = part;
+        header.msg_hdr.msg_iovlen = 1;
+    }
+    // SAFETY: two headers, each with one part that is a slice of the caller's; the kernel writes at most its length.
+    let n = done(unsafe {
+        libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), 2, libc::MSG_DONTWAIT, std::ptr::null_mut())
+    })?;
+    let len = |at: usize| if at < n.cast_unsigned() as usize { headers[at].msg_len as usize } else { 0 };
+    Ok([len(0), len(1)])
 }
 
 /// Takes up to `n` bytes of a TCP stream without copying them (tcp(7): `MSG_TRUNC` discards).
@@ -429,79 +449,6 @@ pub fn wait(poll: BorrowedFd, into: &mut Vec<(u64, i32)>) -> io::Result<()> {
     let n = usize::try_from(n).expect("not negative");
     into.extend(events[..n].iter().map(|e| (e.u64, e.events.cast_signed())));
     Ok(())
-}
-
-/// A mapping of a packet socket's ring, shared with the kernel.
-pub struct Ring {
-    start: *mut u8,
-    len: usize,
-    socket: OwnedFd,
-}
-
-impl Ring {
-    /// Maps the `len` bytes of the ring that was set up on `socket`.
-    pub fn map(socket: OwnedFd, len: usize) -> io::Result<Ring> {
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping wherever the kernel likes; it aliases nothing of ours.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Ring { start: start.cast(), len, socket })
-    }
-
-    /// The packet socket.
-    pub fn socket(&self) -> &OwnedFd {
-        &self.socket
-    }
-
-    fn word(&self, offset: usize) -> *mut u32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len, "a word outside the ring");
-        // SAFETY: inside the mapping, by the assertion.
-        unsafe { self.start.add(offset).cast() }
-    }
-
-    /// A 32-bit word that the kernel may be writing.
-    pub fn read(&self, offset: usize) -> u32 {
-        // SAFETY: inside the mapping and aligned; the kernel writes the status last, behind a barrier.
-        let value = unsafe { self.word(offset).read_volatile() };
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        value
-    }
-
-    /// Hands a frame back.
-    pub fn write(&self, offset: usize, value: u32) {
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-        // SAFETY: inside the mapping and aligned; the kernel reads it when it wants the frame.
-        unsafe { self.word(offset).write_volatile(value) };
-    }
-
-    /// Bytes of a frame that the kernel has handed over.
-    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        assert!(offset + len <= self.len, "bytes outside the ring");
-        // SAFETY: inside the mapping; the kernel does not write a frame that it has handed over, and `&self` keeps it
-        // from being handed back while the slice lives only by the caller's order: see `Tap::drain`.
-        unsafe { std::slice::from_raw_parts(self.start.add(offset), len) }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, which nothing uses any more.
-        unsafe { libc::munmap(self.start.cast(), self.len) };
-    }
-}
-
-/// Sets up a ring of a packet socket (`TPACKET_V2`) and maps it.
-pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::Result<Ring> {
-    use std::os::fd::AsFd;
-    set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_VERSION, 1)?;
-    let words = [block, blocks, frame, block / frame * blocks];
-    let request: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-    set_bytes(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    Ring::map(socket, block as usize * blocks as usize)
 }
 
 /// Attaches a classic BPF program of `(code, jt, jf, k)`.

@@ -1,8 +1,9 @@
 //! Taps: every packet that leaves a host, and every packet that arrives at one, at the instant of the wire.
 //!
 //! A tap is a packet socket with a ring that the kernel fills (`TPACKET_V2`), so that a packet costs no system call and none is
-//! held: a copy of its headers is taken and the packet goes on untouched. Packets are seen as they leave a device (after
-//! segmentation): what arrives at a host is what its neighbour sends, before the host's NIC merges anything.
+//! held: a copy of its headers is taken and the packet goes on untouched. What leaves a host is seen as it leaves its device (after
+//! segmentation). What arrives at one is seen there, too, unless its NIC merges what it receives: then it is what the neighbour sends.
+//! Of what leaves a device the kernel makes every tap a packet of its own (`dev_queue_xmit_nit`); to look at what arrives costs half.
 
 use crate::sys;
 use std::io;
@@ -13,6 +14,18 @@ const FRAME: u32 = 256;
 const BLOCK: u32 = 65_536;
 /// Bytes kept of each packet, from its IP header.
 const SNAP: u32 = 128;
+
+/// Which packets of a device a tap sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Those that leave.
+    Out,
+    /// Those that arrive.
+    In,
+}
+
+/// `PACKET_IGNORE_OUTGOING` (`include/uapi/linux/if_packet.h`, Linux 4.20).
+const IGNORE_OUTGOING: i32 = 23;
 
 /// A packet at a tap.
 pub struct Seen {
@@ -41,20 +54,28 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Opens a tap on what leaves `interface` of the namespace that the process is in, with room for so many packets (at least
+    /// Opens a tap on one way through `interface` of the namespace that the process is in, with room for so many packets (at least
     /// 8192) between two looks. What a ring has too much costs: a guest is slow at touching a page for the first time.
-    pub fn open(&mut self, interface: &str, packets: u64) -> io::Result<()> {
+    pub fn open(&mut self, interface: &str, way: Way, packets: u64) -> io::Result<()> {
         let blocks =
             u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256");
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
-        // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
-        let program = [
-            (0x20, 0, 0, 0xffff_f000 + 4),
-            (0x15, 0, 1, u32::from(libc::PACKET_OUTGOING)),
-            (0x06, 0, 0, SNAP),
-            (0x06, 0, 0, 0),
-        ];
-        sys::attach_filter(socket.as_fd(), &program)?;
+        match way {
+            // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
+            Way::Out => sys::attach_filter(
+                socket.as_fd(),
+                &[
+                    (0x20, 0, 0, 0xffff_f000 + 4),
+                    (0x15, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+                    (0x06, 0, 0, SNAP),
+                    (0x06, 0, 0, 0),
+                ],
+            )?,
+            Way::In => {
+                sys::set(socket.as_fd(), libc::SOL_PACKET, IGNORE_OUTGOING, 1)?;
+                sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?;
+            }
+        }
         let ring = sys::packet_ring(socket, BLOCK, blocks, FRAME)?;
         sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;

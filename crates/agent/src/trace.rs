@@ -11,6 +11,7 @@
 //! What a kernel does not have, it says nothing of. Windows are traced only for the event log, because every segment is an event.
 
 use crate::account::Account;
+use crate::perf::Events;
 use crate::tracefs::{self, Field, Format, Pages};
 use std::collections::BTreeMap;
 use std::io;
@@ -82,10 +83,18 @@ struct Sender {
     again: Vec<(Time, &'static str)>,
 }
 
+/// Where events come from.
+enum Source {
+    /// The one trace buffer of a guest, whose clock is the monotonic one, which began with the machine.
+    Guest(Pages),
+    /// Rings of our own on a machine; instants are the taps'.
+    Machine(Events),
+}
+
 /// The trace, being read.
 #[derive(Default)]
 pub struct Trace {
-    pages: Option<Pages>,
+    source: Option<Source>,
     traced: Vec<Traced>,
     senders: BTreeMap<FlowId, Sender>,
     /// What this kernel could tell.
@@ -93,13 +102,34 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Nothing is traced: the events of a machine's kernel are not ours to switch on.
-    pub fn none() -> Trace {
-        Trace::default()
+    /// Switches on what a guest's kernel has; windows for an event log only.
+    pub fn open(windows: bool) -> io::Result<Trace> {
+        let mut trace = Trace::of(windows)?;
+        if !trace.traced.is_empty() {
+            trace.source = Some(Source::Guest(Pages::open(KILOBYTES)?));
+        }
+        for (_, event, _) in EVENTS.into_iter().filter(|(what, _, _)| trace.is_on(*what)) {
+            tracefs::enable(event)?;
+        }
+        Ok(trace)
     }
 
-    /// Switches on what this kernel has; windows for an event log only.
-    pub fn open(windows: bool) -> io::Result<Trace> {
+    /// Listens to what a machine's kernel has; to nothing where it lets nobody.
+    pub fn listen(windows: bool) -> Trace {
+        let listening = || {
+            tracefs::show()?;
+            let mut trace = Trace::of(windows)?;
+            if !trace.traced.is_empty() {
+                let ids: Vec<u64> = trace.traced.iter().map(|traced| traced.id).collect();
+                trace.source = Some(Source::Machine(Events::open(&ids)?));
+            }
+            io::Result::Ok(trace)
+        };
+        listening().unwrap_or_default()
+    }
+
+    /// What this kernel has, by the formats of its events.
+    fn of(windows: bool) -> io::Result<Trace> {
         let mut trace = Trace::default();
         for (place, (what, event, names)) in EVENTS.into_iter().enumerate() {
             let Some(format) = Format::of(event)? else { continue };
@@ -115,12 +145,6 @@ impl Trace {
             if what != What::Probe || windows {
                 trace.traced.push(traced);
             }
-        }
-        if !trace.traced.is_empty() {
-            trace.pages = Some(Pages::open(KILOBYTES)?);
-        }
-        for (_, event, _) in EVENTS.into_iter().filter(|(what, _, _)| trace.is_on(*what)) {
-            tracefs::enable(event)?;
         }
         Ok(trace)
     }
@@ -142,19 +166,25 @@ impl Trace {
 
     /// Whether something was lost.
     pub fn missed(&self) -> bool {
-        self.pages.as_ref().is_some_and(|pages| pages.missed)
+        self.source.as_ref().is_some_and(|source| match source {
+            Source::Guest(pages) => pages.missed,
+            Source::Machine(events) => events.missed,
+        })
     }
 
-    /// Reads what has happened since the last time.
-    pub fn drain(&mut self, start: u64, account: &Account, collector: &mut Collector) {
-        let Some(mut pages) = self.pages.take() else { return };
-        pages.drain(|at, record| {
-            // The trace's clock is the monotonic one, which began with the machine.
-            if let Some(at) = (crate::guest::BOOT + at).checked_sub(start) {
+    /// Reads what has happened since the last time; on a machine, before `until`: a processor may have yet to tell the last.
+    pub fn drain(&mut self, (start, until): (u64, u64), account: &Account, collector: &mut Collector) {
+        let Some(mut source) = self.source.take() else { return };
+        let mut each = |at: u64, record: &[u8]| {
+            if let Some(at) = at.checked_sub(start) {
                 self.record(Time::from_nanos(at), record, account, collector);
             }
-        });
-        self.pages = Some(pages);
+        };
+        match &mut source {
+            Source::Guest(pages) => pages.drain(|at, record| each(crate::guest::BOOT + at, record)),
+            Source::Machine(events) => events.drain(until, each),
+        }
+        self.source = Some(source);
     }
 
     fn record(&mut self, at: Time, record: &[u8], account: &Account, collector: &mut Collector) {
@@ -237,7 +267,7 @@ impl Trace {
 
     /// Reads the rest, and says 0 of the flows to which nothing happened.
     pub fn close(&mut self, start: u64, account: &Account, collector: &mut Collector) {
-        self.drain(start, account, collector);
+        self.drain((start, u64::MAX), account, collector);
         for (flow, sender) in &mut self.senders {
             let host = collector.flow_mut(*flow).from;
             sender.flush(*flow, host, collector);
@@ -266,9 +296,17 @@ impl Trace {
             (event.at, place)
         });
         for event in events.iter_mut().filter(|event| event.kind == EventKind::Retransmit) {
-            let sender = event.flow.and_then(|flow| self.senders.get(&FlowId(flow)));
-            let said =
-                sender.and_then(|s| s.again[..s.again.partition_point(|(at, _)| *at <= event.at)].last());
+            let Some(sender) = event.flow.and_then(|flow| self.senders.get(&FlowId(flow))) else { continue };
+            let (before, after) =
+                sender.again.split_at(sender.again.partition_point(|(at, _)| *at <= event.at));
+            let said = match (&self.source, before.last(), after.first()) {
+                // The kernel says so when the packet has been handed to the device: in real time a little later.
+                (Some(Source::Machine(_)), Some(one), Some(other)) => {
+                    Some(if other.0 - event.at < event.at - one.0 { other } else { one })
+                }
+                (Some(Source::Machine(_)), None, other) => other,
+                (_, one, _) => one,
+            };
             if let Some((_, why)) = said {
                 event.why = (*why).into();
             }

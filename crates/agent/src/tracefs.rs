@@ -85,6 +85,14 @@ impl Format {
     }
 }
 
+/// Mounts it where it is not, in a mount namespace of our own.
+pub fn show() -> io::Result<()> {
+    if fs::exists(format!("{HERE}/events"))? {
+        return Ok(());
+    }
+    crate::sys::mount("tracefs", HERE, "tracefs", 0)
+}
+
 /// Switches an event on.
 pub fn enable(event: &str) -> io::Result<()> {
     fs::write(format!("{HERE}/events/{event}/enable"), "1")

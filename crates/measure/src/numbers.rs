@@ -68,7 +68,8 @@ impl Recording {
     /// # Errors
     /// A packet that the format cannot hold.
     pub fn capture(&self) -> Result<Vec<u8>, String> {
-        let mut out = Vec::new();
+        // A block's frame is 32 bytes, and headers with timestamps are 52: room for most, so that it need not be copied to grow.
+        let mut out = Vec::with_capacity(self.packets.len() * 128);
         if !self.packets.is_empty() {
             crate::pcapng::write(&mut out, &self.header.version, &self.interfaces, &self.packets)
                 .map_err(|e| e.to_string())?;

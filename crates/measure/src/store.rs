@@ -172,7 +172,7 @@ impl Recording {
         self.tables(events, &mut |name, rows, part| keep(name, rows, &|out| Table::write(rows, part, out)))?;
         if !self.packets.is_empty() {
             keep(pcapng::FILE, self.packets.len(), &|out| {
-                out.extend(self.capture()?);
+                *out = self.capture()?;
                 Ok(())
             })?;
         }
