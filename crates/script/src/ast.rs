@@ -102,6 +102,8 @@ pub struct Packet {
     pub direction: Direction,
     /// `[ect0]`, `[tos 0x2]` and the like.
     pub ip: IpField,
+    /// `[ttl 64]`, `[hlim 64]`: the hop limit, when written.
+    pub hops: Option<u8>,
     /// What it carries.
     pub body: Body,
 }

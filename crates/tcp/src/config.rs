@@ -374,6 +374,8 @@ pub struct Config {
     pub synack_retries: u32,
     /// SYNs that ask for ECN before one does not, in case that somebody drops those that do (RFC 3168 section 6.1.1.1).
     pub ecn_syns: u32,
+    /// The fourth SYN and those after it offer nothing but the MSS (FreeBSD `net.inet.tcp.rexmit_drop_options`).
+    pub plain_syns: bool,
     /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
     pub connect_timeout: Option<Dur>,
     /// How segments outside the usual course are answered.

@@ -102,6 +102,7 @@ fn rfc() -> Config {
         cwr_on_retransmission: false,
         mark_stops_one_segment: true, // RFC 3168 section 6.1.2
         stamp_resets: true,           // RFC 7323 section 5.2
+        plain_syns: false,
         tolerate_missing_timestamps: false,
         count_small_segments: false,
         ack_partial: false,

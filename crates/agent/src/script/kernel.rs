@@ -225,6 +225,8 @@ impl Kernel {
             let n = usize::try_from(n).expect("not negative");
             let bytes = &self.buffer[HEADER.min(n)..n];
             let (Ok(packet), Some((tos, options))) = (decode(bytes), wire::read(bytes)) else { continue };
+            // Both headers are longer, or they would not have been read.
+            let hops = if bytes[0] >> 4 == 6 { bytes[7] } else { bytes[8] };
             let Content::Tcp(segment) = packet.content else { continue };
             let (from, to) = (packet.envelope.from, packet.envelope.to);
             let Some(conn) = self.conn_of(from, to) else { continue };
@@ -233,7 +235,7 @@ impl Kernel {
                 known.map.iss = segment.seq;
             }
             known.last = segment.seq.get();
-            self.sent.push_back(Sent { at, conn, segment, options, tos });
+            self.sent.push_back(Sent { at, conn, segment, options, tos, hops });
             any = true;
         }
         any

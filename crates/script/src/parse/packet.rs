@@ -13,9 +13,9 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
         c.need(">")?;
         Direction::Out
     };
-    let mut ip = IpField::Unsaid;
+    let (mut ip, mut hops) = (IpField::Unsaid, None);
     if !echoes(c) {
-        ip = ip_field(c)?;
+        ip = ip_field(c, &mut hops)?;
     }
     let echoed = if echoes(c) { echoed(c)? } else { None };
     c.space();
@@ -27,11 +27,13 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
         _ if echoed.is_some() => return c.fail("`icmp`, which the echoed header belongs to"),
         _ => Body::Tcp(tcp(c, direction)?),
     };
-    Ok(Packet { direction, ip, body })
+    Ok(Packet { direction, ip, hops, body })
 }
 
 /// `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
-fn ip_field(c: &mut Cursor<'_>) -> Parsed<IpField> {
+fn ip_field(c: &mut Cursor<'_>, hops: &mut Option<u8>) -> Parsed<IpField> {
+    const WHAT: &str =
+        "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl`, `hlim` or `flowlabel`";
     let mut field = IpField::Unsaid;
     for (open, close) in [("[", "]"), ("(", ")")] {
         if !c.eat(open) {
@@ -39,8 +41,7 @@ fn ip_field(c: &mut Cursor<'_>) -> Parsed<IpField> {
         }
         loop {
             let before = c.clone();
-            let name =
-                c.word("`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl` or `flowlabel`")?;
+            let name = c.word(WHAT)?;
             match name.to_ascii_lowercase().as_str() {
                 "ect0" => field = IpField::Ecn(2),
                 "ect1" => field = IpField::Ecn(1),
@@ -49,16 +50,12 @@ fn ip_field(c: &mut Cursor<'_>) -> Parsed<IpField> {
                 "noecn" => field = IpField::Ecn(0),
                 "nocheck" => field = IpField::Unsaid,
                 "tos" => field = IpField::Tos(c.number("a TOS byte")?),
-                "ttl" => {
-                    let _ = c.number::<u8>("a time to live")?;
-                }
+                "ttl" | "hlim" => *hops = Some(c.number("a hop limit, 0 to 255")?),
                 "flowlabel" => {
                     let _ = c.number::<u32>("a flow label")?;
                 }
                 _ => {
-                    return before.fail(
-                        "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl` or `flowlabel`",
-                    );
+                    return before.fail(WHAT);
                 }
             }
             if c.eat(close) {

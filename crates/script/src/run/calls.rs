@@ -155,6 +155,7 @@ impl Model {
         conn.hold_handshake_ack(open == Open::Active && socket.options.defer_accept);
         let peer = self.world.add(conn, Map::new(iss));
         self.world.peers[peer].tos = socket.options.tos;
+        self.world.peers[peer].hops = socket.options.hops.unwrap_or(super::world::HOPS);
         self.world.peers[peer].bare = socket.options.bare;
         Ok(peer)
     }
@@ -361,9 +362,11 @@ impl Model {
         }
         let more = flags.contains(&"MSG_MORE");
         if !std::mem::take(&mut self.waits) || conn.check_space() {
-            for end in
-                fragments(call, n, flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY"))
-            {
+            for end in super::errqueue::fragments(
+                call,
+                n,
+                flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY"),
+            ) {
                 self.fill(peer, end, more, &flags);
                 if end < n && self.written >= end {
                     self.world.peers[peer].conn.end_record();
@@ -573,32 +576,6 @@ fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
         sum = sum.saturating_add(size(*n)?);
     }
     Ok(sum)
-}
-
-/// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
-fn fragments(call: &Call, n: u64, zero_copy: bool) -> Vec<u64> {
-    let members = match call.args.get(1) {
-        Some(Expr::Group(members)) if zero_copy => members.as_slice(),
-        _ => return vec![n],
-    };
-    let Some((_, Expr::List(pieces))) = members.iter().find(|(name, _)| name == "msg_iov") else {
-        return vec![n];
-    };
-    let lens = pieces.iter().map(|piece| match piece {
-        Expr::Group(members) => match members.last() {
-            Some((_, Expr::Int(n))) => u64::try_from(*n).unwrap_or(0),
-            _ => 0,
-        },
-        _ => 0,
-    });
-    let lens: Vec<u64> = lens.filter(|&n| n > 0).collect();
-    let mut end = 0;
-    let ends = lens.chunks(super::errqueue::FRAGMENTS).map(|chunk| {
-        end += chunk.iter().sum::<u64>();
-        end
-    });
-    let ends: Vec<u64> = ends.collect();
-    if ends.is_empty() { vec![n] } else { ends }
 }
 
 fn message(e: Option<&Expr>) -> Result<u64, Trouble> {

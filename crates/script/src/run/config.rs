@@ -72,6 +72,8 @@ const INERT: &[&str] = &[
     "tcp_min_rtt_wlen",
     "tcp_orphan_retries",
     "tcp_ecn_fallback",
+    "tcp_ecn_option",
+    "tcp_ecn_option_beacon",
     "tcp_l3mdev_accept",
     "tcp_backlog_ack_defer",
     "tcp_reflect_tos",
@@ -109,7 +111,6 @@ const INERT_BSD: &[&str] = &[
     "always_keepalive",
     "drop_synfin",
     "nolocaltimewait",
-    "tolerate_missing_ts",
     "rfc3390",
     "insecure_ack",
     "ack_war_cnt",
@@ -140,7 +141,7 @@ pub(super) fn config(
     let mut cfg = Config::profile(profile);
     let headers = headers(settings);
     let mtu = host.route.get("mtu").copied().unwrap_or(u64::from(settings.mtu.unwrap_or(1500)));
-    if mtu <= headers + 48 {
+    if mtu <= headers + 20 {
         return Err(format!("an MTU of {mtu}"));
     }
     cfg.mss = Bytes::new(mtu - headers);
@@ -218,8 +219,10 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "tcp_window_scaling" => cfg.window_scale = number()? != 0,
             "tcp_ecn" => {
                 cfg.ecn = match (number()?, open) {
-                    (0, _) | (2, Open::Active) => EcnMode::Off,
-                    (1 | 2, _) => EcnMode::Classic,
+                    (0, _) | (2 | 5, Open::Active) => EcnMode::Off,
+                    (1 | 2, _) | (4, Open::Active) => EcnMode::Classic,
+                    // Without its option, which the model lacks.
+                    (3..=5, _) if host.number("net.ipv4.tcp_ecn_option") == Some(0) => EcnMode::Accurate,
                     _ => return Err(format!("sysctl net.ipv4.tcp_ecn={text}")),
                 }
             }
@@ -324,13 +327,14 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "finwait2_timeout" => cfg.fin_wait2 = Dur::from_millis(number()?),
             "rexmit_initial" => cfg.rto.initial = Dur::from_millis(number()?),
             "recvspace" => space = number()?,
+            "tolerate_missing_ts" => cfg.tolerate_missing_timestamps = number()? != 0,
+            "rexmit_drop_options" => cfg.plain_syns = number()? != 0,
             "do_prr" if number()? == 0 => {
                 let pipe = |key: &str| host.number(&format!("net.inet.tcp.{key}")) == Some(1);
                 cfg.recovery = Recovery::FreeBsd { pipe: pipe("rfc6675_pipe") || pipe("newsack") };
             }
             "do_prr"
             | "sendspace"
-            | "rexmit_drop_options"
             | "fastopen.client_enable"
             | "fastopen.server_enable"
             | "fastopen.path_disable_time"

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use tcpassay_units::{Dur, Time};
 
 /// Buffers of a segment without a copy (`MAX_SKB_FRAGS`): a vector of more pieces fills several.
-pub(super) const FRAGMENTS: usize = 17;
+const FRAGMENTS: usize = 17;
 
 /// When a byte of the stream is told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +164,32 @@ impl ErrorQueue {
             self.wakes += 1;
         }
     }
+}
+
+/// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
+pub(super) fn fragments(call: &Call, n: u64, zero_copy: bool) -> Vec<u64> {
+    let members = match call.args.get(1) {
+        Some(Expr::Group(members)) if zero_copy => members.as_slice(),
+        _ => return vec![n],
+    };
+    let Some((_, Expr::List(pieces))) = members.iter().find(|(name, _)| name == "msg_iov") else {
+        return vec![n];
+    };
+    let lens = pieces.iter().map(|piece| match piece {
+        Expr::Group(members) => match members.last() {
+            Some((_, Expr::Int(n))) => u64::try_from(*n).unwrap_or(0),
+            _ => 0,
+        },
+        _ => 0,
+    });
+    let lens: Vec<u64> = lens.filter(|&n| n > 0).collect();
+    let mut end = 0;
+    let ends = lens.chunks(FRAGMENTS).map(|chunk| {
+        end += chunk.iter().sum::<u64>();
+        end
+    });
+    let ends: Vec<u64> = ends.collect();
+    if ends.is_empty() { vec![n] } else { ends }
 }
 
 /// A member of a group by its name.

@@ -82,7 +82,7 @@ impl<S: Stack> Runner<'_, S> {
             u32::try_from(within).unwrap_or(u32::MAX)
         });
         let how = Strictness { loose: self.options.loose, stamps: Some(stamps.unwrap_or(u32::MAX)) };
-        let differ = differences(want, tcp, &shown, live.tos, how);
+        let differ = differences(want, tcp, &shown, &live, how);
         let details = side_by_side(want, tcp, &shown, (start, end), &live, &differ);
         if !differ.is_empty() {
             let fields: Vec<&str> = differ.iter().map(|d| d.field).collect();

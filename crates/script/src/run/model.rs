@@ -196,6 +196,8 @@ impl Model {
         self.world.peers[peer].conn.on_segment(self.world.now, segment, ecn);
         self.learn_fast_open(peer, segment);
         self.world.flush(peer);
+        let peer = &mut self.world.peers[peer];
+        peer.rooms += u64::from(peer.conn.make_space());
         Ok(())
     }
 
@@ -308,7 +310,14 @@ impl Stack for Model {
         if self.world.peers[live.peer].bare {
             options.clear();
         }
-        Some(Sent { at: live.at, conn: live.peer, segment, options, tos: live.tos | live.out.ecn.bits() })
+        Some(Sent {
+            at: live.at,
+            conn: live.peer,
+            segment,
+            options,
+            tos: live.tos | live.out.ecn.bits(),
+            hops: live.hops,
+        })
     }
 
     fn target(&self) -> Option<usize> {

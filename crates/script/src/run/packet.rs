@@ -4,6 +4,7 @@
 //! that it writes, mapped to the live ones by the packets that carried them; options are compared in the order of the
 //! header, which each stack lays out in its own way.
 
+use super::stack::Sent;
 use crate::ast::{IpField, Opt, Packet, Tcp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -310,7 +311,14 @@ pub(super) struct Strictness {
 }
 
 /// What differs between the expected packet and the live one.
-pub(super) fn differences(want: &Packet, tcp: &Tcp, live: &Tcp, tos: u8, how: Strictness) -> Vec<Difference> {
+pub(super) fn differences(
+    want: &Packet,
+    tcp: &Tcp,
+    live: &Tcp,
+    sent: &Sent,
+    how: Strictness,
+) -> Vec<Difference> {
+    let tos = sent.tos;
     let mut list = Vec::new();
     let mut check = |field, same: bool, expected: String, live: String| {
         if !same {
@@ -342,6 +350,9 @@ pub(super) fn differences(want: &Packet, tcp: &Tcp, live: &Tcp, tos: u8, how: St
     };
     let live = if matches!(want.ip, IpField::Tos(_)) { IpField::Tos(tos) } else { IpField::Ecn(tos & 3) };
     check("ip", field, ip_text(want.ip), ip_text(live));
+    if let Some(hops) = want.hops {
+        check("hops", hops == sent.hops, hops.to_string(), sent.hops.to_string());
+    }
     list
 }
 

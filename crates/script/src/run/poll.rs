@@ -142,7 +142,7 @@ impl Model {
             return Err(Trouble::Nonsense(format!("descriptor {epoll} is not one of epoll")));
         };
         let at = watches.iter().position(|w| w.fd == fd);
-        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: 0 };
+        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: (0, 0) };
         match (super::calls::names(args, 1).as_slice(), at) {
             (["EPOLL_CTL_ADD"], None) => watches.push(watch),
             (["EPOLL_CTL_ADD"], Some(_)) => return Ok(Attempt::Error("EEXIST")),
@@ -164,9 +164,10 @@ impl Model {
         let mut live = Vec::new();
         for watch in watches.iter_mut().filter(|w| !w.disarmed) {
             let now = self.ready(watch.fd)? & (watch.events | ERR | HUP);
-            // An edge: something that was not there when this was last reported, or was added to the error queue.
+            // An edge: something that was not there when this was last reported, or somebody was woken for since.
             let wakes = self.wakes(watch.fd);
-            let woken = wakes > watch.wakes && now & ERR != 0;
+            let woken =
+                wakes.0 > watch.wakes.0 && now & ERR != 0 || wakes.1 > watch.wakes.1 && now & OUT != 0;
             let fresh = if watch.events & EDGE == 0 || woken { now } else { now & !watch.seen };
             watch.seen &= now;
             if fresh != 0 {
@@ -205,11 +206,14 @@ impl Model {
         Ok(Attempt::Done(count))
     }
 
-    /// How often the error queue of a socket has woken somebody.
-    fn wakes(&mut self, fd: i64) -> u64 {
+    /// How often somebody was woken because of a socket's error queue, and because there was room to write again.
+    fn wakes(&mut self, fd: i64) -> (u64, u64) {
         match self.files.get(&fd) {
-            Some(File::Socket(socket)) => socket.peer().map_or(0, |peer| self.world.peers[peer].errors.wakes),
-            _ => 0,
+            Some(File::Socket(socket)) => socket.peer().map_or((0, 0), |peer| {
+                let peer = &self.world.peers[peer];
+                (peer.errors.wakes, peer.rooms)
+            }),
+            _ => (0, 0),
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Options {
     pub fast_open_key: Option<Vec<[u64; 2]>>,
     /// `IP_TOS` or `IPV6_TCLASS`, less ECN.
     pub tos: u8,
+    /// `IP_TTL` or `IPV6_UNICAST_HOPS`
+    pub hops: Option<u8>,
     /// `TCP_NOOPT`
     pub bare: bool,
     /// `SO_TIMESTAMPING`
@@ -154,8 +156,8 @@ pub(super) struct Watch {
     /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
     pub seen: i64,
     pub disarmed: bool,
-    /// How often the error queue had woken somebody when this was last reported.
-    pub wakes: u64,
+    /// How often somebody had been woken when this was last reported: by the error queue, by room to write.
+    pub wakes: (u64, u64),
 }
 
 /// What a descriptor stands for.

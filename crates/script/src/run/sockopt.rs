@@ -4,6 +4,7 @@ use super::calls::{Attempt, Tried, int, names, unsupported};
 use super::model::Model;
 use super::socket::{self, Options, Role};
 use super::stack::Trouble;
+use super::world::HOPS;
 use super::{config, fastopen};
 use crate::ast::{Call, Expr};
 use tcpassay_tcp::{Profile, State};
@@ -25,7 +26,6 @@ const INERT: &[&str] = &[
     "SO_INCOMING_CPU",
     "SO_TXREHASH",
     "IP_MTU_DISCOVER",
-    "IP_TTL",
     "IP_RECVERR",
     "IP_FREEBIND",
     "IP_TRANSPARENT",
@@ -39,7 +39,6 @@ const INERT: &[&str] = &[
     "TCP_RACK_PACE_ALWAYS",
     "TCP_TX_DELAY",
     "IPV6_RECVERR",
-    "IPV6_UNICAST_HOPS",
     "IPV6_MTU_DISCOVER",
     "IPV6_V6ONLY",
     "TCP_SAVE_SYN",
@@ -122,26 +121,8 @@ impl Model {
                 };
                 o.linger = on.then_some(time);
             }
-            "SO_TIMESTAMPING" => {
-                o.stages = Model::stages(args);
-                if let Some(peer) = peer {
-                    let peer = &mut self.world.peers[peer];
-                    peer.errors.ask_stamps(peer.conn.info().bytes_acked.get());
-                }
-                return Ok(Attempt::Done(0));
-            }
-            "IP_TOS" | "IPV6_TCLASS" => {
-                let Some(tos) = service(args.get(3)) else {
-                    return Err(Trouble::Nonsense(
-                        "a type of service is a byte, or one by its name".to_owned(),
-                    ));
-                };
-                o.tos = tos & !3;
-                o.other.insert((level, name), i64::from(tos));
-                if let Some(peer) = peer {
-                    self.world.peers[peer].tos = tos & !3;
-                }
-                return Ok(Attempt::Done(0));
+            "SO_TIMESTAMPING" | "IP_TOS" | "IPV6_TCLASS" | "IP_TTL" | "IPV6_UNICAST_HOPS" => {
+                return self.set_header(fd, peer, (level, name), args);
             }
             "TCP_NOOPT" => o.bare = positive()? != 0,
             _ if INERT.contains(&name.as_str()) => {
@@ -152,6 +133,41 @@ impl Model {
         }
         if !listening && let Some(peer) = peer {
             self.refresh(fd, peer, &name)?;
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    /// What the IP header says, and when the error queue tells that a packet left.
+    fn set_header(&mut self, fd: i64, peer: Option<usize>, option: (String, String), args: &[Expr]) -> Tried {
+        let o = &mut self.socket_at(fd)?.options;
+        match option.1.as_str() {
+            "SO_TIMESTAMPING" => {
+                o.stages = Model::stages(args);
+                if let Some(peer) = peer {
+                    let peer = &mut self.world.peers[peer];
+                    peer.errors.ask_stamps(peer.conn.info().bytes_acked.get());
+                }
+            }
+            "IP_TOS" | "IPV6_TCLASS" => {
+                let Some(tos) = service(args.get(3)) else {
+                    return Err(Trouble::Nonsense(
+                        "a type of service is a byte, or one by its name".to_owned(),
+                    ));
+                };
+                o.tos = tos & !3;
+                o.other.insert(option, i64::from(tos));
+                if let Some(peer) = peer {
+                    self.world.peers[peer].tos = tos & !3;
+                }
+            }
+            _ => {
+                o.hops = u8::try_from(int(args, 3)?).ok();
+                let hops = o.hops.unwrap_or(HOPS);
+                o.other.insert(option, i64::from(hops));
+                if let Some(peer) = peer {
+                    self.world.peers[peer].hops = hops;
+                }
+            }
         }
         Ok(Attempt::Done(0))
     }

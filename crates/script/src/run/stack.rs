@@ -52,6 +52,8 @@ pub struct Sent {
     pub options: Vec<Opt>,
     /// The TOS byte (IPv6: traffic class); a stack that has ECN only leaves the rest zero.
     pub tos: u8,
+    /// The time to live (IPv6: hop limit).
+    pub hops: u8,
 }
 
 /// Whether the stack did something.

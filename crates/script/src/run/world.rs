@@ -7,6 +7,9 @@ use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
+/// What both systems begin with.
+pub(super) const HOPS: u8 = 64;
+
 /// How many entries of the stack's log a mismatch shows.
 const REMEMBERED: usize = 24;
 
@@ -29,8 +32,12 @@ pub(super) struct Peer {
     pub icmp_error: Option<&'static str>,
     pub route: Option<Route>,
     pub errors: ErrorQueue,
+    /// How often a writer was woken that had found no room.
+    pub rooms: u64,
     /// The TOS byte of its packets, less ECN.
     pub tos: u8,
+    /// The hop limit of its packets.
+    pub hops: u8,
     /// Its SYN has no options (`TCP_NOOPT`).
     pub bare: bool,
     /// Its last log entries.
@@ -44,6 +51,7 @@ pub(super) struct Live {
     pub peer: usize,
     pub out: Outgoing,
     pub tos: u8,
+    pub hops: u8,
     /// The option of a SYN.
     pub fast_open: Option<FastOpen>,
 }
@@ -72,7 +80,9 @@ impl World {
             icmp_error: None,
             route: None,
             errors: ErrorQueue::default(),
+            rooms: 0,
             tos: 0,
+            hops: HOPS,
             bare: false,
             log: VecDeque::new(),
         });
@@ -91,7 +101,7 @@ impl World {
                 peer.route = Some(Route::Found(size));
             }
             let at = self.now;
-            let tos = peer.tos;
+            let (tos, hops) = (peer.tos, peer.hops);
             let s = &out.segment;
             if s.len > 0 && peer.errors.waits() {
                 let syn = s.flags.has(Flags::SYN);
@@ -100,11 +110,18 @@ impl World {
                 peer.errors.left(at, start, start + u64::from(s.len));
             }
             if self.cut && !out.segment.flags.has(Flags::SYN) {
-                self.sent.extend(pieces(out).map(|out| Live { at, peer: index, out, tos, fast_open: None }));
+                self.sent.extend(pieces(out).map(|out| Live {
+                    at,
+                    peer: index,
+                    out,
+                    tos,
+                    hops,
+                    fast_open: None,
+                }));
             } else {
                 let syn = out.segment.flags.has(Flags::SYN);
                 let fast_open = peer.conn.sent_fast_open().filter(|_| syn).cloned();
-                self.sent.push_back(Live { at, peer: index, out, tos, fast_open });
+                self.sent.push_back(Live { at, peer: index, out, tos, hops, fast_open });
             }
         }
         if peer.errors.waits() {

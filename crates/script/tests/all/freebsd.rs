@@ -208,3 +208,45 @@ fn the_type_of_service_is_the_socket_s_and_a_socket_without_options_offers_none(
 +0 > (tos 0x88) P. 1:101(100) ack 1 win 65535";
     assert_eq!(freebsd(script), "pass 0 ");
 }
+
+#[test]
+fn data_of_a_crossing_syn_are_read_once_the_handshake_is_done() {
+    let script = format!(
+        "{ACTIVE}+.1 < S 0:3(3) win 32767 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>
++0 read(3, ..., 100) = -1 EWOULDBLOCK
++.1 < . 4:4(0) ack 1 win 65535
++0 read(3, ..., 100) = 3"
+    );
+    assert_eq!(freebsd(&script), "pass 0 ");
+}
+
+#[test]
+fn the_fourth_syn_offers_no_options_where_the_host_says_so() {
+    let script = format!(
+        "`sysctl net.inet.tcp.rexmit_drop_options=1`{ACTIVE}+1 > S 0:0(0) win 65535 <...>
++2.2 > S 0:0(0) win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 3300 ecr 0>
++4.2 > S 0:0(0) win 65535 <mss 1460>"
+    );
+    assert_eq!(freebsd(&script), "pass 0 ");
+}
+
+#[test]
+fn a_hop_limit_is_compared_where_a_script_writes_it() {
+    let script = |hops: u8| {
+        format!(
+            "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 setsockopt(3, IPPROTO_IP, IP_TTL, [4], 4) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS
++0 > (ttl 4) S 0:0(0) win 65535 <...>
++.1 < (ttl 3) S. 0:0(0) ack 1 win 32767 <mss 1460>
++0 setsockopt(3, IPPROTO_IP, IP_TTL, [6], 4) = 0
++0 write(3, ..., 10) = 10
++0 > (ttl 4) . 1:1(0) ack 1
++0 > (ttl {hops}) P. 1:11(10) ack 1"
+        )
+    };
+    assert_eq!(freebsd(&script(6)), "pass 0 ");
+    assert_eq!(freebsd(&script(5)), "fail 10 outbound packet: hops differ");
+}

@@ -30,3 +30,29 @@ fn a_blocked_writer_is_woken_when_a_third_of_the_buffer_is_free_buffers_and_all(
     );
     assert_eq!(verdict(&report), "pass 0 ");
 }
+
+#[test]
+fn a_writer_that_found_no_room_is_an_edge_of_epoll_when_there_is_some() {
+    let script = "`../common/set_sysctls.py /proc/sys/net/ipv4/tcp_wmem=\"4096 50000 $((4*1024*1024))\"`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32792 <mss 1000>
++0 > S. 0:0(0) ack 1 <mss 1460>
++0 < . 1:1(0) ack 1 win 32792
++0 accept(3, ..., ...) = 4
++0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 epoll_create(1) = 5
++0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLOUT|EPOLLET, fd=4}) = 0
++0 epoll_wait(5, {events=EPOLLOUT, fd=4}, 1, 0) = 1
++0 write(4, ..., 59000) = 58000
++0 > P. 1:10001(10000) ack 1
++0 epoll_wait(5, {events=0, ptr=0}, 1, 0) = 0
++0 < . 1:1(0) ack 10001 win 32792
++0 > P. 10001:26001(16000) ack 1
++0 epoll_wait(5, {events=EPOLLOUT, fd=4}, 1, 0) = 1
++0 < . 1:1(0) ack 26001 win 32792
++0 > P. 26001:42001(16000) ack 1
++0 epoll_wait(5, {events=0, ptr=0}, 1, 0) = 0";
+    assert_eq!(verdict(&crate::linux(script)), "pass 0 ");
+}

@@ -44,6 +44,8 @@ pub(super) struct Opening {
     timeouts: u32,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
     pub hold_ack: bool,
+    /// Bytes of data that came with a crossing SYN, which FreeBSD keeps until the handshake is done.
+    early: u32,
 }
 
 /// What a SYN or SYN-ACK offers.
@@ -84,6 +86,7 @@ impl Opening {
             fast: None,
             timeouts: 0,
             hold_ack: false,
+            early: 0,
         }
     }
 
@@ -227,6 +230,9 @@ impl Connection {
             self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
             self.open.due = true;
+            if self.cfg.manners == Manners::FreeBsd {
+                self.open.early = segment.len;
+            }
             return;
         }
         let granted = flags.has(Flags::ECE) && !flags.has(Flags::CWR);
@@ -293,6 +299,11 @@ impl Connection {
             self.send.confirmed(now, rtt, &mut self.log);
         } else {
             self.established(now, Ecn::NotEct, 0);
+            let len = std::mem::take(&mut self.open.early);
+            if len > 0 {
+                let early = Segment { len, flags: Flags::ACK, ..*segment };
+                self.input_data(now, &early, 1..1 + u64::from(len), Ecn::NotEct);
+            }
         }
     }
 
@@ -392,11 +403,13 @@ impl Connection {
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
         let len = self.fast_open_of_syn(answer);
+        let rich = !(self.cfg.plain_syns && self.open.sent > 3);
         let mut options = Options {
             mss: Some(u16::try_from(self.cfg.mss.get()).expect("an MSS fits 16 bits")),
-            window_scale: (self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
-            sack_permitted: self.cfg.sack && offered(|p| p.sack),
-            timestamps: (self.cfg.timestamps && offered(|p| p.timestamps.is_some())).then_some(stamps),
+            window_scale: (rich && self.cfg.window_scale && offered(|p| p.shift.is_some())).then_some(shift),
+            sack_permitted: rich && self.cfg.sack && offered(|p| p.sack),
+            timestamps: (rich && self.cfg.timestamps && offered(|p| p.timestamps.is_some()))
+                .then_some(stamps),
             ..Options::default()
         };
         // RFC 3168 section 6.1.1.1: perhaps somebody drops SYNs that ask for ECN. Accurate ECN is asked for once more (RFC 9768

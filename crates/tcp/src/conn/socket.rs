@@ -109,6 +109,12 @@ impl Connection {
         self.may_send() && self.send.check_space()
     }
 
+    /// A segment arrived and what it let go has left: the send buffer may grow for a writer that did not wait
+    /// (`tcp_check_space` of Linux). Says whether that writer is woken.
+    pub fn make_space(&mut self) -> bool {
+        self.may_send() && self.send.on_ack_space()
+    }
+
     /// The size of the send buffer at present.
     pub fn send_buffer(&self) -> Bytes {
         Bytes::new(self.send.buffer_size())

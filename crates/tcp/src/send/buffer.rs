@@ -181,6 +181,14 @@ impl Sender {
         self.has_room()
     }
 
+    /// After an ACK and what it let go: for a writer that found no room the buffer grows where the window is not full, until there
+    /// is room (`tcp_check_space`). Says whether the writer is woken.
+    pub fn on_ack_space(&mut self) -> bool {
+        let woken = self.buf.wanted && self.check_space();
+        self.buf.wanted &= !woken;
+        woken
+    }
+
     /// `tcp_sndbuf_expand`.
     pub(super) fn expand(&mut self) {
         // Headers and the structures behind a buffer of one segment: MAX_TCP_HEADER, skb_shared_info, sk_buff.

@@ -283,8 +283,8 @@ impl Sender {
     /// [`Recovery::FreeBsd`]: one segment more with each duplicate ACK while the flight is below ssthresh; after a partial ACK
     /// what recovery has sent, and one segment or two.
     fn creep(&mut self, a: &Arrival, d: &Delivered, pipe: bool, log: &mut Log) {
-        let sent = self.board.retx + (self.board.nxt - self.recover);
         if a.advanced {
+            let sent = self.board.retx + (self.board.nxt - self.recover);
             let more = if d.acked >= 2 * self.mss { 2 } else { 1 };
             self.set_cwnd(a.now, (sent + more * self.mss).min(self.target()), "partial ACK", log);
         } else if d.sacked > 0 && self.dup_acks > self.entry_dups {
@@ -297,6 +297,12 @@ impl Sender {
                 self.set_cwnd(a.now, (self.cwnd + self.mss).min(self.target()), "half window", log);
             }
         }
+    }
+
+    /// What counts against that window, of `out` bytes outstanding: what recovery has sent, once it has sent anything again
+    /// (`tcp_output`).
+    pub(super) fn crept(&self, out: u64) -> u64 {
+        if self.board.retx > 0 { self.board.retx + (self.board.nxt - self.recover) } else { out }
     }
 
     /// Whether recovery is FreeBSD's without PRR.

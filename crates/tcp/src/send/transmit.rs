@@ -220,11 +220,7 @@ impl Sender {
     pub(super) fn used(&self) -> u64 {
         let out = self.board.outstanding();
         match self.state {
-            // What recovery has sent, once it has sent anything again (`tcp_output`).
-            Ca::Recovery if self.creeps() && self.board.retx > 0 => {
-                self.board.retx + (self.board.nxt - self.recover)
-            }
-            Ca::Recovery if self.creeps() => out,
+            Ca::Recovery if self.creeps() => self.crept(out),
             // The window is inflated instead.
             Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
             Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
@@ -429,11 +425,9 @@ impl Sender {
     fn after_idle(&mut self, now: Time, log: &mut Log) {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.rto();
-        if self.cfg.manners == Manners::Linux && self.wnd == 0 {
-            // It looks when data are written and when the window opens (`tcp_slow_start_after_idle_check`).
-            return;
-        }
-        if idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
+        // Linux looks when data are written and when the window opens (`tcp_slow_start_after_idle_check`).
+        let shut = self.cfg.manners == Manners::Linux && self.wnd == 0;
+        if shut || idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
             return;
         }
         let cwnd = self.cc.control.cwnd;
