@@ -54,7 +54,10 @@ fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
             let cookie = cookie.trim().trim_start_matches("cookie").trim().to_owned();
             Opt::FastOpen { experimental: word == "FOEXP", cookie }
         }
-        "ECN" | "AccECN" | "ACCECN" => Opt::AccurateEcn(until_next(c).trim().to_owned()),
+        "ECN" | "AccECN" | "ACCECN" => {
+            let words: Vec<&str> = until_next(c).split_whitespace().collect();
+            Opt::AccurateEcn(words.join(" "))
+        }
         _ => return before.fail(WHAT),
     })
 }

@@ -72,7 +72,6 @@ const INERT: &[&str] = &[
     "tcp_min_rtt_wlen",
     "tcp_orphan_retries",
     "tcp_ecn_fallback",
-    "tcp_ecn_option",
     "tcp_ecn_option_beacon",
     "tcp_l3mdev_accept",
     "tcp_backlog_ack_defer",
@@ -221,11 +220,11 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 cfg.ecn = match (number()?, open) {
                     (0, _) | (2 | 5, Open::Active) => EcnMode::Off,
                     (1 | 2, _) | (4, Open::Active) => EcnMode::Classic,
-                    // Without its option, which the model lacks.
-                    (3..=5, _) if host.number("net.ipv4.tcp_ecn_option") == Some(0) => EcnMode::Accurate,
+                    (3..=5, _) => EcnMode::Accurate,
                     _ => return Err(format!("sysctl net.ipv4.tcp_ecn={text}")),
                 }
             }
+            "tcp_ecn_option" => cfg.ecn_option = number()? != 0,
             "tcp_frto" => cfg.frto = number()? != 0,
             "tcp_early_retrans" => {
                 let n = number()?;
@@ -291,6 +290,8 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
 }
 
 fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
+    // It counts marks in the header alone (`tcp_ecn.c`).
+    cfg.ecn_option = false;
     cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
     let mut space = 65_536;
     for (key, text) in host.all("net.inet.tcp.") {

@@ -47,9 +47,6 @@ impl<S: Stack> Runner<'_, S> {
         let Body::Tcp(tcp) = &want.body else {
             return Err(self.stop(Status::Unsupported, place, "an outbound ICMP message".to_owned()));
         };
-        if let Some(opt) = tcp.options.iter().flatten().find(|o| is_foreign(o)) {
-            return Err(self.stop(Status::Unsupported, place, format!("the TCP option {opt}")));
-        }
         let Some(conn) = self.stack.target() else {
             return Err(self.stop(Status::Fail, place, "no connection could send this packet".to_owned()));
         };
@@ -179,11 +176,6 @@ fn side_by_side(
         lines.push(format!("  * {}: expected {}, live {}", d.field, d.expected, d.live));
     }
     lines
-}
-
-/// Options that the model never sends.
-fn is_foreign(opt: &Opt) -> bool {
-    matches!(opt, Opt::AccurateEcn(_))
 }
 
 fn end_text(end: Time) -> String {

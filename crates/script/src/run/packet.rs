@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_tcp::FastOpen;
 use tcpassay_units::SeqNum;
-use tcpassay_wire::{Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+use tcpassay_wire::{AccEcn, Ecn, Flags, Options, SackBlock, Segment, Timestamps};
 
 /// How a stack lays out its options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +87,7 @@ impl Map {
             self.irs = SeqNum::new(tcp.seq);
         }
         let mut options = Options::default();
+        let mut counters = None;
         for opt in tcp.options.iter().flatten() {
             match opt {
                 Opt::Mss(n) => options.mss = Some(*n),
@@ -105,8 +106,14 @@ impl Map {
                 }
                 // Fast Open's goes beside the segment.
                 Opt::Nop | Opt::Eol | Opt::FastOpen { .. } => {}
-                Opt::AccurateEcn(_) => return Err("the option of accurate ECN".to_owned()),
+                Opt::AccurateEcn(text) => counters = Some(counters_of(text)?),
             }
+        }
+        if let Some(counters) = counters {
+            if options.sack.len() > 3 {
+                return Err("four SACK blocks beside accurate ECN".to_owned());
+            }
+            options.set_accecn(&counters);
         }
         let ack = tcp.ack.map_or(SeqNum::new(0), |n| SeqNum::new(n.wrapping_add(self.ours(syn))));
         Ok(Segment {
@@ -206,6 +213,40 @@ pub(super) fn fast_open_of(tcp: &Tcp) -> Result<Option<FastOpen>, String> {
     Ok(Some(FastOpen { experimental, cookie }))
 }
 
+/// The fields of accurate ECN's option, as [`AccEcn::counts`] has them.
+const COUNTERS: [&str; 3] = ["e0b", "ceb", "e1b"];
+
+/// `e1b 1 ceb 0 e0b 1`
+fn counters_of(text: &str) -> Result<AccEcn, String> {
+    let wrong =
+        || format!("the counters `{text}`: expected e0b, ceb and e1b from either end, of 24 bits each");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut option =
+        AccEcn { e1b_first: words.first().is_none_or(|name| *name == "e1b"), fields: 0, counts: [0; 3] };
+    for pair in words.chunks(2) {
+        let &[name, value] = pair else { return Err(wrong()) };
+        let place = COUNTERS.iter().position(|known| *known == name).ok_or_else(wrong)?;
+        let next = if option.e1b_first {
+            2_usize.checked_sub(option.fields.into())
+        } else {
+            Some(option.fields.into())
+        };
+        let value = value.parse().ok().filter(|&n: &u32| n < 1 << 24).ok_or_else(wrong)?;
+        if next != Some(place) {
+            return Err(wrong());
+        }
+        option.counts[place] = value;
+        option.fields += 1;
+    }
+    Ok(option)
+}
+
+fn counters_text(option: &AccEcn) -> String {
+    let parts: Vec<String> =
+        option.order().map(|place| format!("{} {}", COUNTERS[place], option.counts[place])).collect();
+    parts.join(" ")
+}
+
 /// Options in the order in which a stack lays them out.
 pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layout) -> Vec<Opt> {
     let mut list = Vec::new();
@@ -223,6 +264,18 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
                 (true, None) => list.extend([Opt::Nop, Opt::Nop, Opt::SackPermitted]),
                 (false, Some(t)) => list.extend([Opt::Nop, Opt::Nop, t]),
                 (false, None) => {}
+            }
+            // Beside timestamps it stands before them; what `sackOK` alone needs follows (`tcp_options_write`).
+            if let Some(counters) = live.accecn() {
+                let at = list
+                    .iter()
+                    .position(|o| live.sack_permitted && live.timestamps.is_none() && *o == Opt::Nop);
+                let mut option = vec![Opt::AccurateEcn(counters_text(&counters))];
+                while !wire_len(&option).is_multiple_of(4) {
+                    option.push(Opt::Nop);
+                }
+                let at = at.unwrap_or(list.len());
+                list.splice(at..at, option);
             }
             if let Some(scale) = scale {
                 list.extend([Opt::Nop, scale]);
@@ -257,6 +310,7 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
                 }
                 list.push(sack);
             }
+            list.extend(live.accecn().map(|counters| Opt::AccurateEcn(counters_text(&counters))));
             list.extend(fast_open);
             while !wire_len(&list).is_multiple_of(4) {
                 list.push(Opt::Eol);
@@ -276,7 +330,7 @@ pub(super) fn wire_len(list: &[Opt]) -> usize {
         Opt::Sack(blocks) => 2 + 8 * blocks.len(),
         Opt::Nop | Opt::Eol => 1,
         Opt::FastOpen { experimental, cookie } => 2 + if *experimental { 2 } else { 0 } + cookie.len() / 2,
-        Opt::AccurateEcn(_) => 0,
+        Opt::AccurateEcn(text) => 2 + 3 * (text.split_whitespace().count() / 2),
     };
     list.iter().map(len).sum()
 }

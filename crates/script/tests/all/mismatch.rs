@@ -90,7 +90,6 @@ fn what_is_unknown_is_unsupported_and_never_a_pass() {
             "code: expected `assert`, `print`, an assignment or an expression, found `import`",
         ),
         ("+0 vmsplice(4, ..., 5, 0) = 10", "the system call `vmsplice`"),
-        ("+0 > . 1:1(0) ack 1 <ECN e1b 1 ceb 0 e0b 1,nop>", "the TCP option ECN e1b 1 ceb 0 e0b 1"),
     ] {
         let report = plain(line);
         assert_eq!((report.status, &*report.reason), (Status::Unsupported, reason), "{line}");

@@ -48,6 +48,8 @@ pub(super) struct Buffer {
     skbs: Option<Skbs>,
     /// Up to where everything is marked to be pushed (`pushed_seq`).
     pushed: u64,
+    /// A writer found no room (`SOCK_NOSPACE`).
+    wanted: bool,
 }
 
 impl Buffer {
@@ -69,6 +71,7 @@ impl Buffer {
             max,
             skbs,
             pushed: 1,
+            wanted: false,
         }
     }
 
@@ -237,6 +240,7 @@ impl Sender {
         let mut room = open.map_or(0, |r| goal.saturating_sub(r.end - from));
         if room == 0 {
             if self.queued() >= self.buf.size || !self.below_lowat(self.unsent()) {
+                self.buf.wanted = true;
                 if !first {
                     self.buf.more = false;
                     self.mark_push();
