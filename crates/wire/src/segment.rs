@@ -309,6 +309,11 @@ impl Options {
         self.sack.set_accecn(option);
     }
 
+    #[cold]
+    fn accecn_len(&self) -> u32 {
+        self.accecn().map_or(0, |option| option.wire_len().next_multiple_of(4))
+    }
+
     /// Bytes these options occupy in a header as Linux and FreeBSD lay them out: each group padded to four bytes.
     #[inline]
     pub fn wire_len(&self) -> u32 {
@@ -328,8 +333,8 @@ impl Options {
         if blocks > 0 {
             len += 4 + 8 * blocks;
         }
-        if let Some(option) = self.accecn() {
-            len += option.wire_len().next_multiple_of(4);
+        if self.sack.accecn != 0 {
+            len += self.accecn_len();
         }
         len
     }

@@ -87,11 +87,16 @@ impl Connection {
 
     /// Puts the option on a segment of `len` bytes of payload, where there is something to tell and room for it: at most two SACK
     /// blocks stay beside it, and two are not given up for it (section 3.2.3.3).
+    #[inline]
     pub(super) fn put_accecn(&mut self, options: &mut Options, len: u32) {
-        const SPACE: u32 = 40;
-        if self.ecn != EcnMode::Accurate || !self.cfg.ecn_option {
-            return;
+        if self.ecn == EcnMode::Accurate && self.cfg.ecn_option {
+            self.put_option(options, len);
         }
+    }
+
+    #[cold]
+    fn put_option(&mut self, options: &mut Options, len: u32) {
+        const SPACE: u32 = 40;
         let tests = self.reported.tests > 0;
         self.reported.tests = self.reported.tests.saturating_sub(1);
         let Some(option) = self.recv.accecn(tests) else { return };

@@ -52,6 +52,7 @@ impl ByteCounts {
     /// The option of a SYN-ACK.
     pub(crate) const FIRST: AccEcn = AccEcn { e1b_first: false, fields: 3, counts: ByteCounts::START };
 
+    #[inline(never)]
     fn add(&mut self, field: Ecn, bytes: u32) {
         let counter = match field {
             Ecn::NotEct => return,

@@ -178,7 +178,7 @@ impl Sender {
     /// A writer waits for room, after an ACK: where the window is not full the buffer grows (`tcp_new_space`). Says whether it
     /// may write now.
     pub fn check_space(&mut self) -> bool {
-        if self.pipe() < self.cwnd {
+        if self.buf.skbs.is_some() && self.pipe() < self.cwnd {
             self.expand();
         }
         self.has_room()
