@@ -2,7 +2,7 @@
 //!
 //! Nothing of the machine's tracing is touched (`trace_pipe`, its switches, its instances): the kernel gives each event to whoever holds
 //! a descriptor for it, and takes the descriptors away with the process, however that ends. A record is the one that a trace buffer
-//! would hold, so that the event's own `format` says where its fields stand; instants are those of the clock that taps use.
+//! would hold, so that the event's own `format` says where its fields stand.
 //!
 //! Every processor has a ring of its own (`include/uapi/linux/perf_event.h`): what is handed over is in the order of time.
 
@@ -26,6 +26,8 @@ pub struct Events {
     /// Of the events that write into a ring of another.
     others: Vec<OwnedFd>,
     held: Vec<(u64, Vec<u8>)>,
+    /// From the steady clock, which is the only one that events can have, to that of the taps; a clock that is set fails a run.
+    offset: u64,
     /// A ring had no room.
     pub missed: bool,
 }
@@ -33,7 +35,9 @@ pub struct Events {
 impl Events {
     /// Listens to these events, by the numbers in their formats, on every processor.
     pub fn open(ids: &[u64]) -> io::Result<Events> {
-        let mut events = Events { rings: Vec::new(), others: Vec::new(), held: Vec::new(), missed: false };
+        let offset = sys::now() - sys::steady();
+        let mut events =
+            Events { rings: Vec::new(), others: Vec::new(), held: Vec::new(), offset, missed: false };
         for processor in processors()? {
             let mut ring: Option<Ring> = None;
             for id in ids {
@@ -61,7 +65,7 @@ impl Events {
                 let len = u64::from(u16::from_ne_bytes([header[6], header[7]]));
                 let whole = taken(ring, tail, usize::try_from(len).expect("16 bits"));
                 match sample(&whole) {
-                    Some(Said::Sample(at, record)) => self.held.push((at, record.to_vec())),
+                    Some(Said::Sample(at, record)) => self.held.push((at + self.offset, record.to_vec())),
                     Some(Said::Lost) => self.missed = true,
                     None => {}
                 }

@@ -98,7 +98,7 @@ pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::
     Ring::map(socket, block as usize * blocks as usize)
 }
 
-/// A descriptor that collects a trace event on a processor, each with the instant of [`now`]'s clock and its record.
+/// A descriptor that collects a trace event on a processor, each with the instant of [`steady`](super::steady)'s clock and its record.
 pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     // struct perf_event_attr up to `sample_max_stack` (include/uapi/linux/perf_event.h).
     #[repr(C)]
@@ -134,7 +134,8 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
         period: 1,
         sample: TIME_AND_RAW,
         flags: USE_CLOCK,
-        clock: libc::CLOCK_REALTIME,
+        // The kernel takes no clock here that an interrupt could find half set, as the real one.
+        clock: libc::CLOCK_MONOTONIC,
         // Nobody waits for a ring: it is looked at now and then.
         wakeup: u32::MAX,
         ..Attr::default()
