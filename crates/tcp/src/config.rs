@@ -1,5 +1,6 @@
 //! Every switch of the stack, and its named sets.
 
+use std::sync::Arc;
 use tcpassay_cc::{Arithmetic, ByteCounting, Hystart};
 use tcpassay_units::{Bytes, Dur};
 
@@ -431,6 +432,13 @@ pub enum RecvTuning {
     Linux46,
     /// Linux since 4.20: from the first window, in proportion to the growth of what is read, behind the threshold.
     Linux,
+}
+
+/// A copy, for who shares it with nobody.
+impl From<&Config> for Arc<Config> {
+    fn from(config: &Config) -> Arc<Config> {
+        Arc::new(config.clone())
+    }
 }
 
 /// Keepalive probes.

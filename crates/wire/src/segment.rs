@@ -363,6 +363,22 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Replaces the options by `timestamps` alone, or none; for who writes a segment over an old one. What lies behind the first
+    /// cache line (places of SACK blocks and of accurate ECN, options of a SYN) is written only where the old segment used it, and by
+    /// flags and count of blocks it is told whether it did: only a SYN has options that only a SYN may have.
+    #[inline]
+    pub fn keep_stamps_only(&mut self, timestamps: Option<Timestamps>) {
+        if self.flags.has(Flags::SYN) || !self.options.sack.is_bare() {
+            self.options = Options::default();
+        }
+        self.options.timestamps = timestamps;
+        debug_assert_eq!(
+            self.options,
+            Options { timestamps, ..Options::default() },
+            "options of a SYN without one"
+        );
+    }
+
     /// Sequence numbers that the segment occupies: payload, SYN and FIN (RFC 9293 section 3.4, SEG.LEN).
     pub fn seq_len(&self) -> u32 {
         self.len + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
@@ -435,6 +451,26 @@ mod tests {
         };
         assert_eq!(segment.seq_len(), 12);
         assert_eq!(segment.end(), SeqNum::new(11));
+    }
+
+    #[test]
+    fn options_of_the_segment_that_is_written_over_do_not_stay() {
+        let stamps = Some(Timestamps { val: 1, ecr: 2 });
+        let mut block = SackBlocks::new();
+        block.push(SackBlock { start: SeqNum::new(1), end: SeqNum::new(2) });
+        let syn =
+            Options { mss: Some(1460), window_scale: Some(7), sack_permitted: true, ..Options::default() };
+        for (flags, options) in [
+            (Flags::SYN, syn),
+            (Flags::ACK, Options { sack: block, ..Options::default() }),
+            (Flags::ACK, Options { timestamps: Some(Timestamps::default()), ..Options::default() }),
+        ] {
+            let mut segment = Segment { flags, options, ..Segment::default() };
+            segment.keep_stamps_only(stamps);
+            assert_eq!(segment.options, Options { timestamps: stamps, ..Options::default() });
+            segment.keep_stamps_only(None);
+            assert_eq!(segment.options, Options::default());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@
 
 use super::ring::Ring;
 use super::{Backlog, Element, IntoElement};
-use crate::engine::{Core, Drop, Io, Ticket};
+use crate::engine::{Core, Drop, FlowId, Io, Ticket};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// How much may wait.
@@ -207,16 +207,17 @@ impl Link {
         true
     }
 
-    /// Lets go what arrives now. The only one, which is the rule, is the caller's to hand on.
+    /// Lets go what arrives now. The only one, which is the rule, is the caller's to hand on, and the flow of the one behind it, or
+    /// its own, is told.
     #[inline(always)]
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) -> Option<Ticket> {
+    pub fn wake(&mut self, io: &mut Io, core: &mut Core) -> Option<(Ticket, FlowId)> {
         let first = self.pop(io, core);
         match self.flight.front() {
-            None => Some(first),
+            None => Some((first, first.flow)),
             Some(next) if next.due > core.now => {
                 core.packets.fetch(next.ticket.id);
                 io.wake_anew(core, next.due);
-                Some(first)
+                Some((first, next.ticket.flow))
             }
             Some(_) => {
                 self.let_go(io, core, first);

@@ -62,6 +62,8 @@ pub struct Core {
     pub(crate) notices: Vec<Notice>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) pools: Vec<Pool>,
+    /// [`Packet::created`] of what stacks send is kept.
+    dated: bool,
 }
 
 impl Core {
@@ -93,15 +95,24 @@ impl Core {
         &mut self.packets.draft().segment
     }
 
-    /// As [`Core::send`] of [`Packet::tcp`], of the segment in the [draft](Core::draft).
+    /// As [`Core::send`] of [`Packet::tcp`], of the segment in the [draft](Core::draft), whose TCP header has `header` bytes.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
-    pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32) -> Ticket {
+    pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32, header: u32) -> Ticket {
         let to = self.way_out(route.src);
         let id = self.packets.take();
-        let ticket = self.packets[id].address(id, route, self.now, ecn, mss);
+        let packet = &mut self.packets[id];
+        let ticket = packet.address(id, route, ecn, mss, header);
+        if self.dated {
+            packet.created = self.now;
+        }
         self.moving.push((to, ticket));
         ticket
+    }
+
+    /// Whether packets shall tell when a stack sent them: it costs a cache line of each.
+    pub(crate) fn date_packets(&mut self, dated: bool) {
+        self.dated = dated;
     }
 
     #[inline]

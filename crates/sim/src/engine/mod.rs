@@ -64,6 +64,7 @@ mod core;
 mod counters;
 #[cfg(test)]
 mod determinism_tests;
+mod fetch;
 mod network;
 mod packet;
 mod scheduler;
@@ -77,4 +78,5 @@ pub use scheduler::{Scheduler, SourceId};
 pub use stats::{Histogram, QueueSample, QueueStats};
 
 pub(crate) use self::core::{Io, Notice, Sent};
+pub(crate) use fetch::fetch;
 pub(crate) use packet::{Route, Ticket};

@@ -44,6 +44,13 @@ pub trait Hosts {
     /// `packet` arrived at `host`. It is freed when this returns.
     fn receive(&mut self, net: &mut Core, host: HostId, packet: PacketId);
 
+    /// The next packet but one that `host` receives may well be of `flow`, which the next one is not: what it needs may be fetched
+    /// ([`fetch`](super::fetch)). It changes nothing.
+    #[inline]
+    fn expect(&self, host: HostId, flow: FlowId) {
+        let _ = (host, flow);
+    }
+
     /// `timer` fired; it is not set any more.
     fn timer(&mut self, net: &mut Core, timer: TimerId);
 
@@ -233,8 +240,8 @@ impl Network {
                 match &mut node.element {
                     Element::Link(link) => {
                         let to = node.io.next;
-                        if let Some(ticket) = link.wake(&mut node.io, &mut self.core) {
-                            self.pass(hosts, to, ticket);
+                        if let Some((ticket, behind)) = link.wake(&mut node.io, &mut self.core) {
+                            self.pass(hosts, to, ticket, behind);
                         }
                     }
                     element => element.wake(&mut node.io, &mut self.core),
@@ -271,9 +278,9 @@ impl Network {
         }
     }
 
-    /// Moves the only packet under way until an element takes it.
+    /// Moves the only packet under way until an element takes it. `behind` is the flow of the next one from where it came.
     #[inline(always)]
-    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, ticket: Ticket) {
+    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, ticket: Ticket, behind: FlowId) {
         loop {
             let Node { io, element } = &mut self.nodes[to.0 as usize];
             match element {
@@ -285,6 +292,9 @@ impl Network {
                 }
                 Element::Host(host) => {
                     let host = *host;
+                    if behind != ticket.flow {
+                        hosts.expect(host, behind);
+                    }
                     if arrives(io, &mut self.core, ticket) {
                         hosts.receive(&mut self.core, host, ticket.id);
                         self.core.packets.free(ticket.id);

@@ -86,7 +86,8 @@ pub struct Packet {
     pub(crate) due: Time,
     /// When it entered the present queue.
     pub(crate) stamp: Time,
-    /// When the stack gave it to the network.
+    /// When the stack gave it to the network; void where nobody wants to know
+    /// ([`Core::date_packets`](super::Core::date_packets)).
     pub created: Time,
 }
 
@@ -138,23 +139,25 @@ impl Packet {
         let mut p = Packet { flow, src, dst, ..Packet::default() };
         p.segment = segment;
         p.set_tcp(ecn, mss);
+        p.measure();
         p
     }
 
-    /// Makes it a packet that a stack sends now on `route`, of the segment that was written into it; see [`Packet::tcp`]. Gives what
-    /// travels in its place, `id`.
+    /// Makes it a packet that a stack sends on `route`, of the segment that was written into it and has a TCP header of `header`
+    /// bytes; see [`Packet::tcp`]. Gives what travels in its place, `id`.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
-    pub(crate) fn address(&mut self, id: PacketId, route: &Route, now: Time, ecn: Ecn, mss: u32) -> Ticket {
+    pub(crate) fn address(&mut self, id: PacketId, route: &Route, ecn: Ecn, mss: u32, header: u32) -> Ticket {
         (self.src, self.dst, self.flow) = (route.src, route.dst, route.flow);
         (self.notify, self.accecn) = (route.notify, route.accecn);
         (self.ip_header, self.corrupt, self.band) = (20, false, 0);
-        self.created = now;
         self.set_tcp(ecn, mss);
+        self.size = self.segment.len + u32::from(self.segs) * (20 + header);
+        debug_assert_eq!(self.headers(), 20 + header, "the header's length");
         Ticket { id, size: self.size, flow: route.flow, dst: route.dst, segs: self.segs }
     }
 
-    /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`].
+    /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`]. Its size is the caller's.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
     fn set_tcp(&mut self, ecn: Ecn, mss: u32) {
@@ -162,7 +165,6 @@ impl Packet {
         self.ecn = ecn;
         self.mss = u16::try_from(mss).unwrap_or(u16::MAX);
         self.segs = if self.segment.len <= mss { 1 } else { self.count_segs(mss) };
-        self.measure();
     }
 
     #[inline(never)]
@@ -286,14 +288,8 @@ impl Arena {
     /// packet has long left the caches when its turn comes. Changes nothing else.
     #[inline]
     pub(crate) fn fetch(&self, id: PacketId) {
-        #[cfg(target_arch = "x86_64")]
         if let Some(packet) = self.slots.get(id.index()) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            #[expect(unsafe_code, reason = "the instruction reads and writes nothing, whatever the address")]
-            // SAFETY: a hint to the processor, which takes any address; this one is valid, too.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(packet).cast());
-            }
+            super::fetch(packet, 0..1);
         }
     }
 

@@ -20,7 +20,7 @@ mod taps;
 
 pub(crate) use stacks::{Stacks, StacksSpec};
 
-use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId};
+use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId, fetch};
 use sockets::Calls;
 use taps::After;
 use tcpassay_units::{Bytes, Time};
@@ -69,6 +69,7 @@ impl World {
             })
             .collect();
         stacks.start_datagrams(net);
+        net.date_packets(stacks.taps.wants_dates());
         let busy = apps.iter().filter(|a| a.busy).count();
         World { stacks, apps, busy }
     }
@@ -174,6 +175,13 @@ impl Hosts for World {
                 self.accept(net, flow, id);
             }
             Err(_) => self.stacks.stray(net, host, id),
+        }
+    }
+
+    #[inline]
+    fn expect(&self, host: HostId, flow: FlowId) {
+        if let Ok(c) = self.stacks.find(host, flow) {
+            fetch(self.stacks.conn_ref(c), 0..size_of::<conn::Conn>());
         }
     }
 

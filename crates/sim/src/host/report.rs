@@ -117,11 +117,10 @@ impl Stacks {
     /// What every sender says of itself at the end of an interval.
     pub fn sample(&mut self, at: Time) {
         for conn in self.conns.iter().flatten() {
-            let info = conn.tcp.info();
-            if info.bytes_sent.is_zero() {
+            if conn.tcp.bytes_sent().is_zero() {
                 continue;
             }
-            self.taps.collector.sample(conn.out, at, sample(&info));
+            self.taps.collector.sample(conn.out, at, sample(&conn.tcp.info()));
         }
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Stacks {
 #[derive(Debug)]
 pub(super) struct Stack {
     pub settings: HostSettings,
+    /// The settings of its stack as its connections share them.
+    config: Arc<Config>,
     pub id: HostId,
     /// Connection of each slot of the applications.
     slots: Vec<u32>,
@@ -77,7 +79,10 @@ impl Stacks {
             hosts: hosts
                 .into_iter()
                 .zip(ids)
-                .map(|(settings, id)| Stack { settings, id, slots: Vec::new() })
+                .map(|(settings, id)| {
+                    let config = Arc::new(settings.stack.clone());
+                    Stack { settings, config, id, slots: Vec::new() }
+                })
                 .collect(),
             conns: Vec::new(),
             free: Vec::new(),
@@ -351,9 +356,9 @@ impl Stacks {
         let (iss, offset) = (SeqNum::new(dice.bits32()), dice.bits32());
         let (config, cc) = self.config(host, key, &name);
         let mut tcp = if server {
-            Connection::listen(&config, cc, iss, offset)
+            Connection::listen(config, cc, iss, offset)
         } else {
-            Connection::connect(&config, cc, iss, offset, now)
+            Connection::connect(config, cc, iss, offset, now)
         };
         tcp.set_log(self.logs);
         if self.hosts[host].settings.fastopen {
@@ -400,13 +405,18 @@ impl Stacks {
 
     /// The switches and the controller of a connection: the host's, unless its traffic has a controller of its own,
     /// which then speaks DCTCP's ECN only when it is DCTCP.
-    fn config(&self, host: usize, key: ConnKey, name: &str) -> (Config, Box<dyn tcpassay_cc::Controller>) {
+    fn config(
+        &self,
+        host: usize,
+        key: ConnKey,
+        name: &str,
+    ) -> (Arc<Config>, Box<dyn tcpassay_cc::Controller>) {
         let settings = &self.hosts[host].settings;
-        let mut config = settings.stack.clone();
+        let mut config = Arc::clone(&self.hosts[host].config);
         let own = self.plan.part(key).cc.as_deref();
         let cc = own.unwrap_or(&settings.cc);
         if own.is_some() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
-            config.ecn = EcnMode::Off;
+            Arc::make_mut(&mut config).ecn = EcnMode::Off;
         }
         let params = tcpassay_cc::Params {
             values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },

@@ -51,6 +51,11 @@ impl Taps {
         }
     }
 
+    /// Whether anybody wants to know when packets were sent.
+    pub fn wants_dates(&self) -> bool {
+        self.latency || self.deliveries
+    }
+
     /// A segment reaches the stack.
     pub(super) fn before(&mut self, conn: &Conn, packet: &Packet, now: Time) {
         if (self.latency || self.deliveries) && packet.segment.len > 0 {
@@ -148,12 +153,12 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
         let draft = net.draft();
         let sending =
             if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
-        let Some(Sending { ecn, mss }) = sending else { break };
+        let Some(Sending { ecn, mss, header }) = sending else { break };
         if taps.each && taps.captures {
             taps.capture(conn, conn.route.src, now, draft, ecn);
         }
         let len = draft.len;
-        let ticket = net.send_draft(&conn.route, ecn, mss);
+        let ticket = net.send_draft(&conn.route, ecn, mss, header);
         if len > 0 {
             count(&mut conn.tally.sent_packets, u64::from(ticket.segs));
             count(&mut conn.tally.sent_bytes, u64::from(len));

@@ -30,6 +30,7 @@ use crate::recv::Receiver;
 use crate::send::Sender;
 use accecn::Reported;
 use open::Opening;
+use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, Segment, Timestamps};
@@ -53,6 +54,8 @@ pub struct Sending {
     pub ecn: Ecn,
     /// As [`Outgoing::mss`].
     pub mss: u32,
+    /// Bytes of its TCP header, options included.
+    pub header: u32,
 }
 
 /// Why a connection ended without both sides closing it.
@@ -78,7 +81,8 @@ pub enum ConnError {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Debug)]
 pub struct Connection {
-    cfg: Config,
+    /// Shared by all connections of a host that nobody configured otherwise, so that what every packet asks of it is in the cache.
+    cfg: Arc<Config>,
     state: State,
     log: Log,
     send: Sender,
@@ -161,15 +165,21 @@ struct Stats {
 }
 
 impl Connection {
-    fn new(cfg: &Config, cc: Box<dyn Controller>, iss: SeqNum, ts_offset: u32, state: State) -> Connection {
+    fn new(
+        cfg: Arc<Config>,
+        cc: Box<dyn Controller>,
+        iss: SeqNum,
+        ts_offset: u32,
+        state: State,
+    ) -> Connection {
         Connection {
             state,
             log: Log::default(),
-            send: Sender::new(cfg, cc),
-            recv: Receiver::new(cfg),
+            send: Sender::new(Arc::clone(&cfg), cc),
+            recv: Receiver::new(&cfg),
             iss,
             irs: SeqNum::new(0),
-            open: Opening::new(cfg),
+            open: Opening::new(&cfg),
             ts: Stamps { offset: ts_offset, ..Stamps::default() },
             ecn: EcnMode::Off,
             sack: false,
@@ -193,28 +203,33 @@ impl Connection {
             challenge: Challenge::default(),
             error: None,
             stats: Stats::default(),
-            cfg: cfg.clone(),
+            cfg,
         }
     }
 
     /// An active open: the SYN is ready in [`poll_transmit`](Connection::poll_transmit). `iss` is our initial sequence number and
     /// `ts_offset` what our timestamp clock shows at the start of the run (RFC 7323 section 5.4 wants both random).
     pub fn connect(
-        cfg: &Config,
+        cfg: impl Into<Arc<Config>>,
         cc: Box<dyn Controller>,
         iss: SeqNum,
         ts_offset: u32,
         now: Time,
     ) -> Connection {
-        let mut c = Connection::new(cfg, cc, iss, ts_offset, State::SynSent);
+        let mut c = Connection::new(cfg.into(), cc, iss, ts_offset, State::SynSent);
         c.last_in = now;
         c.open.send_syn(now);
         c
     }
 
     /// A passive open of one connection: it waits for a SYN.
-    pub fn listen(cfg: &Config, cc: Box<dyn Controller>, iss: SeqNum, ts_offset: u32) -> Connection {
-        Connection::new(cfg, cc, iss, ts_offset, State::Listen)
+    pub fn listen(
+        cfg: impl Into<Arc<Config>>,
+        cc: Box<dyn Controller>,
+        iss: SeqNum,
+        ts_offset: u32,
+    ) -> Connection {
+        Connection::new(cfg.into(), cc, iss, ts_offset, State::Listen)
     }
 
     /// State of RFC 9293 section 3.3.2.
@@ -230,6 +245,11 @@ impl Connection {
     /// A snapshot of counters and present values, as of the last event.
     pub fn info(&self) -> Info {
         self.info_at(self.clock)
+    }
+
+    /// Bytes sent so far, as [`Info::bytes_sent`].
+    pub fn bytes_sent(&self) -> Bytes {
+        self.send.bytes_sent()
     }
 
     /// A snapshot in which times run up to `now`.

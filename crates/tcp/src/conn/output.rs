@@ -17,7 +17,7 @@ impl Connection {
     /// sender wants; a keepalive probe; and last the ACK that nothing else carried.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         let mut segment = Segment::default();
-        let Sending { ecn, mss } = self.transmit_into(now, &mut segment)?;
+        let Sending { ecn, mss, .. } = self.transmit_into(now, &mut segment)?;
         Some(Outgoing { segment, ecn, mss })
     }
 
@@ -54,7 +54,7 @@ impl Connection {
     /// it gives `None`; the data wait for the next call of that.
     pub fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
         let mut segment = Segment::default();
-        let Sending { ecn, mss } = self.control_into(now, &mut segment)?;
+        let Sending { ecn, mss, .. } = self.control_into(now, &mut segment)?;
         Some(Outgoing { segment, ecn, mss })
     }
 
@@ -84,7 +84,8 @@ impl Connection {
                 self.recv.ack_sent(now, false, 1, &mut self.log);
             }
             *out = segment;
-            let sending = self.sending(now, out, 0, ecn, self.open.sent > 1);
+            let header = out.header_len();
+            let sending = self.sending(now, out, 0, ecn, header, self.open.sent > 1);
             // Data on a SYN are one packet.
             return Some(Sending { mss: out.len.max(1), ..sending });
         }
@@ -139,20 +140,31 @@ impl Connection {
             EcnMode::Classic | EcnMode::Accurate if whole.ect => Ecn::Ect0,
             _ => Ecn::NotEct,
         };
-        *out = Segment {
-            seq: self.iss.at(whole.start),
-            ack: self.irs.at(self.recv.nxt()),
-            flags,
-            window: self.recv.announce(),
-            urgent: 0,
-            len: self.send.mss32(),
-            options: self.options(now),
-        };
+        out.keep_stamps_only(self.stamps(now));
+        self.write_header(whole.start, flags, self.send.mss32(), out);
         // SACK blocks have no room: an ACK of their own follows.
         if !self.recv.has_blocks() {
             self.recv.ack_sent(now, true, 1, &mut self.log);
         }
-        self.sending(now, out, whole.start, ecn, false)
+        self.sending(now, out, whole.start, ecn, self.plain_header(), false)
+    }
+
+    /// Writes the header of a segment at position `seq`, whose options stand.
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
+    fn write_header(&mut self, seq: u64, flags: Flags, len: u32, out: &mut Segment) {
+        out.seq = self.iss.at(seq);
+        out.ack = self.irs.at(self.recv.nxt());
+        out.flags = flags;
+        out.window = self.recv.announce();
+        out.urgent = 0;
+        out.len = len;
+    }
+
+    /// Bytes of the TCP header of a segment that has no options but timestamps.
+    #[inline]
+    fn plain_header(&self) -> u32 {
+        if self.ts.on { 20 + 12 } else { 20 }
     }
 
     fn make_data(&mut self, now: Time, chunk: &Chunk, out: &mut Segment) -> Sending {
@@ -208,7 +220,7 @@ impl Connection {
             }
         }
         let ecn = if capable { Ecn::Ect0 } else { Ecn::NotEct };
-        let sending = self.sending(now, out, chunk.span.start, ecn, chunk.retransmission);
+        let sending = self.sending(now, out, chunk.span.start, ecn, out.header_len(), chunk.retransmission);
         if self.cfg.mtu_probing.is_some() && self.send.is_path_probe(chunk.span.start) {
             return Sending { mss: len, ..sending };
         }
@@ -218,25 +230,18 @@ impl Connection {
     /// A segment without payload at position `seq`.
     #[inline]
     fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
-        let mut options = self.options(now);
+        out.keep_stamps_only(self.stamps(now));
         if self.recv.has_blocks() {
-            self.put_sacks(&mut options);
+            self.put_sacks(&mut out.options);
         }
         // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`).
         let over = self.state == State::TimeWait && self.cfg.manners == Manners::FreeBsd;
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
-        self.put_accecn(&mut options, 0);
-        *out = Segment {
-            seq: self.iss.at(seq),
-            ack: self.irs.at(self.recv.nxt()),
-            flags,
-            window: self.recv.announce(),
-            urgent: 0,
-            len: 0,
-            options,
-        };
+        self.put_accecn(&mut out.options, 0);
+        self.write_header(seq, flags, 0, out);
+        let header = if out.options.sack.is_bare() { self.plain_header() } else { out.header_len() };
         count(&mut self.stats.acks_out, 1);
-        self.sending(now, out, seq, self.control_ecn(), false)
+        self.sending(now, out, seq, self.control_ecn(), header, false)
     }
 
     fn make_old_ack(&mut self, now: Time, old: &OldAck, out: &mut Segment) -> Sending {
@@ -255,7 +260,7 @@ impl Connection {
             options,
         };
         count(&mut self.stats.acks_out, 1);
-        self.sending(now, out, seq, self.control_ecn(), false)
+        self.sending(now, out, seq, self.control_ecn(), out.header_len(), false)
     }
 
     fn make_reset(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
@@ -268,7 +273,7 @@ impl Connection {
             ..Segment::default()
         };
         let pos = reset.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
-        Some(self.sending(now, out, pos, self.control_ecn(), false))
+        Some(self.sending(now, out, pos, self.control_ecn(), out.header_len(), false))
     }
 
     /// DCTCP makes every packet ECN-capable, pure ACKs and resets, too (RFC 8257 section 3.6 and 4.1; `tcp_ecn_send` of Linux).
@@ -287,9 +292,13 @@ impl Connection {
     }
 
     #[inline]
+    fn stamps(&self, now: Time) -> Option<Timestamps> {
+        self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent })
+    }
+
+    #[inline]
     fn options(&self, now: Time) -> Options {
-        let timestamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
-        Options { timestamps, ..Options::default() }
+        Options { timestamps: self.stamps(now), ..Options::default() }
     }
 
     fn put_sacks(&mut self, options: &mut Options) {
@@ -306,15 +315,24 @@ impl Connection {
         spans.iter().take(room).map(on_wire).collect()
     }
 
-    /// Counts and logs `segment`, which begins at position `seq`.
+    /// Counts and logs `segment`, which begins at position `seq` and has a TCP header of `header` bytes.
     #[inline]
-    fn sending(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn, retransmission: bool) -> Sending {
+    fn sending(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        seq: u64,
+        ecn: Ecn,
+        header: u32,
+        retransmission: bool,
+    ) -> Sending {
+        debug_assert_eq!(header, segment.header_len(), "the header's length");
         count(&mut self.stats.segments_out, 1);
         if self.log.is_on() {
             let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
             let (len, flags) = (segment.len, segment.flags);
             self.log.put(now, || LogEvent::SegmentOut { seq, ack, len, flags, retransmission });
         }
-        Sending { ecn, mss: self.send.mss32().max(1) }
+        Sending { ecn, mss: self.send.mss32().max(1), header }
     }
 }

@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::config::{EcnMode, Keepalive};
 use crate::log::State;
+use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// What the handshake agreed on, and what was offered.
@@ -269,18 +270,18 @@ impl Connection {
 
     /// How long a closed connection waits for the peer's FIN from now on (`TCP_LINGER2`).
     pub fn set_fin_wait2(&mut self, wait: Dur) {
-        self.cfg.fin_wait2 = wait;
+        Arc::make_mut(&mut self.cfg).fin_wait2 = wait;
     }
 
     /// `app.user_timeout` from now on.
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
-        self.cfg.user_timeout = timeout;
+        Arc::make_mut(&mut self.cfg).user_timeout = timeout;
         self.send.set_user_timeout(timeout);
     }
 
     /// `app.keepalive` from now on.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>) {
-        self.cfg.keepalive = keepalive;
+        Arc::make_mut(&mut self.cfg).keepalive = keepalive;
     }
 
     /// Acknowledge everything at once, or not. Switching it on acknowledges what waits.

@@ -9,6 +9,7 @@
 use super::Sender;
 use crate::config::{Config, Skbs};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// Room that an autotuned buffer starts with, in segments of the initial window.
@@ -129,7 +130,7 @@ impl Sender {
 
     /// `app.notsent_lowat` from now on.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
-        self.cfg.notsent_lowat = low;
+        Arc::make_mut(&mut self.cfg).notsent_lowat = low;
     }
 
     /// More follows what is written next (`MSG_MORE`).

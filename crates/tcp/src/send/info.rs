@@ -21,6 +21,11 @@ pub(super) struct Counters {
 }
 
 impl Sender {
+    /// As [`Info::bytes_sent`].
+    pub fn bytes_sent(&self) -> Bytes {
+        Bytes::new(self.stats.bytes_sent)
+    }
+
     /// Writes everything that the sender knows into `info`.
     pub fn fill(&self, now: Time, info: &mut Info) {
         let bytes = Bytes::new;

@@ -67,6 +67,7 @@ use path::Path;
 use prr::Prr;
 use rack::Rack;
 use rtt::Rtt;
+use std::sync::Arc;
 use tcpassay_cc::{Controller, Event, View};
 use tcpassay_units::{Bytes, Dur, Time};
 use timeout::Frto;
@@ -80,7 +81,7 @@ use undo::UndoState;
 #[expect(clippy::struct_excessive_bools, reason = "what the handshake agreed on, and what is due")]
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    cfg: Config,
+    cfg: Arc<Config>,
     cc: Driver,
     board: Board,
     buf: Buffer,
@@ -152,11 +153,11 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// A sender before its handshake; it accepts writes.
-    pub fn new(cfg: &Config, cc: Box<dyn Controller>) -> Sender {
+    pub fn new(cfg: Arc<Config>, cc: Box<dyn Controller>) -> Sender {
         Sender {
             cc: Driver::new(cc),
             board: Board::new(1),
-            buf: Buffer::new(cfg),
+            buf: Buffer::new(&cfg),
             rtt: Rtt::new(cfg.rto),
             deliveries: Deliveries::default(),
             rack: Rack::default(),
@@ -199,7 +200,7 @@ impl Sender {
             #[cfg(test)]
             long_way: false,
             busy: Busy::default(),
-            cfg: cfg.clone(),
+            cfg,
         }
     }
 

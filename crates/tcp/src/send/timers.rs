@@ -8,6 +8,7 @@ use super::recovery::log_lost;
 use crate::config::{Manners, Recovery, RtoBounds};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
 use crate::seam::{Chunk, GaveUp};
+use std::sync::Arc;
 use tcpassay_units::{Dur, Time};
 
 /// Longest time that cork holds a partial segment.
@@ -309,20 +310,20 @@ impl Sender {
 
     /// `app.nodelay`; switching it on lets go what waits (`__tcp_sock_set_nodelay` of Linux).
     pub fn set_nodelay(&mut self, on: bool) {
-        self.cfg.nodelay = on;
+        Arc::make_mut(&mut self.cfg).nodelay = on;
         self.buf.more &= !on;
         self.timers.uncork |= on && self.cfg.cork && self.unsent() > 0;
     }
 
     /// `app.user_timeout`, from now on.
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
-        self.cfg.user_timeout = timeout;
+        Arc::make_mut(&mut self.cfg).user_timeout = timeout;
         self.timers.patience = timeout;
     }
 
     /// `app.cork`.
     pub fn set_cork(&mut self, on: bool) {
-        self.cfg.cork = on;
+        Arc::make_mut(&mut self.cfg).cork = on;
         if !on {
             self.timers.stop_cork();
         }

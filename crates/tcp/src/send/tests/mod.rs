@@ -159,7 +159,7 @@ impl Rig {
     fn boxed(cfg: &Config, agreed: &Agreed, cc: Box<dyn Controller>) -> Rig {
         let mut log = Log::default();
         log.set(true);
-        let mut s = Sender::new(cfg, cc);
+        let mut s = Sender::new(cfg.into(), cc);
         let now = Time::ZERO + ms(1000);
         s.established(now, agreed, &mut log);
         Rig { s, log, now, window: agreed.window }
