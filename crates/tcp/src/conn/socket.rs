@@ -80,7 +80,7 @@ impl Connection {
     /// they are not tried again, and it goes at once (`tcp_simple_retransmit` of Linux).
     pub fn set_syn_path(&mut self, _now: Time, size: Bytes) {
         if self.state == State::SynSent && size < self.cfg.mss {
-            self.cfg.mss = size;
+            Arc::make_mut(&mut self.cfg).mss = size;
             if self.open.fast.as_ref().is_some_and(|fast| fast.carried > 0) {
                 self.open.repeat();
             }
