@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import had_time
 import plans
 from tcpassay import load, substrates
 from tcpassay.errors import UserError
@@ -38,6 +39,39 @@ LONG = {
 }
 
 
+def run(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The plan's results in `folder`/out."""
+    command = [
+        sys.executable,
+        "-m",
+        "tcpassay",
+        "run",
+        str(file),
+        "--out",
+        str(folder / "out"),
+        "--force",
+        "--json",
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def timely(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The same in real time, where medians are those of the machine as well: once more if the machine was late."""
+    kept = folder / file.name
+    kept.write_text(f'extends = "{file}"\nname = "{file.stem}"\nkeep.recordings = "all"\n', encoding="utf-8")
+    said = []
+    for _ in range(had_time.ATTEMPTS):
+        done = run(kept, folder)
+        failed = [check for check in json.loads(done.stdout)["checks"] if not check["holds"]]
+        recordings = [place.parent for place in (folder / "out").rglob("recording.json")]
+        late = max(had_time.rows(place)["machine", "late"] for place in recordings)
+        if not failed or late <= had_time.LATE_S:
+            return done
+        observed = ", ".join(f"{check['metric']} {check['observed']:g}" for check in failed)
+        said.append(f"{observed} when the agent was {late * 1e3:.1f} ms late")
+    pytest.skip(f"this machine had no time in {had_time.ATTEMPTS} attempts: {'; '.join(said)}")
+
+
 def test_the_rate_limiter_of_the_paper_is_there() -> None:
     for which in ("latency", "mark-data", "mark-ack", "sequence", "fixed"):
         assert f"rate-limiter-{which}" in NAMES
@@ -56,9 +90,8 @@ def test_a_plan_that_ships_holds_its_checks_and_draws_its_figures(name: str, tmp
     file = ready(name)
     if name in LONG:
         pytest.skip(LONG[name])
-    command = [sys.executable, "-m", "tcpassay", "run", str(file)]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "out"), "--json"], capture_output=True, text=True, check=False
+    done = (
+        run(file, tmp_path) if "host" not in read.read_file(file).spec.substrates else timely(file, tmp_path)
     )
     result = json.loads(done.stdout)
     failed = [check for check in result["checks"] if not check["holds"]]
