@@ -9,10 +9,12 @@
 //! | `window` | receive window and buffer | RFC 9293 section 3.8.6, RFC 7323 |
 //! | `acks` | when to acknowledge | RFC 1122, RFC 5681; Linux |
 //! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
+//! | `marks` | what a mark has acknowledged at once | RFC 8257; Linux |
 
 mod acks;
 mod assembly;
 mod ecn;
+mod marks;
 mod window;
 
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
@@ -22,7 +24,6 @@ use acks::Acks;
 pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
 use assembly::Assembly;
-use ecn::Asks;
 pub(crate) use ecn::{ByteCounts, Echo, ace_of};
 use tcpassay_units::{Bytes, Dur, Time, count};
 use tcpassay_wire::{AccEcn, Ecn, Flags};
@@ -322,48 +323,6 @@ impl Receiver {
             self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
         }
         self.acks.demand(AckReason::Answer);
-    }
-
-    /// The mark of a data segment.
-    #[inline]
-    fn mark(&mut self, now: Time, len: u64, field: Ecn, log: &mut Log) {
-        if field == Ecn::Ce {
-            count(&mut self.stats.ce_segments, 1);
-            count(&mut self.stats.ce_bytes, len);
-        }
-        if self.echo == Echo::Off {
-            return;
-        }
-        let packets = if len <= self.acks.rcv_mss() { 1 } else { len.div_ceil(self.acks.rcv_mss()) };
-        // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
-        let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
-        match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {
-            Asks::Nothing => {}
-            Asks::Quick => {
-                if field == Ecn::Ce || self.ect_seen {
-                    self.acks.quick_mode_for_mark(self.edge.saturating_sub(self.nxt));
-                }
-            }
-            Asks::Tell => self.acks.demand(AckReason::CeChange),
-            Asks::Changed { was } => self.ce_changed(now, was, log),
-        }
-        if field.is_capable() {
-            self.ect_seen = true;
-            self.nxt_at_mark = self.nxt;
-        }
-    }
-
-    #[cold]
-    fn ce_changed(&mut self, now: Time, was: bool, log: &mut Log) {
-        let sent = self.acks.old_ack_due();
-        if sent {
-            let nxt = self.nxt_at_mark;
-            let sacks = self.assembly.blocks().clone();
-            self.old_ack = Some(OldAck { nxt, ece: was, sacks });
-            self.acked = nxt;
-            log.put(now, || ack_event(AckDecision::Now, AckReason::CeChange, nxt));
-        }
-        self.acks.ce_changed(sent);
     }
 
     /// Urgent data up to `end` were announced.
