@@ -31,8 +31,10 @@ impl Ring {
         &self.socket
     }
 
-    fn word(&self, offset: usize) -> *mut u32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len, "a word outside the ring");
+    /// A number of the mapping.
+    fn place<T>(&self, offset: usize) -> *mut T {
+        let size = size_of::<T>();
+        assert!(offset.is_multiple_of(size) && offset + size <= self.len, "a number outside the ring");
         // SAFETY: inside the mapping, by the assertion.
         unsafe { self.start.add(offset).cast() }
     }
@@ -40,7 +42,7 @@ impl Ring {
     /// A 32-bit word that the kernel may be writing.
     pub fn read(&self, offset: usize) -> u32 {
         // SAFETY: inside the mapping and aligned; the kernel writes the status last, behind a barrier.
-        let value = unsafe { self.word(offset).read_volatile() };
+        let value = unsafe { self.place::<u32>(offset).read_volatile() };
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         value
     }
@@ -49,19 +51,13 @@ impl Ring {
     pub fn write(&self, offset: usize, value: u32) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
         // SAFETY: inside the mapping and aligned; the kernel reads it when it wants the frame.
-        unsafe { self.word(offset).write_volatile(value) };
-    }
-
-    fn wide(&self, offset: usize) -> *mut u64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.len, "a number outside the ring");
-        // SAFETY: inside the mapping, by the assertion.
-        unsafe { self.start.add(offset).cast() }
+        unsafe { self.place::<u32>(offset).write_volatile(value) };
     }
 
     /// A 64-bit number that the kernel may be writing.
     pub fn read_wide(&self, offset: usize) -> u64 {
         // SAFETY: inside the mapping and aligned; the kernel writes it last, behind a barrier.
-        let value = unsafe { self.wide(offset).read_volatile() };
+        let value = unsafe { self.place::<u64>(offset).read_volatile() };
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         value
     }
@@ -70,7 +66,7 @@ impl Ring {
     pub fn write_wide(&self, offset: usize, value: u64) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
         // SAFETY: inside the mapping and aligned; the kernel reads it when it looks for room.
-        unsafe { self.wide(offset).write_volatile(value) };
+        unsafe { self.place::<u64>(offset).write_volatile(value) };
     }
 
     /// Bytes of a frame that the kernel has handed over.
