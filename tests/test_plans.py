@@ -35,7 +35,7 @@ def ready(name: str) -> Path:
 
 LONG = {
     "fidelity": "its result is a table that `make fidelity` renews (docs/fidelity.md)",
-    "demo-kernel": "seven minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
+    "demo-kernel": "over three minutes of CPU; docs/kernel.md has its result, and rate-limiter-kernel its core",
 }
 
 
