@@ -104,6 +104,21 @@ fn dctcp_makes_every_packet_ecn_capable() {
 }
 
 #[test]
+fn a_mark_on_a_syn_does_not_count_for_dctcps_receiver() {
+    let cfg = with(EcnMode::Dctcp);
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.give(&syn(&cfg).flags(Flags::ECE | Flags::CWR), Ecn::Ce);
+    one.take(&ack(1, 1));
+    assert_eq!(
+        ece(&one.give(&data(1, 1460), Ecn::Ect0)),
+        [false; 0],
+        "no change to tell: the ACK is delayed"
+    );
+    assert_eq!(ece(&one.give(&data(1461, 1460), Ecn::Ect0)), [false]);
+    assert_eq!(ece(&one.give(&data(2921, 1460), Ecn::Ce)), [true], "a mark on data is a change");
+}
+
+#[test]
 fn classic_ecn_does_not_mark_pure_acks_or_syns_as_capable() {
     let cfg = with(EcnMode::Classic);
     let mut net = Two::new(connect(&cfg, 7, Time::ZERO), listen(&cfg, 9), ms(1));
