@@ -18,6 +18,8 @@ pub struct Host {
     pub slept: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
+    /// What was known of peers was flushed (`ip tcp_metrics flush`) since somebody asked.
+    pub forgot_peers: bool,
     /// What routers said of the path's MTU.
     pub path_mtu: Option<u64>,
     /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
@@ -231,6 +233,10 @@ impl Host {
     fn ip(&mut self, args: &[&str]) -> Result<(), ()> {
         let args: Vec<&str> = args.iter().filter(|a| !a.starts_with('-')).copied().collect();
         match args.as_slice() {
+            ["tcp_metrics" | "tcpmetrics" | "metrics", "flush" | "f" | "delete" | "del", ..] => {
+                self.forgot_peers = true;
+                Ok(())
+            }
             [
                 "tcp_metrics" | "tcpmetrics" | "metrics" | "rule" | "addr" | "address" | "neigh" | "netns"
                 | "mptcp",

@@ -35,6 +35,8 @@ pub(crate) struct Agreed {
     pub rtt: Option<Dur>,
     /// Bytes that went with our SYN and are acknowledged with it (RFC 7413).
     pub syn_data: u64,
+    /// Bytes that went with our SYN and were not acknowledged with it, where that counts as a loss.
+    pub syn_data_lost: u64,
     /// The SYN or SYN-ACK was retransmitted: the initial window falls to one segment (RFC 5681 section 3.1).
     pub handshake_lost: bool,
 }

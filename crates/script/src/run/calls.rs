@@ -1,6 +1,7 @@
 //! System calls on sockets, with the errors of Linux and FreeBSD.
 
 use super::config::{self, Open};
+use super::message::{read_size, write_size};
 use super::model::{Model, Target};
 use super::packet::Map;
 use super::socket::{File, Role, Socket};
@@ -163,6 +164,9 @@ impl Model {
     fn connect(&mut self, args: &[Expr]) -> Tried {
         let fd = int(args, 0)?;
         let socket = self.socket_at(fd)?.clone();
+        if names(args, 1) == ["AF_UNSPEC"] {
+            return self.disconnect(fd);
+        }
         let peer = match socket.role {
             Role::Fresh => {
                 if let Some(attempt) = self.connect_fast(fd)? {
@@ -193,6 +197,22 @@ impl Model {
                 Ok(Attempt::Done(0))
             }
         }
+    }
+
+    /// `connect` to no address (`tcp_disconnect` of Linux): the connection is aborted, and the socket is as new.
+    fn disconnect(&mut self, fd: i64) -> Tried {
+        if self.is_bsd() {
+            return Ok(Attempt::Error("EAFNOSUPPORT"));
+        }
+        let peer = self.socket_at(fd)?.peer();
+        if let Some(peer) = peer {
+            self.world.peers[peer].conn.abort(self.world.now);
+            self.world.flush(peer);
+        }
+        let socket = self.socket_at(fd)?;
+        let (options, nonblocking) = (socket.options.clone(), socket.nonblocking);
+        *socket = Socket { options, nonblocking, ..Socket::new() };
+        Ok(Attempt::Done(0))
     }
 
     /// The error that ended the connection, told once.
@@ -336,6 +356,10 @@ impl Model {
         }
         let bsd = self.is_bsd();
         let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
+        let nowhere = names(&call.args, 4) == ["AF_UNSPEC"];
+        if flags.contains(&"MSG_FASTOPEN") && linux && nowhere {
+            return Ok(Attempt::Error("EOPNOTSUPP"));
+        }
         if let Some(attempt) = self.send_fast(fd, n, &flags)? {
             return Ok(attempt);
         }
@@ -355,7 +379,9 @@ impl Model {
                 return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EAGAIN" }));
             }
             State::SynSent | State::SynReceived => {
-                self.hold_ack(fd)?;
+                if self.written < n {
+                    self.hold_ack(fd)?;
+                }
                 return Ok(Attempt::Blocks);
             }
             _ => return Ok(Attempt::Error("EPIPE")),
@@ -540,47 +566,4 @@ fn errno(error: ConnError) -> &'static str {
         ConnError::TimedOut => "ETIMEDOUT",
         ConnError::Refused => "ECONNREFUSED",
     }
-}
-
-fn size(n: i64) -> Result<u64, Trouble> {
-    u64::try_from(n).map_err(|_| Trouble::Nonsense("a size below zero".to_owned()))
-}
-
-/// How much a call of the read family wants, and its flags.
-fn read_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
-    let args = &call.args;
-    match call.name.as_str() {
-        "readv" => Ok((vector(args.get(1))?, Vec::new())),
-        "recvmsg" => Ok((message(args.get(1))?, names(args, 2))),
-        _ => Ok((size(int(args, 2)?)?, names(args, 3))),
-    }
-}
-
-fn write_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
-    let args = &call.args;
-    match call.name.as_str() {
-        "writev" => Ok((vector(args.get(1))?, Vec::new())),
-        "sendmsg" => Ok((message(args.get(1))?, names(args, 2))),
-        _ => Ok((size(int(args, 2)?)?, names(args, 3))),
-    }
-}
-
-/// `[{..., 1000}, {..., 2000}]`
-fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
-    let nonsense = || Trouble::Nonsense("a vector of buffers is `[{..., 1000}]`".to_owned());
-    let Some(Expr::List(items)) = e else { return Err(nonsense()) };
-    let mut sum = 0_u64;
-    for item in items {
-        let Expr::Group(members) = item else { return Err(nonsense()) };
-        let Some((_, Expr::Int(n))) = members.last() else { return Err(nonsense()) };
-        sum = sum.saturating_add(size(*n)?);
-    }
-    Ok(sum)
-}
-
-fn message(e: Option<&Expr>) -> Result<u64, Trouble> {
-    let Some(Expr::Group(members)) = e else {
-        return Err(Trouble::Nonsense("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
-    };
-    vector(members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e))
 }

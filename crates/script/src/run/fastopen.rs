@@ -149,7 +149,8 @@ impl Model {
         let bsd = self.is_bsd();
         let now = self.world.now;
         let cache = &mut self.fast_open;
-        let mss = cache.mss.map_or(ours, u64::from).min(ours);
+        let most = socket.options.maxseg.unwrap_or(ours).min(ours);
+        let mss = cache.mss.map_or(most, u64::from).min(most);
         let payload = Bytes::new(if bsd { mss } else { mss.saturating_sub(OPTION_SPACE) });
         if bsd {
             if cache.disabled.is_some_and(|at| now.since(at) < DISABLED_FOR) {
@@ -207,6 +208,9 @@ impl Model {
     /// `connect` with `TCP_FASTOPEN_CONNECT`: with a cookie it returns at once, and the first write opens.
     pub(super) fn connect_fast(&mut self, fd: i64) -> Result<Option<Attempt>, Trouble> {
         let socket = self.socket_at(fd)?.clone();
+        if socket.deferred {
+            return Ok(Some(Attempt::Error("EISCONN")));
+        }
         if !socket.options.fast_open_connect || self.is_bsd() || self.fast_open_bits() & CLIENT == 0 {
             return Ok(None);
         }
@@ -236,6 +240,11 @@ impl Model {
             Role::Connected(peer) => {
                 let opening =
                     matches!(self.world.peers[peer].conn.state(), State::SynSent | State::SynReceived);
+                if !opening && !socket.connect_told && self.world.peers[peer].conn.error().is_none() {
+                    // The first call after the handshake finds it done, and writes.
+                    self.socket_at(fd)?.connect_told = true;
+                    return Ok(None);
+                }
                 return Ok(asked.then_some(Attempt::Error(if opening { "EALREADY" } else { "EISCONN" })));
             }
             Role::Listening(_) => return Ok(Some(Attempt::Error("EISCONN"))),
@@ -252,7 +261,10 @@ impl Model {
         } else if nonblocking {
             Attempt::Error("EINPROGRESS")
         } else {
-            self.hold_ack(fd)?;
+            if written < n {
+                self.hold_ack(fd)?;
+            }
+            self.socket_at(fd)?.connect_told = true;
             Attempt::Blocks
         }))
     }
@@ -272,7 +284,9 @@ impl Model {
         let now = self.world.now;
         let cache = &mut self.fast_open;
         let told = answer.option.is_some();
-        let cookie = answer.option.filter(|o| is_cookie(&o.cookie));
+        // Linux ignores a cookie that it has not asked for.
+        let heard = bsd || answer.asked.is_some();
+        let cookie = answer.option.filter(|o| heard && is_cookie(&o.cookie));
         cache.mss = segment.options.mss.or(cache.mss);
         match cookie {
             Some(cookie) => {
@@ -287,16 +301,35 @@ impl Model {
                     cache.cookie = None;
                 }
             }
-            None if !answer.repeated && answer.sent == 0 && cache.cookie.is_none() => {
-                cache.try_exp = cache.try_exp.max(if cache.try_exp == 0 { 1 } else { 2 });
+            None if heard && !answer.repeated && answer.sent == 0 && cache.cookie.is_none() => {
+                cache.try_exp = cache.try_exp.max(if answer.asked == Some(true) { 2 } else { 1 });
             }
             None => {}
         }
     }
 
-    /// `setsockopt` of the options of Fast Open.
+    /// `setsockopt` of the options of Fast Open, with the errors of Linux.
     pub(super) fn set_fast_open(&mut self, fd: i64, name: &str, value: i64) -> Tried {
-        let options = &mut self.socket_at(fd)?.options;
+        let client = self.fast_open_bits() & CLIENT != 0;
+        let bsd = self.is_bsd();
+        let socket = self.socket_at(fd)?;
+        let fresh = socket.role == Role::Fresh;
+        let early = fresh || matches!(socket.role, Role::Listening(_));
+        let options = &mut socket.options;
+        match name {
+            _ if bsd => {}
+            "TCP_FASTOPEN_CONNECT" if !client && (value == 0 || value == 1) => {
+                return Ok(Attempt::Error("EOPNOTSUPP"));
+            }
+            "TCP_FASTOPEN_CONNECT" if !fresh || !(0..=1).contains(&value) => {
+                return Ok(Attempt::Error("EINVAL"));
+            }
+            "TCP_FASTOPEN_NO_COOKIE" if !early || !(0..=1).contains(&value) => {
+                return Ok(Attempt::Error("EINVAL"));
+            }
+            "TCP_FASTOPEN" if !early || value < 0 => return Ok(Attempt::Error("EINVAL")),
+            _ => {}
+        }
         match name {
             "TCP_FASTOPEN" => options.fast_open = Some(value),
             "TCP_FASTOPEN_CONNECT" => options.fast_open_connect = value != 0,

@@ -70,6 +70,7 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_data_segs_in" => int(info.data_segments_in),
         "tcpi_notsent_bytes" => int(info.notsent.get()),
         "tcpi_rcv_ooopack" => int(info.out_of_order_in),
+        "tcpi_delivered" if !bsd => segments(info.delivered) + handshake_delivered(peer),
         "tcpi_delivered" => segments(info.delivered),
         "tcpi_delivered_ce" => segments(info.delivered_ce),
         "tcpi_snd_wnd" => int(info.snd_wnd.get()),
@@ -79,6 +80,13 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
         _ => return None,
     }))
+}
+
+/// Linux counts the SYN or SYN-ACK as delivered, too, and with it data that went along.
+fn handshake_delivered(peer: &Peer) -> i64 {
+    let opening = peer.conn.state() == State::SynReceived || !peer.conn.was_established();
+    let with_data = peer.conn.fast_open_answer().is_some_and(|a| a.sent > 0 && a.acked == a.sent);
+    i64::from(!opening && !with_data)
 }
 
 /// `TCPI_SYN_RECEIVED` and the like, which FreeBSD's and Linux's scripts share.

@@ -35,6 +35,7 @@ mod fastopen;
 mod files;
 mod icmp;
 mod info;
+mod message;
 mod model;
 mod packet;
 mod poll;

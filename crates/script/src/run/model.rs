@@ -193,8 +193,12 @@ impl Model {
     /// There is neither; or the connection cannot be made.
     pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), Trouble> {
         let peer = self.receiver()?;
-        self.world.peers[peer].conn.on_segment(self.world.now, segment, ecn);
-        self.learn_fast_open(peer, segment);
+        let conn = &mut self.world.peers[peer].conn;
+        let opening = conn.state() == State::SynSent;
+        conn.on_segment(self.world.now, segment, ecn);
+        if opening {
+            self.learn_fast_open(peer, segment);
+        }
         self.world.flush(peer);
         let peer = &mut self.world.peers[peer];
         peer.rooms += u64::from(peer.conn.make_space());
@@ -341,6 +345,9 @@ impl Stack for Model {
             self.world.peers.iter_mut().for_each(|peer| peer.route = Some(Route::Changed(size)));
         }
         self.fast_open_switched();
+        if std::mem::take(&mut self.host.forgot_peers) && !self.is_bsd() {
+            self.fast_open = Cache::default();
+        }
         let until = self.world.now + std::mem::take(&mut self.host.slept);
         while self.step(until) == Step::Acted {}
         self.reach(until);

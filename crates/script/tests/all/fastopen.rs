@@ -140,3 +140,88 @@ fn freebsd_asks_pads_with_eol_and_forgets_a_path_whose_cookie_is_invalid() {
 ";
     assert_eq!(verdict(&run(first, &Options::new(Profile::FreeBsd))), "pass 0 ");
 }
+
+#[test]
+fn data_that_the_peer_did_not_take_with_the_syn_count_as_retransmitted_in_the_loss_state() {
+    let text = format!(
+        "{COOKIE}{SECOND}+.01 < S. 7:7(0) ack 1 win 65535 <mss 1040,nop,nop,sackOK>
++0 > P. 1:1001(1000) ack 1
++0 %{{ assert tcpi_retrans == 1 and tcpi_unacked == 1, tcpi_retrans }}%
++0 %{{ assert tcpi_ca_state == TCP_CA_Loss and tcpi_delivered == 1, tcpi_delivered }}%
++.01 < . 1:1(0) ack 1001 win 257
++0 %{{ assert tcpi_retrans == 0 and tcpi_ca_state == TCP_CA_Open, tcpi_ca_state }}%"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn crossing_syns_with_data_are_answered_for_the_syn_alone_and_the_syn_ack_may_acknowledge_the_data() {
+    let text = format!(
+        "{COOKIE}{SECOND}+.005 < S 1234:1734(500) win 14600 <mss 1040,nop,nop,sackOK,nop,wscale 6,FO 87654321,nop,nop>
++0 > S. 0:0(0) ack 1235 <mss 1460,nop,nop,sackOK,nop,wscale 8>
++.045 < S. 1234:1234(0) ack 1001 win 14600 <mss 940,nop,nop,sackOK,nop,wscale 6>
++.1 < P. 1:501(500) ack 1001 win 257
++0 > . 1001:1001(0) ack 501"
+    );
+    assert_eq!(linux(&text), "pass 0 ");
+}
+
+#[test]
+fn without_a_cookie_the_experimental_option_is_tried_once_and_metrics_that_are_flushed_are_forgotten() {
+    let open = |fd: u8, option: &str| {
+        format!(
+            "+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = {fd}
++0...0.010 sendto({fd}, ..., 1000, MSG_FASTOPEN, ..., ...) = 1000
++0 > S 0:0(0) <mss 1460,nop,nop,sackOK,nop,wscale 8,{option}>
++.01 < S. 123:123(0) ack 1 win 5840 <mss 1460,nop,nop,sackOK,nop,wscale 6>
++0 > P. 1:1001(1000) ack 1
++.01 < . 1:1(0) ack 1001 win 257
+"
+        )
+    };
+    let text = [
+        open(4, "FO,nop,nop"),
+        open(5, "FOEXP"),
+        open(6, "FO,nop,nop"),
+        "+0 `ip tcp_metrics flush all`\n".to_owned(),
+        open(7, "FO,nop,nop"),
+        open(8, "FOEXP"),
+    ];
+    assert_eq!(linux(&text.concat()), "pass 0 ");
+}
+
+#[test]
+fn a_syn_ack_that_echoes_no_timestamp_of_ours_is_refused() {
+    let text = "
+0 `sysctl -q net.ipv4.tcp_timestamps=1`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS
++0 > S 0:0(0) <mss 1460,sackOK,TS val 100 ecr 0,nop,wscale 8>
++.01 < S. 0:0(0) ack 1 win 5840 <mss 1040,TS val 5 ecr 9999,sackOK>
++0 > R 1:1(0)
++.01 < S. 0:0(0) ack 1 win 5840 <mss 1040,TS val 5 ecr 100,sackOK>
++0 > . 1:1(0) ack 1 <nop,nop,TS val 120 ecr 5>";
+    assert_eq!(linux(text), "pass 0 ");
+}
+
+#[test]
+fn calls_that_open_fast_have_the_errors_of_linux() {
+    let text = "
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 sendto(3, ..., 10, MSG_FASTOPEN, AF_UNSPEC, ...) = -1 EOPNOTSUPP
++0 `sysctl -q net.ipv4.tcp_fastopen=0`
++0 setsockopt(3, SOL_TCP, TCP_FASTOPEN_CONNECT, [1], 4) = -1 EOPNOTSUPP
++0 `sysctl -q net.ipv4.tcp_fastopen=5`
++0 setsockopt(3, SOL_TCP, TCP_FASTOPEN_CONNECT, [1], 4) = 0
++0 connect(3, ..., ...) = 0
++0 connect(3, ..., ...) = -1 EISCONN
++0 sendto(3, ..., 10, 0x4000, ..., ...) = 10
++0 > S 0:10(10) <mss 1460,nop,nop,sackOK,nop,wscale 8>
++.01 < S. 0:0(0) ack 11 win 5840 <mss 1460>
++0 > . 11:11(0) ack 1
++0 connect(3, AF_UNSPEC, ...) = 0
++0 > R. 11:11(0) ack 1";
+    assert_eq!(linux(text), "pass 0 ");
+}

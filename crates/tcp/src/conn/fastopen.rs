@@ -7,8 +7,8 @@
 //! (section 4.2.2). Until its SYN-ACK is acknowledged only that is retransmitted (`tcp_fastopen_synack_timer` of Linux).
 //!
 //! Sources: RFC 7413; `tcp_fastopen.c`, `tcp_send_syn_data` and `tcp_rcv_fastopen_synack` of Linux; `tcp_fastopen.c` of
-//! FreeBSD. Known differences: data of a SYN that the peer did not take are sent as if they had never been, not in a
-//! recovery; no limit on pending requests (section 5.1).
+//! FreeBSD. Known differences: no limit on pending requests (section 5.1); but with Linux's manners, data of a SYN that the
+//! peer did not take are sent as if they had never been.
 
 use super::Connection;
 use crate::config::Manners;
@@ -47,6 +47,8 @@ pub struct FastOpenServe {
 /// What the peer's SYN-ACK said to a client that had asked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FastOpenAnswer {
+    /// The SYN had an option; `true` in it: the experimental one.
+    pub asked: Option<bool>,
     /// Its option, valid or not.
     pub option: Option<FastOpen>,
     /// Bytes of data that the SYN carried, and how many of them it acknowledged.
@@ -176,6 +178,7 @@ impl Connection {
         let Some(fast) = &mut self.open.fast else { return };
         if fast.ask.is_some() {
             fast.answer = Some(FastOpenAnswer {
+                asked: fast.ask.as_ref().and_then(|ask| ask.option.as_ref()).map(|o| o.experimental),
                 option: fast.heard.take(),
                 sent: fast.carried,
                 acked: acked.min(fast.carried),

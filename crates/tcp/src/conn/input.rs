@@ -196,7 +196,7 @@ impl Connection {
             let una = self.iss.at(1);
             let sent =
                 segment.ack.distance(una) >= 0 && self.iss.at(self.send.snd_nxt()).distance(segment.ack) >= 0;
-            if segment.ack != una && !(self.streams && sent) {
+            if !(self.acks_syn(segment) || self.streams && sent) {
                 self.refuse(now, "bad ack");
                 self.reset = Some(self.reset_for(segment));
                 return;

@@ -201,6 +201,12 @@ impl Connection {
         self.open.repeat();
     }
 
+    /// Whether `segment` acknowledges our SYN, which crossed the peer's, and perhaps the data that it carried.
+    pub(super) fn acks_syn(&self, segment: &Segment) -> bool {
+        let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+        segment.ack == self.iss.at(1) || segment.ack == self.iss.at(1 + carried)
+    }
+
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
     pub(super) fn input_syn_sent(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
@@ -212,6 +218,11 @@ impl Connection {
             if !flags.has(Flags::RST) {
                 self.reset = Some(self.reset_for(segment));
             }
+            return;
+        }
+        if acked && !flags.has(Flags::RST) && self.echoes_no_stamp(now, segment) {
+            self.refuse(now, "bad timestamp");
+            self.reset = Some(self.reset_for(segment));
             return;
         }
         if flags.has(Flags::RST) {
@@ -265,6 +276,15 @@ impl Connection {
         }
     }
 
+    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had, which Linux refuses (`tcp_rcv_synsent_state_process`).
+    fn echoes_no_stamp(&self, now: Time, segment: &Segment) -> bool {
+        let Some(t) = segment.options.timestamps.filter(|t| self.cfg.timestamps && t.ecr != 0) else {
+            return false;
+        };
+        let (first, last) = (self.ts.now(self.open.first_at), self.ts.now(now));
+        self.cfg.manners == Manners::Linux && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
+    }
+
     /// Data and FIN of a SYN-ACK: FreeBSD takes them, and Linux where Fast Open was asked for (`tcp_fastopen_add_skb`).
     fn syn_ack_data(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let takes = match self.cfg.manners {
@@ -298,7 +318,10 @@ impl Connection {
             self.set_state(now, State::Established);
             self.send.confirmed(now, rtt, &mut self.log);
         } else {
-            self.established(now, Ecn::NotEct, 0);
+            let carried = self.open.fast.as_ref().map_or(0, |fast| fast.carried);
+            let data =
+                segment.ack.unwrap_near(self.iss, 1).map_or(0, |ack| ack.saturating_sub(1).min(carried));
+            self.established(now, Ecn::NotEct, data);
             let len = std::mem::take(&mut self.open.early);
             if len > 0 {
                 let early = Segment { len, flags: Flags::ACK, ..*segment };
@@ -367,6 +390,8 @@ impl Connection {
         self.max_snd_wnd = self.snd_wnd;
         self.window_field = peer.window;
         let lost = self.open.repeated;
+        let carried =
+            self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         let agreed = Agreed {
             mss: Bytes::new(mss),
             options: Bytes::new(options),
@@ -378,6 +403,7 @@ impl Connection {
             window: self.snd_wnd,
             rtt,
             syn_data,
+            syn_data_lost: if self.cfg.manners == Manners::Linux { carried - syn_data } else { 0 },
             handshake_lost: lost,
         };
         self.touched = true;

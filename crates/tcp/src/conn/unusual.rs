@@ -64,10 +64,14 @@ impl Connection {
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
     pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
         if self.state == State::SynReceived && (seq == 0 || self.cfg.manners == Manners::FreeBsd) {
-            if segment.flags.has(Flags::ACK) && segment.ack == self.iss.at(1) {
-                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN.
+            if segment.flags.has(Flags::ACK) && self.acks_syn(segment) {
+                // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux since 6.12 answers it only with what it has
+                // to send; before it did, without data in the SYN.
+                let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
-                self.recv.answer(0..0);
+                if plain {
+                    self.recv.answer(0..0);
+                }
             } else {
                 self.streams = false;
                 self.syn_again(now, segment.flags, ecn);

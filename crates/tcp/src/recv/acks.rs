@@ -334,6 +334,8 @@ impl Acks {
         self.scheduled = true;
         self.quick = self.quick.max(self.rule.quick_ack);
         self.ato = ATO_MIN;
+        // What is written now is a reply.
+        self.last_data = now;
         self.timer = now.saturating_add(self.rule.timeout);
     }
 

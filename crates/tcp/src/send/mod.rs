@@ -237,6 +237,24 @@ impl Sender {
         self.buf.follow(self.cwnd);
         self.expand();
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        if agreed.syn_data_lost > 0 {
+            self.resend_syn_data(now, agreed.syn_data_lost, log);
+        }
+    }
+
+    /// `n` bytes that went with the SYN were not taken: they are lost, which says nothing of the path (`tcp_rcv_fastopen_synack`,
+    /// `tcp_non_congestion_loss_retransmit`).
+    fn resend_syn_data(&mut self, now: Time, n: u64, log: &mut Log) {
+        let small_end = self.small_end;
+        let mut left = n.min(self.unsent());
+        while left > 0 {
+            let len = left.min(self.mss);
+            let _ = self.emit_new(now, len, log);
+            left -= len;
+        }
+        // Nagle's rule does not look at a SYN.
+        self.small_end = small_end;
+        self.lose_without_blame(now, |_| true, "SYN data", log);
     }
 
     /// What went with the SYN is sent and acknowledged.

@@ -13,6 +13,7 @@
 //! * The success of a probe is noticed when something is to be sent next.
 
 use super::Sender;
+use super::board::Sent;
 use crate::config::{Manners, MtuProbing};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::Chunk;
@@ -172,11 +173,22 @@ impl Sender {
     fn retransmit_longer(&mut self, now: Time, before: u64, log: &mut Log) {
         let mss = self.mss;
         let all = self.cfg.manners == Manners::FreeBsd;
-        let lost = self.board.mark_where(|s| all || u64::from(s.len).min(before) > mss);
+        self.lose_without_blame(now, |s| all || u64::from(s.len).min(before) > mss, "path", log);
+    }
+
+    /// What `which` says is lost, for another reason than congestion (`tcp_non_congestion_loss_retransmit`).
+    pub(super) fn lose_without_blame(
+        &mut self,
+        now: Time,
+        which: impl Fn(&Sent) -> bool,
+        why: &'static str,
+        log: &mut Log,
+    ) {
+        let lost = self.board.mark_where(which);
         if self.board.pending == 0 {
             return;
         }
-        super::recovery::log_lost(now, self.board.una..self.board.nxt, lost, "path", log);
+        super::recovery::log_lost(now, self.board.una..self.board.nxt, lost, why, log);
         if self.state != Ca::Loss {
             let control = &mut self.cc.control;
             if matches!(self.state, Ca::Open | Ca::Disorder) && control.ssthresh != Bytes::MAX {
@@ -186,7 +198,7 @@ impl Sender {
             self.undo.clear();
             self.frto = super::timeout::Frto::Off;
             self.cwnd = self.cc.control.cwnd.get();
-            self.set_state(now, Ca::Loss, "path", log);
+            self.set_state(now, Ca::Loss, why, log);
         }
     }
 

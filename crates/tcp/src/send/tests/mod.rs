@@ -128,6 +128,7 @@ fn agreed() -> Agreed {
         rtt: Some(ms(100)),
         handshake_lost: false,
         syn_data: 0,
+        syn_data_lost: 0,
     }
 }
 

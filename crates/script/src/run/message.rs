@@ -1,0 +1,73 @@
+//! What calls that send and receive say of their buffers: how much, and with which flags.
+
+use super::calls::{int, names};
+use super::stack::Trouble;
+use crate::ast::{Call, Expr};
+
+/// Flags of sending and receiving in Linux's numbers.
+const MESSAGE_FLAGS: [(i64, &str); 11] = [
+    (0x1, "MSG_OOB"),
+    (0x2, "MSG_PEEK"),
+    (0x20, "MSG_TRUNC"),
+    (0x40, "MSG_DONTWAIT"),
+    (0x80, "MSG_EOR"),
+    (0x100, "MSG_WAITALL"),
+    (0x2000, "MSG_ERRQUEUE"),
+    (0x4000, "MSG_NOSIGNAL"),
+    (0x8000, "MSG_MORE"),
+    (0x0400_0000, "MSG_ZEROCOPY"),
+    (0x2000_0000, "MSG_FASTOPEN"),
+];
+
+/// The flags of a call that sends or receives, by name or as Linux's number.
+fn message_flags(args: &[Expr], index: usize) -> Vec<&str> {
+    match args.get(index) {
+        Some(Expr::Int(n)) => {
+            MESSAGE_FLAGS.iter().filter(|(bit, _)| n & bit != 0).map(|(_, name)| *name).collect()
+        }
+        _ => names(args, index),
+    }
+}
+
+fn size(n: i64) -> Result<u64, Trouble> {
+    u64::try_from(n).map_err(|_| Trouble::Nonsense("a size below zero".to_owned()))
+}
+
+/// How much a call of the read family wants, and its flags.
+pub(super) fn read_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+    let args = &call.args;
+    match call.name.as_str() {
+        "readv" => Ok((vector(args.get(1))?, Vec::new())),
+        "recvmsg" => Ok((message(args.get(1))?, message_flags(args, 2))),
+        _ => Ok((size(int(args, 2)?)?, message_flags(args, 3))),
+    }
+}
+
+pub(super) fn write_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+    let args = &call.args;
+    match call.name.as_str() {
+        "writev" => Ok((vector(args.get(1))?, Vec::new())),
+        "sendmsg" => Ok((message(args.get(1))?, message_flags(args, 2))),
+        _ => Ok((size(int(args, 2)?)?, message_flags(args, 3))),
+    }
+}
+
+/// `[{..., 1000}, {..., 2000}]`
+fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
+    let nonsense = || Trouble::Nonsense("a vector of buffers is `[{..., 1000}]`".to_owned());
+    let Some(Expr::List(items)) = e else { return Err(nonsense()) };
+    let mut sum = 0_u64;
+    for item in items {
+        let Expr::Group(members) = item else { return Err(nonsense()) };
+        let Some((_, Expr::Int(n))) = members.last() else { return Err(nonsense()) };
+        sum = sum.saturating_add(size(*n)?);
+    }
+    Ok(sum)
+}
+
+fn message(e: Option<&Expr>) -> Result<u64, Trouble> {
+    let Some(Expr::Group(members)) = e else {
+        return Err(Trouble::Nonsense("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
+    };
+    vector(members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e))
+}
