@@ -1,18 +1,18 @@
-//! A case as text, `path = value` a line, and after a line `---` the file that it may name: errors or a case, and what the
-//! case says of itself makes the same case.
+//! A case as text and after a line `---` the file that it may name: errors or a case, and what the case says of itself makes the
+//! same case.
+//!
+//! A line is `path = value`; or a character that picks a row of the parameter table and the value; or two that pick a row
+//! and a level: a fuzzer that knows nothing reaches every parameter's grammar so.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
-use tcpassay_sim::{case::Case, params::Value};
+use tcpassay_sim::case::Case;
+use tcpassay_sim::params::{Value, rows};
 
 fuzz_target!(|text: &str| {
     let (lines, file) = text.split_once("---\n").unwrap_or((text, ""));
-    let triples: BTreeMap<String, Value> = lines
-        .lines()
-        .filter_map(|line| line.split_once(" = "))
-        .map(|(path, value)| (path.to_owned(), value_of(value)))
-        .collect();
+    let triples: BTreeMap<String, Value> = lines.lines().filter_map(triple).collect();
     // Thousands of hosts are allowed, and take longer than a fuzzer waits.
     if triples.iter().any(|(path, value)| (path == "topology" || path == "rack.hosts") && large(value)) {
         return;
@@ -24,6 +24,23 @@ fuzz_target!(|text: &str| {
         assert_eq!(again.to_triples(), said);
     }
 });
+
+fn triple(line: &str) -> Option<(String, Value)> {
+    if let Some((path, value)) = line.split_once(" = ") {
+        return Some((path.to_owned(), value_of(value)));
+    }
+    let mut rest = line.chars();
+    let row = picked(&rows().collect::<Vec<_>>(), rest.next()?)?;
+    let value = match (rest.next(), rest.next()) {
+        (Some(level), None) => picked(row.levels, level)?,
+        _ => &line[line.chars().next()?.len_utf8()..],
+    };
+    Some((row.path.to_owned(), value_of(value)))
+}
+
+fn picked<T: Copy>(among: &[T], by: char) -> Option<T> {
+    among.get(by as usize % among.len().max(1)).copied()
+}
 
 fn value_of(text: &str) -> Value {
     match text {
