@@ -66,6 +66,24 @@ def test_defined_words_and_other_profiles(tmp_path: Path) -> None:
     assert call("-DSEGMENT=1460", folder, "--profile", "freebsd").exit_code == 0
 
 
+OLD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 setsockopt(3, SOL_TCP, TCP_SYNCNT, [1], 4) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS
++0 > S 0:0(0) <...>
++1 > S 0:0(0) <...>
++2.1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ETIMEDOUT], [4]) = 0
+"""
+"""As Linux before 6.5 has it; since then SYNs go again four times more."""
+
+
+def test_a_script_for_an_older_version_says_so(tmp_path: Path) -> None:
+    result = call(write(tmp_path, old=OLD))
+    assert result.exit_code == 1
+    assert "; passes as Linux before 6.5: --sysctl net.ipv4.tcp_syn_linear_timeouts=0" in result.output
+    assert call(write(tmp_path, old=OLD), "--sysctl", "net.ipv4.tcp_syn_linear_timeouts=0").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -18,6 +18,18 @@ pub enum EcnMode {
     Accurate,
 }
 
+/// Which packets without new data are ECN-capable where ECN is agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ControlEcn {
+    /// None (RFC 3168).
+    #[default]
+    Off,
+    /// The SYN-ACK (RFC 5562, ECN+).
+    SynAck,
+    /// All: SYNs, pure ACKs, retransmissions, probes, FINs and resets (draft-ietf-tcpm-generalized-ecn, ECN++).
+    All,
+}
+
 /// What DCTCP's receiver does when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DctcpReceiver {
@@ -261,6 +273,8 @@ pub struct Config {
     pub ecn: EcnMode,
     /// `stack.ecn_option`: accurate ECN with its TCP option.
     pub ecn_option: bool,
+    /// Which packets without new data are ECN-capable; DCTCP's are in any case.
+    pub control_ecn: ControlEcn,
     /// `stack.dctcp_receiver`.
     pub dctcp_receiver: DctcpReceiver,
     /// `stack.ack_check`.

@@ -45,6 +45,12 @@ pub struct Info {
     pub timeouts_in_a_row: u32,
     /// Segments by which reordering was seen, at least the initial threshold.
     pub reordering: u32,
+    /// ACKs that showed reordering.
+    pub reorderings: u64,
+    /// Window and keepalive probes that nothing has answered.
+    pub probes: u32,
+    /// Payload of the peer's full segments, as far as known.
+    pub rcv_mss: Bytes,
     /// Bytes written by the application and never sent yet.
     pub notsent: Bytes,
     /// Payload bytes sent, retransmissions included.
@@ -147,6 +153,9 @@ impl Info {
             backoff: 0,
             timeouts_in_a_row: 0,
             reordering: 0,
+            reorderings: 0,
+            probes: 0,
+            rcv_mss: Bytes::ZERO,
             notsent: Bytes::ZERO,
             bytes_sent: Bytes::ZERO,
             bytes_acked: Bytes::ZERO,

@@ -5,9 +5,9 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners, Nagle, Pacing,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize,
-    Undo,
+    AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners,
+    Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp,
+    TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
@@ -63,6 +63,7 @@ fn rfc() -> Config {
             min_on_variance: false,
         },
         ecn: EcnMode::Off,
+        control_ecn: ControlEcn::Off,
         ecn_option: true, // RFC 9768 section 3.2.3: RECOMMENDED; Linux tcp_ecn_option = 2
         dctcp_receiver: DctcpReceiver::Immediate,
         ack_check: AckCheck::Always,

@@ -5,8 +5,8 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile, Recovery,
-    RecvBuffer, RecvTuning, Skbs, Tlp,
+    AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile,
+    Recovery, RecvBuffer, RecvTuning, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -78,7 +78,6 @@ const INERT: &[&str] = &[
     "tcp_reflect_tos",
     "tcp_early_demux",
     "ip_no_pmtu_disc",
-    "tcp_rto_max_ms",
 ];
 
 /// FreeBSD's that change nothing here.
@@ -169,6 +168,11 @@ pub(super) fn config(
     }
     cfg.mtu_probing = probing(host, headers)?;
     socket.apply(&mut cfg);
+    if profile == Profile::Linux {
+        // `tcp_delack_max`: a peer with the same bound must not time out.
+        let most = cfg.rto.min.saturating_sub(Dur::from_millis(1)).max(Dur::from_millis(1));
+        cfg.delayed_ack.timeout = cfg.delayed_ack.timeout.min(most);
+    }
     if cc_name(profile, host, socket) == "dctcp" {
         cfg.ecn = EcnMode::Dctcp;
     }
@@ -256,6 +260,9 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "tcp_min_tso_segs" => cfg.min_tso_segs = small()?,
             "tcp_retries2" => cfg.retries = small()?,
             "tcp_fin_timeout" => cfg.fin_wait2 = Dur::from_secs(number()?),
+            "tcp_rto_max_ms" => {
+                cfg.rto.max = Dur::from_millis(number()?).clamp(Dur::from_secs(1), Dur::from_secs(120));
+            }
             "tcp_rto_min_us" => cfg.rto.min = Dur::from_micros(number()?),
             "tcp_notsent_lowat" => {
                 let n = number()?;
@@ -303,6 +310,15 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                     (0, _) | (2 | 4, Open::Active) => EcnMode::Off,
                     (1 | 2, _) => EcnMode::Classic,
                     (3 | 4, _) => EcnMode::Accurate,
+                    _ => return Err(wrong()),
+                }
+            }
+            // A patch that FreeBSD has not taken.
+            "ecn.plusplus" => {
+                cfg.control_ecn = match number()? {
+                    0 => ControlEcn::Off,
+                    1 => ControlEcn::SynAck,
+                    2 => ControlEcn::All,
                     _ => return Err(wrong()),
                 }
             }

@@ -77,6 +77,11 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_rcv_wnd" | "tcpi_rcv_space" if bsd => int(info.rcv_wnd.get()),
         "tcpi_busy_time" => micros(info.busy),
         "tcpi_rwnd_limited" => micros(info.limited_rwnd),
+        "tcpi_reord_seen" => int(info.reorderings),
+        "tcpi_rcv_mss" => int(info.rcv_mss.get()),
+        "tcpi_probes" => int(u64::from(info.probes)),
+        "tcpi_snd_nxt" if bsd => int(u64::from(peer.conn.next_numbers().0.get())),
+        "tcpi_rcv_nxt" if bsd => int(u64::from(peer.conn.next_numbers().1.get())),
         "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
         _ => return None,
     }))

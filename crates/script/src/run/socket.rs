@@ -25,6 +25,10 @@ pub(super) struct Options {
     /// Milliseconds.
     pub user_timeout: Option<u64>,
     pub notsent_lowat: Option<u64>,
+    /// `TCP_RTO_MIN_US`, `TCP_RTO_MAX_MS`, `TCP_DELACK_MAX_US`
+    pub rto_min: Option<Dur>,
+    pub rto_max: Option<Dur>,
+    pub delay_max: Option<Dur>,
     pub syn_count: Option<u64>,
     pub defer_accept: bool,
     /// `TCP_LINGER2`, in seconds.
@@ -79,6 +83,9 @@ impl Options {
         if let Some(n) = self.notsent_lowat {
             cfg.notsent_lowat = (n > 0 && n < u64::from(u32::MAX)).then(|| Bytes::new(n));
         }
+        cfg.rto.min = self.rto_min.unwrap_or(cfg.rto.min);
+        cfg.rto.max = self.rto_max.unwrap_or(cfg.rto.max);
+        cfg.delayed_ack.timeout = self.delay_max.unwrap_or(cfg.delayed_ack.timeout);
         if let Some(n) = self.fin_wait2 {
             cfg.fin_wait2 = Dur::from_secs(n);
         }

@@ -8,6 +8,7 @@ use super::world::HOPS;
 use super::{config, fastopen};
 use crate::ast::{Call, Expr};
 use tcpassay_tcp::{Profile, State};
+use tcpassay_units::Dur;
 
 /// Options without effect on the model; their value is remembered.
 const INERT: &[&str] = &[
@@ -88,6 +89,9 @@ impl Model {
                 n => o.user_timeout = Some(n.unsigned_abs()),
             },
             "TCP_NOTSENT_LOWAT" => o.notsent_lowat = Some(positive()?),
+            "TCP_RTO_MIN_US" | "TCP_RTO_MAX_MS" | "TCP_DELACK_MAX_US" if linux => {
+                return self.set_timer_bounds(fd, peer, &name, value?);
+            }
             "TCP_SYNCNT" => o.syn_count = Some(positive()?),
             "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
             "TCP_LINGER2" => o.fin_wait2 = Some(positive()?).filter(|&secs| secs > 0),
@@ -168,6 +172,33 @@ impl Model {
                     self.world.peers[peer].hops = hops;
                 }
             }
+        }
+        Ok(Attempt::Done(0))
+    }
+
+    /// Bounds of timers, with Linux's errors for what is out of range: the two ticks of `TCP_TIMEOUT_MIN`, `TCP_RTO_MIN`,
+    /// `TCP_DELACK_MAX` and `TCP_RTO_MAX_SEC`.
+    fn set_timer_bounds(&mut self, fd: i64, peer: Option<usize>, name: &str, value: i64) -> Tried {
+        let ms = name == "TCP_RTO_MAX_MS";
+        let allowed = if ms { 1000..=120_000 } else { 2000..=200_000 };
+        if !allowed.contains(&value) {
+            return Ok(Attempt::Error("EINVAL"));
+        }
+        let value = value.unsigned_abs();
+        let time = Some(if ms { Dur::from_millis(value) } else { Dur::from_micros(value) });
+        let o = &mut self.socket_at(fd)?.options;
+        match name {
+            "TCP_RTO_MIN_US" => o.rto_min = time,
+            "TCP_RTO_MAX_MS" => o.rto_max = time,
+            _ => o.delay_max = time,
+        }
+        if let Some(peer) = peer {
+            let options = o.clone();
+            let cfg =
+                config::config(self.profile, &self.host, &self.settings, &options, config::Open::Active)
+                    .map_err(Trouble::Unsupported)?;
+            let conn = &mut self.world.peers[peer].conn;
+            conn.set_timer_bounds(cfg.rto.min, cfg.rto.max, cfg.delayed_ack.timeout);
         }
         Ok(Attempt::Done(0))
     }
@@ -254,6 +285,12 @@ impl Model {
             "TCP_FASTOPEN" => o.fast_open.unwrap_or(0),
             "TCP_FASTOPEN_CONNECT" => i64::from(o.fast_open_connect),
             "TCP_FASTOPEN_NO_COOKIE" => i64::from(o.fast_open_no_cookie),
+            "TCP_RTO_MIN_US" => sign(o.rto_min.map_or(200_000, Dur::as_micros)),
+            "TCP_RTO_MAX_MS" => {
+                let sysctl = || self.host.number("net.ipv4.tcp_rto_max_ms");
+                sign(o.rto_max.map(Dur::as_millis).or_else(sysctl).unwrap_or(120_000))
+            }
+            "TCP_DELACK_MAX_US" => sign(o.delay_max.map_or(200_000, Dur::as_micros)),
             "TCP_SYNCNT" => sign(o.syn_count.unwrap_or(0)),
             "TCP_DEFER_ACCEPT" => i64::from(o.defer_accept),
             "SO_REUSEADDR" | "SO_REUSEPORT" if o.other.is_empty() => 0,

@@ -250,3 +250,36 @@ fn a_hop_limit_is_compared_where_a_script_writes_it() {
     assert_eq!(freebsd(&script(6)), "pass 0 ");
     assert_eq!(freebsd(&script(5)), "fail 10 outbound packet: hops differ");
 }
+
+#[test]
+fn ecn_plus_marks_the_syn_ack_and_ecn_plus_plus_every_packet() {
+    // What the SYN-ACK, and what other packets without new data have.
+    for (kind, answer, control) in [(0, "noecn", "noecn"), (1, "ect0", "noecn"), (2, "ect0", "ect0")] {
+        let script = format!(
+            "0 `sysctl net.inet.tcp.ecn.enable=1`
++0 `sysctl net.inet.tcp.ecn.plusplus={kind}`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 <[noecn] SEW 0:0(0) win 65535 <mss 1000,sackOK,eol,eol>
++0 >[{answer}] SE. 0:0(0) ack 1 win 65535 <...>
++0 <[noecn] . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++.1 write(4, ..., 4000) = 4000
++0 >[ect0] . 1:1001(1000) ack 1
++0 >[ect0] . 1001:2001(1000) ack 1
++0 >[ect0] . 2001:3001(1000) ack 1
++0 >[ect0] P. 3001:4001(1000) ack 1
++0 <[noecn] . 1:1(0) ack 1 win 65535 <sack 1001:2001,eol,nop>
++0 <[noecn] . 1:1(0) ack 1 win 65535 <sack 1001:3001,eol,nop>
++0 <[noecn] . 1:1(0) ack 1 win 65535 <sack 1001:4001,eol,nop>
++0 >[{control}] W. 1:1001(1000) ack 1
++.1 <[ect0] . 1001:2001(1000) ack 4001 win 65535
++0 >[{control}] . 4001:4001(0) ack 1 <nop,nop,sack 1001:2001>
++.1 close(4) = 0
++0 >[{control}] F. 4001:4001(0) ack 1 <nop,nop,sack 1001:2001>"
+        );
+        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        assert_eq!(verdict(&report), "pass 0 ", "{kind}");
+    }
+}

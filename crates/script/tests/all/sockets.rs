@@ -170,3 +170,43 @@ fn what_a_socket_is_can_be_asked() {
 +0 getsockopt(4, SOL_SOCKET, SO_SNDBUF, [262144], [4]) = 0",
     );
 }
+
+#[test]
+fn the_longest_retransmission_timeout_is_a_sysctl_and_an_option() {
+    let head = "0 `sysctl -q net.ipv4.tcp_rto_max_ms=1000`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 10000 <mss 1000>
++0 > S. 0:0(0) ack 1 <mss 1460>
++1 > S. 0:0(0) ack 1 <mss 1460>
++1 > S. 0:0(0) ack 1 <mss 1460>
++1 > S. 0:0(0) ack 1 <mss 1460>
++.1 < . 1:1(0) ack 1 win 10000
++0 accept(3, ..., ...) = 4
++0 getsockopt(4, SOL_TCP, TCP_RTO_MAX_MS, [1000], [4]) = 0
++0 setsockopt(4, SOL_TCP, TCP_RTO_MAX_MS, [999], 4) = -1 EINVAL
++0 setsockopt(4, SOL_TCP, TCP_RTO_MAX_MS, [4000], 4) = 0
++0 setsockopt(4, SOL_TCP, TCP_RTO_MIN_US, [1], 4) = -1 EINVAL
++0 write(4, ..., 100) = 100
++0 > P. 1:101(100) ack 1
+";
+    let again = [1, 2, 4, 4].map(|wait| format!("+{wait} > P. 1:101(100) ack 1\n")).concat();
+    let script = format!("{head}{again}");
+    assert_eq!(verdict(&linux(&script)), "pass 0 ");
+}
+
+#[test]
+fn an_ack_waits_no_longer_than_its_option_or_the_shortest_timeout_allows() {
+    for (option, wait) in [("TCP_DELACK_MAX_US, [5000]", 5), ("TCP_RTO_MIN_US, [11000]", 10)] {
+        passes(&format!(
+            "+0 setsockopt(4, SOL_TCP, {option}, 4) = 0
++0 < . 1:1001(1000) ack 1 win 5000
++0 > . 1:1(0) ack 1001
++.001 write(4, ..., 10) = 10
++0 > P. 1:11(10) ack 1001
++.01 < . 1001:1101(100) ack 11 win 5000
++.{wait:03} > . 11:11(0) ack 1101"
+        ));
+    }
+}

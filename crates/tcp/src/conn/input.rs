@@ -444,15 +444,18 @@ impl Connection {
     }
 
     /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
-    pub(super) fn own_reset(&self, now: Time) -> Reset {
+    pub(super) fn own_reset(&mut self, now: Time) -> Reset {
         let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
-        Reset { seq: self.iss.at(self.send.snd_nxt()), ack: Some(self.irs.at(self.recv.nxt())), stamps }
+        // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
+        let window = if self.cfg.manners == Manners::Linux { self.recv.announce() } else { 0 };
+        let ack = Some(self.irs.at(self.recv.nxt()));
+        Reset { seq: self.iss.at(self.send.snd_nxt()), ack, window, stamps }
     }
 
     /// The reset that answers `segment`, which has an ACK field.
     pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
         let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
         let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
-        Reset { seq: segment.ack, ack: None, stamps }
+        Reset { seq: segment.ack, ack: None, window: 0, stamps }
     }
 }

@@ -94,6 +94,8 @@ pub struct Connection {
     ts: Stamps,
     /// The mode of ECN that was agreed on.
     ecn: EcnMode,
+    /// The field of packets without new data.
+    control: Ecn,
     sack: bool,
     /// The peer's window scale.
     peer_shift: u8,
@@ -153,6 +155,8 @@ struct Reset {
     seq: SeqNum,
     /// The ACK field, when ACK is set.
     ack: Option<SeqNum>,
+    /// The window field.
+    window: u16,
     stamps: Option<Timestamps>,
 }
 
@@ -182,6 +186,7 @@ impl Connection {
             open: Opening::new(&cfg),
             ts: Stamps { offset: ts_offset, ..Stamps::default() },
             ecn: EcnMode::Off,
+            control: Ecn::NotEct,
             sack: false,
             peer_shift: 0,
             window_field: 0,
@@ -263,6 +268,7 @@ impl Connection {
         info.acks_out = self.stats.acks_out;
         info.refused = self.stats.refused;
         info.snd_wnd = Bytes::new(self.snd_wnd);
+        info.probes += self.probes;
         info
     }
 

@@ -4,7 +4,7 @@
 
 use super::fastopen::Fast;
 use super::{ConnError, Connection};
-use crate::config::{Config, EcnMode, Manners};
+use crate::config::{Config, ControlEcn, EcnMode, Manners};
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::recv::{ByteCounts, Echo, ace_of};
 use crate::seam::Agreed;
@@ -176,6 +176,13 @@ impl Connection {
             EcnMode::Accurate => handshake_ace(ecn),
             EcnMode::Classic | EcnMode::Dctcp => Flags::ECE,
         };
+        self.mark_control();
+    }
+
+    /// What packets without new data have in their IP header, by the mode that was agreed on.
+    fn mark_control(&mut self) {
+        let all = self.cfg.control_ecn == ControlEcn::All && self.ecn != EcnMode::Off;
+        self.control = if all || self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct };
     }
 
     /// The SYN came again, perhaps with other flags: what was agreed on stays or ends, it never changes (RFC 3168 section 6.1.1
@@ -382,6 +389,7 @@ impl Connection {
             EcnMode::Dctcp => Echo::Dctcp { ce: false },
             EcnMode::Accurate => Echo::accurate(marked),
         };
+        self.mark_control();
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));
@@ -459,9 +467,12 @@ impl Connection {
         let len = u32::try_from(len).expect("the payload of a SYN is below an MSS");
         let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len, options };
         // Linux: with DCTCP every packet of the connection is ECN-capable, the SYN, too.
-        let capable = match self.state {
-            State::SynReceived => self.ecn == EcnMode::Dctcp,
-            _ => self.cfg.ecn == EcnMode::Dctcp && self.open.ecn_flags != Flags::NONE,
+        let kind = self.cfg.control_ecn;
+        let capable = if self.state == State::SynReceived {
+            self.ecn == EcnMode::Dctcp || self.ecn != EcnMode::Off && kind != ControlEcn::Off
+        } else {
+            let asks = self.open.ecn_flags != Flags::NONE;
+            asks && (self.cfg.ecn == EcnMode::Dctcp || kind == ControlEcn::All)
         };
         (segment, if capable { Ecn::Ect0 } else { Ecn::NotEct })
     }

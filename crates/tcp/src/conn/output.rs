@@ -81,6 +81,7 @@ impl Connection {
             let (segment, ecn) = self.make_syn(now);
             if self.is_fast_open_child() {
                 self.streams = true;
+                self.recv.offer_first();
                 self.recv.ack_sent(now, false, 1, &mut self.log);
             }
             *out = segment;
@@ -188,11 +189,7 @@ impl Connection {
         if urgent.is_some() {
             flags |= Flags::URG;
         }
-        let capable = match self.ecn {
-            EcnMode::Off => false,
-            EcnMode::Dctcp => true,
-            EcnMode::Classic | EcnMode::Accurate => chunk.ect,
-        };
+        let capable = chunk.ect || self.control == Ecn::Ect0;
         let mut options = self.options(now);
         let mut tells = true;
         if self.recv.has_blocks() {
@@ -269,6 +266,7 @@ impl Connection {
             seq: reset.seq,
             ack: reset.ack.unwrap_or_default(),
             flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
+            window: reset.window,
             options: Options { timestamps: reset.stamps, ..Options::default() },
             ..Segment::default()
         };
@@ -279,7 +277,7 @@ impl Connection {
     /// DCTCP makes every packet ECN-capable, pure ACKs and resets, too (RFC 8257 section 3.6 and 4.1; `tcp_ecn_send` of Linux).
     #[inline]
     fn control_ecn(&self) -> Ecn {
-        if self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct }
+        self.control
     }
 
     /// ECE or ACE.

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::config::{EcnMode, Keepalive};
 use crate::log::State;
 use std::sync::Arc;
-use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 
 /// What the handshake agreed on, and what was offered.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -186,6 +186,11 @@ impl Connection {
         self.open.hold_ack = hold && self.cfg.manners == crate::Manners::Linux;
     }
 
+    /// Numbers of the next octet that we send, and that we expect (SND.NXT and RCV.NXT of RFC 9293 section 3.3.1).
+    pub fn next_numbers(&self) -> (SeqNum, SeqNum) {
+        (self.iss.at(self.send.snd_nxt()), self.irs.at(self.recv.nxt()))
+    }
+
     /// Payload of a segment without options: the smaller of both MSS, once the peer told its.
     pub fn segment_size(&self) -> Bytes {
         self.cfg.mss.min(self.open.peer_mss().unwrap_or(self.cfg.mss))
@@ -277,6 +282,15 @@ impl Connection {
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
         Arc::make_mut(&mut self.cfg).user_timeout = timeout;
         self.send.set_user_timeout(timeout);
+    }
+
+    /// The retransmission timeout keeps within these bounds, and an ACK is delayed for no longer than `delay`, from now on
+    /// (`TCP_RTO_MIN_US`, `TCP_RTO_MAX_MS` and `TCP_DELACK_MAX_US` of Linux).
+    pub fn set_timer_bounds(&mut self, rto_min: Dur, rto_max: Dur, delay: Dur) {
+        let cfg = Arc::make_mut(&mut self.cfg);
+        (cfg.rto.min, cfg.rto.max, cfg.delayed_ack.timeout) = (rto_min, rto_max, delay);
+        self.send.set_rto_bounds(rto_min, rto_max);
+        self.recv.set_longest_delay(delay);
     }
 
     /// `app.keepalive` from now on.

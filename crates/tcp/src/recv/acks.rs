@@ -397,6 +397,11 @@ impl Acks {
         }
     }
 
+    /// An ACK is delayed for no longer than this.
+    pub(crate) fn set_longest_delay(&mut self, delay: Dur) {
+        self.rule.timeout = delay;
+    }
+
     /// `app.quickack` was switched. Switching it on acknowledges what waits (`TCP_QUICKACK`).
     pub(crate) fn set_quick(&mut self, on: bool) {
         self.always_quick = on;

@@ -174,6 +174,16 @@ impl Receiver {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
 
+    /// The first window was offered, from what has arrived on.
+    pub(crate) fn offer_first(&mut self) {
+        self.edge = self.edge.max(self.nxt + u64::from(self.window.first()));
+    }
+
+    /// An ACK is delayed for no longer than this.
+    pub(crate) fn set_longest_delay(&mut self, delay: Dur) {
+        self.acks.set_longest_delay(delay);
+    }
+
     /// The ACK that is due waits for data that are about to be written (Linux, `tcp_rcv_synsent_state_process`).
     pub(crate) fn hold_ack(&mut self, now: Time) {
         self.acks.hold(now);
@@ -552,6 +562,7 @@ impl Receiver {
         info.delayed_ack_timeouts = s.delay_timeouts;
         info.forgotten_acks = s.forgotten;
         info.rcv_wnd = Bytes::new(self.edge.saturating_sub(self.nxt));
+        info.rcv_mss = Bytes::new(self.acks.rcv_mss());
         info.rcv_buf = Bytes::new(self.window.buf);
     }
 }

@@ -18,21 +18,24 @@ pub(super) struct Reordering {
     pub threshold: u32,
     initial: u32,
     adaptive: bool,
+    /// How often it was seen.
+    pub count: u64,
 }
 
 impl Reordering {
     pub fn new(detection: LossDetection) -> Reordering {
         match detection {
             LossDetection::DupThresh { threshold, adaptive } => {
-                Reordering { threshold, initial: threshold, adaptive }
+                Reordering { threshold, initial: threshold, adaptive, count: 0 }
             }
             // RFC 8985 section 6.2 step 4 and connections without SACK: DupThresh is 3.
-            LossDetection::Rack { .. } => Reordering { threshold: 3, initial: 3, adaptive: true },
+            LossDetection::Rack { .. } => Reordering { threshold: 3, initial: 3, adaptive: true, count: 0 },
         }
     }
 
     /// A segment arrived `distance` bytes behind one sent later.
     pub fn seen(&mut self, distance: u64, mss: u64) {
+        self.count += 1;
         if self.adaptive {
             let segments = u32::try_from(distance.div_ceil(mss)).unwrap_or(MAX_THRESHOLD);
             self.threshold = self.threshold.max(segments.min(MAX_THRESHOLD));

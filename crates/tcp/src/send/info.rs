@@ -49,6 +49,8 @@ impl Sender {
             backoff: self.rtt.backoff,
             timeouts_in_a_row: self.timers.rto_count,
             reordering: self.reordering.threshold,
+            reorderings: self.reordering.count,
+            probes: self.timers.probes(),
             notsent: bytes(self.unsent()),
             bytes_sent: bytes(self.stats.bytes_sent),
             bytes_acked: bytes(self.board.una - 1 - fin_acked),

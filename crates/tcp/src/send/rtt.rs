@@ -87,6 +87,12 @@ impl Rtt {
         self.backoff = 0;
     }
 
+    /// Other bounds from now on.
+    pub fn set_bounds(&mut self, bounds: RtoBounds) {
+        self.bounds = bounds;
+        self.settle();
+    }
+
     /// A round trip without doubt, for the minimum.
     #[inline]
     pub fn observe_min(&mut self, now: Time, r: Dur) {

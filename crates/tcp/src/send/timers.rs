@@ -107,6 +107,11 @@ impl Timers {
         self.rto_count = 0;
     }
 
+    /// Window probes since the peer last answered.
+    pub fn probes(&self) -> u32 {
+        self.unanswered
+    }
+
     /// The peer's window is shut and nothing is in flight.
     pub fn start_persist(&mut self, now: Time, rto: Dur, bounds: &RtoBounds, log: &mut Log) {
         if self.persist != Time::MAX || self.probe_due {
@@ -319,6 +324,13 @@ impl Sender {
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
         Arc::make_mut(&mut self.cfg).user_timeout = timeout;
         self.timers.patience = timeout;
+    }
+
+    /// Bounds of the retransmission timeout from now on; a timer that runs goes on.
+    pub fn set_rto_bounds(&mut self, min: Dur, max: Dur) {
+        let rto = &mut Arc::make_mut(&mut self.cfg).rto;
+        (rto.min, rto.max) = (min, max);
+        self.rtt.set_bounds(*rto);
     }
 
     /// `app.cork`.
