@@ -3,8 +3,11 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -25,8 +28,40 @@ for line in sys.stdin:
         sys.exit(3)
     if do == "wait":
         time.sleep(600)
-    print(json.dumps({"did": do, "pid": os.getpid()}), flush=True)
+    answer = {"did": do, "pid": os.getpid(), "tunables": os.environ.get("GLIBC_TUNABLES")}
+    if do == "fill":
+        kept = [bytes(100_000) for _ in range(200)]
+        _, *maps = open("/proc/self/smaps").read().split("[heap]")
+        answer["flags"] = [flag for one in maps for flag in one.partition("VmFlags:")[2].splitlines()[0].split()]
+    print(json.dumps(answer), flush=True)
 """
+# A worker that ends at once, and says what those that it starts would see.
+ENDED = """
+import io, os, sys
+from tcpassay.run import worker
+sys.argv = ["worker", str(os.getppid())]
+sys.stdin = io.StringIO("")
+worker.main()
+print(os.environ.get("GLIBC_TUNABLES"), file=sys.stderr)
+"""
+# The digest of a run.
+DIGEST = """
+from tcpassay import _native
+triples = {"app.flows": 20, "app.duration": "30ms", "link.loss": "0.1%"}
+collect = {"series": "1ms", "warmup": "0s", "deliveries": True, "events": False, "packets": False}
+print(_native.run_held(triples, 1, "/", collect).digest())
+"""
+HUGE = "glibc.malloc.hugetlb=1"
+
+
+def with_tunables(program: str, tunables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"GLIBC_TUNABLES": tunables},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +87,37 @@ def test_a_worker_that_dies_costs_its_own_case_and_no_other() -> None:
     assert answers[1]["outcome"] == "crashed"
     assert "signal SIGSEGV" in str(answers[1]["message"])
     assert "last words" in str(answers[1]["message"])
+
+
+def test_a_worker_has_huge_pages_unless_the_user_sets_glibc_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert run("a", jobs=1)[0]["tunables"] == HUGE
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+    assert run("a", jobs=1)[0]["tunables"] == "glibc.malloc.tcache_count=0"
+
+
+def test_the_memory_of_a_worker_is_advised_to_be_of_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    if library != "glibc" or [int(part) for part in version.split(".")] < [2, 35]:
+        pytest.skip(f"the C library is {library or 'unknown'} {version}, glibc 2.35 can be told")
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not enabled.exists() or "[madvise]" not in enabled.read_text(encoding="ascii"):
+        pytest.skip("this kernel gives huge pages to everybody or to nobody")
+    flags = run("fill", jobs=1)[0]["flags"]
+    assert isinstance(flags, list)
+    assert "hg" in flags
+
+
+def test_what_a_worker_starts_does_not_inherit_its_huge_pages() -> None:
+    assert with_tunables(ENDED, HUGE).stderr == "None\n"
+    assert with_tunables(ENDED, "glibc.malloc.tcache_count=0").stderr == "glibc.malloc.tcache_count=0\n"
+
+
+def test_a_run_has_the_same_recording_with_huge_pages_and_without() -> None:
+    assert with_tunables(DIGEST, HUGE).stdout == with_tunables(DIGEST, "").stdout != ""
 
 
 def test_a_worker_that_leaves_early_is_told_with_its_exit_code() -> None:

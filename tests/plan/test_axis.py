@@ -123,6 +123,11 @@ ENDS = st.tuples(AMOUNTS, st.sampled_from(["", "ms", "s", "KB", "B", "Mbit", "%"
 )
 
 
+def test_a_range_of_values_that_nobody_could_write_is_refused() -> None:
+    with pytest.raises(axis.AxisError, match="`3`: between these ends lie values of more than 30 decimals"):
+        values("link.loss", from_="0%", to=3e-188, steps=3)
+
+
 @given(ENDS, ENDS, st.integers(2, 20), st.sampled_from(["linear", "log"]))
 def test_whatever_the_ends_a_range_is_refused_or_rises_from_one_to_the_other(
     start: Any, end: Any, steps: int, scale: str

@@ -63,8 +63,9 @@ impl Histogram {
         std::iter::successors(first, move |value| {
             Some(self.0.next_non_equivalent(*value)).filter(|next| *value < *next && *next <= last)
         })
-        .map(|value| (Dur::from_nanos(self.0.highest_equivalent(value)), self.0.count_at(value)))
+        .map(|value| (value, self.0.count_at(value)))
         .filter(|(_, count)| *count > 0)
+        .map(|(value, count)| (Dur::from_nanos(self.0.highest_equivalent(value)), count))
     }
 }
 

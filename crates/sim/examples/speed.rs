@@ -3,9 +3,12 @@
 //!
 //! `speed [SCENARIO ...] [--collect] [--json] [--seconds=X]`; without names all run, with collectors off and then with
 //! counters, latency and 1 ms series (`--collect`: only so). CPU time is the process's own (`/proc/self/schedstat`);
-//! the peak of memory (`VmHWM`) is of the whole process, so run one scenario alone to know its own.
+//! the peak of memory (`VmHWM`) is of the whole process, so run one scenario alone to know its own. The process has the
+//! huge pages that the workers of `tcpassay run` have, unless `GLIBC_TUNABLES` says something else (also when empty).
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use tcpassay_sim::{Collect, Options, case::Case, params::Value, run};
 use tcpassay_units::{Dur, Seed};
 
@@ -141,8 +144,20 @@ fn peak_mb() -> f64 {
     kb / 1000.0
 }
 
+/// Becomes this program with huge pages, as `tcpassay.run.worker` says it: glibc's allocator is told when a process begins.
+fn take_huge_pages() {
+    const VARIABLE: &str = "GLIBC_TUNABLES";
+    if std::env::var_os(VARIABLE).is_none() {
+        let program = std::env::current_exe().expect("Linux says what runs");
+        let arguments = std::env::args_os().skip(1);
+        let failed = Command::new(program).args(arguments).env(VARIABLE, "glibc.malloc.hugetlb=1").exec();
+        panic!("this program cannot be started again: {failed}");
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "figures for reading")]
 fn main() {
+    take_huge_pages();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|a| !a.starts_with("--")).collect();
     let json = arguments.iter().any(|a| a == "--json");

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
@@ -42,7 +43,7 @@ def values(path: str, axis: model.Axis) -> list[model.Scalar]:
         return axis
     match axis:
         case model.Range():
-            return _range(path, axis)
+            return [*_range(path, axis.start, axis.end, axis.steps, axis.scale)]
         case model.Uniform() | model.LogUniform():
             ends = _Ends.of(path, axis.start, axis.end)
             log = isinstance(axis, model.LogUniform)
@@ -129,18 +130,22 @@ def _decimal(amount: Fraction) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _range(path: str, axis: model.Range) -> list[model.Scalar]:
-    ends = _Ends.of(path, axis.start, axis.end)
-    log = axis.scale == "log"
-    inner = [
-        ends.written(ends.between(step / (axis.steps - 1), log=log)) for step in range(1, axis.steps - 1)
-    ]
+@lru_cache(maxsize=100, typed=True)  # a plan's axes are looked at again and again
+def _range(
+    path: str, start: model.Scalar, end: model.Scalar, steps: int, scale: str
+) -> tuple[model.Scalar, ...]:
+    ends = _Ends.of(path, start, end)
+    log = scale == "log"
+    inner = (ends.written(ends.between(step / (steps - 1), log=log)) for step in range(1, steps - 1))
     if log:
         ends.between(0.0, log=True)
-    made = [axis.start, *inner, axis.end]
-    different = len(set(map(quantity, made)))
-    if different < axis.steps:
-        raise AxisError("steps", f"`{axis.steps}`: the range has only {different} different values")
+    made = (start, *inner, end)
+    meanings = set(map(quantity, made))
+    if not all(meaning.ordered for meaning in meanings):
+        raise AxisError("steps", f"`{steps}`: between these ends lie values of more than 30 decimals")
+    different = len(meanings)
+    if different < steps:
+        raise AxisError("steps", f"`{steps}`: the range has only {different} different values")
     return made
 
 

@@ -25,6 +25,8 @@ from typing import IO, Any, Final
 
 from pydantic_core import from_json, to_json
 
+from tcpassay.run.worker import HUGE_PAGES
+
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
@@ -48,8 +50,6 @@ _AHEAD_BYTES: Final = 1 << 14
 _PAUSE: Final = 0.2
 """Seconds that answers may wait to be dealt with, while every process has work ahead."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-# An event log takes hundreds of megabytes, and half of the time that it costs is the kernel's, page by page.
-_HUGE_PAGES: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 # How Rust's allocator ends a process, and what glibc's says when a thread cannot be had.
 _NO_MEMORY: Final = ("memory allocation of", "Cannot allocate memory", "MemoryError")
 
@@ -97,9 +97,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env=_HUGE_PAGES
-            | os.environ
-            | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
+            env=HUGE_PAGES | os.environ | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
         )
         return cls(process, errors, killed=_oom_kills())
 

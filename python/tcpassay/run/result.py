@@ -155,13 +155,17 @@ class Result:
         done = [run for run in self.runs if run.done]
         if done:
             varied = list(dict.fromkeys(path for run in done for path in run.case.varied))
-            metrics = list(dict.fromkeys(name for run in done for name in run.metrics))
+            metrics: dict[str, Any] = {}
+            for run in done:
+                metrics.update(run.metrics)
+            # Some ninety metrics of each run: what is done for each of them counts.
+            of_metric = [run.metrics.get for run in done]
             texts = [{path: str(value) for path, value in run.case.varied.items()} for run in done]
             columns: list[tuple[str, list[Any]]] = [
                 ("case", [run.case.id for run in done]),
                 ("seed", [run.seed for run in done]),
                 *((path, [text.get(path) for text in texts]) for path in varied),
-                *((name, [run.metrics.get(name) for run in done]) for name in metrics),
+                *((name, [get(name) for get in of_metric]) for name in metrics),
             ]
             # Polars would write it as well, but is most of the start-up time.
             self.folder.write("metrics.parquet", _native.parquet(columns))
