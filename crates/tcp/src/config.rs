@@ -30,6 +30,42 @@ pub enum ControlEcn {
     All,
 }
 
+/// Whose rules accurate ECN follows where RFC 9768 leaves a choice (`stack.ecn_form`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EcnForm {
+    /// What the RFC recommends: the option where a counter has moved, ACKs that are not ECN-capable.
+    #[default]
+    Rfc,
+    /// Linux: the option on every segment, beginning with the counter of ECT(1), and every packet ECN-capable.
+    Linux,
+}
+
+impl EcnForm {
+    /// Whether it is Linux's.
+    pub fn is_linux(self) -> bool {
+        self == EcnForm::Linux
+    }
+}
+
+/// How Linux uses the option of accurate ECN: sysctls that scripts set, and no parameter of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccurateUse {
+    /// Only where there is something to tell (`tcp_ecn_option` = 1).
+    pub on_demand: bool,
+    /// Also where it seems to be dropped (`tcp_ecn_option` = 3).
+    pub persist: bool,
+    /// On demand: so often at least in a round trip (`tcp_ecn_option_beacon`); 0 for never.
+    pub beacon: u32,
+    /// Nothing is sent ECN-capable when the field of a SYN or SYN-ACK was changed on its way (`tcp_ecn_fallback`).
+    pub fallback: bool,
+}
+
+impl Default for AccurateUse {
+    fn default() -> AccurateUse {
+        AccurateUse { on_demand: false, persist: false, beacon: 3, fallback: true }
+    }
+}
+
 /// What DCTCP's receiver does when the CE mark changes while an ACK is delayed (`stack.dctcp_receiver`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DctcpReceiver {
@@ -275,6 +311,10 @@ pub struct Config {
     pub ecn_option: bool,
     /// Which packets without new data are ECN-capable; DCTCP's are in any case.
     pub control_ecn: ControlEcn,
+    /// `stack.ecn_form`.
+    pub ecn_form: EcnForm,
+    /// Sysctls of accurate ECN in Linux's form.
+    pub accurate: AccurateUse,
     /// `stack.dctcp_receiver`.
     pub dctcp_receiver: DctcpReceiver,
     /// `stack.ack_check`.

@@ -77,6 +77,8 @@ pub struct Info {
     pub delivered: Bytes,
     /// Of those, bytes that the peer reported as CE-marked.
     pub delivered_ce: Bytes,
+    /// Of accurate ECN, where it is in force.
+    pub accurate: Option<AccurateInfo>,
     /// Arriving ACKs with ECE set.
     pub ece_acks_in: u64,
     /// Duplicate ACKs that arrived (RFC 5681 section 2).
@@ -131,6 +133,23 @@ pub struct Info {
     pub internals: Vec<(&'static str, f64)>,
 }
 
+/// What accurate ECN has counted. Bytes are those with ECT(0), CE and ECT(1), in this order; all starts at zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AccurateInfo {
+    /// Packets that we sent and the peer reported as CE.
+    pub delivered_ce: u64,
+    /// Payload bytes that the peer reported.
+    pub delivered_bytes: [u64; 3],
+    /// Packets that arrived with CE.
+    pub received_ce: u64,
+    /// Payload bytes that arrived.
+    pub received_bytes: [u64; 3],
+    /// Of the peer's options: none was seen (0), an empty one (1), counters (2), what is not to be believed (3).
+    pub option_seen: u8,
+    /// What does not pass, as bits: our marks (2), our option (4), the peer's option (8).
+    pub fail_mode: u8,
+}
+
 impl Info {
     /// Nothing happened yet.
     pub(crate) fn empty() -> Info {
@@ -169,6 +188,7 @@ impl Info {
             tlp_probes: 0,
             delivered: Bytes::ZERO,
             delivered_ce: Bytes::ZERO,
+            accurate: None,
             ece_acks_in: 0,
             dup_acks_in: 0,
             ce_segments_in: 0,

@@ -58,7 +58,7 @@ mod seam;
 mod send;
 
 pub use config::{
-    AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnMode, Keepalive, LossDetection,
+    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode, Keepalive, LossDetection,
     Manners, MtuProbing, Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning,
     RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
 };
@@ -66,5 +66,5 @@ pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
     Sending, is_cookie,
 };
-pub use info::Info;
+pub use info::{AccurateInfo, Info};
 pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};

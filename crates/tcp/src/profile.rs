@@ -5,7 +5,7 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnMode, LossDetection, Manners,
+    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode, LossDetection, Manners,
     Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp,
     TsoAutosize, Undo,
 };
@@ -65,6 +65,8 @@ fn rfc() -> Config {
         ecn: EcnMode::Off,
         control_ecn: ControlEcn::Off,
         ecn_option: true, // RFC 9768 section 3.2.3: RECOMMENDED; Linux tcp_ecn_option = 2
+        ecn_form: EcnForm::Rfc,
+        accurate: AccurateUse::default(),
         dctcp_receiver: DctcpReceiver::Immediate,
         ack_check: AckCheck::Always,
         // RFC 1122 section 4.2.3.2: at least every second segment, less than half a second.
@@ -140,6 +142,7 @@ fn linux() -> Config {
             max: Dur::from_secs(120), // TCP_RTO_MAX
             min_on_variance: true,    // tcp_rtt_estimator keeps mdev_max at or above it
         },
+        ecn_form: EcnForm::Linux,                   // tcp_ecn.h
         ack_check: AckCheck::IfScheduledOnSlowPath, // tcp_rcv_established, tcp_ack_snd_check
         // TCP_DELACK_MAX, TCP_MAX_QUICKACKS
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: true, quick_ack: 16 },

@@ -22,35 +22,45 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
         put(&[MSS, 4]);
         put(&mss.to_be_bytes());
     }
-    match (options.timestamps, options.sack_permitted) {
-        (Some(ts), sack) => {
-            put(if sack { &[SACK_PERMITTED, 2] } else { &[NOP, NOP] });
-            put(&[TIMESTAMPS, 10]);
-            put(&ts.val.to_be_bytes());
-            put(&ts.ecr.to_be_bytes());
-        }
-        (None, true) => put(&[NOP, NOP, SACK_PERMITTED, 2]),
-        (None, false) => {}
+    if let Some(ts) = options.timestamps {
+        put(if options.sack_permitted { &[SACK_PERMITTED, 2] } else { &[NOP, NOP] });
+        put(&[TIMESTAMPS, 10]);
+        put(&ts.val.to_be_bytes());
+        put(&ts.ecr.to_be_bytes());
     }
-    if let Some(shift) = options.window_scale {
-        put(&[NOP, WINDOW_SCALE, 3, shift]);
-    }
-    if !options.sack.is_empty() {
-        let len = u8::try_from(2 + 8 * options.sack.len()).expect("at most 4 blocks");
-        put(&[NOP, NOP, SACK, len]);
-        for block in &options.sack {
-            put(&block.start.get().to_be_bytes());
-            put(&block.end.get().to_be_bytes());
-        }
-    }
+    // What an accurate ECN option has beyond whole words stands in the place of the next NOPs, where they are enough.
+    let mut spare = 0;
     if let Some(option) = options.accecn() {
         let len = option.wire_len();
         put(&[if option.e1b_first { ACCECN1 } else { ACCECN0 }, u8::try_from(len).expect("11 at most")]);
         for field in option.order() {
             put(&option.counts[field].to_be_bytes()[1..]);
         }
-        for _ in len..len.next_multiple_of(4) {
-            put(&[NOP]);
+        if len % 4 <= options.spare_nops() {
+            spare = len % 4;
+        } else {
+            (len..len.next_multiple_of(4)).for_each(|_| put(&[NOP]));
+        }
+    }
+    let mut nops = |out: &mut ArrayVec<u8, 64>, wanted: u32| {
+        let replaced = if spare <= wanted { std::mem::take(&mut spare) } else { 0 };
+        (replaced..wanted).for_each(|_| out.push(NOP));
+    };
+    if options.timestamps.is_none() && options.sack_permitted {
+        nops(&mut out, 2);
+        out.extend([SACK_PERMITTED, 2]);
+    }
+    if let Some(shift) = options.window_scale {
+        nops(&mut out, 1);
+        out.extend([WINDOW_SCALE, 3, shift]);
+    }
+    if !options.sack.is_empty() {
+        let len = u8::try_from(2 + 8 * options.sack.len()).expect("at most 4 blocks");
+        nops(&mut out, 2);
+        out.extend([SACK, len]);
+        for block in &options.sack {
+            out.extend(block.start.get().to_be_bytes());
+            out.extend(block.end.get().to_be_bytes());
         }
     }
     out

@@ -187,8 +187,8 @@ impl AccEcn {
 /// cumulative ACK, or inside the second, is a DSACK (RFC 2883 section 4).
 ///
 /// Read like a slice. Plain memory, unlike an `ArrayVec`: a segment is written where it will lie, and copied whole. An accurate ECN
-/// option lies in the fourth's place: beside four a header has room for an empty one at
-/// most, which is not kept; and a segment stays small.
+/// option lies in the fourth's place: beside four a header has room for one field at
+/// most, and such an option is not kept; so that a segment stays small.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct SackBlocks {
@@ -309,9 +309,23 @@ impl Options {
         self.sack.set_accecn(option);
     }
 
+    /// What an accurate ECN option adds. The bytes beyond a whole word stand where the NOPs before SACK permitted, SACK blocks or the
+    /// window scale would, if there are so many (`tcp_options_write` of Linux); otherwise NOPs follow.
     #[cold]
     fn accecn_len(&self) -> u32 {
-        self.accecn().map_or(0, |option| option.wire_len().next_multiple_of(4))
+        self.accecn().map_or(0, |option| {
+            let len = option.wire_len();
+            if len % 4 <= self.spare_nops() { len - len % 4 } else { len.next_multiple_of(4) }
+        })
+    }
+
+    /// NOPs that the end of an accurate ECN option may replace: two in a row, or one.
+    pub(crate) fn spare_nops(&self) -> u32 {
+        if !self.sack.is_empty() || self.sack_permitted && self.timestamps.is_none() {
+            2
+        } else {
+            u32::from(self.window_scale.is_some())
+        }
     }
 
     /// Bytes these options occupy in a header as Linux and FreeBSD lay them out: each group padded to four bytes.
@@ -437,8 +451,13 @@ mod tests {
             assert_eq!(options.accecn(), Some(option));
             assert_eq!(&options.sack[..], &[block(1), block(2), block(3)]);
         }
-        // 28 of the blocks and 4 of the empty option.
-        assert_eq!(options.wire_len(), 32);
+        // 28 of the blocks, and the empty option in the place of their NOPs.
+        assert_eq!(options.wire_len(), 28);
+        // Five bytes: one of them in that place; eleven: one NOP more.
+        for (fields, len) in [(1, 32), (2, 36), (3, 40)] {
+            options.set_accecn(&AccEcn { e1b_first: true, fields, counts: [0; 3] });
+            assert_eq!(options.wire_len(), len);
+        }
     }
 
     #[test]

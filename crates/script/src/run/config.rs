@@ -71,8 +71,6 @@ const INERT: &[&str] = &[
     "tcp_workaround_signed_windows",
     "tcp_min_rtt_wlen",
     "tcp_orphan_retries",
-    "tcp_ecn_fallback",
-    "tcp_ecn_option_beacon",
     "tcp_l3mdev_accept",
     "tcp_backlog_ack_defer",
     "tcp_reflect_tos",
@@ -228,7 +226,13 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                     _ => return Err(format!("sysctl net.ipv4.tcp_ecn={text}")),
                 }
             }
-            "tcp_ecn_option" => cfg.ecn_option = number()? != 0,
+            "tcp_ecn_option" => {
+                let n = number()?;
+                cfg.ecn_option = n != 0;
+                (cfg.accurate.on_demand, cfg.accurate.persist) = (n == 1, n == 3);
+            }
+            "tcp_ecn_option_beacon" => cfg.accurate.beacon = small()?,
+            "tcp_ecn_fallback" => cfg.accurate.fallback = number()? != 0,
             "tcp_frto" => cfg.frto = number()? != 0,
             "tcp_early_retrans" => {
                 let n = number()?;

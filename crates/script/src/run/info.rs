@@ -17,6 +17,7 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
     let whole = |b: Bytes| int(b.get() / mss);
     let micros = |d: Dur| int(d.as_micros());
     let agreed = peer.conn.agreed_options();
+    let counted = info.accurate.unwrap_or_default();
     if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
         return Some(Value::Int(state(named, bsd)));
     }
@@ -72,7 +73,21 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_rcv_ooopack" => int(info.out_of_order_in),
         "tcpi_delivered" if !bsd => segments(info.delivered) + handshake_delivered(peer),
         "tcpi_delivered" => segments(info.delivered),
-        "tcpi_delivered_ce" => segments(info.delivered_ce),
+        "tcpi_delivered_ce" => info.accurate.map_or(segments(info.delivered_ce), |a| int(a.delivered_ce)),
+        "tcpi_received_ce" => int(counted.received_ce),
+        "tcpi_delivered_e0_bytes" => int(counted.delivered_bytes[0]),
+        "tcpi_delivered_ce_bytes" => int(counted.delivered_bytes[1]),
+        "tcpi_delivered_e1_bytes" => int(counted.delivered_bytes[2]),
+        "tcpi_received_e0_bytes" => int(counted.received_bytes[0]),
+        "tcpi_received_ce_bytes" => int(counted.received_bytes[1]),
+        "tcpi_received_e1_bytes" => int(counted.received_bytes[2]),
+        "tcpi_accecn_opt_seen" => i64::from(counted.option_seen),
+        "tcpi_accecn_fail_mode" => i64::from(counted.fail_mode),
+        "tcpi_ecn_mode" => match (agreed.ecn, info.accurate) {
+            (false, _) => 0,
+            (true, None) => 1,
+            (true, Some(_)) => 2,
+        },
         "tcpi_snd_wnd" => int(info.snd_wnd.get()),
         "tcpi_rcv_wnd" | "tcpi_rcv_space" if bsd => int(info.rcv_wnd.get()),
         "tcpi_busy_time" => micros(info.busy),

@@ -338,7 +338,15 @@ impl Stack for Model {
     fn shell(&mut self, text: &str) -> Result<(), String> {
         let door = self.door.filter(|_| self.settings.allow_shell);
         let before = self.host.route.get("mtu").copied();
+        let option = "net.ipv4.tcp_ecn_option";
+        let told = self.host.number(option);
         self.host.run(text, door)?;
+        // The kernel asks at every segment.
+        if let Some(n) = self.host.number(option).filter(|&n| Some(n) != told) {
+            for peer in &mut self.world.peers {
+                peer.conn.set_accurate_option(n != 0, n == 1, n == 3);
+            }
+        }
         self.world.cut = self.host.no_tso;
         if let Some(&mtu) = self.host.route.get("mtu").filter(|&&mtu| Some(mtu) != before && !self.is_bsd()) {
             let size = Bytes::new(mtu.saturating_sub(config::headers(&self.settings)));

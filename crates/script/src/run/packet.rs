@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_tcp::FastOpen;
 use tcpassay_units::SeqNum;
-use tcpassay_wire::{AccEcn, Ecn, Flags, Options, SackBlock, Segment, Timestamps};
+use tcpassay_wire::{AccEcn, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 
 /// How a stack lays out its options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,6 +247,11 @@ fn counters_text(option: &AccEcn) -> String {
     parts.join(" ")
 }
 
+/// The SACK blocks without an accurate ECN option beside them.
+fn bare(live: &Options) -> SackBlocks {
+    live.sack.iter().copied().collect()
+}
+
 /// Options in the order in which a stack lays them out.
 pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layout) -> Vec<Opt> {
     let mut list = Vec::new();
@@ -259,29 +264,32 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
     match layout {
         // `tcp_options_write` of Linux.
         Layout::Linux => {
-            match (live.sack_permitted, stamps) {
-                (true, Some(t)) => list.extend([Opt::SackPermitted, t]),
-                (true, None) => list.extend([Opt::Nop, Opt::Nop, Opt::SackPermitted]),
-                (false, Some(t)) => list.extend([Opt::Nop, Opt::Nop, t]),
-                (false, None) => {}
+            if let Some(t) = stamps {
+                list.extend(if live.sack_permitted { vec![Opt::SackPermitted, t] } else { vec![Opt::Nop, Opt::Nop, t] });
             }
-            // Beside timestamps it stands before them; what `sackOK` alone needs follows (`tcp_options_write`).
+            // Accurate ECN's ends where the next NOPs would stand, if they are enough, or NOPs follow it.
+            let mut spare = 0;
             if let Some(counters) = live.accecn() {
-                let at = list
-                    .iter()
-                    .position(|o| live.sack_permitted && live.timestamps.is_none() && *o == Opt::Nop);
-                let mut option = vec![Opt::AccurateEcn(counters_text(&counters))];
-                while !wire_len(&option).is_multiple_of(4) {
-                    option.push(Opt::Nop);
+                list.push(Opt::AccurateEcn(counters_text(&counters)));
+                spare = counters.wire_len() % 4;
+                let padding = live.wire_len() - Options { sack: bare(live), ..*live }.wire_len();
+                if padding > counters.wire_len() {
+                    list.extend((spare..4).map(|_| Opt::Nop));
+                    spare = 0;
                 }
-                let at = at.unwrap_or(list.len());
-                list.splice(at..at, option);
+            }
+            let mut nops = |wanted: u32| {
+                let replaced = if spare <= wanted { std::mem::take(&mut spare) } else { 0 };
+                (replaced..wanted).map(|_| Opt::Nop)
+            };
+            if live.sack_permitted && live.timestamps.is_none() {
+                list.extend(nops(2).chain([Opt::SackPermitted]));
             }
             if let Some(scale) = scale {
-                list.extend([Opt::Nop, scale]);
+                list.extend(nops(1).chain([scale]));
             }
             if let Some(sack) = sack {
-                list.extend([Opt::Nop, Opt::Nop, sack]);
+                list.extend(nops(2).chain([sack]));
             }
             if let Some(fast_open) = fast_open {
                 list.push(fast_open);

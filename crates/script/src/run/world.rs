@@ -109,7 +109,9 @@ impl World {
                 let start = u64::try_from(start).unwrap_or(0);
                 peer.errors.left(at, start, start + u64::from(s.len));
             }
-            if self.cut && !out.segment.flags.has(Flags::SYN) {
+            // No interface of packetdrill's cuts what has a counter in its flags (`NETIF_F_GSO_ACCECN`).
+            let apart = self.cut || peer.conn.agreed_options().accurate;
+            if apart && !out.segment.flags.has(Flags::SYN) {
                 self.sent.extend(pieces(out).map(|out| Live {
                     at,
                     peer: index,

@@ -2,13 +2,20 @@
 //!
 //! Sources: RFC 9768 sections 3.2.2.5.2 and 3.2.3; `tcp_accecn_process_option` and `__tcp_accecn_process` of Linux 6.18.
 //!
-//! Known differences: an option goes beside data only where the segment has room, the one of the handshake, too; what ACE cannot
-//! tell without an option is decided as Linux does it, by how many packets an ACK acknowledges on average.
+//! What is here of both forms asks `accecn_linux` where that is Linux's.
+//!
+//! Known differences: what ACE cannot tell without an option is decided as Linux does it, by how many packets an ACK acknowledges
+//! on average; nobody looks whether the feedback is of marks only (section 3.2.2.3).
 
 use super::Connection;
+use super::accecn_linux::Newly;
+use super::open::handshake_ace;
 use crate::config::EcnMode;
+use crate::AccurateInfo;
 use crate::recv::{ByteCounts, ace_of};
-use tcpassay_wire::{AccEcn, Options, Segment};
+use crate::seam::Chunk;
+use tcpassay_units::Time;
+use tcpassay_wire::{AccEcn, Ecn, Flags, Options, Segment};
 
 /// What the peer has reported of accurate ECN, and what we still owe it.
 #[derive(Clone, Copy, Debug)]
@@ -23,19 +30,38 @@ pub(super) struct Reported {
     stretch: u64,
     /// A client's segments that still test the path (section 3.2.3.2.1).
     pub tests: u8,
+    /// The peer has not told anything after the handshake.
+    first: bool,
+    /// The timestamp of the segment that is being read is newer than any before.
+    pub newer: bool,
+    /// An option of the peer's was seen.
+    heard: bool,
+    /// Bytes by which the segment that is being made is shorter than a full one, for the option.
+    narrow: u32,
 }
 
 impl Reported {
-    pub(super) const START: Reported =
-        Reported { packets: 5, bytes: ByteCounts::START, zeroed: false, stretch: 0, tests: 0 };
+    pub(super) const START: Reported = Reported {
+        packets: 5,
+        bytes: ByteCounts::START,
+        zeroed: false,
+        stretch: 0,
+        tests: 0,
+        first: true,
+        newer: false,
+        heard: false,
+        narrow: 0,
+    };
 
     /// The first option of the peer.
     fn hear_first(&mut self, option: &AccEcn) {
+        self.heard = true;
         self.zeroed = option.order().any(|field| field != 1 && option.counts[field] == 0);
     }
 
     /// Bytes newly reported as CE, where the option tells: what it leaves out has never moved.
     fn read_option(&mut self, option: &AccEcn) -> Option<u64> {
+        self.heard = true;
         if self.zeroed || option.fields == 0 {
             return None;
         }
@@ -70,46 +96,163 @@ impl Reported {
 }
 
 impl Connection {
+    /// A client's SYN-ACK confirms accurate ECN.
+    pub(super) fn accurate_syn_ack(&mut self, segment: &Segment, ecn: Ecn) {
+        if self.linux_ecn.is_some() {
+            self.open.mark_counts = self.linux_syn_ack(segment, ecn);
+            return;
+        }
+        // The ACK of the SYN-ACK, and the first data.
+        self.reported.tests = 2;
+        self.first_accecn(segment);
+        self.open.no_ect |= mangled(ace_of(segment.flags));
+    }
+
+    /// A server's SYN-ACK is answered (RFC 9768 table 4, for pure ACKs without SACK blocks).
+    pub(super) fn accurate_third_ack(&mut self, segment: &Segment) {
+        if self.linux_ecn.is_some() {
+            self.linux_third_ack(segment);
+            return;
+        }
+        self.first_accecn(segment);
+        let ace = ace_of(segment.flags);
+        if segment.seq_len() > 0 || !segment.options.sack.is_empty() {
+            return;
+        }
+        // Whether our SYN-ACK was marked: the count starts at 6 instead of 5.
+        self.reported.packets = if ace == 0b110 { 6 } else { 5 };
+        self.open.deaf = ace == 0;
+        self.open.no_ect |= self.open.deaf || mangled(ace);
+    }
+
     /// The first segment in which the peer may tell of bytes: a SYN-ACK, or the ACK of ours.
-    pub(super) fn first_accecn(&mut self, segment: &Segment) {
+    fn first_accecn(&mut self, segment: &Segment) {
         if let Some(option) = segment.options.accecn() {
             self.reported.hear_first(&option);
         }
     }
 
-    /// Bytes newly reported as CE by an ACK that acknowledges `acked` bytes.
-    pub(super) fn read_accurate(&mut self, segment: &Segment, acked: u64) -> u64 {
-        let mss = u64::from(self.send.mss32()).max(1);
-        let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
-        let packets = self.reported.read_ace(ace_of(segment.flags), acked.div_ceil(mss), marked, mss);
-        marked.unwrap_or(packets * mss)
-    }
-
-    /// Puts the option on a segment of `len` bytes of payload, where there is something to tell and room for it: at most two SACK
-    /// blocks stay beside it, and two are not given up for it (section 3.2.3.3).
-    #[inline]
-    pub(super) fn put_accecn(&mut self, options: &mut Options, len: u32) {
-        if self.ecn == EcnMode::Accurate && self.cfg.ecn_option {
-            self.put_option(options, len);
+    /// A SYN or SYN-ACK arrived again in a connection that stands. The ACK of a SYN-ACK tells how that arrived (section 3.2.2.1);
+    /// Linux's does for every SYN.
+    pub(super) fn accurate_syn_again(&mut self, segment: &Segment, ecn: Ecn) {
+        let confirms = segment.flags.has(Flags::ACK) && !matches!(ace_of(segment.flags), 0 | 1 | 7);
+        if self.cfg.ecn_form.is_linux() || confirms && !self.open.passive {
+            self.open.tell_handshake = Some(handshake_ace(ecn));
+        }
+        if let Some(option) = segment.options.accecn() {
+            self.linux_late_option(&option);
         }
     }
 
+    /// An acceptable segment, before anything is made of it.
+    pub(super) fn accurate_arrived(&mut self, segment: &Segment, start: u64, ecn: Ecn) {
+        if self.linux_ecn.is_some() {
+            self.linux_received(segment, start, ecn);
+        } else if segment.seq_len() == 0 {
+            self.recv.control_mark(ecn);
+        }
+    }
+
+    /// Bytes newly reported as CE by an ACK that tells something newer than the one before; `None` where what it says means nothing.
+    pub(super) fn read_accurate(&mut self, segment: &Segment, newly: Newly) -> Option<u64> {
+        if self.linux_ecn.is_some() {
+            return Some(self.read_linux(segment, newly));
+        }
+        let ace = ace_of(segment.flags);
+        if std::mem::take(&mut self.reported.first) && ace == 0 {
+            // Section 3.2.2.4: no counter starts at zero.
+            self.open.deaf = true;
+            self.open.no_ect = true;
+        }
+        if self.open.deaf {
+            return None;
+        }
+        let mss = u64::from(self.send.mss32()).max(1);
+        let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
+        let packets = self.reported.read_ace(ace, newly.packets, marked, mss);
+        // Section 3.2.3.2.5: bytes without a packet, where the counter cannot have turned.
+        self.open.no_ect |= packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0);
+        Some(marked.unwrap_or(packets * mss))
+    }
+
+    /// What to send next, with room for the option where it has one and not every segment leaves that.
+    pub(super) fn poll_accurate(&mut self, now: Time) -> Option<Chunk> {
+        let tests = self.reported.tests > 0;
+        self.reported.narrow = if !self.cfg.ecn_option {
+            0
+        } else if self.linux_ecn.is_some() {
+            self.linux_room(now)
+        } else {
+            self.recv.accecn(tests).map_or(0, |option| option.wire_len().next_multiple_of(4))
+        };
+        let chunk = self.send.poll_narrow(now, self.reported.narrow, &mut self.log);
+        if chunk.as_ref().is_none_or(|chunk| chunk.span.is_empty()) {
+            self.reported.narrow = 0;
+        }
+        chunk
+    }
+
+    /// Puts the option on a segment, where there is something to tell and room for it: at most two SACK blocks stay beside it, and
+    /// two are not given up for it (section 3.2.3.3). Gives by how much its packets are shorter than full ones.
     #[cold]
-    fn put_option(&mut self, options: &mut Options, len: u32) {
+    pub(super) fn put_accecn(&mut self, now: Time, options: &mut Options, chunk: Option<&Chunk>) -> u32 {
+        let narrow = std::mem::take(&mut self.reported.narrow);
+        if self.linux_ecn.is_some() {
+            self.put_linux_option(now, options);
+            return narrow;
+        }
+        if !self.cfg.ecn_option {
+            return 0;
+        }
         const SPACE: u32 = 40;
         let tests = self.reported.tests > 0;
         self.reported.tests = self.reported.tests.saturating_sub(1);
-        let Some(option) = self.recv.accecn(tests) else { return };
+        // Section 3.2.3.2.2: a client's first data go again without it.
+        if chunk.is_some_and(|c| c.retransmission && c.span.start == 1) && !self.open.passive {
+            return narrow;
+        }
+        let Some(option) = self.recv.accecn(tests) else { return narrow };
         let mut with = *options;
         if with.sack.len() > 2 {
             with.sack = with.sack.iter().take(2).copied().collect();
         }
         with.set_accecn(&option);
         let usual = if self.ts.on { 12 } else { 0 };
-        if with.wire_len() <= SPACE && (len == 0 || with.wire_len() - usual + len <= self.send.mss32()) {
+        let len = chunk.map_or(0, |c| u32::try_from(c.span.end - c.span.start).expect("a segment is below 4 GB"));
+        let packet = len.min(self.send.mss32() - narrow);
+        if with.wire_len() <= SPACE && (len == 0 || with.wire_len() - usual + packet <= self.send.mss32()) {
             *options = with;
         }
+        narrow
     }
+
+    /// What [`Info`](crate::Info) tells of accurate ECN.
+    pub(super) fn accurate_info(&self) -> Option<AccurateInfo> {
+        if self.ecn != EcnMode::Accurate || !self.streams {
+            return None;
+        }
+        if self.linux_ecn.is_some() {
+            return self.linux_info();
+        }
+        let from_start = |counts: [u32; 3]| {
+            let [a, b, c] = counts.map(u64::from);
+            let [x, y, z] = ByteCounts::START.map(u64::from);
+            [a.wrapping_sub(x) & 0xff_ffff, b.wrapping_sub(y) & 0xff_ffff, c.wrapping_sub(z) & 0xff_ffff]
+        };
+        Some(AccurateInfo {
+            delivered_ce: self.reported.packets - 5,
+            delivered_bytes: from_start(self.reported.bytes),
+            received_ce: self.recv.marked().0,
+            received_bytes: self.recv.counted_bytes().map_or([0; 3], from_start),
+            option_seen: if self.reported.zeroed { 3 } else { 2 * u8::from(self.reported.heard) },
+            fail_mode: u8::from(self.open.no_ect) << 1 | u8::from(self.reported.zeroed) << 3,
+        })
+    }
+}
+
+/// The handshake's encoding says that our SYN or SYN-ACK, which left Not-ECT, arrived otherwise (RFC 9768 section 3.2.2.3).
+fn mangled(ace: u64) -> bool {
+    matches!(ace, 0b011 | 0b100 | 0b110)
 }
 
 #[cfg(test)]

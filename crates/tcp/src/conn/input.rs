@@ -8,6 +8,7 @@
 //! that the ACK it carries counts although its data came before; an old pure ACK that fails PAWS is dropped without an
 //! answer (Linux `tcp_disordered_ack` is more refined).
 
+use super::accecn_linux::Newly;
 use super::{Connection, Reset};
 use crate::config::{EcnMode, Manners};
 use crate::log::{LogEvent, State};
@@ -186,7 +187,9 @@ impl Connection {
         if let Some(t) = segment.options.timestamps
             && self.ts.on
         {
+            let before = self.ts.recent;
             self.note_stamp(now, seq, t);
+            self.reported.newer = self.ts.recent != before;
         }
         if !flags.has(Flags::ACK) {
             return;
@@ -206,10 +209,17 @@ impl Connection {
             // A Fast Open server that closed before its SYN-ACK was acknowledged.
             self.open.stop();
         }
+        let accurate = self.ecn == EcnMode::Accurate;
+        if accurate {
+            self.accurate_arrived(segment, seq, ecn);
+        }
         if !self.input_ack(now, segment, seq, opening) {
             return;
         }
         self.input_data(now, segment, span, ecn);
+        if accurate {
+            self.linux_prompt(segment.seq_len() > 0);
+        }
     }
 
     /// PAWS (RFC 7323 section 5). Gives whether the segment may go on.
@@ -301,9 +311,10 @@ impl Connection {
         match (self.ecn, self.cfg.ecn) {
             (EcnMode::Off, _) => {}
             (EcnMode::Accurate, _) => {
-                if !opening && !self.open.deaf && self.send.is_news(ack, &input.sacks) {
-                    let acked = ack.saturating_sub(una);
-                    input.accurate_ce = Some(self.read_accurate(segment, acked));
+                let newer = std::mem::take(&mut self.reported.newer) && ack >= una;
+                if !opening && (newer || self.send.is_news(ack, &input.sacks)) {
+                    let (bytes, packets) = self.send.newly(ack, &input.sacks);
+                    input.accurate_ce = self.read_accurate(segment, Newly { bytes, packets });
                 }
             }
             // A classic peer of an accurate sender: the echo stands for one packet.

@@ -3,6 +3,7 @@
 //! | file | what | source |
 //! | --- | --- | --- |
 //! | `fastopen` | data with the SYN | RFC 7413 |
+//! | `accecn`, `accecn_linux` | what accurate ECN tells and is told | RFC 9768 |
 //! | `open` | SYN, SYN-ACK, what they negotiate | RFC 9293 section 3.5, RFC 7323, RFC 3168, RFC 9768 |
 //! | `input` | arriving segments in the synchronised states | RFC 9293 section 3.10.7, RFC 5961, RFC 7323 |
 //! | `unusual` | resets and SYNs in a connection, TIME-WAIT, in each stack's manner | RFC 5961, RFC 6191 |
@@ -11,6 +12,7 @@
 //! | `socket` | what an application calls | RFC 9293 section 3.9.1 |
 
 mod accecn;
+mod accecn_linux;
 mod fastopen;
 mod input;
 mod open;
@@ -29,6 +31,7 @@ use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
 use accecn::Reported;
+use accecn_linux::LinuxEcn;
 use open::Opening;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
@@ -108,6 +111,8 @@ pub struct Connection {
     wl2: u64,
     /// Of accurate ECN.
     reported: Reported,
+    /// The same in Linux's form.
+    linux_ecn: Option<Box<LinuxEcn>>,
     /// The sender has been told something since it last had nothing to send; otherwise it need not be asked again, and
     /// its deadline is this.
     touched: bool,
@@ -195,6 +200,7 @@ impl Connection {
             wl1: 0,
             wl2: 0,
             reported: Reported::START,
+            linux_ecn: None,
             touched: true,
             send_timer: Time::MAX,
             clock: Time::ZERO,
@@ -269,6 +275,7 @@ impl Connection {
         info.refused = self.stats.refused;
         info.snd_wnd = Bytes::new(self.snd_wnd);
         info.probes += self.probes;
+        info.accurate = self.accurate_info();
         info
     }
 

@@ -33,7 +33,9 @@ pub(super) struct Opening {
     /// Accurate ECN: the client's first ACK tells how the SYN-ACK arrived instead of a count.
     pub tell_handshake: Option<Flags>,
     /// Accurate ECN: the client may not have agreed, so that nothing is sent ECN-capable (RFC 9768 section 3.1.5).
-    no_ect: bool,
+    pub no_ect: bool,
+    /// Accurate ECN: the mark of a SYN-ACK counts.
+    pub mark_counts: bool,
     /// Accurate ECN: the client has not agreed, so that its ACE field means nothing (RFC 9768 table 4).
     pub deaf: bool,
     /// FIN asked for before the handshake finished.
@@ -81,6 +83,7 @@ impl Opening {
             },
             tell_handshake: None,
             no_ect: false,
+            mark_counts: true,
             deaf: false,
             finish: false,
             fast: None,
@@ -123,7 +126,7 @@ impl Opening {
 }
 
 /// How a packet's field is told in the ACE field during the handshake (RFC 9768 table 2 and 3).
-fn handshake_ace(field: Ecn) -> Flags {
+pub(super) fn handshake_ace(field: Ecn) -> Flags {
     match field {
         Ecn::NotEct => Flags::CWR,
         Ecn::Ect1 => Flags::CWR | Flags::ECE,
@@ -171,6 +174,7 @@ impl Connection {
     /// The mode that a SYN leads to, and the flags of its answer. `ecn` is the SYN's field.
     fn answer_ecn(&mut self, syn: Flags, ecn: Ecn) {
         self.ecn = self.offered_ecn(syn);
+        self.start_linux_ecn(ecn);
         self.open.ecn_flags = match self.ecn {
             EcnMode::Off => Flags::NONE,
             EcnMode::Accurate => handshake_ace(ecn),
@@ -190,7 +194,9 @@ impl Connection {
     pub(super) fn syn_again(&mut self, now: Time, syn: Flags, ecn: Ecn) {
         let offered = self.offered_ecn(syn);
         match (self.ecn, offered) {
-            (EcnMode::Accurate, EcnMode::Classic) | (EcnMode::Classic, EcnMode::Accurate) => {
+            (EcnMode::Accurate, EcnMode::Classic) | (EcnMode::Classic, EcnMode::Accurate)
+                if !self.cfg.ecn_form.is_linux() =>
+            {
                 self.reset = Some(self.own_reset(now));
                 self.end(now, Some(ConnError::Reset), "two kinds of ECN in one handshake");
                 return;
@@ -198,6 +204,7 @@ impl Connection {
             (EcnMode::Accurate, _) => {
                 self.open.ecn_flags = handshake_ace(ecn);
                 self.open.no_ect |= offered == EcnMode::Off;
+                self.start_linux_ecn(ecn);
             }
             (EcnMode::Classic | EcnMode::Dctcp, EcnMode::Off) => {
                 self.ecn = EcnMode::Off;
@@ -267,9 +274,8 @@ impl Connection {
         };
         if self.ecn == EcnMode::Accurate {
             self.open.tell_handshake = Some(handshake_ace(ecn));
-            // The ACK of the SYN-ACK, and the first data.
-            self.reported.tests = 2;
-            self.first_accecn(segment);
+            self.start_linux_ecn(Ecn::NotEct);
+            self.accurate_syn_ack(segment, ecn);
         }
         let data = data.unwrap_or(0);
         self.fast_open_answered(data);
@@ -310,13 +316,7 @@ impl Connection {
     /// of a simultaneous open.
     pub(super) fn syn_acked(&mut self, now: Time, segment: &Segment) {
         if self.ecn == EcnMode::Accurate {
-            // Whether our SYN-ACK was marked (RFC 9768 table 4): the count starts at 6 instead of 5.
-            let ace = ace_of(segment.flags);
-            let marked = ace == 0b110 && !segment.flags.has(Flags::SYN);
-            self.reported.packets = if marked { 6 } else { 5 };
-            self.first_accecn(segment);
-            self.open.deaf = ace == 0 && segment.len == 0;
-            self.open.no_ect |= self.open.deaf;
+            self.accurate_third_ack(segment);
         }
         if self.is_fast_open_child() {
             let rtt = (!self.open.repeated).then(|| now.since(self.open.first_at));
@@ -382,11 +382,12 @@ impl Connection {
         let path = self.cfg.path_mss.map_or(ours, Bytes::get);
         let clamp = u64::from(peer.mss);
         let mss = path.min(clamp) - options;
-        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce);
+        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts);
         let echo = match self.ecn {
             EcnMode::Off => Echo::Off,
             EcnMode::Classic => Echo::Classic { ece: false },
             EcnMode::Dctcp => Echo::Dctcp { ce: false },
+            EcnMode::Accurate if self.linux_ecn.is_some() => Connection::linux_echo(marked),
             EcnMode::Accurate => Echo::accurate(marked),
         };
         self.mark_control();
@@ -417,6 +418,10 @@ impl Connection {
         self.touched = true;
         self.streams = true;
         self.send.established(now, &agreed, &mut self.log);
+        if self.ecn == EcnMode::Accurate && self.cfg.ecn_option {
+            self.send.never_plain();
+            self.reserve_option();
+        }
     }
 
     /// The SYN or SYN-ACK that is due.
@@ -456,10 +461,11 @@ impl Connection {
         if answer && self.ecn == EcnMode::Accurate {
             // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
             if self.open.sent == 1 && self.cfg.ecn_option {
-                options.set_accecn(&ByteCounts::FIRST);
+                options.set_accecn(&ByteCounts::first(self.cfg.ecn_form.is_linux()));
             }
             if self.open.timeouts >= 2 {
                 ecn_flags = Flags::NONE;
+                self.open.no_ect = true;
             }
         }
         let flags = Flags::SYN | if answer { Flags::ACK } else { Flags::NONE } | ecn_flags;

@@ -39,7 +39,12 @@ impl Connection {
             Flow::Whole => return Some(self.make_whole(now, out)),
             Flow::Full => self.send.rest_full(now, &mut self.log),
             Flow::Other => {
-                if let Some(chunk) = self.send.poll(now, &mut self.log) {
+                let chunk = if self.ecn == EcnMode::Accurate {
+                    self.poll_accurate(now)
+                } else {
+                    self.send.poll(now, &mut self.log)
+                };
+                if let Some(chunk) = chunk {
                     return Some(self.make_data(now, &chunk, out));
                 }
             }
@@ -199,7 +204,7 @@ impl Connection {
                 self.put_sacks(&mut options);
             }
         }
-        self.put_accecn(&mut options, len);
+        let narrow = if self.ecn == EcnMode::Accurate { self.put_accecn(now, &mut options, Some(chunk)) } else { 0 };
         *out = Segment {
             seq: self.iss.at(chunk.span.start),
             ack: self.irs.at(self.recv.nxt()),
@@ -210,7 +215,7 @@ impl Connection {
             options,
         };
         if tells {
-            let packets = len.div_ceil(self.send.mss32().max(1)).max(1);
+            let packets = len.div_ceil((self.send.mss32() - narrow).max(1)).max(1);
             self.recv.ack_sent(now, true, packets, &mut self.log);
             if len > 0 {
                 self.recv.replied(now);
@@ -221,7 +226,7 @@ impl Connection {
         if self.cfg.mtu_probing.is_some() && self.send.is_path_probe(chunk.span.start) {
             return Sending { mss: len, ..sending };
         }
-        sending
+        Sending { mss: (self.send.mss32() - narrow).max(1), ..sending }
     }
 
     /// A segment without payload at position `seq`.
@@ -231,10 +236,13 @@ impl Connection {
         if self.recv.has_blocks() {
             self.put_sacks(&mut out.options);
         }
-        // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`).
-        let over = self.state == State::TimeWait && self.cfg.manners == Manners::FreeBsd;
+        // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`), nor has Linux's of a closed socket.
+        let over = self.state == State::TimeWait
+            && (self.cfg.manners == Manners::FreeBsd || self.orphan && self.linux_ecn.is_some());
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
-        self.put_accecn(&mut out.options, 0);
+        if self.ecn == EcnMode::Accurate && !over {
+            self.put_accecn(now, &mut out.options, None);
+        }
         self.write_header(seq, flags, 0, out);
         let header = if out.options.sack.is_bare() { self.plain_header() } else { out.header_len() };
         count(&mut self.stats.acks_out, 1);
@@ -302,6 +310,9 @@ impl Connection {
     fn put_sacks(&mut self, options: &mut Options) {
         if self.sack {
             let room = if self.ts.on { 3 } else { 4 };
+            if self.linux_ecn.is_some() {
+                self.linux_reports(self.recv.duplicate_start());
+            }
             let spans = self.recv.sacks(room);
             options.sack = self.blocks(&spans);
         }

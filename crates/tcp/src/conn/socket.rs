@@ -18,6 +18,8 @@ pub struct AgreedOptions {
     pub scaled: bool,
     /// ECN, in any mode.
     pub ecn: bool,
+    /// ECN is accurate.
+    pub accurate: bool,
     /// The peer's window scale.
     pub peer_shift: u8,
     /// Ours.
@@ -174,6 +176,7 @@ impl Connection {
             sack: self.sack,
             scaled,
             ecn: self.ecn != EcnMode::Off,
+            accurate: self.ecn == EcnMode::Accurate,
             peer_shift: self.peer_shift,
             our_shift: if scaled { self.recv.first_window().1 } else { 0 },
             announced_mss: self.cfg.mss,

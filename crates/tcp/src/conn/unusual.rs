@@ -4,7 +4,7 @@
 //! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
 
 use super::{ConnError, Connection};
-use crate::config::Manners;
+use crate::config::{EcnMode, Manners};
 use crate::log::State;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -55,10 +55,12 @@ impl Connection {
     }
 
     /// A challenge ACK (RFC 5961), unless there were too many.
-    pub(super) fn challenge(&mut self, now: Time) {
-        if self.challenge.allowed(now, self.cfg.manners) {
+    pub(super) fn challenge(&mut self, now: Time) -> bool {
+        let allowed = self.challenge.allowed(now, self.cfg.manners);
+        if allowed {
             self.recv.answer(0..0);
         }
+        allowed
     }
 
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
@@ -92,7 +94,9 @@ impl Connection {
         }
         // RFC 5961 section 4.
         self.refuse(now, "syn in connection");
-        self.challenge(now);
+        if self.challenge(now) && self.ecn == EcnMode::Accurate {
+            self.accurate_syn_again(segment, ecn);
+        }
     }
 
     /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.

@@ -115,6 +115,11 @@ impl Acks {
         self.rcv_mss
     }
 
+    /// Payload that one packet of the peer's can have.
+    pub(crate) fn most(&self) -> u64 {
+        self.full_mss.max(self.rcv_mss)
+    }
+
     /// In-order data arrived. `window` is the announced window, `rto` the sender's timeout in force.
     #[inline]
     pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {

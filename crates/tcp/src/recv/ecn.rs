@@ -32,6 +32,13 @@ pub(crate) enum Echo {
         /// Bytes with each field.
         bytes: ByteCounts,
     },
+    /// The same in Linux's form, where the connection counts.
+    Counted {
+        /// Packets with CE.
+        packets: u64,
+        /// When the last ACK left.
+        told: u64,
+    },
 }
 
 /// The byte counters of accurate ECN (RFC 9768 section 3.2.1), of which the option holds 24 bits.
@@ -50,7 +57,14 @@ impl ByteCounts {
     pub(crate) const START: [u32; 3] = [1, 0, 1];
 
     /// The option of a SYN-ACK.
-    pub(crate) const FIRST: AccEcn = AccEcn { e1b_first: false, fields: 3, counts: ByteCounts::START };
+    pub(crate) fn first(e1b_first: bool) -> AccEcn {
+        AccEcn { e1b_first, fields: 3, counts: ByteCounts::START }
+    }
+
+    /// r.e0b, r.ceb and r.e1b as the option has them.
+    pub(crate) fn counts(&self) -> [u32; 3] {
+        self.counts
+    }
 
     #[inline(never)]
     fn add(&mut self, field: Ecn, bytes: u32) {
@@ -105,6 +119,7 @@ impl Echo {
             Echo::Off | Echo::Classic { ece: false } | Echo::Dctcp { ce: false } => Flags::NONE,
             Echo::Classic { ece: true } | Echo::Dctcp { ce: true } => Flags::ECE,
             Echo::Accurate { packets, .. } => ace(packets),
+            Echo::Counted { packets, .. } => ace(5 + packets),
         }
     }
 
@@ -152,6 +167,9 @@ impl Echo {
                 *ce = field == Ecn::Ce;
                 if was == *ce { Asks::Nothing } else { Asks::Changed { was } }
             }
+            // Probably a retransmission, as in classic ECN.
+            Echo::Counted { .. } if field == Ecn::NotEct => Asks::Quick,
+            Echo::Counted { .. } => Asks::Nothing,
             Echo::Accurate { packets: n, told, ce, bytes } => {
                 bytes.add(field, u32::try_from(len).expect("a segment is below 4 GB"));
                 let changed = std::mem::replace(ce, field == Ecn::Ce) != *ce;
@@ -165,12 +183,25 @@ impl Echo {
         }
     }
 
+    /// A packet without payload arrived. Gives whether it has to be answered: the third with CE that nothing has told
+    /// (RFC 9768 section 3.2.2.5.1).
+    pub(crate) fn control(&mut self, field: Ecn) -> bool {
+        let Echo::Accurate { packets, told, ce, .. } = self else { return false };
+        *ce = field == Ecn::Ce;
+        *packets += u64::from(*ce);
+        *ce && *packets - *told >= 3
+    }
+
     /// An ACK left.
     #[inline]
     pub(crate) fn told(&mut self) {
-        if let Echo::Accurate { packets, told, bytes, .. } = self {
-            *told = *packets;
-            bytes.news = false;
+        match self {
+            Echo::Accurate { packets, told, bytes, .. } => {
+                *told = *packets;
+                bytes.news = false;
+            }
+            Echo::Counted { packets, told } => *told = *packets,
+            _ => {}
         }
     }
 }

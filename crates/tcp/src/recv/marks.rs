@@ -21,7 +21,7 @@ impl Receiver {
         if self.echo == Echo::Off {
             return;
         }
-        let packets = if len <= self.acks.rcv_mss() { 1 } else { len.div_ceil(self.acks.rcv_mss()) };
+        let packets = self.packets_of(len);
         // RFC 8257 section 3.2 looks at CE alone; in Linux what is not ECN-capable does not move DCTCP's machine.
         let not_ce = field == Ecn::NotEct && !self.adaptive && matches!(self.echo, Echo::Dctcp { .. });
         match self.echo.data(if not_ce { Ecn::Ect0 } else { field }, packets, len) {

@@ -338,6 +338,21 @@ impl Sender {
         ack > self.board.una || ack == self.board.una && sacks.iter().any(|s| !self.board.has_sacked(s))
     }
 
+    /// Bytes, and packets, that an ACK newly shows to be delivered.
+    pub fn newly(&self, ack: u64, sacks: &[Span]) -> (u64, u64) {
+        self.board.newly(ack, sacks, self.mss)
+    }
+
+    /// Every segment is thought of on its own, because its options differ.
+    pub fn never_plain(&mut self) {
+        self.plain = false;
+    }
+
+    /// Neither a loss nor reordering is being dealt with.
+    pub fn is_calm(&self) -> bool {
+        matches!(self.state, CongestionState::Open | CongestionState::Cwr)
+    }
+
     /// First position not cumulatively acknowledged.
     pub fn snd_una(&self) -> u64 {
         self.board.una

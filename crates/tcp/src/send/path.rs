@@ -139,6 +139,14 @@ impl Sender {
         self.bound_by_window();
     }
 
+    /// From now on the options of every segment take `bytes`.
+    pub fn leave_room(&mut self, bytes: u64) {
+        self.path.options = bytes;
+        if self.up {
+            self.sync(self.path.size);
+        }
+    }
+
     /// Segments have `mss` bytes from now on. Linux counts windows in segments, so that they change with it.
     fn set_mss(&mut self, mss: u64) {
         let before = std::mem::replace(&mut self.mss, mss);

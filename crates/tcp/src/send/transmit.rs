@@ -186,6 +186,19 @@ impl Sender {
         }
     }
 
+    /// [`Sender::poll`], for a segment that leaves `room` bytes for an option that the others do not have.
+    pub fn poll_narrow(&mut self, now: Time, room: u32, log: &mut Log) -> Option<Chunk> {
+        if room == 0 || self.cfg.mtu_probing.is_some() || !self.up {
+            return self.poll(now, log);
+        }
+        let (mss, mss32) = (self.mss, self.mss32);
+        self.mss = mss.saturating_sub(u64::from(room)).max(1);
+        self.mss32 = mss32.saturating_sub(room).max(1);
+        let chunk = self.poll(now, log);
+        (self.mss, self.mss32) = (mss, mss32);
+        chunk
+    }
+
     /// RFC 6675 section 4, `NextSeg`.
     fn next(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
         if self.frto == Frto::New && !self.force {

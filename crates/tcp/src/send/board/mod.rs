@@ -413,6 +413,20 @@ impl Board {
             .all(|s| s.is(SACKED))
     }
 
+    /// Bytes, and packets of at most `mss`, that an ACK up to `ack` with these blocks shows to be delivered and that were not known to be.
+    pub fn newly(&self, ack: u64, sacks: &[Span], mss: u64) -> (u64, u64) {
+        let end = sacks.iter().map(|s| s.end).fold(ack, u64::max);
+        let mut found = (0, 0);
+        for sent in self.q.iter().take_while(|s| s.start < end).filter(|s| !s.is(SACKED)) {
+            let covered = |span: &&Span| span.start <= sent.start && sent.end() <= span.end;
+            let upto = if sent.end() <= ack || sacks.iter().any(|s| covered(&s)) { sent.end() } else { ack };
+            let bytes = upto.saturating_sub(sent.start.max(self.una));
+            found.0 += bytes;
+            found.1 += if upto == sent.end() { bytes.div_ceil(mss) } else { bytes / mss };
+        }
+        found
+    }
+
     /// Bytes of `span` that were retransmitted and are outstanding.
     pub fn retransmitted_in(&self, span: &Span) -> u64 {
         let mut bytes = 0;
