@@ -265,7 +265,11 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
         // `tcp_options_write` of Linux.
         Layout::Linux => {
             if let Some(t) = stamps {
-                list.extend(if live.sack_permitted { vec![Opt::SackPermitted, t] } else { vec![Opt::Nop, Opt::Nop, t] });
+                list.extend(if live.sack_permitted {
+                    vec![Opt::SackPermitted, t]
+                } else {
+                    vec![Opt::Nop, Opt::Nop, t]
+                });
             }
             // Accurate ECN's ends where the next NOPs would stand, if they are enough, or NOPs follow it.
             let mut spare = 0;

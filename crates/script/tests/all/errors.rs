@@ -172,24 +172,3 @@ fn a_path_that_was_found_short_is_short_for_the_next_connection_too() {
 +0 > P. 601:1001(400) ack 1";
     assert_eq!(linux(script), "pass 0 ");
 }
-
-#[test]
-fn the_option_of_accurate_ecn_is_injected_and_compared() {
-    let script = |counted: u32| {
-        format!(
-            "`sysctl net.ipv4.tcp_ecn=3`
-0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
-+0 bind(3, ..., ...) = 0
-+0 listen(3, 1) = 0
-+0 < SEWA 0:0(0) win 32792 <mss 1000,nop,nop,sackOK,nop,wscale 8>
-+0 > SW. 0:0(0) ack 1 <mss 1460,ECN e0b 1 ceb 0 e1b 1,nop,nop,nop,sackOK,nop,wscale 7>
-+.05 < [ect0] W. 1:1(0) ack 1 win 264 <ECN e0b 1 ceb 0 e1b 1,nop>
-+0 accept(3, ..., ...) = 4
-+0 < [ce] EAP. 1:1001(1000) ack 1 win 264
-+0 > WA. 1:1(0) ack 1001 <ECN e0b 1 ceb {counted}>"
-        )
-    };
-    let run = |counted| verdict(&run(&script(counted), &Options::new(Profile::Linux)));
-    assert_eq!(run(1000), "pass 0 ");
-    assert_eq!(run(7), "fail 10 outbound packet: options differ");
-}

@@ -1,5 +1,6 @@
 //! Scripts against the model.
 
+mod accecn;
 mod errors;
 mod fastopen;
 mod freebsd;

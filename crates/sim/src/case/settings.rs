@@ -8,8 +8,8 @@ use crate::params::grammar::{
 use std::collections::BTreeMap;
 use tcpassay_cc::{Arithmetic, Detect, Hystart};
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnMode, Keepalive, Manners, Nagle, Profile, PrrBound,
-    Recovery, RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, Manners, Nagle, Profile,
+    PrrBound, Recovery, RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -355,6 +355,7 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     );
     set(&mut c.frto, s.switch("stack.frto"));
     set(&mut c.ecn_option, s.switch("stack.ecn_option"));
+    set(&mut c.ecn_form, chosen(s, "stack.ecn_form", &[("rfc", EcnForm::Rfc), ("linux", EcnForm::Linux)]));
     set(&mut c.limited_transmit, s.switch("stack.limited_transmit"));
     set(&mut c.early_retransmit, s.switch("stack.early_retransmit"));
     let only = |train, delay| Hystart::Linux(Detect { train, delay });

@@ -84,6 +84,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
     )
     .needs("stack.ecn = accurate"),
     P::new(
+        "stack.ecn_form",
+        Kind::Choice(&["profile", "rfc", "linux"]),
+        "profile",
+        &["profile", "rfc", "linux"],
+        M,
+        "Accurate ECN's option where a counter moved (RFC 9768 section 3.2.3.3), or Linux's on every segment, all ECN-capable",
+    )
+    .needs("stack.ecn = accurate"),
+    P::new(
         "stack.delayed_ack",
         Kind::Or(
             PROFILE,

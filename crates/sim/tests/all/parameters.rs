@@ -128,6 +128,7 @@ const FLIPS: &[Flip] = &[
     ("stack.cc", "cubic", LOSSY),
     ("stack.ecn", "classic", CODEL_ECN),
     ("stack.ecn_option", "off", ACCURATE),
+    ("stack.ecn_form", "linux", ACCURATE),
     ("stack.delayed_ack", "off", &[]),
     ("stack.dctcp_receiver", "immediate", DCTCP),
     ("stack.ack_check", "always", DCTCP),

@@ -10,14 +10,18 @@
 use super::Connection;
 use super::accecn_linux::Newly;
 use super::open::handshake_ace;
-use crate::config::EcnMode;
 use crate::AccurateInfo;
+use crate::config::EcnMode;
 use crate::recv::{ByteCounts, ace_of};
 use crate::seam::Chunk;
 use tcpassay_units::Time;
 use tcpassay_wire::{AccEcn, Ecn, Flags, Options, Segment};
 
+/// What the options of a header may take.
+const SPACE: u32 = 40;
+
 /// What the peer has reported of accurate ECN, and what we still owe it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {
     /// s.cep: packets with CE.
@@ -204,7 +208,6 @@ impl Connection {
         if !self.cfg.ecn_option {
             return 0;
         }
-        const SPACE: u32 = 40;
         let tests = self.reported.tests > 0;
         self.reported.tests = self.reported.tests.saturating_sub(1);
         // Section 3.2.3.2.2: a client's first data go again without it.
@@ -218,7 +221,8 @@ impl Connection {
         }
         with.set_accecn(&option);
         let usual = if self.ts.on { 12 } else { 0 };
-        let len = chunk.map_or(0, |c| u32::try_from(c.span.end - c.span.start).expect("a segment is below 4 GB"));
+        let len =
+            chunk.map_or(0, |c| u32::try_from(c.span.end - c.span.start).expect("a segment is below 4 GB"));
         let packet = len.min(self.send.mss32() - narrow);
         if with.wire_len() <= SPACE && (len == 0 || with.wire_len() - usual + packet <= self.send.mss32()) {
             *options = with;
@@ -235,9 +239,7 @@ impl Connection {
             return self.linux_info();
         }
         let from_start = |counts: [u32; 3]| {
-            let [a, b, c] = counts.map(u64::from);
-            let [x, y, z] = ByteCounts::START.map(u64::from);
-            [a.wrapping_sub(x) & 0xff_ffff, b.wrapping_sub(y) & 0xff_ffff, c.wrapping_sub(z) & 0xff_ffff]
+            std::array::from_fn(|at| u64::from(counts[at].wrapping_sub(ByteCounts::START[at]) & 0xff_ffff))
         };
         Some(AccurateInfo {
             delivered_ce: self.reported.packets - 5,

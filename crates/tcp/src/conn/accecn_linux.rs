@@ -10,8 +10,8 @@
 //! ECT(1); of a super-segment the packets that were sent count, not those that the ACK ends in.
 
 use super::Connection;
-use crate::config::{AccurateUse, EcnMode};
 use crate::AccurateInfo;
+use crate::config::{AccurateUse, EcnMode};
 use crate::recv::{ByteCounts, Echo, ace_of};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{AccEcn, Ecn, Options, Segment};
@@ -205,7 +205,6 @@ impl LinuxEcn {
             let most = packets - (packets.wrapping_sub(least) & ACE);
             match marked {
                 None if self.stretch > 4 << 6 => least,
-                None => most,
                 Some(0) => least,
                 Some(marked) if packets >= 2 * (ACE + 1) && guess => {
                     if bytes <= marked {
@@ -215,8 +214,8 @@ impl LinuxEcn {
                     }
                 }
                 Some(marked) if marked > least * mss => most,
-                Some(marked) if marked < most * mss >> 1 => least,
-                Some(_) => most,
+                Some(marked) if marked < (most * mss) >> 1 => least,
+                None | Some(_) => most,
             }
         };
         self.ce_out += news;
@@ -272,8 +271,7 @@ impl Connection {
         let ace = ace_of(segment.flags);
         self.open.no_ect |= ace == 0;
         let pure = segment.seq_len() == 0 && segment.options.sack.is_empty();
-        let marked =
-            matches!(ace, 2..=4 | 6) && pure && self.reflects_not_ect(ace) && ace == 6;
+        let marked = matches!(ace, 2..=4 | 6) && pure && self.reflects_not_ect(ace) && ace == 6;
         let Some(linux) = &mut self.linux_ecn else { return };
         linux.ce_out = u64::from(marked);
         if let Some(option) = segment.options.accecn() {
@@ -430,7 +428,9 @@ impl Connection {
             received_ce: self.recv.marked().0,
             received_bytes: linux.bytes_in.map(u64::from),
             option_seen: linux.seen as u8,
-            fail_mode: u8::from(self.open.no_ect) << 1 | u8::from(linux.mute) << 2 | u8::from(linux.deaf) << 3,
+            fail_mode: u8::from(self.open.no_ect) << 1
+                | u8::from(linux.mute) << 2
+                | u8::from(linux.deaf) << 3,
         })
     }
 

@@ -204,7 +204,8 @@ impl Connection {
                 self.put_sacks(&mut options);
             }
         }
-        let narrow = if self.ecn == EcnMode::Accurate { self.put_accecn(now, &mut options, Some(chunk)) } else { 0 };
+        let narrow =
+            if self.ecn == EcnMode::Accurate { self.put_accecn(now, &mut options, Some(chunk)) } else { 0 };
         *out = Segment {
             seq: self.iss.at(chunk.span.start),
             ack: self.irs.at(self.recv.nxt()),

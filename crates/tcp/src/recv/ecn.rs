@@ -148,7 +148,6 @@ impl Echo {
     #[inline]
     pub(crate) fn data(&mut self, field: Ecn, packets: u64, len: u64) -> Asks {
         match self {
-            Echo::Off => Asks::Nothing,
             Echo::Classic { ece } => match field {
                 Ecn::Ce if !*ece => {
                     *ece = true;
@@ -169,7 +168,7 @@ impl Echo {
             }
             // Probably a retransmission, as in classic ECN.
             Echo::Counted { .. } if field == Ecn::NotEct => Asks::Quick,
-            Echo::Counted { .. } => Asks::Nothing,
+            Echo::Off | Echo::Counted { .. } => Asks::Nothing,
             Echo::Accurate { packets: n, told, ce, bytes } => {
                 bytes.add(field, u32::try_from(len).expect("a segment is below 4 GB"));
                 let changed = std::mem::replace(ce, field == Ecn::Ce) != *ce;

@@ -52,4 +52,60 @@ impl Receiver {
         }
         self.acks.ce_changed(sent);
     }
+
+    /// Accurate ECN: a packet without payload arrived with this field.
+    pub(crate) fn control_mark(&mut self, field: Ecn) {
+        if self.echo.control(field) {
+            self.acks.demand(AckReason::CeChange);
+        }
+    }
+
+    /// Accurate ECN in Linux's form: `packets` with CE arrived.
+    pub(crate) fn count_marked(&mut self, n: u64) {
+        if let Echo::Counted { packets, .. } = &mut self.echo {
+            *packets += n;
+        }
+    }
+
+    /// Those so far, and those since the last ACK left.
+    pub(crate) fn marked(&self) -> (u64, u64) {
+        match self.echo {
+            Echo::Counted { packets, told } => (packets, packets - told),
+            Echo::Accurate { packets, told, .. } => (packets - 5, packets - told),
+            _ => (0, 0),
+        }
+    }
+
+    /// Payload bytes that arrived with each field, as `AccEcn::counts` has them, where the option is kept here.
+    pub(crate) fn counted_bytes(&self) -> Option<[u32; 3]> {
+        match &self.echo {
+            Echo::Accurate { bytes, .. } => Some(bytes.counts()),
+            _ => None,
+        }
+    }
+
+    /// Packets of `len` bytes of payload, as far as can be told.
+    pub(crate) fn packets_of(&self, len: u64) -> u64 {
+        if len <= self.acks.most() { 1 } else { len.div_ceil(self.acks.rcv_mss()) }
+    }
+
+    /// A packet was ECN-capable: later ones that are not are retransmissions.
+    pub(crate) fn saw_capable(&mut self) {
+        self.ect_seen = true;
+    }
+
+    /// Something waits to be acknowledged.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.acks.scheduled
+    }
+
+    /// Marks are to be told at once.
+    pub(crate) fn tell_marks(&mut self) {
+        self.acks.demand(AckReason::CeChange);
+    }
+
+    /// First position of the duplicate that the next SACK option reports.
+    pub(crate) fn duplicate_start(&self) -> Option<u64> {
+        self.dsack.as_ref().map(|span| span.start)
+    }
 }

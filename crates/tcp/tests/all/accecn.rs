@@ -61,6 +61,8 @@ fn a_client_enters_the_mode_of_the_syn_ack_and_takes_the_reserved_one_for_accura
         let (counter, field) = match bits {
             0b000 | 0b111 => (0, Ecn::NotEct),
             0b001 => (0, Ecn::Ect0),
+            // The SYN left Not-ECT: it was changed on its way (section 3.2.2.3).
+            0b011 | 0b100 | 0b110 => (5, Ecn::NotEct),
             _ => (5, Ecn::Ect0),
         };
         assert_eq!(
@@ -135,10 +137,83 @@ fn every_other_value_on_the_ack_of_the_syn_ack_starts_the_count_at_5_and_ce_at_6
     for (bits, marks) in [(0b001, 1), (0b010, 1), (0b011, 1), (0b100, 1), (0b101, 1), (0b110, 0), (0b111, 1)]
     {
         let mut one = accepted(bits);
-        assert_eq!(one.write(14_600)[0].ecn, Ecn::Ect0);
+        // Our SYN-ACK left Not-ECT: what says otherwise ends ECT, and is heard all the same (section 3.2.2.3).
+        let mangled = matches!(bits, 0b011 | 0b100 | 0b110);
+        assert_eq!(one.write(14_600)[0].ecn, if mangled { Ecn::NotEct } else { Ecn::Ect0 });
         one.take(&ack(1, 1461).flags(ace(6)));
         assert_eq!(one.c.info().delivered_ce, bytes(marks * 1460), "{bits:03b}");
     }
+}
+
+#[test]
+fn a_counter_that_begins_at_zero_ends_ect_and_hearing() {
+    // Section 3.2.2.4; later zeros are counters that have turned.
+    let mut one = accepted(0b010);
+    one.write(14_600);
+    one.take(&ack(1, 1461).flags(ace(0)));
+    one.take(&ack(1, 2921).flags(ace(1)));
+    assert_eq!((one.c.info().delivered_ce, one.c.info().ecn_reductions), (bytes(0), 0));
+    assert_eq!(one.write(1460)[0].ecn, Ecn::NotEct);
+    let mut one = accepted(0b010);
+    one.write(14_600);
+    one.take(&ack(1, 1461).flags(ace(7)));
+    one.take(&ack(1, 2921).flags(ace(0)));
+    assert_eq!(one.c.info().delivered_ce, bytes(3 * 1460));
+}
+
+#[test]
+fn a_newer_timestamp_makes_an_ack_count_that_shows_nothing_delivered() {
+    // Section 3.2.2.2 and appendix A.1.
+    let cfg = Config { timestamps: true, ..accurate() };
+    let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+    one.take(&syn(&cfg).flags(ALL).stamped(&cfg, 1));
+    one.take(&ack(1, 1).flags(ace(0b010)).stamped(&cfg, 2));
+    one.write(1448);
+    one.take(&ack(1, 1).flags(ace(6)).stamped(&cfg, 2));
+    assert_eq!(one.c.info().accurate.expect("accurate ECN").delivered_ce, 0);
+    one.take(&ack(1, 1).flags(ace(6)).stamped(&cfg, 3));
+    assert_eq!(one.c.info().accurate.expect("accurate ECN").delivered_ce, 1);
+}
+
+#[test]
+fn marks_on_acks_are_counted_and_every_third_is_told_at_once() {
+    // Sections 3.2 and 3.2.2.5.1: Linux sends ACKs that are ECN-capable.
+    let mut one = accepted(0b010);
+    one.write(1460);
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        told.push(one.give(&ack(1, 1).flags(ace(5)), Ecn::Ce).first().map(|out| out.segment.flags));
+    }
+    let tell = |n| Some(Flags::ACK | ace(n));
+    assert_eq!(told, [None, None, tell(0), None, None, tell(3)]);
+    assert_eq!(one.c.info().accurate.expect("accurate ECN").received_ce, 6);
+}
+
+#[test]
+fn the_ack_of_a_repeated_syn_ack_tells_how_that_one_arrived() {
+    // Section 3.2.2.1.
+    let mut one = One { c: connect(&accurate(), ISS, Time::ZERO), now: Time::ZERO };
+    one.sent();
+    let answer = |bits| {
+        let mut answer = syn(&accurate()).flags(Flags::ACK | ace(bits));
+        answer.ack = answer.ack + ISS + 1;
+        answer
+    };
+    assert_eq!(flags(&one.take(&answer(0b010))[0].segment), Flags::ACK | ace(0b010));
+    assert_eq!(flags(&one.give(&answer(0b010), Ecn::Ect0)[0].segment), Flags::ACK | ace(0b100));
+    // One without the flags does not say that the server knows of it.
+    assert_eq!(flags(&one.give(&answer(0b000), Ecn::Ect0)[0].segment), Flags::ACK | ace(5));
+}
+
+#[test]
+fn a_server_that_gave_up_its_flags_sends_nothing_ecn_capable() {
+    // Section 3.1.5: it sent a SYN-ACK with 000.
+    let mut one = One { c: listen(&accurate(), ISS), now: Time::ZERO };
+    one.take(&syn(&accurate()).flags(ALL));
+    let again: Vec<_> = one.until(at_ms(3000)).into_iter().map(|(_, out)| out.segment.flags).collect();
+    assert_eq!(again.last(), Some(&(Flags::SYN | Flags::ACK)));
+    one.take(&ack(1, 1).flags(ace(0b010)));
+    assert_eq!(one.write(10)[0].ecn, Ecn::NotEct);
 }
 
 #[test]

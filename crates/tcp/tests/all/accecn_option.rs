@@ -96,8 +96,8 @@ fn two_sack_blocks_stay_beside_the_option_and_it_yields_to_them() {
         let options = last.expect("a duplicate ACK").segment.options;
         (options.sack.len(), options.accecn().map(|o| o.fields), options.wire_len())
     };
-    // 12 of timestamps, 20 of two blocks, 5 of the option and 3 of padding.
-    assert_eq!(holes(Ecn::Ect0), (2, Some(1), 40));
+    // 12 of timestamps, 20 of two blocks, 5 of the option, of which one stands where the blocks have a NOP.
+    assert_eq!(holes(Ecn::Ect0), (2, Some(1), 36));
     // A third field has no room: all three blocks instead.
     let mut one = accepted(&cfg);
     one.give(&data(1, 1000).stamped(&cfg, 2), Ecn::Ect1);
@@ -149,6 +149,55 @@ fn without_the_option_nothing_but_the_flags_is_told() {
 }
 
 #[test]
+fn a_full_segment_is_shorter_by_the_option_that_it_carries() {
+    // Section 3.2.3.3: congestion control goes before. A counter has moved when the first leaves, and none when the next do.
+    let mut one = accepted(&accurate());
+    let reply = {
+        assert_eq!(one.c.write(one.now, bytes(4380)), bytes(4380));
+        one.give(&data(1, 1460), Ecn::Ect0)
+    };
+    let seen: Vec<_> = reply
+        .iter()
+        .map(|out| (out.segment.len, out.mss, out.segment.options.accecn().map(|o| o.fields)))
+        .collect();
+    assert_eq!(seen, [(1452, 1452, Some(1)), (1460, 1460, None), (1460, 1460, None)]);
+}
+
+#[test]
+fn each_packet_of_a_super_segment_leaves_room_for_the_option() {
+    let cfg = Config { tso: Some(bytes(64_000)), ..accurate() };
+    let mut one = accepted(&cfg);
+    assert_eq!(one.c.write(one.now, bytes(14_600)), bytes(14_600));
+    let out = one.give(&data(1, 1460), Ecn::Ect0).remove(0);
+    assert_eq!((out.segment.len % 1452, out.mss, out.segment.options.wire_len()), (0, 1452, 8));
+    assert!(out.segment.len > 1460, "{}", out.segment.len);
+}
+
+#[test]
+fn the_first_data_of_a_client_go_again_without_the_option() {
+    // Section 3.2.3.2.2.
+    let mut one = One { c: connect(&accurate(), ISS, Time::ZERO), now: Time::ZERO };
+    one.sent();
+    let mut answer = syn(&accurate()).flags(Flags::ACK | FINAL);
+    answer.ack = answer.ack + ISS + 1;
+    one.take(&answer);
+    assert!(one.write(100)[0].segment.options.accecn().is_some());
+    let (_, again) = one.until(at_ms(3000)).remove(0);
+    assert_eq!((again.segment.len, again.segment.options.accecn()), (100, None));
+}
+
+#[test]
+fn bytes_with_ce_and_no_packet_with_it_end_ect() {
+    // Section 3.2.3.2.5: three segments cannot turn the counter.
+    let mut one = accepted(&accurate());
+    one.write(4380);
+    one.take(&with(ack(1, 1461).flags(ace(5)), 2, [1461, 0, 0]));
+    assert_eq!(one.write(1460)[0].ecn, Ecn::Ect0);
+    one.take(&with(ack(1, 5841).flags(ace(5)), 2, [4381, 1460, 0]));
+    assert_eq!(one.write(1460)[0].ecn, Ecn::NotEct);
+}
+
+#[test]
 fn lost_acks_hide_no_marks() {
     // All ten segments are marked, and of the ACKs only that of the ninth arrives: 5 + 9 = 6 modulo 8.
     let mut net = Two::new(connect(&accurate(), 7, Time::ZERO), listen(&accurate(), 9), ms(10));
@@ -162,6 +211,7 @@ fn lost_acks_hide_no_marks() {
         last = std::iter::from_fn(|| net.ends[1].poll_transmit(net.now)).last().or(last);
     }
     net.ends[0].on_segment(net.now, &last.expect("the last ACK").segment, Ecn::NotEct);
-    assert_eq!(net.ends[1].info().ce_bytes_in, bytes(14_600));
-    assert_eq!(net.ends[0].info().delivered_ce, bytes(13_140));
+    // The first has the option, and twelve bytes less of data.
+    assert_eq!(net.ends[1].info().ce_bytes_in, bytes(14_588));
+    assert_eq!(net.ends[0].info().delivered_ce, bytes(13_128));
 }
