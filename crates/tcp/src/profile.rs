@@ -5,9 +5,9 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode, LossDetection, Manners,
-    Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp,
-    TsoAutosize, Undo,
+    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode,
+    LossDetection, Manners, Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning,
+    RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};

@@ -109,7 +109,7 @@ impl Connection {
         // The ACK of the SYN-ACK, and the first data.
         self.reported.tests = 2;
         self.first_accecn(segment);
-        self.open.no_ect |= mangled(ace_of(segment.flags));
+        self.open.no_ect |= self.is_mangled(ace_of(segment.flags));
     }
 
     /// A server's SYN-ACK is answered (RFC 9768 table 4, for pure ACKs without SACK blocks).
@@ -126,7 +126,24 @@ impl Connection {
         // Whether our SYN-ACK was marked: the count starts at 6 instead of 5.
         self.reported.packets = if ace == 0b110 { 6 } else { 5 };
         self.open.deaf = ace == 0;
-        self.open.no_ect |= self.open.deaf || mangled(ace);
+        self.open.no_ect |= self.open.deaf || self.is_mangled(ace);
+    }
+
+    /// The handshake's encoding says that our SYN or SYN-ACK arrived with a field that it cannot have got on its way (section 3.2.2.3):
+    /// Not-ECT does not change, and ECT does not become that.
+    pub(super) fn is_mangled(&self, ace: u64) -> bool {
+        if self.syn_is_capable(self.open.passive) {
+            ace == 0b010
+        } else {
+            matches!(ace, 0b011 | 0b100 | 0b110)
+        }
+    }
+
+    /// Nothing is sent ECN-capable from now on.
+    fn stop_ect(&mut self) {
+        self.open.no_ect = true;
+        self.send.stop_ect();
+        self.mark_control();
     }
 
     /// The first segment in which the peer may tell of bytes: a SYN-ACK, or the ACK of ours.
@@ -166,7 +183,7 @@ impl Connection {
         if std::mem::take(&mut self.reported.first) && ace == 0 {
             // Section 3.2.2.4: no counter starts at zero.
             self.open.deaf = true;
-            self.open.no_ect = true;
+            self.stop_ect();
         }
         if self.open.deaf {
             return None;
@@ -175,7 +192,9 @@ impl Connection {
         let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
         let packets = self.reported.read_ace(ace, newly.packets, marked, mss);
         // Section 3.2.3.2.5: bytes without a packet, where the counter cannot have turned.
-        self.open.no_ect |= packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0);
+        if packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0) {
+            self.stop_ect();
+        }
         Some(marked.unwrap_or(packets * mss))
     }
 
@@ -250,11 +269,6 @@ impl Connection {
             fail_mode: u8::from(self.open.no_ect) << 1 | u8::from(self.reported.zeroed) << 3,
         })
     }
-}
-
-/// The handshake's encoding says that our SYN or SYN-ACK, which left Not-ECT, arrived otherwise (RFC 9768 section 3.2.2.3).
-fn mangled(ace: u64) -> bool {
-    matches!(ace, 0b011 | 0b100 | 0b110)
 }
 
 #[cfg(test)]

@@ -258,7 +258,7 @@ impl Connection {
 
     /// A client's SYN-ACK. Gives whether its mark counts.
     pub(super) fn linux_syn_ack(&mut self, segment: &Segment, ecn: Ecn) -> bool {
-        let valid = ecn != Ecn::Ce || self.reflects_not_ect(ace_of(segment.flags));
+        let valid = ecn != Ecn::Ce || self.reflected(ace_of(segment.flags));
         if let (Some(linux), Some(option)) = (&mut self.linux_ecn, segment.options.accecn()) {
             linux.see(&option);
             linux.demand = 2;
@@ -271,7 +271,7 @@ impl Connection {
         let ace = ace_of(segment.flags);
         self.open.no_ect |= ace == 0;
         let pure = segment.seq_len() == 0 && segment.options.sack.is_empty();
-        let marked = matches!(ace, 2..=4 | 6) && pure && self.reflects_not_ect(ace) && ace == 6;
+        let marked = matches!(ace, 2..=4 | 6) && pure && self.reflected(ace) && ace == 6;
         let Some(linux) = &mut self.linux_ecn else { return };
         linux.ce_out = u64::from(marked);
         if let Some(option) = segment.options.accecn() {
@@ -280,10 +280,10 @@ impl Connection {
         linux.demand = 1;
     }
 
-    /// Whether the handshake's encoding says that our SYN or SYN-ACK arrived as it left, Not-ECT; otherwise nothing is sent
-    /// ECN-capable (RFC 9768 section 3.2.2.3), unless `tcp_ecn_fallback` is off.
-    fn reflects_not_ect(&mut self, ace: u64) -> bool {
-        let valid = ace == 2 || !self.cfg.accurate.fallback;
+    /// Whether the handshake's encoding says that our SYN or SYN-ACK arrived as it may have; otherwise nothing is sent ECN-capable
+    /// (RFC 9768 section 3.2.2.3), unless `tcp_ecn_fallback` is off.
+    fn reflected(&mut self, ace: u64) -> bool {
+        let valid = !self.is_mangled(ace) || !self.cfg.accurate.fallback;
         self.open.no_ect |= !valid;
         valid
     }
@@ -411,12 +411,6 @@ impl Connection {
         linux.told_at = now;
         linux.least = 0;
         linux.demand = linux.demand.saturating_sub(1);
-    }
-
-    /// Whether everything that is sent is ECN-capable, ACKs and retransmissions, too.
-    #[inline]
-    pub(super) fn all_capable(&self) -> bool {
-        self.ecn == EcnMode::Accurate && self.linux_ecn.is_some() && !self.open.no_ect
     }
 
     /// What `TCP_INFO` tells of the counters.

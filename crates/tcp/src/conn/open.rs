@@ -184,9 +184,28 @@ impl Connection {
     }
 
     /// What packets without new data have in their IP header, by the mode that was agreed on.
-    fn mark_control(&mut self) {
-        let all = self.cfg.control_ecn == ControlEcn::All && self.ecn != EcnMode::Off;
-        self.control = if all || self.ecn == EcnMode::Dctcp { Ecn::Ect0 } else { Ecn::NotEct };
+    pub(super) fn mark_control(&mut self) {
+        let all = match self.ecn {
+            EcnMode::Off => false,
+            EcnMode::Classic => self.cfg.control_ecn == ControlEcn::All,
+            EcnMode::Dctcp => true,
+            EcnMode::Accurate => {
+                let form = self.linux_ecn.is_some() || self.cfg.control_ecn == ControlEcn::All;
+                form && !self.open.no_ect
+            }
+        };
+        self.control = if all { Ecn::Ect0 } else { Ecn::NotEct };
+    }
+
+    /// Whether our SYN, or the SYN-ACK that answers one, is ECN-capable: with DCTCP every packet of the connection is in Linux.
+    pub(super) fn syn_is_capable(&self, answer: bool) -> bool {
+        let kind = self.cfg.control_ecn;
+        if answer {
+            self.ecn == EcnMode::Dctcp || self.ecn != EcnMode::Off && kind != ControlEcn::Off
+        } else {
+            let asks = self.open.ecn_flags != Flags::NONE;
+            asks && (self.cfg.ecn == EcnMode::Dctcp || kind == ControlEcn::All)
+        }
     }
 
     /// The SYN came again, perhaps with other flags: what was agreed on stays or ends, it never changes (RFC 3168 section 6.1.1
@@ -472,15 +491,7 @@ impl Connection {
         let ack = if answer { self.irs.at(self.recv.nxt()) } else { SeqNum::new(0) };
         let len = u32::try_from(len).expect("the payload of a SYN is below an MSS");
         let segment = Segment { seq: self.iss, ack, flags, window, urgent: 0, len, options };
-        // Linux: with DCTCP every packet of the connection is ECN-capable, the SYN, too.
-        let kind = self.cfg.control_ecn;
-        let capable = if self.state == State::SynReceived {
-            self.ecn == EcnMode::Dctcp || self.ecn != EcnMode::Off && kind != ControlEcn::Off
-        } else {
-            let asks = self.open.ecn_flags != Flags::NONE;
-            asks && (self.cfg.ecn == EcnMode::Dctcp || kind == ControlEcn::All)
-        };
-        (segment, if capable { Ecn::Ect0 } else { Ecn::NotEct })
+        (segment, if self.syn_is_capable(answer) { Ecn::Ect0 } else { Ecn::NotEct })
     }
 
     /// The handshake's timer is due.

@@ -348,6 +348,11 @@ impl Sender {
         self.plain = false;
     }
 
+    /// Data are not ECN-capable any more.
+    pub fn stop_ect(&mut self) {
+        self.ecn = false;
+    }
+
     /// Neither a loss nor reordering is being dealt with.
     pub fn is_calm(&self) -> bool {
         matches!(self.state, CongestionState::Open | CongestionState::Cwr)
