@@ -175,6 +175,8 @@ pub enum Opt {
         /// The cookie, in hexadecimal digits or as a name; empty for a request.
         cookie: String,
     },
+    /// `md5 valid`, `md5 invalid`, or a digest in hexadecimal digits (RFC 2385).
+    Md5(String),
     /// `ECN e1b 1 ceb 0 e0b 1`: counters of accurate ECN, as written.
     AccurateEcn(String),
 }

@@ -61,6 +61,7 @@ pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
 /// Commands that change nothing that a script can see here.
 const NOTHING: &[&str] = &[
     "sockstat",
+    "tcpdrop",
     "grep",
     "sync",
     "true",

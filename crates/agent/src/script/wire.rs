@@ -106,6 +106,11 @@ fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
                 bytes.extend(magic);
                 bytes.extend(cookie);
             }
+            Opt::Md5(digest) => {
+                let digest = bytes_of(digest).filter(|digest| digest.len() == 16);
+                bytes.extend([19, 18]);
+                bytes.extend(digest.ok_or("an MD5 digest to inject must be 32 hexadecimal digits")?);
+            }
             Opt::AccurateEcn(_) => return Err(format!("the TCP option {opt}")),
         }
     }

@@ -3,7 +3,7 @@
 use crate::ast::Opt;
 use crate::cursor::{Cursor, Parsed};
 
-const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP or ECN";
+const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP, md5 or ECN";
 
 /// `<mss 1460,nop,...>`; `None` for `<...>`.
 pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<Opt>>> {
@@ -54,6 +54,7 @@ fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
             let cookie = cookie.trim().trim_start_matches("cookie").trim().to_owned();
             Opt::FastOpen { experimental: word == "FOEXP", cookie }
         }
+        "md5" => Opt::Md5(until_next(c).trim().to_owned()),
         "ECN" | "AccECN" | "ACCECN" => {
             let words: Vec<&str> = until_next(c).split_whitespace().collect();
             Opt::AccurateEcn(words.join(" "))

@@ -188,7 +188,7 @@ fn an_error_says_where_and_what_was_expected() {
     assert_eq!(error("+0 < . 1:1(0) ack 1 win 70000"), "1:25: expected a window, 0 to 65535, found `70000`");
     assert_eq!(
         error("+0 > . 1:1(0) ack 1 <mss 1, foo 3>"),
-        "1:29: expected a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP or ECN, found `foo`"
+        "1:29: expected a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP, md5 or ECN, found `foo`"
     );
     assert_eq!(error("0 `never closed"), "1:4: expected a command, ended by ```, found `never`");
     assert_eq!(

@@ -8,7 +8,7 @@ use super::socket::{File, Role, Socket};
 use super::stack::{Answer, Sent, Stack, Step, Trouble};
 use super::world::{Route, World};
 use super::{calls, info};
-use crate::ast::{Body, Call, Packet, Tcp};
+use crate::ast::{Body, Call, Opt, Packet, Tcp};
 use crate::code::Value;
 use crate::host::{Door, Host};
 use crate::settings::Settings;
@@ -216,6 +216,10 @@ impl Model {
             peer = self.receiver()?;
             self.world.peers[peer].map.script_iss = before.script_iss;
             segment = self.live(peer, tcp)?;
+        }
+        if tcp.options.iter().flatten().any(|o| matches!(o, Opt::Md5(_))) {
+            // Signed, and no key is set: both systems drop it without a word (`tcp_inbound_md5_hash`, `tcp_signature_check`).
+            return Ok(());
         }
         if let Some(option) = fast_open_of(tcp).map_err(Trouble::Unsupported)? {
             self.world.peers[peer].conn.hear_fast_open(option);

@@ -105,7 +105,7 @@ impl Map {
                         blocks.iter().map(|(s, e)| SackBlock { start: live(s), end: live(e) }).collect();
                 }
                 // Fast Open's goes beside the segment.
-                Opt::Nop | Opt::Eol | Opt::FastOpen { .. } => {}
+                Opt::Nop | Opt::Eol | Opt::FastOpen { .. } | Opt::Md5(_) => {}
                 Opt::AccurateEcn(text) => counters = Some(counters_of(text)?),
             }
         }
@@ -341,6 +341,7 @@ pub(super) fn wire_len(list: &[Opt]) -> usize {
         Opt::Timestamps(..) => 10,
         Opt::Sack(blocks) => 2 + 8 * blocks.len(),
         Opt::Nop | Opt::Eol => 1,
+        Opt::Md5(_) => 18,
         Opt::FastOpen { experimental, cookie } => 2 + if *experimental { 2 } else { 0 } + cookie.len() / 2,
         Opt::AccurateEcn(text) => 2 + 3 * (text.split_whitespace().count() / 2),
     };
@@ -485,6 +486,7 @@ impl fmt::Display for Opt {
             Opt::Timestamps(val, ecr) => write!(f, "TS val {} ecr {}", stamp(val), stamp(ecr)),
             Opt::Nop => f.write_str("nop"),
             Opt::Eol => f.write_str("eol"),
+            Opt::Md5(text) => write!(f, "md5 {text}"),
             Opt::FastOpen { experimental, cookie } => {
                 let name = if *experimental { "FOEXP" } else { "FO" };
                 if cookie.is_empty() { f.write_str(name) } else { write!(f, "{name} {cookie}") }

@@ -283,3 +283,77 @@ fn ecn_plus_marks_the_syn_ack_and_ecn_plus_plus_every_packet() {
         assert_eq!(verdict(&report), "pass 0 ", "{kind}");
     }
 }
+
+#[test]
+fn in_syn_received_a_reset_in_the_window_is_challenged_and_the_window_is_the_first_or_the_buffer() {
+    let listen = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 32767 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>
+";
+    let crossed = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS
++0 > S 0:0(0) win 65535 <...>
++.1 < S 0:0(0) win 32767 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,eol,eol>
+";
+    for (open, last) in [(listen, 65_535), (crossed, 65_700)] {
+        let beyond = last + 1;
+        let script = format!(
+            "{open}+.1 < R {beyond}:{beyond}(0) win 32767
++.1 < R. {last}:{last}(0) ack 2 win 32767
++0 > . 1:1(0) ack 1 win 65535
++.1 < . 1:1(0) ack 1 win 32767
++0 < F. 1:1(0) ack 1 win 32767
++0 > . 1:1(0) ack 2 win 65535"
+        );
+        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        assert_eq!(verdict(&report), "pass 0 ", "{last}");
+    }
+}
+
+#[test]
+fn cwr_without_data_is_heard_and_answered() {
+    let script = "0 `sysctl net.inet.tcp.ecn.enable=1`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 <[noecn] SEW 0:0(0) win 65535 <mss 1000,sackOK,eol,eol>
++0 >[noecn] SE. 0:0(0) ack 1 win 65535 <...>
++0 <[noecn] . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++.1 <[ce] . 1:1001(1000) ack 1 win 65535
++0 <[ect0] . 1001:2001(1000) ack 1 win 65535
++0 >[noecn] E. 1:1(0) ack 2001
++.1 <[noecn] W. 2001:2001(0) ack 1 win 65535
++0 >[noecn] . 1:1(0) ack 2001";
+    let report = run(script, &Options::by_name("freebsd").expect("a stack"));
+    assert_eq!(verdict(&report), "pass 0 ");
+}
+
+#[test]
+fn a_challenge_does_not_repeat_the_fin_and_a_fin_takes_no_room_of_the_window() {
+    let closing = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS
++0 > S 0:0(0) win 65535 <...>
++.1 < S. 0:0(0) ack 1 win 32767 <mss 1460,sackOK,eol,eol>
++0 > . 1:1(0) ack 1 win 65535
++.1 shutdown(3, SHUT_WR) = 0
++0 > F. 1:1(0) ack 1 win 65535
++.1 < F. 1:1(0) ack 1 win 32767
++0 > F. 1:1(0) ack 2 win 65535
+";
+    // 45 segments of 1460 bytes from the second octet on.
+    let script = format!(
+        "{closing}+.1 < R 65702:65702(0) win 32767
++.1 < R 65701:65701(0) win 32767
++0 > . 2:2(0) ack 2 win 65535
++.1 `sysctl net.inet.tcp.insecure_rst=0`
++0 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0"
+    );
+    let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+    assert_eq!(verdict(&report), "pass 0 ");
+}

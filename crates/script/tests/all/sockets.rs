@@ -210,3 +210,25 @@ fn an_ack_waits_no_longer_than_its_option_or_the_shortest_timeout_allows() {
         ));
     }
 }
+
+#[test]
+fn a_signed_segment_without_a_key_is_dropped() {
+    let digest = "000102030405060708090a0b0c0d0e0f";
+    passes(&format!(
+        "+0 < . 1:1001(1000) ack 1 win 5000 <md5 {digest},nop,nop>\n+.5 < . 1:501(500) ack 1 win 5000\n+0 > . 1:1(0) ack 501"
+    ));
+}
+
+#[test]
+fn a_reset_in_the_window_of_syn_received_is_challenged() {
+    let script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 1000 <mss 1000,nop,wscale 0>
++0 > S. 0:0(0) ack 1 <...>
++0 < R. 2:2(0) ack 100 win 1000
++0 > . 1:1(0) ack 1
++0 < . 1:1(0) ack 1 win 1000
++0 accept(3, ..., ...) = 4";
+    assert_eq!(verdict(&linux(script)), "pass 0 ");
+}

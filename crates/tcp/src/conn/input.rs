@@ -414,6 +414,11 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
+            let classic = self.cfg.manners == Manners::FreeBsd && self.ecn == EcnMode::Classic;
+            if classic && flags.has(Flags::CWR) {
+                // FreeBSD hears it without data, too, and answers (`tcp_ecn_input_segment`).
+                self.recv.heard_cwr();
+            }
             return;
         }
         if self.state == State::TimeWait && flags.has(Flags::FIN) {

@@ -46,6 +46,8 @@ pub(super) struct Opening {
     timeouts: u32,
     /// The third segment of the handshake waits, because data are about to be written (Linux `sk_write_pending`).
     pub hold_ack: bool,
+    /// A challenge ACK is to go out before the handshake is done.
+    pub challenge: bool,
     /// Bytes of data that came with a crossing SYN, which FreeBSD keeps until the handshake is done.
     early: u32,
 }
@@ -89,6 +91,7 @@ impl Opening {
             fast: None,
             timeouts: 0,
             hold_ack: false,
+            challenge: false,
             early: 0,
         }
     }
@@ -120,6 +123,7 @@ impl Opening {
     }
 
     pub(super) fn stop(&mut self) {
+        self.challenge = false;
         self.due = false;
         self.timer = Time::MAX;
     }

@@ -81,7 +81,8 @@ impl Connection {
         }
         if !self.synchronised() {
             if !self.open.due {
-                return None;
+                let challenge = std::mem::take(&mut self.open.challenge);
+                return challenge.then(|| self.make_challenge(now, out));
             }
             let (segment, ecn) = self.make_syn(now);
             if self.is_fast_open_child() {
@@ -108,7 +109,8 @@ impl Connection {
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
             let seq = self.send.snd_nxt();
-            let fin_again = self.cfg.fin_on_acks && self.send.fin_out();
+            let challenge = std::mem::take(&mut self.challenge.due);
+            let fin_again = self.cfg.fin_on_acks && self.send.fin_out() && !challenge;
             let sending = self.make_ack(now, seq - u64::from(fin_again), out);
             if fin_again {
                 out.flags |= Flags::FIN;
@@ -127,7 +129,7 @@ impl Connection {
             || self.recv.may_ack()
             || self.probe_due
             || self.reset.is_some()
-            || (self.open.due && !self.synchronised())
+            || ((self.open.due || self.open.challenge) && !self.synchronised())
     }
 
     /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
@@ -248,6 +250,20 @@ impl Connection {
         let header = if out.options.sack.is_bare() { self.plain_header() } else { out.header_len() };
         count(&mut self.stats.acks_out, 1);
         self.sending(now, out, seq, self.control_ecn(), header, false)
+    }
+
+    /// An ACK in SYN-RECEIVED: the first window, as a segment after the handshake says it.
+    fn make_challenge(&mut self, now: Time, out: &mut Segment) -> Sending {
+        *out = Segment {
+            seq: self.iss.at(1),
+            ack: self.irs.at(self.recv.nxt()),
+            flags: Flags::ACK,
+            window: self.recv.first_window().0 >> self.agreed_options().our_shift,
+            options: self.options(now),
+            ..Segment::default()
+        };
+        count(&mut self.stats.acks_out, 1);
+        self.sending(now, out, 1, self.control_ecn(), out.header_len(), false)
     }
 
     fn make_old_ack(&mut self, now: Time, old: &OldAck, out: &mut Segment) -> Sending {

@@ -14,6 +14,9 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 pub(super) struct Challenge {
     since: Time,
     sent: u32,
+    /// The ACK that is due is one: FreeBSD sends it apart from the stream (`tcp_respond`), without the FIN that its other ACKs
+    /// repeat.
+    pub due: bool,
 }
 
 impl Challenge {
@@ -24,7 +27,7 @@ impl Challenge {
             Manners::Rfc | Manners::FreeBsd => (10, Dur::from_secs(5)),
         };
         if self.sent == 0 || now.since(self.since) >= period {
-            *self = Challenge { since: now, sent: 0 };
+            *self = Challenge { since: now, sent: 0, due: self.due };
         }
         self.sent += 1;
         self.sent <= most
@@ -57,10 +60,16 @@ impl Connection {
     /// A challenge ACK (RFC 5961), unless there were too many.
     pub(super) fn challenge(&mut self, now: Time) -> bool {
         let allowed = self.challenge.allowed(now, self.cfg.manners);
-        if allowed {
-            self.recv.answer(0..0);
+        if !allowed {
+            return false;
         }
-        allowed
+        if self.synchronised() {
+            self.challenge.due = true;
+            self.recv.answer(0..0);
+        } else {
+            self.open.challenge = self.state == State::SynReceived;
+        }
+        true
     }
 
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
@@ -103,9 +112,20 @@ impl Connection {
     fn in_reset_window(&self, seq: u64) -> bool {
         if self.cfg.manners == Manners::FreeBsd {
             let from = self.recv.last_acked().max(1);
-            return seq >= from && seq - from < self.recv.free();
+            return seq >= from && seq - from < self.bsd_window();
         }
         (self.recv.nxt()..self.recv.edge()).contains(&seq)
+    }
+
+    /// RCV.WND of FreeBSD: what a SYN-ACK offered while the connection is in the SYN cache; after crossing SYNs the buffer in whole
+    /// segments.
+    fn bsd_window(&self) -> u64 {
+        match (self.state == State::SynReceived && !self.streams, self.open.passive) {
+            (true, true) => u64::from(self.recv.first_window().0),
+            (true, false) => self.recv.free().next_multiple_of(self.segment_size().get().max(1)),
+            // A FIN takes no room.
+            (false, _) => self.recv.free() + u64::from(self.recv.finished()),
+        }
     }
 
     /// A reset (RFC 5961 section 3): the exact next position counts, where resets are not weak, and all else in the window is

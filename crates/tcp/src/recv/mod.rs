@@ -174,6 +174,12 @@ impl Receiver {
         self.window.free_edge(self.read, self.nxt).max(self.edge).saturating_sub(self.nxt)
     }
 
+    /// CWR came without data: nothing is echoed any more, and an ACK says so.
+    pub(crate) fn heard_cwr(&mut self) {
+        self.echo.cwr();
+        self.answer(0..0);
+    }
+
     /// The first window was offered, from what has arrived on.
     pub(crate) fn offer_first(&mut self) {
         self.edge = self.edge.max(self.nxt + u64::from(self.window.first()));
