@@ -1,7 +1,7 @@
 //! The language of packetdrill, read by hand: one function a construct, each of which says what it expected.
 //!
-//! Sources: the grammar as google/packetdrill documents it (`syntax.md`) and as public scripts use it. What is read and not run (accurate
-//! ECN's option, tunnels) is refused by the runner as unsupported, with its line.
+//! Sources: the grammar as google/packetdrill documents it (`syntax.md`) and as public scripts use it. What is read and not run
+//! (tunnels) is refused by the runner as unsupported, with its line.
 
 mod call;
 mod condition;

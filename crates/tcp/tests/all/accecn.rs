@@ -146,6 +146,20 @@ fn every_other_value_on_the_ack_of_the_syn_ack_starts_the_count_at_5_and_ce_at_6
 }
 
 #[test]
+fn a_syn_that_left_ecn_capable_may_arrive_marked_and_not_without_a_field() {
+    // Section 3.2.2.3, for what ECN++ sends.
+    let cfg = Config { control_ecn: tcpassay_tcp::ControlEcn::All, ..accurate() };
+    for (bits, field) in [(0b010, Ecn::NotEct), (0b011, Ecn::Ect0), (0b100, Ecn::Ect0), (0b110, Ecn::Ect0)] {
+        let mut one = One { c: connect(&cfg, ISS, Time::ZERO), now: Time::ZERO };
+        assert_eq!(one.sent()[0].ecn, Ecn::Ect0);
+        let mut answer = syn(&cfg).flags(Flags::ACK | ace(bits));
+        answer.ack = answer.ack + ISS + 1;
+        // Neither ACKs nor data.
+        assert_eq!((one.take(&answer)[0].ecn, one.write(10)[0].ecn), (field, field), "{bits:03b}");
+    }
+}
+
+#[test]
 fn a_counter_that_begins_at_zero_ends_ect_and_hearing() {
     // Section 3.2.2.4; later zeros are counters that have turned.
     let mut one = accepted(0b010);
