@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Profile, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Segment};
+use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// What packets are about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,6 +216,10 @@ impl Model {
             peer = self.receiver()?;
             self.world.peers[peer].map.script_iss = before.script_iss;
             segment = self.live(peer, tcp)?;
+        }
+        let syn_fin = tcp.flags.has(Flags::SYN | Flags::FIN);
+        if syn_fin && self.is_bsd() && self.host.number("net.inet.tcp.drop_synfin") == Some(1) {
+            return Ok(());
         }
         if tcp.options.iter().flatten().any(|o| matches!(o, Opt::Md5(_))) {
             // Signed, and no key is set: both systems drop it without a word (`tcp_inbound_md5_hash`, `tcp_signature_check`).

@@ -357,3 +357,22 @@ fn a_challenge_does_not_repeat_the_fin_and_a_fin_takes_no_room_of_the_window() {
     let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
     assert_eq!(verdict(&report), "pass 0 ");
 }
+
+#[test]
+fn syn_with_fin_is_dropped_where_drop_synfin_says_so() {
+    let answered = "+0 > S. 0:0(0) ack 18 win 65535 <mss 1460,sackOK,eol,eol>";
+    let next = "+.5 < S 27:27(0) win 32767 <mss 1460,sackOK,eol,eol>
++0 > S. 0:0(0) ack 28 win 65535 <mss 1460,sackOK,eol,eol>";
+    for (drop, rest) in [(0, answered), (1, next)] {
+        let script = format!(
+            "0 `sysctl net.inet.tcp.drop_synfin={drop}`
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < SF 17:20(3) win 32767 <mss 1460,sackOK,eol,eol>
+{rest}"
+        );
+        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        assert_eq!(verdict(&report), "pass 0 ", "{drop}");
+    }
+}
