@@ -150,6 +150,8 @@ impl Acks {
         let len = len.min(self.full_mss);
         if len >= self.rcv_mss {
             self.rcv_mss = len;
+            // Since 6.6, and its stable predecessors: one full segment with PSH ends a write, or a super-segment.
+            self.pushed |= self.today && push;
             return;
         }
         // Long enough to be a full segment of a small path, or not the end of a write: two of a size prove it.

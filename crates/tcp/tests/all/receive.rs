@@ -129,6 +129,18 @@ fn linux_acknowledges_the_end_of_a_write_when_the_application_has_read_it() {
 }
 
 #[test]
+fn linux_acknowledges_one_full_segment_with_push_when_the_application_has_read_it() {
+    let mut one = linux_without_quick_acks();
+    assert_eq!(one.take(&data(1, 1000)), []);
+    assert_eq!(one.read(1000), []);
+    assert_eq!(shows(&one.take(&data(1001, 1000))), [". 1+0 ack 2001"]);
+    assert_eq!(one.read(1000), []);
+    // The end of a super-segment, with nothing before it that waits.
+    assert_eq!(one.take(&data(2001, 1000).flags(Flags::PSH)), []);
+    assert_eq!(shows(&one.read(1000)), [". 1+0 ack 3001"]);
+}
+
+#[test]
 fn linux_sends_a_delayed_ack_early_when_its_timer_is_about_to_fire() {
     let mut one = linux_without_quick_acks();
     one.take(&data(1, 200).flags(Flags::PSH));
