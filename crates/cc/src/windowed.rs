@@ -7,7 +7,8 @@
 //! How it differs:
 //!
 //! * The ACK that ends the recovery of a loss earns no growth. It acknowledges at once what recovery repaired, and
-//!   counting that would undo the exit rule of RFC 6582, whose point is not to send a burst.
+//!   counting that would undo the exit rule of RFC 6582, whose point is not to send a burst. With [`Arithmetic::Linux`] what it
+//!   delivered counts, as in `tcp_cong_control`, before which `tcp_fastretrans_alert` has ended the recovery.
 //! * During the recovery that a mark opens the window rests too, as in Linux (state CWR), where RFC 3168 would
 //!   already let it grow.
 //! * After a timeout ACKs that report marks earn growth as others do (Linux, state Loss): a classic receiver repeats ECE until
@@ -32,9 +33,11 @@ pub struct Windowed<R> {
     phase: Phase,
     before: Option<Before<R>>,
     peak: Peak,
-    /// Present in the first slow start alone, when asked for.
     /// Slow start goes on at ssthresh, and beyond it ([`Arithmetic::FreeBsd`]).
     at_threshold: bool,
+    /// What the ACK that ends a recovery delivered counts ([`Arithmetic::Linux`]).
+    last_counts: bool,
+    /// Present in the first slow start alone, when asked for.
     hystart: Option<HyStart>,
 }
 
@@ -97,6 +100,7 @@ impl<R: WindowRule> Windowed<R> {
             peak: Peak::default(),
             hystart: (params.hystart == Hystart::PlusPlus).then(HyStart::default),
             at_threshold: params.arithmetic == Arithmetic::FreeBsd,
+            last_counts: params.arithmetic == Arithmetic::Linux,
         }
     }
 
@@ -117,14 +121,14 @@ impl<R: WindowRule> Windowed<R> {
             Phase::Open if self.byte_counting == ByteCounting::All => ack.acked.min(ack.delivered),
             Phase::Open => ack.acked,
             Phase::Collapsed => ack.acked.min(ack.delivered),
-            Phase::Rebuilt => {
-                self.phase = Phase::Open;
-                ack.acked.min(ack.delivered)
-            }
             Phase::Reduced { .. } => return (cwnd, ssthresh),
-            Phase::JustLeft => {
+            Phase::JustLeft | Phase::Rebuilt => {
+                let counts = self.last_counts || self.phase == Phase::Rebuilt;
                 self.phase = Phase::Open;
-                return (cwnd, ssthresh);
+                if !counts {
+                    return (cwnd, ssthresh);
+                }
+                ack.acked.min(ack.delivered)
             }
         };
         if cwnd < ssthresh || self.at_threshold && cwnd == ssthresh && view.limited == Limited::Cwnd {

@@ -2,7 +2,7 @@
 
 use crate::mutant::{Mishears, default};
 use crate::trace::{Outcome, Sender, caught, traces};
-use tcpassay_cc::{ByteCounting, Cause, Control, Event, Limited, Params, View, build};
+use tcpassay_cc::{Arithmetic, ByteCounting, Cause, Control, Event, Limited, Params, View, build};
 use tcpassay_units::{Bytes, Dur};
 
 const NEVER: u64 = u64::MAX;
@@ -271,6 +271,22 @@ fn resume(restart: u64) -> Event {
 
 fn counting(byte_counting: ByteCounting) -> Sender {
     Sender::new(build("reno", &Params { byte_counting, ..Params::default() }).unwrap(), 10_000)
+}
+
+/// Linux ends a recovery before it asks whether the window grows: of the twenty segments that the last ACK covers the four that it
+/// delivers are four of the ten that the next one takes.
+#[test]
+fn with_the_arithmetic_of_linux_the_ack_that_ends_a_recovery_counts_what_it_delivers() {
+    let params = Params { arithmetic: Arithmetic::Linux, ..Params::default() };
+    let mut t = Sender::new(build("reno", &params).unwrap(), 20_000);
+    t.put(20_000, 8_000);
+    t.enter(Cause::Loss, 20_000);
+    t.leave();
+    t.ack_with(20_000, |ack| ack.delivered = Bytes::new(4_000));
+    t.acks(5);
+    t.expect(10_000, 10_000).unwrap();
+    t.acks(1);
+    t.expect(11_000, 10_000).unwrap();
 }
 
 /// RFC 5681 equation 2 without RFC 3465: at most one segment an ACK.
