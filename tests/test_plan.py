@@ -93,6 +93,11 @@ BAD = {
         'dok = "',
         ["unknown key `dok`", "did you mean `doc`?", "name, doc, extends"],
     ),
+    "packets that nobody looks at": (
+        'series = "1ms"',
+        "taps = false\npackets = true",
+        ["`collect.packets`", "`taps = false`"],
+    ),
     "a key of a check": ("why = ", "wy = ", ["unknown key `check[0].wy`", "`why`", "metric, where, op"]),
     "a comparison that does not exist": (
         'op = "=="',

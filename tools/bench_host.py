@@ -53,9 +53,9 @@ def spaces() -> Iterator[None]:
 
 def ours(folder: str, triples: dict[str, object], metric: str, *, taps: bool, copy: bool = False) -> float:
     """A metric of a case of ours."""
-    bare = {"taps": taps, "copy": copy}
+    collect, bare = COLLECT | {"taps": taps}, {"copy": copy}
     answer = host.run_case(
-        triples=triples, seed=1, base=folder, collect=COLLECT, folder=f"{folder}/run", quiet_s=0, bare=bare
+        triples=triples, seed=1, base=folder, collect=collect, folder=f"{folder}/run", quiet_s=0, bare=bare
     )
     shutil.rmtree(f"{folder}/run", ignore_errors=True)
     if answer["outcome"] != "done":

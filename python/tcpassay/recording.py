@@ -52,6 +52,13 @@ def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.Da
     return {name: getattr(pl, known.get(name, "Float64"))() for name in columns or known}
 
 
+def carried(flow: Mapping[str, Any]) -> int:
+    """Payload that a flow's sender sent; where nobody looked at packets, what its receiver read."""
+    counters = flow.get("counters") or {}
+    sent = counters.get("sent_bytes")
+    return int((counters.get("read_bytes") or 0) if sent is None else sent)
+
+
 class DamagedError(UserError):
     """A file of results that cannot be used: it is missing, cut short, or not what it should be."""
 

@@ -159,6 +159,20 @@ def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_le
     assert tracing() == before
 
 
+def test_without_taps_goodput_is_there_and_throughput_is_null(tmp_path: Path) -> None:
+    answer = go(tmp_path / "a", SLOW, taps=False)
+    assert answer["outcome"] == "done", answer["message"]
+    metrics = answer["metrics"]
+    assert metrics["goodput"] > 0
+    assert metrics["cwnd_mean"] > 0
+    assert {metrics[name] for name in ("throughput", "retransmissions", "rtt_p50", "one_way_p50")} == {None}
+    index = recording(tmp_path / "a")
+    assert "tap_lost" not in index["counters"]["run"]
+    assert {flow["counters"]["sent_packets"] for flow in index["flows"]} == {None}
+    # The path was probed all the same.
+    assert rows(tmp_path / "a")["path", "mtu"] == 1500
+
+
 def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
     class Both(threading.Thread):
         def __init__(self, folder: Path) -> None:

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 from tcpassay import _native
+from tcpassay.judge import unjudged
+from tcpassay.judge.registry import ORACLES
 from tcpassay.kernel import run
+from tcpassay.recording import Recording
 
 LOSSY = {
     "link.rate": "50Mbit",
@@ -55,6 +58,43 @@ def test_every_collector_on_leaves_the_same_packets(tmp_path: Path) -> None:
     assert "series.parquet" in everything
     assert "events.parquet" in everything
     assert few["packets.pcapng"] == everything["packets.pcapng"]
+
+
+def test_without_taps_what_packets_tell_is_null_and_everything_else_the_same(tmp_path: Path) -> None:
+    asked = {"packets": False, "series": "10ms", "events": True}
+    answers, indexes = [], []
+    for name in ("seen", "unseen"):
+        answers.append(go(tmp_path / name, LOSSY, collect=asked | {"taps": name == "seen"}))
+        indexes.append(json.loads((tmp_path / name / "recording.json").read_text(encoding="utf-8")))
+    seen, unseen = (answer["metrics"] for answer in answers)
+    absent = {name for name in seen if seen[name] is not None and unseen[name] is None}
+    assert {
+        "throughput",
+        "retransmissions",
+        "loss_rate",
+        "rtt_p50",
+        "one_way_p99",
+        "acks_per_segment",
+    } <= absent
+    assert seen["retransmissions"] > 0
+    kept = [name for name in seen if name not in absent]
+    assert {"goodput", "recoveries", "lost", "saturation", "cwnd_mean", "queue_max"} <= set(kept)
+    # Means of the series begin with its first interval: that of the first arrival, or of the first read.
+    of_intervals = {name for name in kept if name in {"cwnd_mean", "ssthresh_mean", "srtt_mean", "rto_mean"}}
+    exact = [name for name in kept if name not in of_intervals]
+    assert [seen[name] for name in exact] == [unseen[name] for name in exact]
+    for name in of_intervals:
+        assert seen[name] == pytest.approx(unseen[name], rel=0.2)
+    # The kernel counted the same: nothing moved.
+    assert indexes[0]["counters"]["sender"] == indexes[1]["counters"]["sender"]
+    counters = [flow["counters"] for flow in indexes[1]["flows"]]
+    assert {(flow["sent_bytes"], flow["ce_packets"]) for flow in counters} == {(None, None)}
+    series = pl.read_parquet(tmp_path / "unseen" / "series.parquet")
+    assert "read_bytes" in series.columns
+    assert "wire_bytes" not in series.columns
+    lacks = unjudged(Recording.open(tmp_path / "unseen"))
+    assert set(lacks.values()) == {"without taps (`collect.taps`) a log has no segments"}
+    assert set(lacks) == set(ORACLES)
 
 
 @pytest.fixture(scope="module")

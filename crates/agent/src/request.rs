@@ -40,21 +40,28 @@ pub struct Request {
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(default)]
 pub struct Bare {
-    /// Packets are seen, as in every other run; without, the recording has what sockets tell.
-    pub taps: bool,
     /// Bulk receivers copy what they read, as programs do that have a use for it.
     pub copy: bool,
 }
 
 /// What to collect; lengths of time are texts, as in a plan.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of a plan")]
 pub struct Wanted {
     series: Option<String>,
     warmup: Option<String>,
     deliveries: bool,
     events: bool,
     packets: bool,
+    /// Packets are looked at; without, the recording has what sockets, queues and trace events tell.
+    taps: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted { series: None, warmup: None, deliveries: false, events: false, packets: false, taps: true }
+    }
 }
 
 /// What is wrong with a case, as the native module says it.
@@ -87,7 +94,7 @@ pub struct Answer {
     /// What the case asks that cannot be done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Wrong>,
-    /// Of every packet at the taps; equal for runs that took the same steps, whatever they collected.
+    /// Of every packet at the taps; equal for runs that took the same steps, whatever they collected. Empty without taps.
     pub trace: String,
     /// Metrics, as the model's.
     pub metrics: Option<metrics::Metrics>,
@@ -109,6 +116,7 @@ impl Wanted {
             deliveries: self.deliveries,
             events: self.events,
             packets: self.packets,
+            unseen: !self.taps,
         };
         let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
         Ok((collect, metrics::Options { warmup }))

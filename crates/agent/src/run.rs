@@ -65,7 +65,8 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     let ends = |(host, dev): (usize, &usize)| match bare {
         None if case.hosts[host].nic.gro => vec![(*dev, Way::Out), (lab.devs[*dev].peer, Way::Out)],
         None => vec![(*dev, Way::Out), (*dev, Way::In)],
-        Some(bare) => vec![(*dev, Way::In); usize::from(bare.taps)],
+        Some(_) if collect.unseen => Vec::new(),
+        Some(_) => vec![(*dev, Way::In)],
     };
     for (dev, way) in lab.hosts.iter().enumerate().flat_map(ends) {
         spaces.enter(lab.devs[dev].space)?;
@@ -78,16 +79,22 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
     } else {
         probe::measure(case, &lab, &mut spaces, &mut taps, &pace)?
     };
+    if collect.unseen {
+        // The path was probed with them.
+        taps = Taps::default();
+    }
     let plan = Arc::new(case.plan(Seed(request.seed)));
     let mut collector = Collector::new(collect);
     for host in &case.net.hosts {
         let description = format!("{}, at its NIC", host.name);
         collector.add_interface(Interface { name: host.name.clone(), description });
     }
+    // Windows are told in segments, whose size is in the handshake.
+    let windows = collect.events && !collect.unseen;
     let trace = if ground.is_host() {
-        Trace::listen(collect.events)
+        Trace::listen(windows)
     } else {
-        Trace::open(collect.events).map_err(|e| format!("tracefs: {e}"))?
+        Trace::open(windows).map_err(|e| format!("tracefs: {e}"))?
     };
     let machine = if ground.is_host() { Some(Machine::before(request.patience())?) } else { None };
     // In real time the run begins when everything that has to be there is.
@@ -136,7 +143,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
             } else {
                 run_ended(&recording)
             },
-            trace: format!("{trace:016x}"),
+            trace: if collect.unseen { String::new() } else { format!("{trace:016x}") },
             metrics: Some(metrics),
             ..Answer::default()
         },
@@ -387,7 +394,9 @@ impl Run<'_> {
         }
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
-        run.insert("tap_lost".to_owned(), lost);
+        if !self.world.collector.collect().unseen {
+            run.insert("tap_lost".to_owned(), lost);
+        }
         if self.world.desk.waited() > 0 {
             run.insert("waited_writes".to_owned(), self.world.desk.waited());
         }

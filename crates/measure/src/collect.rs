@@ -26,6 +26,8 @@ pub struct Collect {
     pub events: bool,
     /// Captured packets.
     pub packets: bool,
+    /// Nobody looks at packets: what they would have told is absent from the recording ([`FlowCounters::unseen`]).
+    pub unseen: bool,
 }
 
 /// A flow of the collector: its place in [`Recording::flows`].
@@ -78,6 +80,8 @@ const RTT: usize = 0;
 const ONE_WAY: usize = 1;
 
 const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
+/// Those of [`FLOW_SUMS`] that packets tell.
+const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_packets"];
 const GAUGES: [&str; 7] =
     ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
 const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
@@ -495,8 +499,14 @@ impl Collector {
                 keep(LatencyKind::OneWay, &tap.info.name, one_way);
             }
             let last = tap.info.end.unwrap_or(end).min(end);
-            entities.extend(flow_series(&tap.info.name, tap.sums, &tap.gauges, last));
-            recording.flows.push(tap.info);
+            let mut series = flow_series(&tap.info.name, tap.sums, &tap.gauges, last);
+            let mut info = tap.info;
+            info.counters.unseen = self.collect.unseen;
+            if let (Some(series), true) = (&mut series, self.collect.unseen) {
+                series.columns.retain(|column| !OF_PACKETS.contains(&column.name.as_str()));
+            }
+            entities.extend(series);
+            recording.flows.push(info);
         }
         for tap in self.devices {
             keep(LatencyKind::QueueDelay, &tap.info.name, tap.delay);

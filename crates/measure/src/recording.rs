@@ -129,7 +129,11 @@ pub struct Flow {
 
 /// What passed in one direction of a connection. Bytes on the wire include headers, as the bottleneck counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "WrittenCounters", into = "WrittenCounters")]
 pub struct FlowCounters {
+    /// Nobody looked at the packets (`collect.taps = false`): all counters but [`FlowCounters::read_bytes`] mean nothing, and are
+    /// null in a file.
+    pub unseen: bool,
     /// Packets that left the sending host with payload, after segmentation.
     pub sent_packets: u64,
     /// Their payload.
@@ -152,7 +156,63 @@ pub struct FlowCounters {
     pub read_bytes: u64,
 }
 
+/// [`FlowCounters`] in a file.
+#[derive(Serialize, Deserialize)]
+struct WrittenCounters {
+    sent_packets: Option<u64>,
+    sent_bytes: Option<u64>,
+    retransmitted_packets: Option<u64>,
+    retransmitted_bytes: Option<u64>,
+    acks_sent: Option<u64>,
+    delivered_packets: Option<u64>,
+    delivered_bytes: Option<u64>,
+    delivered_wire_bytes: Option<u64>,
+    ce_packets: Option<u64>,
+    read_bytes: u64,
+}
+
+impl From<FlowCounters> for WrittenCounters {
+    fn from(c: FlowCounters) -> WrittenCounters {
+        let told = |n: u64| (!c.unseen).then_some(n);
+        WrittenCounters {
+            sent_packets: told(c.sent_packets),
+            sent_bytes: told(c.sent_bytes),
+            retransmitted_packets: told(c.retransmitted_packets),
+            retransmitted_bytes: told(c.retransmitted_bytes),
+            acks_sent: told(c.acks_sent),
+            delivered_packets: told(c.delivered_packets),
+            delivered_bytes: told(c.delivered_bytes),
+            delivered_wire_bytes: told(c.delivered_wire_bytes),
+            ce_packets: told(c.ce_packets),
+            read_bytes: c.read_bytes,
+        }
+    }
+}
+
+impl From<WrittenCounters> for FlowCounters {
+    fn from(w: WrittenCounters) -> FlowCounters {
+        FlowCounters {
+            unseen: w.sent_packets.is_none(),
+            sent_packets: w.sent_packets.unwrap_or(0),
+            sent_bytes: w.sent_bytes.unwrap_or(0),
+            retransmitted_packets: w.retransmitted_packets.unwrap_or(0),
+            retransmitted_bytes: w.retransmitted_bytes.unwrap_or(0),
+            acks_sent: w.acks_sent.unwrap_or(0),
+            delivered_packets: w.delivered_packets.unwrap_or(0),
+            delivered_bytes: w.delivered_bytes.unwrap_or(0),
+            delivered_wire_bytes: w.delivered_wire_bytes.unwrap_or(0),
+            ce_packets: w.ce_packets.unwrap_or(0),
+            read_bytes: w.read_bytes,
+        }
+    }
+}
+
 impl FlowCounters {
+    /// Payload of this direction, by the best that is known of it.
+    pub(crate) fn payload(&self) -> u64 {
+        if self.unseen { self.read_bytes } else { self.delivered_bytes.max(self.sent_bytes) }
+    }
+
     /// Adds what `more` counted.
     pub(crate) fn add(&mut self, more: &FlowCounters) {
         self.sent_packets += more.sent_packets;
@@ -375,6 +435,9 @@ pub struct Captured {
 impl Recording {
     /// The flows that carried payload.
     pub fn data_flows(&self) -> impl Iterator<Item = (u32, &Flow)> {
-        (0u32..).zip(&self.flows).filter(|(_, flow)| flow.counters.sent_bytes > 0)
+        (0u32..).zip(&self.flows).filter(|(_, flow)| {
+            let c = &flow.counters;
+            (if c.unseen { c.read_bytes } else { c.sent_bytes }) > 0
+        })
     }
 }

@@ -88,6 +88,8 @@ impl Wanted {
             deliveries: self.deliveries,
             events: self.events,
             packets: self.packets,
+            // The model counts by itself.
+            unseen: false,
         };
         Ok((collect, tcpassay_measure::metrics::Options { warmup: time(&self.warmup)? }))
     }

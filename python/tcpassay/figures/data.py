@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tcpassay.recording import carried
+
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -37,7 +39,7 @@ class Recording:
     @cached_property
     def flows(self) -> list[int]:
         """Places of the flows that carried data."""
-        return [i for i, flow in enumerate(self.index["flows"]) if flow["counters"]["sent_bytes"] > 0]
+        return [i for i, flow in enumerate(self.index["flows"]) if carried(flow)]
 
     @property
     def interval(self) -> float:

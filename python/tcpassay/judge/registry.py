@@ -54,6 +54,8 @@ class Oracle:
     def lacks(self, recording: Recording) -> str:
         """What the log of a recording lacks for it to judge; empty when it can."""
         there = logged(recording)
+        if "in" not in there:
+            return "without taps (`collect.taps`) a log has no segments"
         missing = [f"`{kind}`" for kind in self.needs if kind not in there]
         return f"a kernel's log has no {' and '.join(missing)}" if missing else ""
 
@@ -75,7 +77,9 @@ def logged(recording: Recording) -> frozenset[str]:
         return frozenset(KINDS)
     counters = recording.index.get("counters", {}).get("run", {})
     told = (kinds for counter, kinds in _TRACED.items() if counters.get(counter))
-    return _OF_A_KERNEL.union(*told)
+    # A kernel that looks at packets says how many it missed.
+    seen = _OF_A_KERNEL if "tap_lost" in counters else frozenset[str]()
+    return seen.union(*told)
 
 
 def _oracle(module: ModuleType) -> Oracle:

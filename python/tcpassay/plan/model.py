@@ -223,6 +223,10 @@ class Collect(Strict):
     deliveries: StrictBool = Field(
         default=False, description="Every packet's delivery, for series at any interval"
     )
+    taps: StrictBool = Field(
+        default=True,
+        description="Look at every packet at the hosts of `kernel` and `host`; without, what packets tell is absent",
+    )
 
 
 class Check(Strict):

@@ -119,7 +119,14 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
             wrong = list(_selector_problems(plan, check.times, (*here, "times"), doc))
             wrong = wrong or list(_partner_problems(plan, check, (*here, "times"), doc))
         yield from wrong
+    for name in ("packets", "deliveries"):
+        if getattr(plan.spec.collect, name) and not plan.spec.collect.taps:
+            message = f"`collect.{name}` is what the taps see, and `taps = false` has none"
+            yield Problem(message, doc.place("collect", name))
     for index, figure in enumerate(plan.spec.figure):
+        if not plan.spec.collect.taps:
+            message = "figures are drawn from what the taps see, and `taps = false` has none"
+            yield Problem(message, doc.place("figure", index, "kind"))
         yield from _selector_problems(plan, figure.where, ("figure", index, "where"), doc)
         if figure.kind == "sequence" and not plan.spec.collect.events:
             message = "a figure of sequence numbers is drawn from the event log: `events = true` in [collect]"

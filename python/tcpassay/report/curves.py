@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from tcpassay.recording import DamagedError, Recording
+from tcpassay.recording import DamagedError, Recording, carried
 from tcpassay.report import thin
 from tcpassay.report.pack import Pack
 
@@ -73,12 +73,12 @@ class _Curves:
         columns = ["time_ns", "flow", "kind", "why", "seq", "ack", "len", "value_ns"]
         self.events = recording.table("events", columns).filter(wanted)
         flows = recording.flows
-        senders = [n for n, flow in enumerate(flows) if (flow.get("counters") or {}).get("sent_bytes")]
+        senders = [n for n, flow in enumerate(flows) if carried(flow)]
 
         def rank(place: int) -> tuple[bool, int, int]:
             flow = flows[place]
             timeouts = (flow.get("tcp") or {}).get("timeouts") or 0
-            return flow["name"] not in names, -timeouts, -int(flow["counters"]["sent_bytes"])
+            return flow["name"] not in names, -timeouts, -carried(flow)
 
         self.senders = senders
         self.ranked = sorted(senders, key=rank)

@@ -101,7 +101,7 @@ pub struct FlowMetrics {
     /// Retransmission timeouts.
     pub timeouts: Option<u64>,
     /// Retransmitted packets.
-    pub retransmissions: u64,
+    pub retransmissions: Option<u64>,
     /// Share of its packets that arrived with CE.
     pub ce_share: Option<f64>,
     /// Median of its round-trip times, in seconds.
@@ -219,21 +219,28 @@ impl<'a> Context<'a> {
         (!said.is_empty()).then(|| whole(said.iter().sum()))
     }
 
-    /// The sum over the flows of the test of what was counted.
+    /// The sum over the flows of the test of what was counted of packets; `None` where nobody looked at them.
     fn counted(&self, get: impl Fn(&Flow) -> u64) -> Option<f64> {
-        (!self.flows.is_empty()).then(|| whole(self.flow_rows().map(|(_, flow)| get(flow)).sum()))
+        let seen = self.flow_rows().all(|(_, flow)| !flow.counters.unseen);
+        (seen && !self.flows.is_empty()).then(|| whole(self.flow_rows().map(|(_, flow)| get(flow)).sum()))
+    }
+
+    /// Bytes that the receiving applications of the test read.
+    fn read(&self) -> Option<f64> {
+        let read = self.flow_rows().map(|(_, flow)| flow.counters.read_bytes);
+        (!self.flows.is_empty()).then(|| whole(read.sum()))
     }
 
     /// Bits a second of what the flows of the test carried in the window. What their counters say is of the whole time: where
     /// a warm-up is left out the series says it, or the log of deliveries, and the whole time counts when there is neither.
-    fn carried(&self, what: What, get: impl Fn(&Flow) -> u64) -> Option<f64> {
+    fn carried(&self, what: What, in_all: Option<f64>) -> Option<f64> {
         if self.window.from > self.whole.from {
             let interval = self.recording.series.as_ref().map_or(Dur::from_millis(1), |s| s.interval);
             if let Some(values) = rates(self.recording, &self.flows, what, interval, self.window) {
                 return mean(&values);
             }
         }
-        Some(self.counted(get)? * 8.0 / self.whole.seconds()?)
+        Some(in_all? * 8.0 / self.whole.seconds()?)
     }
 
     /// The mean of a column of the series, over all flows of the test and the window.
@@ -312,7 +319,7 @@ pub fn metrics(recording: &Recording, options: Options) -> Metrics {
 fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
     let mut main: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (place, flow) in recording.data_flows().filter(|(_, flow)| flow.class != BACKGROUND) {
-        let bytes = flow.counters.delivered_bytes.max(flow.counters.sent_bytes);
+        let bytes = flow.counters.payload();
         let best = main.entry(flow.connection).or_insert((bytes, place));
         if bytes > best.0 {
             *best = (bytes, place);
@@ -380,16 +387,16 @@ fn flow_metrics(context: &Context<'_>) -> Vec<FlowMetrics> {
     let all = context.counted(|flow| flow.counters.delivered_wire_bytes).filter(|n| *n > 0.0);
     let rows = context.flow_rows().map(|(_, flow)| {
         let c = &flow.counters;
-        let wire = whole(c.delivered_wire_bytes);
+        let wire = (!c.unseen).then(|| whole(c.delivered_wire_bytes));
         FlowMetrics {
             name: flow.name.clone(),
             class: flow.class.clone(),
             cc: flow.cc.clone(),
-            throughput: open_seconds(flow, context.window).map(|s| wire * 8.0 / s),
+            throughput: open_seconds(flow, context.window).and_then(|s| Some(wire? * 8.0 / s)),
             goodput: goodput(flow, context.window),
-            share: all.map(|all| wire / all),
+            share: ratio(wire, all),
             timeouts: flow.tcp.timeouts,
-            retransmissions: c.retransmitted_packets,
+            retransmissions: (!c.unseen).then_some(c.retransmitted_packets),
             ce_share: ratio(Some(whole(c.ce_packets)), Some(whole(c.delivered_packets))),
             rtt_p50: quantile_of(recording, LatencyKind::Rtt, &flow.name, 0.5),
             rtt_p99: quantile_of(recording, LatencyKind::Rtt, &flow.name, 0.99),

@@ -44,13 +44,13 @@ pub static TABLE: &[Metric] = &[
         "throughput",
         "bit/s",
         "Bytes with headers that reached the receivers of the flows of the test, over the window",
-        |c| c.carried(What::Wire, |f| f.counters.delivered_wire_bytes),
+        |c| c.carried(What::Wire, c.counted(|f| f.counters.delivered_wire_bytes)),
     ),
     metric(
         "goodput",
         "bit/s",
         "Bytes that the receiving applications of the flows of the test read, over the window",
-        |c| c.carried(What::Read, |f| f.counters.read_bytes),
+        |c| c.carried(What::Read, c.read()),
     ),
     metric(
         "saturation",
@@ -382,7 +382,7 @@ pub static TABLE: &[Metric] = &[
         "cpu_per_gbit",
         "s/Gbit",
         "CPU time of the hosts over what was read; absent where time is virtual",
-        |c| ratio(c.cpu_seconds(), c.counted(|f| f.counters.read_bytes).map(|n| n * 8.0 / 1e9)),
+        |c| ratio(c.cpu_seconds(), c.read().map(|n| n * 8.0 / 1e9)),
     ),
 ];
 
@@ -426,7 +426,7 @@ fn goodputs_by_host(c: &Context<'_>) -> Vec<f64> {
 
 /// Shares of bytes read, ascending; absent with one flow, which has no share.
 fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
-    let all = c.counted(|f| f.counters.read_bytes).filter(|n| *n > 0.0 && c.flows.len() > 1)?;
+    let all = c.read().filter(|n| *n > 0.0 && c.flows.len() > 1)?;
     Some(super::sorted(c.flow_rows().map(|(_, flow)| whole(flow.counters.read_bytes) / all)))
 }
 

@@ -21,6 +21,18 @@ fn column(recording: &Recording, entity: &str, name: &str) -> Vec<f64> {
 }
 
 #[test]
+fn without_taps_the_series_have_no_column_that_packets_would_fill() {
+    let mut collector = Collector::new(Collect { series: Some(MS), unseen: true, ..Collect::default() });
+    let id = collector.add_flow(flow(0));
+    collector.read(id, us(100), 1_000);
+    let recording = collector.finish(us(2_000));
+    assert!(recording.flows[0].counters.unseen);
+    let columns = &recording.series.expect("asked for").entities[0].columns;
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["read_bytes"]);
+}
+
+#[test]
 fn bytes_are_added_up_in_the_interval_of_their_arrival_and_silent_intervals_are_zero() {
     let mut collector = every_ms();
     let flow = collector.add_flow(flow(0));

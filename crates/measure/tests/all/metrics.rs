@@ -57,6 +57,27 @@ fn a_recording_of_nothing_has_no_metric_at_all() {
 }
 
 #[test]
+fn where_nobody_looked_at_packets_what_they_tell_is_absent_and_what_applications_tell_is_there() {
+    let mut flow = flow(0);
+    flow.counters.unseen = true;
+    flow.counters.read_bytes = 1_000_000;
+    flow.tcp.timeouts = Some(2);
+    let recording = run(Dur::from_secs(1), vec![flow]);
+    let m = all(&recording);
+    assert_near(m.values.get("goodput"), 8e6);
+    assert_near(m.values.get("timeouts"), 2.0);
+    for name in ["throughput", "retransmissions", "retransmission_rate", "loss_rate", "ce_share", "acks_per_segment"] {
+        assert_eq!(m.values.get(name), None, "{name}");
+    }
+    assert_eq!((m.flows[0].throughput, m.flows[0].retransmissions), (None, None));
+    // In the file they are null, and remain unknown when it is read.
+    let text = serde_json::to_string(&recording).expect("plain data");
+    assert!(text.contains(r#""sent_packets":null"#) && text.contains(r#""ce_packets":null"#), "{text}");
+    let again: Recording = serde_json::from_str(&text).expect("its own text");
+    assert_eq!(again.flows[0].counters, recording.flows[0].counters);
+}
+
+#[test]
 fn throughput_counts_headers_and_goodput_does_not() {
     // 1446 KB of payload in 1000 packets of 1500 bytes, in 2 s.
     let m = all(&run(Dur::from_secs(2), vec![carried(0, 1_446_000)])).values;

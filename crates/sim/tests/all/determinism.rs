@@ -31,7 +31,7 @@ const BUSY: Rows = &[
 ];
 
 const ALL: Collect =
-    Collect { series: Some(ms_const(1)), latency: true, deliveries: true, events: true, packets: true };
+    Collect { series: Some(ms_const(1)), latency: true, deliveries: true, events: true, packets: true, unseen: false };
 
 const fn ms_const(n: u64) -> Dur {
     Dur::from_millis(n)
