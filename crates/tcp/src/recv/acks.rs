@@ -4,7 +4,7 @@
 //! for what is unusual), and Linux's (`DelayedAck::adaptive`), whose parts are named after `inet_connection_sock`:
 //! `scheduled`, `pushed`, `ato`, `quick`, `pingpong`. Sources: `tcp_event_data_recv`, `tcp_measure_rcv_mss`,
 //! `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`,
-//! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6.
+//! `tcp_event_ack_sent`, `tcp_event_data_sent` of Linux 4.6; what came later is told by `Acks::today`.
 //!
 //! Known differences: time is nanoseconds, not jiffies; a closed gap is acknowledged at once also in the 4.6 profile,
 //! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
