@@ -67,7 +67,7 @@ def timely(file: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         late = max(had_time.rows(place)["machine", "late"] for place in recordings)
         if not failed or late <= had_time.LATE_S:
             return done
-        observed = ", ".join(f"{check['metric']} {check['observed']:g}" for check in failed)
+        observed = ", ".join(f"{check['metric']} {check['observed']}" for check in failed)
         said.append(f"{observed} when the agent was {late * 1e3:.1f} ms late")
     pytest.skip(f"this machine had no time in {had_time.ATTEMPTS} attempts: {'; '.join(said)}")
 

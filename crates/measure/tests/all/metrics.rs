@@ -66,7 +66,9 @@ fn where_nobody_looked_at_packets_what_they_tell_is_absent_and_what_applications
     let m = all(&recording);
     assert_near(m.values.get("goodput"), 8e6);
     assert_near(m.values.get("timeouts"), 2.0);
-    for name in ["throughput", "retransmissions", "retransmission_rate", "loss_rate", "ce_share", "acks_per_segment"] {
+    for name in
+        ["throughput", "retransmissions", "retransmission_rate", "loss_rate", "ce_share", "acks_per_segment"]
+    {
         assert_eq!(m.values.get(name), None, "{name}");
     }
     assert_eq!((m.flows[0].throughput, m.flows[0].retransmissions), (None, None));

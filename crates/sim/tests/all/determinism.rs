@@ -30,8 +30,14 @@ const BUSY: Rows = &[
     ("app.duration", "1s"),
 ];
 
-const ALL: Collect =
-    Collect { series: Some(ms_const(1)), latency: true, deliveries: true, events: true, packets: true, unseen: false };
+const ALL: Collect = Collect {
+    series: Some(ms_const(1)),
+    latency: true,
+    deliveries: true,
+    events: true,
+    packets: true,
+    unseen: false,
+};
 
 const fn ms_const(n: u64) -> Dur {
     Dur::from_millis(n)
