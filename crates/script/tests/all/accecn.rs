@@ -153,3 +153,17 @@ sysctl -q net.ipv4.tcp_ecn={n}`
         assert_eq!(verdict(&linux(&answers(n, flags))), "pass 0 ", "tcp_ecn = {n}");
     }
 }
+
+#[test]
+fn beside_a_cookie_of_fast_open_the_syn_ack_has_the_fields_that_fit() {
+    // 4 of the MSS, 12 of timestamps, 8 of two fields, 4 of the scale, 12 of the cookie.
+    let script = "`../common/defaults.sh
+sysctl -q net.ipv4.tcp_ecn=3`
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 setsockopt(3, SOL_TCP, TCP_FASTOPEN, [1], 4) = 0
++0 < SEWA 0:0(0) win 32792 <mss 1000,sackOK,TS val 1 ecr 0,nop,wscale 8,FO,nop,nop>
++0 > SW. 0:0(0) ack 1 <mss 1460,sackOK,TS val 0 ecr 1,ECN e1b 1 ceb 0,nop,wscale 8,FO TFO_COOKIE,nop,nop>";
+    assert_eq!(verdict(&linux(script)), "pass 0 ");
+}

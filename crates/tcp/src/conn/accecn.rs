@@ -112,6 +112,22 @@ impl Connection {
         self.open.no_ect |= self.is_mangled(ace_of(segment.flags));
     }
 
+    /// The option of a SYN-ACK: as many fields as have room beside a cookie of Fast Open.
+    pub(super) fn put_first_accecn(&self, options: &mut Options) {
+        let cookie = self.sent_fast_open().map_or(0, |option| {
+            let len = 2 + if option.experimental { 2 } else { 0 } + option.cookie.len();
+            u32::try_from(len.next_multiple_of(4)).expect("a cookie has 16 bytes at most")
+        });
+        for fields in (0..=3).rev() {
+            let mut with = *options;
+            with.set_accecn(&ByteCounts::first(self.cfg.ecn_form.is_linux(), fields));
+            if with.wire_len() + cookie <= SPACE {
+                *options = with;
+                return;
+            }
+        }
+    }
+
     /// A server's SYN-ACK is answered (RFC 9768 table 4, for pure ACKs without SACK blocks).
     pub(super) fn accurate_third_ack(&mut self, segment: &Segment) {
         if self.linux_ecn.is_some() {

@@ -6,7 +6,7 @@ use super::fastopen::Fast;
 use super::{ConnError, Connection};
 use crate::config::{Config, ControlEcn, EcnMode, Manners};
 use crate::log::{LogEvent, State, Timer, TimerChange};
-use crate::recv::{ByteCounts, Echo, ace_of};
+use crate::recv::{Echo, ace_of};
 use crate::seam::Agreed;
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
@@ -484,7 +484,7 @@ impl Connection {
         if answer && self.ecn == EcnMode::Accurate {
             // RFC 9768 section 3.2.3.2: the option on the first, and after two timeouts no flags either.
             if self.open.sent == 1 && self.cfg.ecn_option {
-                options.set_accecn(&ByteCounts::first(self.cfg.ecn_form.is_linux()));
+                self.put_first_accecn(&mut options);
             }
             if self.open.timeouts >= 2 {
                 ecn_flags = Flags::NONE;

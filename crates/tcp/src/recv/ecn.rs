@@ -56,9 +56,13 @@ impl ByteCounts {
     /// What both ends start from.
     pub(crate) const START: [u32; 3] = [1, 0, 1];
 
-    /// The option of a SYN-ACK.
-    pub(crate) fn first(e1b_first: bool) -> AccEcn {
-        AccEcn { e1b_first, fields: 3, counts: ByteCounts::START }
+    /// The option of a SYN-ACK, with so many fields.
+    pub(crate) fn first(e1b_first: bool, fields: u8) -> AccEcn {
+        let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
+        for place in option.order().collect::<arrayvec::ArrayVec<_, 3>>() {
+            option.counts[place] = ByteCounts::START[place];
+        }
+        option
     }
 
     /// r.e0b, r.ceb and r.e1b as the option has them.
