@@ -2,8 +2,8 @@
 
     python tools/instr_gate.py [--write] [SCENARIO ...]
 
-Runs the scenarios of `crates/sim/examples/speed.rs` under callgrind for two lengths of virtual time; the difference of
-instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
+Runs the scenarios of `crates/python/examples/speed.rs` under callgrind for two lengths of virtual time; the difference
+of instructions over the difference of hops is what a hop costs, without start-up. More than `bench/instructions.json`
 allows (and three hundredths, for another C library) fails; `--write` writes what was measured there instead. Without
 valgrind nothing is gated, and that is said.
 """
@@ -33,7 +33,7 @@ def build() -> Path:
         "--release",
         "--quiet",
         "-p",
-        "tcpassay-sim",
+        "tcpassay-python",
         "--example",
         "speed",
     ]

@@ -5,6 +5,9 @@
 //! counters, latency and 1 ms series (`--collect`: only so). CPU time is the process's own (`/proc/self/schedstat`);
 //! the peak of memory (`VmHWM`) is of the whole process, so run one scenario alone to know its own. The process has the
 //! huge pages that the workers of `tcpassay run` have, unless `GLIBC_TUNABLES` says something else (also when empty).
+//!
+//! It stands beside the native module because a profile of the module (`make pgo`) is good for the crates as the module has
+//! them: with the features of other crates' tests their functions would have other names.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
