@@ -1,10 +1,11 @@
 """Writes docs/fidelity.md from the results of plans/fidelity.toml: tools/fidelity.py RESULTS... > docs/fidelity.md.
 
-The substrates may have run apart, into folders of their own.
+The substrates and the seeds may have run apart, into folders of their own; of what ran with several seeds medians are
+shown.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,8 +43,10 @@ virtual time (substrate `kernel`), the same cases on both, one connection each. 
 a queue, and buffer in units of their product; `plain` is without segmentation offload, `ecn` and `dctcp` mark above a
 step of the backlog.
 
-Errors are of the model, relative to the kernel. `cwnd` is the mean over the run; `path of cwnd` is the mean difference
-of the windows in {parts} parts of the run, over that mean: how far apart the two trajectories are.
+Where packets are lost at random a case ran with {seeds} seeds on each, and medians over these are shown; the rest does
+not depend on a draw. Errors are of the model, relative to the kernel. `cwnd` is the mean over the run; `path of cwnd`
+is the mean difference of the windows in {parts} parts of the run, over that mean: how far apart the two trajectories
+are.
 
 **{good} of {all} cases are within {throughput:.0%} of throughput and {rtt:.0%} of the p99 round-trip time;** the others
 are in bold, and [deviations.md](deviations.md) says why. Median error: throughput {median_throughput}, p50 RTT
@@ -78,15 +81,25 @@ def percent(value: float | None, most: float | None = None) -> str:
     return f"**{text}**" if most is not None and abs(value) > most else text
 
 
-def row(model: dict[str, Any], kernel: dict[str, Any]) -> tuple[str, list[float | None]]:
+Runs = Sequence[dict[str, Any]]
+"""Of one case on one substrate, a run a seed."""
+
+
+def over(seeds: Runs) -> tuple[dict[str, float], npt.NDArray[np.float64]]:
+    """The median of each metric, and of the window in each part of the run."""
+    names = ("throughput", "rtt_p50", "rtt_p99", "retransmissions")
+    places = [run["folder"] / run["recording"] for run in seeds]
+    paths = [windows(place, Recording.open(place).duration_ns) for place in places]
+    medians = {name: float(np.median([run["metrics"][name] for run in seeds])) for name in names}
+    return medians, np.median(paths, axis=0)
+
+
+def row(model: Runs, kernel: Runs) -> tuple[str, list[float | None]]:
     """A line of the table, and the errors of throughput, p50 and p99."""
-    m, k = model["metrics"], kernel["metrics"]
+    (m, ours), (k, theirs) = over(model), over(kernel)
     errors = [error(m[name], k[name]) for name in ("throughput", "rtt_p50", "rtt_p99")]
-    places = [run["folder"] / run["recording"] for run in (model, kernel)]
-    duration = Recording.open(places[1]).duration_ns
-    ours, theirs = (windows(place, duration) for place in places)
     apart = float(np.abs(ours - theirs).mean() / theirs.mean())
-    cells = [model["varied"]["path"], model["varied"]["stack.cc"]]
+    cells = [model[0]["varied"]["path"], model[0]["varied"]["stack.cc"]]
     cells += [f"{m['throughput'] / 1e6:.1f}", f"{k['throughput'] / 1e6:.1f}", percent(errors[0], THROUGHPUT)]
     for name, wrong, most in (("rtt_p50", errors[1], None), ("rtt_p99", errors[2], RTT)):
         cells += [f"{m[name] * 1e3:.3f} ms", f"{k[name] * 1e3:.3f} ms", percent(wrong, most)]
@@ -99,9 +112,13 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _all(sides: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [run for runs in sides.values() for run in runs]
+
+
 def main(folders: list[Path]) -> None:
     """Prints the page."""
-    pairs: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    pairs: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     substrates: dict[str, str] = {}
     for folder in folders:
         results = load(folder)
@@ -109,8 +126,13 @@ def main(folders: list[Path]) -> None:
         for run in results.runs:
             key = (run["varied"]["path"], run["varied"]["stack.cc"])
             side = "model" if run["substrate"] == "model" else "kernel"
-            pairs.setdefault(key, {})[side] = {**run, "folder": folder}
-    whole = [two for two in pairs.values() if all(run["outcome"] == "done" for run in two.values())]
+            sides = pairs.setdefault(key, {"model": [], "kernel": []})
+            sides[side].append({**run, "folder": folder})
+    for key, sides in pairs.items():
+        seeds = [sorted(run["seed"] for run in runs) for runs in sides.values()]
+        if seeds[0] != seeds[1] or len(set(seeds[0])) != len(seeds[0]):
+            sys.exit(f"{key}: the model ran with the seeds {seeds[0]}, the kernel with {seeds[1]}")
+    whole = [two for two in pairs.values() if all(run["outcome"] == "done" for run in _all(two))]
     rows = [row(two["model"], two["kernel"]) for two in whole]
     within = [abs(errors[0] or 0.0) <= THROUGHPUT and abs(errors[2] or 0.0) <= RTT for _, errors in rows]
     medians = [
@@ -123,6 +145,7 @@ def main(folders: list[Path]) -> None:
             parts=PARTS,
             good=sum(within),
             all=len(pairs),
+            seeds=max(len(two["model"]) for two in pairs.values()),
             throughput=THROUGHPUT,
             rtt=RTT,
             median_throughput=medians[0],
@@ -132,7 +155,7 @@ def main(folders: list[Path]) -> None:
         + "\n".join([_line(COLUMNS), _line(["---"] * 2 + ["--:"] * 14), *(line for line, _ in rows)])
     )
     for two in pairs.values():
-        for run in two.values():
+        for run in _all(two):
             if run["outcome"] != "done":
                 print(f"\n{run['varied']}: {run['outcome']}: {run['message'].splitlines()[0]}")
 
