@@ -120,11 +120,11 @@ format: setup ## Format Rust and Python
 
 bench: setup ## Speed of what a wheel has: packets a CPU second, the runner's overhead, memory; ns-3 where libns3-dev is installed
 	$(IF_POSSIBLE)
-	$(BIN)/python tools/bench_run.py
 	$(PROFILED) cargo run --locked --release --quiet -p tcpassay-python --example speed
 	@if pkg-config --exists ns3-core 2>/dev/null || ls /usr/include/ns3* >/dev/null 2>&1; then \
 		mkdir -p $(OUT)/bench; $(MAKE) --no-print-directory $(OUT)/bench/dumbbell && $(OUT)/bench/dumbbell; \
 	else echo "ns-3 is not installed (Debian: libns3-dev); bench/ns3 holds the same scenarios for it"; fi
+	$(BIN)/python tools/bench_run.py
 
 bench-host: setup agent ## The generators on this machine's kernel beside iperf3 and a C ping-pong (needs root, iperf3, gcc)
 	$(BIN)/python tools/bench_host.py
