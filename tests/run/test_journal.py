@@ -7,8 +7,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -181,6 +183,49 @@ def test_another_journal_of_the_same_process_is_not_taken_for_dead(tmp_path: Pat
         with Journal.open(tmp_path) as other:
             assert other.claim() is None
         one.finish(claim, Outcome.DONE)
+
+
+def interrupted(call: Callable[[], object], at: int) -> bool:
+    """Calls with an interrupt at the step `at`, where a line begins; whether it came to that."""
+    steps = 0
+
+    def step(_frame: FrameType, event: str, _arg: object) -> Callable[..., Any]:
+        nonlocal steps
+        if event == "line":
+            steps += 1
+            if steps == at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_line_leaves_a_journal_that_goes_on(tmp_path: Path) -> None:
+    Journal.create(tmp_path, "plan", CASES)
+    with Journal.open(tmp_path) as journal:
+        at = 1
+        while interrupted(journal.claim, at):
+            journal.note(interrupted=str(at))
+            at += 1
+        assert at > 20
+        assert journal.notes["interrupted"] == str(at - 1)
+        # The claim that came through, and those whose transaction was over when the interrupt came.
+        assert 1 <= journal.counts().running < at
+    assert journal_of(tmp_path).waiting == 200
+
+
+def journal_of(folder: Path) -> Counts:
+    with Journal.open(folder) as journal:
+        return journal.counts()
 
 
 def test_closing_gives_back_what_was_not_finished(tmp_path: Path) -> None:

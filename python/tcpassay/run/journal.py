@@ -444,8 +444,9 @@ class Journal:
         if os.getpid() != self._process:
             raise AssertionError("a journal was used in a fork of the process that opened it")
         with _translated(self._folder / NAME):
-            self._database.execute("BEGIN IMMEDIATE")
             try:
+                # In here, because an interrupt may come right after it.
+                self._database.execute("BEGIN IMMEDIATE")
                 yield self._database
                 self._database.execute("COMMIT")
             except BaseException:
