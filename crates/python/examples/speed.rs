@@ -18,10 +18,12 @@ use tcpassay_units::{Dur, Seed};
 struct Scenario {
     name: &'static str,
     what: &'static str,
-    rows: &'static [(&'static str, &'static str)],
+    rows: &'static [Rows],
 }
 
-const DCTCP: &[(&str, &str)] = &[
+type Rows = &'static [(&'static str, &'static str)];
+
+const DCTCP: Rows = &[
     ("topology", "pair"),
     ("link.rate", "10Gbit"),
     ("link.delay", "50us"),
@@ -33,24 +35,40 @@ const DCTCP: &[(&str, &str)] = &[
     ("app.duration", "1s"),
 ];
 
+const PERMUTATION: Rows = &[
+    ("topology", "file:permutation"),
+    ("link.rate", "10Gbit"),
+    ("link.delay", "2500ns"),
+    ("stack.profile", "linux"),
+    ("stack.cc", "dctcp"),
+    ("stack.ecn", "dctcp"),
+    ("queue.ecn_mark", "data"),
+    ("queue.ecn_threshold", "30KB"),
+    ("app.duration", "100ms"),
+];
+
 const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "dctcp", what: "1 flow, 10 Gbit/s, 100 us, DCTCP, step marking, no TSO", rows: DCTCP },
+    Scenario {
+        name: "dctcp",
+        what: "1 flow, 10 Gbit/s, 100 us, DCTCP, step marking, no TSO",
+        rows: &[DCTCP],
+    },
     Scenario {
         name: "cubic",
         what: "1 flow, 1 Gbit/s, 10 ms, CUBIC",
-        rows: &[
+        rows: &[&[
             ("topology", "pair"),
             ("link.rate", "1Gbit"),
             ("link.delay", "5ms"),
             ("stack.profile", "linux"),
             ("stack.cc", "cubic"),
             ("app.duration", "10s"),
-        ],
+        ]],
     },
     Scenario {
         name: "hundred",
         what: "100 flows, 10 Gbit/s, 1 ms, CUBIC",
-        rows: &[
+        rows: &[&[
             ("topology", "pair"),
             ("link.rate", "10Gbit"),
             ("link.delay", "500us"),
@@ -58,44 +76,23 @@ const SCENARIOS: &[Scenario] = &[
             ("stack.cc", "cubic"),
             ("app.flows", "100"),
             ("app.duration", "1s"),
-        ],
+        ]],
     },
     Scenario {
         name: "permutation",
         what: "64 hosts, 4 leaves x 16, fat spine, DCTCP, 20 us",
-        rows: &[
-            ("topology", "file:permutation"),
-            ("link.rate", "10Gbit"),
-            ("link.delay", "2500ns"),
-            ("stack.profile", "linux"),
-            ("stack.cc", "dctcp"),
-            ("stack.ecn", "dctcp"),
-            ("queue.ecn_mark", "data"),
-            ("queue.ecn_threshold", "30KB"),
-            // Nothing is congested but the senders' own NICs: they mark as every queue does (and as htsim's do).
-            ("nic.ecn_threshold", "30KB"),
-            ("app.duration", "100ms"),
-        ],
+        // Nothing is congested but the senders' own NICs: they mark as every queue does (and as htsim's do).
+        rows: &[PERMUTATION, &[("nic.ecn_threshold", "30KB")]],
     },
     Scenario {
         name: "unmarked",
         what: "the same, but the hosts' own queues do not mark and grow",
-        rows: &[
-            ("topology", "file:permutation"),
-            ("link.rate", "10Gbit"),
-            ("link.delay", "2500ns"),
-            ("stack.profile", "linux"),
-            ("stack.cc", "dctcp"),
-            ("stack.ecn", "dctcp"),
-            ("queue.ecn_mark", "data"),
-            ("queue.ecn_threshold", "30KB"),
-            ("app.duration", "100ms"),
-        ],
+        rows: &[PERMUTATION],
     },
     Scenario {
         name: "incast",
         what: "63 senders to 1, DCTCP, 20 us",
-        rows: &[
+        rows: &[&[
             ("topology", "star:63"),
             ("link.rate", "10Gbit"),
             ("link.delay", "10us"),
@@ -105,7 +102,7 @@ const SCENARIOS: &[Scenario] = &[
             ("queue.ecn_mark", "data"),
             ("queue.ecn_threshold", "100KB"),
             ("app.duration", "1s"),
-        ],
+        ]],
     },
 ];
 
@@ -179,8 +176,12 @@ fn main() {
         );
     }
     for scenario in SCENARIOS.iter().filter(|s| names.is_empty() || names.iter().any(|n| *n == s.name)) {
-        let mut triples: BTreeMap<String, Value> =
-            scenario.rows.iter().map(|(path, value)| ((*path).to_owned(), Value::from(*value))).collect();
+        let mut triples: BTreeMap<String, Value> = scenario
+            .rows
+            .concat()
+            .iter()
+            .map(|(path, value)| ((*path).to_owned(), Value::from(*value)))
+            .collect();
         if let Some(s) = seconds {
             triples.insert("app.duration".to_owned(), Value::from(s));
         }

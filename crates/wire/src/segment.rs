@@ -171,6 +171,15 @@ pub struct AccEcn {
 }
 
 impl AccEcn {
+    /// The first `fields` of the option's order out of all three counters, of which 24 bits are told.
+    pub fn of(e1b_first: bool, fields: u8, counts: [u32; 3]) -> AccEcn {
+        let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
+        for place in (AccEcn { e1b_first, fields, counts }).order() {
+            option.counts[place] = counts[place] & 0xff_ffff;
+        }
+        option
+    }
+
     /// The fields that there are, as places in [`counts`](AccEcn::counts), in the option's order.
     pub fn order(&self) -> impl Iterator<Item = usize> {
         let order = if self.e1b_first { [2, 1, 0] } else { [0, 1, 2] };

@@ -1,7 +1,7 @@
 //! System calls on sockets, with the errors of Linux and FreeBSD.
 
 use super::config::{self, Open};
-use super::message::{read_size, write_size};
+use super::message::asked;
 use super::model::{Model, Target};
 use super::packet::Map;
 use super::socket::{File, Role, Socket};
@@ -230,7 +230,7 @@ impl Model {
     fn receive(&mut self, call: &Call) -> Tried {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
-        let (n, flags) = read_size(call)?;
+        let (n, flags) = asked(call)?;
         for flag in &flags {
             if !matches!(
                 *flag,
@@ -325,7 +325,7 @@ impl Model {
     fn send(&mut self, call: &Call) -> Tried {
         let tried = self.send_some(call)?;
         if let Attempt::Done(n) = tried {
-            let flags = write_size(call)?.1;
+            let flags = asked(call)?.1;
             let socket = self.socket_of(&call.args)?.clone();
             let zero_copy = flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY");
             if let (Some(peer), Ok(n)) = (socket.peer(), u64::try_from(n)) {
@@ -338,7 +338,7 @@ impl Model {
     fn send_some(&mut self, call: &Call) -> Tried {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
-        let (n, flags) = write_size(call)?;
+        let (n, flags) = asked(call)?;
         for flag in &flags {
             if !matches!(
                 *flag,

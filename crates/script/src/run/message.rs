@@ -33,21 +33,12 @@ fn size(n: i64) -> Result<u64, Trouble> {
     u64::try_from(n).map_err(|_| Trouble::Nonsense("a size below zero".to_owned()))
 }
 
-/// How much a call of the read family wants, and its flags.
-pub(super) fn read_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+/// How much a call that sends or receives asks for, and its flags.
+pub(super) fn asked(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
     let args = &call.args;
     match call.name.as_str() {
-        "readv" => Ok((vector(args.get(1))?, Vec::new())),
-        "recvmsg" => Ok((message(args.get(1))?, message_flags(args, 2))),
-        _ => Ok((size(int(args, 2)?)?, message_flags(args, 3))),
-    }
-}
-
-pub(super) fn write_size(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
-    let args = &call.args;
-    match call.name.as_str() {
-        "writev" => Ok((vector(args.get(1))?, Vec::new())),
-        "sendmsg" => Ok((message(args.get(1))?, message_flags(args, 2))),
+        "readv" | "writev" => Ok((vector(args.get(1))?, Vec::new())),
+        "recvmsg" | "sendmsg" => Ok((message(args.get(1))?, message_flags(args, 2))),
         _ => Ok((size(int(args, 2)?)?, message_flags(args, 3))),
     }
 }

@@ -18,7 +18,29 @@ use tcpassay_units::Time;
 use tcpassay_wire::{AccEcn, Ecn, Flags, Options, Segment};
 
 /// What the options of a header may take.
-const SPACE: u32 = 40;
+pub(super) const SPACE: u32 = 40;
+
+/// Packets that an ACK acknowledges, smoothed, in 64ths (`pkts_acked_ewma` of Linux).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct Stretch(u64);
+
+impl Stretch {
+    /// What Linux's 16 bits hold.
+    pub const MOST: Stretch = Stretch(0xffff);
+
+    /// An ACK acknowledged so many.
+    pub fn acked(&mut self, packets: u64) {
+        if packets > 0 {
+            let now = packets << 6;
+            self.0 = if self.0 == 0 { now } else { (self.0 * 63 + now) >> 6 };
+        }
+    }
+
+    /// ACKs of more than four packets are the rule.
+    pub fn is_long(self) -> bool {
+        self.0 > 4 << 6
+    }
+}
 
 /// What the peer has reported of accurate ECN, and what we still owe it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -30,8 +52,7 @@ pub(super) struct Reported {
     bytes: [u32; 3],
     /// The peer's first option was zeroed on its way (section 3.2.3.2.4).
     zeroed: bool,
-    /// Packets that an ACK acknowledges, smoothed, in 64ths (`pkts_acked_ewma`).
-    stretch: u64,
+    stretch: Stretch,
     /// A client's segments that still test the path (section 3.2.3.2.1).
     pub tests: u8,
     /// The peer has not told anything after the handshake.
@@ -49,7 +70,7 @@ impl Reported {
         packets: 5,
         bytes: ByteCounts::START,
         zeroed: false,
-        stretch: 0,
+        stretch: Stretch(0),
         tests: 0,
         first: true,
         newer: false,
@@ -83,15 +104,12 @@ impl Reported {
     /// Marked packets that the counter's three bits stand for, on an ACK for `packets` packets; `marked` bytes if that is known.
     fn read_ace(&mut self, ace: u64, packets: u64, marked: Option<u64>, mss: u64) -> u64 {
         let least = ace.wrapping_sub(self.packets) & 7;
-        if packets > 0 {
-            let now = packets << 6;
-            self.stretch = if self.stretch == 0 { now } else { (self.stretch * 63 + now) >> 6 };
-        }
+        self.stretch.acked(packets);
         let news = match marked {
             // The counter has turned as often as the bytes say.
             Some(bytes) => least + (bytes.div_ceil(mss).saturating_sub(least) & !7),
             // The safest case, unless so long ACKs are the rule, in which nothing is missing.
-            None if packets > 7 && self.stretch <= 4 << 6 => packets - ((packets - least) & 7),
+            None if packets > 7 && !self.stretch.is_long() => packets - ((packets - least) & 7),
             None => least,
         };
         self.packets += news;
@@ -255,7 +273,7 @@ impl Connection {
             with.sack = with.sack.iter().take(2).copied().collect();
         }
         with.set_accecn(&option);
-        let usual = if self.ts.on { 12 } else { 0 };
+        let usual = self.option_bytes();
         let len =
             chunk.map_or(0, |c| u32::try_from(c.span.end - c.span.start).expect("a segment is below 4 GB"));
         let packet = len.min(self.send.mss32() - narrow);

@@ -10,6 +10,7 @@
 //! ECT(1); of a super-segment the packets that were sent count, not those that the ACK ends in.
 
 use super::Connection;
+use super::accecn::{SPACE, Stretch};
 use crate::AccurateInfo;
 use crate::config::{AccurateUse, EcnMode};
 use crate::recv::{ByteCounts, Echo, ace_of};
@@ -17,9 +18,7 @@ use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{AccEcn, Ecn, Options, Segment};
 
 /// Bytes of a full option beside data.
-const ROOM: u64 = 12;
-/// What the options of a header may take.
-const SPACE: u32 = 40;
+const ROOM: u32 = 12;
 /// `TCP_ACCECN_CEP_ACE_MASK`
 const ACE: u64 = 7;
 /// `TCP_ACCECN_ACE_MAX_DELTA`: so many packets with CE untold are told at once.
@@ -74,10 +73,9 @@ pub(super) struct LinuxEcn {
     bytes_out: [u32; 3],
     /// The one counter that lately moved (`est_ecnfield`).
     moves: Option<usize>,
-    /// Packets that an ACK acknowledges, smoothed, in 64ths (`pkts_acked_ewma`).
-    stretch: u64,
+    stretch: Stretch,
     /// Bytes that every segment of the sender leaves for the option.
-    room: u64,
+    room: u32,
 }
 
 /// What an ACK newly acknowledges.
@@ -105,7 +103,7 @@ impl LinuxEcn {
             ce_out: 0,
             bytes_out: [0; 3],
             moves: None,
-            stretch: 0,
+            stretch: Stretch::default(),
             room: 0,
         }
     }
@@ -193,18 +191,15 @@ impl LinuxEcn {
     /// infer packets from bytes.
     fn read_ace(&mut self, ace: u64, newly: Newly, marked: Option<u64>, mss: u64, guess: bool) -> u64 {
         let Newly { bytes, packets } = newly;
-        if packets > 0 {
-            let now = packets << 6;
-            self.stretch = if self.stretch == 0 { now } else { (self.stretch * 63 + now) >> 6 };
-            self.stretch = self.stretch.min(0xffff);
-        }
+        self.stretch.acked(packets);
+        self.stretch = self.stretch.min(Stretch::MOST);
         let least = ace.wrapping_sub(5).wrapping_sub(self.ce_out) & ACE;
         let news = if packets <= ACE {
             least
         } else {
             let most = packets - (packets.wrapping_sub(least) & ACE);
             match marked {
-                None if self.stretch > 4 << 6 => least,
+                None if self.stretch.is_long() => least,
                 Some(0) => least,
                 Some(marked) if packets >= 2 * (ACE + 1) && guess => {
                     if bytes <= marked {
@@ -321,7 +316,7 @@ impl Connection {
 
     /// Bytes newly reported as CE by an ACK that shows progress.
     pub(super) fn read_linux(&mut self, segment: &Segment, newly: Newly) -> u64 {
-        let extra = self.linux_ecn.as_ref().map_or(0, |linux| linux.room);
+        let extra = self.linux_ecn.as_ref().map_or(0, |linux| u64::from(linux.room));
         let mss = u64::from(self.send.mss32()).max(1) + extra;
         let guess = self.sack || self.send.is_calm();
         let sent = self.send.bytes_sent().get();
@@ -346,13 +341,8 @@ impl Connection {
         let room = if always { ROOM } else { 0 };
         if room != linux.room && self.streams {
             linux.room = room;
-            self.send.leave_room(self.option_bytes() + room);
+            self.send.leave_room(u64::from(self.option_bytes() + room));
         }
-    }
-
-    /// Bytes of the options of every segment but this one.
-    fn option_bytes(&self) -> u64 {
-        if self.ts.on { 12 } else { 0 }
     }
 
     /// Whether an option goes on a segment that leaves now.
@@ -372,7 +362,7 @@ impl Connection {
     /// What a segment that has an option leaves for it beyond what every one does.
     pub(super) fn linux_room(&self, now: Time) -> u32 {
         let reserved = self.linux_ecn.as_ref().is_some_and(|linux| linux.room > 0);
-        if !reserved && self.linux_tells(now) { 12 } else { 0 }
+        if !reserved && self.linux_tells(now) { ROOM } else { 0 }
     }
 
     /// An option on a SYN-ACK that came again.
@@ -401,12 +391,9 @@ impl Connection {
         let again = linux.again.take();
         linux.told_again = None;
         let Some((blocks, fields)) = linux.fit(options).filter(|_| tells) else { return };
-        let mut option = AccEcn { e1b_first: true, fields, counts: [0; 3] };
-        for at in option.order().collect::<arrayvec::ArrayVec<_, 3>>() {
-            option.counts[at] = linux.bytes_in[at].wrapping_add(ByteCounts::START[at]) & 0xff_ffff;
-        }
+        let counts = std::array::from_fn(|at| linux.bytes_in[at].wrapping_add(ByteCounts::START[at]));
         options.sack = options.sack.iter().take(blocks).copied().collect();
-        options.set_accecn(&option);
+        options.set_accecn(&AccEcn::of(true, fields, counts));
         linux.told_again = again;
         linux.told_at = now;
         linux.least = 0;

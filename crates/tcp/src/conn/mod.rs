@@ -289,6 +289,11 @@ impl Connection {
         self.log.drain()
     }
 
+    /// Bytes of the options that every segment has.
+    fn option_bytes(&self) -> u32 {
+        if self.ts.on { 12 } else { 0 }
+    }
+
     fn set_state(&mut self, now: Time, to: State) {
         let from = self.state;
         if from != to {

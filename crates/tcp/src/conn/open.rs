@@ -400,7 +400,7 @@ impl Connection {
         self.peer_shift = if scaled { peer.shift.unwrap_or(0).min(14) } else { 0 };
         let our_shift = if scaled { self.recv.first_window().1 } else { 0 };
         self.sack = self.cfg.sack && peer.sack;
-        let options = if self.ts.on { 12 } else { 0 };
+        let options = u64::from(self.option_bytes());
         let ours = self.cfg.mss.get();
         let path = self.cfg.path_mss.map_or(ours, Bytes::get);
         let clamp = u64::from(peer.mss);

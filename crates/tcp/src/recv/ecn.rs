@@ -58,11 +58,7 @@ impl ByteCounts {
 
     /// The option of a SYN-ACK, with so many fields.
     pub(crate) fn first(e1b_first: bool, fields: u8) -> AccEcn {
-        let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
-        for place in option.order().collect::<arrayvec::ArrayVec<_, 3>>() {
-            option.counts[place] = ByteCounts::START[place];
-        }
-        option
+        AccEcn::of(e1b_first, fields, ByteCounts::START)
     }
 
     /// r.e0b, r.ceb and r.e1b as the option has them.
@@ -89,13 +85,7 @@ impl ByteCounts {
         let [e0b, ceb, e1b] = self.moved.map(|moved| moved || handshake);
         let e1b_first = e1b && !e0b;
         let fields = if e0b && e1b { 3 } else { 1 + u8::from(ceb) };
-        (self.news || handshake).then(|| {
-            let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
-            for place in option.order().collect::<arrayvec::ArrayVec<_, 3>>() {
-                option.counts[place] = self.counts[place];
-            }
-            option
-        })
+        (self.news || handshake).then(|| AccEcn::of(e1b_first, fields, self.counts))
     }
 }
 

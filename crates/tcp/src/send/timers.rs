@@ -300,7 +300,7 @@ impl Sender {
         if advanced {
             // Set when sending comes to rest.
             self.probe.stale = true;
-        } else if !matches!(self.state, Ca::Open | Ca::Cwr) || self.timers.reorder != Time::MAX {
+        } else if !self.is_calm() || self.timers.reorder != Time::MAX {
             // One timer in Linux, and RFC 8985 section 8: that of reordering replaces the probe's.
             self.timers.tlp = Time::MAX;
         }

@@ -78,7 +78,7 @@ impl Sender {
         let state_allows = match self.cfg.tlp {
             Tlp::Off => false,
             Tlp::OpenOnly => self.state == Ca::Open,
-            Tlp::On => matches!(self.state, Ca::Open | Ca::Cwr),
+            Tlp::On => self.is_calm(),
         };
         let out = self.board.outstanding();
         let rto = self.timers.rto;
