@@ -439,6 +439,8 @@ pub struct Config {
     pub weak_resets: bool,
     /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).
     pub weak_syns: bool,
+    /// FreeBSD's timer for a shut window; `None`: the retransmission timeout, and probes without data.
+    pub persist: Option<Persist>,
     /// Retransmissions of data before giving up (Linux `tcp_retries2`).
     pub retries: u32,
     /// TIME-WAIT (2 MSL; Linux 60 s).
@@ -493,6 +495,15 @@ impl From<&Config> for Arc<Config> {
     fn from(config: &Config) -> Arc<Config> {
         Arc::new(config.clone())
     }
+}
+
+/// FreeBSD's probes of a shut window: a byte of data each, and so long apart (`net.inet.tcp.persmin`, `persmax`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Persist {
+    /// At least.
+    pub min: Dur,
+    /// At most.
+    pub max: Dur,
 }
 
 /// Keepalive probes.

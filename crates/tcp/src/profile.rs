@@ -6,8 +6,8 @@
 
 use crate::{
     AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode,
-    LossDetection, Manners, Nagle, Pacing, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvTuning,
-    RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
+    LossDetection, Manners, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer,
+    RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
@@ -127,6 +127,7 @@ fn rfc() -> Config {
         manners: Manners::Rfc,
         weak_resets: false,
         weak_syns: false,
+        persist: None,
         retries: 15,
         time_wait: Dur::from_secs(240), // 2 MSL, RFC 9293 section 3.4.2
         fin_wait2: Dur::from_secs(240),
@@ -238,9 +239,11 @@ fn freebsd() -> Config {
         connect_timeout: Some(Dur::from_secs(75)), // net.inet.tcp.keepinit
         synack_retries: 3,                         // SYNCACHE_MAXREXMTS
         ecn_syns: 2,                               // net.inet.tcp.ecn.maxretries = 1
-        retries: 12,                               // TCP_MAXRXTSHIFT
-        time_wait: Dur::from_secs(60),             // 2 * net.inet.tcp.msl
-        fin_wait2: Dur::from_secs(60),             // net.inet.tcp.finwait2_timeout
+        // net.inet.tcp.persmin, persmax
+        persist: Some(Persist { min: Dur::from_secs(5), max: Dur::from_secs(60) }),
+        retries: 12,                   // TCP_MAXRXTSHIFT
+        time_wait: Dur::from_secs(60), // 2 * net.inet.tcp.msl
+        fin_wait2: Dur::from_secs(60), // net.inet.tcp.finwait2_timeout
         ..rfc()
     }
 }

@@ -5,8 +5,8 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Profile,
-    Recovery, RecvBuffer, RecvTuning, Skbs, Tlp,
+    AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Persist,
+    Profile, Recovery, RecvBuffer, RecvTuning, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -119,6 +119,7 @@ const INERT_BSD: &[&str] = &[
     "sack.tso",
     "sack.lrd",
     "newsack",
+    "sack.revised",
 ];
 
 /// Bytes of the IP and TCP headers.
@@ -300,6 +301,11 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
     Ok(())
 }
 
+/// FreeBSD's timer for a shut window, to be changed.
+fn persist(cfg: &mut Config) -> &mut Persist {
+    cfg.persist.as_mut().expect("FreeBSD has one")
+}
+
 fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
     // It counts marks in the header alone (`tcp_ecn.c`).
     cfg.ecn_option = false;
@@ -336,6 +342,8 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "delayed_ack" => cfg.delayed_ack.every = if number()? == 0 { 1 } else { 2 },
             "delacktime" => cfg.delayed_ack.timeout = Dur::from_millis(number()?),
             "rfc3042" => cfg.limited_transmit = number()? != 0,
+            "persmin" => persist(cfg).min = Dur::from_millis(number()?),
+            "persmax" => persist(cfg).max = Dur::from_millis(number()?),
             "rexmit_min" => cfg.rto.min = Dur::from_millis(number()?),
             "rexmit_slop" => cfg.rto.slop = Dur::from_millis(number()?),
             "keepinit" => cfg.connect_timeout = Some(Dur::from_millis(number()?)),
@@ -351,8 +359,11 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "tolerate_missing_ts" => cfg.tolerate_missing_timestamps = number()? != 0,
             "rexmit_drop_options" => cfg.plain_syns = number()? != 0,
             "do_prr" if number()? == 0 => {
-                let pipe = |key: &str| host.number(&format!("net.inet.tcp.{key}")) == Some(1);
-                cfg.recovery = Recovery::FreeBsd { pipe: pipe("rfc6675_pipe") || pipe("newsack") };
+                // One switch by three names; on since 14.
+                let pipe = ["sack.revised", "newsack", "rfc6675_pipe"]
+                    .iter()
+                    .find_map(|key| host.number(&format!("net.inet.tcp.{key}")));
+                cfg.recovery = Recovery::FreeBsd { pipe: pipe != Some(0) };
             }
             "do_prr"
             | "sendspace"

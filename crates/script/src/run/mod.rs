@@ -88,13 +88,13 @@ impl Options {
     }
 
     /// By the name of a stack: a profile, or `freebsd-12`, which is `freebsd` as its sysctls of that time make it: delayed ACKs of
-    /// 100 ms (40 ms since 13) and recovery without PRR (default since 13).
+    /// 100 ms (40 ms since 13), and recovery without PRR (default since 13) and RFC 6675 (since 14).
     pub fn by_name(name: &str) -> Option<Options> {
         if name != FREEBSD_12 {
             return Profile::by_name(name).map(Options::new);
         }
         let mut options = Options::new(Profile::FreeBsd);
-        for (sysctl, value) in [("delacktime", "100"), ("do_prr", "0")] {
+        for (sysctl, value) in [("delacktime", "100"), ("do_prr", "0"), ("rfc6675_pipe", "0")] {
             options.settings.sysctls.push((format!("net.inet.tcp.{sysctl}"), value.to_owned()));
         }
         Some(options)

@@ -178,7 +178,7 @@ impl Connection {
         }
         if self.cfg.manners == Manners::Linux && self.state == State::Established && flags.has(Flags::ACK) {
             // What acknowledges the unsent is dropped in silence, its timestamp with it (`tcp_ack`).
-            let ahead = segment.ack.distance(self.iss.at(self.send.snd_nxt()));
+            let ahead = segment.ack.distance(self.iss.at(self.send.snd_max()));
             if ahead > 0 {
                 self.refuse(now, "bad ack");
                 return;
@@ -198,7 +198,7 @@ impl Connection {
         if opening {
             let una = self.iss.at(1);
             let sent =
-                segment.ack.distance(una) >= 0 && self.iss.at(self.send.snd_nxt()).distance(segment.ack) >= 0;
+                segment.ack.distance(una) >= 0 && self.iss.at(self.send.snd_max()).distance(segment.ack) >= 0;
             if !(self.acks_syn(segment) || self.streams && sent) {
                 self.refuse(now, "bad ack");
                 self.reset = Some(self.reset_for(segment));
@@ -284,9 +284,9 @@ impl Connection {
     /// The ACK field. Gives whether the segment's data are to be looked at.
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
-        let ack = segment.ack.unwrap_near(self.iss, self.send.snd_nxt());
+        let ack = segment.ack.unwrap_near(self.iss, self.send.snd_max());
         // RFC 5961 section 5: neither beyond what was sent nor older than a window.
-        let Some(ack) = ack.filter(|&a| a <= self.send.snd_nxt() && a + self.max_snd_wnd >= una) else {
+        let Some(ack) = ack.filter(|&a| a <= self.send.snd_max() && a + self.max_snd_wnd >= una) else {
             self.refuse(now, "bad ack");
             self.challenge(now);
             return false;

@@ -56,6 +56,9 @@ impl Sender {
     /// An acceptable ACK arrived.
     pub fn on_ack(&mut self, now: Time, ack: &AckIn, log: &mut Log) -> AckOut {
         debug_assert!(self.up, "an ACK before the handshake was done");
+        if ack.ack > self.board.nxt {
+            self.count_probe();
+        }
         // What Linux sends because of an ACK no longer knows of `MSG_MORE` (`tcp_data_snd_check`).
         self.buf.more = false;
         let prior_una = self.board.una;
@@ -88,6 +91,7 @@ impl Sender {
         self.stats.dup_acks_in += u64::from(a.dup);
 
         // Before the records are gone.
+        let timed = if self.times_one { self.timed_sample(now, upto) } else { None };
         let dsacked = ack.dsack.as_ref().map_or(0, |span| self.retransmitted_in(span, prior_una));
         let mut d = Delivered {
             now,
@@ -115,7 +119,7 @@ impl Sender {
             // Without SACK the originals above a filled hole may have arrived before the timeout.
             d.original = false;
         }
-        let rtt = self.measure(&a, &d, ack, log);
+        let rtt = self.measure(&a, &d, ack, timed, log);
         let sample = self.deliveries.on_ack(&d, self.rtt.min);
         if self.racks() {
             self.rack.update(&d);
@@ -162,6 +166,7 @@ impl Sender {
             _ => false,
         };
         quiet
+            && !self.times_one
             && ack > self.board.una
             && self.dup_acks == 0
             && self.dup_bytes == 0
@@ -261,7 +266,14 @@ impl Sender {
 
     /// Round-trip samples: Karn's rule by position, the timestamp where positions are ambiguous. Gives the controller's
     /// sample, of the newest segment.
-    fn measure(&mut self, a: &Arrival, d: &Delivered, ack: &AckIn, log: &mut Log) -> Option<Dur> {
+    fn measure(
+        &mut self,
+        a: &Arrival,
+        d: &Delivered,
+        ack: &AckIn,
+        timed: Option<Dur>,
+        log: &mut Log,
+    ) -> Option<Dur> {
         // The base stack of FreeBSD measures what is acknowledged in order alone (`tcp_xmit_timer`).
         let in_order = self.cfg.manners == Manners::FreeBsd && !self.racks();
         let sack_times = d.sack_times.filter(|_| !in_order);
@@ -276,10 +288,26 @@ impl Sender {
         if let Some(newest) = newest {
             self.rtt.observe_min(a.now, newest);
         }
-        if let Some(rtt) = rtt {
+        let taken = if self.times_one { timed } else { rtt };
+        if let Some(rtt) = taken {
             self.take_rtt_sample(a.now, rtt, log);
         }
         newest
+    }
+
+    /// Without timestamps FreeBSD times one segment after the other: the first new one since the last sample or retransmission
+    /// (`t_rtttime`, `t_rtseq`). Gives the sample when it is acknowledged; what is timed next leaves after this.
+    fn timed_sample(&mut self, now: Time, upto: u64) -> Option<Dur> {
+        if self.state == CongestionState::Recovery && self.board.una < upto && upto < self.recover {
+            // `tcp_sack_partialack`
+            self.timed = self.board.nxt;
+        }
+        if upto <= self.timed {
+            return None;
+        }
+        let sent = self.board.sent_at(self.timed);
+        self.timed = self.board.nxt;
+        sent.map(|at| now.since(at))
     }
 
     #[inline]

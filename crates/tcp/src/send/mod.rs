@@ -53,7 +53,7 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, EcnMode, Recovery};
+use crate::config::{Config, EcnMode, Manners, Recovery};
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::{Agreed, Span};
 use board::Board;
@@ -106,6 +106,9 @@ pub(crate) struct Sender {
     /// SACK in force for recovery.
     sack: bool,
     timestamps: bool,
+    /// One segment after the other is timed, from this position on.
+    times_one: bool,
+    timed: u64,
     ecn: bool,
     /// The peer's window from `una` on.
     wnd: u64,
@@ -127,6 +130,8 @@ pub(crate) struct Sender {
     /// RFC 6675 rules 3 and 4.
     high_rxt: u64,
     rescue: Option<u64>,
+    /// Bytes of the rescue retransmission of FreeBSD's recovery without PRR.
+    rescued: u64,
     /// Bytes sent beyond cwnd by limited transmit in this disorder.
     limited_sent: u64,
     /// F-RTO is deciding.
@@ -176,6 +181,8 @@ impl Sender {
             mss32: 0,
             sack: false,
             timestamps: false,
+            times_one: false,
+            timed: 1,
             ecn: false,
             wnd: 0,
             max_wnd: 0,
@@ -188,6 +195,7 @@ impl Sender {
             dup_bytes: 0,
             high_rxt: 0,
             rescue: None,
+            rescued: 0,
             limited_sent: 0,
             frto: Frto::Off,
             cwr_due: false,
@@ -209,6 +217,7 @@ impl Sender {
         self.plain = self.cfg.tso.is_none() && !self.cc.heeds_sent;
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
+        self.times_one = self.cfg.manners == Manners::FreeBsd && !agreed.timestamps && !self.racks();
         self.ecn = agreed.ecn && self.cfg.ecn != EcnMode::Off;
         self.wnd = agreed.window;
         self.max_wnd = agreed.window;
@@ -366,6 +375,11 @@ impl Sender {
     /// Next new position.
     pub fn snd_nxt(&self) -> u64 {
         self.board.nxt
+    }
+
+    /// Position after the highest that was sent; [`Sender::snd_nxt`] unless a byte went as a probe of a shut window.
+    pub fn snd_max(&self) -> u64 {
+        self.board.nxt + u64::from(self.timers.probed.is_some_and(|(at, _)| at == self.board.nxt))
     }
 
     /// Fast recovery is under way.

@@ -46,7 +46,8 @@ impl Sender {
         }
         if self.board.una >= self.recover {
             self.leave(a.now, false, "recovery point acknowledged", log);
-            return self.detect(a.now, d, log);
+            // `tcp_do_segment` asks before it ends the recovery whether another begins.
+            return if self.creeps() { 0 } else { self.detect(a.now, d, log) };
         }
         let mut lost = self.detect(a.now, d, log);
         if !self.sack && a.advanced {
@@ -56,6 +57,11 @@ impl Sender {
             log_lost(a.now, self.board.una..self.board.una + marked, marked, "newreno", log);
             lost += marked;
             self.force = self.cfg.recovery != Recovery::Prr;
+        }
+        if a.advanced && self.wants_rescue(d) {
+            self.rescued = self.board.mark_tail(self.mss);
+            log_lost(a.now, self.board.nxt - self.rescued..self.board.nxt, self.rescued, "rescue", log);
+            lost += self.rescued;
         }
         lost
     }
@@ -145,6 +151,7 @@ impl Sender {
         self.recover = self.board.nxt;
         self.high_rxt = self.board.una;
         self.rescue = None;
+        self.rescued = 0;
         self.partial_acks = 0;
         self.entry_dups = self.dup_acks;
         self.probe.cancel();
@@ -284,14 +291,18 @@ impl Sender {
     /// what recovery has sent, and one segment or two.
     fn creep(&mut self, a: &Arrival, d: &Delivered, pipe: bool, log: &mut Log) {
         if a.advanced {
-            let sent = self.board.retx + (self.board.nxt - self.recover);
+            // Each duplicate after it counts. An ACK that begins the recovery and advances is partial, too, once the first
+            // segment has left.
+            self.entry_dups = 0;
+            let first = if self.force { self.mss } else { 0 };
+            let sent = first + self.resent() + (self.board.nxt - self.recover);
             let more = if d.acked >= 2 * self.mss { 2 } else { 1 };
             self.set_cwnd(a.now, (sent + more * self.mss).min(self.target()), "partial ACK", log);
         } else if d.sacked > 0 && self.dup_acks > self.entry_dups {
             let flight = if pipe {
-                self.board.outstanding() - self.board.sacked + self.board.retx
+                self.board.outstanding() - self.board.sacked + self.resent()
             } else {
-                self.board.nxt - self.board.high_sacked + self.board.retx
+                self.board.nxt - self.board.high_sacked + self.resent()
             };
             if flight < self.target() {
                 self.set_cwnd(a.now, (self.cwnd + self.mss).min(self.target()), "half window", log);
@@ -299,10 +310,36 @@ impl Sender {
         }
     }
 
-    /// What counts against that window, of `out` bytes outstanding: what recovery has sent, once it has sent anything again
-    /// (`tcp_output`).
+    /// `tcp_sack_partialack` with `rfc6675_pipe`: an ACK of everything below the recovery point that was SACKed or retransmitted,
+    /// and nothing was sent above it: the last segment is sent again, for its SACK to show what else is lost.
+    fn wants_rescue(&self, d: &Delivered) -> bool {
+        self.sack
+            && self.cfg.recovery == Recovery::FreeBsd { pipe: true }
+            && self.recover == self.board.nxt
+            && self.board.sacked == 0
+            && self.board.lost == 0
+            && d.bytes > 0
+    }
+
+    /// FreeBSD's `sack_bytes_rexmit`: what is in flight again. A rescue retransmission stays in it when it has been SACKed
+    /// (`tcp_sack_doack` moves its hole to what is below, and not the count).
+    fn resent(&self) -> u64 {
+        self.board.retx + if self.board.sacked > 0 { self.rescued } else { 0 }
+    }
+
+    /// What counts against that window for new data, of `out` bytes outstanding: what recovery has sent, once it has sent
+    /// anything again (`tcp_output`).
     pub(super) fn crept(&self, out: u64) -> u64 {
-        if self.board.retx > 0 { self.board.retx + (self.board.nxt - self.recover) } else { out }
+        let resent = self.resent();
+        if resent > 0 { resent + (self.board.nxt - self.recover) } else { out }
+    }
+
+    /// The room for what is lost: new data do not count against it.
+    pub(super) fn room_for_lost(&self) -> u64 {
+        if self.state == Ca::Recovery && self.creeps() {
+            return self.cwnd.saturating_sub(self.resent());
+        }
+        self.room()
     }
 
     /// Whether recovery is FreeBSD's without PRR.

@@ -4,8 +4,9 @@
 
 use super::Sender;
 use super::ack::Arrival;
+use super::board::{EVER, Sent};
 use super::recovery::log_lost;
-use crate::config::{Manners, Recovery, RtoBounds};
+use crate::config::{Manners, Recovery};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
 use crate::seam::{Chunk, GaveUp};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(super) struct Timers {
     /// The peer's window has been shut since data last left: the fields of persisting are in use.
     persisting: bool,
     persist_backoff: u32,
+    /// The position of a byte that went as a probe and that nobody knows to have arrived, and when it did.
+    pub probed: Option<(u64, Time)>,
     /// Probes that nothing answered.
     unanswered: u32,
     /// The persist timer fired on a window too small for a segment: what fits leaves (RFC 9293 section 3.8.6.2.1).
@@ -64,6 +67,7 @@ impl Timers {
             persist: Time::MAX,
             persisting: false,
             persist_backoff: 0,
+            probed: None,
             unanswered: 0,
             override_sws: false,
             patience,
@@ -113,12 +117,12 @@ impl Timers {
     }
 
     /// The peer's window is shut and nothing is in flight.
-    pub fn start_persist(&mut self, now: Time, rto: Dur, bounds: &RtoBounds, log: &mut Log) {
+    pub fn start_persist(&mut self, now: Time, wait: Dur, least: Dur, most: Dur, log: &mut Log) {
         if self.persist != Time::MAX || self.probe_due {
             return;
         }
         self.persisting = true;
-        let wait = rto.saturating_mul(1 << self.persist_backoff.min(32)).max(bounds.min).min(bounds.max);
+        let wait = wait.saturating_mul(1 << self.persist_backoff.min(32)).max(least).min(most);
         let at = now.saturating_add(wait);
         self.persist = at;
         if self.persist_backoff == 0 {
@@ -269,13 +273,45 @@ impl Sender {
         Ok(())
     }
 
-    /// A zero-window probe: no data, at the position before the first unacknowledged one, so that the peer must answer.
-    pub(super) fn window_probe(&mut self) -> Option<Chunk> {
+    /// How long to wait before the first probe of a shut window, and the bounds of that wait and of the later ones: the RTO and
+    /// its bounds, or what FreeBSD computes (`tcp_setpersist`).
+    pub(super) fn persist_wait(&self) -> (Dur, Dur, Dur) {
+        let rto = &self.cfg.rto;
+        match self.cfg.persist {
+            None => (self.rtt.rto(), rto.min, rto.max),
+            Some(persist) => {
+                let srtt = self.rtt.srtt.unwrap_or(Dur::ZERO);
+                (srtt * 4 + self.rtt.rttvar * 8, persist.min, persist.max)
+            }
+        }
+    }
+
+    /// A zero-window probe: no data, at the position before the first unacknowledged one, so that the peer must answer; FreeBSD's
+    /// is the next byte, which counts as sent but not as in flight (`TF_FORCEDATA`).
+    pub(super) fn window_probe(&mut self, now: Time) -> Option<Chunk> {
         if !std::mem::take(&mut self.timers.probe_due) {
             return None;
         }
-        let at = self.board.una - 1;
-        Some(Chunk { span: at..at, fin: false, push: false, retransmission: false, cwr: false, ect: false })
+        let nxt = self.board.nxt;
+        let (span, push) = if self.cfg.persist.is_some() && self.unsent() > 0 {
+            self.timers.probed = Some((nxt, now));
+            (nxt..nxt + 1, nxt + 1 == self.buf.end)
+        } else {
+            let at = self.board.una - 1;
+            (at..at, false)
+        };
+        Some(Chunk { span, fin: false, push, retransmission: false, cwr: false, ect: false })
+    }
+
+    /// An ACK tells that the byte of a probe has arrived: it was sent then, once or more often.
+    pub(super) fn count_probe(&mut self) {
+        let Some((start, sent_at)) = self.timers.probed.take().filter(|&(at, _)| at == self.board.nxt) else {
+            return;
+        };
+        let snap = self.deliveries.snapshot(sent_at, self.board.outstanding() == 0);
+        self.board.push(Sent { start, sent_at, snap, len: 1, flags: EVER, tries: 2 });
+        self.stats.bytes_sent += 1;
+        self.timed = self.board.nxt;
     }
 
     /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress

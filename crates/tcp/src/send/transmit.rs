@@ -158,7 +158,7 @@ impl Sender {
         if self.cfg.mtu_probing.is_some() {
             self.note_path_success();
         }
-        if let Some(probe) = self.window_probe() {
+        if let Some(probe) = self.window_probe(now) {
             return Some(probe);
         }
         if self.probe.due
@@ -237,6 +237,8 @@ impl Sender {
             // The window is inflated instead.
             Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
             Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
+            // FreeBSD counts duplicates, not what they report (`tcp_do_segment`).
+            Ca::Disorder if self.creeps() => out - (u64::from(self.dup_acks.min(2)) * self.mss).min(out),
             // RFC 3042: two segments beyond the window. With SACK each reported segment lets one go (RFC 6675).
             Ca::Open | Ca::Disorder if !self.sack => out - self.dup_bytes.min(2 * self.mss).min(out),
             _ => self.pipe(),
@@ -244,7 +246,7 @@ impl Sender {
     }
 
     #[inline]
-    fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         self.cwnd.saturating_sub(self.used())
     }
 
@@ -296,7 +298,7 @@ impl Sender {
             return Some(Err(Limited::Rwnd));
         }
         let unit = len.min(self.mss);
-        let room = self.room();
+        let room = self.room_for_lost();
         if room < unit && !self.force {
             return Some(Err(Limited::Cwnd));
         }
@@ -537,6 +539,7 @@ impl Sender {
             if self.cfg.push_super { sent.is(PUSH) || n > self.mss } else { sent.start + n == self.buf.end };
         self.undo.on_retransmit(now, &sent);
         self.forget_probe();
+        self.timed = self.board.nxt;
         self.high_rxt = self.high_rxt.max(sent.end());
         self.stats.bytes_retransmitted += n;
         self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
@@ -588,7 +591,8 @@ impl Sender {
             self.timers.hold_cork(now, self.cork_time(), log);
         }
         if limit == Limited::Rwnd && self.board.outstanding() == 0 {
-            self.timers.start_persist(now, self.rtt.rto(), &self.cfg.rto, log);
+            let (wait, least, most) = self.persist_wait();
+            self.timers.start_persist(now, wait, least, most, log);
         }
     }
 }

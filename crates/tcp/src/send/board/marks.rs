@@ -2,7 +2,7 @@
 //!
 //! Sources: RFC 6675 section 4 (`IsLost`, `NextSeg`), RFC 8985 section 6.2 step 5.
 
-use super::{Board, EVER, LOST, RETX, SACKED, Sent};
+use super::{Board, EVER, FIN, LOST, RETX, SACKED, Sent};
 use tcpassay_units::Time;
 
 /// What a RACK scan found.
@@ -87,6 +87,19 @@ impl Board {
             self.split(0, self.una + mss);
         }
         self.mark(0)
+    }
+
+    /// Marks the last `mss` bytes lost, and a FIN that goes with them; a FIN alone is passed over. Gives the positions newly
+    /// marked.
+    pub fn mark_tail(&mut self, mss: u64) -> u64 {
+        let alone = |s: &Sent| s.is(FIN) && s.len == 1;
+        let Some(last) = (0..self.q.len()).rev().find(|&i| !alone(&self.q[i])) else { return 0 };
+        if self.q[last].flags & (SACKED | LOST) != 0 {
+            return 0;
+        }
+        let most = mss + u64::from(self.q[last].is(FIN));
+        let last = self.trim_to_tail(last, most);
+        self.mark(last)
     }
 
     /// Marks record `i` lost, again when its retransmission was in flight.

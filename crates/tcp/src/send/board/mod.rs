@@ -375,6 +375,11 @@ impl Board {
         index + 1
     }
 
+    /// When what is at `pos` was sent, if it is outstanding.
+    pub fn sent_at(&self, pos: u64) -> Option<Time> {
+        (self.una <= pos && pos < self.nxt).then(|| self.q[self.find(pos)].sent_at)
+    }
+
     /// Record `index` is sent again.
     pub fn resend(&mut self, index: usize, now: Time, snap: Snapshot, app_limited: bool) -> Sent {
         let s = &mut self.q[index];
