@@ -10,11 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import SCRIPT, Gate
 
+from patience import SAFETY_NET_S, children, parent, until
 from tcpassay import load
 
 COMMAND = [sys.executable, "-m", "tcpassay"]
@@ -24,6 +27,7 @@ PLAN = """\
 name = "many"
 seeds = [1, 2, 3, 4, 5, 6]
 keep.sample = "20%"
+limits.case_time = "1h"  # of which a test may hold up a run for some seconds
 
 [fixed]
 "app.duration" = "60ms"
@@ -47,40 +51,60 @@ why = "something arrives"
 RUNS = 60
 
 
-def start(folder: Path, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "run", *args, "--jobs", "2"],
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """When a test fails, what it has started ends."""
+    yield
+    for process in STARTED:
+        process.kill()
+        process.communicate()
+    STARTED.clear()
+
+
+def start(folder: Path, *args: str, gate: Gate | None = None, jobs: int = 2) -> subprocess.Popen[str]:
+    command = COMMAND if gate is None else [sys.executable, str(SCRIPT), str(gate.folder)]
+    process = subprocess.Popen(
+        [*command, "run", *args, "--jobs", str(jobs)],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+    STARTED.append(process)
+    return process
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    said, _ = process.communicate(timeout=240)
+    said, _ = process.communicate(timeout=SAFETY_NET_S)
     return process.returncode, said
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = status.read_text(encoding="utf-8").rpartition(")")[2].split()
-            if int(fields[1]) == pid:
-                found.append(int(status.parent.name))
-    return found
+def goes_on(process: subprocess.Popen[str]) -> bool:
+    """True; what it said before it ended is the message otherwise."""
+    assert process.poll() is None, end(process)
+    return True
+
+
+def asked(folder: Path, question: str) -> list[Any]:
+    """What the journal answers, nothing while there is none."""
+    if not (folder / "journal.sqlite").exists():
+        return []
+    with contextlib.closing(sqlite3.connect(folder / "journal.sqlite", timeout=SAFETY_NET_S)) as database:
+        return database.execute(question).fetchall()
 
 
 def ended(folder: Path) -> dict[int, tuple[str, float, int]]:
     """Of each run that ended: what came of it, when, and how often it was begun."""
-    if not (folder / "journal.sqlite").exists():
-        return {}
-    with contextlib.closing(sqlite3.connect(folder / "journal.sqlite")) as database:
-        rows = database.execute(
-            "SELECT number, outcome, finished, attempts FROM cases WHERE outcome IS NOT NULL"
-        ).fetchall()
+    rows = asked(folder, "SELECT number, outcome, finished, attempts FROM cases WHERE outcome IS NOT NULL")
     return {number: (outcome, finished, attempts) for number, outcome, finished, attempts in rows}
+
+
+def reached(process: subprocess.Popen[str], folder: Path, number: int) -> None:
+    """Waits until so many runs have ended."""
+    until(lambda: goes_on(process) and len(ended(folder)) >= number, f"{number} runs end")
 
 
 def result(folder: Path) -> dict[str, Any]:
@@ -130,79 +154,99 @@ def test_the_plan_has_what_could_be_lost(calm: Path) -> None:
     assert results.problems == []
 
 
+def kill(process: subprocess.Popen[str]) -> None:
+    workers = children(process.pid)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    until(lambda: not any(map(parent, workers)), "no worker outlives the command")
+
+
 def test_killed_again_and_again_it_ends_as_if_never_disturbed(calm: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
-    out = tmp_path / "out"
+    out, gate = tmp_path / "out", Gate(tmp_path / "gate")
     rng = random.Random(20261121)  # noqa: S311
-    process = start(tmp_path, "plan.toml", "--out", "out")
-    kills = 0
+    process = start(tmp_path, "plan.toml", "--out", "out", gate=gate)
     before: dict[int, tuple[str, float, int]] = {}
-    while kills < 8 and len(before) < RUNS * 2 // 3:
+    for most in range(6, 54, 6):
+        gate.let_in(range(most))
         # From the start of the interpreter on: each kill waits for some more runs to end, then a moment.
-        target = len(before) + rng.randint(0, 4)
-        while len(ended(out)) < target and process.poll() is None:
-            time.sleep(0.005)
+        reached(process, out, rng.randint(len(before), most))
+        if most == 48:  # and at least the last hits a run
+            until(lambda: max(gate.before(process.pid), default=0) >= 48, "a run has begun")  # noqa: B023
         time.sleep(rng.uniform(0, 0.04))
-        workers = children(process.pid)
-        process.kill()
-        if process.wait() == 0:
-            break
-        kills += 1
-        assert process.stdout is not None
-        process.stdout.close()
-        until = time.monotonic() + 20
-        while any(Path(f"/proc/{pid}/statm").exists() for pid in workers):
-            assert time.monotonic() < until, "a worker outlived the command"
-            time.sleep(0.01)
+        kill(process)
         now = ended(out)
         assert before.items() <= now.items(), "a run that had ended was lost or repeated"
         before = now
         if (out / "journal.sqlite").exists():
-            process = start(tmp_path, "--resume", "out")
+            process = start(tmp_path, "--resume", "out", gate=gate)
         else:  # killed before there was anything to resume
-            process = start(tmp_path, "plan.toml", "--out", "out", "--force")
-    assert kills >= 4
-    assert 0 < len(before) < RUNS, "no kill came in the middle"
+            process = start(tmp_path, "plan.toml", "--out", "out", "--force", gate=gate)
+    assert 0 < len(before) <= 48
+    gate.let_in(range(RUNS))
     code, said = end(process)
     assert code == 0, said
     now = ended(out)
     assert before.items() <= now.items()
     assert len(now) == RUNS
-    assert max(attempts for _, _, attempts in now.values()) > 1, "no kill came in the middle of a run"
+    assert max(attempts for _, _, attempts in now.values()) > 1
     same(out, calm)
 
 
 def test_a_worker_that_is_killed_from_outside_costs_nothing(calm: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
-    process = start(tmp_path, "plan.toml", "--out", "out")
-    killed: set[int] = set()
-    while len(killed) < 4 and process.poll() is None:
-        if len(ended(tmp_path / "out")) >= 8 * (len(killed) + 1):
-            fresh = [pid for pid in children(process.pid) if pid not in killed]
-            if fresh:
-                killed.add(fresh[0])
-                os.kill(fresh[0], signal.SIGKILL)
-        time.sleep(0.005)
+    out, gate = tmp_path / "out", Gate(tmp_path / "gate")
+    process = start(tmp_path, "plan.toml", "--out", "out", gate=gate)
+    # One wherever it is.
+    gate.let_in(range(20))
+    reached(process, out, 8)
+    killed = {until(lambda: children(process.pid), "there is a worker")[0]}
+    os.kill(*killed, signal.SIGKILL)
+    # And three whose run is known: before it, after it with the answer unsent, and before one again.
+    hit = set()
+    for first, waiting in ((20, gate.before), (30, gate.held), (40, gate.before)):
+        gate.hold(range(first, RUNS) if waiting == gate.held else [])
+        gate.let_in(range(RUNS if waiting == gate.held else first))
+        until(lambda: not any(map(parent, killed)), "who was killed is gone")
+        two = until(lambda: goes_on(process) and both(waiting(process.pid), first), "both wait")  # noqa: B023
+        # The one that was begun less often: a run has ended when its process was killed three times.
+        begun = dict(asked(out, "SELECT number, attempts FROM cases"))
+        number = min(two, key=lambda one: (begun[one], one))
+        hit.add(number)
+        killed.add(two[number])
+        os.kill(two[number], signal.SIGKILL)
+    gate.hold([])
+    gate.let_in(range(RUNS))
     code, said = end(process)
     assert code == 0, said
-    assert len(killed) >= 2
-    same(tmp_path / "out", calm)
+    assert len(killed) == 4
+    now = ended(out)
+    assert min(now[number][2] for number in hit) > 1
+    same(out, calm)
+
+
+def both(waiting: dict[int, int], first: int) -> dict[int, int]:
+    """The two workers that wait with runs from `first` on, when there are two."""
+    there = {number: pid for number, pid in waiting.items() if number >= first}
+    return there if len(there) == 2 else {}
 
 
 def test_an_interrupted_run_is_resumed_and_one_that_is_complete_is_left_as_it_is(
     calm: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
-    out = tmp_path / "out"
-    process = start(tmp_path, "plan.toml", "--out", "out", "--shuffle", "7")
-    while len(ended(out)) < 10:
-        time.sleep(0.01)
+    out, gate = tmp_path / "out", Gate(tmp_path / "gate")
+    process = start(tmp_path, "plan.toml", "--out", "out", "--shuffle", "7", gate=gate)
+    first = "SELECT number FROM cases ORDER BY position LIMIT 10"
+    ten = {number for (number,) in until(lambda: goes_on(process) and asked(out, first), "it begins")}
+    gate.let_in(ten)
+    reached(process, out, 10)
     process.send_signal(signal.SIGTERM)
     code, said = end(process)
     assert code == 130, said
     assert "tcpassay run --resume out" in said
     # Shuffled, the first ten are not the plan's first ten.
-    assert set(ended(out)) != set(range(len(ended(out))))
+    assert set(ended(out)) == ten != set(range(10))
     assert end(start(tmp_path, "--resume", "out"))[0] == 0
     same(out, calm)
     before = ended(out)
@@ -212,16 +256,18 @@ def test_an_interrupted_run_is_resumed_and_one_that_is_complete_is_left_as_it_is
 
 
 def test_the_time_of_the_plan_ends_it_cleanly_and_more_time_goes_on(calm: Path, tmp_path: Path) -> None:
+    # A tenth of a second passes with each answer, and a process has some runs ahead when the time is up.
     text = PLAN.replace("[fixed]", 'limits.time = "300ms"\n\n[fixed]')
     (tmp_path / "plan.toml").write_text(text, encoding="utf-8")
-    out = tmp_path / "out"
-    code, said = end(start(tmp_path, "plan.toml", "--out", "out"))
+    out, gate = tmp_path / "out", Gate(tmp_path / "gate")
+    gate.let_in(range(RUNS))
+    code, said = end(start(tmp_path, "plan.toml", "--out", "out", gate=gate, jobs=1))
     assert code == 130, said
     assert "the plan's time is used up" in said
     assert result(out)["status"] == "budget"
     first = ended(out)
-    assert 0 < len(first) < RUNS
-    code, said = end(start(tmp_path, "--resume", "out"))
+    assert 3 <= len(first) < RUNS // 2
+    code, said = end(start(tmp_path, "--resume", "out", gate=gate, jobs=1))
     assert code == 130, said
     assert first.items() < ended(out).items()
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
@@ -233,15 +279,15 @@ def test_the_time_of_the_plan_ends_it_cleanly_and_more_time_goes_on(calm: Path, 
 
 def test_while_it_goes_on_the_folder_tells_what_ended(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
-    process = start(tmp_path, "plan.toml", "--out", "out")
-    while len(ended(tmp_path / "out")) < 20:
-        time.sleep(0.01)
+    out, gate = tmp_path / "out", Gate(tmp_path / "gate")
+    process = start(tmp_path, "plan.toml", "--out", "out", gate=gate)
+    gate.let_in(range(20))
+    reached(process, out, 20)
     process.kill()
     end(process)
-    results = load(tmp_path / "out")
+    results = load(out)
     assert results.index["status"] == "running"
-    number = len(ended(tmp_path / "out"))
     assert len(results.runs) == RUNS
-    assert results.cases["outcome"].to_list().count("done") == results.metrics.height == number
+    assert results.cases["outcome"].to_list().count("done") == results.metrics.height == 20
     assert results.findings.height == sum(run["findings"] for run in results.runs if "findings" in run) > 0
     assert results.problems == []
