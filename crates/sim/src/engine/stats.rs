@@ -89,30 +89,31 @@ impl QueueStats {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Histogram {
     buckets: Vec<u64>,
-    count: u64,
-    sum: u128,
     max: Dur,
 }
 
 impl Histogram {
     /// Counts one value.
+    #[inline]
     pub fn record(&mut self, d: Dur) {
         self.record_many(d, 1);
     }
 
     /// Counts a value `n` times.
+    #[inline]
     pub fn record_many(&mut self, d: Dur, n: u64) {
-        if n == 0 {
-            return;
-        }
         let at = Histogram::bucket(d.as_nanos());
-        if at >= self.buckets.len() {
-            self.buckets.resize(at + 1, 0);
-        }
-        self.buckets[at] += n;
-        self.count += n;
-        self.sum += u128::from(d.as_nanos()) * u128::from(n);
         self.max = self.max.max(d);
+        match self.buckets.get_mut(at) {
+            Some(bucket) => *bucket += n,
+            None => self.extend(at, n),
+        }
+    }
+
+    #[cold]
+    fn extend(&mut self, at: usize, n: u64) {
+        self.buckets.resize(at, 0);
+        self.buckets.push(n);
     }
 
     /// Values in ascending order, as the upper ends of their buckets (but never above the largest), with their counts.
@@ -123,13 +124,7 @@ impl Histogram {
 
     /// Values counted.
     pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The mean, exact to a nanosecond; zero without values.
-    pub fn mean(&self) -> Dur {
-        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
-        Dur::from_nanos(u64::try_from(mean).expect("a mean of 64-bit values"))
+        self.buckets.iter().sum()
     }
 
     /// The largest value, exact.
@@ -146,7 +141,7 @@ impl Histogram {
         reason = "a rank among fewer than 2^53 values"
     )]
     pub fn quantile(&self, q: f64) -> Dur {
-        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
+        let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (at, n) in self.buckets.iter().enumerate() {
             seen += n;
@@ -159,10 +154,7 @@ impl Histogram {
 
     /// Below 16 each value has its own bucket; above, the top five bits choose.
     fn bucket(ns: u64) -> usize {
-        if ns < 16 {
-            return usize::try_from(ns).expect("below 16");
-        }
-        let shift = 59 - ns.leading_zeros();
+        let shift = 59 - (ns | 16).leading_zeros();
         let top = usize::try_from(ns >> shift).expect("five bits");
         shift as usize * 16 + top
     }
@@ -191,7 +183,7 @@ mod tests {
         assert_eq!(h.quantile(0.5), Dur::from_nanos(511));
         assert_eq!(h.quantile(0.99), Dur::from_nanos(991));
         assert_eq!(h.quantile(1.0), Dur::from_nanos(1000));
-        assert_eq!((h.mean(), h.max(), h.count()), (Dur::from_nanos(500), Dur::from_nanos(1000), 1000));
+        assert_eq!((h.max(), h.count()), (Dur::from_nanos(1000), 1000));
     }
 
     #[test]
