@@ -1,15 +1,16 @@
 //! What a run feeds while it runs.
 //!
 //! The calls below stand in the innermost loop of a simulator, once or twice for each packet. They add to counters of
-//! the flow or device, compare the time with the end of the interval under way, and append to columns when an interval
-//! is over. None of them allocates, apart from columns that grow.
+//! the flow or device, compare the time with the end of the interval under way, and append a row when an interval
+//! is over. None of them allocates, apart from logs that grow.
 
 use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::recording::{
     Captured, Completion, Delivery, Device, Flow, FlowCounters, Interface, Latency, LatencyKind, Recording,
 };
-use crate::series::{Column, EntitySeries, Series};
+use crate::rows::{self, Gauges, Peaks, Sums};
+use crate::series::Series;
 use tcpassay_units::{Dur, Time};
 
 /// What to collect. The default collects counters only.
@@ -79,141 +80,6 @@ const OWN_LATENCY: usize = 64;
 const RTT: usize = 0;
 const ONE_WAY: usize = 1;
 
-const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
-/// Those of [`FLOW_SUMS`] that packets tell.
-const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_packets"];
-const GAUGES: [&str; 7] =
-    ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
-const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
-
-/// Numbers added up within each interval. Times never go back.
-#[derive(Clone, Debug)]
-struct Sums<const N: usize> {
-    interval: u64,
-    /// End of the interval under way; `u64::MAX` when no series are kept, so that the comparison in the hot path is all.
-    edge: u64,
-    first: Option<u64>,
-    now: [u64; N],
-    columns: [Vec<u64>; N],
-}
-
-impl<const N: usize> Sums<N> {
-    fn new(interval: Option<Dur>) -> Sums<N> {
-        Sums {
-            interval: interval.map_or(0, Dur::as_nanos),
-            edge: if interval.is_some() { 0 } else { u64::MAX },
-            first: None,
-            now: [0; N],
-            columns: [const { Vec::new() }; N],
-        }
-    }
-
-    #[inline]
-    fn at(&mut self, at: Time) -> &mut [u64; N] {
-        if at.as_nanos() >= self.edge {
-            self.roll(at.as_nanos());
-        }
-        &mut self.now
-    }
-
-    /// Ends the interval under way and those without anything up to `at`.
-    #[cold]
-    fn roll(&mut self, at: u64) {
-        let interval = at / self.interval;
-        if self.first.is_none() {
-            self.first = Some(interval);
-        } else {
-            let mut ended = self.edge / self.interval;
-            for (column, now) in self.columns.iter_mut().zip(&mut self.now) {
-                column.push(std::mem::take(now));
-            }
-            while ended < interval {
-                for column in &mut self.columns {
-                    column.push(0);
-                }
-                ended += 1;
-            }
-        }
-        self.edge = (interval + 1) * self.interval;
-    }
-
-    /// The columns, filled up to the interval before `end`, or the one under way when it is not empty.
-    fn finish(mut self, end: Time) -> Option<(u64, [Vec<u64>; N])> {
-        let first = self.first?;
-        let end = end.as_nanos().max(self.edge - self.interval);
-        if end >= self.edge {
-            self.roll(end);
-        }
-        if end > self.edge - self.interval || self.now.iter().any(|n| *n > 0) {
-            for (column, now) in self.columns.iter_mut().zip(&self.now) {
-                column.push(*now);
-            }
-        }
-        Some((first, self.columns))
-    }
-}
-
-/// The largest number within each interval; the last one stays in force where nothing is said.
-#[derive(Clone, Debug)]
-struct Peaks {
-    interval: u64,
-    edge: u64,
-    peak: u64,
-    any: bool,
-    first: Option<u64>,
-    column: Vec<Option<u64>>,
-}
-
-impl Peaks {
-    fn new(interval: Option<Dur>) -> Peaks {
-        Peaks {
-            interval: interval.map_or(0, Dur::as_nanos),
-            edge: if interval.is_some() { 0 } else { u64::MAX },
-            peak: 0,
-            any: false,
-            first: None,
-            column: Vec::new(),
-        }
-    }
-
-    #[inline]
-    fn at(&mut self, at: Time, value: u64) {
-        if at.as_nanos() >= self.edge {
-            self.roll(at.as_nanos());
-        }
-        self.any = true;
-        self.peak = self.peak.max(value);
-    }
-
-    #[cold]
-    fn roll(&mut self, at: u64) {
-        let interval = at / self.interval;
-        match self.first {
-            None => self.first = Some(interval),
-            Some(first) => {
-                self.column.push(self.any.then_some(self.peak));
-                let whole = usize::try_from(interval - first).expect("intervals fit memory");
-                self.column.resize(whole, None);
-            }
-        }
-        self.peak = 0;
-        self.any = false;
-        self.edge = (interval + 1) * self.interval;
-    }
-
-    fn finish(mut self) -> Option<(u64, Vec<Option<u64>>)> {
-        let first = self.first?;
-        self.column.push(self.any.then_some(self.peak));
-        Some((first, self.column))
-    }
-}
-
-/// What is read off at the end of each interval: one row a sample.
-#[derive(Clone, Debug, Default)]
-struct Gauges {
-    rows: Vec<(u64, Sample)>,
-}
-
 /// What a sender says of itself at one instant. Absent is what it does not tell.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sample {
@@ -234,9 +100,10 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// In the order of [`GAUGES`].
-    fn fields(&self) -> [Option<f64>; 7] {
+    /// In the order of [`rows::GAUGES`]; NaN is absent.
+    fn fields(&self) -> [f64; 7] {
         [self.cwnd, self.ssthresh, self.flight, self.srtt, self.rto, self.alpha, self.pacing]
+            .map(|field| field.unwrap_or(f64::NAN))
     }
 }
 
@@ -437,7 +304,7 @@ impl Collector {
     pub fn sample(&mut self, flow: FlowId, at: Time, sample: Sample) {
         let Some(interval) = self.collect.series else { return };
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
-        self.flows[flow.0 as usize].gauges.rows.push((ended, sample));
+        self.flows[flow.0 as usize].gauges.put(ended, sample.fields());
     }
 
     /// Whether an event or a packet would be kept: ask before making one.
@@ -499,18 +366,18 @@ impl Collector {
                 keep(LatencyKind::OneWay, &tap.info.name, one_way);
             }
             let last = tap.info.end.unwrap_or(end).min(end);
-            let mut series = flow_series(&tap.info.name, tap.sums, &tap.gauges, last);
+            let mut series = rows::flow_series(&tap.info.name, tap.sums, &tap.gauges, last);
             let mut info = tap.info;
             info.counters.unseen = self.collect.unseen;
             if let (Some(series), true) = (&mut series, self.collect.unseen) {
-                series.columns.retain(|column| !OF_PACKETS.contains(&column.name.as_str()));
+                series.columns.retain(|column| !rows::OF_PACKETS.contains(&column.name.as_str()));
             }
             entities.extend(series);
             recording.flows.push(info);
         }
         for tap in self.devices {
             keep(LatencyKind::QueueDelay, &tap.info.name, tap.delay);
-            entities.extend(device_series(&tap.info.name, tap.sums, tap.backlog, end));
+            entities.extend(rows::device_series(&tap.info.name, tap.sums, tap.backlog, end));
             recording.devices.push(tap.info);
         }
         let [rtt, one_way] = all;
@@ -523,58 +390,4 @@ impl Collector {
         recording.series = self.collect.series.map(|interval| Series { interval, entities });
         recording
     }
-}
-
-fn flow_series(name: &str, sums: Sums<4>, gauges: &Gauges, end: Time) -> Option<EntitySeries> {
-    let (first, sums) = sums.finish(end)?;
-    let len = sums[0].len();
-    let mut columns = sum_columns(FLOW_SUMS, sums);
-    for (place_of_field, field) in GAUGES.iter().enumerate() {
-        let mut values = vec![f64::NAN; len];
-        let mut any = false;
-        for (interval, sample) in &gauges.rows {
-            let place = interval.checked_sub(first).and_then(|i| usize::try_from(i).ok());
-            if let (Some(place), Some(value)) = (place.filter(|i| *i < len), sample.fields()[place_of_field])
-            {
-                values[place] = value;
-                any = true;
-            }
-        }
-        if any {
-            columns.push(Column { name: (*field).to_owned(), values });
-        }
-    }
-    Some(EntitySeries { entity: name.to_owned(), first, columns })
-}
-
-fn device_series(name: &str, sums: Sums<3>, backlog: Peaks, end: Time) -> Option<EntitySeries> {
-    let (first, sums) = sums.finish(end)?;
-    let len = sums[0].len();
-    let mut columns = sum_columns(DEVICE_SUMS, sums);
-    if let Some((start, peaks)) = backlog.finish() {
-        let mut values = vec![f64::NAN; len];
-        for (interval, peak) in (start..).zip(peaks) {
-            let place = interval.checked_sub(first).and_then(|i| usize::try_from(i).ok());
-            if let (Some(place), Some(peak)) = (place.filter(|i| *i < len), peak) {
-                values[place] = exact(peak);
-            }
-        }
-        columns.push(Column { name: "max_backlog_bytes".to_owned(), values });
-    }
-    Some(EntitySeries { entity: name.to_owned(), first, columns })
-}
-
-fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<u64>; N]) -> Vec<Column> {
-    let columns = names.into_iter().zip(sums);
-    columns
-        .map(|(name, values)| Column {
-            name: name.to_owned(),
-            values: values.into_iter().map(exact).collect(),
-        })
-        .collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
-fn exact(n: u64) -> f64 {
-    n as f64
 }

@@ -25,6 +25,7 @@ pub mod metrics;
 mod numbers;
 pub mod pcapng;
 mod recording;
+mod rows;
 mod serial;
 mod series;
 pub mod siftr;

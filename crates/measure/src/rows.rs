@@ -1,0 +1,203 @@
+//! What is added up and read off in each interval: a row an interval while the run lasts, columns when it is over.
+//!
+//! With a hundred flows an interval's end visits memory that has been out of the cache since the last one. A row of a flow
+//! is a cache line or less at one place; its columns would be eleven places.
+
+use crate::series::{Column, EntitySeries};
+use tcpassay_units::{Dur, Time};
+
+pub(crate) const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
+/// Those of [`FLOW_SUMS`] that packets tell.
+pub(crate) const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_packets"];
+pub(crate) const GAUGES: [&str; 7] =
+    ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
+const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
+
+/// Numbers added up within each interval. Times never go back.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums<const N: usize> {
+    interval: u64,
+    /// End of the interval under way; `u64::MAX` when no series are kept, so that the comparison in the hot path is all.
+    edge: u64,
+    first: Option<u64>,
+    now: [u64; N],
+    rows: Vec<[u64; N]>,
+}
+
+impl<const N: usize> Sums<N> {
+    pub fn new(interval: Option<Dur>) -> Sums<N> {
+        Sums {
+            interval: interval.map_or(0, Dur::as_nanos),
+            edge: if interval.is_some() { 0 } else { u64::MAX },
+            first: None,
+            now: [0; N],
+            rows: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub fn at(&mut self, at: Time) -> &mut [u64; N] {
+        if at.as_nanos() >= self.edge {
+            self.roll(at.as_nanos());
+        }
+        &mut self.now
+    }
+
+    /// Ends the interval under way and those without anything up to `at`.
+    fn roll(&mut self, at: u64) {
+        if self.first.is_none() {
+            let first = at / self.interval;
+            self.first = Some(first);
+            self.edge = (first + 1) * self.interval;
+            return;
+        }
+        self.rows.push(std::mem::replace(&mut self.now, [0; N]));
+        self.edge += self.interval;
+        while at >= self.edge {
+            self.rows.push([0; N]);
+            self.edge += self.interval;
+        }
+    }
+
+    /// The first interval and the columns, filled up to the interval before `end`, or the one under way when it is not empty.
+    fn finish(mut self, end: Time) -> Option<(u64, [Vec<f64>; N])> {
+        let first = self.first?;
+        let end = end.as_nanos().max(self.edge - self.interval);
+        if end >= self.edge {
+            self.roll(end);
+        }
+        if end > self.edge - self.interval || self.now.iter().any(|n| *n > 0) {
+            self.rows.push(self.now);
+        }
+        let column = |place| self.rows.iter().map(|row: &[u64; N]| exact(row[place])).collect();
+        Some((first, std::array::from_fn(column)))
+    }
+}
+
+/// The largest number within each interval; the last one stays in force where nothing is said.
+#[derive(Clone, Debug)]
+pub(crate) struct Peaks {
+    interval: u64,
+    edge: u64,
+    peak: u64,
+    any: bool,
+    first: Option<u64>,
+    column: Vec<Option<u64>>,
+}
+
+impl Peaks {
+    pub fn new(interval: Option<Dur>) -> Peaks {
+        Peaks {
+            interval: interval.map_or(0, Dur::as_nanos),
+            edge: if interval.is_some() { 0 } else { u64::MAX },
+            peak: 0,
+            any: false,
+            first: None,
+            column: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub fn at(&mut self, at: Time, value: u64) {
+        if at.as_nanos() >= self.edge {
+            self.roll(at.as_nanos());
+        }
+        self.any = true;
+        self.peak = self.peak.max(value);
+    }
+
+    #[cold]
+    fn roll(&mut self, at: u64) {
+        let interval = at / self.interval;
+        match self.first {
+            None => self.first = Some(interval),
+            Some(first) => {
+                self.column.push(self.any.then_some(self.peak));
+                let whole = usize::try_from(interval - first).expect("intervals fit memory");
+                self.column.resize(whole, None);
+            }
+        }
+        self.peak = 0;
+        self.any = false;
+        self.edge = (interval + 1) * self.interval;
+    }
+
+    fn finish(mut self) -> Option<(u64, Vec<Option<u64>>)> {
+        let first = self.first?;
+        self.column.push(self.any.then_some(self.peak));
+        Some((first, self.column))
+    }
+}
+
+/// What is read off at the end of each interval.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauges {
+    /// The interval, and the fields in the order of [`GAUGES`]; NaN is absent.
+    rows: Vec<(u64, [f64; 7])>,
+}
+
+impl Gauges {
+    #[inline]
+    pub fn put(&mut self, interval: u64, fields: [f64; 7]) {
+        self.rows.push((interval, fields));
+    }
+
+    /// The columns that have values in the `len` intervals from `first` on.
+    fn columns(&self, first: u64, len: usize) -> impl Iterator<Item = Column> {
+        let mut columns: [Vec<f64>; 7] = std::array::from_fn(|_| vec![f64::NAN; len]);
+        let mut any = [false; 7];
+        for (interval, fields) in &self.rows {
+            let Some(place) = place(*interval, first, len) else { continue };
+            for ((column, any), value) in columns.iter_mut().zip(&mut any).zip(fields) {
+                if !value.is_nan() {
+                    column[place] = *value;
+                    *any = true;
+                }
+            }
+        }
+        let named = GAUGES.into_iter().zip(columns).zip(any).filter(|(_, any)| *any);
+        named.map(|((name, values), _)| Column { name: name.to_owned(), values })
+    }
+}
+
+/// Where `interval` stands in `len` of them from `first` on.
+fn place(interval: u64, first: u64, len: usize) -> Option<usize> {
+    let place = usize::try_from(interval.checked_sub(first)?).ok()?;
+    (place < len).then_some(place)
+}
+
+/// The series of a flow; none before something passed.
+pub(crate) fn flow_series(name: &str, sums: Sums<4>, gauges: &Gauges, end: Time) -> Option<EntitySeries> {
+    let (first, sums) = sums.finish(end)?;
+    let len = sums[0].len();
+    let mut columns = sum_columns(FLOW_SUMS, sums);
+    columns.extend(gauges.columns(first, len));
+    Some(EntitySeries { entity: name.to_owned(), first, columns })
+}
+
+/// The series of a device; none before something passed.
+pub(crate) fn device_series(name: &str, sums: Sums<3>, backlog: Peaks, end: Time) -> Option<EntitySeries> {
+    let (first, sums) = sums.finish(end)?;
+    let len = sums[0].len();
+    let mut columns = sum_columns(DEVICE_SUMS, sums);
+    if let Some((start, peaks)) = backlog.finish() {
+        let mut values = vec![f64::NAN; len];
+        for (interval, peak) in (start..).zip(peaks) {
+            if let (Some(place), Some(peak)) = (place(interval, first, len), peak) {
+                values[place] = exact(peak);
+            }
+        }
+        columns.push(Column { name: "max_backlog_bytes".to_owned(), values });
+    }
+    Some(EntitySeries { entity: name.to_owned(), first, columns })
+}
+
+fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<f64>; N]) -> Vec<Column> {
+    let columns = names.into_iter().zip(sums);
+    columns.map(|(name, values)| Column { name: name.to_owned(), values }).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]
+fn exact(n: u64) -> f64 {
+    n as f64
+}
