@@ -22,6 +22,12 @@ pub trait Controller: fmt::Debug + Send {
         Vec::new()
     }
 
+    /// DCTCP's estimate of the share of marked bytes (RFC 8257 section 3.3), also among [`Controller::internals`]; here
+    /// without their vector, because series ask each connection for it in each interval. `None` of other controllers.
+    fn alpha(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether [`Event::Sent`] can change anything. It comes for every segment: a controller that has no use for it
     /// says so and is not asked.
     fn heeds_sent(&self) -> bool {

@@ -58,4 +58,8 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     fn internals(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
+    /// As [`Controller::alpha`](crate::Controller::alpha).
+    fn alpha(&self) -> Option<f64> {
+        None
+    }
 }

@@ -296,6 +296,10 @@ impl<R: WindowRule> Controller for Windowed<R> {
         self.rule.internals()
     }
 
+    fn alpha(&self) -> Option<f64> {
+        self.rule.alpha()
+    }
+
     fn heeds_sent(&self) -> bool {
         false
     }

@@ -133,6 +133,28 @@ pub struct Info {
     pub internals: Vec<(&'static str, f64)>,
 }
 
+/// What of [`Info`] is read again and again while a connection lives. Taking it allocates nothing and costs some ten
+/// nanoseconds; fields mean what they mean in [`Info`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Gauges {
+    /// Congestion window in force.
+    pub cwnd: Bytes,
+    /// Slow-start threshold in force; [`Bytes::MAX`] before the first congestion.
+    pub ssthresh: Bytes,
+    /// Bytes in flight (RFC 6675 pipe).
+    pub flight: Bytes,
+    /// Bytes sent and not cumulatively acknowledged.
+    pub unacked: Bytes,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Dur>,
+    /// Retransmission timeout in force, with backoff.
+    pub rto: Dur,
+    /// Pacing rate in force.
+    pub pacing_rate: Option<Rate>,
+    /// DCTCP's alpha; `None` of other controllers.
+    pub alpha: Option<f64>,
+}
+
 /// What accurate ECN has counted. Bytes are those with ECT(0), CE and ECT(1), in this order; all starts at zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccurateInfo {

@@ -66,5 +66,5 @@ pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
     Sending, is_cookie,
 };
-pub use info::{AccurateInfo, Info};
+pub use info::{AccurateInfo, Gauges, Info};
 pub use log::{AckDecision, AckReason, CongestionState, LogEntry, LogEvent, State, Timer, TimerChange};

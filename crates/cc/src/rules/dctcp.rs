@@ -110,4 +110,8 @@ impl WindowRule for Dctcp {
     fn internals(&self) -> Vec<(&'static str, f64)> {
         vec![("alpha", self.alpha)]
     }
+
+    fn alpha(&self) -> Option<f64> {
+        Some(self.alpha)
+    }
 }

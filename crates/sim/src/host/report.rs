@@ -7,7 +7,7 @@ use crate::case::{IdlePath, completion};
 use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
 use std::collections::BTreeMap;
 use tcpassay_measure::{Captured, Collector, InterfaceId, Sample, TcpSummary};
-use tcpassay_tcp::Info;
+use tcpassay_tcp::{Gauges, Info};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -120,7 +120,7 @@ impl Stacks {
             if conn.tcp.bytes_sent().is_zero() {
                 continue;
             }
-            self.taps.collector.sample(conn.out, at, sample(&conn.tcp.info()));
+            self.taps.collector.sample(conn.out, at, sample(&conn.tcp.gauges()));
         }
     }
 
@@ -146,7 +146,7 @@ impl Stacks {
         let info = conn.tcp.info();
         let flow = self.taps.collector.flow_mut(conn.out);
         flow.end = end;
-        flow.tcp = summary(&info);
+        flow.tcp = summary(&info, conn.tcp.gauges().alpha);
         flow.mss = info.mss;
         flow.counters.retransmitted_packets = info.retransmissions;
         flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
@@ -163,25 +163,21 @@ impl Stacks {
     }
 }
 
-fn alpha(info: &Info) -> Option<f64> {
-    info.internals.iter().find(|(name, _)| *name == "alpha").map(|(_, x)| *x)
-}
-
-fn sample(info: &Info) -> Sample {
+fn sample(now: &Gauges) -> Sample {
     #[expect(clippy::cast_precision_loss, reason = "rates and times far below 2^53")]
     let float = |n: u64| n as f64;
     Sample {
-        cwnd: Some(info.cwnd.as_f64()),
-        ssthresh: (info.ssthresh != Bytes::MAX).then(|| info.ssthresh.as_f64()),
-        flight: Some(info.flight.as_f64()),
-        srtt: info.srtt.map(|d| float(d.as_nanos())),
-        rto: Some(float(info.rto.as_nanos())),
-        alpha: alpha(info),
-        pacing: info.pacing_rate.map(|r| float(r.bits_per_sec())),
+        cwnd: Some(now.cwnd.as_f64()),
+        ssthresh: (now.ssthresh != Bytes::MAX).then(|| now.ssthresh.as_f64()),
+        flight: Some(now.flight.as_f64()),
+        srtt: now.srtt.map(|d| float(d.as_nanos())),
+        rto: Some(float(now.rto.as_nanos())),
+        alpha: now.alpha,
+        pacing: now.pacing_rate.map(|r| float(r.bits_per_sec())),
     }
 }
 
-fn summary(info: &Info) -> TcpSummary {
+fn summary(info: &Info, alpha: Option<f64>) -> TcpSummary {
     TcpSummary {
         cwnd_bytes: Some(info.cwnd.get()),
         ssthresh_bytes: (info.ssthresh != Bytes::MAX).then_some(info.ssthresh.get()),
@@ -207,7 +203,7 @@ fn summary(info: &Info) -> TcpSummary {
         cwnd_limited_ns: Some(info.limited_cwnd.as_nanos()),
         rwnd_limited_ns: Some(info.limited_rwnd.as_nanos()),
         app_limited_ns: Some(info.limited_app.as_nanos()),
-        alpha: alpha(info),
+        alpha,
         clamps: Some(info.clamps),
     }
 }

@@ -177,13 +177,14 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
 /// Tells the recording what passed since it was last told; `at` lies in the same interval of its series.
 pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Conn, at: Time) {
     let t = std::mem::take(&mut conn.tally);
-    if t == FlowCounters::default() {
-        return;
+    if t.sent_packets + t.acks_sent > 0 {
+        let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);
+        let sent = FlowCounters { sent_packets, sent_bytes, acks_sent, ..FlowCounters::default() };
+        collector.add(conn.out, at, &sent);
     }
-    let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);
-    let sent = FlowCounters { sent_packets, sent_bytes, acks_sent, ..FlowCounters::default() };
-    collector.add(conn.out, at, &sent);
-    collector.add(conn.into, at, &FlowCounters { sent_packets: 0, sent_bytes: 0, acks_sent: 0, ..t });
+    if t.delivered_packets + t.read_bytes > 0 {
+        collector.add(conn.into, at, &FlowCounters { sent_packets: 0, sent_bytes: 0, acks_sent: 0, ..t });
+    }
 }
 
 /// What the kernel counts for a packet besides its bytes (`truesize` of an empty `sk_stream_alloc_skb`).
@@ -195,7 +196,7 @@ const MOST: u64 = 1 << 20;
 /// large as the next, here the last; the rate without pacing is 120 % of cwnd an srtt, 200 % far below ssthresh. Nothing
 /// is held back while at most one packet is unacknowledged. The kernel counts its memory, the queue here IP bytes.
 fn auto_limit(tcp: &Connection, last: u64) -> u64 {
-    let info = tcp.info();
+    let info = tcp.gauges();
     if info.unacked.get() <= last {
         return u64::MAX;
     }

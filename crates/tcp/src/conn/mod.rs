@@ -26,7 +26,7 @@ pub use socket::AgreedOptions;
 
 use crate::LogEntry;
 use crate::config::{Config, EcnMode};
-use crate::info::Info;
+use crate::info::{Gauges, Info};
 use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
@@ -256,6 +256,11 @@ impl Connection {
     /// A snapshot of counters and present values, as of the last event.
     pub fn info(&self) -> Info {
         self.info_at(self.clock)
+    }
+
+    /// The few of [`Connection::info`] that are cheap to read again and again.
+    pub fn gauges(&self) -> Gauges {
+        self.send.gauges()
     }
 
     /// Bytes sent so far, as [`Info::bytes_sent`].

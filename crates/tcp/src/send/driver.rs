@@ -58,6 +58,11 @@ impl Driver {
         self.cc.internals()
     }
 
+    /// As [`Controller::alpha`].
+    pub fn alpha(&self) -> Option<f64> {
+        self.cc.alpha()
+    }
+
     /// An ACK begins.
     #[inline]
     pub fn begin_ack(&mut self) {

@@ -1,7 +1,7 @@
 //! The sender's share of [`Info`].
 
 use super::Sender;
-use crate::Info;
+use crate::{Gauges, Info};
 use tcpassay_units::{Bytes, Time};
 
 /// What the sender counts.
@@ -24,6 +24,20 @@ impl Sender {
     /// As [`Info::bytes_sent`].
     pub fn bytes_sent(&self) -> Bytes {
         Bytes::new(self.stats.bytes_sent)
+    }
+
+    /// As [`Connection::gauges`](crate::Connection::gauges).
+    pub fn gauges(&self) -> Gauges {
+        Gauges {
+            cwnd: Bytes::new(self.cwnd),
+            ssthresh: self.cc.control.ssthresh,
+            flight: Bytes::new(self.pipe()),
+            unacked: Bytes::new(self.board.outstanding()),
+            srtt: self.rtt.srtt,
+            rto: self.rtt.rto(),
+            pacing_rate: self.pacer.rate,
+            alpha: self.cc.alpha(),
+        }
     }
 
     /// Writes everything that the sender knows into `info`.

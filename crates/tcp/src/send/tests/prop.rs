@@ -5,6 +5,7 @@ use crate::config::{EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, R
 use crate::log::LogEntry;
 use crate::seam::Whole;
 use crate::send::Flow;
+use crate::{Gauges, Info};
 use proptest::prelude::*;
 use tcpassay_units::{Seed, Stream};
 
@@ -164,6 +165,15 @@ impl World {
         Ok(())
     }
 
+    fn gauges_are_those_of_the_info(&self) -> Result<(), TestCaseError> {
+        let (gauges, mut info) = (self.r.s.gauges(), Info::empty());
+        self.r.s.fill(self.r.now, &mut info);
+        let alpha = info.internals.iter().find(|(name, _)| *name == "alpha").map(|(_, alpha)| *alpha);
+        let Info { cwnd, ssthresh, flight, unacked, srtt, rto, pacing_rate, .. } = info;
+        prop_assert_eq!(gauges, Gauges { cwnd, ssthresh, flight, unacked, srtt, rto, pacing_rate, alpha });
+        Ok(())
+    }
+
     fn run(&mut self, total: u64, ts: bool) -> Result<(), TestCaseError> {
         let mut left = total;
         for _ in 0..400_000u32 {
@@ -200,6 +210,7 @@ impl World {
                 ack.ts_now = self.r.ts_now();
                 self.r.deliver(&ack);
                 prop_assert_eq!(self.r.s.board.audit(), Ok(()));
+                self.gauges_are_those_of_the_info()?;
             } else {
                 prop_assert_eq!(self.r.s.on_timer(self.r.now, &mut self.r.log), Ok(()));
                 prop_assert_eq!(self.r.s.board.audit(), Ok(()));
