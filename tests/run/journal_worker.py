@@ -1,24 +1,20 @@
 """A process that works on a journal until no case waits; the tests kill it. Its log shows what it began.
 
-Usage: journal_worker.py FOLDER LOG [SECONDS a case takes]
+Usage: journal_worker.py FOLDER LOG
+It says that it is ready, and finishes one case for each line of its standard input, and all the others when that ends.
 """
 
 import sys
-import time
 from pathlib import Path
 
 from tcpassay.run.journal import Journal, Outcome
 
-folder, log, seconds = (
-    Path(sys.argv[1]),
-    Path(sys.argv[2]),
-    float(sys.argv[3] if len(sys.argv) > 3 else 0.001),
-)
+folder, log = Path(sys.argv[1]), Path(sys.argv[2])
 with Journal.open(folder) as journal, log.open("a", buffering=1) as trace:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while (claim := journal.claim()) is not None:
         trace.write(f"{claim.number}\n")
-        time.sleep(seconds)
+        sys.stdin.readline()
         outcome = Outcome.FAILED if claim.number % 7 == 0 else Outcome.DONE
         journal.finish(claim, outcome, {"square": claim.number**2, "case": claim.case})

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from patience import SAFETY_NET_S, until
 from tcpassay.errors import UserError
 from tcpassay.run.journal import NAME, Counts, Journal, JournalError, NoSpaceError, Outcome
 
@@ -21,20 +22,46 @@ WORKER = Path(__file__).with_name("journal_worker.py")
 CASES = [{"stack.cc": "reno", "n": n} for n in range(200)]
 
 
-def start(folder: Path, log: Path, seconds: float = 0.001) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), str(folder), str(log), str(seconds)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+class Process:
+    """A process that a test has started: it says lines, and goes on when it is told to."""
+
+    def __init__(self, *command: str | Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def said(self, line: str) -> None:
+        """Waits for it."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == f"{line}\n"
+
+    def go_on(self, lines: int = 1) -> None:
+        """So many times."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n" * lines)
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        """It is no more told to wait, and ends by itself."""
+        self._process.communicate(timeout=SAFETY_NET_S)
+        assert self._process.returncode == 0
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate(timeout=SAFETY_NET_S)
+        assert self._process.returncode == -signal.SIGKILL
+
+
+def start(folder: Path, log: Path) -> Process:
+    process = Process(WORKER, folder, log)
+    process.said("ready")
     return process
 
 
-def end(process: subprocess.Popen[str]) -> int:
-    code = process.wait(timeout=60)
-    assert process.stdout is not None
-    process.stdout.close()
-    return code
+def begun(log: Path) -> list[int]:
+    """What the processes with this log began; the last line may be a part of one."""
+    text = log.read_text() if log.exists() else ""
+    return [int(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def results(folder: Path) -> list[tuple[int, object, Outcome | None, object]]:
@@ -46,7 +73,7 @@ def undisturbed(folder: Path) -> list[tuple[int, object, Outcome | None, object]
     """The result of the worker without a disturbance."""
     folder.mkdir()
     Journal.create(folder, "plan", CASES)
-    assert end(start(folder, folder / "log", 0)) == 0
+    start(folder, folder / "log").end()
     return results(folder)
 
 
@@ -98,49 +125,72 @@ def test_killed_twenty_times_it_ends_as_if_never_disturbed(tmp_path: Path) -> No
     rng = random.Random(20260704)  # noqa: S311
     interrupted = 0
     finished: set[int] = set()
-    begun: list[int] = []
-    for _ in range(20):
-        process = start(folder, log, 0.002)
-        time.sleep(rng.uniform(0, 0.04))
-        process.send_signal(signal.SIGKILL)
-        assert end(process) == -signal.SIGKILL
-        now = [int(n) for n in log.read_text().split()][len(begun) :]
+    before = 0
+    for kill in range(20):
+        process = start(folder, log)
+        # At most eight cases each time, so that some are left for the last.
+        most = rng.randint(0, 8)
+        process.go_on(most)
+        if kill % 2:  # in the middle of a case
+            until(lambda: len(begun(log)) > before + most, "one more case than can be finished is begun")  # noqa: B023
+        else:  # wherever it is
+            time.sleep(rng.uniform(0, 0.01))
+        process.kill()
+        now = begun(log)[before:]
         assert not finished & set(now), "a finished case was begun again"
         finished = {number for number, _, outcome, _ in results(folder) if outcome is not None}
         assert len(set(now) - finished) <= 1, "more was lost than the one case that the process died in"
         interrupted += len(set(now) - finished)
-        begun += now
-    assert interrupted > 0, "no kill came in the middle of a case"
-    assert end(start(folder, log, 0)) == 0
+        before += len(now)
+    assert interrupted >= 10
+    start(folder, log).end()
     assert results(folder) == expected
-    assert set(map(int, log.read_text().split())) == set(range(200))
+    assert set(begun(log)) == set(range(200))
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
-def test_a_kill_while_the_journal_is_made_leaves_no_journal_or_a_whole_one(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from tcpassay.run.journal import Journal\n"
-        "print('ready', flush=True)\n"
-        "Journal.create(Path(sys.argv[1]), 'plan', ({'n': n} for n in range(30_000)))\n"
-    )
-    rng = random.Random(1)  # noqa: S311
-    seen = set()
-    for n in range(6):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.6 if n == 5 else rng.uniform(0, 0.1))
-        process.kill()
-        end(process)
-        if (folder / NAME).exists():
-            with Journal.open(folder, "plan") as journal:
-                assert journal.counts().waiting == 30_000
-        seen.add((folder / NAME).exists())
-    assert False in seen, "no kill came early enough to test anything"
+# Both of these say `here` before the case with the number that is asked for, and when they are done.
+STOPS = """\
+import sys; from pathlib import Path; from tcpassay.run.journal import Journal
+folder, stop = Path(sys.argv[1]), int(sys.argv[2])
+def here():
+    print("here", flush=True)
+    sys.stdin.readline()
+def cases():
+    for n in range(20_000):
+        if n == stop:
+            here()
+        yield {"n": n}
+"""
+MAKES = STOPS + "Journal.create(folder, 'plan', cases())\nhere()\n"
+CHANGES = STOPS + "Journal.open(folder).replan('new', cases(), None, {'text': 'new'})\nhere()\n"
+NEVER = -1
+
+
+def killed_at(script: str, folder: Path, stop: int, seconds: float | None = None) -> None:
+    """Kills the script where it stops, or some time after that."""
+    process = Process("-c", script, folder, str(stop))
+    process.said("here")
+    if seconds is not None:
+        process.go_on()
+        time.sleep(seconds)
+    process.kill()
+
+
+# In the midst of the cases; at any moment between the last of them and the end; and when it is done.
+KILLS = [(0, None), (10_000, None), (19_999, None), *((19_999, n / 500) for n in range(6)), (NEVER, None)]
+
+
+@pytest.mark.parametrize(("stop", "seconds"), KILLS)
+def test_a_kill_while_the_journal_is_made_leaves_no_journal_or_a_whole_one(
+    tmp_path: Path, stop: int, seconds: float | None
+) -> None:
+    killed_at(MAKES, tmp_path, stop, seconds)
+    made = (tmp_path / NAME).exists()
+    assert seconds is not None or made == (stop == NEVER)
+    if made:
+        with Journal.open(tmp_path, "plan") as journal:
+            assert journal.counts() == Counts(waiting=20_000, running=0, finished={})
 
 
 def test_two_processes_share_the_cases_and_run_none_twice(tmp_path: Path) -> None:
@@ -149,26 +199,27 @@ def test_two_processes_share_the_cases_and_run_none_twice(tmp_path: Path) -> Non
     folder.mkdir()
     Journal.create(folder, "plan", CASES)
     logs = [tmp_path / "a", tmp_path / "b"]
-    processes = [start(folder, log, 0.003) for log in logs]
-    assert [end(process) for process in processes] == [0, 0]
-    traces = [[int(n) for n in log.read_text().split()] for log in logs]
-    assert all(traces), "one process did everything, so nothing was shared"
+    processes = [start(folder, log) for log in logs]
+    for process in processes:
+        process.go_on(60)
+    until(lambda: all(len(begun(log)) == 61 for log in logs), "both finish sixty and begin one more")
+    for process in processes:
+        process.end()
+    traces = [begun(log) for log in logs]
     assert sorted(traces[0] + traces[1]) == list(range(200))
     assert results(folder) == expected
 
 
 def test_a_survivor_takes_over_the_case_of_a_process_that_died(tmp_path: Path) -> None:
     Journal.create(tmp_path, "plan", CASES[:3])
-    process = start(tmp_path, tmp_path / "log", 60)
+    process = start(tmp_path, tmp_path / "log")
     with Journal.open(tmp_path) as journal:
+        until(lambda: begun(tmp_path / "log"), "the other has a case")
         claims = [journal.claim(), journal.claim()]
-        while (tmp_path / "log").read_text() == "":
-            time.sleep(0.001)
         assert journal.counts().running == 3
         # The other process lives, so its case is its own.
         assert journal.claim() is None
         process.kill()
-        end(process)
         taken = journal.claim()
         assert taken is not None
         assert taken.attempt == 2
@@ -285,45 +336,24 @@ def test_a_plan_that_grew_keeps_what_was_finished_wherever_it_stands_now(tmp_pat
         assert [claim and claim.number for claim in claims] == [2, 0, None]
 
 
-def test_a_kill_while_the_plan_is_changed_leaves_the_old_one_or_the_new(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from tcpassay.run.journal import Journal\n"
-        "journal = Journal.open(Path(sys.argv[1]))\n"
-        "print('ready', flush=True)\n"
-        "journal.replan('new', ({'n': n} for n in range(20_000)), None, {'text': 'new'})\n"
-        "print('ready', flush=True)\n"
-    )
-    rng = random.Random(3)  # noqa: S311
-    seen = set()
-    for n in range(6):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        Journal.create(folder, "old", ({"n": n} for n in range(200)), notes={"text": "old"})
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        if n == 5:
-            process.stdout.readline()
-        else:
-            time.sleep(rng.uniform(0, 0.1))
-        process.kill()
-        end(process)
-        with Journal.open(folder) as journal:
-            found = (journal.plan, journal.notes["text"], journal.counts().waiting)
-            assert found in {("old", "old", 200), ("new", "new", 20_000)}
-            seen.add(found)
-    assert len(seen) == 2, "no kill came early enough to test anything"
+@pytest.mark.parametrize(("stop", "seconds"), KILLS)
+def test_a_kill_while_the_plan_is_changed_leaves_the_old_one_or_the_new(
+    tmp_path: Path, stop: int, seconds: float | None
+) -> None:
+    Journal.create(tmp_path, "old", ({"n": n} for n in range(200)), notes={"text": "old"})
+    killed_at(CHANGES, tmp_path, stop, seconds)
+    with Journal.open(tmp_path) as journal:
+        found = (journal.plan, journal.notes["text"], journal.counts().waiting)
+    old, new = ("old", "old", 200), ("new", "new", 20_000)
+    assert found in ({old, new} if seconds is not None else {new if stop == NEVER else old})
 
 
 def test_a_living_process_with_the_same_journal_is_counted_and_a_dead_one_is_not(tmp_path: Path) -> None:
     Journal.create(tmp_path, "plan", CASES[:3])
-    process = start(tmp_path, tmp_path / "log", 60)
+    process = start(tmp_path, tmp_path / "log")
     with Journal.open(tmp_path) as journal:
         assert journal.others() == 1
         process.kill()
-        end(process)
         assert journal.others() == 0
 
 
@@ -398,7 +428,7 @@ def test_a_full_disk_stops_cleanly_and_a_copy_is_resumed(tmp_path: Path) -> None
     mount = 'mount -t tmpfs -o size=300k tmpfs "$2" || exit 77; exec "$1" "$3" "$2" "$4"'
     command = ["unshare", "-rm", "sh", "-c", mount, "sh", sys.executable, str(full), str(script), str(kept)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SAFETY_NET_S)
     except FileNotFoundError:
         pytest.skip("no unshare here")
     if done.returncode == 77 or "unshare" in done.stderr:
