@@ -87,6 +87,8 @@ test: test-rust test-python ## Every test, Rust and Python
 gate: ## Instructions per packet-hop against bench/instructions.json (needs valgrind; says so without it)
 	python3 tools/instr_gate.py
 
+# The same examples every time, as pytest's are; `cargo test` draws others.
+test-rust: export PROPTEST_RNG_SEED ?= 1
 test-rust:
 	cargo test --locked --workspace --quiet
 	@if [ -n "$$(sh tools/bpf.sh --install)" ]; then cargo test --locked --quiet -p tcpassay-bpf -p tcpassay-agent --features tcpassay-bpf/bpf,tcpassay-agent/bpf; fi
