@@ -18,9 +18,10 @@ LIMITS = Limits()
 
 # A worker that runs no case: what it does is in the request's name.
 FAKE = """
-import json, os, signal, sys, time
-for line in sys.stdin:
-    do = json.loads(line)["do"]
+import os, signal, sys, time
+from tcpassay.run import message
+for request in message.receive(sys.stdin.buffer):
+    do = request["do"]
     if do == "die":
         print("last words", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -33,14 +34,15 @@ for line in sys.stdin:
         kept = [bytes(100_000) for _ in range(200)]
         _, *maps = open("/proc/self/smaps").read().split("[heap]")
         answer["flags"] = [flag for one in maps for flag in one.partition("VmFlags:")[2].splitlines()[0].split()]
-    print(json.dumps(answer), flush=True)
+    sys.stdout.buffer.write(message.pack(answer))
+    sys.stdout.flush()
 """
 # A worker that ends at once, and says what those that it starts would see.
 ENDED = """
 import io, os, sys
 from tcpassay.run import worker
 sys.argv = ["worker", str(os.getppid())]
-sys.stdin = io.StringIO("")
+sys.stdin = io.TextIOWrapper(io.BytesIO())
 worker.main()
 print(os.environ.get("GLIBC_TUNABLES"), file=sys.stderr)
 """
@@ -51,7 +53,7 @@ triples = {"app.flows": 20, "app.duration": "30ms", "link.loss": "0.1%"}
 collect = {"series": "1ms", "warmup": "0s", "deliveries": True, "events": False, "packets": False}
 print(_native.run_held(triples, 1, "/", collect).digest())
 """
-HUGE = "glibc.malloc.hugetlb=1"
+HUGE = "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=33554432:glibc.malloc.mmap_threshold=33554432"
 
 
 def with_tunables(program: str, tunables: str) -> subprocess.CompletedProcess[str]:

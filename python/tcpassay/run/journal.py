@@ -219,48 +219,54 @@ class Journal:
 
         When others still run some, they may come back later if their process dies.
         """
-        with self._transaction() as database:
-            return self._claim(database)
-
-    def _claim(self, database: sqlite3.Connection) -> Claim | None:
-        row = self._next(database)
-        if row is None:
-            self._release_dead_in(database)
-            row = self._next(database)
-        if row is None:
-            return None
-        number, content, attempts = row
-        database.execute(
-            "UPDATE cases SET owner = ?, attempts = attempts + 1, started = ? WHERE number = ?",
-            (self._owner, self._clock(), number),
-        )
-        return Claim(number, from_json(content), attempts + 1)
+        return next(iter(self.exchange([], claims=1)), None)
 
     def finish(self, claim: Claim, outcome: Outcome, payload: Json | None = None) -> None:
         """Record what came of a claimed case. It will never be claimed again."""
-        with self._transaction() as database:
-            self._finish(database, claim, outcome, payload)
+        self.exchange([(claim, outcome, payload)], claims=0)
 
-    def exchange(self, ended: Iterable[tuple[Claim, Outcome, Json | None]]) -> list[Claim]:
-        """`finish` for each, and `claim` for as many, in one transaction: most of its cost is its own."""
-        claims = []
+    def exchange(
+        self, ended: Sequence[tuple[Claim, Outcome, Json | None]], claims: int | None = None
+    ) -> list[Claim]:
+        """`finish` for each, and `claim` for as many or `claims`, in one transaction: most of its cost is its own."""
         with self._transaction() as database:
-            for claim, outcome, payload in ended:
-                self._finish(database, claim, outcome, payload)
-                claims.append(self._claim(database))
-        return [claim for claim in claims if claim is not None]
+            now = self._clock()
+            self._finish(database, ended, now)
+            return self._claim(database, len(ended) if claims is None else claims, now)
+
+    def _claim(self, database: sqlite3.Connection, most: int, now: float) -> list[Claim]:
+        rows = self._next(database, most)
+        if len(rows) < most:
+            self._release_dead_in(database)
+            rows = self._next(database, most)
+        database.executemany(
+            "UPDATE cases SET owner = ?, attempts = attempts + 1, started = ? WHERE number = ?",
+            [(self._owner, now, number) for number, _, _ in rows],
+        )
+        return [Claim(number, from_json(content), attempts + 1) for number, content, attempts in rows]
 
     def _finish(
-        self, database: sqlite3.Connection, claim: Claim, outcome: Outcome, payload: Json | None
+        self, database: sqlite3.Connection, ended: Sequence[tuple[Claim, Outcome, Json | None]], now: float
     ) -> None:
-        text = None if payload is None else _dumps(payload)
-        changed = database.execute(
+        rows = [
+            (
+                outcome,
+                None if payload is None else _dumps(payload),
+                now,
+                claim.number,
+                self._owner,
+                claim.attempt,
+            )
+            for claim, outcome, payload in ended
+        ]
+        changed = database.executemany(
             "UPDATE cases SET outcome = ?, payload = ?, finished = ?, owner = NULL "
             "WHERE number = ? AND owner = ? AND attempts = ? AND outcome IS NULL",
-            (outcome, text, self._clock(), claim.number, self._owner, claim.attempt),
+            rows,
         )
-        if changed.rowcount != 1:
-            raise AssertionError(f"case {claim.number} is finished by a process that does not run it")
+        if ended and changed.rowcount != len(ended):
+            numbers = ", ".join(str(claim.number) for claim, _, _ in ended)
+            raise AssertionError(f"one of the cases {numbers} is finished by a process that does not run it")
 
     def release(self, claim: Claim) -> None:
         """Give a claimed case back unfinished, as when the user stops the run."""
@@ -432,12 +438,12 @@ class Journal:
                 self._lock_path(owner).unlink(missing_ok=True)
 
     @staticmethod
-    def _next(database: sqlite3.Connection) -> tuple[int, str, int] | None:
-        row: tuple[int, str, int] | None = database.execute(
+    def _next(database: sqlite3.Connection, most: int) -> list[tuple[int, str, int]]:
+        return database.execute(
             "SELECT number, content, attempts FROM cases WHERE outcome IS NULL AND owner IS NULL "
-            "ORDER BY position, number LIMIT 1"
-        ).fetchone()
-        return row
+            "ORDER BY position, number LIMIT ?",
+            (most,),
+        ).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pydantic_core import from_json, to_json
-
-from tcpassay.run.worker import HUGE_PAGES
+from tcpassay.run import message
+from tcpassay.run.worker import MEMORY
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -97,34 +96,34 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env=HUGE_PAGES | os.environ | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
+            env=MEMORY | os.environ | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
         )
         return cls(process, errors, killed=_oom_kills())
 
     def ask(self, key: int, request: Request) -> None:
         """Hands a request over."""
-        line = to_json(request) + b"\n"
+        packed = message.pack(request)
         if not self.queue:
             self._first(self.errors.seek(0, 2))
-            self._write(line)
-        elif len(line) + self._ahead() > _AHEAD_BYTES:
-            self.held = line
+            self._write(packed)
+        elif len(packed) + self._ahead() > _AHEAD_BYTES:
+            self.held = packed
         else:
-            self._write(line)
+            self._write(packed)
         self.queue.append((key, request))
-        self.sizes.append(len(line))
+        self.sizes.append(len(packed))
 
     @property
     def grace(self) -> float:
         """Seconds beyond the limit for the process to end by itself what it has started."""
         return GRACE if self.queue and self.queue[0][1].get("seconds") else 0.0
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, packed: bytes) -> None:
         if self.process.stdin is None:
             raise RuntimeError("a worker is started with its input piped")
         # A worker that has just died is found by the end of its output.
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(line)
+            self.process.stdin.write(packed)
             self.process.stdin.flush()
 
     def _first(self, said: int) -> None:
@@ -164,12 +163,10 @@ class Worker:
                 yield self._popped(), self._death()
             return
         self.received += chunk
-        *lines, rest = self.received.split(b"\n")
-        self.received = rest
-        if lines:
-            self.pace = (time.monotonic() - self.since) / len(lines)
-        for line in lines:
-            answer: Answer = from_json(line)
+        answers = list(message.take(self.received))
+        if answers:
+            self.pace = (time.monotonic() - self.since) / len(answers)
+        for answer in answers:
             key = self._popped()
             self._first(answer.pop("said", self.said))
             yield key, answer
@@ -179,12 +176,12 @@ class Worker:
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         words = self.last_words()
-        message = f"the process running it ended with {how}\n{_shortened(words)}".strip()
+        said = f"the process running it ended with {how}\n{_shortened(words)}".strip()
         starved = any(sign in words for sign in _NO_MEMORY)
         if code == -signal.SIGKILL and _oom_kills() > self.killed:
-            starved, message = True, "the system killed the process running it, for want of memory"
+            starved, said = True, "the system killed the process running it, for want of memory"
         outside = not starved and -code in {signal.SIGKILL, signal.SIGTERM}
-        return {"outcome": "memory" if starved else "crashed", "message": message, "outside": outside}
+        return {"outcome": "memory" if starved else "crashed", "message": said, "outside": outside}
 
     def over(self, limits: Limits, *, weigh: bool) -> Iterator[tuple[int, Answer]]:
         """The answer for a request that went beyond a limit, after its process has been killed."""
