@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tcpassay.cover.network import Network
-from tcpassay.cover.space import Space, Table
+from tcpassay.cover.space import Space
+from tcpassay.cover.tables import Table
 from tcpassay.errors import UserError
 from tcpassay.plan.constraints import Constraint
 from tcpassay.plan.quantity import Value

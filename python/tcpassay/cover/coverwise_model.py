@@ -21,7 +21,8 @@ from typing import Any, Final
 import coverwise
 import numpy as np
 
-from tcpassay.cover.space import Rows, Space
+from tcpassay.cover.space import Demand, Rows, Space
+from tcpassay.cover.tables import Matrix, matrix
 from tcpassay.errors import UserError
 from tcpassay.plan.constraints import (
     Comparison,
@@ -39,17 +40,28 @@ _LONGEST: Final = 65_536
 _SEEDS: Final = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Cover all combinations of `strength` of these parameters (by index)."""
-
-    parameters: tuple[int, ...]
-    strength: int
+def covering(space: Space, demands: Sequence[Demand], seed: int, rows: Rows) -> Rows:
+    """Extend by what the demands miss: first the valid cases, then those of each invalid level."""
+    existing = matrix(space, rows)
+    invalid = existing >= np.array(space.sizes)
+    valid = existing[~invalid.any(axis=1)]
+    parts = [existing, covering_array(space, demands, seed, valid)[len(valid) :]]
+    for v, level in space.invalid:
+        mine = existing[existing[:, v] == level]
+        more = covering_array(space, [Demand(space.free, 1)], seed, mine, dropped=frozenset([v]))
+        more[:, v] = level
+        parts.append(more[len(mine) :])
+    extended: Rows = np.concatenate(parts).tolist()
+    return extended
 
 
 def covering_array(
-    space: Space, demands: Sequence[Demand], seed: int, existing: Rows, dropped: frozenset[int] = frozenset()
-) -> Rows:
+    space: Space,
+    demands: Sequence[Demand],
+    seed: int,
+    existing: Matrix,
+    dropped: frozenset[int] = frozenset(),
+) -> Matrix:
     """Rows that meet all demands; `existing` rows come first, unchanged.
 
     `dropped` parameters are left out, with the constraints that mention them: their column is 0.

@@ -24,16 +24,16 @@ when nothing but the seed is known of them.
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from tcpassay.cover.contradiction import check
-from tcpassay.cover.coverwise_model import Demand, covering_array
-from tcpassay.cover.network import Network
-from tcpassay.cover.space import Rows, Space
+from tcpassay.cover.space import Demand, Rows, Space
 from tcpassay.errors import UserError
 from tcpassay.plan.quantity import Value, quantity
+
+if TYPE_CHECKING:
+    from tcpassay.cover.network import Network
 
 STRENGTHS: Final = range(2, 7)
 """Interaction strengths of `TWay` and of families."""
@@ -127,7 +127,7 @@ class Suite:
 
     def cases(self) -> Iterator[dict[str, Value]]:
         """The cases in order."""
-        for row in self.rows.tolist():
+        for row in self.rows:
             yield self.space.values(row)
 
 
@@ -139,14 +139,19 @@ def generate(
     Raises `UserError`: a contradiction, a product above the limit, an existing case that is not one of the
     space.
     """
-    check(space)
+    if space.tables:
+        from tcpassay.cover.contradiction import check  # noqa: PLC0415 - numpy is a quarter of the start-up time
+
+        check(space)
     before = space.rows(existing)
     _check_existing(space, before)
     notes: list[str] = []
     if isinstance(strategy, TWay):
+        from tcpassay.cover.coverwise_model import covering  # noqa: PLC0415 - as above
+
         rows = before
         for demands in strategy.stages(space):
-            rows = _covering(space, demands, seed, rows)
+            rows = covering(space, demands, seed, rows)
     else:
         match strategy:
             case Full(limit):
@@ -157,14 +162,21 @@ def generate(
                 wanted = _departures(space, _boundaries(space), notes)
             case OneAtATime():
                 wanted = _departures(space, _singles(space), notes)
-        negatives = [_refused(space, v, level) for v, level in _invalid(space)]
+        negatives = [_refused(space, v, level) for v, level in space.invalid]
         rows = _extended(before, [*wanted, *negatives])
     return Suite(space, rows, tuple(notes))
 
 
 def count(space: Space) -> int:
     """The number of allowed combinations of valid levels, exact, without making them."""
-    return Network(space.sizes, space.tables).count()
+    return _network(space).count() if space.tables else prod(space.sizes)
+
+
+def _network(space: Space, but: int | None = None) -> "Network":
+    """The solver, without the constraints that mention a parameter."""
+    from tcpassay.cover.network import Network  # noqa: PLC0415 - numpy is a quarter of the start-up time
+
+    return Network(space.sizes, tuple(table for table in space.tables if but not in table.scope))
 
 
 def _in_range(strength: int, what: str) -> None:
@@ -175,7 +187,7 @@ def _in_range(strength: int, what: str) -> None:
 
 
 def _check_existing(space: Space, rows: Rows) -> None:
-    for n, row in enumerate(rows.tolist()):
+    for n, row in enumerate(rows):
         bad = [v for v, level in enumerate(row) if level >= space.sizes[v]]
         if len(bad) > 1:
             named = " and ".join(f"`{space.parameters[v].name}`" for v in bad)
@@ -188,32 +200,9 @@ def _check_existing(space: Space, rows: Rows) -> None:
                 raise UserError(f"existing case {n} is against the constraint {table.constraint}")
 
 
-def _covering(space: Space, demands: Sequence[Demand], seed: int, existing: Rows) -> Rows:
-    """Extend by what the demands miss: first the valid cases, then those of each invalid level."""
-    invalid = existing >= np.array(space.sizes)
-    valid = existing[~invalid.any(axis=1)]
-    parts = [existing, covering_array(space, demands, seed, valid)[len(valid) :]]
-    for v, level in _invalid(space):
-        mine = existing[existing[:, v] == level]
-        rows = covering_array(space, [Demand(space.free, 1)], seed, mine, dropped=frozenset([v]))
-        rows[:, v] = level
-        parts.append(rows[len(mine) :])
-    return np.concatenate(parts)
-
-
-def _invalid(space: Space) -> list[tuple[int, int]]:
-    """The invalid levels, as parameter and number."""
-    return [
-        (v, level)
-        for v, parameter in enumerate(space.parameters)
-        for level in range(len(parameter.levels), len(parameter.all_levels))
-    ]
-
-
 def _refused(space: Space, variable: int, level: int) -> list[int]:
     """The case for one invalid level, as close to the default as the other constraints allow."""
-    tables = tuple(table for table in space.tables if variable not in table.scope)
-    row = Network(space.sizes, tables).nearest(_default(space), {})
+    row = _network(space, but=variable).nearest(_default(space), {})
     if row is None:
         raise AssertionError("fewer constraints cannot contradict each other when all do not")
     row[variable] = level
@@ -221,21 +210,21 @@ def _refused(space: Space, variable: int, level: int) -> list[int]:
 
 
 def _full(space: Space, limit: int) -> list[list[int]]:
-    network = Network(space.sizes, space.tables)
-    number = network.count()
+    number = count(space)
     if number > limit:
         raise UserError(
             f"the full product has {number} cases, more than the limit of {limit}; raise the limit, fix "
             "parameters, or use the strategy t-way"
         )
-    rows: list[list[int]] = network.all().tolist()
-    return rows
+    if not space.tables:
+        return [list(row) for row in product(*map(range, space.sizes))]
+    return _network(space).all()
 
 
 def _random(space: Space, wanted: int, seed: int) -> list[list[int]]:
     if wanted < 0:
         raise UserError(f"{wanted} is no number of random cases; 0 or more is")
-    network = Network(space.sizes, space.tables)
+    network = _network(space)
     draw, rng = network.sampler(), random.Random(seed)  # noqa: S311  (reproducible is the point)
     most = min(wanted, network.count())
     rows: dict[tuple[int, ...], None] = {}
@@ -252,7 +241,7 @@ def _default(space: Space) -> list[int]:
 def _departures(
     space: Space, wanted: Iterable[tuple[list[int], Mapping[int, int]]], notes: list[str]
 ) -> list[list[int]]:
-    network = Network(space.sizes, space.tables)
+    network = _network(space)
     rows = []
     for target, fixed in wanted:
         row = network.nearest(target, fixed)
@@ -305,6 +294,5 @@ def _ends(levels: Sequence[Value]) -> tuple[int, int] | None:
 
 def _extended(existing: Rows, wanted: Iterable[Sequence[int]]) -> Rows:
     """The existing rows, then each wanted one that is not there yet."""
-    seen = {tuple(row) for row in existing.tolist()}
-    new = [row for row in dict.fromkeys(map(tuple, wanted)) if row not in seen]
-    return np.concatenate([existing, np.array(new, dtype=np.int32).reshape(len(new), existing.shape[1])])
+    seen = {tuple(row) for row in existing}
+    return [*existing, *(list(row) for row in dict.fromkeys(map(tuple, wanted)) if row not in seen)]

@@ -21,7 +21,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpassay.cover.space import Allowed, Rows, Table
+from tcpassay.cover.space import Rows
+from tcpassay.cover.tables import Allowed, Table
 from tcpassay.errors import UserError
 
 LARGEST: Final = 1 << 25
@@ -161,7 +162,8 @@ class Network:
             parents, levels = np.nonzero(possible)
             rows = rows[parents]
             rows[:, v] = levels
-        return rows[np.lexsort(rows.T[::-1])] if rows.size else rows
+        listed: Rows = (rows[np.lexsort(rows.T[::-1])] if rows.size else rows).tolist()
+        return listed
 
     @cached_property
     def _order(self) -> tuple[int, ...]:

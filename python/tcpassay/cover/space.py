@@ -9,35 +9,18 @@ tables, so that what a value means is decided in one place (`plan.constraints`).
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from math import prod
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tcpassay.errors import UserError
-from tcpassay.plan.constraints import (
-    Comparison,
-    Conjunction,
-    Constraint,
-    Disjunction,
-    Expression,
-    Negation,
-    Operator,
-    Relation,
-    accepts,
-    compare,
-    compared,
-)
+from tcpassay.plan.constraints import Constraint, compare, compared
 from tcpassay.plan.quantity import Quantity, Value, quantity
 
-Rows = NDArray[np.int32]
-"""Cases by row, parameters by column, level indices as entries."""
-Allowed = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from tcpassay.cover.tables import Table
 
-LARGEST_TABLE: Final = 1 << 22
-"""Entries of one constraint's table (4 MiB)."""
+Rows = list[list[int]]
+"""Cases by row, parameters by column, level indices as entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +74,11 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """What one constraint allows."""
+class Demand:
+    """Cover all combinations of `strength` of these parameters (by index)."""
 
-    scope: tuple[int, ...]
-    """Indices of the parameters that it mentions, rising."""
-    allowed: Allowed
-    """One axis for each parameter of the scope, by valid level."""
-    constraint: Constraint
+    parameters: tuple[int, ...]
+    strength: int
 
 
 @dataclass(frozen=True)
@@ -111,7 +91,7 @@ class Space:
     parameters: tuple[Parameter, ...]
     constraints: tuple[Constraint, ...] = ()
     derived: tuple[Derived, ...] = ()
-    tables: tuple[Table, ...] = field(init=False, repr=False, compare=False)
+    tables: "tuple[Table, ...]" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.parameters] + [d.name for d in self.derived]
@@ -123,7 +103,14 @@ class Space:
                 raise AssertionError(
                     f"`{derived.name}` needs one value for each level of `{derived.parameter}`"
                 )
-        object.__setattr__(self, "tables", tuple(_table(self, constraint) for constraint in self.constraints))
+        object.__setattr__(self, "tables", self._tables())
+
+    def _tables(self) -> "tuple[Table, ...]":
+        if not self.constraints:
+            return ()
+        from tcpassay.cover.tables import tabulate  # noqa: PLC0415 - numpy is a quarter of the start-up time
+
+        return tuple(tabulate(self, constraint) for constraint in self.constraints)
 
     @cached_property
     def index(self) -> Mapping[str, int]:
@@ -139,6 +126,15 @@ class Space:
     def free(self) -> tuple[int, ...]:
         """The parameters that vary: those with more than one valid level."""
         return tuple(i for i, size in enumerate(self.sizes) if size > 1)
+
+    @cached_property
+    def invalid(self) -> tuple[tuple[int, int], ...]:
+        """The invalid levels, as parameter and number."""
+        return tuple(
+            (v, level)
+            for v, parameter in enumerate(self.parameters)
+            for level in range(len(parameter.levels), len(parameter.all_levels))
+        )
 
     @cached_property
     def views(self) -> Mapping[str, tuple[int, tuple[Value, ...]]]:
@@ -172,7 +168,7 @@ class Space:
         level.
         """
         numbers = [{quantity(v): n for n, v in enumerate(p.all_levels)} for p in self.parameters]
-        rows = []
+        rows: Rows = []
         for case_number, case in enumerate(cases):
             for name in case.keys() - self.index.keys():
                 raise UserError(f"case {case_number} gives `{name}`, which is no parameter of the plan")
@@ -188,7 +184,7 @@ class Space:
                     )
                 row.append(level)
             rows.append(row)
-        return np.array(rows, dtype=np.int32).reshape(len(rows), len(self.parameters))
+        return rows
 
     def unmatched(self) -> list[str]:
         """What the constraints compare with although it is no level, each as a sentence.
@@ -203,86 +199,3 @@ class Space:
                     shown = ", ".join(f"`{level}`" for level in levels)
                     found.append(f"`{value}` is no level of `{name}` ({shown}) in: {constraint}")
         return found
-
-
-def _table(space: Space, constraint: Constraint) -> Table:
-    what = f"the constraint {constraint}"
-    scope = tuple(sorted({space.parameter(name, what) for name in constraint.parameters}))
-    shape = tuple(space.sizes[i] for i in scope)
-    if prod(shape) > LARGEST_TABLE:
-        raise UserError(
-            f"the constraint {constraint} ties {len(scope)} parameters with {prod(shape)} combinations of "
-            f"levels together; at most {LARGEST_TABLE} are possible: write it as several constraints"
-        )
-    levels = {name: space.views[name][1] for name in constraint.parameters}
-    axis = {name: scope.index(space.views[name][0]) for name in constraint.parameters}
-    allowed = _Tabulator(levels, axis, len(scope), constraint).of(constraint.expression)
-    return Table(scope, np.ascontiguousarray(np.broadcast_to(allowed, shape)), constraint)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tabulator:
-    """Evaluates an expression for all combinations of levels at once: arrays with one axis a parameter."""
-
-    levels: Mapping[str, tuple[Value, ...]]
-    axis: Mapping[str, int]
-    axes: int
-    constraint: Constraint
-
-    def of(self, expression: Expression) -> Allowed:
-        match expression:
-            case Comparison(left, operator, right):
-                self._check_order(operator, left, self.levels[right])
-                values = [[compare(a, operator, b) for b in self.levels[right]] for a in self.levels[left]]
-                return self._pair(left, right, np.array(values, dtype=np.bool_))
-            case Negation(term):
-                return ~self.of(term)
-            case Conjunction(terms):
-                return reduce(np.logical_and, map(self.of, terms), self._constant(value=True))
-            case Disjunction(terms):
-                return reduce(np.logical_or, map(self.of, terms), self._constant(value=False))
-            case leaf:
-                if isinstance(leaf, Relation):
-                    self._check_order(leaf.operator, leaf.parameter, (leaf.value,), literal=True)
-                return self._single(
-                    leaf.parameter, [accepts(leaf, level) for level in self.levels[leaf.parameter]]
-                )
-
-    def _constant(self, *, value: bool) -> Allowed:
-        return np.full((1,) * self.axes, value, dtype=np.bool_)
-
-    def _single(self, name: str, values: list[bool]) -> Allowed:
-        shape = [1] * self.axes
-        shape[self.axis[name]] = len(values)
-        return np.array(values, dtype=np.bool_).reshape(shape)
-
-    def _pair(self, left: str, right: str, values: Allowed) -> Allowed:
-        if self.axis[left] == self.axis[right]:
-            return self._single(left, [bool(v) for v in values.diagonal()])
-        if self.axis[left] > self.axis[right]:
-            left, right, values = right, left, values.T
-        shape = [1] * self.axes
-        shape[self.axis[left]], shape[self.axis[right]] = values.shape
-        return values.reshape(shape)
-
-    def _check_order(
-        self, operator: Operator, name: str, right: tuple[Value, ...], *, literal: bool = False
-    ) -> None:
-        """Refuse an order between a length of time and a number of bytes: it is a mistake, not just false.
-
-        A parameter of which a plan uses only a level without order, as `"auto"`, is no mistake.
-        """
-        if operator in ("=", "<>"):
-            return
-        left = self.levels[name]
-        meanings = [(quantity(a), quantity(b)) for a in left for b in right]
-        mistaken = any(a.ordered and b.ordered for a, b in meanings) or (
-            literal and not meanings[0][1].ordered
-        )
-        if any(a.comparable(b) for a, b in meanings) or not mistaken:
-            return
-        a, b = meanings[0]
-        raise UserError(
-            f"the constraint {self.constraint} asks for an order between `{left[0]}`, which is {a.kind}, and "
-            f"`{right[0]}`, which is {b.kind}; two numbers, times, numbers of bytes or rates have one"
-        )

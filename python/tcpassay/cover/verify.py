@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from tcpassay.cover.generate import STRENGTHS, TWay
 from tcpassay.cover.network import Network
-from tcpassay.cover.space import Allowed, Rows, Space
+from tcpassay.cover.space import Rows, Space
+from tcpassay.cover.tables import Allowed, Matrix, matrix
 from tcpassay.plan.quantity import Value
 
 Codes = NDArray[np.int64]
@@ -111,8 +112,11 @@ def verify(
     return verify_rows(space, space.rows(cases), strategy, examples)
 
 
-def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None = EXAMPLES) -> Report:
+def verify_rows(
+    space: Space, cases: Rows | Matrix, strategy: TWay, examples: int | None = EXAMPLES
+) -> Report:
     """As `verify`, for cases that are rows already."""
+    rows = matrix(space, cases)
     forbidden, invalid = _judge(space, rows)
     good = np.ones(len(rows), dtype=np.bool_)
     good[[f.case for f in forbidden]] = False
@@ -130,7 +134,7 @@ def verify_rows(space: Space, rows: Rows, strategy: TWay, examples: int | None =
     return Report(tuple(lines), len(rows), tuple(forbidden))
 
 
-def _judge(space: Space, rows: Rows) -> tuple[list[Forbidden], NDArray[np.int64]]:
+def _judge(space: Space, rows: Matrix) -> tuple[list[Forbidden], NDArray[np.int64]]:
     """The cases that are not allowed; and for each case the parameter with an invalid level, or -1."""
     outside = rows >= np.array(space.sizes, dtype=np.int32)
     invalid = np.where(outside.any(axis=1), outside.argmax(axis=1), -1).astype(np.int64)
@@ -150,7 +154,7 @@ class _Counter:
 
     space: Space
     network: Network
-    rows: Rows
+    rows: Matrix
     examples: int | None
     _projections: dict[tuple[int, ...], Allowed | None] = field(default_factory=dict, init=False)
 
@@ -238,7 +242,7 @@ class _Counter:
         ]
 
 
-def _refused(space: Space, rows: Rows, invalid: NDArray[np.int64], examples: int | None) -> list[Line]:
+def _refused(space: Space, rows: Matrix, invalid: NDArray[np.int64], examples: int | None) -> list[Line]:
     """For each invalid level, the levels of other parameters that it was met with, in allowed rows.
 
     `invalid` is for each row the parameter with an invalid level, or -1. A list of one line, or of none without

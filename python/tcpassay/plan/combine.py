@@ -9,7 +9,6 @@ from typing import Final
 
 from tcpassay import _native
 from tcpassay.cover import generate
-from tcpassay.cover.contradiction import dead_levels
 from tcpassay.cover.generate import Suite
 from tcpassay.cover.space import Derived, Parameter, Space
 from tcpassay.errors import Place, Problem, UserError
@@ -42,11 +41,11 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
     with _placed(doc.place("constraints")):
         space = space_of(spec, doc)
         suite = _suite(spec, doc, space)
-        dead = [str(level) for level in dead_levels(space, MOST_NOTES)]
+        dead = _dead(space)
     expander = Expander(spec, doc, space)
     refusals = Refusals(expander, len(suite), most_problems)
     made: list[Case] = []
-    for row in suite.rows.tolist():
+    for row in suite.rows:
         try:
             made += expander.cases(row)
         except _native.CaseError as error:
@@ -60,6 +59,15 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
         raise UserError.several(itertools.islice(problems, most_problems))
     made += scripted.cases(spec, doc)
     return Cases(made, suite, (*suite.notes, *dead, *space.unmatched()))
+
+
+def _dead(space: Space) -> list[str]:
+    """The levels that no case can have, each as a sentence."""
+    if not space.tables:
+        return []
+    from tcpassay.cover.contradiction import dead_levels  # noqa: PLC0415 - numpy is a quarter of the start-up time
+
+    return [str(level) for level in dead_levels(space, MOST_NOTES)]
 
 
 def strategy_of(spec: model.PlanFile) -> generate.Strategy:

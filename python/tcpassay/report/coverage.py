@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tcpassay.cover import generate, verify
 from tcpassay.cover.network import Network
-from tcpassay.cover.space import Parameter, Rows, Space
+from tcpassay.cover.space import Parameter, Space
+from tcpassay.cover.tables import Matrix
 from tcpassay.errors import UserError
 from tcpassay.plan import combine
 from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
@@ -51,7 +52,7 @@ def bare(names: Sequence[str], sizes: Sequence[int]) -> Space:
     return Space(tuple(Parameter(name, tuple(range(size))) for name, size in zip(names, sizes, strict=True)))
 
 
-def lines(space: Space, rows: Rows, asked: generate.Strategy | None = None) -> list[verify.Line]:
+def lines(space: Space, rows: Matrix, asked: generate.Strategy | None = None) -> list[verify.Line]:
     """The coverage at each strength that the plan asks for, or that is counted in a moment, and of its families."""
     families = asked.families if isinstance(asked, generate.TWay) else ()
     strength = asked.strength if isinstance(asked, generate.TWay) else 2
@@ -63,7 +64,7 @@ def lines(space: Space, rows: Rows, asked: generate.Strategy | None = None) -> l
     return list(verify.verify_rows(space, rows, generate.TWay(strength, families), EXAMPLES).lines)
 
 
-def pairs(space: Space, rows: Rows) -> list[Pair]:
+def pairs(space: Space, rows: Matrix) -> list[Pair]:
     """Every pair of parameters that vary. `rows` has a row a case and a column a parameter: the place of its level."""
     impossible = _impossible(space)
     made = []
@@ -157,7 +158,7 @@ def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned |
     }
 
 
-def _places(factor: Factor, parameter: Parameter) -> Rows:
+def _places(factor: Factor, parameter: Parameter) -> npt.NDArray[np.int32]:
     """For each level of the page, which has amounts in rising order, its place in the space; -1 for others."""
     levels = [text_of(level) for level in parameter.all_levels]
     return np.array([levels.index(text) if text in levels else -1 for text in factor.levels], dtype=np.int32)
