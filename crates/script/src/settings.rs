@@ -22,6 +22,8 @@ pub struct Settings {
     pub ip_version: IpVersion,
     /// `--mtu` of the interface; 1500 when it is not given.
     pub mtu: Option<u16>,
+    /// `--mss`: what a long inbound packet says of the length of its segments (`gso_size`); the stack sees it whole.
+    pub gso: Option<u16>,
     /// `--tolerance_usecs`: how far a time may be off. Nothing by default, because time is virtual.
     pub tolerance: Dur,
     /// `--tcp_ts_tick_usecs`: one tick of the timestamp clock; zero leaves timestamps unchecked.
@@ -68,8 +70,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "packetdrill_speed",
     "use_expect",
     "non_fatal",
-    // How a long inbound packet is cut for the interface: the stack sees it whole in either case.
-    "mss",
     "tun_dev",
 ];
 
@@ -92,6 +92,11 @@ impl Settings {
             "mtu" => match value.parse() {
                 Ok(mtu) if mtu >= 68 => self.mtu = Some(mtu),
                 _ => return bad("an MTU of 68 to 65535 bytes"),
+            },
+            "mss" => match value.parse() {
+                Ok(0) => self.gso = None,
+                Ok(n) => self.gso = Some(n),
+                Err(_) => return bad("bytes of a segment, 0 to 65535"),
             },
             "tolerance_usecs" | "tcp_ts_tick_usecs" => {
                 let Ok(n) = value.parse::<u32>() else { return bad("microseconds, 0 to 4294967295") };

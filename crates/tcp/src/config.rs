@@ -378,6 +378,8 @@ pub struct Config {
     pub skbs: Option<Skbs>,
     /// Receive buffer (`app.rcvbuf`): fixed, or autotuned between the two (`stack.rcv_autotune`, `stack.max_rwnd`).
     pub recv_buffer: RecvBuffer,
+    /// Linux's account of receive memory, which then decides what is announced; `None`: only bytes of the stream count.
+    pub recv_memory: Option<RecvMemory>,
     /// Whose rules for it.
     pub recv_tuning: RecvTuning,
     /// PSH on every super-segment (Linux since 5.4), not only where the send queue ends.
@@ -488,6 +490,25 @@ pub enum RecvTuning {
     Linux46,
     /// Linux since 4.20: from the first window, in proportion to the growth of what is read, behind the threshold.
     Linux,
+}
+
+/// Linux's receive buffer, overhead included, for packets that come through `tun`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvMemory {
+    /// At first (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
+    pub size: Bytes,
+    /// At most, by its own growth (`tcp_rmem[2]`).
+    pub max: Bytes,
+    /// The application has set it: it does not grow.
+    pub locked: bool,
+    /// A window may be taken back (`tcp_shrink_window`).
+    pub shrink: bool,
+    /// A server's socket: it does not grow before `accept`.
+    pub passive: bool,
+    /// Bytes of the IP header.
+    pub ip: Bytes,
+    /// What a packet says of the length of its segments (`gso_size`).
+    pub gso: Option<Bytes>,
 }
 
 /// A copy, for who shares it with nobody.

@@ -115,6 +115,8 @@ pub struct Info {
     pub rcv_wnd: Bytes,
     /// Receive buffer: the most that the window may become at present.
     pub rcv_buf: Bytes,
+    /// Of Linux's account of receive memory what is in use, and the bound; `None` without one.
+    pub rcv_memory: Option<(Bytes, Bytes)>,
     /// Time with data to send during which cwnd was the limit.
     pub limited_cwnd: Dur,
     /// Time with data to send during which the peer's window was the limit.
@@ -229,6 +231,7 @@ impl Info {
             snd_wnd: Bytes::ZERO,
             rcv_wnd: Bytes::ZERO,
             rcv_buf: Bytes::ZERO,
+            rcv_memory: None,
             limited_cwnd: Dur::ZERO,
             limited_rwnd: Dur::ZERO,
             limited_app: Dur::ZERO,

@@ -60,7 +60,7 @@ mod send;
 pub use config::{
     AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode,
     Keepalive, LossDetection, Manners, MtuProbing, Nagle, Pacing, Persist, Profile, PrrBound, Recovery,
-    RecoveryExit, RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
+    RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,

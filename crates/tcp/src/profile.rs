@@ -98,6 +98,7 @@ fn rfc() -> Config {
         mtu_probing: None,
         skbs: None,
         recv_buffer: RecvBuffer::Fixed(Bytes::new(16 << 20)),
+        recv_memory: None,
         recv_tuning: RecvTuning::Plain,
         push_super: false,
         reduce_from_cwnd: false,

@@ -132,6 +132,7 @@ impl Model {
         socket.options = listener.options.clone();
         socket.options.inq = false;
         socket.role = Role::Connected(peer);
+        self.world.peers[peer].conn.accepted();
         socket.connect_told = true;
         socket.nonblocking = names(args, 3).contains(&"SOCK_NONBLOCK");
         Ok(Attempt::New(Box::new(File::Socket(Box::new(socket)))))

@@ -6,7 +6,7 @@ use crate::settings::{IpVersion, Settings};
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
     AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Persist,
-    Profile, Recovery, RecvBuffer, RecvTuning, Skbs, Tlp,
+    Profile, Recovery, RecvBuffer, RecvMemory, RecvTuning, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -158,6 +158,9 @@ pub(super) fn config(
             let old = Skbs { overhead: Bytes::new(SKB_OLD), initial: Bytes::new(16_384) };
             cfg.skbs = cfg.skbs.or(Some(old));
             linux(&mut cfg, host, open)?;
+            if profile == Profile::Linux {
+                cfg.recv_memory = Some(memory(host, settings, open)?);
+            }
         }
         Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,
         Profile::Rfc => {}
@@ -176,6 +179,33 @@ pub(super) fn config(
         cfg.ecn = EcnMode::Dctcp;
     }
     Ok(cfg)
+}
+
+/// Linux's account of receive memory.
+fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, String> {
+    let (size, max) = match host.get("net.ipv4.tcp_rmem") {
+        Some(text) => {
+            let (initial, most) = buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
+            (initial, most.max(initial))
+        }
+        None => (131_072, 6 << 20),
+    };
+    Ok(RecvMemory {
+        size: Bytes::new(size),
+        max: Bytes::new(max),
+        locked: host.number("net.ipv4.tcp_moderate_rcvbuf") == Some(0),
+        shrink: host.number("net.ipv4.tcp_shrink_window").is_some_and(|n| n != 0),
+        passive: open == Open::Passive,
+        ip: Bytes::new(headers(settings) - 20),
+        gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
+    })
+}
+
+/// The second and the third number of `tcp_rmem` or `tcp_wmem`.
+fn buffers(text: &str) -> Option<(u64, u64)> {
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    let [_, initial, most] = numbers[..] else { return None };
+    Some((initial, most))
 }
 
 /// Linux's search for the MTU of the path.
@@ -274,20 +304,16 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 cfg.notsent_lowat = (n < u64::from(u32::MAX)).then(|| Bytes::new(n));
             }
             "tcp_rmem" => {
-                let words: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
-                let [_, usual, most] = words[..] else {
-                    return Err(format!("sysctl net.ipv4.tcp_rmem={text}"));
-                };
+                let (usual, most) =
+                    buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
                 // Before 4.20 the buffer followed the first window.
                 let initial = if cfg.recv_tuning == RecvTuning::Linux { usual / 2 } else { 65_535 };
                 let most = most.max(initial);
                 cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(initial), max: Bytes::new(most) };
             }
             "tcp_wmem" => {
-                let numbers: Vec<u64> = text.split_whitespace().filter_map(|w| w.parse().ok()).collect();
-                let [_, initial, most] = numbers[..] else {
-                    return Err(format!("sysctl net.ipv4.tcp_wmem={text}"));
-                };
+                let (initial, most) =
+                    buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_wmem={text}"))?;
                 if let Some(skbs) = &mut cfg.skbs {
                     skbs.initial = Bytes::new(initial);
                 }

@@ -90,6 +90,8 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         },
         "tcpi_snd_wnd" => int(info.snd_wnd.get()),
         "tcpi_rcv_wnd" | "tcpi_rcv_space" if bsd => int(info.rcv_wnd.get()),
+        "SK_MEMINFO_RMEM_ALLOC" => int(info.rcv_memory?.0.get()),
+        "SK_MEMINFO_RCVBUF" => int(info.rcv_memory?.1.get()),
         "tcpi_busy_time" => micros(info.busy),
         "tcpi_rwnd_limited" => micros(info.limited_rwnd),
         "tcpi_reord_seen" => int(info.reorderings),

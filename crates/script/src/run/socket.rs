@@ -72,6 +72,9 @@ impl Options {
         }
         if let Some(n) = self.rcvbuf {
             cfg.recv_buffer = RecvBuffer::Fixed(Bytes::new(n / 2));
+            if let Some(memory) = &mut cfg.recv_memory {
+                (memory.size, memory.locked) = (Bytes::new(n), true);
+            }
         }
         if let Some(n) = self.maxseg {
             cfg.mss = cfg.mss.min(Bytes::new(n));
@@ -189,6 +192,7 @@ pub(super) fn update(
         "TCP_NODELAY" => conn.set_nodelay(now, options.nodelay),
         "TCP_CORK" | "TCP_NOPUSH" => conn.set_cork(now, options.cork),
         "SO_SNDBUF" | "SO_SNDBUFFORCE" => conn.set_send_buffer(Bytes::new(options.sndbuf.unwrap_or(0))),
+        "SO_RCVBUF" | "SO_RCVBUFFORCE" => conn.set_recv_memory(Bytes::new(options.rcvbuf.unwrap_or(0))),
         "TCP_LINGER2" => conn.set_fin_wait2(options.fin_wait2.map_or(Dur::from_secs(60), Dur::from_secs)),
         "TCP_NOTSENT_LOWAT" => conn.set_notsent_lowat(low),
         "TCP_USER_TIMEOUT" => {

@@ -279,7 +279,11 @@ impl Model {
             "SO_RCVBUF" => match (o.rcvbuf, self.is_bsd()) {
                 (Some(n), _) => sign(n),
                 (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.recvspace", 65_536)),
-                (None, false) => return unsupported("SO_RCVBUF that was not set"),
+                (None, false) => {
+                    let size = peer.and_then(|peer| self.world.peers[peer].conn.info().rcv_memory);
+                    let Some((_, size)) = size else { return unsupported("SO_RCVBUF that was not set") };
+                    sign(size.get())
+                }
             },
             "TCP_KEEPINIT" => self.bsd_seconds(o.keep_init, "keepinit", 75),
             "TCP_FASTOPEN" => o.fast_open.unwrap_or(0),

@@ -109,7 +109,7 @@ fn a_segment_longer_than_the_window_is_taken_whole_when_nothing_is_unread_and_no
     let head = "+0 setsockopt(4, SOL_SOCKET, SO_RCVLOWAT, [1], 4) = 0\n";
     let script = format!(
         "{head}+0 < . 1:80001(80000) ack 1 win 257\n+0~+.05 > . 1:1(0) ack 80001
-+0 < P. 80001:280001(200000) ack 1 win 257\n+0 > . 1:1(0) ack 80001\n+0 read(4, ..., 100000) = 80000"
++0 < P. 80001:480001(400000) ack 1 win 257\n+0 > . 1:1(0) ack 80001\n+0 read(4, ..., 100000) = 80000"
     );
     assert_eq!(linux(&script), "pass 0 ");
 }

@@ -5,6 +5,7 @@ mod errors;
 mod fastopen;
 mod freebsd;
 mod literal;
+mod memory;
 mod mismatch;
 mod own;
 mod queue;

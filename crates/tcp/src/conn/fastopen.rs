@@ -214,6 +214,7 @@ impl Connection {
                 ecn,
                 rtt: None,
                 rto: self.send.rto(),
+                header: segment.header_len(),
             };
             self.recv.data(now, &arrival, &mut self.log);
         }

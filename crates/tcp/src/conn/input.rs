@@ -254,7 +254,7 @@ impl Connection {
         } else {
             end < self.recv.last_acked().max(1)
         };
-        if !early && span.start <= self.recv.edge() {
+        if !early && span.start <= self.recv.limit() {
             return true;
         }
         self.refuse(now, "out of window");
@@ -444,6 +444,7 @@ impl Connection {
             ecn,
             rtt: self.stamp_rtt(now, segment),
             rto: self.send.rto(),
+            header: segment.header_len(),
         };
         if self.recv.data(now, &arrival, &mut self.log) {
             if matches!(self.state, State::FinWait1 | State::FinWait2) {

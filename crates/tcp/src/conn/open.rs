@@ -415,6 +415,9 @@ impl Connection {
         };
         self.mark_control();
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
+        if let Some(memory) = self.cfg.recv_memory {
+            self.recv.count_memory(memory, ours);
+        }
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));
         }

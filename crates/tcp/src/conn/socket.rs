@@ -271,6 +271,20 @@ impl Connection {
         self.send.set_send_buffer(size.get());
     }
 
+    /// Linux's receive buffer, overhead included, from now on; it no longer grows.
+    pub fn set_recv_memory(&mut self, size: Bytes) {
+        if let Some(memory) = self.recv.memory() {
+            memory.set_size(size.get());
+        }
+    }
+
+    /// The application has taken the socket from the listening one.
+    pub fn accepted(&mut self) {
+        if let Some(memory) = self.recv.memory() {
+            memory.own();
+        }
+    }
+
     /// `app.notsent_lowat` from now on.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
         self.send.set_notsent_lowat(low);

@@ -191,6 +191,16 @@ impl Acks {
         }
     }
 
+    /// Data arrived out of order, whose length tells of the peer's segments, too (since 6.17).
+    pub(crate) fn measured(&mut self, len: u64, push: bool) {
+        self.measure(len, push);
+    }
+
+    /// Less than half of the buffer is free (`__tcp_select_window`).
+    pub(crate) fn stop_quick(&mut self) {
+        self.quick = 0;
+    }
+
     /// The window can be opened further: Linux tells so with one more quick ACK (`tcp_grow_window`).
     #[inline]
     pub(crate) fn window_grew(&mut self) {

@@ -62,6 +62,18 @@ impl Assembly {
         duplicate
     }
 
+    /// Nothing from `from` on is kept any more, and nothing reported (`tcp_prune_ofo_queue`).
+    pub(crate) fn cut(&mut self, from: u64) {
+        if from == u64::MAX {
+            return;
+        }
+        self.ranges.retain_mut(|r| {
+            r.end = r.end.min(from);
+            r.start < r.end
+        });
+        self.recent.clear();
+    }
+
     /// What of the first range lies below `end`: data that arrived in order repeat it (RFC 2883; `tcp_ofo_queue` of Linux).
     pub(crate) fn first_before(&self, end: u64) -> Option<Span> {
         let first = self.ranges.front().filter(|r| r.start < end)?;

@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | `assembly` | out-of-order data, SACK blocks, DSACK | RFC 2018, RFC 2883 |
 //! | `window` | receive window and buffer | RFC 9293 section 3.8.6, RFC 7323 |
+//! | `memory` | Linux's account of receive memory | `tcp_input.c`, `tcp_output.c` |
 //! | `acks` | when to acknowledge | RFC 1122, RFC 5681; Linux |
 //! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
 //! | `marks` | what a mark has acknowledged at once | RFC 8257; Linux |
@@ -14,18 +15,22 @@
 mod acks;
 mod assembly;
 mod ecn;
+mod info;
 mod marks;
+mod memory;
 mod window;
 
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::seam::Span;
-use crate::{Config, Info};
+use crate::{Config, RecvMemory};
 use acks::Acks;
 pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
 use assembly::Assembly;
 pub(crate) use ecn::{ByteCounts, Echo, ace_of};
-use tcpassay_units::{Bytes, Dur, Time, count};
+use info::Stats;
+use memory::{Fate, Memory};
+use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{AccEcn, Ecn, Flags};
 use window::{Offer, Window};
 
@@ -46,6 +51,8 @@ pub(crate) struct Arrival {
     pub rtt: Option<Dur>,
     /// The sender's retransmission timeout.
     pub rto: Dur,
+    /// Bytes of the TCP header.
+    pub header: u32,
 }
 
 /// An ACK for what came before a change of CE (RFC 8257 section 3.2), with the state of then.
@@ -76,6 +83,7 @@ pub(crate) struct Receiver {
     dsack: Option<Span>,
     report_duplicates: bool,
     window: Window,
+    memory: Option<Box<Memory>>,
     /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves.
     announced: (u64, u64, u16),
     /// The window that an ACK would announce, as last asked for, in the same way. The buffer and the threshold behind it move only
@@ -94,18 +102,6 @@ pub(crate) struct Receiver {
     stats: Stats,
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Stats {
-    ce_segments: u64,
-    ce_bytes: u64,
-    data_segments: u64,
-    duplicate_bytes: u64,
-    out_of_order: u64,
-    delayed: u64,
-    delay_timeouts: u64,
-    forgotten: u64,
-}
-
 impl Receiver {
     pub(crate) fn new(cfg: &Config) -> Receiver {
         let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.recv_tuning);
@@ -119,6 +115,7 @@ impl Receiver {
             assembly: Assembly::default(),
             dsack: None,
             report_duplicates: false,
+            memory: None,
             window,
             announced: (0, 0, 0),
             offer: (0, 0, Offer { field: 0, edge: 0 }),
@@ -145,6 +142,26 @@ impl Receiver {
         self.acks.set_mss(mss);
         self.report_duplicates = dsack;
         self.echo = echo;
+    }
+
+    /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
+    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64) {
+        if let Some(gso) = memory.gso {
+            self.acks.set_mss(advmss.min(gso.get()));
+        }
+        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss)));
+    }
+
+    /// That account.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        self.memory.as_deref_mut()
+    }
+
+    /// The right edge up to which a segment may begin: never below what has arrived, nor, by Linux's account of memory, below the
+    /// largest that was ever announced.
+    #[inline]
+    pub(crate) fn limit(&self) -> u64 {
+        self.memory.as_deref().map_or(self.edge, Memory::limit).max(self.edge).max(self.nxt)
     }
 
     /// The buffer becomes a whole number of segments, and all that is free is announced.
@@ -198,7 +215,7 @@ impl Receiver {
     /// Nothing is out of order, and the window is open: header prediction may be tried.
     #[inline]
     pub(crate) fn predictable(&self) -> bool {
-        self.assembly.is_empty() && self.edge > self.nxt && self.fin == u64::MAX
+        self.assembly.is_empty() && self.edge > self.nxt && self.fin == u64::MAX && self.memory.is_none()
     }
 
     /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
@@ -213,8 +230,12 @@ impl Receiver {
         // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge. Linux takes
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
+        let counted = self.memory.is_some() && !self.finished();
+        if counted && matches!(self.admit(&a.span, a.fin, a.push, u64::from(a.header)), Fate::Dropped) {
+            return false;
+        }
         let beyond = a.span.end > self.edge && !self.finished();
-        if beyond && self.adaptive && self.readable() > 0 {
+        if beyond && self.adaptive && self.readable() > 0 && !counted {
             self.acks.demand(AckReason::Answer);
             return false;
         }
@@ -264,7 +285,7 @@ impl Receiver {
             self.window.arrived(now, self.nxt, self.edge, a.rtt);
             self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
             self.mark(now, len, a.ecn, log);
-            if self.window.grow(len, self.nxt - self.read) {
+            if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
                 self.acks.window_grew();
             }
         }
@@ -381,7 +402,14 @@ impl Receiver {
             return false;
         }
         let ask = Ask { unacked: self.nxt - self.acked.min(self.nxt), gaps: !self.assembly.is_empty(), srtt };
+        let counted = self.memory.as_deref().map(|memory| self.offer_by_memory(memory));
+        if ask.unacked > self.acks.rcv_mss() && counted.is_some_and(|(_, tight)| tight) {
+            self.acks.stop_quick();
+        }
         let kept = || {
+            if let Some((offer, _)) = counted {
+                return offer.edge - self.nxt >= self.edge.saturating_sub(self.acked);
+            }
             // Up to what the scale cannot say.
             let offer = self.window.offer(self.read, self.nxt, self.edge);
             self.offer = (self.read, self.nxt, offer);
@@ -413,6 +441,9 @@ impl Receiver {
         let (read, nxt, field) = self.announced;
         if read == self.read && nxt == self.nxt {
             return field;
+        }
+        if self.memory.is_some() {
+            return self.announce_by_memory();
         }
         let offer = match self.offer {
             (read, nxt, offer) if read == self.read && nxt == self.nxt => offer,
@@ -468,6 +499,9 @@ impl Receiver {
             log.put(now, || ack_event(AckDecision::Now, AckReason::Piggyback, nxt));
         }
         self.acked = self.nxt;
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.acked();
+        }
         self.echo.told();
         self.acks.sent(!data, packets);
     }
@@ -519,6 +553,9 @@ impl Receiver {
         }
         self.read += n;
         self.window.consumed(now, self.read);
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.read(now, self.read, self.nxt, self.window.rtt());
+        }
         self.acks.read(self.nxt - self.acked.min(self.nxt), n == readable);
         if !self.finished() && self.worth_telling() {
             self.acks.demand(AckReason::WindowUpdate);
@@ -530,6 +567,9 @@ impl Receiver {
     /// segments and a quarter of the buffer, or an eighth left, or half the buffer).
     #[inline]
     fn worth_telling(&self) -> bool {
+        if let Some(memory) = self.memory.as_deref() {
+            return self.reading_tells(memory);
+        }
         let current = self.edge.saturating_sub(self.nxt);
         let buf = self.window.buf;
         if self.adaptive && 2 * current > buf {
@@ -554,22 +594,6 @@ impl Receiver {
 
     pub(crate) fn set_quickack(&mut self, on: bool) {
         self.acks.set_quick(on);
-    }
-
-    pub(crate) fn fill_info(&self, info: &mut Info) {
-        let s = &self.stats;
-        info.ce_segments_in = s.ce_segments;
-        info.ce_bytes_in = Bytes::new(s.ce_bytes);
-        info.data_segments_in = s.data_segments;
-        info.bytes_received = Bytes::new(self.stream_end() - 1);
-        info.bytes_duplicate = Bytes::new(s.duplicate_bytes);
-        info.out_of_order_in = s.out_of_order;
-        info.delayed_acks = s.delayed;
-        info.delayed_ack_timeouts = s.delay_timeouts;
-        info.forgotten_acks = s.forgotten;
-        info.rcv_wnd = Bytes::new(self.edge.saturating_sub(self.nxt));
-        info.rcv_mss = Bytes::new(self.acks.rcv_mss());
-        info.rcv_buf = Bytes::new(self.window.buf);
     }
 }
 

@@ -121,6 +121,11 @@ impl Window {
         free >= edge + (self.buf / 2).min(self.mss).max(1)
     }
 
+    /// The round trip as the receiver knows it; zero before it does.
+    pub(crate) fn rtt(&self) -> Dur {
+        self.rtt
+    }
+
     /// Whether round-trip times are of use to [`Window::arrived`].
     #[inline]
     pub(crate) fn tunes(&self) -> bool {

@@ -1,0 +1,41 @@
+//! What the receiver has counted.
+
+use super::Receiver;
+use crate::Info;
+use tcpassay_units::Bytes;
+
+/// Counters.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Stats {
+    pub ce_segments: u64,
+    pub ce_bytes: u64,
+    pub data_segments: u64,
+    pub duplicate_bytes: u64,
+    pub out_of_order: u64,
+    pub delayed: u64,
+    pub delay_timeouts: u64,
+    pub forgotten: u64,
+}
+
+impl Receiver {
+    /// Fills in the receiver's part.
+    pub(crate) fn fill_info(&self, info: &mut Info) {
+        let s = &self.stats;
+        info.ce_segments_in = s.ce_segments;
+        info.ce_bytes_in = Bytes::new(s.ce_bytes);
+        info.data_segments_in = s.data_segments;
+        info.bytes_received = Bytes::new(self.stream_end() - 1);
+        info.bytes_duplicate = Bytes::new(s.duplicate_bytes);
+        info.out_of_order_in = s.out_of_order;
+        info.delayed_acks = s.delayed;
+        info.delayed_ack_timeouts = s.delay_timeouts;
+        info.forgotten_acks = s.forgotten;
+        info.rcv_wnd = Bytes::new(self.edge.saturating_sub(self.nxt));
+        info.rcv_mss = Bytes::new(self.acks.rcv_mss());
+        info.rcv_buf = Bytes::new(self.window.buf);
+        info.rcv_memory = self.memory.as_deref().map(|memory| {
+            let (used, size) = memory.account();
+            (Bytes::new(used), Bytes::new(size))
+        });
+    }
+}

@@ -1,0 +1,486 @@
+//! Linux's receive buffer with the overhead of its buffers: what a packet costs, what window that leaves, what is dropped.
+//!
+//! A packet that came through `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). How much of the buffer is
+//! window follows from the share of payload in what arrives (`scaling_ratio`, since 6.6; half at first, since 6.10).
+//!
+//! Sources: `tcp_select_window`, `__tcp_select_window`, `tcp_grow_window`, `tcp_try_rmem_schedule`, `tcp_prune_queue`,
+//! `tcp_rcvbuf_grow`, `tcp_init_buffer_space`, as of 7.0, where a packet is taken while the buffer is not overdrawn (6.17 and 6.18
+//! ask whether it fits) and the largest window that was ever announced counts.
+//!
+//! Known differences: nothing is collapsed (`tcp_collapse`), and there is no pressure from other sockets.
+
+use super::Receiver;
+use super::window::Offer;
+use crate::RecvMemory;
+use crate::log::AckReason;
+use std::collections::VecDeque;
+use tcpassay_units::{Dur, Time};
+
+const PAGE: u64 = 4096;
+/// `NET_SKB_PAD`
+const PAD: u64 = 64;
+/// `sizeof(struct skb_shared_info)`, aligned.
+const SHARED: u64 = 320;
+/// `sizeof(struct sk_buff)`, aligned.
+const BUFFER: u64 = 256;
+/// `SKB_SMALL_HEAD_SIZE`
+const SMALL: u64 = 640;
+/// `PAGE_ALLOC_COSTLY_ORDER`
+const ORDER: u32 = 3;
+
+/// What the head of a buffer costs that holds `n` bytes, and what it has room for.
+fn head(n: u64) -> (u64, u64) {
+    let size = n.next_multiple_of(64) + SHARED;
+    let size = if size <= SMALL { SMALL } else { size.next_power_of_two() };
+    (size + BUFFER, size - SHARED)
+}
+
+/// What a packet of `n` bytes with its headers costs (`truesize`), and what may be appended to it at no cost.
+fn cost(n: u64) -> (u64, u64) {
+    if PAD + n < PAGE {
+        let (cost, room) = head(PAD + n);
+        return (cost, room - PAD - n);
+    }
+    let linear = PAGE - PAD - SHARED;
+    let (mut cost, _) = head(PAD + linear);
+    let (mut left, mut order) = (n - linear, ORDER);
+    while left > 0 {
+        while order > 0 && left.next_multiple_of(PAGE) < PAGE << order {
+            order -= 1;
+        }
+        cost += PAGE << order;
+        left = left.saturating_sub(PAGE << order);
+    }
+    (cost, 0)
+}
+
+/// A buffer of a queue.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    start: u64,
+    end: u64,
+    cost: u64,
+    /// What the next may append.
+    room: u64,
+}
+
+/// The account.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    cfg: RecvMemory,
+    /// `sk_rcvbuf`
+    size: u64,
+    locked: bool,
+    /// `sk_rmem_alloc`
+    used: u64,
+    /// `scaling_ratio`, of 256.
+    ratio: u64,
+    /// `window_clamp` and `rcv_ssthresh`
+    clamp: u64,
+    threshold: u64,
+    advmss: u64,
+    /// In order and unread; out of order.
+    queue: VecDeque<Held>,
+    later: Vec<Held>,
+    /// `ICSK_ACK_NOMEM`: the next ACK shuts the window.
+    refused: bool,
+    /// `rcv_mwnd_seq`
+    limit: u64,
+    /// An application holds the socket.
+    owned: bool,
+    /// What was read in the best round trip (`rcvq_space`), and what is counted now.
+    space: u64,
+    from: u64,
+    since: Time,
+}
+
+impl Memory {
+    /// A server's socket is nobody's before `accept`.
+    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64) -> Memory {
+        let size = cfg.size.get();
+        let mut made = Memory {
+            cfg,
+            size,
+            locked: cfg.locked,
+            used: 0,
+            ratio: 128,
+            clamp: 0,
+            threshold: first,
+            advmss,
+            queue: VecDeque::new(),
+            later: Vec::new(),
+            refused: false,
+            limit: 1 + first,
+            owned: !cfg.passive,
+            space: 0,
+            from: 1,
+            since: Time::ZERO,
+        };
+        // `tcp_init_buffer_space`: a segment is reserved.
+        let most = made.window_of(size);
+        made.clamp = if most > 2 * advmss { (most - advmss).max(2 * advmss) } else { most };
+        made.threshold = first.min(made.clamp);
+        made.space = made.threshold.min(10 * advmss).max(1);
+        made
+    }
+
+    fn window_of(&self, space: u64) -> u64 {
+        (space * self.ratio) >> 8
+    }
+
+    fn free(&self) -> u64 {
+        self.window_of(self.size.saturating_sub(self.used))
+    }
+
+    /// `__tcp_select_window`, of a connection that announces `wnd`; and whether less than half of the buffer is free, which ends
+    /// quick ACKs.
+    fn select(&self, shift: u8, rcv_mss: u64, wnd: u64) -> (u64, bool) {
+        let unit = 1 << shift;
+        let allowed = self.window_of(self.size);
+        let full = self.clamp.min(allowed);
+        let mss = rcv_mss.min(full);
+        if mss == 0 {
+            return (0, false);
+        }
+        let shrinks = self.shrinks(shift);
+        let down = |n: u64| n >> shift << shift;
+        let mut free = if shrinks { down(self.free()) } else { self.free() };
+        let tight = free < full / 2;
+        if tight {
+            free = down(free);
+            if free < allowed >> 4 || free < mss || shrinks && free < unit {
+                return (0, true);
+            }
+        }
+        free = free.min(self.threshold);
+        let window = if shift > 0 {
+            free.next_multiple_of(unit)
+        } else if wnd + mss <= free || wnd > free {
+            free / mss * mss
+        } else if mss == full && free > wnd + full / 2 {
+            free
+        } else {
+            wnd
+        };
+        (window, tight)
+    }
+
+    fn shrinks(&self, shift: u8) -> bool {
+        self.cfg.shrink && shift > 0
+    }
+
+    /// The largest right edge that was ever announced.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// `tcp_measure_rcv_mss`: what share of a buffer is payload, from a packet unlike those before.
+    fn weigh(&mut self, len: u64, cost: u64, rcv_mss: u64) {
+        let one = self.cfg.gso.map_or(len, |gso| len.min(gso.get()));
+        if one > rcv_mss {
+            let before = self.ratio;
+            self.ratio = ((len << 8) / cost).max(1);
+            if self.ratio != before {
+                self.clamp = self.window_of(self.size);
+            }
+        }
+    }
+
+    /// `tcp_grow_window`; gives whether the threshold rose.
+    fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
+        let most = self.clamp.min(self.free());
+        if len < 128 || most <= self.threshold {
+            return false;
+        }
+        let more = if self.window_of(cost) <= len {
+            2 * self.advmss
+        } else {
+            // `__tcp_grow_window`
+            let (mut half, mut window) = (self.window_of(cost) / 2, self.window_of(self.cfg.max.get()) / 2);
+            loop {
+                if self.threshold > window {
+                    break 0;
+                }
+                if half <= len {
+                    break 2 * rcv_mss;
+                }
+                (half, window) = (half / 2, window / 2);
+            }
+        };
+        if more > 0 {
+            self.threshold = (self.threshold + more.max(2 * len)).min(most);
+        }
+        more > 0
+    }
+
+    /// `tcp_rcvbuf_grow`: the buffer holds twice what was read in a round trip, more while that grows, and what is out of order.
+    fn tune(&mut self, read: u64, ahead: u64) {
+        let before = std::mem::replace(&mut self.space, read.max(1));
+        if self.locked || !self.owned {
+            return;
+        }
+        let mut want = 2 * read;
+        want += 2 * (want * (read - before) / before);
+        let size = (((want + ahead) << 8) / self.ratio).min(self.cfg.max.get());
+        if size > self.size {
+            self.size = size;
+            self.clamp = self.window_of(size);
+        }
+    }
+
+    /// The application has read up to `read`, of data up to `nxt`.
+    pub(super) fn read(&mut self, now: Time, read: u64, nxt: u64, rtt: Dur) {
+        while let Some(first) = self.queue.front().filter(|h| h.end <= read) {
+            self.used -= first.cost;
+            self.queue.pop_front();
+        }
+        if rtt.is_zero() || now.since(self.since) < rtt {
+            return;
+        }
+        let copied = (read - self.from).saturating_sub(nxt - read);
+        if copied > self.space {
+            let ahead = self.later.last().map_or(0, |h| h.end.saturating_sub(nxt));
+            self.tune(copied, ahead);
+        }
+        (self.from, self.since) = (read, now);
+    }
+
+    /// `SO_RCVBUF` of an open connection.
+    pub(crate) fn set_size(&mut self, size: u64) {
+        self.size = size;
+        self.locked = true;
+    }
+
+    /// `accept`
+    pub(crate) fn own(&mut self) {
+        self.owned = true;
+    }
+
+    /// Bytes in use, and the bound.
+    pub(crate) fn account(&self) -> (u64, u64) {
+        (self.used, self.size)
+    }
+
+    pub(super) fn acked(&mut self) {
+        self.refused = false;
+    }
+}
+
+/// What is to become of a packet.
+pub(super) enum Fate {
+    /// It is kept, or was there already.
+    Goes,
+    Dropped,
+}
+
+impl Receiver {
+    /// `tcp_sequence` and `tcp_data_queue`: whether there is a place for `span`, with `headers` bytes before its data.
+    pub(super) fn admit(&mut self, span: &crate::seam::Span, fin: bool, push: bool, headers: u64) -> Fate {
+        let (nxt, edge, read) = (self.nxt, self.edge, self.read);
+        let rcv_mss = self.acks.rcv_mss();
+        let len = span.end.saturating_sub(span.start);
+        let Some(memory) = self.memory.as_deref_mut() else { return Fate::Goes };
+        let shut = edge <= nxt;
+        let limit = memory.limit.max(edge).max(nxt);
+        if span.end > limit && self.nxt > read {
+            self.acks.demand(AckReason::Answer);
+            return Fate::Dropped;
+        }
+        let bare_fin = len == 0 && fin;
+        if span.end <= nxt && !(bare_fin && span.end == nxt) {
+            return Fate::Goes;
+        }
+        let in_order = span.start <= nxt;
+        if in_order && shut && !bare_fin || !in_order && span.start >= edge.max(nxt) {
+            let known = span.start.min(nxt)..nxt;
+            self.answer(known);
+            self.acks.quick_mode(edge.saturating_sub(nxt));
+            return Fate::Dropped;
+        }
+        let (cost, room) = cost(memory.cfg.ip.get() + headers + len);
+        if !memory.has_place(nxt) {
+            self.assembly.cut(memory.prune(in_order));
+            if memory.used > memory.size {
+                if !in_order {
+                    return Fate::Dropped;
+                }
+                memory.refused = true;
+                self.acks.demand(AckReason::Answer);
+                if !memory.queue.is_empty() && len > 0 {
+                    return Fate::Dropped;
+                }
+            }
+        }
+        if len == 0 {
+            return Fate::Goes;
+        }
+        memory.weigh(len, cost, rcv_mss);
+        let held = Held { start: span.start, end: span.end, cost, room };
+        let grew = if in_order {
+            memory.append(held, nxt);
+            memory.grow(len, cost, rcv_mss)
+        } else {
+            self.acks.measured(len, push);
+            let grew = self.report_duplicates && memory.grow(len, cost, rcv_mss);
+            memory.keep(held, nxt);
+            grew
+        };
+        if grew {
+            self.acks.window_grew();
+        }
+        Fate::Goes
+    }
+
+    /// The window that an ACK sent now announces; `true` where less than half of the buffer is free.
+    pub(super) fn offer_by_memory(&self, memory: &Memory) -> (Offer, bool) {
+        let (nxt, shift) = (self.nxt, self.window.shift);
+        if memory.refused {
+            return (Offer { field: 0, edge: nxt }, true);
+        }
+        let current = self.edge.saturating_sub(nxt);
+        let announced = self.edge.saturating_sub(self.acked);
+        let (mut window, tight) = memory.select(shift, self.acks.rcv_mss(), announced);
+        if window < current && !memory.shrinks(shift) {
+            window = current.next_multiple_of(1 << shift);
+        }
+        let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
+        (Offer { field, edge: nxt + window }, tight)
+    }
+
+    /// [`Receiver::announce`].
+    #[cold]
+    pub(super) fn announce_by_memory(&mut self) -> u16 {
+        let memory = self.memory.as_deref().expect("asked where there is one");
+        let (offer, tight) = self.offer_by_memory(memory);
+        if tight {
+            self.acks.stop_quick();
+        }
+        self.edge = offer.edge;
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.limit = memory.limit.max(offer.edge);
+        }
+        offer.field
+    }
+
+    /// `__tcp_cleanup_rbuf`: the window has at least doubled by reading.
+    pub(super) fn reading_tells(&self, memory: &Memory) -> bool {
+        let current = self.edge.saturating_sub(self.nxt);
+        if 2 * current > memory.clamp {
+            return false;
+        }
+        let (window, _) =
+            memory.select(self.window.shift, self.acks.rcv_mss(), self.edge.saturating_sub(self.acked));
+        window > 0 && window >= 2 * current
+    }
+}
+
+impl Memory {
+    /// `tcp_can_ingest`; what was out of order and is in order by now moves over first.
+    fn has_place(&mut self, nxt: u64) -> bool {
+        self.settle(nxt);
+        self.used <= self.size
+    }
+
+    /// What of the queue of the future has come in order.
+    fn settle(&mut self, nxt: u64) {
+        let ready = self.later.partition_point(|h| h.start < nxt);
+        self.queue.extend(self.later.drain(..ready));
+    }
+
+    /// `tcp_clamp_window` and `tcp_prune_ofo_queue`: the buffer follows what is used, then what is out of order goes, the farthest
+    /// first. Gives the position from which on nothing is kept.
+    fn prune(&mut self, next: bool) -> u64 {
+        let most = self.cfg.max.get();
+        if self.size < most && !self.locked {
+            self.size = self.used.min(most);
+        }
+        if self.used > self.size {
+            self.threshold = self.clamp.min(2 * self.advmss);
+        }
+        let mut from = u64::MAX;
+        while next && self.used > self.size {
+            let Some(last) = self.later.pop() else { break };
+            self.used -= last.cost;
+            from = last.start;
+        }
+        from
+    }
+
+    /// `tcp_queue_rcv`: what fits into the last buffer is copied there.
+    fn append(&mut self, held: Held, nxt: u64) {
+        let len = held.end - held.start.max(nxt);
+        if let Some(last) = self.queue.back_mut().filter(|last| last.end == held.start && len <= last.room) {
+            last.room -= len;
+            last.end = held.end;
+            return;
+        }
+        self.used += held.cost;
+        self.queue.push_back(held);
+    }
+
+    /// `tcp_data_queue_ofo`, which lets the buffer grow by what is out of order.
+    fn keep(&mut self, held: Held, nxt: u64) {
+        if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
+            return;
+        }
+        self.used += held.cost;
+        let at = self.later.partition_point(|h| h.start <= held.start);
+        self.later.insert(at, held);
+        let ahead = self.later.last().map_or(0, |h| h.end - nxt);
+        self.tune(self.space, ahead);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpassay_units::Bytes;
+
+    #[test]
+    fn a_packet_costs_its_pages_and_structures() {
+        // One byte: the small head; 1000 bytes: 2 KiB; 4000, 10000 and 20000: a page and the rest in pages.
+        assert_eq!(cost(41), (640 + 256, 320 - 64 - 41));
+        assert_eq!(cost(1040).0, 2048 + 256);
+        assert_eq!(cost(4040).0, 4096 + 256 + 4096);
+        assert_eq!(cost(10_040).0, 4096 + 256 + 8192);
+        assert_eq!(cost(20_040).0, 4096 + 256 + 16_384);
+        assert_eq!(cost(60_040).0, 4096 + 256 + 32_768 + 16_384 + 8192);
+    }
+
+    fn memory(size: u64) -> Memory {
+        let (size, max) = (Bytes::new(size), Bytes::new(15 << 20));
+        let ip = Bytes::new(20);
+        let gso = Some(Bytes::new(1000));
+        Memory::new(
+            RecvMemory { size, max, ip, gso, locked: true, shrink: false, passive: false },
+            18_980,
+            1460,
+        )
+    }
+
+    #[test]
+    fn a_segment_is_reserved_and_a_packet_of_20000_bytes_leaves_18_of_1000() {
+        let mut m = memory(40_000);
+        assert_eq!((m.clamp, m.threshold), (18_540, 18_540));
+        m.weigh(20_000, 20_736, 536);
+        m.append(Held { start: 1, end: 20_001, cost: 20_736, room: 0 }, 1);
+        assert_eq!(m.ratio, 246);
+        assert_eq!(m.select(0, 1000, 18_980), (18_000, true));
+        m.append(Held { start: 20_001, end: 40_001, cost: 20_736, room: 0 }, 20_001);
+        assert_eq!(m.select(0, 1000, 18_000), (0, true));
+        assert!(!m.has_place(40_001));
+    }
+
+    #[test]
+    fn small_packets_are_copied_into_the_room_of_the_last() {
+        let mut m = memory(40_000);
+        let (cost, room) = cost(140);
+        m.append(Held { start: 1, end: 101, cost, room }, 1);
+        m.append(Held { start: 101, end: 201, cost, room }, 101);
+        assert_eq!(m.used, 896);
+        m.append(Held { start: 201, end: 301, cost, room }, 201);
+        assert_eq!(m.used, 1792);
+        m.read(Time::ZERO, 201, 301, Dur::ZERO);
+        assert_eq!(m.used, 896);
+    }
+}
