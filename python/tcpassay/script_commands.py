@@ -18,11 +18,13 @@ def script(
         list[str], typer.Argument(help="Scripts, folders, options of packetdrill.", metavar="FILE...")
     ],
     profile: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="The stack: linux, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc.", metavar="NAME"
+            help="The stack: linux, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc; by default what a script's "
+            "first line says (// profile: NAME), or linux.",
+            metavar="NAME",
         ),
-    ] = "linux",
+    ] = None,
     on: Annotated[
         str,
         typer.Option(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,10 @@ from tcpassay.kernel import scripts as real
 from tcpassay.kernel import store
 
 STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax")
+
+REAL: Final = "linux"
+"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
+_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 
 # Options of the original that take no value; every other one does.
 FLAGS: Final = frozenset(
@@ -36,7 +41,8 @@ FLAGS: Final = frozenset(
 class Wanted:
     """What a run is made with."""
 
-    profile: str
+    profile: str | None
+    """Of the model; nothing for what the first line of a script says."""
     loose: bool
     options: tuple[tuple[str, str], ...]
     on: str = "model"
@@ -132,6 +138,16 @@ def find(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def profile_of(file: Path) -> str:
+    """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
+    try:
+        with file.open("r", encoding="utf-8", errors="replace") as text:
+            said = _SAID.match(text.readline())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+    return said[1] if said else REAL
+
+
 _OLDER = {
     "freebsd": ("as freebsd-12", "freebsd-12", ()),
     "linux": (
@@ -146,11 +162,12 @@ _OLDER = {
 def run(file: Path, wanted: Wanted) -> Result:
     """Runs one script against the model. Where it does not pass, the reason says whether it does on an older one."""
     text = _read(file)
-    result = _result(file, wanted.profile, _on_model(text, wanted, wanted.profile, wanted.options))
-    if result.status not in ("time", "fail") or wanted.profile not in _OLDER:
+    profile = wanted.profile or profile_of(file)
+    result = _result(file, profile, _on_model(text, wanted, profile, wanted.options))
+    if result.status not in ("time", "fail") or profile not in _OLDER:
         return result
-    how, profile, options = _OLDER[wanted.profile]
-    if _on_model(text, wanted, profile, (*wanted.options, *options))["status"] != "pass":
+    how, older, options = _OLDER[profile]
+    if _on_model(text, wanted, older, (*wanted.options, *options))["status"] != "pass":
         return result
     return replace(result, reason=f"{result.reason}; passes {how}")
 

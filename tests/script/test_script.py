@@ -66,6 +66,22 @@ def test_defined_words_and_other_profiles(tmp_path: Path) -> None:
     assert call("-DSEGMENT=1460", folder, "--profile", "freebsd").exit_code == 0
 
 
+def test_a_script_runs_as_the_stack_that_its_first_line_names(tmp_path: Path) -> None:
+    def profiles(*words: str) -> list[str]:
+        result = call(folder, "--json", *words)
+        assert result.exit_code == 0, result.output
+        return [script["profile"] for script in json.loads(result.output)["scripts"]]
+
+    folder = write(
+        tmp_path, a="// profile: freebsd\n" + GOOD, b="// profile: freebsd-12\n" + GOOD, c="// plain\n" + GOOD
+    )
+    assert profiles() == ["freebsd", "freebsd-12", "linux"]
+    assert profiles("--profile", "rfc") == ["rfc", "rfc", "rfc"]
+    (tmp_path / "wrong").mkdir()
+    wrong = call(write(tmp_path / "wrong", d="// profile: plan9\n" + GOOD))
+    assert "`plan9` is not a profile" in str(wrong.exception)
+
+
 OLD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 setsockopt(3, SOL_TCP, TCP_SYNCNT, [1], 4) = 0

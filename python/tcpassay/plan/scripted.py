@@ -14,13 +14,11 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import document, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
+from tcpassay.scripts import REAL, profile_of
 
 SCRIPT: Final = "script"
 """What tells these cases apart; no parameter has this name."""
 PROFILE: Final = "stack.profile"
-REAL: Final = "linux"
-"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
-_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -101,7 +99,7 @@ def _files(wanted: str, base: Path) -> list[str]:
 
 
 def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) -> Iterator[Case]:
-    profiles = _listed(entry.profile) or [_said(file, base)]
+    profiles = _listed(entry.profile) or [_said(base / file)]
     several = len(spec.substrates) > 1
     for profile in profiles:
         script = Script(file, profile, entry.compare == "loose", tuple(_options(entry)))
@@ -114,12 +112,9 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
             yield Case(name_of(said), triples, where | triples, substrate=substrate, script=script)
 
 
-def _said(file: str, base: Path) -> str:
-    """The profile that the first line of a script names; `linux` when it names none."""
-    with (base / file).open("r", encoding="utf-8", errors="replace") as text:
-        said = _SAID.match(text.readline())
-    if not said:
-        return REAL
-    if said[1] not in table.parameters()[PROFILE].choices:
-        raise UserError(f"`{said[1]}` is not a profile", Place(base / file, 1))
-    return said[1]
+def _said(file: Path) -> str:
+    """The profile that a script names, of those that cases have."""
+    said = profile_of(file)
+    if said not in table.parameters()[PROFILE].choices:
+        raise UserError(f"`{said}` is not a profile", Place(file, 1))
+    return said
