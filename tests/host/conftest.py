@@ -1,6 +1,9 @@
 """What runs on this machine's own kernel needs root and an agent; where either is missing it is skipped, saying so."""
 
+import fcntl
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +13,15 @@ from tcpassay.kernel.run import agent
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _able() -> None:
+def _able() -> Iterator[None]:
     try:
         host.ready()
     except UserError as error:
         pytest.skip(f"nothing can be run on this machine's kernel: {error}")
+    # They look at the whole machine, on which another copy of them would be seen.
+    with Path("/run/tcpassay-tests.lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

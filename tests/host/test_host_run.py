@@ -52,13 +52,10 @@ def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording
         seen = rows(folder)
         assert seen["queue.bottleneck", "rate"] == pytest.approx(50e6, rel=0.05)
         assert seen["path", "mtu"] == 1500
-        assert seen["path", "rtt"] < 1_000_000
+        assert seen["path", "rtt"] > 0
         assert 0 <= seen["machine", "busy_before"] <= 1
         assert seen["machine", "agent_cpu"] > 0
         assert seen["machine", "load"] >= 0
-        assert recording(folder)["counters"]["run"]["tap_lost"] == 0
-        assert recording(folder)["counters"]["sender"]["TcpOutSegs"] > 10
-        assert (folder / "packets.pcapng").stat().st_size > 2_000
         # TCP_INFO at every tick, and beside it what inet_diag tells of sockets.
         columns = set(pl.read_parquet_schema(folder / "series.parquet"))
         assert {"cwnd_bytes", "send_queue_bytes", "receive_queue_bytes", "send_memory_bytes"} <= columns
@@ -66,6 +63,8 @@ def test_a_flow_fills_the_link_and_the_path_and_the_machine_are_in_the_recording
     folder, answer = when_quiet(tmp_path, lambda folder: go(folder, SLOW, packets=True), always)
     # 1448 of 1500 bytes are payload; slow start is missing. A super-segment passes as a whole: 10 ms of this rate.
     assert 0.85 * 48.3e6 < answer["metrics"]["goodput"] < 1.03 * 48.3e6
+    assert rows(folder)["path", "rtt"] < 1_000_000
+    assert recording(folder)["counters"]["run"]["tap_lost"] == 0
     assert recording(folder)["counters"]["sender"]["TcpOutSegs"] > 100
     assert (folder / "packets.pcapng").stat().st_size > 20_000
     assert rows(folder)["machine", "agent_cpu"] < 1
@@ -81,8 +80,8 @@ def test_requests_are_answered_over_a_dumbbell_without_segmentation(tmp_path: Pa
     }
 
     def always(_: Path, answer: dict[str, Any]) -> None:
-        assert answer["metrics"]["completions"] > 0
-        assert answer["metrics"]["completion_p50"] > 0.0016
+        if answer["metrics"]["completions"]:
+            assert answer["metrics"]["completion_p50"] > 0.0016
 
     # A request of 10 KB takes 1.7 ms of the link, which two pairs share.
     _, answer = when_quiet(tmp_path, lambda folder: go(folder, case), always)
@@ -136,55 +135,54 @@ def test_the_log_holds_what_the_kernel_traces_and_the_machines_own_tracing_is_le
     # Slow start overflows a queue of 8 ms.
     case = SLOW | {"stack.cc": "reno", "nic.gso_max": "3KB", "queue.limit": "50KB"}
 
-    def always(folder: Path, answer: dict[str, Any]) -> None:
-        counters = recording(folder)["counters"]["run"]
-        if not counters["traced_congestion"]:
-            pytest.skip("this kernel has no trace events, or lets nobody listen to them")
-        if not answer["metrics"]["lost"]:
+    def always(folder: Path, _: dict[str, Any]) -> None:
+        if not recording(folder)["counters"]["run"]["traced_congestion"]:
             return
         log = pl.read_parquet(folder / "events.parquet").filter(pl.col("flow") == 0)
         assert log["time_ns"].is_sorted()
-        moves = log.filter(pl.col("kind") == "congestion")["why"].to_list()
-        assert any("->Recovery: kernel" in why or "->Loss: kernel" in why for why in moves)
         reasons = set(log.filter(pl.col("kind") == "retransmit")["why"])
         assert reasons <= {"recovery", "timeout", "tail loss probe"}
-        assert reasons
-        assert log.filter(pl.col("kind") == "state")["why"][0] == "SynSent->Established"
-        windows = log.filter(pl.col("kind") == "window")["cwnd_bytes"]
-        assert windows.max() > 50_000  # type: ignore[operator]
 
-    _, answer = when_quiet(tmp_path, lambda folder: go(folder, case, events=True), always)
+    folder, answer = when_quiet(tmp_path, lambda folder: go(folder, case, events=True), always)
+    assert tracing() == before
     assert answer["metrics"]["lost"] > 0
     assert answer["metrics"]["recoveries"] + answer["metrics"]["timeouts"] > 0
-    assert tracing() == before
+    if not recording(folder)["counters"]["run"]["traced_congestion"]:
+        pytest.skip("this kernel has no trace events, or lets nobody listen to them")
+    log = pl.read_parquet(folder / "events.parquet").filter(pl.col("flow") == 0)
+    moves = log.filter(pl.col("kind") == "congestion")["why"].to_list()
+    assert any("->Recovery: kernel" in why or "->Loss: kernel" in why for why in moves)
+    assert log.filter(pl.col("kind") == "retransmit").height > 0
+    assert log.filter(pl.col("kind") == "state")["why"][0] == "SynSent->Established"
+    windows = log.filter(pl.col("kind") == "window")["cwnd_bytes"]
+    assert windows.max() > 50_000  # type: ignore[operator]
 
 
 def test_without_taps_goodput_is_there_and_throughput_is_null(tmp_path: Path) -> None:
-    answer = go(tmp_path / "a", SLOW, taps=False)
-    assert answer["outcome"] == "done", answer["message"]
+    folder, answer = when_quiet(tmp_path, lambda folder: go(folder, SLOW, taps=False))
     metrics = answer["metrics"]
     assert metrics["goodput"] > 0
     assert metrics["cwnd_mean"] > 0
     assert {metrics[name] for name in ("throughput", "retransmissions", "rtt_p50", "one_way_p50")} == {None}
-    index = recording(tmp_path / "a")
+    index = recording(folder)
     assert "tap_lost" not in index["counters"]["run"]
     assert {flow["counters"]["sent_packets"] for flow in index["flows"]} == {None}
     # The path was probed all the same.
-    assert rows(tmp_path / "a")["path", "mtu"] == 1500
+    assert rows(folder)["path", "mtu"] == 1500
 
 
 def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
     class Both(threading.Thread):
         def __init__(self, folder: Path) -> None:
             super().__init__()
-            self.folder, self.answer, self.took = folder, {}, 0.0
+            self.folder, self.answer, self.ended = folder, {}, 0.0
 
         def run(self) -> None:
-            began = time.monotonic()
             self.answer = go(self.folder, SLOW)
-            self.took = time.monotonic() - began
+            self.ended = time.monotonic()
 
     for attempt in range(ATTEMPTS):
+        began = time.monotonic()
         both = [Both(tmp_path / f"{name}{attempt}") for name in "ab"]
         for one in both:
             one.start()
@@ -196,7 +194,7 @@ def test_a_second_run_waits_for_the_first(tmp_path: Path) -> None:
     else:
         pytest.skip("this machine was too busy for two runs to be made")
     # Each takes half a second, one of them after the other's.
-    assert max(one.took for one in both) > 1.0
+    assert max(one.ended for one in both) - began > 1.0
 
 
 def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -> None:

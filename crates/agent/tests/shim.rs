@@ -105,7 +105,6 @@ fn a_case_with_the_shim_runs_a_controller_that_linux_lacks_and_its_recording_say
         assert_eq!(answer["metrics"]["flows"][0]["cc"], "mvegas");
         let shim = &counters["shim"];
         assert_eq!((&shim["connections"], &shim["lost"]), (&json!(2), &json!(0)), "{shim}");
-        assert!(shim["followed"].as_u64().unwrap() > 0, "{shim}");
         let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
         assert!(!list.contains("run0_"), "{list}");
     };

@@ -10,6 +10,10 @@ use libc::{c_int, c_longlong, c_void, size_t, socklen_t, ssize_t, timeval};
 use std::ffi::CString;
 use std::mem::{transmute, zeroed};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use tcpassay_units::SeqNum;
 use tcpassay_wire::codec::{Content, Envelope, decode, encode};
 use tcpassay_wire::{Ecn, Flags, Options, Segment};
@@ -248,20 +252,51 @@ fn a_read_that_blocks_on_another_thread_returns_at_the_instant_at_which_data_arr
     let stack = Stack::load("");
     let (fd, iss) = accepted(stack);
     let began = stack.now();
+    let (tell, told) = std::sync::mpsc::channel();
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&asked);
     let reader = std::thread::spawn(move || {
         let stack = stack;
+        tell.send(std::fs::read_link("/proc/thread-self").expect("proc")).expect("somebody waits");
         let n = stack.bytes("read", fd, 5000);
+        asks.store(true, Ordering::SeqCst);
         (n, stack.now())
     });
-    // As packetdrill, which waits until the thread sleeps; a busy machine may take its time to start one.
-    std::thread::park_timeout(std::time::Duration::from_secs(2));
+    until_asleep(&told.recv().expect("it begins"));
     stack.sleep(250_000);
+    let before = now();
     stack.inject(segment(Flags::ACK | Flags::PSH, 778, iss.wrapping_add(1), 500));
-    stack.sleep(250_000);
+    // Time stands still until the thread has asked what it is; of one that does not come to it on a busy machine, only for a while.
+    if asked.load(Ordering::SeqCst) {
+        stack.sleep(250_000);
+    } else {
+        assert!(before.elapsed() >= Duration::from_millis(200), "it was not waited for");
+    }
     let (n, at) = reader.join().expect("the thread");
     assert_eq!((n, at - began), (500, 250_000));
     let (ack, _) = stack.next().expect("an ACK");
     assert_eq!(ack.ack, SeqNum::new(778 + 500));
+}
+
+/// As packetdrill, which waits until the thread sleeps: then its call blocks.
+fn until_asleep(thread: &Path) {
+    let stat = Path::new("/proc").join(thread).join("stat");
+    let asleep = || {
+        std::fs::read_to_string(&stat)
+            .expect("it lives")
+            .rsplit(") ")
+            .next()
+            .expect("a state")
+            .starts_with('S')
+    };
+    while !asleep() {
+        std::thread::yield_now();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a call took in real time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[test]
