@@ -18,6 +18,8 @@ pub struct Host {
     pub slept: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
+    /// The interface refuses everything (`pfifo limit 0`).
+    pub jammed: bool,
     /// What was known of peers was flushed (`ip tcp_metrics flush`) since somebody asked.
     pub forgot_peers: bool,
     /// What routers said of the path's MTU.
@@ -180,8 +182,10 @@ impl Host {
                 }
                 self.assign(&format!("{file}={}", value.join(" ").trim_matches('"')))
             }
-            // An interface that loses everything.
-            "tc" if args.windows(2).any(|w| w == ["limit", "0"]) => Err(()),
+            "tc" if args.first() == Some(&"qdisc") && args.get(1) != Some(&"show") => {
+                self.jammed = args.windows(2).any(|w| w == ["limit", "0"]);
+                Ok(())
+            }
             _ if name.starts_with("sysctl_restore_") => Ok(()),
             _ if NOTHING.contains(&name) => Ok(()),
             _ => Err(()),

@@ -196,6 +196,11 @@ impl Kernel {
             let lines: Vec<String> = mtu.into_iter().chain([self.route_line("replace")]).collect();
             batch("ip", &lines)?;
         }
+        if self.host.jammed != before.jammed {
+            // Packets as `tc` counts them; the second is the usual length of a device's queue.
+            let limit = if self.host.jammed { 0 } else { 1000 };
+            batch("tc", &[format!("qdisc replace dev tun0 root pfifo limit {limit}")])?;
+        }
         if self.host.no_tso != before.no_tso {
             // linux/ethtool.h: ETHTOOL_STSO, ETHTOOL_GTSO; ETHTOOL_SGSO, ETHTOOL_GGSO.
             let socket = crate::sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| e.to_string())?;

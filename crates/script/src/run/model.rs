@@ -356,6 +356,7 @@ impl Stack for Model {
             }
         }
         self.world.cut = self.host.no_tso;
+        self.world.jam(self.host.jammed && !self.is_bsd());
         if let Some(&mtu) = self.host.route.get("mtu").filter(|&&mtu| Some(mtu) != before && !self.is_bsd()) {
             let size = Bytes::new(mtu.saturating_sub(config::headers(&self.settings)));
             self.world.peers.iter_mut().for_each(|peer| peer.route = Some(Route::Changed(size)));

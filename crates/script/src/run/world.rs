@@ -65,6 +65,8 @@ pub(super) struct World {
     pub sent: VecDeque<Live>,
     /// Super-segments are cut before they are seen: the interface has no TSO.
     pub cut: bool,
+    /// The interface refuses everything.
+    pub jammed: bool,
     /// Timers run and segments handled.
     pub steps: u64,
 }
@@ -73,6 +75,9 @@ impl World {
     pub fn add(&mut self, conn: Connection, map: Map) -> usize {
         let mut conn = conn;
         conn.set_log(true);
+        if self.jammed {
+            conn.set_jammed(true);
+        }
         self.peers.push(Peer {
             conn,
             map,
@@ -99,6 +104,9 @@ impl World {
         while let Some(out) = peer.conn.poll_transmit(self.now) {
             if let Some(Route::Changed(size)) = peer.route {
                 peer.route = Some(Route::Found(size));
+            }
+            if self.jammed {
+                continue;
             }
             let at = self.now;
             let (tos, hops) = (peer.tos, peer.hops);
@@ -134,6 +142,14 @@ impl World {
                 peer.log.pop_front();
             }
             peer.log.push_back(entry);
+        }
+    }
+
+    /// The interface refuses everything from now on, or nothing any more.
+    pub fn jam(&mut self, on: bool) {
+        if on != self.jammed {
+            self.jammed = on;
+            self.peers.iter_mut().for_each(|peer| peer.conn.set_jammed(on));
         }
     }
 

@@ -285,6 +285,11 @@ impl Connection {
         }
     }
 
+    /// The interface refuses everything from now on, or nothing any more. The host drops what is no data.
+    pub fn set_jammed(&mut self, on: bool) {
+        self.send.set_jammed(on);
+    }
+
     /// `app.notsent_lowat` from now on.
     pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
         self.send.set_notsent_lowat(low);

@@ -274,6 +274,19 @@ pub(super) enum Fate {
 }
 
 impl Receiver {
+    /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
+    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64) {
+        if let Some(gso) = memory.gso {
+            self.acks.set_mss(advmss.min(gso.get()));
+        }
+        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss)));
+    }
+
+    /// That account.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        self.memory.as_deref_mut()
+    }
+
     /// `tcp_sequence` and `tcp_data_queue`: whether there is a place for `span`, with `headers` bytes before its data.
     pub(super) fn admit(&mut self, span: &crate::seam::Span, fin: bool, push: bool, headers: u64) -> Fate {
         let (nxt, edge, read) = (self.nxt, self.edge, self.read);

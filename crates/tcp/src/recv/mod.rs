@@ -20,9 +20,9 @@ mod marks;
 mod memory;
 mod window;
 
+use crate::Config;
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::seam::Span;
-use crate::{Config, RecvMemory};
 use acks::Acks;
 pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
@@ -142,19 +142,6 @@ impl Receiver {
         self.acks.set_mss(mss);
         self.report_duplicates = dsack;
         self.echo = echo;
-    }
-
-    /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
-    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64) {
-        if let Some(gso) = memory.gso {
-            self.acks.set_mss(advmss.min(gso.get()));
-        }
-        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss)));
-    }
-
-    /// That account.
-    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
-        self.memory.as_deref_mut()
     }
 
     /// The right edge up to which a segment may begin: never below what has arrived, nor, by Linux's account of memory, below the

@@ -20,6 +20,8 @@
 //! | `transmit`, `size` | what to send next, how much of it | RFC 9293 section 3.8.6, RFC 896, RFC 3042 |
 //! | `path` | how large a segment may be | RFC 1191, RFC 4821 |
 //! | `pace` | when to send it | `tcp_update_pacing_rate` of Linux |
+//! | `limits` | what keeps it from sending more | `tcp_cwnd_validate` of Linux |
+//! | `jam` | an interface that refuses everything | `tcp_send_probe0` of Linux |
 //! | `timers` | which deadline is next; persist | RFC 9293 section 3.8.6.1 |
 //! | `driver` | the controller and the order of its events | `tcpassay_cc` |
 //!
@@ -37,6 +39,8 @@ mod delivery;
 mod detect;
 mod driver;
 mod info;
+mod jam;
+mod limits;
 mod pace;
 mod path;
 mod prr;
@@ -62,6 +66,7 @@ use delivery::Deliveries;
 use detect::Reordering;
 use driver::Driver;
 use info::Counters;
+use limits::Limits;
 use pace::Pacer;
 use path::Path;
 use prr::Prr;
@@ -74,7 +79,6 @@ use timeout::Frto;
 use timers::Timers;
 use tlp::Probe;
 pub(crate) use transmit::Flow;
-use transmit::Limits;
 use undo::UndoState;
 
 /// The sender half of a connection.
@@ -150,6 +154,8 @@ pub(crate) struct Sender {
     urgent: u64,
     /// Last transmission of data.
     last_sent: Time,
+    /// The interface refuses everything.
+    jammed: bool,
     /// Every ACK goes the long way, for the comparison of both.
     #[cfg(test)]
     long_way: bool,
@@ -205,6 +211,7 @@ impl Sender {
             partial_acks: 0,
             urgent: 0,
             last_sent: Time::ZERO,
+            jammed: false,
             #[cfg(test)]
             long_way: false,
             busy: Busy::default(),

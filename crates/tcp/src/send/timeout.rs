@@ -60,7 +60,9 @@ impl Sender {
         self.recover = self.board.nxt;
         self.probe.cancel();
         self.timers.reorder = Time::MAX;
-        self.rtt.back_off();
+        if !self.jammed {
+            self.rtt.back_off();
+        }
         self.set_state(now, Ca::Loss, "rto", log);
         let flight = self.reduced_from(flight);
         self.tell(now, &Event::Timeout { flight: Bytes::new(flight), again }, "timeout", log);
@@ -68,7 +70,8 @@ impl Sender {
         self.entered = true;
         self.announce_cwr();
         self.force = true;
-        self.timers.set_rto(now, self.rtt.rto(), log);
+        let wait = if self.jammed { super::jam::AGAIN } else { self.rtt.rto() };
+        self.timers.set_rto(now, wait, log);
         Ok(())
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Timers {
     persist_backoff: u32,
     /// The position of a byte that went as a probe and that nobody knows to have arrived, and when it did.
     pub probed: Option<(u64, Time)>,
+    /// When the interface first refused what the timer of probes wanted sent.
+    pub refused: Option<Time>,
     /// Probes that nothing answered.
     unanswered: u32,
     /// The persist timer fired on a window too small for a segment: what fits leaves (RFC 9293 section 3.8.6.2.1).
@@ -68,6 +70,7 @@ impl Timers {
             persisting: false,
             persist_backoff: 0,
             probed: None,
+            refused: None,
             unanswered: 0,
             override_sws: false,
             patience,
@@ -129,6 +132,13 @@ impl Timers {
             self.progress = now;
         }
         note(log, now, Timer::Persist, TimerChange::Set(at));
+    }
+
+    /// The interface refused a probe: another one after `wait`.
+    pub fn try_again(&mut self, now: Time, wait: Dur, log: &mut Log) {
+        self.unanswered += 1;
+        self.persist = now.saturating_add(wait);
+        note(log, now, Timer::Persist, TimerChange::Set(self.persist));
     }
 
     /// Data left: the window is open.
@@ -225,7 +235,11 @@ impl Sender {
         if due(self.timers.persist) {
             self.timers.persist = Time::MAX;
             note(log, now, Timer::Persist, TimerChange::Fired);
-            self.on_persist(now)?;
+            if self.jammed {
+                self.on_refused(now, log)?;
+            } else {
+                self.on_persist(now)?;
+            }
         }
         if due(self.timers.cork) {
             self.timers.cork = Time::MAX;

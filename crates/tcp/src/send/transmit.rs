@@ -1,7 +1,6 @@
 //! What goes on the wire next: probes, retransmissions, new data, in that order.
 //!
-//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861;
-//! Linux `tcp_cwnd_validate` for what limited the sender.
+//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861.
 
 use super::Sender;
 use super::board::{APP, FIN, PUSH, Sent};
@@ -11,90 +10,8 @@ use super::timeout::Frto;
 use crate::config::{AfterIdle, EcnMode, Manners, Nagle, Recovery, TsoAutosize};
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::{Chunk, Whole};
-use tcpassay_cc::{Control, Event, Limited};
+use tcpassay_cc::{Event, Limited};
 use tcpassay_units::{Bytes, Dur, Time, count};
-
-/// What limits the sender, and for how long it did.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    now: Limited,
-    since: Time,
-    /// Time limited by cwnd, by the peer's window, by the application.
-    pub cwnd: Dur,
-    pub rwnd: Dur,
-    pub app: Dur,
-    /// cwnd was filled in the present window.
-    filled: bool,
-    most_out: u64,
-    window_end: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            now: Limited::App,
-            since: Time::ZERO,
-            cwnd: Dur::ZERO,
-            rwnd: Dur::ZERO,
-            app: Dur::ZERO,
-            filled: false,
-            most_out: 0,
-            window_end: 0,
-        }
-    }
-}
-
-impl Limits {
-    /// The clock starts.
-    pub fn start(&mut self, now: Time) {
-        self.since = now;
-    }
-
-    /// Time under each limit up to `now`: cwnd, peer's window, application.
-    pub fn until(&self, now: Time) -> (Dur, Dur, Dur) {
-        let mut copy = *self;
-        copy.charge(now);
-        (copy.cwnd, copy.rwnd, copy.app)
-    }
-
-    fn charge(&mut self, now: Time) {
-        let spent = now.since(self.since);
-        self.since = now;
-        match self.now {
-            Limited::Cwnd => self.cwnd += spent,
-            Limited::Rwnd => self.rwnd += spent,
-            Limited::App => self.app += spent,
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, now: Time, limit: Limited) {
-        if self.now != limit {
-            self.charge(now);
-            self.now = limit;
-        }
-    }
-
-    /// Linux `tcp_cwnd_validate`: over each window, whether cwnd was ever filled and the most in flight.
-    #[inline]
-    fn validate(&mut self, filled: bool, una: u64, nxt: u64) {
-        let out = nxt - una;
-        if una >= self.window_end || filled || (!self.filled && out > self.most_out) {
-            self.filled = filled;
-            self.most_out = out;
-            self.window_end = nxt;
-        }
-    }
-
-    /// What limited the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use counts as full.
-    pub fn over_flight(&self, control: Control) -> Limited {
-        let cwnd = control.cwnd;
-        if self.filled || (cwnd < control.ssthresh && cwnd.get() < 2 * self.most_out) {
-            return Limited::Cwnd;
-        }
-        if self.now == Limited::Rwnd { Limited::Rwnd } else { Limited::App }
-    }
-}
 
 /// What a sender is about to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +70,10 @@ impl Sender {
     /// The next thing to send, until `None`. What it gives counts as sent at `now`.
     pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         if !self.up {
+            return None;
+        }
+        if self.jammed {
+            self.refused(now, log);
             return None;
         }
         if self.cfg.mtu_probing.is_some() {
