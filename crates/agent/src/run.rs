@@ -408,7 +408,7 @@ impl Run<'_> {
         }
         let series = self.world.collector.collect().series;
         let mut recording = self.world.collector.finish(now);
-        self.trace.order(&mut recording.events);
+        recording.events = self.trace.order(std::mem::take(&mut recording.events));
         let header = &mut recording.header;
         env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
         let substrate = if self.ground.is_host() { "host" } else { "kernel" };

@@ -16,7 +16,7 @@ use crate::tracefs::{self, Field, Format, Pages};
 use std::collections::BTreeMap;
 use std::io;
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Collector, Event, EventKind, FlowId};
+use tcpassay_measure::{Collector, Event, EventKind, EventLog, FlowId};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// `enum tcp_ca_state` (include/uapi/linux/tcp.h).
@@ -282,10 +282,11 @@ impl Trace {
     }
 
     /// Puts the log of a run in order, and says of each retransmission what the kernel said.
-    pub fn order(&self, events: &mut [Event]) {
+    pub fn order(&self, log: EventLog) -> EventLog {
         if self.traced.is_empty() {
-            return;
+            return log;
         }
+        let mut events: Vec<Event> = log.iter().collect();
         // At one instant: what arrived, what the stack made of it, what it sent.
         events.sort_by_key(|event| {
             let place = match event.kind {
@@ -311,6 +312,7 @@ impl Trace {
                 event.why = (*why).into();
             }
         }
+        events.into()
     }
 }
 
@@ -350,14 +352,14 @@ mod tests {
             fields: Vec::new(),
         });
         let row = |at, kind| Event::new(Time::from_nanos(at), 0, Some(0), kind);
-        let mut events = [
+        let events = vec![
             row(4, EventKind::Retransmit),
             row(5, EventKind::Retransmit),
             row(5, EventKind::In),
             row(3, EventKind::Out),
             row(5, EventKind::Congestion),
         ];
-        trace.order(&mut events);
+        let events: Vec<Event> = trace.order(events.into()).iter().collect();
         let told: Vec<_> = events.iter().map(|e| (e.at.as_nanos(), e.kind, e.why.as_ref())).collect();
         assert_eq!(
             told,

@@ -6,6 +6,7 @@
 
 use crate::event::Event;
 use crate::histogram::Histogram;
+use crate::log::EventLog;
 use crate::recording::{
     Captured, Completion, Delivery, Device, Flow, FlowCounters, Interface, Latency, LatencyKind, Recording,
 };
@@ -56,7 +57,7 @@ pub struct Collector {
     latency: [Histogram; 2],
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
-    events: Vec<Event>,
+    events: EventLog,
     packets: Vec<Captured>,
 }
 
@@ -120,7 +121,7 @@ impl Collector {
             latency: Default::default(),
             deliveries: Vec::new(),
             completions: Vec::new(),
-            events: Vec::new(),
+            events: EventLog::default(),
             packets: Vec::new(),
         }
     }

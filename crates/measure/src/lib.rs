@@ -21,6 +21,7 @@
 mod collect;
 mod event;
 mod histogram;
+mod log;
 pub mod metrics;
 mod numbers;
 pub mod pcapng;
@@ -37,6 +38,7 @@ mod text;
 pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
 pub use event::{Event, EventKind, Reason};
 pub use histogram::Histogram;
+pub use log::EventLog;
 pub use numbers::EventNumbers;
 pub use recording::{
     Captured, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment, Flow, FlowCounters,

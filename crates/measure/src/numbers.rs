@@ -1,9 +1,9 @@
 //! The event log as arrays of numbers, for those who judge a run in memory: writing a long log as Parquet and reading it
 //! back costs several times what the run does.
 
+use crate::log::Field;
 use crate::recording::Recording;
 use crate::tables;
-use tcpassay_units::Bytes;
 
 /// Columns of the event log, of the same length, in the order of its rows. They have the names of `events.parquet`; what
 /// is absent there is -1 here.
@@ -43,24 +43,26 @@ impl Recording {
             value_ns: column(),
             cwnd_bytes: column(),
         };
-        // One pass over the rows: they are long, and there are millions.
-        for event in &self.events {
-            made.time_ns.push(number(event.at.as_nanos()));
-            made.flow.push(event.flow.map_or(-1, i64::from));
-            made.kind.push(event.kind as u8);
-            made.seq.push(maybe(event.seq));
-            made.ack.push(maybe(event.ack));
-            made.len.push(event.len.map_or(-1, i64::from));
-            made.flags.push(event.flags.map_or(-1, |flags| flags.bits().into()));
-            made.value_ns.push(maybe(event.value));
-            made.cwnd_bytes.push(maybe(event.cwnd.map(Bytes::get)));
+        // One pass over the rows: there are millions.
+        for row in 0..rows {
+            let head = self.events.head(row);
+            let field = |field| maybe(self.events.number(row, field));
+            made.time_ns.push(number(head.at.as_nanos()));
+            made.flow.push(head.flow.map_or(-1, i64::from));
+            made.kind.push(head.kind as u8);
+            made.seq.push(field(Field::Seq));
+            made.ack.push(field(Field::Ack));
+            made.len.push(field(Field::Len));
+            made.flags.push(field(Field::Flags));
+            made.value_ns.push(field(Field::Value));
+            made.cwnd_bytes.push(field(Field::Cwnd));
         }
         made
     }
 
     /// A row of the event log as `events.parquet` has it, by the names of its columns; what is absent is null.
     pub fn event_row(&self, row: usize) -> Option<serde_json::Value> {
-        self.events.get(row).map(tables::event_json)
+        (row < self.events.len()).then(|| tables::event_json(&self.events, row))
     }
 
     /// Packets as `packets.pcapng` has them; nothing when none were captured.
@@ -97,7 +99,7 @@ mod tests {
         let mut event = Event::new(Time::from_nanos(5), 1, None, EventKind::TimerFire);
         event.value = Some(7);
         event.why = "rto".into();
-        let recording = Recording { events: vec![event], ..Recording::default() };
+        let recording = Recording { events: vec![event].into(), ..Recording::default() };
         let numbers = recording.event_numbers();
         assert_eq!((numbers.time_ns[0], numbers.flow[0], numbers.kind[0]), (5, -1, 6));
         assert_eq!((numbers.seq[0], numbers.flags[0], numbers.value_ns[0]), (-1, -1, 7));
@@ -115,7 +117,7 @@ mod tests {
         let other = Recording { deliveries: vec![delivery(2)], ..Recording::default() };
         let named = Recording { hosts: vec!["a".to_owned()], ..one.clone() };
         let logged =
-            Recording { events: vec![Event::new(Time::ZERO, 0, None, EventKind::App)], ..one.clone() };
+            Recording { events: vec![Event::new(Time::ZERO, 0, None, EventKind::App)].into(), ..one.clone() };
         assert_ne!(of(&one), of(&other));
         assert_ne!(of(&one), of(&named));
         assert_eq!(of(&one), of(&logged));

@@ -1,7 +1,8 @@
 //! What one run of one case left behind.
 
-use crate::event::{Event, Reason};
+use crate::event::Reason;
 use crate::histogram::Histogram;
+use crate::log::EventLog;
 use crate::serial::{bytes, dur, optional_rate, optional_time, time};
 use crate::series::Series;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub struct Recording {
     pub completions: Vec<Completion>,
     /// The event log (`events.parquet`).
     #[serde(skip)]
-    pub events: Vec<Event>,
+    pub events: EventLog,
     /// Captured packets (`packets.pcapng`), in order of time.
     #[serde(skip)]
     pub packets: Vec<Captured>,

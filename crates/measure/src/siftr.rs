@@ -79,7 +79,7 @@ pub fn write(recording: &Recording, host: u32, out: &mut impl Write) -> io::Resu
             seen.insert(format!("{};{}-{};{},", ends[0].0, ends[0].1, ends[1].0, ends[1].1));
         }
         // An arriving segment is logged before TCP looks at it, a leaving one before it counts as in flight.
-        state.learn(event);
+        state.learn(&event);
     }
     let end = Time::ZERO + recording.header.duration;
     writeln!(

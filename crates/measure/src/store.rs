@@ -208,7 +208,7 @@ impl Recording {
         }
         if events && !self.events.is_empty() {
             let rows = &self.events;
-            show("events.parquet", rows.len(), &|of| tables::from_events(&rows[of]))?;
+            show("events.parquet", rows.len(), &|of| tables::from_events(rows, of))?;
         }
         Ok(())
     }

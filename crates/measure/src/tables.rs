@@ -2,6 +2,7 @@
 
 use crate::event::{Event, EventKind, Reason};
 use crate::histogram::Histogram;
+use crate::log::{EventLog, Field, Head};
 use crate::recording::{Completion, CompletionKind, Delivery, Latency, LatencyKind};
 use crate::series::{Column, EntitySeries, Series};
 use crate::table::{Table, Values};
@@ -9,6 +10,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::ops::Range;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -232,30 +234,33 @@ pub(crate) fn to_latencies(table: &Table) -> Result<Vec<Latency>> {
     Ok(latencies)
 }
 
-pub(crate) fn from_events(rows: &[Event]) -> Table {
+pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> Table {
+    let heads: Vec<Head> = rows.clone().map(|row| log.head(row)).collect();
+    let whys: Vec<&str> = rows.clone().map(|row| log.why(row).expect("a row of the log")).collect();
+    let number = |field| Values::Whole(rows.clone().map(|row| log.number(row, field)).collect());
     table(vec![
-        ("time_ns", whole(rows, |e| e.at.as_nanos())),
-        ("host", whole(rows, |e| e.host.into())),
-        ("flow", maybe(rows, |e| e.flow.map(u64::from))),
-        ("kind", text(rows, |e| e.kind.name())),
-        ("why", text(rows, |e| &e.why)),
-        ("seq", maybe(rows, |e| e.seq)),
-        ("ack", maybe(rows, |e| e.ack)),
-        ("len", maybe(rows, |e| e.len.map(u64::from))),
-        ("flags", maybe(rows, |e| e.flags.map(|f| f.bits().into()))),
-        ("window_bytes", maybe(rows, |e| e.window.map(Bytes::get))),
-        ("cwnd_bytes", maybe(rows, |e| e.cwnd.map(Bytes::get))),
-        ("ssthresh_bytes", maybe(rows, |e| e.ssthresh.map(Bytes::get))),
-        ("flight_bytes", maybe(rows, |e| e.flight.map(Bytes::get))),
-        ("srtt_ns", maybe(rows, |e| e.srtt.map(Dur::as_nanos))),
-        ("rto_ns", maybe(rows, |e| e.rto.map(Dur::as_nanos))),
-        ("value_ns", maybe(rows, |e| e.value)),
-        ("ce", flag(rows, |e| e.ce)),
+        ("time_ns", whole(&heads, |e| e.at.as_nanos())),
+        ("host", whole(&heads, |e| e.host.into())),
+        ("flow", maybe(&heads, |e| e.flow.map(u64::from))),
+        ("kind", text(&heads, |e| e.kind.name())),
+        ("why", text(&whys, |why| why)),
+        ("seq", number(Field::Seq)),
+        ("ack", number(Field::Ack)),
+        ("len", number(Field::Len)),
+        ("flags", number(Field::Flags)),
+        ("window_bytes", number(Field::Window)),
+        ("cwnd_bytes", number(Field::Cwnd)),
+        ("ssthresh_bytes", number(Field::Ssthresh)),
+        ("flight_bytes", number(Field::Flight)),
+        ("srtt_ns", number(Field::Srtt)),
+        ("rto_ns", number(Field::Rto)),
+        ("value_ns", number(Field::Value)),
+        ("ce", flag(&heads, |e| e.ce)),
     ])
 }
 
 /// One row of the event log as `events.parquet` has it; what is absent is null.
-pub(crate) fn event_json(event: &Event) -> serde_json::Value {
+pub(crate) fn event_json(log: &EventLog, row: usize) -> serde_json::Value {
     let column = |(name, values): (String, Values)| {
         let value: serde_json::Value = match values {
             Values::Whole(v) => v[0].into(),
@@ -266,10 +271,10 @@ pub(crate) fn event_json(event: &Event) -> serde_json::Value {
         };
         (name, value)
     };
-    from_events(std::slice::from_ref(event)).0.into_iter().map(column).collect()
+    from_events(log, row..row + 1).0.into_iter().map(column).collect()
 }
 
-pub(crate) fn to_events(table: &Table) -> Result<Vec<Event>> {
+pub(crate) fn to_events(table: &Table) -> Result<EventLog> {
     let at: Vec<u64> = table.required("time_ns")?;
     let host: Vec<u32> = table.required("host")?;
     let (kind, why, ce) = (table.text("kind")?, table.text("why")?, table.flag("ce")?);

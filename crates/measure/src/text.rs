@@ -80,6 +80,6 @@ impl Recording {
     /// # Errors
     /// Those of `out`.
     pub fn write_event_text(&self, out: &mut impl Write) -> io::Result<()> {
-        self.events.iter().try_for_each(|event| writeln!(out, "{}", self.event_line(event)))
+        self.events.iter().try_for_each(|event| writeln!(out, "{}", self.event_line(&event)))
     }
 }

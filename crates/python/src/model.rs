@@ -239,7 +239,7 @@ impl Ran {
     /// What rows of the event log give as the reason.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn whys(&self, rows: Vec<usize>) -> Vec<&str> {
-        rows.iter().map(|row| &*self.recording.events[*row].why).collect()
+        rows.iter().map(|row| self.recording.events.why(*row).expect("a row of the log")).collect()
     }
 
     /// Rows of the event log, a JSON list of objects with the columns of `events.parquet`.

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    for event in &r.events {
+    for event in r.events.iter() {
         println!(
             "{} h{} {:?} {:?} {} seq {:?} ack {:?} len {:?} {:?} cwnd {:?} ssthresh {:?} flight {:?} value {:?}{}",
             event.at,

@@ -162,6 +162,24 @@ pub enum Timer {
     Cork,
 }
 
+impl Timer {
+    /// Its name in the event log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Timer::Rto => "Rto",
+            Timer::Tlp => "Tlp",
+            Timer::RackReorder => "RackReorder",
+            Timer::Persist => "Persist",
+            Timer::DelayedAck => "DelayedAck",
+            Timer::Keepalive => "Keepalive",
+            Timer::TimeWait => "TimeWait",
+            Timer::Pacing => "Pacing",
+            Timer::Handshake => "Handshake",
+            Timer::Cork => "Cork",
+        }
+    }
+}
+
 /// What happened to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
@@ -250,6 +268,24 @@ pub enum AckReason {
     Answer,
     /// First of the segments that may wait.
     Delay,
+}
+
+impl AckReason {
+    /// Its name in the event log.
+    pub fn name(self) -> &'static str {
+        match self {
+            AckReason::EveryN => "EveryN",
+            AckReason::Quick => "Quick",
+            AckReason::OutOfOrder => "OutOfOrder",
+            AckReason::CeChange => "CeChange",
+            AckReason::Timer => "Timer",
+            AckReason::WindowUpdate => "WindowUpdate",
+            AckReason::Piggyback => "Piggyback",
+            AckReason::Fin => "Fin",
+            AckReason::Answer => "Answer",
+            AckReason::Delay => "Delay",
+        }
+    }
 }
 
 /// Where a connection's parts write their entries: one branch a call when it is off.

@@ -57,7 +57,7 @@ struct Counting {
 pub fn rounds(recording: &Recording) -> Vec<Round> {
     let mut all: Vec<Vec<Round>> = vec![Vec::new(); recording.flows.len()];
     let mut under_way: Vec<Option<Counting>> = recording.flows.iter().map(|_| None).collect();
-    for event in &recording.events {
+    for event in recording.events.iter() {
         let Some((flow, place)) = event.flow.and_then(|f| Some((f, under_way.get_mut(f as usize)?))) else {
             continue;
         };

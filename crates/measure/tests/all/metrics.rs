@@ -375,7 +375,8 @@ fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
         Event { cwnd: Some(Bytes::new(777)), ..event(23, EventKind::Window, 0, 0, 0, ack) },
         answer(32, 301, ack),
         out(33, 301),
-    ];
+    ]
+    .into();
     let rounds = rounds(&recording);
     let brief: Vec<(u64, u64, u64, u64, u32)> = rounds
         .iter()

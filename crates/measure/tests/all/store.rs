@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tcpassay_measure::{
-    Column, EntitySeries, Event, EventKind, Histogram, Latency, LatencyKind, Recording, Series,
+    Column, EntitySeries, Event, EventKind, EventLog, Histogram, Latency, LatencyKind, Recording, Series,
 };
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
@@ -245,6 +245,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
+    fn the_event_log_gives_back_what_it_was_given(events in prop::collection::vec(any_event(), 0..60)) {
+        let log = EventLog::from(events.clone());
+        prop_assert_eq!(log.iter().rev().collect::<Vec<_>>(), events.iter().rev().cloned().collect::<Vec<_>>());
+        let whys: Vec<_> = (0..log.len()).map(|row| log.why(row).expect("a row").to_owned()).collect();
+        prop_assert_eq!(whys, events.into_iter().map(|e| e.why.into_owned()).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn any_rows_read_back_equal(
         events in prop::collection::vec(any_event(), 0..60),
         entities in prop::collection::vec(any_entity(), 0..5),
@@ -264,7 +272,7 @@ proptest! {
         if !values.is_empty() {
             latencies.push(Latency { kind: LatencyKind::OneWay, entity: "all".to_owned(), histogram });
         }
-        let recording = Recording { events, series: Some(series), latencies, ..Recording::default() };
+        let recording = Recording { events: events.into(), series: Some(series), latencies, ..Recording::default() };
         recording.write(&dir).expect("writable");
         prop_assert_eq!(Recording::read(&dir).expect("readable"), recording);
     }

@@ -49,7 +49,8 @@ fn log() -> Recording {
         segment(50_000, EventKind::Retransmit, 1001, 1000, 1),
         Event::new(us(60_000), 1, Some(1), EventKind::AckForget),
         Event::new(us(60_001), 7, Some(9), EventKind::Drop),
-    ];
+    ]
+    .into();
     recording
 }
 
@@ -102,12 +103,12 @@ fn siftr_lines_have_the_28_fields_of_freebsd_with_the_state_of_their_moment() {
 fn the_log_of_a_stored_recording_reads_the_same() {
     let dir = crate::sample::folder("text").join("r");
     recording().write(&dir).expect("writable");
-    let text = |r: &Recording| r.events.iter().map(|e| r.event_line(e)).collect::<Vec<_>>();
+    let text = |r: &Recording| r.events.iter().map(|e| r.event_line(&e)).collect::<Vec<_>>();
     let back = Recording::read(&dir).expect("readable");
     assert_eq!(text(&back), text(&recording()));
     assert_eq!(
         text(&back)[1],
         "0.200000000 sender0 flow.0 timer_fire retransmit CE cwnd 1448 ssthresh 2896 rto 200ms"
     );
-    assert_eq!(back.events[1].at, Time::from_nanos(200_000_000));
+    assert_eq!(back.events.get(1).expect("a row").at, Time::from_nanos(200_000_000));
 }

@@ -10,7 +10,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
     let because = |kind, why: &'static str| Event { why: Reason::Borrowed(why), ..of(kind) };
     let said = |kind, why: String| Event { why: Reason::Owned(why), ..of(kind) };
     let below_max = |b: Bytes| (b != Bytes::MAX).then_some(b);
-    match entry.what.clone() {
+    match entry.what {
         LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => Event {
             seq: Some(seq),
             ack: Some(ack),
@@ -29,13 +29,13 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
         },
         LogEvent::Refused { why } => because(EventKind::Refused, why),
         LogEvent::Timer { timer, change } => {
-            let why = format!("{timer:?}");
+            let why = timer.name();
             match change {
                 TimerChange::Set(at) => {
-                    Event { value: Some(at.as_nanos()), ..said(EventKind::TimerSet, why) }
+                    Event { value: Some(at.as_nanos()), ..because(EventKind::TimerSet, why) }
                 }
-                TimerChange::Cancelled => said(EventKind::TimerCancel, why),
-                TimerChange::Fired => said(EventKind::TimerFire, why),
+                TimerChange::Cancelled => because(EventKind::TimerCancel, why),
+                TimerChange::Fired => because(EventKind::TimerFire, why),
             }
         }
         LogEvent::State { from, to } => said(EventKind::State, format!("{from:?}->{to:?}")),
@@ -59,7 +59,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
                 AckDecision::Delayed(until) => (EventKind::AckDelay, Some(until.as_nanos())),
                 AckDecision::Forgotten => (EventKind::AckForget, None),
             };
-            Event { ack: Some(rcv_nxt), value, ..said(kind, format!("{why:?}")) }
+            Event { ack: Some(rcv_nxt), value, ..because(kind, why.name()) }
         }
         LogEvent::Clamped { asked, given } => {
             Event { cwnd: Some(given), value: Some(asked.get()), ..of(EventKind::Clamp) }

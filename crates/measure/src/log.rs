@@ -1,0 +1,266 @@
+//! The event log in memory: millions of rows, of which each says little.
+//!
+//! An [`Event`] has a place for everything that any kind of event may say; here a row takes memory only for what it does
+//! say, and its reason is a number. A log of a model's run takes a quarter of what its events would.
+
+use crate::event::{Event, EventKind, Reason};
+use std::collections::BTreeMap;
+use std::fmt;
+use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Flags;
+
+/// Rows in the order in which they were added.
+#[derive(Clone)]
+pub struct EventLog {
+    rows: Vec<Row>,
+    /// What rows say, those of a row in the order of [`Field`].
+    numbers: Vec<u64>,
+    words: Vec<Reason>,
+    places: BTreeMap<Reason, u32>,
+    /// The last word by kind and length: most often it is said again.
+    recent: [u32; 512],
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    at: Time,
+    /// Where its numbers begin.
+    numbers: u64,
+    host: u32,
+    /// Where [`HAS_FLOW`] is set.
+    flow: u32,
+    /// Place among the words.
+    why: u32,
+    /// Which numbers it has, a bit each, and two flags.
+    has: u16,
+    kind: EventKind,
+}
+
+/// The numbers that an event may have.
+#[derive(Clone, Copy)]
+pub(crate) enum Field {
+    Seq,
+    Ack,
+    Len,
+    Flags,
+    Window,
+    Cwnd,
+    Ssthresh,
+    Flight,
+    Srtt,
+    Rto,
+    Value,
+}
+
+const HAS_FLOW: u16 = 1 << 14;
+const CE: u16 = 1 << 15;
+
+impl Default for EventLog {
+    fn default() -> EventLog {
+        EventLog {
+            rows: Vec::new(),
+            numbers: Vec::new(),
+            words: vec![Reason::Borrowed("")],
+            places: BTreeMap::from([(Reason::Borrowed(""), 0)]),
+            recent: [0; 512],
+        }
+    }
+}
+
+impl EventLog {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, event: Event) {
+        let numbers = self.numbers.len() as u64;
+        // In the order of `Field`.
+        let fields = [
+            event.seq,
+            event.ack,
+            event.len.map(u64::from),
+            event.flags.map(|flags| flags.bits().into()),
+            event.window.map(Bytes::get),
+            event.cwnd.map(Bytes::get),
+            event.ssthresh.map(Bytes::get),
+            event.flight.map(Bytes::get),
+            event.srtt.map(Dur::as_nanos),
+            event.rto.map(Dur::as_nanos),
+            event.value,
+        ];
+        let mut has = 0;
+        for (bit, field) in fields.into_iter().enumerate() {
+            if let Some(number) = field {
+                self.numbers.push(number);
+                has |= 1 << bit;
+            }
+        }
+        if event.flow.is_some() {
+            has |= HAS_FLOW;
+        }
+        if event.ce {
+            has |= CE;
+        }
+        let (at, host, flow, kind) = (event.at, event.host, event.flow.unwrap_or(0), event.kind);
+        let recent = (kind as usize * 16 + event.why.len() % 16) % self.recent.len();
+        if self.words[self.recent[recent] as usize] != event.why {
+            self.recent[recent] = self.place(event.why);
+        }
+        self.rows.push(Row { at, numbers, host, flow, why: self.recent[recent], has, kind });
+    }
+
+    fn place(&mut self, word: Reason) -> u32 {
+        if let Some(place) = self.places.get(&word) {
+            return *place;
+        }
+        let place = u32::try_from(self.words.len()).expect("fewer than 2^32 reasons");
+        self.words.push(word.clone());
+        self.places.insert(word, place);
+        place
+    }
+
+    /// Row `row`.
+    pub fn get(&self, row: usize) -> Option<Event> {
+        self.rows.get(row).map(|row| self.event(*row))
+    }
+
+    /// Every row.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator + '_ {
+        self.rows.iter().map(|row| self.event(*row))
+    }
+
+    /// The reason that row `row` gives; empty when it gives none.
+    pub fn why(&self, row: usize) -> Option<&str> {
+        self.rows.get(row).map(|row| self.words[row.why as usize].as_ref())
+    }
+
+    /// What row `row` says, without a number.
+    pub(crate) fn head(&self, row: usize) -> Head {
+        let Row { at, host, flow, has, kind, .. } = self.rows[row];
+        Head { at, host, flow: (has & HAS_FLOW != 0).then_some(flow), kind, ce: has & CE != 0 }
+    }
+
+    /// A number of row `row`.
+    #[inline]
+    pub(crate) fn number(&self, row: usize, field: Field) -> Option<u64> {
+        let row = &self.rows[row];
+        let bit = 1 << field as u16;
+        (row.has & bit != 0).then(|| {
+            let before = (row.has & (bit - 1)).count_ones() as usize;
+            self.numbers[place(row.numbers) + before]
+        })
+    }
+
+    fn event(&self, row: Row) -> Event {
+        let mut numbers = self.numbers[place(row.numbers)..].iter().copied();
+        // Asked in the order of `Field`.
+        let mut next = |field| {
+            let has = row.has & (1 << field as u16) != 0;
+            has.then(|| numbers.next().expect("a number for each bit"))
+        };
+        Event {
+            at: row.at,
+            host: row.host,
+            flow: (row.has & HAS_FLOW != 0).then_some(row.flow),
+            kind: row.kind,
+            why: self.words[row.why as usize].clone(),
+            seq: next(Field::Seq),
+            ack: next(Field::Ack),
+            len: next(Field::Len).map(|len| u32::try_from(len).expect("it was one")),
+            flags: next(Field::Flags).map(|bits| Flags::from_bits(u16::try_from(bits).expect("it was one"))),
+            window: next(Field::Window).map(Bytes::new),
+            cwnd: next(Field::Cwnd).map(Bytes::new),
+            ssthresh: next(Field::Ssthresh).map(Bytes::new),
+            flight: next(Field::Flight).map(Bytes::new),
+            srtt: next(Field::Srtt).map(Dur::from_nanos),
+            rto: next(Field::Rto).map(Dur::from_nanos),
+            value: next(Field::Value),
+            ce: row.has & CE != 0,
+        }
+    }
+}
+
+/// What every row says.
+pub(crate) struct Head {
+    pub at: Time,
+    pub host: u32,
+    pub flow: Option<u32>,
+    pub kind: EventKind,
+    pub ce: bool,
+}
+
+fn place(number: u64) -> usize {
+    usize::try_from(number).expect("it is in memory")
+}
+
+impl FromIterator<Event> for EventLog {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> EventLog {
+        let mut log = EventLog::default();
+        events.into_iter().for_each(|event| log.push(event));
+        log
+    }
+}
+
+impl From<Vec<Event>> for EventLog {
+    fn from(events: Vec<Event>) -> EventLog {
+        events.into_iter().collect()
+    }
+}
+
+/// Equal when the rows say the same.
+impl PartialEq for EventLog {
+    fn eq(&self, other: &EventLog) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(why: &'static str) -> Event {
+        let set = Event::new(Time::from_nanos(5), 1, Some(0), EventKind::TimerSet);
+        Event { why: why.into(), value: Some(7), ..set }
+    }
+
+    #[test]
+    fn a_row_takes_32_bytes_and_8_for_each_number() {
+        assert_eq!(size_of::<Row>(), 32);
+        let bare = Event::new(Time::ZERO, u32::MAX, None, EventKind::App);
+        let log = EventLog::from(vec![bare, timer("Rto")]);
+        assert_eq!((log.len(), log.numbers.len()), (2, 1));
+        assert!(size_of::<Event>() > 3 * (32 + 3 * 8), "{} for an event", size_of::<Event>());
+    }
+
+    #[test]
+    fn a_word_is_kept_once_also_when_others_of_its_length_come_between() {
+        let said = ["Rto", "Tlp", "Rto", "", "Tlp"];
+        let log = EventLog::from(said.map(timer).to_vec());
+        assert_eq!(log.words, ["", "Rto", "Tlp"]);
+        let whys: Vec<_> = (0..said.len()).map(|row| log.why(row).expect("a row")).collect();
+        assert_eq!(whys, said);
+        assert_eq!((log.get(5), log.why(5)), (None, None));
+    }
+
+    #[test]
+    fn logs_are_equal_when_their_rows_are() {
+        let (one, other) = (timer("Rto"), timer("Tlp"));
+        let rows = |events: &[&Event]| events.iter().map(|e| (*e).clone()).collect::<EventLog>();
+        assert_eq!(rows(&[&one, &other]), rows(&[&one, &other]));
+        assert_ne!(rows(&[&one, &other]), rows(&[&other, &one]));
+        assert_ne!(rows(&[&one]), rows(&[&one, &one]));
+    }
+}
