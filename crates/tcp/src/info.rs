@@ -121,6 +121,8 @@ pub struct Info {
     pub limited_cwnd: Dur,
     /// Time with data to send during which the peer's window was the limit.
     pub limited_rwnd: Dur,
+    /// Time in which everything was sent and a writer waited for room in the send buffer (Linux `TCP_CHRONO_SNDBUF_LIMITED`).
+    pub limited_sndbuf: Dur,
     /// Time during which the application offered nothing to send.
     pub limited_app: Dur,
     /// Time during which something was unsent or unacknowledged.
@@ -234,6 +236,7 @@ impl Info {
             rcv_memory: None,
             limited_cwnd: Dur::ZERO,
             limited_rwnd: Dur::ZERO,
+            limited_sndbuf: Dur::ZERO,
             limited_app: Dur::ZERO,
             busy: Dur::ZERO,
             pacing_rate: None,

@@ -99,7 +99,8 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_probes" => int(u64::from(info.probes)),
         "tcpi_snd_nxt" if bsd => int(u64::from(peer.conn.next_numbers().0.get())),
         "tcpi_rcv_nxt" if bsd => int(u64::from(peer.conn.next_numbers().1.get())),
-        "tcpi_fackets" | "tcpi_sndbuf_limited" => 0,
+        "tcpi_sndbuf_limited" => micros(info.limited_sndbuf),
+        "tcpi_fackets" => 0,
         _ => return None,
     }))
 }

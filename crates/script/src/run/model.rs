@@ -201,7 +201,7 @@ impl Model {
         }
         self.world.flush(peer);
         let peer = &mut self.world.peers[peer];
-        peer.rooms += u64::from(peer.conn.make_space());
+        peer.rooms += u64::from(peer.conn.make_space(self.world.now));
         Ok(())
     }
 

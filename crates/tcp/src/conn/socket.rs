@@ -114,8 +114,8 @@ impl Connection {
 
     /// A segment arrived and what it let go has left: the send buffer may grow for a writer that did not wait
     /// (`tcp_check_space` of Linux). Says whether that writer is woken.
-    pub fn make_space(&mut self) -> bool {
-        self.may_send() && self.send.on_ack_space()
+    pub fn make_space(&mut self, now: Time) -> bool {
+        self.may_send() && self.send.on_ack_space(now)
     }
 
     /// The size of the send buffer at present.

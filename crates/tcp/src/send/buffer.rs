@@ -51,6 +51,8 @@ pub(super) struct Buffer {
     pushed: u64,
     /// A writer found no room (`SOCK_NOSPACE`).
     wanted: bool,
+    /// Something was sent since, and since sending last came to rest.
+    pub went: bool,
 }
 
 impl Buffer {
@@ -73,6 +75,7 @@ impl Buffer {
             skbs,
             pushed: 1,
             wanted: false,
+            went: false,
         }
     }
 
@@ -85,7 +88,7 @@ impl Buffer {
     }
 }
 
-/// Time during which something was unsent or unacknowledged (Linux `TCP_CHRONO_BUSY` and the two limits within it).
+/// Time during which something holds, for instance that something was unsent or unacknowledged (Linux `TCP_CHRONO_BUSY` and the two limits within it).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Busy {
     spent: Dur,
@@ -187,10 +190,18 @@ impl Sender {
 
     /// After an ACK and what it let go: for a writer that found no room the buffer grows where the window is not full, until there
     /// is room (`tcp_check_space`). Says whether the writer is woken.
-    pub fn on_ack_space(&mut self) -> bool {
+    pub fn on_ack_space(&mut self, now: Time) -> bool {
         let woken = self.buf.wanted && self.check_space();
-        self.buf.wanted &= !woken;
+        if woken {
+            self.buf.wanted = false;
+            self.starved.stop(now);
+        }
         woken
+    }
+
+    /// Everything that fitted into the buffer is sent, the last of it since more waited to be written (`tcp_cwnd_validate`).
+    pub(super) fn is_starved(&self) -> bool {
+        self.buf.wanted && self.buf.went && self.unsent() == 0 && self.board.outstanding() > 0
     }
 
     /// `tcp_sndbuf_expand`.
@@ -242,6 +253,7 @@ impl Sender {
         if room == 0 {
             if self.queued() >= self.buf.size || !self.below_lowat(self.unsent()) {
                 self.buf.wanted = true;
+                self.buf.went = false;
                 if !first {
                     self.buf.more = false;
                     self.mark_push();

@@ -85,6 +85,7 @@ impl Sender {
             limited_rwnd: by_window,
             limited_app: by_app,
             busy: self.busy.at(now),
+            limited_sndbuf: self.starved.at(now),
             pacing_rate: self.pacer.rate,
             clamps: self.cc.clamps,
             controller: self.cc.name(),

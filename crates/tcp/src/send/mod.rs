@@ -160,6 +160,8 @@ pub(crate) struct Sender {
     #[cfg(test)]
     long_way: bool,
     busy: Busy,
+    /// All is sent, and the writer waits for room.
+    starved: Busy,
 }
 
 impl Sender {
@@ -215,6 +217,7 @@ impl Sender {
             #[cfg(test)]
             long_way: false,
             busy: Busy::default(),
+            starved: Busy::default(),
             cfg,
         }
     }

@@ -335,6 +335,7 @@ impl Sender {
         if self.board.outstanding() == 0 {
             if self.unsent() == 0 {
                 self.busy.stop(now);
+                self.starved.stop(now);
             }
             if std::mem::replace(&mut self.timers.rto, Time::MAX) != Time::MAX {
                 note(log, now, Timer::Rto, TimerChange::Cancelled);

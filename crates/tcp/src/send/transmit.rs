@@ -482,6 +482,7 @@ impl Sender {
     fn account(&mut self, now: Time, n: u64, log: &mut Log) {
         self.stats.bytes_sent += n;
         self.last_sent = now;
+        self.buf.went = true;
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
             self.prr.out += n;
         }
@@ -502,12 +503,19 @@ impl Sender {
         self.idle_burst = false;
         self.path.thought = false;
         let room = self.room();
+        // Where both windows are full Linux asks for its own first (`tcp_write_xmit`).
+        let both = limit == Limited::Rwnd && room < self.mss;
+        let limit = if both { Limited::Cwnd } else { limit };
         self.limits.set(now, limit);
         let filled = limit == Limited::Cwnd || room < self.mss;
         self.limits.validate(filled, self.board.una, self.board.nxt);
         if limit == Limited::App && room >= self.mss && self.board.pending == 0 {
             self.deliveries.set_app_limited(self.pipe());
         }
+        if limit == Limited::App && room >= self.mss && self.is_starved() {
+            self.starved.start(now);
+        }
+        self.buf.went = false;
         if limit == Limited::App && self.unsent() > 0 && (self.cfg.cork || self.buf.more) {
             self.timers.hold_cork(now, self.cork_time(), log);
         }
