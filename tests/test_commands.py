@@ -16,7 +16,7 @@ COMMAND = [sys.executable, "-m", "tcpassay"]
 
 def tcpassay(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=60
+        [*COMMAND, *map(str, arguments)], check=False, capture_output=True, text=True, timeout=600
     )
 
 

@@ -87,11 +87,11 @@ def test_a_place_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_command_speaks_to_people_and_to_programs() -> None:
     command = [sys.executable, "-m", "tcpassay", "doctor"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     assert "model, the model TCP in virtual time: can be used" in told
     assert "kernel, a Linux kernel as a process, in virtual time: can" in told
     listed = json.loads(
-        subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=120).stdout
+        subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=600).stdout
     )
     assert "model" in [one["substrate"] for one in listed if one["usable"]]
     assert {"what", "mark", "found", "do"} == set(listed[0]["checks"][0])

@@ -87,7 +87,7 @@ def transfer() -> tuple[dict[str, int], dict[str, int]]:
         assert sink.stdout is not None
         assert sink.stdout.readline() == "ready\n"
         inside(NEAR, sys.executable, "-c", SOURCE)
-        assert sink.wait(120) == 0
+        assert sink.wait(600) == 0
     return counters(NEAR), counters(FAR)
 
 

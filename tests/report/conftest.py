@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from views import View
 
+from patience import SAFETY_NET_S
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -22,7 +24,9 @@ def chromium() -> Iterator["Browser"]:
         pytest.skip(f"there is no `chromium` to open the report with; {HOW}")
     arguments = ["--no-sandbox", "--disable-background-networking", "--no-first-run"]
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        browser = playwright.chromium.launch(
+            executable_path=found, args=arguments, timeout=SAFETY_NET_S * 1000
+        )
         yield browser
         browser.close()
 

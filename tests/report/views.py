@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patience import SAFETY_NET_S
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -15,6 +17,7 @@ class View:
         self.file = file
         self.said: list[str] = []
         self.asked: list[str] = []
+        page.set_default_timeout(SAFETY_NET_S * 1000)
         page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
         page.on("request", lambda request: self.asked.append(request.url))

@@ -3,6 +3,7 @@
 Prints the addresses of both. A line on standard input kills the second node as a failure of its machine would.
 """
 
+import os
 import socket
 import subprocess
 import sys
@@ -13,9 +14,19 @@ small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard":
 cluster = Cluster(initialize_head=True, head_node_args=small)
 second = cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
 cluster.wait_for_nodes()
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = free.getsockname()[1]
+
+
+def bound(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+# Below the ports that the system gives to who asks for any, and above those of Ray's workers.
+port = next(port for port in range(21_000 + os.getpid() % 10_000, 32_000) if bound(port))
 where = ["--host", "127.0.0.1", "--port", str(port), "--address", cluster.address]
 client = subprocess.Popen(
     [sys.executable, "-m", "ray.util.client.server", *where],

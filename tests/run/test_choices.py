@@ -42,7 +42,7 @@ def essence(result: Result) -> list[tuple[str, int, str, str]]:
 
 def tcpassay(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tcpassay", *map(str, args)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=600)
 
 
 def chosen(*texts: str) -> list[dict[str, Any]]:

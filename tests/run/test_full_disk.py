@@ -32,7 +32,7 @@ def test_a_full_disk_stops_cleanly_and_with_space_it_is_resumed(tmp_path: Path, 
     command = ["unshare", "-rm", "sh", "-c", SCRIPT, "sh", *map(str, arguments)]
     if shutil.which("unshare") is None:
         pytest.skip("no unshare here")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("this user may not mount a file system")
     kept = tmp_path / "kept"

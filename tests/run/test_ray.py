@@ -79,7 +79,7 @@ def run(folder: Path, *args: str, address: str = "") -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
 
 
@@ -112,7 +112,7 @@ class Nodes:
         self._said("lost")
 
     def end(self) -> None:
-        self._process.communicate(timeout=120)
+        self._process.communicate(timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_a_node_that_is_lost_in_the_middle_costs_nothing_but_time(tmp_path: Path
     while sum(outcome == "done" for outcome, _ in ended(journal)) < 4 and process.poll() is None:
         time.sleep(0.05)
     own.lose_one()
-    said, _ = process.communicate(timeout=240)
+    said, _ = process.communicate(timeout=600)
     own.end()
     assert process.returncode == 0, said
     assert [outcome for outcome, _ in ended(journal)] == ["done"] * 16

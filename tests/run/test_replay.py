@@ -31,7 +31,7 @@ keep.sample = "0%"
 
 def tcpassay(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tcpassay", *map(str, args)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=600)
 
 
 @pytest.fixture(scope="module")
