@@ -350,6 +350,8 @@ impl Sender {
     /// RFC 6582 section 3.2 steps 2 and 3.
     fn inflate(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) {
         if a.advanced {
+            // Each duplicate after it counts (RFC 5681 section 3.2 step 4).
+            self.entry_dups = 0;
             let back = if d.acked >= self.mss { self.mss } else { 0 };
             let cwnd = (self.cwnd.saturating_sub(d.acked) + back).max(self.mss);
             self.set_cwnd(a.now, cwnd, "newreno", log);
