@@ -62,7 +62,7 @@ def test_what_is_at_its_default_is_not_part_of_a_case() -> None:
 
 
 def test_the_interpreter_goes_on_while_a_case_runs(tmp_path: Path) -> None:
-    case = {"app.duration": "2s", "link.rate": "1Gbit"}
+    case = {"app.duration": "10s", "link.rate": "1Gbit"}
     collect = {"series": None, "deliveries": False, "events": False, "packets": False, "warmup": "0s"}
     runner = threading.Thread(target=_native.run_case, args=(case, 1, ".", collect, str(tmp_path / "run")))
     runner.start()
