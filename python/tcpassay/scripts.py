@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,6 @@ from tcpassay.kernel import scripts as real
 from tcpassay.kernel import store
 
 STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax")
-
-REAL: Final = "linux"
-"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
-_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 
 # Options of the original that take no value; every other one does.
 FLAGS: Final = frozenset(
@@ -138,16 +133,6 @@ def find(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def profile_of(file: Path) -> str:
-    """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
-    try:
-        with file.open("r", encoding="utf-8", errors="replace") as text:
-            said = _SAID.match(text.readline())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
-    return said[1] if said else REAL
-
-
 _OLDER = {
     "freebsd": ("as freebsd-12", "freebsd-12", ()),
     "linux": (
@@ -162,7 +147,10 @@ _OLDER = {
 def run(file: Path, wanted: Wanted) -> Result:
     """Runs one script against the model. Where it does not pass, the reason says whether it does on an older one."""
     text = _read(file)
-    profile = wanted.profile or profile_of(file)
+    if (profile := wanted.profile) is None:
+        from tcpassay.plan.scripted import profile_of  # noqa: PLC0415 - who runs a case of a plan has been told
+
+        profile = profile_of(file)
     result = _result(file, profile, _on_model(text, wanted, profile, wanted.options))
     if result.status not in ("time", "fail") or profile not in _OLDER:
         return result

@@ -14,11 +14,13 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import document, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
-from tcpassay.scripts import REAL, profile_of
 
 SCRIPT: Final = "script"
 """What tells these cases apart; no parameter has this name."""
 PROFILE: Final = "stack.profile"
+REAL: Final = "linux"
+"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
+_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -110,6 +112,16 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
             triples: dict[str, model.Scalar] = {SCRIPT: file, PROFILE: profile}
             said = {name: str(value) for name, value in (script.as_json() | {SUBSTRATE: substrate}).items()}
             yield Case(name_of(said), triples, where | triples, substrate=substrate, script=script)
+
+
+def profile_of(file: Path) -> str:
+    """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
+    try:
+        with file.open("r", encoding="utf-8", errors="replace") as text:
+            said = _SAID.match(text.readline())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+    return said[1] if said else REAL
 
 
 def _said(file: Path) -> str:
