@@ -102,6 +102,9 @@ impl Histogram {
     /// Counts a value `n` times.
     #[inline]
     pub fn record_many(&mut self, d: Dur, n: u64) {
+        if n == 0 {
+            return;
+        }
         let at = Histogram::bucket(d.as_nanos());
         self.max = self.max.max(d);
         match self.buckets.get_mut(at) {
