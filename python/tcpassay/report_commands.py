@@ -27,8 +27,10 @@ def report(
         )
     for problem in written.problems:
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
-    size = written.file.stat().st_size / 1e6
-    typer.echo(f"{written.file} ({size:.1f} MB): {written.runs} runs, {written.findings} findings")
+    # A device or a pipe has no size to be told.
+    size = f" ({written.file.stat().st_size / 1e6:.1f} MB)" if written.file.is_file() else ""
+    said = f"{written.file}{size}: {_many(written.runs, 'run')}, {_many(written.findings, 'finding')}"
+    typer.echo(said, err=not written.file.is_file())
     if written.drawn < written.recorded:
         typer.echo(
             f"with the curves of {written.drawn} of {written.recorded} recordings, those with findings first"
@@ -36,6 +38,10 @@ def report(
     if open_ and not webbrowser.open(written.file.resolve().as_uri()):
         typer.echo("tcpassay: no browser to show it in", err=True)
         sys.exit(2)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def add(app: typer.Typer) -> None:

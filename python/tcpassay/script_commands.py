@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tcpassay import scripts, terminal
+from tcpassay import output, scripts, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.kernel.scripts import PLACES
@@ -63,6 +63,8 @@ def script(
     paths, options = scripts.arguments(files)
     if not paths:
         raise UserError("no script was given; see `tcpassay script --help`")
+    if junit is not None:
+        output.check(junit, "the JUnit file")
     wanted = scripts.Wanted(profile, compare == "loose", tuple(options), on, kernel)
     results = []
     for result in scripts.run_all(scripts.find(paths), wanted):
@@ -70,7 +72,7 @@ def script(
         if not (json_ or markdown):
             _show(result, quiet=quiet)
     if junit is not None:
-        junit.write_text(scripts.junit(results), encoding="utf-8")
+        output.write(junit, scripts.junit(results), "the JUnit file")
     if json_:
         terminal.print_json(scripts.as_json(results))
     elif markdown:

@@ -8,13 +8,12 @@
 are made: it reads result folders through `tcpassay.results` only.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay.errors import Place, UserError
+from tcpassay import output
 from tcpassay.judge.finding import Finding
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
@@ -52,6 +51,7 @@ def write_report(
     """
     results = load(folder)
     target = out or folder / NAME
+    output.check(target, "the report")
     report = model.build(results)
     drawing = _Drawing(results, most_curves, progress)
 
@@ -64,20 +64,9 @@ def write_report(
         yield "runs", report.runs
         yield from drawing.chunks()
 
-    draft = target.with_name(f".{target.name}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.writelines(page(report.data["plan"]["name"], chunks(), data))
-        draft.replace(target)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise UserError(
-            f"cannot write the report: {reason}; choose another file with --out", Place(target)
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+    with output.opened(target, "the report") as file:
+        for piece in page(report.data["plan"]["name"], chunks(), data):
+            file.write(piece.encode())
     return Written(
         target, len(results.runs), drawing.drawn, len(drawing.order), len(results.found), data()["problems"]
     )

@@ -1,0 +1,116 @@
+"""Files that a command writes where the user says (`--out`, `--junit`): whole or not at all, and never over a device.
+
+A regular file is written under a temporary name beside it and renamed, so that a failure leaves the old content. A
+device or a pipe has no content to be kept and must not be replaced by a file: it is opened and written. Links are
+followed. Block devices, sockets and folders are refused.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from tcpassay.errors import Place, UserError
+
+_REFUSED: Final = (
+    (stat.S_ISDIR, "it is a folder; name a file in it"),
+    (stat.S_ISBLK, "it is a block device; name a file"),
+    (stat.S_ISSOCK, "it is a socket; name a file"),
+)
+
+
+def write(target: Path, content: str | bytes, what: str = "the file") -> None:
+    """Write `content` to `target`; folders that are missing above it are made. Raises `UserError`.
+
+    `what` is how an error names the content, as in "cannot write the report".
+    """
+    with opened(target, what) as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
+@contextlib.contextmanager
+def opened(target: Path, what: str = "the file") -> Iterator[IO[bytes]]:
+    """A file to write in pieces; it becomes `target` when the block ends without an error. Raises `UserError`.
+
+    Only errors of the operating system while writing become a `UserError`; others pass, and `target` stays as it was.
+    """
+    try:
+        with _opened(target) as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"cannot write {what}: {reason(error)}", Place(target)) from None
+
+
+def reason(error: OSError) -> str:
+    """The reason of the operating system in lower case, as it stands inside a sentence."""
+    if error.errno == errno.ENXIO:
+        return "nothing reads from this pipe"
+    return (error.strerror or type(error).__name__).lower()
+
+
+def check(target: Path, what: str = "the file") -> None:
+    """Raise the `UserError` of a `target` that cannot be written, before work is done whose result would go there."""
+    try:
+        _direct(target)
+        if not target.exists():
+            above = next(folder for folder in (target.parent, *target.parent.parents) if folder.exists())
+            if not above.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UserError(f"cannot write {what}: {reason(error)}", Place(target)) from None
+
+
+@contextlib.contextmanager
+def _opened(target: Path) -> Iterator[IO[bytes]]:
+    if _direct(target):
+        with _device(target) as file:
+            yield file
+        return
+    real = Path(os.path.realpath(target))
+    real.parent.mkdir(parents=True, exist_ok=True)
+    # A fixed prefix: the name of the target may already be as long as a name can be.
+    handle, draft = tempfile.mkstemp(prefix=".tcpassay-", dir=real.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), _mode(real))
+        Path(draft).replace(real)
+    finally:
+        with contextlib.suppress(OSError):
+            Path(draft).unlink(missing_ok=True)
+
+
+def _direct(target: Path) -> bool:
+    """Whether `target` is written directly, not replaced. Raises `OSError` for what cannot be written."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return False
+    for is_kind, why in _REFUSED:
+        if is_kind(mode):
+            raise OSError(errno.EINVAL, why)
+    return not stat.S_ISREG(mode)
+
+
+def _device(target: Path) -> IO[bytes]:
+    # Without O_NONBLOCK, opening a pipe that nobody reads would wait for ever.
+    handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "wb")
+
+
+def _mode(file: Path) -> int:
+    """The permissions of a file that is replaced; for a new one what the umask leaves."""
+    try:
+        return stat.S_IMODE(file.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
