@@ -32,6 +32,7 @@ RESULT = {
         "runs",
         "checks",
         "figures",
+        "figure_problems",
     ],
     "additionalProperties": False,
     "properties": {
@@ -82,6 +83,7 @@ RESULT = {
             },
         },
         "figures": {"type": "array", "items": {"type": "string"}},
+        "figure_problems": {"type": "array", "items": {"type": "string"}},
         "findings": {"type": ["integer", "null"]},
         "undetermined": {"type": "array"},
     },

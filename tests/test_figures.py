@@ -1,5 +1,6 @@
 """Figures: from recordings alone, the same bytes each time, and they show what the data say."""
 
+import json
 import struct
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 
 import made
+from tcpassay import figures
 from tcpassay.figures import kinds, style
 from tcpassay.figures.data import Recording, seconds
 from tcpassay.plan import model
+from tcpassay.plan.read import Plan, read
+from tcpassay.run.folder import Folder
 
 TIMELINE = model.Timeline(
     kind="timeline", file="t", title="A title", series=["throughput", "rtt", "cwnd", "queue"]
@@ -96,3 +100,130 @@ def test_every_axis_of_every_figure_has_a_label_with_its_unit(stalled: Path) -> 
             axes = draw(figure, [("", Recording(stalled))]).axes
             assert all("(" in a.get_ylabel() for a in axes)
             assert "(" in axes[-1].get_xlabel()
+
+
+HOSTILE = "$\\frac{1}{$ \x1b[31m \u6f22 " + "long " * 60
+
+
+@pytest.mark.parametrize(
+    ("figure", "cases"),
+    [
+        (model.Timeline(kind="timeline", file="t", title=HOSTILE), 9),
+        (model.Distribution(kind="distribution", file="d", title=HOSTILE), 26),
+        (model.Sequence(kind="sequence", file="s", title=HOSTILE), 2),
+    ],
+    ids=lambda value: value.kind if isinstance(value, model.Panel) else "",
+)
+def test_many_cases_and_any_title_can_be_drawn(figure: model.Figure, cases: int, steady: Path) -> None:
+    files = kinds.draw(figure, [(f"{HOSTILE} {n}", steady) for n in range(cases)])
+    ET.fromstring(files["svg"])  # noqa: S314 - our own
+    width, height = struct.unpack(">II", files["png"][16:24])
+    assert width >= 900
+    assert height <= 8_000
+
+
+def test_a_timeline_of_nine_cases_has_three_bands_that_share_their_scales(steady: Path) -> None:
+    figure = model.Timeline(kind="timeline", file="t", series=["throughput", "cwnd"])
+    with style.styled():
+        drawn = kinds.timeline(figure, [(str(n), Recording(steady)) for n in range(9)])
+    assert len(drawn.axes) == 18
+    rows = {axes.get_subplotspec().rowspan.start for axes in drawn.axes}
+    assert rows == {0, 1, 2, 3, 4, 5}
+    assert len({axes.get_ylim() for axes in drawn.axes[::2]}) == 1
+
+
+def test_every_line_of_a_full_distribution_looks_different() -> None:
+    assert len({style.line(index) for index in range(kinds.MOST_DISTRIBUTIONS)}) == 24
+
+
+@pytest.mark.parametrize(
+    ("figure", "most"),
+    [
+        (model.Timeline(kind="timeline", file="t", series=["rtt"]), 24),
+        (
+            model.Timeline(kind="timeline", file="t", series=["throughput", "flows", "rtt", "cwnd", "queue"]),
+            9,
+        ),
+        (SEQUENCE, 12),
+        (DISTRIBUTION, 24),
+    ],
+)
+def test_a_figure_of_too_many_cases_says_how_many_it_shows(figure: model.Figure, most: int) -> None:
+    assert kinds.left_out(figure, most) == ""
+    assert kinds.left_out(figure, most + 1).startswith(f"the first {most} of {most + 1} cases are shown")
+
+
+def test_a_panel_without_data_says_so_and_the_others_are_drawn(tmp_path: Path) -> None:
+    folder = made.recording(tmp_path / "bare", stalls=False)
+    index = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    index["header"]["bottleneck"] = None
+    (folder / "recording.json").write_text(json.dumps(index), encoding="utf-8")
+    with style.styled():
+        drawn = kinds.timeline(TIMELINE, [("", Recording(folder))])
+    said = [[text.get_text() for text in axes.texts] for axes in drawn.axes]
+    assert said[3] == ["no bottleneck"]
+    assert "no bottleneck" not in said[0] + said[1] + said[2]
+
+
+PLAN = """
+name = "made"
+[axes]
+"stack.cc" = ["reno", "cubic"]
+[[figure]]
+kind = "distribution"
+file = "first"
+[[figure]]
+kind = "distribution"
+file = "second"
+where = { "stack.cc" = "cubic" }
+"""
+
+
+def _results(tmp_path: Path, steady: Path, cases: int) -> tuple[Plan, Folder, set[tuple[str, int]]]:
+    """A folder in which the first `cases` of a plan's cases have a recording."""
+    plan = read(PLAN, tmp_path / "made.toml")
+    folder = Folder.create(tmp_path / "results", replace=False)
+    done = {(case.id, 1) for case in plan.cases[:cases]}
+    for case, seed in done:
+        folder.recording(case, seed).symlink_to(steady)
+    return plan, folder, done
+
+
+def test_any_error_of_drawing_is_a_sentence_and_the_other_figures_are_drawn(
+    tmp_path: Path, steady: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, folder, done = _results(tmp_path, steady, 2)
+    real = kinds.draw
+
+    def failing(figure: model.Figure, shown: kinds.Shown) -> dict[str, bytes]:
+        if figure.file == "first":
+            raise MemoryError
+        return real(figure, shown)
+
+    monkeypatch.setattr(kinds, "draw", failing)
+    drawn = figures.draw(plan, folder, done)
+    assert drawn.files == ["figures/second.svg", "figures/second.png"]
+    assert drawn.problems == ["figures/first was not drawn because of an internal error (MemoryError)"]
+
+
+def test_a_folder_that_cannot_be_written_costs_the_figures_alone(tmp_path: Path, steady: Path) -> None:
+    plan, folder, done = _results(tmp_path, steady, 2)
+    (folder.path / "figures").write_text("", encoding="utf-8")
+    drawn = figures.draw(plan, folder, done)
+    assert drawn.files == []
+    assert [problem.split(":")[0] for problem in drawn.problems] == [
+        "figures/first was not drawn",
+        "figures/second was not drawn",
+    ]
+
+
+def test_cases_without_a_recording_are_told_with_what_to_do(tmp_path: Path, steady: Path) -> None:
+    plan, folder, done = _results(tmp_path, steady, 1)
+    drawn = figures.draw(plan, folder, done)
+    assert drawn.files == ["figures/first.svg", "figures/first.png"]
+    first, second = drawn.problems
+    assert first.startswith(
+        "figures/first is not complete: 1 of its 2 cases do not have a recording of seed 1;"
+    )
+    assert second.startswith("figures/second was not drawn: none of its 1 cases has a recording of seed 1;")
+    assert second.endswith("or with --force")

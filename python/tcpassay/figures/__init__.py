@@ -1,28 +1,82 @@
-"""Figures of a plan, drawn from the recordings in its result folder and from nothing else."""
+"""Figures of a plan, drawn from the recordings in its result folder and from nothing else.
 
+Drawing never costs results: an error of one figure becomes a sentence, and the other figures are drawn.
+"""
+
+from dataclasses import dataclass, field
+
+from tcpassay.errors import UserError
+from tcpassay.plan import model
+from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
 from tcpassay.run.folder import Folder
 
 
-def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> list[str]:
-    """Draws every figure of the plan as SVG and PNG; returns their names in the folder.
+@dataclass(slots=True)
+class Drawn:
+    """What became of the figures of a plan."""
 
-    A figure shows the runs of one seed, the plan's first. Runs without a recording are left out.
+    files: list[str] = field(default_factory=list)
+    """Their names in the result folder."""
+    problems: list[str] = field(default_factory=list)
+    """Each figure that was not drawn, or not in full, as a sentence."""
+
+
+def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
+    """Draws every figure of the plan as SVG and PNG.
+
+    A figure shows the runs of one seed, the plan's first. `done` has the runs (case and seed) that left a recording; a
+    case without one is left out of the figure.
     """
-    if not plan.spec.figure:
-        return []
+    drawn = Drawn()
+    for figure in plan.spec.figure:
+        name = f"figures/{figure.file}"
+        try:
+            _draw(figure, plan, folder, done, drawn)
+        except UserError as error:
+            drawn.problems += [f"{name} was not drawn: {problem}" for problem in error.problems]
+        except Exception as error:  # noqa: BLE001 - the runs are done, and no error of drawing may cost them
+            said = " ".join(str(error).split())
+            why = f"{type(error).__name__}{f': {said}' if said else ''}"
+            drawn.problems.append(f"{name} was not drawn because of an internal error ({why[:300]})")
+    return drawn
+
+
+def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str, int]], drawn: Drawn) -> None:
+    seed = plan.spec.seeds[0]
+    meant = plan.select(figure.where)
+    cases = [case for case in meant if (case.id, seed) in done]
+    name = f"figures/{figure.file}"
+    missing = _missing(len(meant) - len(cases), len(meant), seed)
+    if not cases:
+        if meant:
+            drawn.problems.append(f"{name} was not drawn: {missing}")
+        return
     # Importing matplotlib and polars takes longer than reading a plan.
     from tcpassay.figures import kinds  # noqa: PLC0415
 
-    names = []
-    for figure in plan.spec.figure:
-        seed = plan.spec.seeds[0]
-        cases = [case for case in plan.select(figure.where) if (case.id, seed) in done]
-        if not cases:
-            continue
-        shown = [(kinds.name(case, figure, plan), folder.recording(case.id, seed)) for case in cases]
-        for suffix, content in kinds.draw(figure, shown).items():
-            name = f"figures/{figure.file}.{suffix}"
-            folder.write(name, content)
-            names.append(name)
-    return names
+    if missing:
+        drawn.problems.append(f"{name} is not complete: {missing}")
+    shown = [(_label(case, figure), folder.recording(case.id, seed)) for case in cases]
+    for suffix, content in kinds.draw(figure, shown).items():
+        folder.write(f"{name}.{suffix}", content)
+        drawn.files.append(f"{name}.{suffix}")
+    if said := kinds.left_out(figure, len(shown)):
+        drawn.problems.append(f"{name} is not complete: {said}")
+
+
+def _missing(absent: int, of: int, seed: int) -> str:
+    """Why cases are not in a figure; empty when all are."""
+    if not absent:
+        return ""
+    which = f"none of its {of} cases has" if absent == of else f"{absent} of its {of} cases do not have"
+    return (
+        f"{which} a recording of seed {seed}; a run keeps its recording if the plan has the figure when it is made, or "
+        'with `recordings = "all"` in [keep]: run the plan again into another folder (--out) or with --force'
+    )
+
+
+def _label(case: Case, figure: model.Panel) -> str:
+    from tcpassay.figures import kinds  # noqa: PLC0415
+
+    return kinds.name(case, figure)

@@ -24,6 +24,10 @@ def seconds(text: str) -> float:
     return float(number) * _UNITS[unit]
 
 
+class NoDataError(Exception):
+    """A recording does not have what is to be drawn; the text says what is missing."""
+
+
 class Recording:
     """A recording's folder, read as far as it is asked for."""
 
@@ -52,6 +56,11 @@ class Recording:
         place = self.index["header"]["bottleneck"]
         return None if place is None else self.index["devices"][place]
 
+    def _bottleneck_name(self) -> str:
+        if self.bottleneck is None:
+            raise NoDataError("no bottleneck")
+        return str(self.bottleneck["name"])
+
     @property
     def capacity(self) -> float | None:
         """Rate of the bottleneck in bit/s."""
@@ -70,15 +79,21 @@ class Recording:
 
     @cached_property
     def _series(self) -> pl.DataFrame:
+        if "series.parquet" not in self.index["files"]:
+            raise NoDataError("no time series")
         return pl.read_parquet(self.folder / "series.parquet")
 
     def _entity(self, name: str, column: str) -> tuple[Array, Array]:
+        if column not in self._series.columns:
+            raise NoDataError("not in the time series")
         rows = self._series.filter(pl.col("entity") == name, pl.col(column).is_not_null())
         return _array(rows["time_ns"]) * 1e-9, _array(rows[column])
 
     @cached_property
     def _watched(self) -> int:
         """The flow to look at when one must do: the first of those that timed out most."""
+        if not self.flows:
+            raise NoDataError("no flow carried data")
         return max(self.flows, key=lambda flow: self.index["flows"][flow]["tcp"]["timeouts"] or 0)
 
     def _name(self, flow: int) -> str:
@@ -102,11 +117,11 @@ class Recording:
 
     def backlog(self) -> tuple[Array, Array]:
         """Largest backlog of the bottleneck in each interval, in bytes."""
-        return self._entity(str((self.bottleneck or {})["name"]), "max_backlog_bytes")
+        return self._entity(self._bottleneck_name(), "max_backlog_bytes")
 
     def marks(self) -> tuple[Array, Array]:
         """Packets that the bottleneck marked in each interval."""
-        return self._entity(str((self.bottleneck or {})["name"]), "marks")
+        return self._entity(self._bottleneck_name(), "marks")
 
     @property
     def logged(self) -> bool:
@@ -115,6 +130,8 @@ class Recording:
 
     def rtt(self) -> tuple[Array, Array]:
         """Round-trip times as the senders measured them; without an event log, their smoothed value by interval."""
+        if not self.flows:
+            raise NoDataError("no flow carried data")
         if not self.logged:
             each = [self._entity(self._name(flow), "srtt_ns") for flow in self.flows]
             return np.concatenate([time for time, _ in each]), np.concatenate(
@@ -125,7 +142,11 @@ class Recording:
 
     def rtt_distribution(self) -> tuple[Array, Array]:
         """Round-trip times in increasing order, and the share of samples up to each."""
+        if "latency.parquet" not in self.index["files"]:
+            raise NoDataError("no distribution of latency")
         rows = pl.read_parquet(self.folder / "latency.parquet").filter(pl.col("kind") == "rtt")
+        if rows.is_empty():
+            raise NoDataError("no RTT was sampled")
         counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
         total = np.cumsum(_array(counts["count"]))
         return _array(counts["value_ns"]) * 1e-9, total / total[-1]
@@ -142,6 +163,8 @@ class Recording:
 
         The flow is the one that timed out most, or else the first.
         """
+        if not self.logged:
+            raise NoDataError("no event log")
         rows = self._events("out", "retransmit").filter(pl.col("flow") == self._watched, pl.col("len") > 0)
         position = _array(rows["seq"]) + _array(rows["len"])
         again = (rows["kind"] == "retransmit").to_numpy()

@@ -12,10 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tcpassay.figures import style
-from tcpassay.figures.data import Array, Recording, seconds
+from tcpassay.figures.data import Array, NoDataError, Recording, seconds
 from tcpassay.plan import model
 from tcpassay.plan.expand import Case, show
-from tcpassay.plan.read import Plan
 
 Shown = Sequence[tuple[str, Path]]
 
@@ -25,9 +24,20 @@ WIDE = 20
 MANY = 5_000
 
 
-def name(case: Case, figure: model.Panel, plan: Plan) -> str:
+# Columns of a timeline with more than four cases, which then has several bands of rows.
+COLUMNS = 3
+ACROSS = 4
+# Cases that a figure shows at most. One that shows more is too large to be looked at, or for a PNG.
+MOST_TIMELINES = 24
+MOST_PANELS = 48
+MOST_SEQUENCES = 12
+MOST_DISTRIBUTIONS = style.PAIRS
+# Beyond so many lines the medians stand in the legend, where they do not cover each other.
+BESIDE = 6
+
+
+def name(case: Case, figure: model.Panel) -> str:
     """What a case is called in a figure: the label of each varied value, or the value itself."""
-    del plan
     values = [show(value) for factor, value in case.varied.items() if _varies(factor, figure)]
     return ", ".join(figure.labels.get(value, value) for value in values)
 
@@ -37,41 +47,78 @@ def _varies(factor: str, figure: model.Panel) -> bool:
     return wanted is None or (isinstance(wanted, list) and len(wanted) > 1)
 
 
+def most(figure: model.Figure) -> int:
+    """How many cases a figure shows at most."""
+    match figure:
+        case model.Timeline():
+            return min(MOST_TIMELINES, MOST_PANELS // len(figure.series))
+        case model.Sequence():
+            return MOST_SEQUENCES
+        case model.Distribution():
+            return MOST_DISTRIBUTIONS
+
+
+def left_out(figure: model.Figure, cases: int) -> str:
+    """What a figure says when it does not show all of its cases; empty when it does."""
+    if cases <= most(figure):
+        return ""
+    return (
+        f"the first {most(figure)} of {cases} cases are shown; select others with `where` in its [[figure]]"
+    )
+
+
 def draw(figure: model.Figure, shown: Shown) -> dict[str, bytes]:
-    """The figure by file suffix."""
-    recordings = [(label, Recording(folder)) for label, folder in shown]
+    """The figure by file suffix; of more cases than fit the first, with a line that says so."""
+    recordings = [(label, Recording(folder)) for label, folder in shown[: most(figure)]]
+    remark = left_out(figure, len(shown))
     with style.styled():
         match figure:
             case model.Timeline():
-                return style.save(timeline(figure, recordings))
+                return style.save(timeline(figure, recordings, remark))
             case model.Sequence():
-                return style.save(sequence(figure, recordings))
+                return style.save(sequence(figure, recordings, remark))
             case model.Distribution():
-                return style.save(distribution(figure, recordings))
+                return style.save(distribution(figure, recordings, remark))
 
 
 # Series over time.
 
 
-def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]]) -> Any:
-    """One row a series, one column a case; rows share their scale, so that cases compare at a glance."""
-    rows, columns = len(figure.series), len(recordings)
-    drawn = style.figure(height=0.75 + 1.3 * rows, width=style.WIDTH if columns > 1 else style.WIDTH * 0.7)
-    grid = drawn.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
-    if figure.title:
-        drawn.suptitle(figure.title, fontsize=9.5, fontweight="bold")
-    for column, (label, recording) in enumerate(recordings):
+def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]], remark: str = "") -> Any:
+    """One row a series, one column a case; rows share their scale, so that cases compare at a glance.
+
+    With more than four cases there are several bands of such rows, which share their scales, too.
+    """
+    rows, cases = len(figure.series), len(recordings)
+    columns = cases if cases <= ACROSS else COLUMNS
+    bands = math.ceil(cases / columns)
+    width = style.WIDTH if columns > 1 else style.WIDTH * 0.7
+    drawn = style.figure(height=0.3 + bands * (0.45 + 1.3 * rows), width=width)
+    style.title(drawn, figure.title, remark)
+    grid = drawn.add_gridspec(bands * rows, columns)
+    first: dict[int, Axes] = {}
+    for place, (label, recording) in enumerate(recordings):
+        band, column = divmod(place, columns)
         for row, kind in enumerate(figure.series):
-            axes = grid[row, column]
-            PANELS[kind](axes, recording)
+            axes = drawn.add_subplot(
+                grid[band * rows + row, column], sharex=first.get(0), sharey=first.get(row)
+            )
+            first.setdefault(row, axes)
+            try:
+                PANELS[kind](axes, recording)
+            except NoDataError as error:
+                style.absent(axes, str(error))
+            axes.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
             if column:
                 axes.set_ylabel("")
             _clip(axes, figure)
-        style.heading(grid[0, column], label, counted(recording))
-        grid[-1, column].set_xlabel("Time (s)")
-    drawn.align_ylabels(grid[:, 0])
+            if row == 0:
+                style.heading(axes, label, counted(recording), width / columns)
+            if row == rows - 1:
+                axes.set_xlabel("Time (s)")
+    drawn.align_ylabels()
     for row, kind in enumerate(figure.series):
-        _scale(grid[row, 0], kind)
+        _scale(first[row], kind)
     return drawn
 
 
@@ -179,7 +226,7 @@ def _scale(axes: Axes, kind: str) -> None:
     if kind == "flows":
         return
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in _row(axes)] or [np.ones(1)])
-    low, high = float(drawn.min()), axes.get_ylim()[1]
+    low, high = (float(drawn.min()) if len(drawn) else 0.0), axes.get_ylim()[1]
     if kind == "rtt" and low > 0 and high / low > WIDE:
         log_axis(axes)
         axes.set_ylim(top=high * 2)
@@ -200,14 +247,17 @@ def log_axis(axes: Axes, which: str = "y") -> None:
 # Sequence numbers.
 
 
-def sequence(figure: model.Sequence, recordings: list[tuple[str, Recording]]) -> Any:
+def sequence(figure: model.Sequence, recordings: list[tuple[str, Recording]], remark: str = "") -> Any:
     """The sender's sequence number against time; each stall shaded, with its length."""
     drawn = style.figure(height=0.5 + 2.6 * len(recordings))
     grid = drawn.subplots(len(recordings), 1, sharex=True, squeeze=False)
-    if figure.title:
-        drawn.suptitle(figure.title, fontsize=9.5, fontweight="bold")
+    style.title(drawn, figure.title, remark)
     for axes, (label, recording) in zip(grid[:, 0], recordings, strict=True):
-        _sequence(axes, label, recording, figure)
+        try:
+            _sequence(axes, label, recording, figure)
+        except NoDataError as error:
+            style.absent(axes, str(error))
+            style.heading(axes, label, "")
     grid[-1, 0].set_xlabel("Time (s)")
     return drawn
 
@@ -261,33 +311,56 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
 # Distributions.
 
 
-def distribution(figure: model.Distribution, recordings: list[tuple[str, Recording]]) -> Any:
-    """Cumulative distribution of the RTT; the medians written beside the lines."""
-    drawn = style.figure(height=2.6, width=style.WIDTH * 0.7)
+def distribution(
+    figure: model.Distribution, recordings: list[tuple[str, Recording]], remark: str = ""
+) -> Any:
+    """Cumulative distribution of the RTT; the medians beside the lines, or in the legend where there are many lines."""
+    many = len(recordings) > BESIDE
+    below = 0.16 * math.ceil(len(recordings) / 2) if many else 0.0
+    drawn = style.figure(height=2.6 + below, width=style.WIDTH if many else style.WIDTH * 0.7)
     axes = drawn.subplots()
-    if figure.title:
-        axes.set_title(figure.title, fontweight="bold")
+    style.title(drawn, figure.title)
+    if remark:  # the legend may stand where other figures say this
+        axes.set_title(style.fold(remark, style.WIDTH), fontsize=7, color="#444444")
     for index, (label, recording) in enumerate(recordings):
-        values, share = recording.rtt_distribution()
-        color = style.CYCLE[index % len(style.CYCLE)]
-        line = style.LINES[index % len(style.LINES)]
-        axes.plot(values * 1e3, share * 100, color=color, linestyle=line, label=label, drawstyle="steps-post")
+        color, dashes = style.line(index)
+        said = style.fold(label, style.WIDTH / 2 if many else style.WIDTH / 3)
+        try:
+            values, share = recording.rtt_distribution()
+        except NoDataError as error:
+            axes.plot([], [], color=color, linestyle=dashes, label=f"{said} ({error})")
+            continue
         middle = values[np.searchsorted(share, 0.5)] * 1e3
-        axes.plot(middle, 50, "o", color=color, markersize=3.5)
-        right = middle > values[-1] * 0.3
-        axes.annotate(
-            f"median {number(middle)} ms",
-            (middle, 50),
-            xytext=(-6, 4) if right else (6, -9),
-            textcoords="offset points",
-            ha="right" if right else "left",
-            fontsize=7.5,
+        median = f"median {number(middle)} ms"
+        axes.plot(
+            values * 1e3,
+            share * 100,
             color=color,
+            linestyle=dashes,
+            label=f"{said} ({median})" if many else said,
+            drawstyle="steps-post",
         )
+        axes.plot(middle, 50, "o", color=color, markersize=3.5)
+        if not many:
+            _beside(axes, median, middle, right=middle > values[-1] * 0.3, color=color)
     log_axis(axes, "x")
     axes.set_xlabel("RTT (ms)")
     axes.set_ylabel("Samples at or below (%)")
     axes.set_ylim(0, 101)
-    if any(label for label, _ in recordings):
+    if many:
+        drawn.legend(loc="outside lower center", ncols=2, fontsize=7)
+    elif any(label for label, _ in recordings):
         axes.legend(loc="lower right")
     return drawn
+
+
+def _beside(axes: Axes, text: str, middle: float, *, right: bool, color: str) -> None:
+    axes.annotate(
+        text,
+        (middle, 50),
+        xytext=(-6, 4) if right else (6, -9),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        fontsize=7.5,
+        color=color,
+    )

@@ -1,5 +1,6 @@
 """How figures look: readable in two columns of a proceedings page, by colour-blind eyes, the same bytes each time."""
 
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +24,14 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 )
 CYCLE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 LINES = ("-", "--", "-.", ":")
+PAIRS = len(CYCLE) * len(LINES)
+"""Lines that a reader can tell apart: each has its own pair of colour and dashes."""
 
 # Inches: the text width of a two-column page.
 WIDTH = 7.0
+# Characters of a title in an inch, at its size.
+_PER_INCH = 14
+_MOST_LINES = 3
 
 RC: Any = {
     "font.family": "DejaVu Sans",
@@ -50,6 +56,9 @@ RC: Any = {
     "svg.hashsalt": "tcpassay",
     "svg.fonttype": "path",
     "path.simplify": True,
+    # Titles and labels are plain text: `$` begins no formula.
+    "text.parse_math": False,
+    "text.usetex": False,
 }
 
 PNG_DPI = 200
@@ -57,10 +66,32 @@ PNG_DPI = 200
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw inside: matplotlib's settings are restored afterwards."""
-    with mpl.rc_context(RC), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    """Draw inside: matplotlib's settings are restored afterwards. A reader's own `matplotlibrc` changes nothing."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)
+        # A warning would stand on the terminal of a run, or end it. The one that can occur: a character of a title that
+        # the font does not have, which is drawn as a box.
+        warnings.simplefilter("ignore")
         yield
+
+
+def line(index: int) -> tuple[str, str]:
+    """Colour and dashes of the line with this number; different for the first `PAIRS` of them."""
+    colours, dashes = len(CYCLE), len(LINES)
+    # With both counted up at once, half of the pairs come; from then on the dashes are one further.
+    return CYCLE[index % colours], LINES[(index + index // (PAIRS // 2)) % dashes]
+
+
+def plain(text: str) -> str:
+    """A text of the user's as one line without control characters."""
+    return " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
+
+
+def fold(text: str, inches: float) -> str:
+    """A title in as many lines as the width needs, at most three."""
+    width = max(8, int(inches * _PER_INCH))
+    return "\n".join(textwrap.wrap(plain(text), width, max_lines=_MOST_LINES, placeholder=" \u2026"))
 
 
 def figure(height: float, width: float = WIDTH) -> Figure:
@@ -73,6 +104,11 @@ def figure(height: float, width: float = WIDTH) -> Figure:
 def save(drawn: Figure) -> dict[str, bytes]:
     """The figure as SVG and PNG, without dates or versions, so that equal data make equal files."""
     files = {}
+    # The layout is most of the work, and the same for both.
+    engine = drawn.get_layout_engine()
+    if engine is not None:
+        engine.execute(drawn)
+        drawn.set_layout_engine("none")
     for suffix, metadata in (("svg", {"Date": None, "Creator": "tcpassay"}), ("png", {"Software": None})):
         out = BytesIO()
         drawn.savefig(out, format=suffix, dpi=PNG_DPI, metadata=metadata, facecolor="white")
@@ -96,9 +132,25 @@ def note(axes: Axes, text: str) -> None:
     )
 
 
-def heading(axes: Axes, label: str, remark: str) -> None:
-    """What the axes show, and a smaller line of remark below it."""
-    axes.set_title(label, pad=14 if label else None)
+def title(drawn: Figure, text: str, remark: str = "") -> None:
+    """The title above a figure, and a smaller line below it of what the figure leaves out."""
+    width = float(drawn.get_figwidth())
+    if text:
+        drawn.suptitle(fold(text, width), fontsize=9.5, fontweight="bold")
+    if remark:
+        drawn.supxlabel(fold(remark, width), fontsize=7, color="#444444")
+
+
+def absent(axes: Axes, why: str) -> None:
+    """Says in empty axes why nothing is drawn."""
+    axes.annotate(
+        why, (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", fontsize=7, color="#444444"
+    )
+
+
+def heading(axes: Axes, label: str, remark: str, inches: float = WIDTH) -> None:
+    """What the axes, which are so wide, show, and a smaller line of remark below it."""
+    axes.set_title(fold(label, inches), pad=14 if label else None)
     axes.annotate(
         remark,
         (0.5, 1),

@@ -76,7 +76,7 @@ def execute(session: Session, executor: Executor, watch: Watch | None = None) ->
     # What asks a program to stop is answered as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     status: Status = "complete"
-    drawn: list[str] = []
+    drawn = figures.Drawn()
     reason = ""
     try:
         if watch:
@@ -103,14 +103,15 @@ def execute(session: Session, executor: Executor, watch: Watch | None = None) ->
     return result
 
 
-def _conclude(session: Session, settings: Settings, status: Status, drawn: list[str]) -> Result:
+def _conclude(session: Session, settings: Settings, status: Status, drawn: figures.Drawn) -> Result:
     session.folder.end_work()
     session.end_work(load())
     result = session.result(status, settings.judges)
     if status == "complete":
         measured = {(run.case.id, run.seed): run.metrics for run in result.runs if run.done}
         result.verdicts.extend(checks.judge(session.plan, measured))
-        result.figures.extend(drawn)
+        result.figures.extend(drawn.files)
+        result.figure_problems.extend(drawn.problems)
     result.write()
     return result
 

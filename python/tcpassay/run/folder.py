@@ -13,6 +13,7 @@ Files are written under another name and renamed when they are whole; recordings
 moment what has its name can be read.
 """
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -106,6 +107,7 @@ class Folder:
             draft.write_bytes(content if isinstance(content, bytes) else content.encode())
             draft.replace(target)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
             reason = (error.strerror or type(error).__name__).lower()
             raise UnwritableError(f"it cannot be written: {reason}", Place(target)) from error

@@ -70,6 +70,8 @@ class Result:
     environment: dict[str, Any]
     verdicts: list[checks.Verdict] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
+    figure_problems: list[str] = field(default_factory=list)
+    """Figures that were not drawn, or not in full; it says nothing about the runs."""
     undetermined: list[dict[str, Any]] = field(default_factory=list)
     """Repetitions that differ from the first run of the same case and seed."""
 
@@ -101,6 +103,7 @@ class Result:
             "environment": self.environment,
             "checks": [verdict.as_json() for verdict in self.verdicts],
             "figures": self.figures,
+            "figure_problems": self.figure_problems,
             "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,
             "undetermined": self.undetermined,
             "runs": [self._run_json(run) for run in self.runs],

@@ -119,6 +119,8 @@ def summary(result: Result, console: Console) -> None:
     for figure in result.figures:
         if figure.endswith(".svg"):
             console.print(f"Figure:  {result.folder.path / figure}", highlight=False, soft_wrap=True)
+    for problem in result.figure_problems:
+        console.print(f"[yellow]Figure[/]:  {escape(problem)}", highlight=False, soft_wrap=True)
     if result.status in UNFINISHED:
         console.print(f"Go on:   tcpassay run --resume {result.folder.path}", highlight=False, soft_wrap=True)
 
