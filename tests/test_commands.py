@@ -144,6 +144,7 @@ def test_parts_of_folders_are_compared(two: tuple[Path, Path]) -> None:
         (["--confidence", "100%"], "`--confidence 100%`: give a share"),
         (["--correction", "hope"], "`hope` is no correction for many comparisons; there are holm, bh, none"),
         (["--where-a", "stack.cc"], "`--where-a stack.cc`: give a parameter and its value"),
+        (["--metric", "goodputt"], "`--metric goodputt`: no such metric; did you mean `goodput`?"),
         (["--where-b", "stack.cc=bbr"], "there is no run with stack.cc=bbr"),
     ],
 )
@@ -153,6 +154,18 @@ def test_what_cannot_be_compared_is_refused_with_what_is_allowed(
     done = tcpassay("compare", *two, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_missing_runs_and_damage_end_with_exit_code_2(two: tuple[Path, Path]) -> None:
+    half = ["--where-a", "link.delay=3ms"]
+    done = tcpassay("compare", two[1], two[0], *half)
+    assert done.returncode == 2, done.stdout
+    assert "incomplete: 9 runs of b without a partner in a" in done.stdout
+    assert tcpassay("compare", two[1], two[0], *half, "--allow-unpaired").returncode == 0
+    (two[0] / "metrics.parquet").write_bytes(b"PAR1")
+    assert tcpassay("compare", two[1], two[0], "--allow-unpaired").returncode == 2
+    (two[0] / "result.json").write_text("{}", encoding="utf-8")
+    assert tcpassay("compare", two[1], two[0]).returncode == 2
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path, two: tuple[Path, Path]) -> None:

@@ -9,6 +9,7 @@ from tcpassay import terminal
 from tcpassay.errors import UserError
 
 FAILED = 1
+USER = 2
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -76,9 +77,24 @@ def compare(
         list[str] | None, typer.Option(help="A parameter that does not count in pairing.", metavar="PATH")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show also metrics that do not differ.")] = False,
+    unpaired: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unpaired", help="Runs of one side alone, and runs that were not done, are no error."
+        ),
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Compare two results, paired by case; exit code 1 when the second is a regression."""
+    """Compare two results, run by run: runs with the same parameters and the same seed are a pair.
+
+    Runs on the model and on `kernel` are deterministic: first it is said how many pairs are identical, which differ,
+    and what these have in common. Statistics over all pairs follow. Metrics whose definition depends on [collect] are
+    left out where it differs.
+
+    Exit code 0: no regression. 1: the second result is a regression: a metric is significantly worse, a finding is new,
+    a run broke off, or deterministic runs of the same parameters differ. 2: something cannot be compared: a damaged
+    file, an unknown metric, runs of one side alone (but see --allow-unpaired).
+    """
     from tcpassay import compare as comparing  # noqa: PLC0415
     from tcpassay.plan import table  # noqa: PLC0415
     from tcpassay.results import load  # noqa: PLC0415
@@ -99,6 +115,8 @@ def compare(
     else:
         units = {name: metric.unit for name, metric in table.metrics().items()}
         comparing.show(comparison, terminal.console(), units, everything=everything)
+    if comparison.problems or (comparison.incomplete and not unpaired):
+        raise typer.Exit(USER)
     if comparison.regressions:
         raise typer.Exit(FAILED)
 

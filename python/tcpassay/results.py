@@ -59,6 +59,11 @@ class Results:
             self._open(self.folder / place)
         return [self._problems[file] for file in sorted(self._problems)]
 
+    @property
+    def noted(self) -> list[Problem]:
+        """Files that could not be used, of those that were read until now."""
+        return [self._problems[file] for file in sorted(self._problems)]
+
     def _note(self, error: DamagedError) -> None:
         self._problems.setdefault(error.file, error.problems[0])
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from folders import folder, run
 from tcpassay._native import metrics_json
-from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, show
+from tcpassay.compare import Comparison, Effect, Options, Sides, Verdict, compare, describe, show
 from tcpassay.compare.direction import direction
 from tcpassay.errors import UserError
 from tcpassay.results import Results
@@ -219,7 +220,7 @@ def test_a_new_finding_is_a_regression_and_a_finding_that_is_gone_is_not(tmp_pat
     comparison = compare(a, b)
     changes = {change.oracle: (change.new, change.gone) for change in comparison.findings}
     assert changes == {"late-ack": ((), (("cubic1", 1),)), "delivery": ((("reno3", 1),), ())}
-    assert comparison.regressions == ["delivery: new in 1 runs"]
+    assert comparison.regressions == ["delivery: new in 1 run"]
     assert not comparison.same
 
 
@@ -240,7 +241,7 @@ def test_runs_without_a_partner_are_listed(tmp_path: Path) -> None:
 def test_results_without_a_common_run_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
     a = results(tmp_path / "a", [run(f"a{i}", 1, {"goodput": 1.0}, queue__kind=f"{i}") for i in range(3)])
     b = results(tmp_path / "b", [run(f"b{i}", 1, {"goodput": 1.0}, queue__kind=f"{i + 5}") for i in range(3)])
-    with pytest.raises(UserError, match="name what is to be ignored"):
+    with pytest.raises(UserError, match="name parameters that do not count with --ignore"):
         compare(a, b)
 
 
@@ -289,7 +290,9 @@ def test_people_read_the_regressions_last_and_in_words(tmp_path: Path) -> None:
 
 
 def test_people_are_told_that_nothing_differs(tmp_path: Path) -> None:
-    assert printed(of(tmp_path, TEN, TEN)).endswith("no significant difference\n")
+    assert printed(of(tmp_path, TEN, TEN)).endswith(
+        "1 metric, 1 of them identical in every pair\nidentical\n"
+    )
 
 
 def test_machines_get_all_of_it(tmp_path: Path) -> None:
@@ -368,3 +371,145 @@ def test_seeds_that_gave_the_same_run_are_one_pair_and_no_more_evidence(tmp_path
     )
     assert (alike.repeated, effect(alike).verdict) == (7, Verdict.FEW)
     assert (drawn.repeated, effect(drawn).verdict) == (0, Verdict.WORSE)
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
+    with pytest.raises(UserError, match=r"`--metric goodputt`: no such metric; did you mean `goodput`\?"):
+        compare(a, b, Options(metrics=frozenset({"goodputt"})))
+    with pytest.raises(UserError, match="`--metric rtt_p50`: the results do not both have it"):
+        compare(a, b, Options(metrics=frozenset({"rtt_p50", "goodput"})))
+
+
+def test_comparing_nothing_is_an_error(tmp_path: Path) -> None:
+    crashed = [run("x", 1, {}, outcome="crashed", stack__cc="cubic")]
+    a, b = results(tmp_path / "a", crashed), results(tmp_path / "b", crashed)
+    with pytest.raises(UserError, match="nothing can be compared: no run was done on both sides"):
+        compare(a, b)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "", '{"runs": 3}', "{"])
+def test_a_result_without_a_list_of_runs_cannot_be_compared(tmp_path: Path, content: str) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN))
+    (tmp_path / "b" / "result.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"b/result.json"):
+        compare(a, b)
+
+
+def test_runs_that_have_no_row_of_metrics_are_damage(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a", cubic(TEN)), results(tmp_path / "b", cubic(TEN, cc="reno"))
+    pl.read_parquet(tmp_path / "b/metrics.parquet").head(7).write_parquet(tmp_path / "b/metrics.parquet")
+    comparison = compare(a, b)
+    assert comparison.incomplete == [
+        f"damaged: {tmp_path}/b/metrics.parquet: 3 runs that were done have no row"
+    ]
+    assert not comparison.same
+
+
+def test_runs_and_seeds_of_one_side_alone_make_the_comparison_incomplete(tmp_path: Path) -> None:
+    a = results(tmp_path / "a", seeds("cubic", [[100.0, 101.0]] * 3))
+    b = results(tmp_path / "b", seeds("cubic", [[100.0]] * 3))
+    comparison = compare(a, b)
+    assert comparison.incomplete == ["3 runs of a without a partner in b (seeds 1 only in a)"]
+    assert not comparison.same
+    assert compare(b, a).incomplete == ["3 runs of b without a partner in a (seeds 1 only in b)"]
+    assert printed(comparison).endswith("the comparison is not complete\n")
+
+
+def collecting(path: Path, collect: str, **metrics: float) -> Results:
+    made = results(path, [run(f"c{i}", 1, metrics, link__delay=f"{i}ms") for i in range(3)])
+    (path / "plan.toml").write_text(f'name = "made"\n[collect]\n{collect}\n', encoding="utf-8")
+    return made
+
+
+def test_metrics_over_the_series_are_not_compared_where_its_interval_differs(tmp_path: Path) -> None:
+    a = collecting(tmp_path / "a", 'series = "1ms"', goodput=1.0, queue_peak_mean=5.0, srtt_mean=2.0)
+    b = collecting(tmp_path / "b", "", goodput=1.0, queue_peak_mean=9.0, srtt_mean=3.0)
+    comparison = compare(a, b)
+    assert [e.metric for e in comparison.effects] == ["goodput"]
+    assert [(one.metrics, one.why) for one in comparison.skipped] == [
+        (("queue_peak_mean", "srtt_mean"), "`collect.series` is 1ms in a and 10ms in b")
+    ]
+    assert comparison.same
+    with pytest.raises(UserError, match=r"nothing can be compared: srtt_mean: `collect.series` is 1ms in a"):
+        compare(a, b, Options(metrics=frozenset({"srtt_mean"})))
+
+
+def test_an_interval_written_in_another_unit_is_the_same(tmp_path: Path) -> None:
+    a = collecting(tmp_path / "a", 'series = "10000us"', queue_peak_mean=5.0)
+    assert compare(a, collecting(tmp_path / "b", "", queue_peak_mean=5.0)).skipped == ()
+
+
+def test_only_metrics_of_whole_runs_are_compared_where_the_warm_up_differs(tmp_path: Path) -> None:
+    a = collecting(tmp_path / "a", 'warmup = "1s"', goodput=1.0, lost=5.0)
+    comparison = compare(a, collecting(tmp_path / "b", "", goodput=2.0, lost=5.0))
+    assert [e.metric for e in comparison.effects] == ["lost"]
+
+
+def kernels(path: Path, name: str, rates: list[float], trace: str = "t") -> Results:
+    runs = [
+        run(f"{name}{i}", 1, {"goodput": rate}, link__delay=f"{i}ms", stack__cc="dctcp" if i < 3 else "reno")
+        | {"substrate": f"kernel:{name}", "trace": f"{trace if i < 3 else ''}{i}"}
+        for i, rate in enumerate(rates)
+    ]
+    return results(path, runs)
+
+
+def test_deterministic_runs_that_differ_are_a_result_without_any_statistics(tmp_path: Path) -> None:
+    a = kernels(tmp_path / "a", "base", TEN, "old")
+    b = kernels(tmp_path / "b", "head", [1.4 * TEN[0], *TEN[1:]], "new")
+    comparison = compare(a, b)
+    assert comparison.exact is not None
+    assert comparison.exact.identical == 7
+    assert comparison.exact.different == (("head0", 1), ("head1", 1), ("head2", 1))
+    assert comparison.exact.common == "stack.cc=dctcp (3 of 3 runs with that)"
+    assert comparison.regressions == ["3 of 10 pairs of deterministic runs differ"]
+    assert "7 identical, 3 different" in printed(comparison)
+
+
+def test_deterministic_runs_that_are_all_identical_are_said_to_be(tmp_path: Path) -> None:
+    comparison = compare(kernels(tmp_path / "a", "base", TEN), kernels(tmp_path / "b", "head", TEN))
+    assert comparison.same
+    assert printed(comparison).endswith("identical\n")
+
+
+def test_runs_in_real_time_are_never_called_identical(tmp_path: Path) -> None:
+    runs = [one | {"substrate": "host"} for one in cubic(TEN)]
+    assert compare(results(tmp_path / "a", runs), results(tmp_path / "b", runs)).exact is None
+
+
+def test_where_a_parameter_tells_the_sides_apart_a_difference_is_expected(tmp_path: Path) -> None:
+    comparison = of(tmp_path, TEN, [1.5 * x for x in TEN])
+    assert comparison.exact is not None
+    assert len(comparison.exact.different) == 10
+    assert comparison.regressions == []
+
+
+def test_runs_of_two_substrates_of_one_plan_have_partners_of_their_own(tmp_path: Path) -> None:
+    runs = [
+        one | {"case": f"{one['case']}{where}", "substrate": where}
+        for where in ("model", "kernel")
+        for one in cubic(TEN)
+    ]
+    comparison = compare(results(tmp_path / "a", runs), results(tmp_path / "b", runs))
+    assert len(comparison.pairing.pairs) == 20
+
+
+def test_an_effect_and_its_interval_are_said_in_one_form() -> None:
+    base = {"metric": "m", "scale": "ratio", "estimate": 0.214, "low": 0.0547, "high": 0.8335}
+    fields = {name: base.get(name) for name in Effect.__dataclass_fields__}
+    assert describe(Effect(**fields)) == "x 0.214 (x 0.0547 to x 0.834)"
+    assert describe(Effect(**fields | {"estimate": 0.9, "low": 0.8, "high": 1.0})) == (
+        "-10.00 % (-20.00 % to +0.00 %)"
+    )
+
+
+def test_other_versions_and_plans_are_reported(tmp_path: Path) -> None:
+    sides = []
+    for name, version in (("a", "1.0"), ("b", "1.1")):
+        made = folder(tmp_path / name, cubic(TEN))
+        index = json.loads((made / "result.json").read_text())
+        index |= {"environment": {"tcpassay": version}, "plan": {"name": "p", "sha256": version}}
+        (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
+        sides.append(Results(made))
+    assert compare(*sides).versions == ("tcpassay: 1.0 in a, 1.1 in b", "plans: p, in two versions")

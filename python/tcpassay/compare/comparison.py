@@ -20,10 +20,15 @@ import numpy as np
 import polars as pl
 
 from tcpassay.compare.correction import Method, adjust
+from tcpassay.compare.definitions import Skipped, skipped, versions
 from tcpassay.compare.direction import Direction, direction
+from tcpassay.compare.exact import Exact, exact
 from tcpassay.compare.pairing import Pair, Pairing, Sides, pair
 from tcpassay.compare.signedrank import Reals, fewest, shift
-from tcpassay.results import Results
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.plan import table
+from tcpassay.plan.document import suggest
+from tcpassay.results import METRICS, RESULT, Results
 
 _ROUNDING: Final = 1e-12
 """Relative difference below which two numbers differ by how they were added up."""
@@ -127,6 +132,14 @@ class Comparison:
     """Runs that were done on the first side and not on the second: case, seed, outcome."""
     problems: tuple[str, ...] = field(default=())
     """Files that could not be used."""
+    exact: Exact | None = None
+    """Which pairs are identical, where both sides are deterministic."""
+    skipped: tuple[Skipped, ...] = ()
+    """Metrics that mean different things on the two sides."""
+    versions: tuple[str, ...] = ()
+    """What differs between the programs and the plans that made the two results."""
+    unfinished: int = 0
+    """Pairs of which at least the first side did not end with metrics."""
     repeated: int = 0
     """Pairs that are the runs of another seed again, because nothing in them is drawn: they are no evidence more."""
 
@@ -134,15 +147,42 @@ class Comparison:
     def regressions(self) -> list[str]:
         """What got worse beyond what is allowed, in words; nothing is good news."""
         said = [f"{effect.metric}: {describe(effect)}" for effect in self.effects if effect.regressed]
-        said += [f"{change.oracle}: new in {len(change.new)} runs" for change in self.findings if change.new]
-        return said + [f"case {case}, seed {seed}: {outcome}" for case, seed, outcome in self.broken]
+        said += [
+            f"{change.oracle}: new in {_many(len(change.new), 'run')}"
+            for change in self.findings
+            if change.new
+        ]
+        said += [f"case {case}, seed {seed}: {outcome}" for case, seed, outcome in self.broken]
+        if self.exact and self.exact.failed:
+            said.append(
+                f"{len(self.exact.different)} of {_many(len(self.pairing.pairs), 'pair')} of deterministic runs "
+                f"{'differs' if len(self.exact.different) == 1 else 'differ'}"
+            )
+        return said
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Why the comparison is not one of all runs of both sides, each as a sentence."""
+        said = [f"damaged: {problem}" for problem in self.problems]
+        for side, runs, other in (("a", self.pairing.only_a, "b"), ("b", self.pairing.only_b, "a")):
+            if runs:
+                said.append(
+                    f"{_many(len(runs), 'run')} of {side} without a partner in {other}{_seeds(self, side)}"
+                )
+        if self.unfinished:
+            said.append(
+                f"{_many(self.unfinished, 'pair')} without metrics, because the run of a was not done"
+            )
+        return said
 
     @property
     def same(self) -> bool:
-        """No metric differs significantly, no finding is new or gone, and no run broke."""
+        """No metric differs significantly, no finding is new or gone, no run broke, and nothing was left out."""
         calm = {Verdict.IDENTICAL, Verdict.SAME}
         changed = any(change.new or change.gone for change in self.findings)
-        return not changed and not self.broken and all(effect.verdict in calm for effect in self.effects)
+        exact = self.exact is not None and self.exact.failed
+        quiet = not changed and not self.broken and not exact and not self.incomplete
+        return quiet and all(effect.verdict in calm for effect in self.effects)
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -155,6 +195,10 @@ class Comparison:
             "options": options,
             "compared": {name: list(values) for name, values in self.pairing.compared.items()},
             "pairs": len(self.pairing.pairs),
+            "exact": None if self.exact is None else asdict(self.exact),
+            "skipped": [asdict(one) for one in self.skipped],
+            "versions": list(self.versions),
+            "incomplete": self.incomplete,
             "repeated": self.repeated,
             "only_a": [[run["case"], run["seed"]] for run in self.pairing.only_a],
             "only_b": [[run["case"], run["seed"]] for run in self.pairing.only_b],
@@ -168,8 +212,13 @@ class Comparison:
 
 
 def compare(a: Results, b: Results, options: Options | None = None, sides: Sides | None = None) -> Comparison:
-    """Compare two results, or two parts of one that `sides` selects. Raises `UserError`."""
+    """Compare two results, or two parts of one that `sides` selects.
+
+    Raises `UserError` when nothing can be compared: results that cannot be read, no pairs, no such metric.
+    """
     chosen = options or Options()
+    for side in (a, b):
+        _readable(side)
     pairing = pair(a, b, sides or Sides())
     done = [two for two in pairing.pairs if two.a.get("outcome") == two.b.get("outcome") == "done"]
     broken = tuple(
@@ -177,21 +226,107 @@ def compare(a: Results, b: Results, options: Options | None = None, sides: Sides
         for two in pairing.pairs
         if two.a.get("outcome") == "done" and two.b.get("outcome") != "done"
     )
+    skipped, names = _names(a, b, chosen)
     told = _distinct(done)
-    effects = _corrected(_effects(a, b, told, chosen), chosen)
-    problems = tuple(dict.fromkeys(str(problem) for side in (a, b) for problem in side.problems))
-    changes = _findings(a, b, done)
+    effects = _corrected(_effects(a, b, told, chosen, names), chosen)
+    scripts = any(two.a.get("script") for two in pairing.pairs)
+    if not any(effect.pairs for effect in effects) and not broken and not scripts:
+        why = "no run was done on both sides" if not done else "no metric has a value on both sides"
+        if skipped:
+            why = "; ".join(f"{', '.join(one.metrics[:_LARGEST])}: {one.why}" for one in skipped)
+        raise UserError(f"nothing can be compared: {why}", Place(b.folder))
+    problems = tuple(dict.fromkeys(str(problem) for side in (a, b) for problem in _damage(side)))
     return Comparison(
         str(a.folder),
         str(b.folder),
         chosen,
         pairing,
         effects,
-        changes,
+        _findings(a, b, done),
         broken,
         problems,
+        exact(pairing, _equal(a, b, done, names)),
+        tuple(skipped),
+        tuple(versions(a, b)),
+        sum(
+            two.a.get("outcome") != "done" and two.a.get("outcome") != two.a.get("expect", "done")
+            for two in pairing.pairs
+        ),
         len(done) - len(told),
     )
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _seeds(comparison: Comparison, side: str) -> str:
+    """Seeds that only one side ran, as the end of a sentence about its runs without a partner."""
+    pairing = comparison.pairing
+    alone, others = (pairing.only_a, pairing.only_b) if side == "a" else (pairing.only_b, pairing.only_a)
+    paired = {two.b["seed"] for two in pairing.pairs} | {run["seed"] for run in others}
+    seeds = sorted({int(run["seed"]) for run in alone} - {int(seed) for seed in paired})
+    return f" (seeds {', '.join(map(str, seeds))} only in {side})" if seeds else ""
+
+
+def _readable(results: Results) -> None:
+    """Raises `UserError` for a result whose list of runs cannot be read: what is missing there would not be seen."""
+    if not isinstance(results.index.get("runs"), list):
+        damage = [
+            problem for problem in _damage(results) if problem.place and problem.place.file.name == RESULT
+        ]
+        if damage:
+            raise UserError.several(damage)
+        raise UserError(
+            "it does not list the runs, so that they cannot be compared", Place(results.folder / RESULT)
+        )
+
+
+def _damage(results: Results) -> list[Problem]:
+    """The damaged files that a comparison reads: recordings are not among them."""
+    rows = set(results.metrics.select("case", "seed").iter_rows())
+    _ = results.found
+    damaged = [one for one in results.noted if one.place is None or one.place.file.parent == results.folder]
+    measured = [run for run in results.runs if run.get("outcome") == "done" and not run.get("script")]
+    if absent := sum((run["case"], run["seed"]) not in rows for run in measured):
+        place = Place(results.folder / METRICS)
+        damaged.append(
+            Problem(f"{_many(absent, 'run')} that {'was' if absent == 1 else 'were'} done have no row", place)
+        )
+    return damaged
+
+
+def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], list[str]]:
+    """The metrics that mean something else on the other side, and those that are compared."""
+    both = [name for name in _columns(a) if name in _columns(b)]
+    if options.metrics is not None:
+        for name in sorted(options.metrics - set(both)):
+            known = table.metrics()
+            why = (
+                "the results do not both have it"
+                if name in known
+                else f"no such metric{suggest(name, known)}"
+            )
+            raise UserError(f"`--metric {name}`: {why}; `tcpassay metrics` lists all")
+        both = [name for name in both if name in options.metrics]
+    gone = skipped(a, b, both)
+    absent = {name for one in gone for name in one.metrics}
+    return gone, [name for name in both if name not in absent]
+
+
+def _columns(results: Results) -> list[str]:
+    return [name for name in results.metrics.columns if name not in {"case", "seed"}]
+
+
+def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[tuple[str, int], bool]:
+    """By case and seed of the second side, whether the metrics of a pair are equal to the last bit."""
+    left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
+    alike = np.ones(len(pairs), dtype=np.bool_)
+    for name in names:
+        alike &= (left[name] == right[name]) | (np.isnan(left[name]) & np.isnan(right[name]))
+    return {
+        (str(two.b["case"]), int(two.b["seed"])): bool(same) for two, same in zip(pairs, alike, strict=True)
+    }
 
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
@@ -203,9 +338,8 @@ def _distinct(pairs: list[Pair]) -> list[Pair]:
     return list(kept.values())
 
 
-def _effects(a: Results, b: Results, pairs: list[Pair], options: Options) -> list[Effect]:
+def _effects(a: Results, b: Results, pairs: list[Pair], options: Options, names: list[str]) -> list[Effect]:
     left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
-    names = [name for name in left if name in right and (options.metrics is None or name in options.metrics)]
     return [_effect(name, left[name], right[name], pairs, options) for name in names]
 
 
@@ -363,16 +497,18 @@ def _found(results: Results) -> dict[str, set[tuple[str, int]]]:
 
 
 def describe(effect: Effect) -> str:
-    """An effect in words: `+3.2 % (+1.1 % to +5.0 %)`."""
+    """An effect in words: `+3.2 % (+1.1 % to +5.0 %)`, or `x 2.1 (x 1.9 to x 2.3)`, in one form throughout."""
     if effect.estimate is None:
         return "equal in every pair"
-    said = _amount(effect.estimate, effect.scale)
+    values = [value for value in (effect.estimate, effect.low, effect.high) if value is not None]
+    factors = effect.scale == "ratio" and any(max(value, 1 / value) >= _FACTOR for value in values)
+    said = [_amount(value, effect.scale, factors=factors) for value in values]
     if effect.low is None or effect.high is None:
-        return said
-    return f"{said} ({_amount(effect.low, effect.scale)} to {_amount(effect.high, effect.scale)})"
+        return said[0]
+    return f"{said[0]} ({said[1]} to {said[2]})"
 
 
-def _amount(value: float, scale: str) -> str:
+def _amount(value: float, scale: str, *, factors: bool) -> str:
     if scale == "difference":
         return f"{value:+.4g}"
-    return f"x {value:.3g}" if max(value, 1 / value) >= _FACTOR else f"{100 * (value - 1):+.2f} %"
+    return f"x {value:.3g}" if factors else f"{100 * (value - 1):+.2f} %"

@@ -4,12 +4,15 @@ Two results may be of one plan on two versions, or of two plans that differ in a
 that has one value throughout one side and another throughout the other side is what is compared, and does not count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tcpassay.errors import Place, UserError
 from tcpassay.results import Results, as_text
+
+SUBSTRATE: Final = "substrate"
+"""Where a run was made; pairs are made of runs of the same substrate, or of two that tell the sides apart."""
 
 Where = Mapping[str, str]
 Run = dict[str, Any]
@@ -54,8 +57,8 @@ def pair(a: Results, b: Results, sides: Sides) -> Pairing:
     pairs = [Pair(run, by_b[key]) for key, run in by_a.items() if key in by_b]
     if not pairs:
         message = (
-            f"no run of {a.folder} has a partner in {b.folder}: they differ in more than what is the same throughout "
-            f"each (apart from {', '.join(sorted(apart)) or 'nothing'}); name what is to be ignored"
+            f"no run of {a.folder} has a partner in {b.folder}: a partner has the same seed and the same parameters"
+            f"{f', but for {_listed(apart)}' if apart else ''}; name parameters that do not count with --ignore"
         )
         raise UserError(message, Place(b.folder))
     only_a = [run for key, run in by_a.items() if key not in by_b]
@@ -63,8 +66,13 @@ def pair(a: Results, b: Results, sides: Sides) -> Pairing:
     return Pairing(pairs, only_a, only_b, compared)
 
 
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
 def _triples(run: Run) -> dict[str, str]:
-    return {name: str(as_text(value)) for name, value in (run.get("triples") or {}).items()}
+    said = {name: str(as_text(value)) for name, value in (run.get("triples") or {}).items()}
+    return {SUBSTRATE: str(run.get("substrate") or "model")} | said
 
 
 def _select(results: Results, where: Where) -> list[tuple[Run, dict[str, str]]]:
@@ -106,8 +114,8 @@ def _keyed(results: Results, runs: list[tuple[Run, dict[str, str]]], apart: set[
         key = (frozenset(item for item in triples.items() if item[0] not in apart), int(run["seed"]))
         if key in keyed:
             message = (
-                f"cases `{keyed[key]['case']}` and `{run['case']}` differ only in {', '.join(sorted(apart))}, which is "
-                "not to count; select one of them"
+                f"cases `{keyed[key]['case']}` and `{run['case']}` differ only in {_listed(apart)}, which does not "
+                "count in pairing; select one of them with --where-a or --where-b"
             )
             raise UserError(message, Place(results.folder))
         keyed[key] = run

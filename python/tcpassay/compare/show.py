@@ -7,8 +7,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from tcpassay.compare.comparison import Comparison, Effect, Verdict, describe
+from tcpassay.compare.exact import Exact
 from tcpassay.terminal import number
 
+_MOST = 8
+"""Pairs that differ that are listed."""
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
 
 
@@ -22,15 +25,20 @@ def show(
         console.print(
             f"   {escape(name)}: a {escape(a or 'default')}, b {escape(b or 'default')}", highlight=False
         )
-    alone = [
-        f"{len(runs)} only in {side}" for side, runs in (("a", pairing.only_a), ("b", pairing.only_b)) if runs
-    ]
-    console.print(", ".join([f"{len(pairing.pairs)} pairs of runs", *alone]), highlight=False)
+    for said in comparison.versions:
+        console.print(f"   {escape(said)}", highlight=False)
+    console.print(_many(len(pairing.pairs), "pair") + " of runs", highlight=False)
+    if comparison.exact:
+        _exact(comparison.exact, console)
     if comparison.repeated:
-        said = f"{comparison.repeated} pairs repeat those of another seed (nothing in them is drawn) and do not count"
+        said = (
+            f"the statistics leave out {_many(comparison.repeated, 'pair')} that took the same steps as the pair of "
+            "another seed, because nothing in these cases is random"
+        )
         console.print(said, highlight=False, style="yellow")
-    for problem in comparison.problems:
-        console.print(f"damaged: {escape(problem)}", highlight=False, style="yellow")
+    for one in comparison.skipped:
+        said = f"not compared: {', '.join(one.metrics)}, because {one.why} and their definition depends on it"
+        console.print(escape(said), highlight=False, style="yellow")
     shown = [
         e for e in comparison.effects if everything or e.verdict not in {Verdict.IDENTICAL, Verdict.SAME}
     ]
@@ -40,15 +48,32 @@ def show(
     equal = sum(e.verdict is Verdict.IDENTICAL for e in hidden)
     if hidden:
         console.print(
-            f"no significant difference: {len(hidden)} metrics, {equal} of them identical in every pair",
+            f"no significant difference: {_many(len(hidden), 'metric')}, {equal} of them identical in every pair",
             highlight=False,
         )
     for change in comparison.findings:
         console.print(
-            f"findings of {change.oracle}: new in {len(change.new)} runs, gone from {len(change.gone)}",
+            f"findings of {change.oracle}: new in {_many(len(change.new), 'run')}, gone from {len(change.gone)}",
             highlight=False,
         )
+    for said in comparison.incomplete:
+        console.print(f"[yellow]incomplete[/]: {escape(said)}", highlight=False)
     _verdict(comparison, console)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _exact(exact: Exact, console: Console) -> None:
+    """How many pairs of deterministic runs are identical, and which are not."""
+    console.print(f"   {exact.identical} identical, {len(exact.different)} different", highlight=False)
+    if not exact.different:
+        return
+    console.print(f"   those that differ have in common: {escape(exact.common)}", highlight=False)
+    listed = [f"{case} (seed {seed})" for case, seed in exact.different[:_MOST]]
+    more = f" and {len(exact.different) - _MOST} more" if len(exact.different) > _MOST else ""
+    console.print(f"   different: {escape(', '.join(listed))}{more}", highlight=False)
 
 
 def _verdict(comparison: Comparison, console: Console) -> None:
@@ -56,8 +81,12 @@ def _verdict(comparison: Comparison, console: Console) -> None:
         console.print("[bold red]REGRESSION[/]")
         for line in comparison.regressions:
             console.print(f"  {escape(line)}", highlight=False)
+    elif comparison.same and comparison.exact and not comparison.exact.different:
+        console.print("[bold]identical[/]")
     elif comparison.same:
         console.print("[bold]no significant difference[/]")
+    elif comparison.incomplete:
+        console.print("[bold yellow]the comparison is not complete[/]")
     else:
         share = f"{100 * comparison.options.threshold:g} %"
         console.print(f"no regression: nothing is significantly worse by {share} or more", highlight=False)

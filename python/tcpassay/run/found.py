@@ -6,13 +6,11 @@ from typing import Any, Final
 from rich.console import Console
 from rich.markup import escape
 
-from tcpassay import terminal
+from tcpassay import common, terminal
 from tcpassay.plan.expand import show as value_text
 from tcpassay.run.result import Result, Run
 
-_EACH: Final = 4
-"""Runs for each of several values that runs with a finding have, for the values to be told."""
-MOST = 10
+MOST: Final = 10
 """Commands that are printed for one oracle; `findings.json` has them all."""
 
 
@@ -56,25 +54,8 @@ def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
 def shared(having: list[Run], runs: list[Run]) -> str:
     """Values that all runs with a finding have and not all others, and how many of the runs with them have it."""
     # Values that are there to be refused are not what the others have.
-    runs = [run for run in runs if run.done]
-    names = dict.fromkeys(name for run in runs for name in run.case.varied)
-    if len(having) == 1 and len(names) > _EACH:
-        return "one run alone"  # it shares all that it has
-    parts = {}
-    for name in names:
-        values = dict.fromkeys(_value(run, name) for run in having)
-        if None in values:
-            continue
-        # Several values of a few runs are a coincidence.
-        few = len(values) == 1 or _EACH * len(values) <= len(having)
-        if few and len(values) < len({_value(run, name) for run in runs}):
-            parts[name] = values
-    if not parts:
-        return "no value that the others have not"
-    alike = [run for run in runs if all(_value(run, n) in v for n, v in parts.items())]
-    said = ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in parts.items())
-    return f"{said} ({len(having)} of {len(alike)} runs with that)"
+    return common.words([_values(run) for run in having], [_values(run) for run in runs if run.done])
 
 
-def _value(run: Run, name: str) -> str | None:
-    return value_text(run.case.varied[name]) if name in run.case.varied else None
+def _values(run: Run) -> dict[str, str]:
+    return {name: value_text(value) for name, value in run.case.varied.items()}

@@ -1,0 +1,74 @@
+"""Pairs of runs that are repeated bit for bit: each is identical or not, without any statistics.
+
+On the model and on `kernel` a run is a function of case, seed and version. A pair that differs there is a result by
+itself, however few such pairs there are.
+"""
+
+from dataclasses import dataclass
+
+from tcpassay.common import words
+from tcpassay.compare.pairing import SUBSTRATE, Pair, Pairing, Run
+
+_REAL_TIME = ("host", "remote")
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """How many pairs of deterministic runs are identical, and which are not."""
+
+    identical: int
+    different: tuple[tuple[str, int], ...]
+    """Case and seed of the second side."""
+    common: str
+    """What the pairs that differ have in common; empty when none differs."""
+    expected: bool
+    """Whether a difference is what was asked about: a parameter tells the two sides apart."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether runs differ that should have been the same."""
+        return bool(self.different) and not self.expected
+
+
+def exact(pairing: Pairing, equal: dict[tuple[str, int], bool]) -> Exact | None:
+    """The verdict over the pairs; `None` when some were made in real time, where none is like another.
+
+    `equal` says by case and seed of the second side whether all metrics that are compared are equal.
+    """
+    if not pairing.pairs or any(_real_time(run) for two in pairing.pairs for run in (two.a, two.b)):
+        return None
+    same = [_identical(two, equal) for two in pairing.pairs]
+    different = [two.b for two, alike in zip(pairing.pairs, same, strict=True) if not alike]
+    names = set(pairing.compared)
+    values = {id(run): _varied(run, names) for two in pairing.pairs for run in (two.b,)}
+    everything = [values[id(two.b)] for two in pairing.pairs]
+    common = words([values[id(run)] for run in different], everything) if different else ""
+    if different and len(different) == len(everything):
+        common = "all pairs differ"
+    return Exact(
+        len(same) - len(different),
+        tuple((str(run["case"]), int(run["seed"])) for run in different),
+        common,
+        any(not _kernels(name, values) for name, values in pairing.compared.items()),
+    )
+
+
+def _kernels(name: str, values: tuple[str | None, str | None]) -> bool:
+    """Whether the sides are two kernels, which a plan runs to see whether they do the same."""
+    return name == SUBSTRATE and all((value or "").partition(":")[0] == "kernel" for value in values)
+
+
+def _real_time(run: Run) -> bool:
+    return str(run.get("substrate", "model")).partition(":")[0] in _REAL_TIME
+
+
+def _identical(two: Pair, equal: dict[tuple[str, int], bool]) -> bool:
+    if two.a.get("outcome") != two.b.get("outcome"):
+        return False
+    traces = two.a.get("trace"), two.b.get("trace")
+    alike = traces[0] == traces[1] if all(traces) else True
+    return alike and equal.get((str(two.b["case"]), int(two.b["seed"])), True)
+
+
+def _varied(run: Run, apart: set[str]) -> dict[str, str]:
+    return {name: str(value) for name, value in (run.get("varied") or {}).items() if name not in apart}
