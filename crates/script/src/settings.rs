@@ -15,6 +15,18 @@ pub enum IpVersion {
     V6,
 }
 
+/// Which version of a profile's stack runs, where no sysctl says that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Version {
+    /// The one that the profile describes.
+    #[default]
+    Profile,
+    /// FreeBSD 12: a SYN or SYN-ACK goes again five times at the same interval before that doubles (`tcp_syn_backoff`).
+    FreeBsd12,
+    /// Linux 6.1: an ACK for what was never sent is not answered.
+    Linux61,
+}
+
 /// What governs a run, from the command line and from the script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Settings {
@@ -36,6 +48,8 @@ pub struct Settings {
     pub allow_shell: bool,
     /// `--sysctl name=value`: what the host has set before the script.
     pub sysctls: Vec<(String, String)>,
+    /// By the name of the stack.
+    pub version: Version,
     /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
     pub addresses: Vec<(String, IpAddr)>,
 }

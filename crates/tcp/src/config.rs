@@ -433,6 +433,13 @@ pub struct Config {
     pub ecn_syns: u32,
     /// The fourth SYN and those after it offer nothing but the MSS (FreeBSD `net.inet.tcp.rexmit_drop_options`).
     pub plain_syns: bool,
+    /// Retransmissions of a SYN-ACK that come at the same interval before it doubles (FreeBSD before 13, `tcp_syn_backoff`).
+    pub synack_linear: u32,
+    /// Whoever says SYN and FIN at once is not answered (FreeBSD `net.inet.tcp.drop_synfin`).
+    pub drop_synfin: bool,
+    /// An ACK for what was never sent is answered (RFC 5961 section 5), as Linux does since 7.1 and in its stable series since; before,
+    /// it is dropped in silence. Only of [`Manners::Linux`].
+    pub challenge_unsent: bool,
     /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
     pub connect_timeout: Option<Dur>,
     /// How segments outside the usual course are answered.

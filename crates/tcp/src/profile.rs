@@ -123,6 +123,9 @@ fn rfc() -> Config {
         syn_retries: 7,
         syn_linear: 0,
         synack_retries: 7,
+        synack_linear: 0,
+        drop_synfin: false,
+        challenge_unsent: true, // RFC 9293 section 3.10.7.4, fifth
         ecn_syns: 1,
         connect_timeout: None,
         manners: Manners::Rfc,
@@ -199,6 +202,7 @@ fn linux_4_6() -> Config {
         skbs: None,
         push_super: false,
         syn_linear: 0,
+        challenge_unsent: false,
         timer_floor: Dur::ZERO, // 10 ms for probes instead
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },

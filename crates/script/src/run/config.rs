@@ -2,7 +2,7 @@
 
 use super::socket::Options;
 use crate::host::{DCTCP_RECEIVER, Host};
-use crate::settings::{IpVersion, Settings};
+use crate::settings::{IpVersion, Settings, Version};
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
     AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Persist,
@@ -105,7 +105,6 @@ const INERT_BSD: &[&str] = &[
     "tso",
     "v6mssdflt",
     "always_keepalive",
-    "drop_synfin",
     "nolocaltimewait",
     "rfc3390",
     "insecure_ack",
@@ -152,6 +151,12 @@ pub(super) fn config(
     }
     if let Some(&ms) = host.route.get("rto_min") {
         cfg.rto.min = Dur::from_millis(ms);
+    }
+    match settings.version {
+        Version::Profile => {}
+        // The table begins 1, 1, 1, 1, 1, 2; of twelve repetitions four come at the first interval.
+        Version::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
+        Version::Linux61 => cfg.challenge_unsent = false,
     }
     match profile {
         Profile::Linux | Profile::Linux46 => {
@@ -384,6 +389,7 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             "recvspace" => space = number()?,
             "tolerate_missing_ts" => cfg.tolerate_missing_timestamps = number()? != 0,
             "rexmit_drop_options" => cfg.plain_syns = number()? != 0,
+            "drop_synfin" => cfg.drop_synfin = number()? != 0,
             "do_prr" if number()? == 0 => {
                 // One switch by three names; on since 14.
                 let pipe = ["sack.revised", "newsack", "rfc6675_pipe"]

@@ -8,6 +8,7 @@ use super::config;
 use super::model::{Model, Target};
 use super::stack::Trouble;
 use crate::ast::Icmp;
+use crate::settings::IpVersion;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
@@ -60,6 +61,16 @@ fn hard_error(icmp: &Icmp) -> Option<&'static str> {
     }
 }
 
+/// Whether Linux forgets a request of a peer for it (`tcp_v4_err`, `icmpv6_err_convert`).
+fn ends_request(icmp: &Icmp, v6: bool) -> bool {
+    match (icmp.kind.as_str(), icmp.code.as_str()) {
+        ("parameter_problem", _) => true,
+        ("time_exceeded", _) | ("unreachable", "" | "net_unreachable" | "host_unreachable") => !v6,
+        ("unreachable", "admin_prohibited" | "port_unreachable" | "policy_fail" | "reject_route") => v6,
+        _ => false,
+    }
+}
+
 impl Model {
     /// An ICMP message of the script arrives.
     pub(super) fn inject_icmp(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
@@ -78,6 +89,7 @@ impl Model {
         let Some(error) = hard_error(icmp).filter(|_| bsd).or_else(|| error(icmp)) else {
             return Err(Trouble::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
         };
+        let v6 = self.settings.ip_version == IpVersion::V6;
         let peer = &mut self.world.peers[index];
         // Only about what is outstanding: while the connection opens, the SYN.
         let current = icmp.seq.is_none_or(|seq| seq == 0);
@@ -87,6 +99,9 @@ impl Model {
             State::SynReceived => !bsd && peer.conn.is_fast_open_child(),
             _ => false,
         };
+        if !bsd && current && ends_request(icmp, v6) {
+            peer.conn.forget_request(self.world.now);
+        }
         if opening && current {
             peer.conn.abort(self.world.now);
             peer.icmp_error = Some(error);

@@ -49,7 +49,7 @@ use crate::code::Env;
 use crate::parse::{parse, select};
 use crate::place::Place;
 use crate::report::{Report, Status};
-use crate::settings::Settings;
+use crate::settings::{Settings, Version};
 pub use model::{Model, Target};
 pub use packet::{Difference, Map};
 pub use stack::{Answer, Stack, Trouble};
@@ -58,7 +58,24 @@ use std::collections::VecDeque;
 use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
 
-const FREEBSD_12: &str = "freebsd-12";
+/// Names and values.
+type Sysctls = &'static [(&'static str, &'static str)];
+
+/// Older versions of a profile's stack: name, profile, version, sysctls.
+const OLDER: [(&str, Profile, Version, Sysctls); 2] = [
+    (
+        "freebsd-12",
+        Profile::FreeBsd,
+        Version::FreeBsd12,
+        &[
+            ("net.inet.tcp.delacktime", "100"),
+            ("net.inet.tcp.do_prr", "0"),
+            ("net.inet.tcp.rfc6675_pipe", "0"),
+            ("net.inet.tcp.rexmit_initial", "3000"),
+        ],
+    ),
+    ("linux-6.1", Profile::Linux, Version::Linux61, &[("net.ipv4.tcp_syn_linear_timeouts", "0")]),
+];
 
 /// What a run is made with.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,22 +104,23 @@ impl Options {
         }
     }
 
-    /// By the name of a stack: a profile, or `freebsd-12`, which is `freebsd` as its sysctls of that time make it: delayed ACKs of
-    /// 100 ms (40 ms since 13), and recovery without PRR (default since 13) and RFC 6675 (since 14).
+    /// By the name of a stack: a profile, or an older version of one. `freebsd-12` has delayed ACKs of 100 ms (40 ms since 13), recovery
+    /// without PRR (default since 13) and RFC 6675 (since 14), and SYNs that are first repeated after 3 s (1 s since 13). `linux-6.1` repeats
+    /// SYNs as Linux before 6.5, and does not answer an ACK for what was never sent.
     pub fn by_name(name: &str) -> Option<Options> {
-        if name != FREEBSD_12 {
+        let Some((_, profile, version, sysctls)) = OLDER.into_iter().find(|older| older.0 == name) else {
             return Profile::by_name(name).map(Options::new);
-        }
-        let mut options = Options::new(Profile::FreeBsd);
-        for (sysctl, value) in [("delacktime", "100"), ("do_prr", "0"), ("rfc6675_pipe", "0")] {
-            options.settings.sysctls.push((format!("net.inet.tcp.{sysctl}"), value.to_owned()));
-        }
+        };
+        let mut options = Options::new(profile);
+        options.settings.version = version;
+        let owned = |&(sysctl, value): &(&str, &str)| (sysctl.to_owned(), value.to_owned());
+        options.settings.sysctls.extend(sysctls.iter().map(owned));
         Some(options)
     }
 
     /// What [`Options::by_name`] knows.
     pub fn names() -> Vec<&'static str> {
-        Profile::ALL.iter().map(|p| p.name()).chain([FREEBSD_12]).collect()
+        Profile::ALL.iter().map(|p| p.name()).chain(OLDER.iter().map(|older| older.0)).collect()
     }
 }
 

@@ -97,6 +97,8 @@ impl Options {
         }
         if let Some(n) = self.syn_count {
             cfg.syn_retries = u32::try_from(n).unwrap_or(u32::MAX);
+            // Of a listening socket it is the number of SYN-ACKs (`reqsk_timer_handler`).
+            cfg.synack_retries = cfg.syn_retries;
         }
     }
 }
@@ -193,6 +195,9 @@ pub(super) fn update(
         "TCP_CORK" | "TCP_NOPUSH" => conn.set_cork(now, options.cork),
         "SO_SNDBUF" | "SO_SNDBUFFORCE" => conn.set_send_buffer(Bytes::new(options.sndbuf.unwrap_or(0))),
         "SO_RCVBUF" | "SO_RCVBUFFORCE" => conn.set_recv_memory(Bytes::new(options.rcvbuf.unwrap_or(0))),
+        "TCP_SYNCNT" => {
+            conn.set_syn_retries(options.syn_count.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX));
+        }
         "TCP_LINGER2" => conn.set_fin_wait2(options.fin_wait2.map_or(Dur::from_secs(60), Dur::from_secs)),
         "TCP_NOTSENT_LOWAT" => conn.set_notsent_lowat(low),
         "TCP_USER_TIMEOUT" => {

@@ -92,7 +92,10 @@ impl Model {
             "TCP_RTO_MIN_US" | "TCP_RTO_MAX_MS" | "TCP_DELACK_MAX_US" if linux => {
                 return self.set_timer_bounds(fd, peer, &name, value?);
             }
-            "TCP_SYNCNT" => o.syn_count = Some(positive()?),
+            "TCP_SYNCNT" => match positive()? {
+                n @ 1..=127 => o.syn_count = Some(n),
+                _ => return Ok(Attempt::Error("EINVAL")),
+            },
             "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
             "TCP_LINGER2" => o.fin_wait2 = Some(positive()?).filter(|&secs| secs > 0),
             "TCP_KEEPINIT" => o.keep_init = Some(positive()?),
@@ -295,7 +298,10 @@ impl Model {
                 sign(o.rto_max.map(Dur::as_millis).or_else(sysctl).unwrap_or(120_000))
             }
             "TCP_DELACK_MAX_US" => sign(o.delay_max.map_or(200_000, Dur::as_micros)),
-            "TCP_SYNCNT" => sign(o.syn_count.unwrap_or(0)),
+            "TCP_SYNCNT" => {
+                let sysctl = || self.host.number("net.ipv4.tcp_syn_retries");
+                sign(o.syn_count.or_else(sysctl).unwrap_or(6))
+            }
             "TCP_DEFER_ACCEPT" => i64::from(o.defer_accept),
             "SO_REUSEADDR" | "SO_REUSEPORT" if o.other.is_empty() => 0,
             "TCP_MAXSEG" => match peer {

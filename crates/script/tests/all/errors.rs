@@ -97,9 +97,13 @@ fn bytes_move_between_pipes_files_and_sockets_and_stop_at_what_is_urgent() {
 }
 
 #[test]
-fn what_acknowledges_the_unsent_is_dropped_in_silence() {
+fn what_acknowledges_the_unsent_is_challenged_once_in_half_a_second_and_dropped() {
     let script = "+0 < P. 1:101(100) ack 9999 win 257
++0 > . 1:1(0) ack 1
++.1 < P. 1:101(100) ack 9999 win 257
 +.1 < . 1:1001(1000) ack 1 win 257
++0 > . 1:1(0) ack 1001
++.4 < P. 1001:1101(100) ack 9999 win 257
 +0 > . 1:1(0) ack 1001";
     assert_eq!(linux(script), "pass 0 ");
 }

@@ -7,6 +7,7 @@ mod freebsd;
 mod literal;
 mod memory;
 mod mismatch;
+mod opening;
 mod own;
 mod queue;
 mod robust;

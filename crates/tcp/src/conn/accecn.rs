@@ -11,7 +11,7 @@ use super::Connection;
 use super::accecn_linux::Newly;
 use super::open::handshake_ace;
 use crate::AccurateInfo;
-use crate::config::EcnMode;
+use crate::config::{EcnMode, Manners};
 use crate::recv::{ByteCounts, ace_of};
 use crate::seam::Chunk;
 use tcpassay_units::Time;
@@ -102,14 +102,15 @@ impl Reported {
     }
 
     /// Marked packets that the counter's three bits stand for, on an ACK for `packets` packets; `marked` bytes if that is known.
-    fn read_ace(&mut self, ace: u64, packets: u64, marked: Option<u64>, mss: u64) -> u64 {
+    /// `safest`: as many as there may be, however long the ACKs are (`tcp_ecn_input_segment` of FreeBSD).
+    fn read_ace(&mut self, ace: u64, packets: u64, marked: Option<u64>, mss: u64, safest: bool) -> u64 {
         let least = ace.wrapping_sub(self.packets) & 7;
         self.stretch.acked(packets);
         let news = match marked {
             // The counter has turned as often as the bytes say.
             Some(bytes) => least + (bytes.div_ceil(mss).saturating_sub(least) & !7),
             // The safest case, unless so long ACKs are the rule, in which nothing is missing.
-            None if packets > 7 && !self.stretch.is_long() => packets - ((packets - least) & 7),
+            None if packets > 7 && (safest || !self.stretch.is_long()) => packets - ((packets - least) & 7),
             None => least,
         };
         self.packets += news;
@@ -154,6 +155,10 @@ impl Connection {
         }
         self.first_accecn(segment);
         let ace = ace_of(segment.flags);
+        if self.cfg.manners == Manners::FreeBsd {
+            self.reported.packets = if ace == 0b110 { 6 } else { 5 };
+            return;
+        }
         if segment.seq_len() > 0 || !segment.options.sack.is_empty() {
             return;
         }
@@ -165,7 +170,11 @@ impl Connection {
 
     /// The handshake's encoding says that our SYN or SYN-ACK arrived with a field that it cannot have got on its way (section 3.2.2.3):
     /// Not-ECT does not change, and ECT does not become that.
+    /// FreeBSD does not ask (`tcp_ecn.c`).
     pub(super) fn is_mangled(&self, ace: u64) -> bool {
+        if self.cfg.manners == Manners::FreeBsd {
+            return false;
+        }
         if self.syn_is_capable(self.open.passive) {
             ace == 0b010
         } else {
@@ -214,8 +223,9 @@ impl Connection {
             return Some(self.read_linux(segment, newly));
         }
         let ace = ace_of(segment.flags);
-        if std::mem::take(&mut self.reported.first) && ace == 0 {
-            // Section 3.2.2.4: no counter starts at zero.
+        let bsd = self.cfg.manners == Manners::FreeBsd;
+        if std::mem::take(&mut self.reported.first) && ace == 0 && !bsd {
+            // Section 3.2.2.4: no counter starts at zero. FreeBSD does not ask.
             self.open.deaf = true;
             self.stop_ect();
         }
@@ -224,7 +234,7 @@ impl Connection {
         }
         let mss = u64::from(self.send.mss32()).max(1);
         let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
-        let packets = self.reported.read_ace(ace, newly.packets, marked, mss);
+        let packets = self.reported.read_ace(ace, newly.packets, marked, mss, bsd);
         // Section 3.2.3.2.5: bytes without a packet, where the counter cannot have turned.
         if packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0) {
             self.stop_ect();
@@ -338,7 +348,7 @@ mod tests {
     fn the_bytes_say_how_often_the_packet_counter_has_turned() {
         // 5 + 18 = 23 = 7 modulo 8: two packets, or ten, or eighteen.
         let mut reported = Reported::START;
-        assert_eq!(reported.read_ace(7, 20, Some(18_000), 1000), 18);
+        assert_eq!(reported.read_ace(7, 20, Some(18_000), 1000, false), 18);
         assert_eq!(reported.packets, 23);
     }
 
@@ -346,16 +356,22 @@ mod tests {
     fn without_bytes_an_ack_for_more_than_seven_packets_counts_as_many_as_there_may_be() {
         let mut reported = Reported::START;
         for _ in 0..10 {
-            assert_eq!(reported.read_ace(5, 2, None, 1000), 0);
+            assert_eq!(reported.read_ace(5, 2, None, 1000, false), 0);
         }
         // Of ten two or ten are marked.
-        assert_eq!(reported.read_ace(7, 10, None, 1000), 10);
+        assert_eq!(reported.read_ace(7, 10, None, 1000, false), 10);
         assert_eq!(reported.packets, 15);
     }
 
     #[test]
     fn where_long_acks_are_the_rule_the_least_is_believed() {
         let mut reported = Reported::START;
-        assert_eq!(reported.read_ace(7, 10, None, 1000), 2);
+        assert_eq!(reported.read_ace(7, 10, None, 1000, false), 2);
+    }
+
+    #[test]
+    fn freebsd_believes_the_most_however_long_the_acks_are() {
+        let mut reported = Reported::START;
+        assert_eq!(reported.read_ace(7, 10, None, 1000, true), 10);
     }
 }

@@ -203,9 +203,12 @@ impl Connection {
         fast.grant = taken;
         fast.taken = true;
         fast.carried = u64::from(segment.len);
+        let fast_len = fast.carried;
         self.agree(now, Ecn::NotEct, None, 0);
         let fin = segment.flags.has(Flags::FIN) && self.cfg.manners == Manners::FreeBsd;
-        if segment.len > 0 || fin {
+        if self.cfg.manners == Manners::Linux {
+            self.recv.data_of_syn(fast_len, u64::from(segment.header_len()));
+        } else if segment.len > 0 || fin {
             let arrival = Arrival {
                 span: 1..1 + u64::from(segment.len),
                 fin,

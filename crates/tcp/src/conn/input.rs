@@ -5,10 +5,10 @@
 //! (`tcp_rcv_established`), where which way it took decides how it is acknowledged.
 //!
 //! Known differences: a segment with data is looked at when it ends at or after the last ACK that we sent (as Linux), so
-//! that the ACK it carries counts although its data came before; an old pure ACK that fails PAWS is dropped without an
-//! answer (Linux `tcp_disordered_ack` is more refined).
+//! that the ACK it carries counts although its data came before.
 
 use super::accecn_linux::Newly;
+use super::unusual::Challenge;
 use super::{Connection, Reset};
 use crate::config::{EcnMode, Manners};
 use crate::log::{LogEvent, State};
@@ -77,6 +77,7 @@ impl Connection {
             || !self.recv.predictable()
             || u64::from(segment.len) > self.recv.edge() - nxt
             || self.ecn == EcnMode::Accurate
+            || pure && ecn == Ecn::Ce && self.cfg.manners == Manners::FreeBsd
         {
             return false;
         }
@@ -148,9 +149,12 @@ impl Connection {
     fn input(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
         let bsd = self.cfg.manners == Manners::FreeBsd;
-        if bsd && self.state == State::TimeWait {
-            self.input_time_wait(now, segment);
-            return;
+        if self.state == State::TimeWait {
+            match self.cfg.manners {
+                Manners::Rfc => {}
+                Manners::Linux => return self.input_linux_time_wait(now, segment),
+                Manners::FreeBsd => return self.input_time_wait(now, segment),
+            }
         }
         let nxt = self.recv.nxt();
         let Some(seq) = segment.seq.unwrap_near(self.irs, nxt) else {
@@ -177,10 +181,13 @@ impl Connection {
             return;
         }
         if self.cfg.manners == Manners::Linux && self.state == State::Established && flags.has(Flags::ACK) {
-            // What acknowledges the unsent is dropped in silence, its timestamp with it (`tcp_ack`).
+            // What acknowledges the unsent is dropped, its timestamp with it (`tcp_ack`).
             let ahead = segment.ack.distance(self.iss.at(self.send.snd_max()));
             if ahead > 0 {
                 self.refuse(now, "bad ack");
+                if self.cfg.challenge_unsent {
+                    self.challenge(now);
+                }
                 return;
             }
         }
@@ -222,6 +229,32 @@ impl Connection {
         }
     }
 
+    /// What of a segment that is not taken is reported as a duplicate: in Linux's reports a FIN takes a position.
+    fn refused_span(&self, segment: &Segment, span: &Span) -> Span {
+        let fin = self.cfg.manners == Manners::Linux && segment.flags.has(Flags::FIN);
+        span.start..span.end + u64::from(fin)
+    }
+
+    /// A segment that is not taken is answered. Without data only Linux does that where the timestamp is old, and one in
+    /// `tcp_invalid_ratelimit` (`tcp_oow_rate_limited`).
+    fn answers_refused(&mut self, now: Time, segment: &Segment) -> bool {
+        segment.seq_len() > 0
+            || self.cfg.manners == Manners::Linux && self.challenge.allowed(now, Manners::Linux)
+    }
+
+    /// An ACK that tells nothing new and was overtaken by a later one: its timestamp is no fault (`tcp_disordered_ack` of Linux).
+    fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
+        let window = u64::from(segment.window) << self.peer_shift;
+        let replay = self.ts.recent.wrapping_sub(t.val);
+        self.cfg.manners == Manners::Linux
+            && segment.seq_len() == 0
+            && segment.flags.has(Flags::ACK)
+            && span.start == self.recv.nxt()
+            && segment.ack == self.iss.at(self.send.snd_una())
+            && !(self.wl1 < span.start || self.wl1 == span.start && (window > self.snd_wnd || window == 0))
+            && u64::from(replay) <= self.send.rto().as_millis()
+    }
+
     /// PAWS (RFC 7323 section 5). Gives whether the segment may go on.
     fn in_time(&mut self, now: Time, segment: &Segment, span: &Span) -> bool {
         if !self.ts.on || segment.flags.has(Flags::RST) {
@@ -239,9 +272,12 @@ impl Connection {
         if !old || now.since(self.ts.recent_at) > STAMP_LIFE {
             return true;
         }
+        if self.is_disordered_ack(segment, span, t) {
+            return true;
+        }
         self.refuse(now, "paws");
-        if segment.seq_len() > 0 {
-            self.recv.answer(span.clone());
+        if self.answers_refused(now, segment) {
+            self.recv.answer(self.refused_span(segment, span));
         }
         false
     }
@@ -258,8 +294,9 @@ impl Connection {
             return true;
         }
         self.refuse(now, "out of window");
-        if !segment.flags.has(Flags::RST) {
-            self.recv.answer(span.clone());
+        let bare = segment.seq_len() == 0 && self.cfg.manners == Manners::Linux;
+        if !segment.flags.has(Flags::RST) && (!bare || self.answers_refused(now, segment)) {
+            self.recv.answer(self.refused_span(segment, span));
         }
         false
     }
@@ -403,6 +440,9 @@ impl Connection {
 
     fn time_wait(&mut self, now: Time) {
         self.set_state(now, State::TimeWait);
+        if self.cfg.manners == Manners::Linux {
+            self.challenge = Challenge::default();
+        }
         self.linger = now.saturating_add(self.cfg.time_wait);
     }
 
@@ -414,10 +454,14 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
-            let classic = self.cfg.manners == Manners::FreeBsd && self.ecn == EcnMode::Classic;
-            if classic && flags.has(Flags::CWR) {
-                // FreeBSD hears it without data, too, and answers (`tcp_ecn_input_segment`).
-                self.recv.heard_cwr();
+            if self.cfg.manners == Manners::FreeBsd && self.ecn == EcnMode::Classic {
+                // FreeBSD hears both without data, too, and answers CWR (`tcp_ecn_input_segment`).
+                if flags.has(Flags::CWR) {
+                    self.recv.heard_cwr();
+                }
+                if ecn == Ecn::Ce {
+                    self.recv.latch_mark();
+                }
             }
             return;
         }

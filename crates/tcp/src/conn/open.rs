@@ -145,12 +145,16 @@ impl Connection {
         if segment.flags.has(Flags::RST) {
             return;
         }
-        if segment.flags.has(Flags::ACK) {
-            self.reset = Some(self.reset_for(segment));
+        let flags = segment.flags;
+        if flags.has(Flags::ACK) {
+            // FreeBSD ignores a SYN-ACK (`tcp_input`, since 15).
+            if !(flags.has(Flags::SYN) && self.cfg.manners == Manners::FreeBsd) {
+                self.reset = Some(self.reset_for(segment));
+            }
             return;
         }
-        let flags = segment.flags;
-        if !flags.has(Flags::SYN) || (flags.has(Flags::FIN) && self.cfg.manners == Manners::Linux) {
+        let linux = self.cfg.manners == Manners::Linux;
+        if !flags.has(Flags::SYN) || flags.has(Flags::FIN) && linux || self.drops_synfin(flags) {
             return;
         }
         self.peer_syn(now, segment);
@@ -291,6 +295,7 @@ impl Connection {
             // is reserved and taken for accurate ECN. The answer may be to a SYN before the one that did not ask.
             EcnMode::Accurate => match ace_of(flags) {
                 0b000 | 0b111 => EcnMode::Off,
+                0b101 if self.cfg.manners == Manners::FreeBsd => EcnMode::Off,
                 0b001 => EcnMode::Classic,
                 _ => EcnMode::Accurate,
             },
@@ -330,7 +335,9 @@ impl Connection {
                 .is_some_and(|a| a.acked == a.sent && (a.sent > 0 || a.option.is_some())),
         };
         let fin = segment.flags.has(Flags::FIN);
-        if takes && (segment.len > 0 || fin) {
+        if takes && segment.len > 0 && !fin && self.cfg.manners == Manners::Linux {
+            self.recv.data_of_syn(u64::from(segment.len), u64::from(segment.header_len()));
+        } else if takes && (segment.len > 0 || fin) {
             self.input_data(now, segment, 1..1 + u64::from(segment.len), ecn);
         }
     }
@@ -405,7 +412,9 @@ impl Connection {
         let path = self.cfg.path_mss.map_or(ours, Bytes::get);
         let clamp = u64::from(peer.mss);
         let mss = path.min(clamp) - options;
-        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts);
+        // The mark of the peer's SYN counts for FreeBSD, too (`tcp_ecn_syncache_socket`).
+        let of_syn = self.cfg.manners == Manners::FreeBsd && self.open.ecn_flags == handshake_ace(Ecn::Ce);
+        let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts || of_syn);
         let echo = match self.ecn {
             EcnMode::Off => Echo::Off,
             EcnMode::Classic => Echo::Classic { ece: false },
@@ -514,15 +523,31 @@ impl Connection {
             (true, child) => self.cfg.synack_retries + u32::from(child),
             (false, _) => self.cfg.syn_retries + self.cfg.syn_linear,
         };
-        if self.open.sent > most || over(self.cfg.user_timeout) || over(limit) {
+        // `retransmits_timed_out` of Linux: as long as the timeouts that double would take, whatever others there are.
+        let bound =
+            (!self.open.passive && self.cfg.manners == Manners::Linux && self.cfg.user_timeout.is_none())
+                .then(|| self.doubled_for(self.cfg.syn_retries))
+                .filter(|_| self.open.sent > 1);
+        if self.open.sent > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
             self.end(now, Some(ConnError::TimedOut), "handshake");
             return;
         }
-        if self.open.passive || self.open.sent > self.cfg.syn_linear {
+        let linear = if self.open.passive { self.cfg.synack_linear } else { self.cfg.syn_linear };
+        if self.open.sent > linear {
             self.open.rto = (self.open.rto * 2).min(self.cfg.rto.max);
         }
         self.streams = false;
         self.open.repeat();
+    }
+
+    /// How long a SYN and `retries` of it last when every timeout doubles the one before (`tcp_model_timeout`).
+    fn doubled_for(&self, retries: u32) -> Dur {
+        let (mut all, mut next) = (Dur::ZERO, self.cfg.rto.initial);
+        for _ in 0..=retries {
+            all += next;
+            next = (next * 2).min(self.cfg.rto.max);
+        }
+        all
     }
 
     /// When the next SYN or SYN-ACK is due, if nothing comes.
@@ -530,8 +555,11 @@ impl Connection {
         // FreeBSD's slop is in every timeout but the first, and not in the SYN cache's.
         let slop = if self.open.passive || self.open.sent == 1 { Dur::ZERO } else { self.cfg.rto.slop };
         let at = now.saturating_add((self.open.rto + slop).min(self.cfg.rto.max));
-        match self.cfg.connect_timeout.filter(|_| !self.open.passive) {
-            Some(limit) => at.min(self.open.first_at.saturating_add(limit)),
+        // `tcp_clamp_rto_to_user_timeout` of Linux, which looks at every timeout but the first.
+        let linux = self.cfg.manners == Manners::Linux && self.open.sent > 1;
+        let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| linux));
+        match limit.filter(|_| !self.open.passive) {
+            Some(limit) => at.min(self.open.first_at.saturating_add(limit)).max(now),
             None => at,
         }
     }

@@ -300,6 +300,11 @@ impl Connection {
         Arc::make_mut(&mut self.cfg).fin_wait2 = wait;
     }
 
+    /// Retransmissions of a SYN from now on (`TCP_SYNCNT` of Linux).
+    pub fn set_syn_retries(&mut self, retries: u32) {
+        Arc::make_mut(&mut self.cfg).syn_retries = retries;
+    }
+
     /// `app.user_timeout` from now on.
     pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
         Arc::make_mut(&mut self.cfg).user_timeout = timeout;

@@ -39,7 +39,7 @@ impl Connection {
     /// section 3.6.1, RFC 6191), or one for a connection that is over. The host then hands it to its listening socket.
     pub fn yields_to(&self, segment: &Segment) -> bool {
         let flags = segment.flags;
-        if !flags.has(Flags::SYN) || flags.any(Flags::ACK | Flags::RST) {
+        if !flags.has(Flags::SYN) || flags.any(Flags::ACK | Flags::RST) || self.drops_synfin(flags) {
             return false;
         }
         match self.state {
@@ -54,6 +54,18 @@ impl Connection {
                 }
             }
             _ => false,
+        }
+    }
+
+    /// FreeBSD ignores what says SYN and FIN, where it is told to, in LISTEN and in TIME-WAIT.
+    pub(super) fn drops_synfin(&self, flags: Flags) -> bool {
+        self.cfg.drop_synfin && flags.has(Flags::SYN) && flags.has(Flags::FIN)
+    }
+
+    /// A request of a peer is forgotten: nobody is told.
+    pub fn forget_request(&mut self, now: Time) {
+        if self.state == State::SynReceived && self.open.passive && !self.streams {
+            self.back_to_listen(now);
         }
     }
 
@@ -81,7 +93,9 @@ impl Connection {
                 let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
                 if plain {
-                    self.recv.answer(0..0);
+                    // To Linux the SYN is an octet that came again.
+                    let linux = self.cfg.manners == Manners::Linux;
+                    self.recv.answer(0..u64::from(linux));
                 }
             } else {
                 self.streams = false;
@@ -159,11 +173,44 @@ impl Connection {
         self.set_state(now, State::Listen);
     }
 
+    /// TIME-WAIT as Linux has it (`tcp_timewait_state_process`), apart from the SYN of a new connection: all but a bare ACK and a
+    /// reset at the expected position is acknowledged, without blocks; what has no data as often as challenges.
+    pub(super) fn input_linux_time_wait(&mut self, now: Time, segment: &Segment) {
+        let flags = segment.flags;
+        let reset = flags.has(Flags::RST);
+        let stamp = segment.options.timestamps.filter(|_| self.ts.on);
+        let old = stamp.is_some_and(|t| t.val.wrapping_sub(self.ts.recent).cast_signed() < 0)
+            && !(reset && now.since(self.ts.recent_at) > Dur::from_secs(60));
+        let bare = segment.seq_len() == 0;
+        if !old && segment.seq == self.irs.at(self.recv.nxt()) && (bare || reset) {
+            if reset {
+                self.end(now, None, "reset by peer");
+                return;
+            }
+            self.linger = now.saturating_add(self.cfg.time_wait);
+            if let Some(t) = stamp {
+                (self.ts.recent, self.ts.recent_at) = (t.val, now);
+            }
+            return;
+        }
+        self.refuse(now, "time-wait");
+        if reset {
+            return;
+        }
+        if old || flags.has(Flags::ACK) {
+            self.linger = now.saturating_add(self.cfg.time_wait);
+        }
+        let throttled = bare || flags.has(Flags::SYN);
+        if !throttled || self.challenge.allowed(now, Manners::Linux) {
+            self.recv.answer(0..0);
+        }
+    }
+
     /// TIME-WAIT as FreeBSD has it (`tcp_twcheck`): resets and what has no ACK are dropped; what occupies sequence space or
     /// is not the expected duplicate is acknowledged.
     pub(super) fn input_time_wait(&mut self, now: Time, segment: &Segment) {
         let flags = segment.flags;
-        if flags.has(Flags::RST) || !flags.has(Flags::ACK) {
+        if flags.has(Flags::RST) || !flags.has(Flags::ACK) || self.drops_synfin(flags) {
             self.refuse(now, "time-wait");
             return;
         }

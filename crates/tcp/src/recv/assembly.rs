@@ -17,9 +17,23 @@ pub(crate) struct Assembly {
     ranges: VecDeque<Span>,
     /// Ranges of the set in the order in which SACK reports them.
     recent: ArrayVec<Span, 4>,
+    /// As Linux does it: a block grows by what arrives and by the other blocks (`tcp_sack_new_ofo_skb`), and what begins where a
+    /// range ends is appended to that without a look at what follows (`tcp_ooo_try_coalesce`). Otherwise a block is the whole range,
+    /// also where a part of that was pushed out of the option, and every duplicate is seen.
+    linux: bool,
 }
 
 impl Assembly {
+    pub(crate) fn new(linux: bool) -> Assembly {
+        Assembly { linux, ..Assembly::default() }
+    }
+
+    /// Nothing is kept any more.
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+        self.recent.clear();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -48,18 +62,40 @@ impl Assembly {
             whole = whole.start.min(r.start)..whole.end.max(r.end);
             last += 1;
         }
+        if self.linux && self.ranges.get(first).is_some_and(|r| r.end == span.start) {
+            duplicate = None;
+        }
+        let block = if self.linux { self.grown(span) } else { whole.clone() };
         if last == first {
-            self.ranges.insert(first, whole.clone());
+            self.ranges.insert(first, whole);
         } else {
-            self.ranges[first] = whole.clone();
+            self.ranges[first] = whole;
             self.ranges.drain(first + 1..last);
         }
-        self.recent.retain(|r| r.end < whole.start || whole.end < r.start);
+        self.recent.retain(|r| r.end < block.start || block.end < r.start);
         if self.recent.is_full() {
             self.recent.pop();
         }
-        self.recent.insert(0, whole);
+        self.recent.insert(0, block);
         duplicate
+    }
+
+    /// `span` and the blocks that overlap or touch it, and those that then do.
+    fn grown(&self, mut span: Span) -> Span {
+        let mut others = self.recent.clone();
+        loop {
+            let before = others.len();
+            others.retain(|r| {
+                let apart = r.end < span.start || span.end < r.start;
+                if !apart {
+                    span = span.start.min(r.start)..span.end.max(r.end);
+                }
+                apart
+            });
+            if others.len() == before {
+                return span;
+            }
+        }
     }
 
     /// Nothing from `from` on is kept any more, and nothing reported (`tcp_prune_ofo_queue`).
@@ -144,6 +180,30 @@ mod tests {
         a.insert(20..30);
         assert_eq!(a.insert(25..35), Some(25..30));
         assert_eq!(a.insert(20..35), Some(20..35));
+    }
+
+    #[test]
+    fn linux_appends_to_a_range_without_a_look_at_the_next() {
+        for (linux, reported) in [(false, Some(50..60)), (true, None)] {
+            let mut a = Assembly::new(linux);
+            a.insert(30..40);
+            a.insert(50..60);
+            assert_eq!(a.insert(40..60), reported);
+            assert_eq!(blocks(&a), [30..60]);
+        }
+    }
+
+    #[test]
+    fn a_block_of_linux_does_not_grow_by_what_was_pushed_out() {
+        for (linux, first) in [(false, 10..25), (true, 15..25)] {
+            let mut a = Assembly::new(linux);
+            for i in 1..=5 {
+                a.insert(i * 10..i * 10 + 5);
+            }
+            // 10..15 is no block any more, 20..25 is one.
+            a.insert(15..20);
+            assert_eq!(blocks(&a)[0], first);
+        }
     }
 
     proptest! {

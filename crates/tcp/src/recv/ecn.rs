@@ -124,6 +124,13 @@ impl Echo {
         }
     }
 
+    /// A mark is echoed until CWR comes (classic ECN).
+    pub(crate) fn latch(&mut self) {
+        if let Echo::Classic { ece } = self {
+            *ece = true;
+        }
+    }
+
     /// Accurate ECN, with `marked` packets in the handshake.
     pub(crate) fn accurate(marked: u64) -> Echo {
         let bytes = ByteCounts { counts: ByteCounts::START, moved: [false; 3], news: false };

@@ -431,6 +431,12 @@ impl Memory {
         self.queue.push_back(held);
     }
 
+    /// What came with a SYN is kept, whatever the buffer (`sk_forced_mem_schedule`).
+    pub(super) fn hold(&mut self, start: u64, len: u64, headers: u64) {
+        let (cost, room) = cost(self.cfg.ip.get() + headers + len);
+        self.append(Held { start, end: start + len, cost, room }, start);
+    }
+
     /// `tcp_data_queue_ofo`, which lets the buffer grow by what is out of order.
     fn keep(&mut self, held: Held, nxt: u64) {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {

@@ -20,9 +20,9 @@ mod marks;
 mod memory;
 mod window;
 
-use crate::Config;
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::seam::Span;
+use crate::{Config, Manners};
 use acks::Acks;
 pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
@@ -99,6 +99,7 @@ pub(crate) struct Receiver {
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
     adaptive: bool,
+    manners: Manners,
     stats: Stats,
 }
 
@@ -112,7 +113,7 @@ impl Receiver {
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
             edge: 1 + u64::from(window.first()),
             fin: u64::MAX,
-            assembly: Assembly::default(),
+            assembly: Assembly::new(cfg.manners == Manners::Linux),
             dsack: None,
             report_duplicates: false,
             memory: None,
@@ -126,6 +127,7 @@ impl Receiver {
             old_ack: None,
             urgent: 0,
             adaptive: cfg.delayed_ack.adaptive,
+            manners: cfg.manners,
             stats: Stats::default(),
         }
     }
@@ -184,6 +186,11 @@ impl Receiver {
         self.answer(0..0);
     }
 
+    /// A mark came without data: it is echoed as one that came with them.
+    pub(crate) fn latch_mark(&mut self) {
+        self.echo.latch();
+    }
+
     /// The first window was offered, from what has arrived on.
     pub(crate) fn offer_first(&mut self) {
         self.edge = self.edge.max(self.nxt + u64::from(self.window.first()));
@@ -214,6 +221,10 @@ impl Receiver {
                 self.acks.cwr();
             }
         }
+        if self.adaptive {
+            // `tcp_data_queue`: what an ACK has not yet told of an earlier duplicate is forgotten.
+            self.dsack = None;
+        }
         // Never beyond what was promised or a FIN that came; a FIN needs no memory, so that it may stand at the edge. Linux takes
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
@@ -234,38 +245,53 @@ impl Receiver {
             self.out_of_order(now, span, fin, a, log);
             return false;
         }
-        if span.end <= self.nxt && !(fin && span.end == self.nxt) {
-            self.duplicate(span.start..span.end.max(span.start));
+        if span.end <= self.nxt && !(fin && span.end == self.nxt && !self.finished()) {
+            // In Linux's reports a FIN takes a position, as in sequence space.
+            let end = span.end + u64::from(self.adaptive && a.fin && a.span.end < self.nxt);
+            self.duplicate(span.start..end.max(span.start));
             self.acks.quick_mode(self.edge.saturating_sub(self.nxt));
             self.acks.demand(AckReason::OutOfOrder);
             return false;
         }
-        if span.start < self.nxt {
-            self.duplicate(span.start..self.nxt);
-        }
-        self.in_order(now, span.end, fin, a, log)
+        self.in_order(now, &span, fin, a, log)
     }
 
     #[inline]
-    fn in_order(&mut self, now: Time, end: u64, fin: bool, a: &Arrival, log: &mut Log) -> bool {
+    fn in_order(&mut self, now: Time, span: &Span, fin: bool, a: &Arrival, log: &mut Log) -> bool {
+        let end = span.end;
         let len = end.saturating_sub(self.nxt);
-        let gaps = !self.assembly.is_empty();
+        let partly_old = span.start < self.nxt;
+        if partly_old {
+            self.duplicate(span.start..self.nxt);
+            if self.manners == Manners::FreeBsd && self.report_duplicates {
+                // `tcp_do_segment`: the next segment in order would clear the report.
+                self.acks.demand(AckReason::OutOfOrder);
+            }
+        }
+        // `tcp_fin` forgets what is out of order, and what SACK would say.
+        let ends = fin && self.adaptive;
+        let gaps = !self.assembly.is_empty() && !ends;
         self.nxt = end;
         if fin {
             self.fin = end;
         }
         if gaps {
             if let Some(again) = self.assembly.first_before(end) {
-                self.duplicate(again);
+                // RFC 2883 section 4: the first block names the first range that came twice, which is the part that was delivered.
+                if partly_old {
+                    self.count_duplicate(&again);
+                } else {
+                    self.duplicate(again);
+                }
             }
             self.nxt = self.assembly.advance(end);
         }
-        let finished = self.fin == self.nxt;
+        let finished = self.fin <= self.nxt;
         if finished {
-            self.nxt += 1;
+            self.nxt = self.fin + 1;
             if self.adaptive {
-                // `tcp_fin` forgets what SACK would say.
                 self.dsack = None;
+                self.assembly.clear();
             }
         }
         if len > 0 {
@@ -285,6 +311,19 @@ impl Receiver {
         }
         self.acks.ask_later(false);
         finished
+    }
+
+    /// Data of a SYN or SYN-ACK, as Linux takes them (`tcp_fastopen_add_skb`): neither do delayed ACKs begin with them, nor does the
+    /// window open.
+    pub(crate) fn data_of_syn(&mut self, len: u64, header: u64) {
+        if len == 0 {
+            return;
+        }
+        count(&mut self.stats.data_segments, 1);
+        if let Some(memory) = self.memory.as_deref_mut() {
+            memory.hold(self.nxt, len, header);
+        }
+        self.nxt += len;
     }
 
     /// [`Receiver::data`] for what header prediction lets through: the next `len` bytes, all inside the window, with
@@ -321,7 +360,8 @@ impl Receiver {
         if fin {
             self.fin = span.end;
         }
-        if len > 0 {
+        let span = span.start..span.end + u64::from(fin && self.adaptive);
+        if !span.is_empty() {
             // Memory is promised by the window; what lies inside is kept.
             if let Some(again) = self.assembly.insert(span) {
                 self.duplicate(again);
@@ -332,9 +372,13 @@ impl Receiver {
         self.acks.ask_later(false);
     }
 
-    /// Something that had arrived came again.
-    fn duplicate(&mut self, span: Span) {
+    fn count_duplicate(&mut self, span: &Span) {
         self.stats.duplicate_bytes += span.end - span.start;
+    }
+
+    /// Something that had arrived came again: the next ACK tells it.
+    fn duplicate(&mut self, span: Span) {
+        self.count_duplicate(&span);
         if self.report_duplicates && !span.is_empty() {
             self.dsack = Some(span);
         }

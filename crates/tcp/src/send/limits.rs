@@ -75,6 +75,11 @@ impl Limits {
         }
     }
 
+    /// The rule of FreeBSD (`cc_ack_received`): the window grows while the peer's is not smaller, whether it was used or not.
+    pub fn by_peer(control: Control, window: u64) -> Limited {
+        if control.cwnd.get() <= window { Limited::Cwnd } else { Limited::Rwnd }
+    }
+
     /// What limited the flight (Linux `tcp_is_cwnd_limited`): in slow start more than half a window in use counts as full.
     pub fn over_flight(&self, control: Control) -> Limited {
         let cwnd = control.cwnd;

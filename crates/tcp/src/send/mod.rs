@@ -316,7 +316,11 @@ impl Sender {
             flight: Bytes::new(self.pipe()),
             srtt: self.rtt.srtt,
             min_rtt: self.rtt.min,
-            limited: self.limits.over_flight(self.cc.control),
+            limited: if self.cfg.manners == Manners::FreeBsd {
+                Limits::by_peer(self.cc.control, self.wnd)
+            } else {
+                self.limits.over_flight(self.cc.control)
+            },
         }
     }
 
