@@ -2,7 +2,7 @@
 //!
 //! A socket belongs to the namespace in which it was made; after that one process may use them all. Readiness is
 //! edge-triggered, so that a socket is looked at once for each thing that happened to it. What a connection is for travels
-//! outside the network: the client's address says which of its connections has arrived.
+//! outside the network: the addresses of its two ends say which connection has arrived.
 
 mod options;
 
@@ -66,6 +66,24 @@ pub enum Pump {
 struct Listener {
     fd: OwnedFd,
     host: usize,
+    at: SocketAddrV4,
+}
+
+/// Connections that no server has accepted yet, by the addresses of client and server.
+///
+/// The client's address alone does not name a connection: Linux chooses source ports for each destination separately
+/// (`__inet_hash_connect`), so that two connections of one host to two servers may have the same port.
+#[derive(Default)]
+struct Arriving(BTreeMap<(SocketAddrV4, SocketAddrV4), (ConnKey, [FlowId; 2])>);
+
+impl Arriving {
+    fn open(&mut self, client: SocketAddrV4, server: SocketAddrV4, connection: (ConnKey, [FlowId; 2])) {
+        self.0.insert((client, server), connection);
+    }
+
+    fn accept(&mut self, client: SocketAddrV4, server: SocketAddrV4) -> Option<(ConnKey, [FlowId; 2])> {
+        self.0.remove(&(client, server))
+    }
 }
 
 /// Every socket of the run.
@@ -82,8 +100,7 @@ pub struct World<'a> {
     pub socks: Vec<Option<Sock>>,
     pub slots: Vec<Vec<usize>>,
     listeners: Vec<Listener>,
-    /// Connections by the client's address that no server has accepted yet.
-    arriving: BTreeMap<SocketAddrV4, (ConnKey, [FlowId; 2])>,
+    arriving: Arriving,
     records: u32,
     pub payload: Arc<[u8]>,
     /// Bulk ends are served by threads: in a guest.
@@ -167,7 +184,7 @@ impl<'a> World<'a> {
             socks: Vec::new(),
             slots: vec![Vec::new(); case.hosts.len()],
             listeners: Vec::new(),
-            arriving: BTreeMap::new(),
+            arriving: Arriving::default(),
             records: 0,
             payload: vec![0; 1 << 20].into(),
             pumps: false,
@@ -218,7 +235,7 @@ impl<'a> World<'a> {
             sys::watch(self.poll.as_fd(), fd.as_fd(), libc::EPOLLIN, token)
         });
         done.map_err(|e| format!("{at}: {e}"))?;
-        self.listeners.push(Listener { fd, host });
+        self.listeners.push(Listener { fd, host, at });
         Ok(())
     }
 
@@ -322,7 +339,7 @@ impl<'a> World<'a> {
         sys::connect(fd.as_fd(), server).map_err(|e| format!("connecting to {server}: {e}"))?;
         let here = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
         self.account.open((key.client.0, here.port()), (key.server.0, server.port()), flows);
-        self.arriving.insert(here, (key, flows));
+        self.arriving.open(here, server, (key, flows));
         let sock = self.socket(fd, host, (slot, key), flows);
         self.place(sock)
     }
@@ -333,7 +350,7 @@ impl<'a> World<'a> {
         listener: usize,
         mut slot: impl FnMut(usize, ConnKey) -> (Slot, bool),
     ) -> Result<Vec<usize>, Failure> {
-        let host = self.listeners[listener].host;
+        let Listener { host, at: here, .. } = self.listeners[listener];
         let mut new = Vec::new();
         loop {
             let (fd, peer) = match sys::accept(self.listeners[listener].fd.as_fd()) {
@@ -341,8 +358,8 @@ impl<'a> World<'a> {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(new),
                 Err(e) => return Err(format!("accepting: {e}")),
             };
-            let Some((key, [into, out])) = self.arriving.remove(&peer) else {
-                return Err(format!("a connection from {peer} that nobody opened"));
+            let Some((key, [into, out])) = self.arriving.accept(peer, here) else {
+                return Err(format!("a connection from {peer} to {here} that nobody opened"));
             };
             let (slot, only_reads) = slot(host, key);
             let sock = self.socket(fd, host, (slot, key), [out, into]);
@@ -527,5 +544,25 @@ pub fn quick(sock: &Sock) {
     if sock.quickack {
         // It cannot fail on a TCP socket; a delayed ACK more would be all.
         let _ = sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_connections_from_one_port_to_two_servers_are_told_apart() {
+        let at = |host, port| SocketAddrV4::new(host_address(host), port);
+        let connection = |server, n| {
+            let key = ConnKey { part: 0, client: HostId(0), server: HostId(server), index: n };
+            (key, [FlowId(2 * n), FlowId(2 * n + 1)])
+        };
+        let mut arriving = Arriving::default();
+        arriving.open(at(0, 40_000), at(1, PORT), connection(1, 0));
+        arriving.open(at(0, 40_000), at(2, PORT), connection(2, 1));
+        assert_eq!(arriving.accept(at(0, 40_000), at(2, PORT)), Some(connection(2, 1)));
+        assert_eq!(arriving.accept(at(0, 40_000), at(1, PORT)), Some(connection(1, 0)));
+        assert_eq!(arriving.accept(at(0, 40_000), at(1, PORT)), None);
     }
 }
