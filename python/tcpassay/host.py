@@ -8,12 +8,13 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent, request
+from tcpassay.kernel.run import agent, killed_outside, memory_kills, request
 
 # Wall time after which a case is given up, when the request says nothing.
 PATIENCE_S: Final = 600.0
@@ -44,13 +45,15 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
 ) -> dict[str, Any]:
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`), `message`, `cpu_s`, and when
-    it is done `trace` and `metrics`. With `bare` the two hosts of a pair are joined by nothing but a cable;
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
+    when it is done `trace` and `metrics`, and `outside` when somebody else killed
+    the agent. With `bare` the two hosts of a pair are joined by nothing but a cable;
     its `taps` let packets be seen all the same, and its `copy` lets bulk receivers copy what they read.
     """
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     case = request(triples, seed, base, collect, folder) | {"patience_s": quiet_s, "bare": bare}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    starved = memory_kills()
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
             [agent(), "host"],
@@ -60,7 +63,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
             check=False,
             timeout=patience_s,
         )
-        answer = _outcome(ran)
+        answer = _outcome(ran, starved=memory_kills() > starved)
     except subprocess.TimeoutExpired:
         answer = {"outcome": "timeout", "message": f"the agent was ended after {patience_s:g} s"}
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -70,11 +73,16 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     return answer | {"cpu_s": cpu}
 
 
-def _outcome(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> dict[str, Any]:
     """What the agent answered."""
     try:
         answer = json.loads(ran.stdout)
     except ValueError:
+        if killed_outside(ran.returncode) and starved:
+            return {"outcome": "memory", "message": "the system killed the agent, for want of memory"}
+        if killed_outside(ran.returncode):
+            how = f"somebody ended the agent with {signal.Signals(-ran.returncode).name}"
+            return {"outcome": "crashed", "message": how, "outside": True}
         said = ran.stderr.strip() or "it said nothing"
         return {"outcome": "crashed", "message": f"the agent ended with exit code {ran.returncode}: {said}"}
     if answer["ended"] in {"duration", "finished"}:

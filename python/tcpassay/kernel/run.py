@@ -14,7 +14,7 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from typing import Any, Final
 from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.kernel import store
+from tcpassay.scratch import folder as scratch_folder
 
 # The guest's clock at boot; the agent counts on it.
 BOOT_NS: Final = 1_000_000_000_000_000_000
@@ -35,6 +36,14 @@ _CONSOLE: Final = 1 << 18
 LAST_WORDS: Final = 2000
 
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
+# What a guest says when one of its processes, which are processes of this machine, is ended by a signal from here
+# (arch/um/os-Linux/skas/process.c): it is gone, or the signal comes instead of a trap.
+_PROCESS_KILLED: Final = re.compile(
+    r"ptrace .* failed, errno = 3$|wait_stub_done : failed to wait for SIGTRAP", re.MULTILINE
+)
+# A guest whose init runs ends with exit code 1 and no word more only for SIGTERM and SIGINT (arch/um/os-Linux/main.c,
+# last_ditch_exit).
+_BOOTED: Final = "as init process"
 _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
 
 
@@ -120,29 +129,56 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
 
     The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
-    and when it is done `trace` and `metrics`. `tamper` is for tests of the probes: namespaces, `ip` or `tc`, and a
-    line that changes the path behind the agent's back.
+    and when it is done `trace` and `metrics`; `outside` when somebody else killed the guest, which says nothing of the
+    case. `tamper` is for tests of the probes: namespaces, `ip` or `tc`, and a line that changes the path behind the
+    agent's back.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
-        (Path(scratch) / "init").symlink_to(agent())
+    with scratch_folder() as place:
+        (place / "init").symlink_to(agent())
         case = request(triples, seed, base, collect, folder)
         if tamper:
             case["tamper"] = tamper
-        (Path(scratch) / "case.json").write_text(json.dumps(case), encoding="utf-8")
+        (place / "case.json").write_text(json.dumps(case), encoding="utf-8")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        console, late = boot(image, Path(scratch), seed, patience_s)
+        starved = memory_kills()
+        ended = boot(image, place, seed, patience_s)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        answer = _outcome(Path(scratch), console, patience_s if late else None)
+        answer = _outcome(place, ended, patience_s, starved=memory_kills() > starved)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if answer["outcome"] != "done":
         shutil.rmtree(folder, ignore_errors=True)
     return answer | {"cpu_s": cpu}
 
 
-def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str, bool]:
-    """Starts the guest and waits for its end; returns its console, and whether it had to be ended."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a guest ended."""
+
+    console: str
+    late: bool
+    """It had to be ended."""
+    code: int
+    """Of its process; a signal is negative."""
+
+
+def memory_kills() -> int:
+    """How many processes this machine has killed for want of memory."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def killed_outside(code: int) -> bool:
+    """Whether a process of this exit code was ended by somebody who had no business with it."""
+    return -code in {signal.SIGKILL, signal.SIGTERM}
+
+
+def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
+    """Starts the guest and waits for its end."""
     command = [
         # It ends with this process, which may be killed: nobody else knows of it.
         *("setpriv", "--pdeathsig", "KILL"),
@@ -175,31 +211,27 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> tuple[str,
             )
         late = False
         try:
-            guest.wait(patience_s)
+            code = guest.wait(patience_s)
         except subprocess.TimeoutExpired:
-            late = True
+            late, code = True, -signal.SIGKILL
         finally:
             # The guest's processes are of its own session; none of them outlives it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(guest.pid, signal.SIGKILL)
             guest.wait()
         os.set_blocking(read, False)
-        return (words.read(_CONSOLE) or b"").decode(errors="replace"), late
+        return Ended((words.read(_CONSOLE) or b"").decode(errors="replace"), late, code)
 
 
-def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str, Any]:
+def _outcome(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> dict[str, Any]:
     """What the guest left behind, as an outcome."""
-    end = console.strip()[-LAST_WORDS:]
-    if patience_s is not None:
+    end = ended.console.strip()[-LAST_WORDS:]
+    if ended.late:
         return {"outcome": "timeout", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
     try:
         answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        if _MEMORY.search(console):
-            return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
-        panic = _PANIC.search(console)
-        how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
-        return {"outcome": "crashed", "message": f"{how}\n{end}"}
+        return _unanswered(ended, starved=starved)
     if answer["ended"] in {"duration", "finished"}:
         return {
             "outcome": "done",
@@ -214,3 +246,19 @@ def _outcome(scratch: Path, console: str, patience_s: float | None) -> dict[str,
     if "panicked" in message:
         message += f"\n{end}"
     return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": message}
+
+
+def _unanswered(ended: Ended, *, starved: bool) -> dict[str, Any]:
+    """The outcome of a guest that ended without an answer."""
+    console, end = ended.console, ended.console.strip()[-LAST_WORDS:]
+    if _MEMORY.search(console):
+        return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
+    panic = _PANIC.search(console)
+    asked_to_end = ended.code == 1 and not panic and _BOOTED in console
+    if killed_outside(ended.code) or asked_to_end or _PROCESS_KILLED.search(console):
+        if starved:
+            return {"outcome": "memory", "message": "the system killed the guest, for want of memory"}
+        how = f"somebody killed the guest or a process of it (exit code {ended.code})"
+        return {"outcome": "crashed", "message": f"{how}\n{end}", "outside": True}
+    how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
+    return {"outcome": "crashed", "message": f"{how}\n{end}"}

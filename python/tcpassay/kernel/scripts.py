@@ -8,13 +8,12 @@ the result says how often.
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
 from tcpassay.kernel import run, store
+from tcpassay.scratch import folder as scratch_folder
 
 PLACES: Final = ("model", "kernel", "host")
 # Attempts on a host, whose time is real.
@@ -37,16 +36,15 @@ def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit
 def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
     """The reports of scripts that ran in one guest. Raises `UserError` when there is none, or when it ended badly."""
     image = store.find(kernel).image
-    with tempfile.TemporaryDirectory(prefix="tcpassay-") as scratch:
-        place = Path(scratch)
+    with scratch_folder() as place:
         (place / "init").symlink_to(run.agent())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
-        console, late = run.boot(image, place, SEED, run.PATIENCE_S)
+        ended = run.boot(image, place, SEED, run.PATIENCE_S)
         try:
             answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            how = "had to be ended" if late else "left no answer"
-            raise UserError(f"the guest {how}\n{console.strip()[-run.LAST_WORDS :]}") from error
+            how = "had to be ended" if ended.late else "left no answer"
+            raise UserError(f"the guest {how}\n{ended.console.strip()[-run.LAST_WORDS :]}") from error
     if "Ok" not in answer:
         raise UserError(f"the guest: {answer.get('Err', answer)}")
     return [_checked(report) for report in answer["Ok"]]
