@@ -4,6 +4,7 @@ Exit codes: 0 all is well, 1 a check or a run failed or something was found, 2 t
 interrupted.
 """
 
+import os
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -16,16 +17,21 @@ from tcpassay import (
     doctor_commands,
     kernel_commands,
     limiter_commands,
+    listing,
     plan_commands,
     report_commands,
     run_commands,
     script_commands,
+    table_commands,
     terminal,
 )
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
 
 USER = 2
+SHELLS = ("bash", "zsh", "fish")
+COMPLETE = "_TCPASSAY_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 
 app = typer.Typer(
     name="tcpassay",
@@ -50,37 +56,54 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Puts a TCP to the test in every environment that matters."""
+    """Test TCP implementations: run plans of cases, measure, check, judge and compare them."""
 
 
 @app.command()
 def params(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only these: a path, a part of one, or `*` in it.", metavar="NAME"),
+    ] = None,
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/parameters.md.")] = False,
 ) -> None:
-    """List the parameters: path, unit, what is allowed, default, who honours it; `--json` has all."""
+    """List the parameters: path, unit, what is allowed, default, which substrates have it; `--json` has all."""
     if markdown:
         typer.echo(table.markdown(), nl=False)
     elif json_:
-        terminal.print_json([asdict(row) for row in table.parameters().values()])
+        terminal.print_json([asdict(row) for row in listing.chosen(table.parameters(), names, "parameter")])
     else:
-        grid = terminal.grid("path", "unit", "allowed", "default", "substrates", "meaning")
-        for row in table.parameters().values():
-            meaning = f"{row.doc} ({row.constraints})" if row.constraints else row.doc
-            grid.add_row(row.path, row.unit, row.allowed, row.default, ", ".join(row.substrates), meaning)
-        terminal.console().print(grid)
+        rows = listing.chosen(table.parameters(), names, "parameter")
+        listing.parameters(rows, terminal.console(), full=bool(names))
 
 
 @app.command()
-def metrics(json_: JsonOption = False) -> None:
+def metrics(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only these: a name, a part of one, or `*` in it.", metavar="NAME"),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
     """List the metrics: name, unit, meaning."""
+    rows = listing.chosen(table.metrics(), names, "metric")
     if json_:
-        terminal.print_json([asdict(row) for row in table.metrics().values()])
-        return
-    grid = terminal.grid("name", "unit", "meaning")
-    for row in table.metrics().values():
-        grid.add_row(row.name, row.unit, row.doc)
-    terminal.console().print(grid)
+        terminal.print_json([asdict(row) for row in rows])
+    else:
+        listing.metrics(rows, terminal.console())
+
+
+@app.command()
+def completion(
+    shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
+) -> None:
+    """Print what completes this command in a shell: `source <(tcpassay completion bash)`."""
+    from typer._completion_shared import get_completion_script  # noqa: PLC0415 - there is no public name
+
+    if shell not in SHELLS:
+        raise UserError(f"`completion {shell}`: allowed are {', '.join(SHELLS)}")
+    typer.echo(get_completion_script(prog_name="tcpassay", complete_var=COMPLETE, shell=shell))
 
 
 @app.command("schema")
@@ -96,11 +119,16 @@ script_commands.add(app)
 app.add_typer(kernel_commands.app)
 app.add_typer(limiter_commands.app)
 report_commands.add(app)
+table_commands.add(app)
 doctor_commands.add(app)
 
 
 def main() -> None:
     """The entry of the command `tcpassay`."""
+    if COMPLETE in os.environ:
+        from typer._completion_classes import completion_init  # noqa: PLC0415 - there is no public name
+
+        completion_init()
     try:
         app()
     except UserError as error:

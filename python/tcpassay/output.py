@@ -52,8 +52,13 @@ def reason(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
 
 
-def check(target: Path, what: str = "the file") -> None:
-    """Raise the `UserError` of a `target` that cannot be written, before work is done whose result would go there."""
+def check(target: Path | None, what: str = "the file") -> None:
+    """Raise the `UserError` of a `target` that cannot be written, before work is done whose result would go there.
+
+    Nothing is said of `None`, an option that was not given.
+    """
+    if target is None:
+        return
     try:
         _direct(target)
         if not target.exists():

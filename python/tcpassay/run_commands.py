@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tcpassay import substrates, terminal
+from tcpassay import output, substrates, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
@@ -17,6 +17,7 @@ from tcpassay.plan.read import Plan
 
 if TYPE_CHECKING:
     from tcpassay.run.journal import Outcome
+    from tcpassay.run.result import Result
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -60,6 +61,7 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and do nothing.")] = False,
     executor: Annotated[str, typer.Option(help="Where: local, ray, ray://HOST:PORT.")] = "local",
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
     json_: JsonOption = False,
     force: Annotated[
         bool,
@@ -78,6 +80,7 @@ def run(
 
     runner = _executor(executor, jobs)  # what it is given is looked at before anything is made
     again = _outcomes(retry or ())
+    output.check(junit, "the JUnit file")
     if resume is not None:
         _refuse_with_resume(
             plan=plan,
@@ -111,16 +114,25 @@ def run(
             session = Session.begin(wanted, folder, how, replace_=force)
     with session, show.Progress(session.plan.spec.name, Console(stderr=True)) as progress:
         result = execute(session, runner, progress)
-    if json_:
-        from tcpassay.run.result import as_text  # noqa: PLC0415
-
-        typer.echo(as_text(result.as_json()), nl=False)
-    else:
-        show.summary(result, terminal.console())
+    _told(result, junit, json_=json_)
     if result.status in show.UNFINISHED:
         raise typer.Exit(INTERRUPTED)
     if not result.ok:
         raise typer.Exit(FAILED)
+
+
+def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
+    """Says what a plan came to, on standard output and in the JUnit file."""
+    from tcpassay.run import show  # noqa: PLC0415
+    from tcpassay.run.junit import junit as xml  # noqa: PLC0415
+    from tcpassay.run.result import as_text  # noqa: PLC0415
+
+    if junit is not None:
+        output.write(junit, xml(result), "the JUnit file")
+    if json_:
+        typer.echo(as_text(result.as_json()), nl=False)
+    else:
+        show.summary(result, terminal.console())
 
 
 def replay(
@@ -242,7 +254,12 @@ def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
     console.print(grid)
     times = f" x {len(plan.spec.seeds)} seeds" if len(plan.spec.seeds) > 1 else ""
     times += f" x {plan.spec.repetitions} repetitions" if plan.spec.repetitions > 1 else ""
-    console.print(f"{len(cases)} cases{times} = {runs} runs", highlight=False)
+    product = f"{_many(len(cases), 'case')}{times} = " if times else ""
+    console.print(product + _many(runs, "run"), highlight=False)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def add(app: typer.Typer) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pages
 import pytest
+from pages import MS
 from views import View
 
 import folders
+from tcpassay.judge import Finding, Severity, write_findings
 from tcpassay.report import write_report
 
 Open = Callable[[Path], View]
@@ -97,7 +99,7 @@ def test_a_filter_changes_every_view_and_the_address(view: Open, report: Path) -
     assert page.text("#filters strong") == "5 of 10 runs"
     assert boxes(page) == [[60, 67.5, 75, 82.5, 90]]
     assert page.page.locator("#runs tbody tr").count() == 5
-    assert "None in the runs that are shown." in page.text("#findings")
+    assert "No findings in the runs that are shown." in page.text("#findings")
     assert "w.stack.cc=cubic" in page.page.url
     # What has the keyboard's focus keeps it, so that one can go on.
     assert page.page.evaluate("document.activeElement.dataset.level") == "cubic"
@@ -169,7 +171,7 @@ def test_refused_as_they_must_be_is_no_failure_and_what_was_not_run_is_said(
         == "2\nruns done, 1 refused as they must be; 1 not refused, 1 not run"
     )
     assert "1 repetition differed" in page.text(".problems.bad")
-    assert "None: every run that was done was judged." in page.text("#findings")
+    assert "No findings. Every finished run was judged." in page.text("#findings")
     assert page.page.locator("#coverage .evidence li").all_inner_texts() == [
         "1 run not run (c2 seed 1)", "1 run done (c3 seed 1)",
     ]  # fmt: skip
@@ -347,7 +349,7 @@ def test_hostile_names_stay_names(view: Open, tmp_path: Path) -> None:
 def test_nothing_varies_and_nothing_was_recorded(view: Open, tmp_path: Path) -> None:
     folder = folders.folder(tmp_path / "bare", [folders.run("c", 1, {"goodput": 1e6})])
     page = view(write_report(folder).file).open()
-    assert "None." in page.text("#findings")
+    assert "No findings." in page.text("#findings")
     assert boxes(page) == [[1, 1, 1, 1, 1]]
 
 
@@ -388,3 +390,147 @@ def test_a_thousand_runs_open_and_filter_quickly(view: Open, tmp_path: Path) -> 
     assert page.text("#filters strong") == "248 of 1,000 runs"
     # A second is far more than it takes; a machine that is busy with other things must not fail this.
     assert page.page.evaluate("performance.now() - window.started") < 5000
+
+
+@pytest.mark.parametrize("name", ["constructor", "toString", "hasOwnProperty", "__proto__"])
+def test_a_parameter_may_be_named_as_what_every_object_has(view: Open, tmp_path: Path, name: str) -> None:
+    runs = [folders.run(f"c{n}", 1, {"goodput": 1e6 * n}) for n in range(4)]
+    for n, run in enumerate(runs):
+        run["varied"] = run["triples"] = {name: f"level{n % 2}"}
+    page = view(write_report(folders.folder(tmp_path / "made", runs, [("late-ack", "c1", 1)])).file).open()
+    page.after(page.page.locator(".level", has_text="level1").click)
+    assert page.text("#filters strong") == "2 of 4 runs"
+    page.after(page.page.locator(".chip").click)
+    assert page.text("#filters strong") == "4 runs"
+
+
+def test_means_by_two_parameters_have_students_intervals(view: Open, report: Path) -> None:
+    page = view(report).open("#metric=goodput&down=stack.cc&across=-")
+    rows = page.page.locator("#levels tbody tr").all_inner_texts()
+    # Standard deviations of 15.81 and 12.91 Mbit/s; t is 2.776 with five runs and 3.182 with four.
+    assert [row.split("\t") for row in rows] == [
+        ["reno", "30 \u00b1 20 Mbit/s"],
+        ["cubic", "75 \u00b1 21 Mbit/s"],
+    ]
+    low, high = page.chart("levels", "o.series[1].data[0].slice(2)")
+    assert (low, high) == (pytest.approx(30 - 19.63, abs=0.01), pytest.approx(30 + 19.63, abs=0.01))
+    page = view(report).open("#metric=goodput&down=queue.limit&across=stack.cc")
+    first = page.page.locator("#levels tbody tr").first.inner_text().split("\t")
+    assert first == ["50KB", "10 Mbit/s", "60 Mbit/s"]
+
+
+def test_cases_over_their_seeds_have_a_row_each(view: Open, tmp_path: Path) -> None:
+    runs = [
+        folders.run(case, seed, {"goodput": rate * 1e6}, stack__cc=case)
+        for case, rates in (("reno", (10, 12)), ("cubic", (50, 50)))
+        for seed, rate in enumerate(rates, 1)
+    ]
+    page = view(write_report(folders.folder(tmp_path / "made", runs)).file).open("#rows=cases")
+    rows = [row.split("\t")[:3] for row in page.page.locator("#levels tbody tr").all_inner_texts()]
+    # Two seeds that measured the same in everything are one run.
+    assert rows == [["reno", "2", "11 \u00b1 13 Mbit/s"], ["cubic", "2", "50 Mbit/s"]]
+
+
+def incident(oracle: str, flow: str, start: int, end: int, **more: Any) -> Finding:
+    said = {"severity": Severity.ERROR, "case": pages.WATCHED, "seed": 1} | more
+    return Finding(oracle, said.pop("severity"), oracle, "h", flow, start, end, 1, "text", (), (), **said)
+
+
+def test_findings_of_one_cause_are_one_entry_and_errors_come_first(view: Open, tmp_path: Path) -> None:
+    folder = pages.folder(tmp_path / "made")
+    write_findings(folder, [
+        incident("warned", "flow.0", 90 * MS, 95 * MS, severity=Severity.WARNING),
+        incident("cause", "flow.0", 40 * MS, 60 * MS),
+        incident("effect", "flow.1", 50 * MS, 70 * MS),
+        incident("elsewhere", "flow.2", 50 * MS, 70 * MS),
+    ])  # fmt: skip
+    page = view(write_report(folder).file).open()
+    entries = page.page.locator("#findings details.group > summary").all_inner_texts()
+    assert [entry.split("\n")[0].strip() for entry in entries] == ["error", "error", "warning"]
+    assert "cause" in entries[0]
+    assert "at the same time also: effect (1)" in entries[0]
+    assert "elsewhere" in entries[1]
+
+
+def test_a_link_to_a_finding_opens_its_flow_and_shades_it_alone(view: Open, tmp_path: Path) -> None:
+    folder = pages.folder(tmp_path / "made")
+    write_findings(
+        folder, [incident("a", "flow.0", 10 * MS, 20 * MS), incident("b", "flow.2", 50 * MS, 70 * MS)]
+    )
+    page = view(write_report(folder).file).open()
+    link = page.page.locator("#findings .group", has_text="flow.2").locator(".where a").get_attribute("href")
+    assert link is not None
+    assert "flow=flow.2" in link
+    page = view(page.file).open(link)
+    shaded = page.chart("timeline", "o.series.filter((one) => one.markArea).map((one) => one.markArea.data)")
+    assert shaded
+    assert {(low["xAxis"], high["xAxis"]) for data in shaded for low, high in data} == {(50, 70)}
+    assert page.page.locator(".finding.selected").count() == 1
+    assert "flow.0" in page.text(".legend")
+
+
+def test_a_failed_check_leads_to_its_run(view: Open, tmp_path: Path) -> None:
+    folder = pages.folder(tmp_path / "made")
+    index = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    index["checks"][0] |= {"case": pages.WATCHED, "seed": 1}
+    (folder / "result.json").write_text(json.dumps(index), encoding="utf-8")
+    page = view(write_report(folder).file).open()
+    page.after(page.page.locator("#checks tbody a").first.click)
+    assert page.text("h2") == f"Case {pages.WATCHED} seed 1"
+
+
+def wide(tmp_path: Path) -> Path:
+    """Twenty-two parameters of two levels."""
+    runs = [
+        folders.run(
+            f"c{n:02}",
+            1,
+            {"goodput": 1e6 * n},
+            **{f"app__parameter{k}": f"{(n >> k % 5) & 1}KB" for k in range(22)},
+        )
+        for n in range(32)
+    ]
+    return write_report(folders.folder(tmp_path / "made", runs)).file
+
+
+@pytest.mark.parametrize("width", [1920, 1132, 400])
+def test_the_page_uses_the_width_and_never_scrolls_sideways(view: Open, tmp_path: Path, width: int) -> None:
+    page = view(wide(tmp_path))
+    page.page.set_viewport_size({"width": width, "height": 900})
+    page.open()
+    measured = page.page.evaluate(
+        "[document.documentElement.scrollWidth, document.getElementById('main').getBoundingClientRect().width]"
+    )
+    assert measured[0] <= width
+    assert measured[1] >= min(width, 1880) - 2
+
+
+def test_open_filters_scroll_away_and_only_one_line_stays(view: Open, tmp_path: Path) -> None:
+    page = view(wide(tmp_path)).open()
+    page.page.locator("#filters button", has_text="Filter").click()
+    assert page.page.locator("#factors .factor").count() == 22
+    page.page.evaluate("window.scrollTo(0, 1e6)")
+    visible = page.page.evaluate(
+        "[...document.querySelectorAll('#filters .bar, #factors')]"
+        ".map((one) => Math.max(0, one.getBoundingClientRect().bottom))"
+    )
+    assert visible == [44, 0]
+
+
+def test_shares_are_drawn_to_scale(view: Open, report: Path) -> None:
+    page = view(report).open()
+    widths = page.page.locator("#findings .rate").evaluate_all(
+        "all => all.map((one) => [one.querySelector('b').textContent, one.querySelector('i').style.width])"
+    )
+    assert ["20 %", "20%"] in widths
+
+
+def test_a_level_without_values_is_named(view: Open, tmp_path: Path) -> None:
+    runs = [
+        folders.run(f"c{n}", 1, {"goodput": 1e6 * n}, stack__cc=cc) for n, cc in enumerate(("reno", "cubic"))
+    ]
+    runs.append(folders.run("c2", 1, {}, outcome="crashed", stack__cc="vegas"))
+    page = view(write_report(folders.folder(tmp_path / "made", runs)).file).open(
+        "#metric=goodput&by=stack.cc"
+    )
+    assert page.text(".absent") == "No run that is shown has a value for stack.cc = vegas."

@@ -125,7 +125,7 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
 
 
 def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """A parameter belongs to one of: the fixed ones, an axis, a group."""
+    """A parameter belongs to one of: the fixed ones, an axis, a group; a group's levels override the fixed value."""
     owners: dict[str, tuple[str, tuple[Step, ...]]] = {
         path: ("fixed", ("fixed", path)) for path in spec.fixed
     }
@@ -138,14 +138,27 @@ def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             (path, f"group `{group}`", ("groups", group, level, path)) for path, level in set_by_group.items()
         ]
     for path, owner, where in claims:
-        if path in owners:
+        if path in owners and not _overrides(owners[path], where, doc):
             other, there = owners[path]
             here = doc.place(*where)
             yield Problem(
                 f"`{path}` is set here ({owner}) and in {expand.beside(doc.place(*there), here)} ({other}); keep one",
                 here,
             )
+        if where[0] == "groups":
+            owners[path] = (owner, where)
         owners.setdefault(path, (owner, where))
+
+
+def _overrides(owner: tuple[str, tuple[Step, ...]], where: tuple[Step, ...], doc: Document) -> bool:
+    """Whether what stands at `where` is a group that may override a fixed value.
+
+    What an extending plan fixes must not be overridden by a group of its base: it would have no effect.
+    """
+    name, there = owner
+    if name != "fixed" or where[0] != "groups":
+        return False
+    return not (doc.place(*there).file == doc.file != doc.place(*where).file)
 
 
 def _levels(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
@@ -221,7 +234,12 @@ def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _lists(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """What is listed twice."""
+    """What is listed twice, and figures to be dropped from a base that is not there."""
+    if spec.drop_figures:
+        yield Problem(
+            "`drop_figures` is for figures of a plan that this one extends, and it extends none",
+            doc.place("drop_figures"),
+        )
     for index, seed in enumerate(spec.seeds):
         if seed in spec.seeds[:index]:
             yield Problem(f"`seeds`: {seed} stands twice in the list", doc.place("seeds", index))

@@ -119,7 +119,7 @@ def space_of(spec: model.PlanFile, doc: Document) -> Space:
         for name, among in varying.items()
     ]
     derived = [
-        Derived(path, name, tuple(level.triples.get(path, default(path)) for level in varying[name]))
+        Derived(path, name, tuple(level.triples.get(path, _unset(spec, path)) for level in varying[name]))
         for name in spec.groups
         for path in dict.fromkeys(path for level in varying[name] for path in level.triples)
     ]
@@ -136,6 +136,11 @@ def space_of(spec: model.PlanFile, doc: Document) -> Space:
         else:
             derived.append(Derived(path, *values[plain]))
     return Space(tuple(parameters), tuple(constraints), tuple(derived))
+
+
+def _unset(spec: model.PlanFile, path: str) -> model.Scalar:
+    """The value of a parameter in a level of a group that does not set it."""
+    return spec.fixed.get(path, default(path))
 
 
 def default(path: str) -> model.Scalar:
@@ -165,6 +170,7 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
                 )
         case model.TWay(strength=strength, family=families):
             free = [space.sizes[v] for v in space.free]
+            _few_enough(space, strength, limit, place)
             number = tuples(free, strength)
             for family in families:
                 members = {space.parameter(name, "a family") for name in family.of}
@@ -189,6 +195,25 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
             doc.place("seeds"),
         )
     return suite
+
+
+def _few_enough(space: Space, strength: int, limit: int, place: Place) -> None:
+    """Raises `UserError` when a covering array of this strength must have more cases than `limit`.
+
+    A covering array has at least a case for each combination of the levels of any `strength` parameters; the parameters
+    with the most levels tell most. Where constraints mention one of them, fewer combinations may be allowed, and the
+    bound is taken from those that no constraint mentions.
+    """
+    tied = {v for one in space.tables for v in one.scope}
+    free = sorted((v for v in space.free if v not in tied), key=lambda v: -space.sizes[v])[:strength]
+    least = math.prod(space.sizes[v] for v in free)
+    if least > limit:
+        names = ", ".join(f"`{space.parameters[v].name}`" for v in free)
+        raise UserError(
+            f"a strength of {strength} needs at least {least} cases, because that is the number of combinations of the "
+            f"levels of {names}; allowed are at most {limit} (`limits.cases`): take fewer levels or a lower strength",
+            place,
+        )
 
 
 def tuples(sizes: Iterable[int], strength: int) -> int:

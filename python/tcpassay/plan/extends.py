@@ -2,11 +2,12 @@
 
 | of the base | in the plan that extends it |
 | --- | --- |
-| `fixed`, `axes`, `negative` | by parameter; one that is set here leaves the base's `fixed` and `axes` |
+| `fixed`, `axes`, `negative` | by parameter; what is set here leaves the base's `fixed` and `axes` (a group: `axes`) |
 | `groups` | by name: a group is replaced whole |
 | `collect`, `limits`, `keep` | by key |
 | `strategy` | by key; replaced whole where it names a `kind` |
 | `constraints`, `check`, `figure` | added after those of the base; a figure replaces one of the same file |
+| `drop_figures` | figures of the base that are left out |
 | `name` | not taken: every plan has its own |
 | everything else | replaced |
 
@@ -82,6 +83,7 @@ def merged(base: Document, own: Document) -> Document:
             if key in base.data:
                 base.data[key] = _relative(base.data[key], folder)
         _scripts_relative(base.data.get("scripts"), folder)
+    _drop_figures(base, own)
     made = Document(own.file, {}, {})
     for key in [*base.data, *(key for key in own.data if key not in base.data)]:
         lower, upper = base.data.get(key), own.data.get(key, {})
@@ -97,12 +99,40 @@ def merged(base: Document, own: Document) -> Document:
     return made
 
 
+def _drop_figures(base: Document, own: Document) -> None:
+    """Takes the figures that `own` drops out of `base`. Raises `UserError` for one that is not there."""
+    dropped = own.data.get("drop_figures")
+    if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
+        return  # the model of plans says what is wrong
+    figures = base.data.get("figure")
+    figures = figures if isinstance(figures, list) else []
+    known = [name for name in map(_file_of, figures) if name]
+    for index, name in enumerate(dropped):
+        if name not in known:
+            listed = ", ".join(f"`{file}`" for file in known) or "none"
+            hint = document.suggest(name, known)
+            what = f"the plan that this one extends has no such figure{hint}; it has {listed}"
+            message = f"`drop_figures[{index}]` = `{name}`: {what}"
+            raise UserError(message, own.place("drop_figures", index))
+    kept = [index for index, figure in enumerate(figures) if _file_of(figure) not in dropped]
+    places = [
+        {path[2:]: at for path, at in _places(base, ("figure", index), figures[index])} for index in kept
+    ]
+    for index, of_figure in enumerate(places):
+        for path, at in of_figure.items():
+            base.places["figure", index, *path] = at
+    if dropped:
+        base.data["figure"] = [figures[index] for index in kept]
+    del own.data["drop_figures"]
+
+
 def _merge(made: Document, base: Document, own: Document, key: str) -> None:
     """The table of the base, its entries replaced by those of the plan."""
     lower, upper = base.data[key], own.data.get(key, {})
     made.data[key] = {}
     made.places[key,] = (own if key in own.data else base).place(key)
-    taken = _owned(own.data) if key in ("fixed", "axes") else set()
+    # A group may leave a fixed value to its levels that do not set it; with an axis both would be said.
+    taken = _owned(own.data, groups=key == "axes") if key in ("fixed", "axes") else set()
     for entry in [*lower, *(entry for entry in upper if entry not in lower)]:
         if entry in upper:
             _put(made, own, (key, entry))
@@ -110,14 +140,14 @@ def _merge(made: Document, base: Document, own: Document, key: str) -> None:
             _put(made, base, (key, entry))
 
 
-def _owned(data: Mapping[str, Any]) -> set[str]:
-    """The parameters that a plan sets in whatever section."""
+def _owned(data: Mapping[str, Any], *, groups: bool) -> set[str]:
+    """The parameters that a plan sets in `fixed` and `axes`, and with `groups` in those, too."""
     owned: set[str] = set()
     for key in ("fixed", "axes"):
         if isinstance(data.get(key), dict):
             owned |= data[key].keys()
-    groups = data.get("groups")
-    for levels in groups.values() if isinstance(groups, dict) else ():
+    named = data.get("groups") if groups else None
+    for levels in named.values() if isinstance(named, dict) else ():
         for triples in levels.values() if isinstance(levels, dict) else ():
             if isinstance(triples, dict):
                 owned |= triples.keys()

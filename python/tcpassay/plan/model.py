@@ -4,6 +4,7 @@ A field's description is its documentation. Which parameters and metrics exist i
 tables say it (`table.py`), and `read.py` asks them.
 """
 
+from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -18,6 +19,8 @@ from pydantic import (
     Tag,
 )
 
+from tcpassay.plan.quantity import quantity
+
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 Number = StrictInt | StrictFloat
 Values = Annotated[list[Scalar], Field(min_length=1)]
@@ -26,6 +29,15 @@ Selector = dict[Path, Scalar | Values]
 Seed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 Time = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(ns|us|ms|s|min|h)$", examples=["10ms"])]
 Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$", examples=["1GiB"])]
+Amount = Annotated[
+    str,
+    Field(
+        pattern=r"^-?\d{1,15}(\.\d{1,15})?(%|p|ns|us|ms|s|min|h|B|KB|MB|GB|KiB|MiB|GiB|bit|Kbit|Mbit|Gbit)$",
+        examples=["1ms"],
+    ),
+]
+TIME: Final = "a length of time"
+"""What `quantity` calls the kind of values whose smallest unit, ns, is not that of the metrics."""
 Share = Annotated[str, Field(pattern=r"^(100|\d{1,2}(\.\d+)?)%$", examples=["5%"])]
 Strength = Annotated[StrictInt, Field(ge=2, le=6)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -204,7 +216,8 @@ class Keep(Strict):
     """Which recordings stay in the result folder. What figures are drawn from stays, too."""
 
     recordings: Literal["all", "findings", "none"] = Field(
-        default="findings", description="All, those of runs with a finding or a failed check, or none"
+        default="findings",
+        description="All, those with a finding or a failed check, or none. Without [keep] a small plan keeps all",
     )
     sample: Share = Field(
         default="5%", description="Share of the other runs that is kept, too, chosen by case and seed"
@@ -239,7 +252,9 @@ class Check(Strict):
     op: Literal["<", "<=", "==", "!=", ">=", ">"] = Field(
         description="Comparison of the metric with the value"
     )
-    value: StrictInt | StrictFloat = Field(description="The literal threshold")
+    value: StrictInt | StrictFloat | Amount = Field(
+        description="The threshold: a number in the metric's own unit, or with a unit (`1ms`, `10Mbit`, `30KB`, `5%`)"
+    )
     times: Selector | None = Field(
         default=None,
         description="Multiplies the value by the same metric of the case that differs from the selected one "
@@ -249,6 +264,15 @@ class Check(Strict):
         default="each", description="Each selected run by itself, or a statistic over all of them"
     )
     why: str = Field(min_length=1, description="Why it must hold; shown when it does not")
+
+    @property
+    def limit(self) -> float:
+        """The value as a number of the unit in which metrics are counted: s, B, bit/s, packets or 1."""
+        if not isinstance(self.value, str):
+            return self.value
+        meaning = quantity(self.value)
+        assert isinstance(meaning.amount, Fraction)  # noqa: S101 - for the type checker; the pattern lets no text pass
+        return float(meaning.amount / (10**9 if meaning.kind == TIME else 1))
 
 
 class Panel(Strict):
@@ -319,6 +343,9 @@ class PlanFile(Strict):
     doc: str = Field(default="", description="What the plan shows")
     extends: str | None = Field(
         default=None, min_length=1, description="A plan that this one starts from, relative to this file"
+    )
+    drop_figures: list[FileName] = Field(
+        default=[], description="Figures of the plan that this one extends, by `file`, that are not drawn"
     )
     substrates: list[Substrate] = Field(
         default=["model"],

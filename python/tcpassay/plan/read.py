@@ -7,17 +7,19 @@ plane: an error in the last case must not cost the time of the first.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from tcpassay.cover.generate import Suite
-from tcpassay.errors import Problem, UserError
-from tcpassay.plan import claims, combine, document, expand, extends, model, table, words, write
+from tcpassay.errors import Place, Problem, UserError
+from tcpassay.plan import claims, combine, document, expand, extends, load, model, table, words, write
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
+from tcpassay.plan.quantity import quantity
 
 # Problems shown at once.
 MOST_PROBLEMS = 20
@@ -75,6 +77,7 @@ def read(text: str, file: Path, strength: int | None = None) -> Plan:
     doc = extends.load(text, file)
     if strength is not None:
         _strengthen(doc, strength)
+    _fail_if(_misplaced(doc))
     try:
         spec = model.PlanFile.model_validate(doc.data)
     except ValidationError as error:
@@ -83,9 +86,26 @@ def read(text: str, file: Path, strength: int | None = None) -> Plan:
     made = combine.cases(spec, doc, MOST_PROBLEMS)
     if spec.extends is not None or strength is not None:
         text = _resolved(spec, file)
-    plan = Plan(file, text, spec, made.cases, made.suite, made.notes)
+    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *load.notes(made.cases)))
     _fail_if(_references(plan, doc))
     return plan
+
+
+def _misplaced(doc: Document) -> Iterator[Problem]:
+    """Keys of the whole plan that stand below the header of a table, and so belong to that table."""
+    tops = {field.alias or name for name, field in model.PlanFile.model_fields.items()}
+    sections: dict[str, set[str]] = {"fixed": set(), "axes": set(), "negative": set()}
+    for name, kind in (("collect", model.Collect), ("limits", model.Limits), ("keep", model.Keep)):
+        sections[name] = set(kind.model_fields)
+    for section, own in sections.items():
+        table_ = doc.data.get(section)
+        for key in table_ if isinstance(table_, dict) else ():
+            if key in tops - own:
+                message = (
+                    f"`{key}` stands below [{section}], which makes it `{section}.{key}`; move it up, above the first "
+                    "line in [ ]"
+                )
+                yield Problem(message, doc.place(section, key))
 
 
 def _strengthen(doc: Document, strength: int) -> None:
@@ -114,11 +134,14 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
         if check.metric not in known:
             hint = document.suggest(check.metric, known) or "; `tcpassay metrics` lists them"
             yield Problem(f"`metric` = `{check.metric}`: no such metric{hint}", doc.place(*here, "metric"))
+        else:
+            yield from _value_problems(check, doc.place(*here, "value"))
         wrong = list(_selector_problems(plan, check.where, (*here, "where"), doc))
         if check.times is not None and not wrong:
             wrong = list(_selector_problems(plan, check.times, (*here, "times"), doc))
             wrong = wrong or list(_partner_problems(plan, check, (*here, "times"), doc))
         yield from wrong
+    yield from _series_problems(plan, doc)
     for name in ("packets", "deliveries"):
         if getattr(plan.spec.collect, name) and not plan.spec.collect.taps:
             message = f"`collect.{name}` is what the taps see, and `taps = false` has none"
@@ -133,11 +156,60 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
             yield Problem(message, doc.place("figure", index, "kind"))
 
 
+_KINDS: Final = {
+    "s": "a length of time",
+    "B": "a number of bytes",
+    "bit/s": "a rate",
+    "packets": "a number of packets",
+}
+"""What a value with a unit must be, by the unit of the metric."""
+MOST_INTERVALS: Final = 10_000_000
+"""Intervals of the series in one run; more would take gigabytes."""
+
+
+def _value_problems(check: model.Check, place: Place) -> Iterator[Problem]:
+    """A threshold whose unit is not that of its metric."""
+    if not isinstance(check.value, str):
+        return
+    kind, unit = quantity(check.value).kind, table.metrics()[check.metric].unit
+    allowed = "a number" if check.times is not None else _KINDS.get(unit, "a number")
+    if kind not in {allowed, "a number"}:
+        why = "it multiplies the metric of another case" if check.times is not None else f"its unit is {unit}"
+        message = (
+            f"`value` = `{check.value}` is {kind}; allowed for `{check.metric}` is {allowed}, because {why}"
+        )
+        yield Problem(message, place)
+
+
+def _series_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
+    """An interval of the series that is too short for the length of the runs."""
+    if plan.spec.collect.series == "off":
+        return
+    interval = quantity(plan.spec.collect.series).amount
+    default = table.parameters()["app.duration"].default
+    for duration in dict.fromkeys(case.triples.get("app.duration", default) for case in plan.cases):
+        length = quantity(duration).amount
+        if not isinstance(interval, Fraction) or not isinstance(length, Fraction):
+            continue
+        if interval <= 0 or length / interval > MOST_INTERVALS:
+            shown = "without end" if interval <= 0 else f"{int(length / interval):,}"
+            message = (
+                f"`collect.series` = `{plan.spec.collect.series}`: in a run of {duration} (`app.duration`) these are "
+                f"{shown} intervals; allowed are at most {MOST_INTERVALS:,}"
+            )
+            yield Problem(message, doc.place("collect", "series"))
+            return
+
+
 def _selector_problems(
     plan: Plan, selector: model.Selector, path: tuple[Step, ...], doc: Document
 ) -> Iterator[Problem]:
     varied = expand.levels(plan.spec)
-    levels = varied | {path: [value] for path, value in plan.spec.fixed.items()}
+    levels = {name: [*values] for name, values in varied.items()}
+    members = [triples for sets in plan.spec.groups.values() for triples in sets.values()]
+    for triples in (plan.spec.fixed, *members):
+        for set_, value in triples.items():
+            levels.setdefault(set_, []).append(value)
     wrong = False
     for name, wanted in selector.items():
         place = doc.place(*path, name)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 SCRIPTS: Final = (
     "base", "units", "stats", "pack", "data", "state", "charts", "filters", "summary", "findings", "checks", "coverage",
-    "distributions", "tradeoff", "runs", "timeline", "sequence", "case", "app",
+    "distributions", "levels", "tradeoff", "runs", "timeline", "sequence", "case", "app",
 )  # fmt: skip
 """The page's scripts, in the order in which they need each other."""
 

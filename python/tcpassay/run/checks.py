@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Check
@@ -15,6 +15,9 @@ OVER: dict[str, Callable[[list[float]], float]] = {
     "min": min,
     "max": max,
 }
+
+MOST_NAMED = 6
+"""Parameters beyond which the id alone says which case is meant."""
 
 Metrics = dict[str, float | None]
 
@@ -30,14 +33,20 @@ class Verdict:
     limit: float | None
     """What the observed value was compared with: the check's value, times the partner's metric if it asks so."""
     note: str = ""
+    case: str = ""
+    """The id of the case, where the verdict is about one run; where it is about several, of the run that decides it."""
+    seed: int | None = None
+    """The seed of that run."""
 
     def as_json(self) -> dict[str, object]:
         """For the machine-readable result."""
         return {
             "metric": self.check.metric,
             "op": self.check.op,
-            "value": self.check.value,
+            "value": self.check.limit,
             "subject": self.subject,
+            "case": self.case or None,
+            "seed": self.seed,
             "observed": self.observed,
             "limit": self.limit,
             "holds": self.holds,
@@ -61,20 +70,28 @@ def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -
     pairs = [_pair(check, case, partners[case.id] or case, seed, measured) for case, seed in runs]
     if check.over == "each":
         return [
-            _verdict(check, _subject(plan, case, seed), observed, limit)
+            replace(_verdict(check, _subject(plan, case, seed), observed, limit), case=case.id, seed=seed)
             for (case, seed), (observed, limit) in zip(runs, pairs, strict=True)
         ]
     subject = f"{check.over} of {len(runs)} run{'s' if len(runs) > 1 else ''}"
     observed = [o for o, _ in pairs if o is not None]
     limits = [x for _, x in pairs if x is not None]
     if len(observed) < len(runs) or len(limits) < len(runs):
-        return [
-            Verdict(
-                check, subject, holds=False, observed=None, limit=None, note="not every run has the metric"
-            )
-        ]
+        case, seed = next(run for run, pair in zip(runs, pairs, strict=True) if None in pair)
+        lacking = Verdict(check, subject, holds=False, observed=None, limit=None, case=case.id, seed=seed)
+        return [replace(lacking, note=f"case {case.id} seed {seed} has no value of this metric")]
     over = OVER[check.over]
-    return [_verdict(check, subject, over(observed), over(limits))]
+    case, seed = runs[_deciding(check, observed)]
+    return [replace(_verdict(check, subject, over(observed), over(limits)), case=case.id, seed=seed)]
+
+
+def _deciding(check: Check, observed: list[float]) -> int:
+    """The run that speaks most against the check: with the least value where a great one is wanted, and so on."""
+    if check.op in {">", ">="}:
+        return observed.index(min(observed))
+    if check.op in {"<", "<="}:
+        return observed.index(max(observed))
+    return max(range(len(observed)), key=lambda n: abs(observed[n] - check.limit))
 
 
 def _partner(plan: Plan, check: Check, case: Case) -> Case | None:
@@ -90,21 +107,26 @@ def _pair(
 ) -> tuple[float | None, float | None]:
     observed = measured.get((case.id, seed), {}).get(check.metric)
     if check.times is None:
-        return observed, check.value
+        return observed, check.limit
     factor = measured.get((partner.id, seed), {}).get(check.metric)
-    return observed, None if factor is None else check.value * factor
+    return observed, None if factor is None else check.limit * factor
 
 
 def _subject(plan: Plan, case: Case, seed: int) -> str:
-    parts = [case.label] if case.label else []
-    if len(plan.spec.seeds) > 1:
-        parts.append(f"seed={seed}")
-    return ", ".join(parts) or "the case"
+    """A run in words: its id, and what varies where that is not too much to be read."""
+    seeds = f" seed {seed}" if len(plan.spec.seeds) > 1 else ""
+    label = f": {case.label}" if case.label and len(case.varied) <= MOST_NAMED else ""
+    return f"case {case.id}{seeds}{label}"
 
 
 def _verdict(check: Check, subject: str, observed: float | None, limit: float | None) -> Verdict:
     if observed is None or limit is None:
         return Verdict(
-            check, subject, holds=False, observed=observed, limit=limit, note="the run has no such metric"
+            check,
+            subject,
+            holds=False,
+            observed=observed,
+            limit=limit,
+            note="the run has no value of this metric",
         )
     return Verdict(check, subject, COMPARE[check.op](observed, limit), observed, limit)

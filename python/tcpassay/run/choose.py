@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tcpassay.errors import UserError
 from tcpassay.plan.document import suggest
-from tcpassay.plan.expand import Case, show
+from tcpassay.plan.expand import SUBSTRATE, Case, show
 from tcpassay.plan.read import Plan
 
 
@@ -20,7 +20,7 @@ def choose(plan: Plan, texts: Iterable[str]) -> frozenset[str] | None:
     for text in texts:
         name, equals, value = text.partition("=")
         if equals:
-            values[name].add(value)
+            values[_name(name, plan)].add(value)
         else:
             ids.append(text)
     if not values and not ids:
@@ -41,8 +41,21 @@ def choose(plan: Plan, texts: Iterable[str]) -> frozenset[str] | None:
     return frozenset(case.id for case in chosen)
 
 
+def _name(name: str, plan: Plan) -> str:
+    """The parameter that is meant; its last part is enough, as the tables print it, where only one has it."""
+    known = dict.fromkeys(path for case in plan.cases for path in _said(case))
+    if name in known:
+        return name
+    meant = [path for path in known if path.rpartition(".")[2] == name]
+    if len(meant) > 1:
+        listed = " or ".join(f"`{path}`" for path in meant)
+        raise UserError(f"`--filter {name}=...`: several parameters are called so; give {listed}")
+    return meant[0] if meant else name
+
+
 def _said(case: Case) -> dict[str, str]:
-    return {name: show(value) for name, value in (case.triples | case.varied).items()}
+    said = {SUBSTRATE: case.substrate} | case.triples | case.varied
+    return {name: show(value) for name, value in said.items()}
 
 
 def _has(case: Case, values: dict[str, set[str]]) -> bool:

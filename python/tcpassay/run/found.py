@@ -37,7 +37,7 @@ def show(result: Result, console: Console) -> None:
     listed: dict[str, None] = {}
     for found in by_oracle.values():
         listed |= dict.fromkeys(result.replay(run) for run, _ in found[:MOST])
-    console.print(f"Each run again, with what was found ({len(listed)} shown):", highlight=False)
+    console.print(f"Repeat runs with a finding ({len(listed)} shown):", highlight=False)
     for command in listed:
         console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
 

@@ -11,10 +11,12 @@ import io
 import os
 import shutil
 import socket
+import sys
 import tarfile
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any, Final
 
@@ -246,11 +248,20 @@ def _module() -> Any:
     try:
         import ray  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError:
-        message = (
-            "`--executor ray`: Ray is not installed; it comes with the extra: pip install 'tcpassay[ray]'"
-        )
+        install = f"{sys.executable} -m pip install '{_wanted()}'"
+        message = f"`--executor ray`: Ray is not installed; install it with: {install}"
         raise UserError(message) from None
     return ray
+
+
+def _wanted() -> str:
+    """Ray as the extra `ray` of this package asks for it, with its version."""
+    with contextlib.suppress(PackageNotFoundError):
+        for wanted in requires("tcpassay") or ():
+            name, _, marker = wanted.partition(";")
+            if name.startswith("ray") and "ray" in marker:
+                return name.strip()
+    return "ray[client]"
 
 
 def _knock(address: str) -> None:

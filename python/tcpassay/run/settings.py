@@ -3,13 +3,22 @@
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from tcpassay.plan import table
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import PlanFile
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
+
+SMALL: Final = 50
+"""Runs of a plan up to which it may be small."""
+SMALL_DETAILED: Final = 10
+"""The same where [collect] asks for the event log, packets or deliveries, which take megabytes a run."""
+SMALL_ROWS: Final = 1_000_000
+"""Rows of all series together up to which a plan is small; some 30 MB."""
+DURATION: Final = table.parameters()["app.duration"].default
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class Settings:
             limits_of(spec),
             None if spec.limits.time is None else _amount(spec.limits.time, 10**9),
             oracles_of(spec),
-            spec.keep.recordings,
+            "all" if small(plan) and not spec.keep.model_fields_set else spec.keep.recordings,
             _amount(spec.keep.sample),
             wanted_of(spec),
             frozenset(case.id for figure in spec.figure for case in plan.select(figure.where)),
@@ -63,7 +72,7 @@ class Settings:
             "keep_found": self.keep != "none",
             "keep_events": self.collect["events"],
             "checks": [
-                (check.metric, check.op, check.value)
+                (check.metric, check.op, check.limit)
                 for check in plan.spec.check
                 if check.over == "each" and check.times is None and case.matches(check.where)
             ],
@@ -75,6 +84,28 @@ class Settings:
         if self.keep == "all" or (case.id in self.drawn and seed == plan.spec.seeds[0]):
             return True
         return self.keep != "none" and self.sample > 0 and lot(case.id, seed) < self.sample
+
+
+def small(plan: Plan) -> bool:
+    """Whether all recordings of a plan together are so small that they stay when the plan says nothing about it."""
+    spec = plan.spec
+    detailed = spec.collect.events or spec.collect.packets or spec.collect.deliveries
+    if len(plan.cases) * len(spec.seeds) > (SMALL_DETAILED if detailed else SMALL):
+        return False
+    if spec.collect.series == "off":
+        return True
+    interval = _amount(spec.collect.series, 10**9)
+    rows = sum(_rows(case, interval) for case in plan.cases if case.script is None)
+    return rows * len(spec.seeds) <= SMALL_ROWS
+
+
+def _rows(case: Case, interval: float) -> float:
+    """About how many rows the series of a run have: one for each flow, and for each queue, in each interval."""
+    duration = quantity(case.triples.get("app.duration", DURATION)).amount
+    flows = quantity(case.triples.get("app.flows", 1)).amount
+    if not isinstance(duration, Fraction) or not isinstance(flows, Fraction):
+        return float("inf")
+    return float(duration) / 1e9 / interval * (float(flows) + 2)
 
 
 def limits_of(spec: PlanFile) -> Limits:

@@ -1,5 +1,6 @@
 """What a person sees of a run: progress on standard error, a summary on standard output."""
 
+import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Spinner
 from rich.table import Table
 from rich.text import Text
 
-from tcpassay import terminal
+from tcpassay import levels, levels_show, terminal
 from tcpassay.plan import table
 from tcpassay.plan.expand import show
 from tcpassay.plan.model import Check, Scalar
@@ -25,6 +26,10 @@ from tcpassay.terminal import number
 MOST_FAILING = 5
 # Runs that are listed one by one.
 MOST_RUNS = 60
+# Metrics that are shown by parameter.
+MOST_GRIDS = 3
+# Metrics that are shown where the plan names none.
+USUAL = ("goodput", "saturation", "rtt_p50", "rtt_p99", "timeouts")
 UNFINISHED = {"interrupted": "interrupted", "budget": "the plan's time is used up"}
 
 
@@ -71,13 +76,18 @@ class Progress:
         if not run.as_expected:
             self._broken += 1
             name = f"case {run.case.id} seed {run.seed}"
-            said = f"[red]{run.outcome}[/]: {name} ({escape(run.case.label)}): {escape(run.message)}"
+            said = f"[red]{run.outcome}[/]: {name} ({escape(run.case.label)}): {escape(_first_line(run.message))}"
             self._console.print(said, highlight=False)
         self._bar.update(self._task, advance=1, found=self._words())
 
     def _words(self) -> str:
         found = f"{self._found} finding{'' if self._found == 1 else 's'}"
         return f"[yellow]{found}[/]" + (f", [red]{self._broken} broken[/]" if self._broken else "")
+
+
+def _first_line(message: str) -> str:
+    """An error without the lines of a stack that may follow it; `result.json` has them."""
+    return message.splitlines()[0] if message else ""
 
 
 class _TimeLeft(ProgressColumn):
@@ -100,29 +110,42 @@ def summary(result: Result, console: Console) -> None:
     """Title, a table of the runs, the checks, the findings, and where to look."""
     spec = result.plan.spec
     console.print(f"[bold]{escape(spec.name)}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
-    console.print(_runs(result) if len(result.runs) <= MOST_RUNS else _distributions(result))
+    _tables(result, console)
     if result.verdicts:
         console.print(_checks(result))
+        _failing(result, console)
     if result.judged:
         found.show(result, console)
         for line in _unjudged(result.runs):
             console.print(f"[yellow]not judged[/]: {line}", highlight=False)
     if alike := _alike(result.runs):
-        said = f"all seeds of each of the {alike} cases gave the same run, so that more seeds say no more"
+        said = (
+            f"each of the {alike} cases took the same steps with every seed, because nothing in them is random; one "
+            "seed is enough"
+        )
         console.print(f"[yellow]note[/]: {said}", highlight=False)
     for one in result.undetermined[:MOST_FAILING]:
         said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} is not the same as the first"
         console.print(f"[red]not deterministic[/]: {said}", highlight=False)
     colour = "green" if result.ok else "yellow" if result.status in UNFINISHED else "red"
     console.print(f"[{colour}]{'; '.join(_words(result))}[/]", highlight=False)
-    console.print(f"Results: {result.folder.path}", highlight=False, soft_wrap=True)
-    for figure in result.figures:
-        if figure.endswith(".svg"):
-            console.print(f"Figure:  {result.folder.path / figure}", highlight=False, soft_wrap=True)
-    for problem in result.figure_problems:
-        console.print(f"[yellow]Figure[/]:  {escape(problem)}", highlight=False, soft_wrap=True)
+    _where_to_look(result, console)
+
+
+def _where_to_look(result: Result, console: Console) -> None:
+    """The folder, the figures, and the command that comes next."""
+    path = result.folder.path
+    lines = [f"Results: {escape(str(path))}"]
+    lines += [
+        f"Figure:  {escape(str(path / figure))}" for figure in result.figures if figure.endswith(".svg")
+    ]
+    lines += [f"[yellow]Figure[/]:  {escape(problem)}" for problem in result.figure_problems]
     if result.status in UNFINISHED:
-        console.print(f"Go on:   tcpassay run --resume {result.folder.path}", highlight=False, soft_wrap=True)
+        lines.append(f"Go on:   tcpassay run --resume {escape(shlex.quote(str(path)))}")
+    elif result.status == "complete":
+        lines.append(f"Report:  tcpassay report {escape(shlex.quote(str(path)))}")
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _alike(runs: Iterable[Run]) -> int:
@@ -163,8 +186,51 @@ def _words(result: Result) -> list[str]:
 def _shown(result: Result) -> list[str]:
     """The metrics that the plan asks for, or those of its checks."""
     spec = result.plan.spec
-    wanted = spec.metrics or [check.metric for check in spec.check] or list(table.metrics())[:4]
+    wanted = spec.metrics or [check.metric for check in spec.check]
+    if not wanted:
+        wanted = [name for name in USUAL if any(run.metrics.get(name) is not None for run in result.runs)]
     return list(dict.fromkeys(wanted))
+
+
+def _tables(result: Result, console: Console) -> None:
+    """The runs one by one; or where they are many, the cases over their seeds, or metrics by parameter."""
+    if len(result.runs) <= MOST_RUNS:
+        console.print(_runs(result))
+        return
+    console.print(_distributions(result))
+    done = [
+        levels.Measured(
+            run.case.id,
+            run.seed,
+            {name: show(v) for name, v in run.case.varied.items()},
+            run.metrics,
+            run.trace,
+        )
+        for run in result.runs
+        if run.done and run.metrics
+    ]
+    shown = _shown(result)
+    if len(result.plan.spec.seeds) > 1 and len(levels.by_case(done)) <= MOST_RUNS:
+        levels_show.cases(done, shown[:MOST_GRIDS], console)
+    for name in shown[:MOST_GRIDS]:
+        if pair := levels_show.choose(done, name):
+            levels_show.grid(levels.grid(done, name, *pair), console)
+
+
+def _failing(result: Result, console: Console) -> None:
+    """The commands that repeat runs in which checks fail."""
+    runs = {(run.case.id, run.seed): run for run in result.runs}
+    listed: dict[str, None] = {}
+    for verdict in result.verdicts:
+        run = runs.get((verdict.case, verdict.seed or 0))
+        if not verdict.holds and run is not None:
+            listed.setdefault(result.replay(run))
+    if not listed:
+        return
+    more = f" ({MOST_FAILING} of {len(listed)})" if len(listed) > MOST_FAILING else ""
+    console.print(f"Repeat runs in which a check fails{more}:", highlight=False)
+    for command in list(listed)[:MOST_FAILING]:
+        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def _distributions(result: Result) -> Table:
@@ -172,7 +238,7 @@ def _distributions(result: Result) -> Table:
     known = table.metrics()
     done = [run for run in result.runs if run.done]
     grid = terminal.grid()
-    for name in ("metric", "runs", "least", "lower quarter", "median", "upper quarter", "greatest"):
+    for name in ("metric", "runs", "min", "25 %", "median", "75 %", "max"):
         grid.add_column(name, justify="left" if name == "metric" else "right")
     for name in _shown(result):
         values = sorted(value for run in done if (value := run.metrics.get(name)) is not None)
@@ -231,9 +297,10 @@ def _checks(result: Result) -> Table:
             word,
             escape(" ".join(check.why.split())),
         )
-        for verdict in failing[:MOST_FAILING] if len(verdicts) > 1 else []:
-            observed = _range([verdict.observed], check.metric)
-            grid.add_row("", verdict.subject, observed, "", verdict.note, style="red")
+        for verdict in failing[:MOST_FAILING]:
+            if check.over == "each" or verdict.note:
+                observed = _range([verdict.observed], check.metric)
+                grid.add_row("", escape(verdict.subject), observed, "", verdict.note, style="red")
     return grid
 
 
@@ -254,7 +321,7 @@ def _values(wanted: Scalar | list[Scalar]) -> str:
 def _limits(verdicts: list[Verdict]) -> str:
     check = verdicts[0].check
     limits = _range([verdict.limit for verdict in verdicts], check.metric)
-    return limits if check.times is None else f"{limits} ({check.value:g} x {_partner(check)})"
+    return limits if check.times is None else f"{limits} ({check.limit:g} x {_partner(check)})"
 
 
 def _partner(check: Check) -> str:

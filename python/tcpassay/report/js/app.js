@@ -12,6 +12,7 @@
     findings,
     checks,
     coverage,
+    levels,
     distributions,
     tradeoff,
     table_of_runs,
@@ -23,6 +24,7 @@
   const overview = (shown) => [
     findings.draw(shown),
     checks.draw(),
+    levels.draw(shown),
     coverage.draw(),
     distributions.draw(shown),
     tradeoff.draw(shown),
@@ -47,7 +49,7 @@
       scrollTo(0, scroll);
       refocus(focused);
     } else if (before !== null) {
-      scrollTo(0, view.case === undefined ? (before.scroll ?? 0) : main.offsetTop - 60);
+      scrollTo(0, view.case === undefined ? (before.scroll ?? 0) : main.offsetTop - 54);
       main.focus({ preventScroll: true });
     }
     before = { case: view.case, seed: view.seed, scroll: view.case === undefined ? scrollY : before?.scroll };

@@ -228,6 +228,7 @@
                 seed: runs.seed[other],
                 t: undefined,
                 flow: undefined,
+                f: undefined,
               }),
               rel: text.startsWith("←") ? "prev" : "next",
             },
@@ -277,7 +278,7 @@
           others.map((one) => [
             h(
               "a",
-              { href: state.link({ case: runs.case[one], seed: runs.seed[one], t: undefined }) },
+              { href: state.link({ case: runs.case[one], seed: runs.seed[one], t: undefined, f: undefined }) },
               String(runs.seed[one]),
             ),
             " ",
@@ -286,7 +287,9 @@
       ),
       runs.messages[run] && h("pre", {}, runs.messages[run]),
       outcome !== "not run" && command(repeat),
-      own.map((finding) => findings.card(finding, { alone: true })),
+      own.map((finding, n) =>
+        findings.card(finding, { alone: true, selected: own.length > 1 && n === timeline.chosen(run) }),
+      ),
       h("h3", {}, "On one time axis"),
       controls,
       canvas,
@@ -306,7 +309,7 @@
           h(
             "p",
             { class: "empty" },
-            "The curves of this run are not in this file: the plan does not keep its recording ([keep]), or the file was full. The command above makes it again.",
+            "The curves of this run are not in this file, because the plan did not keep its recording ([keep]) or the file was full. The command above repeats the run; with --out DIR it keeps the recording.",
           ),
         );
         return;
@@ -321,6 +324,7 @@
       );
       const drawn = timeline.draw(canvas, curves, run);
       notes.replaceChildren(...(drawn?.notes ?? []));
+      if (drawn && curves.flows.length) canvas.before(timeline.legend(curves));
       if (curves.distributions.length) latencies(latency, curves);
       else latency.replaceChildren(h("p", { class: "empty" }, "The recording has no latencies."));
       measured.replaceChildren(...[environment(curves), flows(curves)].flat().filter(Boolean));

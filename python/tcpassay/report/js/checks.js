@@ -5,7 +5,14 @@
   const { h, section, table, units } = tcpassay;
   const SIGNS = { "<=": "≤", ">=": "≥", "==": "=", "!=": "≠" };
 
-  const sign = (check) => SIGNS[check.op] ?? check.op;
+  const sign = (check) => (Object.hasOwn(SIGNS, check.op) ? SIGNS[check.op] : String(check.op));
+
+  // A verdict's run, where it is about one or is decided by one, with the link to its page.
+  const subject = (one) => {
+    const of = tcpassay.runs.of.get(one.case) ?? [];
+    const run = of.find((place) => tcpassay.runs.seed[place] === one.seed);
+    return run === undefined ? one.subject : h("a", { href: tcpassay.state.toRun(run) }, one.subject);
+  };
 
   // One claim of the plan, and each run or statistic that it was held against.
   const claim = (verdicts, open) => {
@@ -21,7 +28,7 @@
         cell: (one) =>
           h("span", { class: `badge ${one.holds ? "good" : "error"}` }, one.holds ? "holds" : "fails"),
       },
-      { title: "of", value: (one) => one.subject },
+      { title: "run", value: (one) => one.subject, cell: subject },
       { title: "observed", number: true, value: (one) => one.observed, cell: (one) => amount(one.observed) },
       {
         title: "must be",
@@ -68,11 +75,13 @@
     return section(
       "checks",
       "Checks",
-      broken
-        ? `What the plan says must hold: ${broken} of ${ordered.length} claims do not.`
+      broken && ordered.length === 1
+        ? "The check of the plan fails."
+        : broken
+        ? `${broken} of ${ordered.length} checks of the plan ${broken === 1 ? "fails" : "fail"}.`
         : ordered.length === 1
-          ? "What the plan says must hold, holds."
-          : `All ${ordered.length} claims of the plan hold.`,
+          ? "The check of the plan holds."
+          : `All ${ordered.length} checks of the plan hold.`,
       ordered.map((verdicts, n) => claim(verdicts, n === 0 && fails(verdicts))),
     );
   };

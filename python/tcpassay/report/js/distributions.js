@@ -254,6 +254,7 @@
     const factor = data.splits().find((one) => one.name === named);
     const kind = ["box", "cdf", "qq"].includes(view.view) ? view.view : "box";
     const groups = split(metric, factor, shown);
+    const absent = (factor?.levels ?? []).filter((level) => !groups.some((group) => group.level === level));
     const all = groups.flatMap((group) => [group.sorted[0], group.sorted.at(-1)]);
     const { unit, by } = units.scale(metric.unit, Math.max(...all.map(Math.abs), 0));
     const positive = all.every((value) => value > 0);
@@ -333,6 +334,8 @@
         { higher: "; higher is better", lower: "; lower is better" }[metric.good] ?? "",
         ".",
       ),
+      absent.length > 0 &&
+        h("p", { class: "lead absent" }, `No run that is shown has a value for ${factor.name} = ${absent.join(", ")}.`),
       groups.length
         ? [canvas, numbers(context)]
         : h("p", { class: "empty" }, "No run that is shown has this metric."),

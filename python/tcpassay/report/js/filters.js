@@ -4,10 +4,11 @@
 {
   const { h, state, data, units, plural } = tcpassay;
   const CLOSED = 6; // factors beyond which the choices are folded away at first
+  const NARROW = 700; // pixels up to which they are folded away, too
   let open = null;
 
   const change = (name, levels) => {
-    const where = { ...state.now().where };
+    const where = Object.assign(Object.create(null), state.now().where);
     if (levels.length) where[name] = levels;
     else delete where[name];
     state.set({ where });
@@ -59,7 +60,7 @@
   const draw = (element, view, shown) => {
     const factors = data.splits(),
       { runs, report } = tcpassay;
-    open ??= factors.length <= CLOSED;
+    open ??= factors.length <= CLOSED && innerWidth > NARROW;
     // Keep the keyboard where it was: the bar is drawn anew with every choice.
     const held = document.activeElement?.closest?.(".level");
     const focus = held && element.contains(held) ? [held.dataset.factor, held.dataset.level] : null;

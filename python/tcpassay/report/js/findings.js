@@ -43,11 +43,11 @@
   };
 
   // One finding in full; alone on the page of its run, which has the command already.
-  const card = (finding, { alone = false } = {}) => {
-    const where = finding.run === null ? null : state.toRun(finding.run, span(finding));
+  const card = (finding, { alone = false, selected = false } = {}) => {
+    const where = finding.run === null ? null : state.toRun(finding.run, span(finding), finding);
     return h(
       "article",
-      { class: `finding ${finding.severity}` },
+      { class: `finding ${finding.severity === "error" ? "error" : "warning"}${selected ? " selected" : ""}` },
       h(
         "h4",
         {},
@@ -65,7 +65,7 @@
         { class: "where" },
         !alone && where && [h("a", { href: where }, `case ${finding.case}, seed ${finding.seed}`), " · "],
         `${finding.host}, ${finding.flow} · ${units.ms(finding.start_ns)} to ${units.ms(finding.end_ns)} · `,
-        alone && where && [h("a", { href: where, class: "zoom" }, "show this span"), " · "],
+        alone && where && [h("a", { href: where, class: "zoom" }, "show its time and flow"), " · "],
         finding.oracle,
       ),
       h(finding.text.includes("\n") ? "pre" : "p", {}, finding.text),
@@ -84,7 +84,7 @@
       return levels.length < Math.max(hit.length, 2) && levels.length < all.size ? [{ factor, levels }] : [];
     });
     if (!parts.length)
-      return h("p", { class: "shared" }, "The runs with it share no level that others have not.");
+      return h("p", { class: "shared" }, "No setting is common to the runs with it and absent from the others.");
     const alike = shown.filter((run) =>
       parts.every(({ factor, levels }) => levels.includes(factor.codes[run])),
     );
@@ -139,7 +139,6 @@
     if (!rows.length) return null;
     const telling = rows.filter((row) => row.p < 0.05 / rows.length),
       rest = rows.filter((row) => !telling.includes(row));
-    const widest = Math.max(...rows.flatMap((row) => row.levels.map((one) => one.hits / one.runs)));
     const draw = ({ factor, levels }) =>
       h(
         "div",
@@ -153,7 +152,7 @@
               "span",
               { class: "rate", title: `${hits} of ${runs} runs with ${factor.name} = ${level}` },
               h("span", {}, level),
-              h("span", { class: "meter" }, h("i", { style: `width:${(100 * hits) / runs / widest}%` })),
+              h("span", { class: "meter" }, h("i", { style: `width:${(100 * hits) / runs}%` })),
               h("b", {}, units.percent(hits / runs, hits / runs < 0.1 ? 1 : 0)),
             ),
           ),
@@ -182,16 +181,52 @@
     );
   };
 
-  const group = (found, shown, first) => {
+  // Connections have two flows each, one a direction.
+  const connection = (flow) => {
+    const match = /^(.*\.)(\d+)$/.exec(flow);
+    return match ? `${match[1]}${match[2] >> 1}` : flow;
+  };
+
+  // Groups of findings (one oracle and title each) that have one cause: in most runs of the smaller one the larger one
+  // was found, too, of the same connection and at the same time. Each cause begins with the group that tells most.
+  const NEAR_NS = 1e6;
+  const causes = (groups) => {
+    const places = groups.map((found) => {
+      const of = new Map();
+      for (const one of found) {
+        const key = `${one.run} ${connection(one.flow)}`;
+        of.set(key, [...(of.get(key) ?? []), [one.start_ns - NEAR_NS, one.end_ns + NEAR_NS]]);
+      }
+      return of;
+    });
+    const meet = (a, b) => a.some(([from, to]) => b.some(([start, end]) => start <= to && from <= end));
+    const together = (small, large) => {
+      const keys = [...small.keys()];
+      const hits = keys.filter((key) => large.has(key) && meet(small.get(key), large.get(key))).length;
+      return hits >= 0.8 * keys.length;
+    };
+    const made = [];
+    groups.forEach((found, n) => {
+      const cause = made.find((one) => together(places[n], places[one[0]]));
+      if (cause) cause.push(n);
+      else made.push([n]);
+    });
+    return made.map((places_) => places_.map((place) => groups[place]));
+  };
+
+  const about = (oracle) =>
+    Object.hasOwn(tcpassay.report.oracles, oracle) ? tcpassay.report.oracles[oracle] : null;
+
+  const group = ([found, ...others], shown, first) => {
     const [one] = found,
-      oracle = tcpassay.report.oracles[one.oracle];
+      oracle = about(one.oracle);
     const hit = new Set(found.map((finding) => finding.run)).size;
     const columns = [
       {
         title: "case",
         value: (row) => row.case,
         cell: (row) =>
-          row.run === null ? row.case : h("a", { href: state.toRun(row.run, span(row)) }, row.case),
+          row.run === null ? row.case : h("a", { href: state.toRun(row.run, span(row), row) }, row.case),
       },
       { title: "seed", number: true, value: (row) => row.seed },
       { title: "settings", value: (row) => (row.run === null ? "" : data.label(row.run)) },
@@ -214,8 +249,14 @@
           { class: "soft" },
           `${plural(found.length, "finding")} in ${plural(hit, "run")} of ${shown.length.toLocaleString("en")}`,
         ),
+        others.length > 0 &&
+          h(
+            "span",
+            { class: "soft" },
+            `; at the same time also: ${others.map((of) => `${of[0].title} (${of.length})`).join(", ")}`,
+          ),
       ),
-      oracle && h("p", { class: "why" }, h("b", {}, "Why it must not be: "), oracle.why),
+      oracle && h("p", { class: "why" }, h("b", {}, "Why this is wrong: "), oracle.why),
       shared(found, shown),
       spread(found, shown),
       card(found.reduce((best, finding) => (finding.count > best.count ? finding : best))),
@@ -233,6 +274,15 @@
           h("summary", {}, `All ${found.length}`),
           table(columns, found, { most: 50, label: one.title }),
         ),
+      others.map((of) =>
+        h(
+          "details",
+          { class: "evidence" },
+          h("summary", {}, badge(of[0].severity), `${of[0].title}: ${plural(of.length, "finding")} at the same time`),
+          card(of.reduce((best, finding) => (finding.count > best.count ? finding : best))),
+          of.length > 1 && table(columns, of, { most: 50, label: of[0].title }),
+        ),
+      ),
     );
   };
 
@@ -256,18 +306,18 @@
       "findings",
       "Findings",
       ordered.length
-        ? "What the oracles found, errors first. An oracle asserts what must hold for every TCP on every path."
+        ? "What the oracles found, errors first; findings of one cause are one entry. An oracle asserts what must hold for every TCP on every path."
         : null,
       ordered.length
-        ? ordered.map((found, n) => group(found, shown, n === 0))
+        ? causes(ordered).map((cause, n) => group(cause, shown, n === 0))
         : h(
             "p",
             { class: "empty" },
             report.findings.length
-              ? "None in the runs that are shown."
+              ? "No findings in the runs that are shown."
               : report.judged
-                ? "None: every run that was done was judged."
-                : "None. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`).",
+                ? "No findings. Every finished run was judged."
+                : "No findings. The runs were not judged: oracles read the event log of a run (`oracles` and `[collect] events` in the plan; `tcpassay judge`).",
           ),
     );
   };

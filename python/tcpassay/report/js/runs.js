@@ -13,7 +13,7 @@
     "timeouts",
     "jain_flows",
   ];
-  const FACTORS = 30; // columns for parameters; the metrics stand before them when they are more than a few
+  const FACTORS = 10; // parameters that have columns of their own; the metrics stand before them when they are more than a few
   const FEW = 6;
 
   const draw = (shown) => {
@@ -59,8 +59,9 @@
             : "",
       },
       ...(factors.length > FEW ? measured : []),
-      ...factors
-        .slice(0, FACTORS)
+      // A column each would be wider than any screen.
+      factors.length > FACTORS && { title: "settings", value: (run) => data.label(run) },
+      ...(factors.length > FACTORS ? [] : factors)
         .map((factor) => ({
           title: factor.name,
           doc: factor.doc,

@@ -8,7 +8,8 @@
   const FILTER = "w.";
 
   const parse = (hash) => {
-    const state = { where: {} };
+    // Without a prototype: a parameter may have a name such as `constructor`, which every other object knows.
+    const state = Object.assign(Object.create(null), { where: Object.create(null) });
     for (const [name, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
       if (name.startsWith(FILTER)) (state.where[name.slice(FILTER.length)] ??= []).push(value);
       else state[name] = value;
@@ -32,16 +33,19 @@
   const link = (change) => format({ ...now(), ...change });
 
   // A run's own page keeps the filters, so that the way back leads to the same selection.
-  const toRun = (run, span) => {
+  // With a finding, its flow and its time are what is shown.
+  const toRun = (run, span, finding) => {
     const { runs } = tcpassay;
     return link({
       case: runs.case[run],
       seed: runs.seed[run],
       t: span && span.map((ms) => Number(ms.toFixed(3))).join(","),
+      flow: finding?.flow,
+      f: finding && runs.findings[run].indexOf(finding),
     });
   };
 
-  const back = () => link({ case: undefined, seed: undefined, t: undefined });
+  const back = () => link({ case: undefined, seed: undefined, t: undefined, flow: undefined, f: undefined });
 
   // Change the view. `quiet`: without a new entry in the browser's history and without drawing.
   const set = (change, { quiet = false } = {}) => {

@@ -160,7 +160,7 @@
     };
   };
 
-  // A faint band over all panels for each finding, where it happened first; those that overlap are one.
+  // A faint band over all panels where the selected finding happened first.
   const bands = (findings, x) => {
     const style = look.style();
     const merged = [];
@@ -190,7 +190,8 @@
     const x = (ns) => ns / per,
       end = x(curves.duration_ns);
     const { names, shown } = flowsOf(curves);
-    const colour = (name) => style.series[names.indexOf(name) % style.series.length];
+    const colour = colourOf(names);
+    const marked = [findings[run][chosen(run)]].filter(Boolean);
     const sequence = tcpassay.sequence.panel(curves, shown, colour, x);
     const all = [...panels(curves, shown, colour, x), lanes(curves, shown, x), sequence].filter(Boolean);
     if (!all.length) {
@@ -266,7 +267,7 @@
           panel: panel.key,
           xAxisIndex: n,
           yAxisIndex: n,
-          markArea: k === 0 && findings[run].length ? bands(findings[run], x) : undefined,
+          markArea: k === 0 && marked.length ? bands(marked, x) : undefined,
         }),
       );
       top += panel.height + (panel.rows ? 26 : GAP);
@@ -448,6 +449,37 @@
     canvas.zoom = zoom;
   };
 
+  // The place of the finding that is looked at: that of the address, or the first.
+  const chosen = (run) => {
+    const place = Number(state.now().f ?? 0);
+    return place in tcpassay.runs.findings[run] ? place : 0;
+  };
+
+  const colourOf = (names) => (name) =>
+    look.style().series[names.indexOf(name) % look.style().series.length];
+
+  // Which colour is which flow, and what else the lines mean.
+  const legend = (curves) => {
+    const { names, shown } = flowsOf(curves),
+      colour = colourOf(names);
+    const of = new Map(curves.flows.map((flow) => [flow.name, flow]));
+    const entry = (name) => {
+      const flow = of.get(name);
+      return h(
+        "li",
+        {},
+        h("i", { style: `background:${colour(name)}` }),
+        `${name} (${flow.from} \u2192 ${flow.to}${flow.cc ? `, ${flow.cc}` : ""})`,
+      );
+    };
+    return h(
+      "ul",
+      { class: "legend", "aria-label": "Flows by colour" },
+      names.filter((name) => shown.has(name)).map(entry),
+      names.length > 1 && h("li", {}, h("i", { class: "all" }), "all flows, bottleneck"),
+    );
+  };
+
   // The choice of a flow, where there are several.
   const choice = (curves) => {
     const { names, shown } = flowsOf(curves);
@@ -460,5 +492,5 @@
     );
   };
 
-  Object.assign(tcpassay, { timeline: { draw, choice } });
+  Object.assign(tcpassay, { timeline: { draw, choice, legend, chosen } });
 }

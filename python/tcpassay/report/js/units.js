@@ -6,7 +6,7 @@
     "bit/s": [
       ["Gbit/s", 1e9],
       ["Mbit/s", 1e6],
-      ["kbit/s", 1e3],
+      ["Kbit/s", 1e3],
       ["bit/s", 1],
     ],
     B: [

@@ -1,0 +1,84 @@
+"""The tables of parameters and metrics for people, readable at any width."""
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from tcpassay import terminal
+from tcpassay.errors import UserError
+from tcpassay.plan import table
+from tcpassay.plan.document import suggest
+
+Row = TypeVar("Row")
+
+_TABLE: Final = 140
+"""Columns from which on parameters are a table; in fewer each is a paragraph."""
+_INDENT: Final = 4
+
+
+def chosen(known: Mapping[str, Row], names: Sequence[str] | None, what: str) -> list[Row]:
+    """The rows that `names` select: by name, by pattern (`rtt_*`), or by a part of the name.
+
+    Raises `UserError` for a name that selects nothing.
+    """
+    if not names:
+        return list(known.values())
+    found: dict[str, Row] = {}
+    for name in names:
+        some = [one for one in known if one == name]
+        some = some or [one for one in known if fnmatch.fnmatchcase(one, name)]
+        some = some or [one for one in known if name.lower() in one.lower()]
+        if not some:
+            hint = suggest(name, known) or f"; `tcpassay {what}s` lists all"
+            raise UserError(f"`{name}`: no such {what}{hint}")
+        found |= {one: known[one] for one in some}
+    return list(found.values())
+
+
+def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool) -> None:
+    """A table where it fits, otherwise a paragraph each; with `full` also levels and parameters of controllers."""
+    if console.width >= _TABLE and not full:
+        grid = terminal.grid("path", "unit", "allowed", "default", "substrates", "meaning")
+        for row in rows:
+            grid.add_row(
+                *map(escape, (row.path, row.unit, row.allowed, row.default, _substrates(row), _meaning(row)))
+            )
+        console.print(grid)
+        return
+    for row in rows:
+        unit = f", unit {row.unit}" if row.unit else ""
+        console.print(
+            f"[bold]{escape(row.path)}[/]  default {escape(row.default)}{escape(unit)}  ({escape(_substrates(row))})",
+            highlight=False,
+        )
+        _indented(console, _meaning(row))
+        _indented(console, f"Allowed: {row.allowed}")
+        if full and row.levels:
+            _indented(console, f"Typical levels: {', '.join(row.levels)}")
+        for name, own in row.controllers.items() if full else ():
+            if own:
+                _indented(console, f"{name}: {', '.join(map(str, own))}")
+
+
+def metrics(rows: Sequence[table.Metric], console: Console) -> None:
+    """A table: its last column is folded."""
+    grid = terminal.grid("name", "unit", "meaning")
+    for row in rows:
+        grid.add_row(*map(escape, (row.name, row.unit, row.doc)))
+    console.print(grid)
+
+
+def _indented(console: Console, text: str) -> None:
+    console.print(Padding(escape(text), (0, 0, 0, _INDENT)), highlight=False)
+
+
+def _substrates(row: table.Parameter) -> str:
+    return ", ".join(row.substrates)
+
+
+def _meaning(row: table.Parameter) -> str:
+    return f"{row.doc} ({row.constraints})" if row.constraints else row.doc

@@ -1,0 +1,98 @@
+"""Metrics by the levels of parameters: literal means and intervals."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from folders import folder, run
+from tcpassay import levels, levels_show, terminal
+from tcpassay.levels import Measured
+
+
+def measured(case: str, cc: str, limit: str, value: float, seed: int = 1) -> Measured:
+    return Measured(case, seed, {"stack.cc": cc, "queue.limit": limit}, {"rtt_p99": value})
+
+
+RUNS = [
+    measured("a", "reno", "10KB", 0.010, 1),
+    measured("a", "reno", "10KB", 0.014, 2),
+    measured("b", "reno", "1MB", 0.100),
+    measured("c", "cubic", "10KB", 0.020),
+    measured("d", "cubic", "1MB", 0.200),
+]
+
+
+def test_an_interval_is_students() -> None:
+    # Of 1, 2 and 3 the standard deviation is 1, and t with two degrees of freedom 4.303: 4.303 / sqrt(3).
+    one = levels.mean([1.0, 2.0, 3.0])
+    assert (one.mean, one.count) == (2.0, 3)
+    assert one.half == pytest.approx(2.4843, abs=1e-4)
+    assert levels.mean([5.0]).half is None
+
+
+def test_a_metric_by_two_parameters_has_a_cell_for_each_pair_of_levels() -> None:
+    grid = levels.grid(RUNS, "rtt_p99", "queue.limit", "stack.cc")
+    assert (grid.rows, grid.columns) == (("10KB", "1MB"), ("reno", "cubic"))
+    assert grid.cells["10KB", "reno"].mean == pytest.approx(0.012)
+    assert grid.cells["10KB", "reno"].half == pytest.approx(12.706 * 0.002, rel=1e-4)
+    assert grid.cells["1MB", "cubic"].half is None
+
+
+def test_seeds_that_took_the_same_steps_are_no_more_evidence() -> None:
+    same = [replace(RUNS[0], seed=seed, trace="t") for seed in range(8)]
+    assert levels.grid(same, "rtt_p99", "queue.limit").cells["10KB", ""].count == 1
+
+
+def test_the_parameter_that_explains_most_goes_down_and_the_controller_across() -> None:
+    (first, share), (second, _) = levels.telling(RUNS, "rtt_p99")
+    assert (first, second) == ("queue.limit", "stack.cc")
+    assert 0.6 < share < 0.9
+    assert levels_show.choose(RUNS, "rtt_p99") == ("queue.limit", "stack.cc")
+
+
+def test_an_interval_is_printed_in_the_unit_of_its_mean() -> None:
+    assert terminal.interval(96.5e6, 1.2e6, "bit/s") == "96.5 ± 1.2 Mbit/s"
+    assert terminal.interval(0.012, 0.0254, "s") == "12 ± 25 ms"
+    assert terminal.number(30_000, "B") == "30 KB"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    runs = [
+        run(one.case, one.seed, one.metrics, **{n.replace(".", "__"): v for n, v in one.varied.items()})
+        for one in RUNS
+    ]
+    return folder(tmp_path / "results", runs)
+
+
+def table(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tcpassay", "table", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+
+
+def test_the_command_prints_a_grid_and_takes_the_last_part_of_a_name(results: Path) -> None:
+    done = table(results, "--metric", "rtt_p99", "--by", "limit", "--by", "cc")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1] == ["limit", "reno", "cubic"]
+    assert lines[2] == ["10KB", "12", "±", "25", "ms", "20", "ms"]
+
+
+def test_the_command_prints_a_row_for_each_case(results: Path) -> None:
+    rows = json.loads(table(results, "--cases", "--json", "--metric", "rtt_p99").stdout)
+    assert [(row["case"], row["seeds"]) for row in rows] == [
+        ("a", [1, 2]),
+        ("b", [1]),
+        ("c", [1]),
+        ("d", [1]),
+    ]
+
+
+def test_what_does_not_vary_cannot_be_a_row(results: Path) -> None:
+    done = table(results, "--by", "stack.mtu")
+    assert done.returncode == 2
+    assert "`--by stack.mtu`: the plan varies `stack.cc`, `queue.limit`" in done.stderr
