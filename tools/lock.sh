@@ -1,0 +1,15 @@
+#!/bin/sh
+# Writes the hashes of the pinned packages into the lock files: after a version was changed there by hand, with `uv` in
+# PATH. All files of a version are listed, so that other platforms and Pythons can install them, too. Nothing is resolved:
+# what a package depends on stands in the files itself, and `make setup` checks nothing else (--no-deps).
+set -eu
+cd "$(dirname "$0")/.."
+for file in requirements.lock requirements-dev.lock requirements-ray.lock; do
+    made=$(mktemp)
+    grep '^#' "$file" > "$made"
+    grep -v '^#\|^ ' "$file" | sed 's/ \\$//' > "$made.in"
+    uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+        --no-emit-index-url "$made.in" >> "$made"
+    cat "$made" > "$file"
+    rm -f "$made" "$made.in"
+done
