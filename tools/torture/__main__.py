@@ -1,0 +1,87 @@
+"""Faults put into `tcpassay` on purpose, drawn from a seed: `make torture`.
+
+    python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--keep]
+
+Each kind of trial (`damage`, `hostile`, `owners`, `kills`, `signals`, `disks`, `inputs`) does some trials, or as
+many as `--seconds` allow. What a trial does depends on its seed alone; what is judged does not
+depend on the speed of the machine.
+The exit code is 1 when a trial found a fault; each fault is printed with the command that repeats its trial.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from trial import Fault, Skip, Trial
+
+KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs")
+SHARES = {"damage": 12, "hostile": 3, "owners": 1, "kills": 1, "signals": 1, "disks": 1, "inputs": 3}
+"""Of `--trials`: cheap kinds of trials are made more often than dear ones."""
+
+
+def main() -> int:
+    """Runs the trials, and tells what they found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument(
+        "--trials", type=int, default=2, help="how many trials of the dearest kinds; others are multiples"
+    )
+    parser.add_argument("--seconds", type=float, help="go on with further seeds for so long")
+    parser.add_argument("--only", choices=KINDS, action="append", help="only this kind of trials")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of trials that found a fault")
+    options = parser.parse_args()
+    ends = None if options.seconds is None else time.monotonic() + options.seconds
+    faults, made, seed = 0, dict.fromkeys(options.only or KINDS, 0), options.seed
+    skipped: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="tcpassay-torture-") as scratch:
+        while ends is None or time.monotonic() < ends:
+            for kind in made:
+                for number in range(options.trials * SHARES[kind]):
+                    if ends is not None and time.monotonic() > ends:
+                        break
+                    faults += _one(kind, seed, number, Path(scratch), skipped, keep=options.keep)
+                    made[kind] += 1
+            seed += 1
+            if ends is None:
+                break
+    told = ", ".join(f"{number} {kind}" for kind, number in made.items())
+    for kind, why in skipped.items():
+        print(f"skipped: {kind}: {why}")
+    print(
+        f"torture: {told}; seeds {options.seed} to {seed - 1}; {faults or 'no'} fault{'' if faults == 1 else 's'}"
+    )
+    return 1 if faults else 0
+
+
+def _one(kind: str, seed: int, number: int, scratch: Path, skipped: dict[str, str], *, keep: bool) -> int:
+    """One trial; how many faults it found."""
+    folder = scratch / f"{kind}-{seed}-{number}"
+    folder.mkdir()
+    trial = Trial(kind, seed, number, folder, scratch)
+    found = 0
+    try:
+        __import__(kind).trial(trial)
+    except Skip as why:
+        skipped[kind] = str(why)
+    except Fault as fault:
+        found = 1
+        print(f"FAULT {kind} seed {seed} trial {number}: {fault}", flush=True)
+        print(f"    python tools/torture --only {kind} --seed {seed} --trials {number // SHARES[kind] + 1}")
+        if keep:
+            shutil.copytree(
+                folder, Path(f"torture-{kind}-{seed}-{number}"), symlinks=True, dirs_exist_ok=True
+            )
+    shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""What trials share: a plan, its results without a disturbance, commands and what must hold of each of them."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+PLAN: Final = """\
+name = "torture"
+seeds = [1, 2]
+oracles = true
+keep.recordings = "all"
+[fixed]
+"app.duration" = "10ms"
+"link.rate" = "100Mbit"
+"link.delay" = "1ms"
+"queue.limit" = "20KB"
+[axes]
+"stack.cc" = ["reno", "cubic"]
+"link.loss" = ["0%", "5%"]
+[collect]
+series = "1ms"
+events = true
+packets = true
+[[check]]
+metric = "timeouts"
+op = ">="
+value = 0
+why = "a check to be read back"
+"""
+LONGEST: Final = 600.0
+"""Seconds after which a command hangs; nothing that is judged takes a hundredth of it."""
+_PARTS: Final = ("status", "ok", "checks", "findings", "undetermined")
+
+
+class Fault(Exception):  # noqa: N818 - what it found
+    """Something that must not be."""
+
+
+class Skip(Exception):  # noqa: N818 - not an error
+    """This machine cannot make such trials."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Trial:
+    """One trial, in a folder of its own."""
+
+    kind: str
+    seed: int
+    number: int
+    folder: Path
+    scratch: Path
+    dice: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(f"{self.kind}-{self.seed}-{self.number}")  # noqa: S311 - repeatable
+
+    @property
+    def calm(self) -> Path:
+        """The results of the plan without a disturbance, made once."""
+        made = self.scratch / "calm"
+        if not made.exists():
+            made.mkdir()
+            (made / "plan.toml").write_text(PLAN, encoding="utf-8")
+            self.good(command("run", "plan.toml", "--out", "out", "--jobs", "2", cwd=made))
+        return made / "out"
+
+    def copy(self) -> Path:
+        """A copy of them to be damaged."""
+        return Path(shutil.copytree(self.calm, self.folder / "out"))
+
+    def plan(self) -> Path:
+        """The plan's file in the folder of the trial."""
+        file = self.folder / "plan.toml"
+        file.write_text(PLAN, encoding="utf-8")
+        return file
+
+    def good(self, ran: Ran) -> Ran:
+        """A command that must succeed."""
+        if ran.code not in {0, 1}:
+            raise Fault(f"exit code {ran.code}: {ran.err.strip()[-400:]}")
+        return self.sane(ran)
+
+    def sane(self, ran: Ran) -> Ran:
+        """Whatever comes of a command: no traceback, no crash, and a message where something is wrong."""
+        for text in (ran.out, ran.err):
+            if "Traceback" in text or "panicked" in text or "Exception ignored" in text:
+                raise Fault(f"traceback: {text.strip()[-600:]}")
+            if any(ord(one) < 32 and one not in "\n\t" for one in text):
+                raise Fault(f"control characters are printed: {text!r:.300}")
+        if ran.code not in {0, 1, 2, 130}:
+            raise Fault(f"exit code {ran.code}: {ran.err.strip()[-400:]}")
+        if ran.code == 2 and not ran.err.strip():
+            raise Fault("exit code 2 without a message")
+        return ran
+
+    def same(self, out: Path) -> None:
+        """The results are those of the calm run, byte for byte where they are a function of the plan."""
+        if essence(out) != essence(self.calm):
+            raise Fault("the results are not those of an undisturbed run")
+        here, there = files(out), files(self.calm)
+        if here != there:
+            names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+            raise Fault(f"other bytes in {', '.join(names[:5])}")
+
+
+def essence(out: Path) -> dict[str, Any]:
+    """`result.json` without the machine and the times."""
+    index = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    runs = [{k: v for k, v in run.items() if k not in {"cpu_s", "simulation_s"}} for run in index["runs"]]
+    return {name: index[name] for name in _PARTS} | {"runs": runs}
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """Every file that is a function of the plan."""
+    named = ("plan.toml", "metrics.parquet", "findings.json", "recordings/**/*", "inputs/**/*")
+    found = [file for name in named for file in out.glob(name) if file.is_file()]
+    return {str(file.relative_to(out)): file.read_bytes() for file in found}
+
+
+def environment() -> dict[str, str]:
+    """Of commands: plain output, whatever the terminal is."""
+    return os.environ | {"NO_COLOR": "1", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def command(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> Ran:
+    """Runs `tcpassay`; who hangs is a fault."""
+    process = start(*arguments, cwd=cwd, **how)
+    return ended(process)
+
+
+def start(*arguments: str | bytes | Path, cwd: Path, **how: Any) -> "subprocess.Popen[bytes]":
+    """Starts `tcpassay`."""
+    whole = [sys.executable, "-m", "tcpassay", *arguments]
+    return subprocess.Popen(
+        whole, cwd=cwd, env=environment(), stdin=subprocess.DEVNULL,
+        **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | how),
+    )  # fmt: skip
+
+
+def ended(process: "subprocess.Popen[bytes]") -> Ran:
+    """Waits for a command."""
+    try:
+        out, err = process.communicate(timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise Fault(f"it hangs: {' '.join(map(str, process.args))}") from None  # type: ignore[arg-type]
+    return Ran(
+        process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace")
+    )
+
+
+def fork(act: Callable[[], None]) -> tuple[int, str]:
+    """Calls `act` in a child that has the libraries already; its exit code and the traceback, if it has one.
+
+    A command line costs a second of imports, which thousands of trials cannot have.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        code, said = 0, ""
+        try:
+            act()
+        except BaseException:  # noqa: BLE001 - it is told to the parent
+            import traceback  # noqa: PLC0415
+
+            code, said = 1, traceback.format_exc()
+        os.write(writer, said.encode(errors="replace")[-4000:])
+        os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read().decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), said
