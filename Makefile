@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help setup pgo agent wheel kernel demo fidelity figures test test-rust test-python check lint format bench bench-host gate fuzz clean
+.PHONY: help setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,7 +33,7 @@ $(STAMPS)/venv: tools/venv.sh
 
 $(STAMPS)/packages: $(STAMPS)/venv requirements.lock requirements-dev.lock
 	@echo "Installing the pinned Python packages"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock -r requirements-dev.lock
 	@touch $@
 
 $(STAMPS)/native: $(STAMPS)/packages pyproject.toml $(RUST)
@@ -96,7 +96,7 @@ test-rust:
 # Ray is an extra for those who have a cluster (240 MB); its tests need it here.
 $(STAMPS)/ray: $(STAMPS)/packages requirements-ray.lock
 	@echo "Installing Ray"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-ray.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ray.lock
 	@touch $@
 
 test-python: setup agent $(STAMPS)/ray
@@ -104,7 +104,13 @@ test-python: setup agent $(STAMPS)/ray
 	@sh tools/kernel.sh $(BIN)/tcpassay if-possible
 	$(BIN)/python -m pytest --quiet
 
-check: lint test gate ## What CI runs: lints, every test, instructions per packet-hop
+# The same trials every time in `make check`; for a search: make torture TORTURE="--seconds 3600 --seed 100".
+TORTURE ?= --seed 1 --trials 1
+
+torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals, full disks, bad plans (TORTURE="--seed N --seconds S")
+	$(BIN)/python tools/torture $(TORTURE)
+
+check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
 
 lint: setup
 	cargo fmt --all --check
@@ -114,6 +120,7 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	@sh tools/audit.sh $(BIN)/python
 
 format: setup ## Format Rust and Python
 	cargo fmt --all

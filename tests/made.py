@@ -1,10 +1,11 @@
 """Recordings made by hand, in the layout of the data plane's."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+
+import sealed
 
 MS = 1_000_000
 
@@ -64,8 +65,12 @@ def recording(folder: Path, *, stalls: bool, drops: int = 0, duration_ms: int = 
         folder / "latency.parquet"
     )
     index = {
-        "format": 1,
-        "files": {"series.parquet": 2 * len(ten), "events.parquet": len(events), "latency.parquet": 400},
+        "format": 2,
+        "files": {
+            f"{name}.parquet": {"rows": rows}
+            for name, rows in (("series", 2 * len(ten)), ("events", len(events)), ("latency", 400))
+        },
+        "hosts": [],
         "series_interval_ns": 10 * MS,
         "header": {"bottleneck": 0, "duration_ns": duration_ms * MS},
         "flows": [
@@ -73,5 +78,5 @@ def recording(folder: Path, *, stalls: bool, drops: int = 0, duration_ms: int = 
         ],
         "devices": [{"name": "queue.bottleneck", "rate_bps": 2_000_000_000, "counters": {"drops": drops}}],
     }
-    (folder / "recording.json").write_text(json.dumps(index), encoding="utf-8")
+    sealed.recording(folder, index)
     return folder

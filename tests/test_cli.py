@@ -36,7 +36,9 @@ RESULT = {
     ],
     "additionalProperties": False,
     "properties": {
-        "format": {"const": 1},
+        "format": {"const": 2},
+        "files": {"type": "object"},
+        "xxh3": {"pattern": "^[0-9a-f]{16}$"},
         "tcpassay": {"type": "string"},
         "plan": {
             "type": "object",
@@ -148,7 +150,9 @@ def test_json_prints_exactly_one_value_of_the_documented_shape_and_the_same_is_i
     done = tcpassay("run", plan, "--out", tmp_path / "out", "--json")
     result = json.loads(done.stdout)
     jsonschema.Draft202012Validator(RESULT).validate(result)
-    assert result == json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    written = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert written.pop("xxh3")  # of the file
+    assert result == written
     assert result["ok"] is True
     assert result["status"] == "complete"
 
@@ -203,7 +207,9 @@ def test_a_missing_plan_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_for_a_plan_is_told(tmp_path: Path) -> None:
-    refused(tcpassay("run", tmp_path), f"{tmp_path}: cannot read the file: is a directory")
+    refused(
+        tcpassay("run", tmp_path), f"{tmp_path}: cannot read the file: it is a folder, not a regular file"
+    )
 
 
 def test_a_plan_that_is_not_text_is_told(tmp_path: Path) -> None:

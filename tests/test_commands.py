@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import plans
+import sealed
 from folders import folder, run
 from written import Written
 
@@ -37,7 +38,7 @@ def results(tmp_path: Path) -> Path:
     healthy.read = 10_000
     healthy.write(path / "recordings/b-1")
     bare = healthy.write(path / "recordings/c-1") / "recording.json"
-    bare.write_text(bare.read_text().replace('"events.parquet"', '"other.parquet"'))
+    sealed.write(bare, json.loads(bare.read_text().replace('"events.parquet"', '"other.parquet"')))
     return path
 
 
@@ -62,6 +63,7 @@ def test_judging_one_recording_says_so_for_machines_too(results: Path) -> None:
         "without_events": 0,
         "problems": [],
         "unjudged": {},
+        "notes": [],
         "findings": [],
     }
     assert done.returncode == 0

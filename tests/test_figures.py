@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import made
+import sealed
 from tcpassay import figures
 from tcpassay.figures import kinds, style
 from tcpassay.figures.data import Recording, seconds
@@ -157,7 +158,7 @@ def test_a_panel_without_data_says_so_and_the_others_are_drawn(tmp_path: Path) -
     folder = made.recording(tmp_path / "bare", stalls=False)
     index = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
     index["header"]["bottleneck"] = None
-    (folder / "recording.json").write_text(json.dumps(index), encoding="utf-8")
+    sealed.recording(folder, index)
     with style.styled():
         drawn = kinds.timeline(TIMELINE, [("", Recording(folder))])
     said = [[text.get_text() for text in axes.texts] for axes in drawn.axes]

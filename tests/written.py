@@ -3,12 +3,12 @@
 Host 0 (`sender`) sends flow 0 to host 1 (`receiver`), whose half of the connection is flow 1. Segments have 1000 bytes.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
 
+import sealed
 from tcpassay.judge import Finding, judge
 from tcpassay.recording import schema
 
@@ -82,11 +82,11 @@ class Written:
             pl.col("ce").fill_null(value=False)
         )
         frame.write_parquet(folder / "events.parquet")
-        files = {"events.parquet": {"rows": len(frame), "fnv1a": ""}}
+        files = {"events.parquet": {"rows": len(frame)}}
         if self.series:
             wire = {"time_ns": range(len(self.series)), "entity": "flow.0", "wire_bytes": self.series}
             pl.DataFrame(wire).write_parquet(folder / "series.parquet")
-            files["series.parquet"] = {"rows": len(self.series), "fnv1a": ""}
+            files["series.parquet"] = {"rows": len(self.series)}
         flows = [
             {
                 "name": f"flow.{i}",
@@ -100,7 +100,7 @@ class Written:
             for i in range(2)
         ]
         index = {
-            "format": 1,
+            "format": 2,
             "files": files,
             "series_interval_ns": None,
             "header": {
@@ -118,7 +118,7 @@ class Written:
             "flows": flows,
             "devices": [],
         }
-        (folder / "recording.json").write_text(json.dumps(index), encoding="utf-8")
+        sealed.recording(folder, index)
         return folder
 
     def judged(self, folder: Path, oracle: str) -> list[Finding]:

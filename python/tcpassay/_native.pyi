@@ -83,6 +83,9 @@ def parquet(
 ) -> bytes:
     """A Parquet file of named columns of equal length."""
 
+def checksum(bytes: bytes) -> str:  # noqa: A002
+    """XXH3-64 of some bytes, as sixteen hexadecimal digits; to notice accidental damage."""
+
 def run_script(text: str, profile: str, loose: bool, options: Sequence[Sequence[str]]) -> str:
     """Runs a packetdrill script against the model and returns a JSON object.
 

@@ -5,18 +5,20 @@
 (`Recording::write`); numbers are in the units that the columns' names say.
 """
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tcpassay import regular, seal
 from tcpassay.errors import Place, UserError
 
 if TYPE_CHECKING:  # polars is most of the start-up time, and who judges a run in memory needs none of it
     import polars as pl
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 KINDS: Final = (
     "in", "out", "retransmit", "refused", "timer_set", "timer_cancel", "timer_fire", "state", "congestion", "window",
@@ -68,24 +70,65 @@ class DamagedError(UserError):
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object, or a `DamagedError`."""
+    """A JSON object, or a `DamagedError`, also when its checksum is wrong.
+
+    Only files of this format must have one; whether another format can be read, the caller says.
+    """
+    raw = read_bytes(file)
+    whole = seal.is_whole(raw)
+    if not whole and seal.has_seal(raw):
+        raise DamagedError(file, WRONG)
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DamagedError(file, _reason(error)) from error
-    except ValueError as error:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
         raise DamagedError(file, f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DamagedError(file, "it does not hold an object")
+    if not whole and value.get("format") in {None, FORMAT}:
+        raise DamagedError(file, "it is damaged: it does not end with its checksum")
     return value
 
 
-def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[str] = ()) -> "pl.DataFrame":
-    """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed."""
+def read_bytes(file: Path, checksum: str | None = None) -> bytes:
+    """A file of results, or a `DamagedError`, also when it has not this checksum."""
+    try:
+        raw = regular.read_bytes(file, links=False)
+    except OSError as error:
+        raise DamagedError(file, _reason(error)) from error
+    if checksum is not None and seal.checksum(raw) != checksum:
+        raise DamagedError(file, WRONG)
+    return raw
+
+
+@contextlib.contextmanager
+def understood(file: Path) -> Iterator[None]:
+    """Makes a `DamagedError` of what goes wrong when a file is whole and yet says what cannot be."""
     import polars as pl  # noqa: PLC0415
 
     try:
-        frame = pl.read_parquet(file, columns=columns)
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        pl.exceptions.PolarsError,
+    ) as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        why = f"it says what cannot be ({type(error).__name__}: {first})"
+        raise DamagedError(file, why) from error
+
+
+def read_table(
+    file: Path, columns: list[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
+) -> "pl.DataFrame":
+    """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed or not this checksum."""
+    import polars as pl  # noqa: PLC0415
+
+    raw = read_bytes(file, checksum)
+    try:
+        frame = pl.read_parquet(raw, columns=columns)
     except OSError as error:
         raise DamagedError(file, _reason(error)) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -96,10 +139,21 @@ def read_table(file: Path, columns: list[str] | None = None, needed: Iterable[st
     return frame
 
 
+WRONG: Final = "it is damaged: its checksum is not the one that it was written with"
+
+
 def _reason(error: OSError) -> str:
+    if isinstance(error, regular.IrregularError):
+        return str(error.strerror)
     if isinstance(error, FileNotFoundError):
         return "it is missing"
     return f"it cannot be read: {(error.strerror or type(error).__name__).lower()}"
+
+
+def _is_entry(entry: object) -> bool:
+    return (
+        isinstance(entry, dict) and isinstance(entry.get("rows"), int) and isinstance(entry.get("xxh3"), str)
+    )
 
 
 class Recording:
@@ -131,6 +185,9 @@ class Recording:
         ):
             if not isinstance(index.get(key), kind):
                 raise DamagedError(file, f"`{key}` is missing or not what it should be")
+        for name, entry in index["files"].items():
+            if not _is_entry(entry):
+                raise DamagedError(file, f"it does not say the rows and the checksum of {name!r}")
         return cls(folder, index)
 
     @property
@@ -172,6 +229,10 @@ class Recording:
         """Whether the run left this table."""
         return f"{table}.parquet" in self.index["files"]
 
+    def content(self, name: str) -> bytes:
+        """The bytes of one of its files. Raises `DamagedError` when its checksum is wrong."""
+        return read_bytes(self.folder / name, self.index["files"][name]["xxh3"])
+
     def table(self, table: str, columns: list[str] | None = None) -> "pl.DataFrame":
         """A table, or some of its columns; without rows when the run did not collect it. Raises `DamagedError`."""
         if not self.has(table):
@@ -179,8 +240,9 @@ class Recording:
 
             return pl.DataFrame(schema=schema(table, columns))
         file = self.file(table)
-        frame = read_table(file, columns, columns or TABLES[table])
-        rows = self.index["files"][file.name]["rows"]
+        entry = self.index["files"][file.name]
+        frame = read_table(file, columns, columns or TABLES[table], entry["xxh3"])
+        rows = entry["rows"]
         if len(frame) != rows:
             raise DamagedError(file, f"it has {len(frame)} rows; recording.json says {rows}")
         return frame

@@ -16,11 +16,10 @@ def report(
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
     """Write one HTML file that shows the results and opens offline."""
-    from rich.console import Console  # noqa: PLC0415 - as polars, most of the start-up time
-
+    from tcpassay import terminal  # noqa: PLC0415 - as polars, most of the start-up time
     from tcpassay.report import write_report  # noqa: PLC0415
 
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     with console.status("Reading the results") as status:
         written = write_report(
             folder, out, progress=lambda done, of: status.update(f"Drawing recording {done} of {of}")

@@ -8,6 +8,7 @@
 Everything is read when it is asked for. A damaged file becomes a line of `problems`, and the rest is used.
 """
 
+import hashlib
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,17 +16,44 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
+from tcpassay import regular
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
-from tcpassay.recording import DamagedError, Recording, read_json, read_table, schema
+from tcpassay.recording import (
+    FORMAT,
+    DamagedError,
+    Recording,
+    read_bytes,
+    read_json,
+    read_table,
+    schema,
+    understood,
+)
+from tcpassay.run.folder import is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
 
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
 RECORDINGS: Final = "recordings"
+_INDEX: Final = {
+    "environment": dict,
+    "plan": dict,
+    "files": dict,
+    "checks": list,
+    "status": str,
+    "undetermined": list,
+}
+_RUN_KEYS: Final = {
+    "outcome": str,
+    "message": str,
+    "varied": dict,
+    "triples": dict,
+    "metrics": dict,
+    "unjudged": dict,
+}
 _RUN: Final = {"case": pl.String(), "seed": pl.Int64()}
 _FINDING: Final = {
     "oracle": pl.String(), "severity": pl.String(), "title": pl.String(), "case": pl.String(), "seed": pl.Int64(),
@@ -54,22 +82,40 @@ class Results:
     @property
     def problems(self) -> list[Problem]:
         """Files that could not be used; this looks at all of them but the tables of recordings."""
-        _ = self.metrics, self.findings
-        for place in self.cases["recording"].drop_nulls():
-            self._open(self.folder / place)
-        return [self._problems[file] for file in sorted(self._problems)]
+        _ = self.metrics, self.findings, self.plan
+        for name, said in self._sums.items():
+            if name != METRICS:
+                self._look(self.folder / name, said)
+        for run in self.runs:
+            if run.get("recording") is not None:
+                self._open(run)
+        return self.noted
 
     @property
     def noted(self) -> list[Problem]:
         """Files that could not be used, of those that were read until now."""
         return [self._problems[file] for file in sorted(self._problems)]
 
+    def _look(self, file: Path, checksum: str) -> None:
+        try:
+            read_bytes(file, checksum)
+        except DamagedError as error:
+            self._note(error)
+
     def _note(self, error: DamagedError) -> None:
         self._problems.setdefault(error.file, error.problems[0])
 
-    def _open(self, folder: Path) -> Recording | None:
+    def place_of(self, run: dict[str, Any]) -> Path:
+        """The folder of a run's recording. Raises `DamagedError` when what leads there is a link."""
+        folder: Path = self.folder / run["recording"]
+        for part in (folder.parent, folder):
+            if part.is_symlink():
+                raise DamagedError(part, "it is a symbolic link, which is not followed here")
+        return folder
+
+    def _open(self, run: dict[str, Any]) -> Recording | None:
         try:
-            return Recording.open(folder)
+            return Recording.open(self.place_of(run))
         except DamagedError as error:
             self._note(error)
             return None
@@ -78,10 +124,28 @@ class Results:
     def index(self) -> dict[str, Any]:
         """`result.json`; empty when it is missing or damaged."""
         try:
-            return read_json(self.folder / RESULT)
+            index = read_json(self.folder / RESULT)
         except DamagedError as error:
             self._note(error)
             return {}
+        if index.get("format") not in {1, FORMAT}:
+            why = f"its format is {index.get('format')}; this version reads {FORMAT}"
+            self._note(DamagedError(self.folder / RESULT, why))
+            return {}
+        for name, kind in _INDEX.items():
+            if not isinstance(index.get(name, kind()), kind):
+                self._note(DamagedError(self.folder / RESULT, f"`{name}` is not what it should be"))
+                return {}
+        return index
+
+    @property
+    def _sums(self) -> dict[str, str]:
+        """Checksums of files, by their names in the folder; names that lead elsewhere are left out."""
+        return {
+            name: said
+            for name, said in self.index.get("files", {}).items()
+            if isinstance(said, str) and (name == METRICS or name.startswith("inputs/")) and ".." not in name
+        }
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -89,14 +153,21 @@ class Results:
         made: dict[str, Any] = self.index.get("environment", {})
         return made
 
-    @property
+    @cached_property
     def plan(self) -> str:
-        """The plan, as it was written."""
+        """The plan, as it was written; empty when it is missing or damaged."""
+        file = self.folder / "plan.toml"
         try:
-            return (self.folder / "plan.toml").read_text(encoding="utf-8")
+            raw = regular.read_bytes(file, links=False)
+            text = raw.decode()
         except (OSError, UnicodeDecodeError) as error:
-            self._note(DamagedError(self.folder / "plan.toml", f"it cannot be read: {error}"))
+            self._note(DamagedError(file, f"it cannot be read: {error}"))
             return ""
+        said = self.index.get("plan", {}).get("sha256")
+        if said is not None and hashlib.sha256(raw).hexdigest() != said:
+            self._note(DamagedError(file, f"it is damaged: its SHA-256 is not the one in {RESULT}"))
+            return ""
+        return text
 
     @cached_property
     def runs(self) -> list[dict[str, Any]]:
@@ -106,13 +177,15 @@ class Results:
         """
         runs = self.index.get("runs")
         if isinstance(runs, list):
-            good = [run for run in runs if isinstance(run, dict) and {"case", "seed"} <= set(run)]
+            good = [run for run in runs if _is_good(run)]
             if len(good) < len(runs):
                 why = f"{len(runs) - len(good)} of its runs are not what they should be"
                 self._note(DamagedError(self.folder / RESULT, why))
             return self._so_far(good) if self._goes_on else good
         if self.index:
             self._note(DamagedError(self.folder / RESULT, "it does not list the runs"))
+        if (self.folder / RECORDINGS).is_symlink():
+            return []
         return [
             run for folder in sorted((self.folder / RECORDINGS).glob("*-*")) for run in self._found(folder)
         ]
@@ -127,11 +200,15 @@ class Results:
         """What the journal knows of runs that ended."""
         try:
             with Journal.peek(self.folder) as journal:
-                return {
-                    (entry.case["case"], entry.case["seed"]): {"outcome": str(entry.outcome)} | entry.payload
-                    for entry in journal.entries()
-                    if entry.outcome is not None and entry.payload and entry.case["repetition"] == 1
-                }
+                ended = {}
+                for entry in journal.entries():
+                    if entry.damaged:
+                        why = f"what came of its case {entry.number} is damaged"
+                        self._note(DamagedError(self.folder / JOURNAL, why))
+                    elif entry.outcome is not None and entry.payload and entry.case.get("repetition") == 1:
+                        key = entry.case["case"], entry.case["seed"]
+                        ended[key] = {"outcome": str(entry.outcome)} | entry.payload
+                return ended
         except UserError as error:
             self._note(DamagedError(self.folder / JOURNAL, error.problems[0].message))
             return {}
@@ -148,13 +225,21 @@ class Results:
 
     def _found(self, folder: Path) -> list[dict[str, Any]]:
         """A run of which only the recording is known."""
-        case, _, seed = folder.name.rpartition("-")
-        recording = self._open(folder) if seed.isdigit() and not case.startswith(".") else None
+        case, _, text = folder.name.rpartition("-")
+        seed = int(text) if text.isascii() and text.isdigit() else None
+        if seed is None or not is_run(case, seed) or f"{case}-{seed}" != folder.name:
+            return []
+        run = {"case": case, "seed": seed, "outcome": "done", "recording": f"{RECORDINGS}/{folder.name}"}
+        recording = self._open(run)
         if recording is None:
             return []
-        place = str(folder.relative_to(self.folder))
-        said = {"outcome": "done", "recording": place, "triples": recording.case, "varied": recording.case}
-        return [{"case": case, "seed": int(seed)} | said]
+        try:
+            with understood(folder / "recording.json"):
+                said = recording.case
+        except DamagedError as error:
+            self._note(error)
+            return []
+        return [run | {"triples": said, "varied": said}]
 
     @cached_property
     def cases(self) -> pl.DataFrame:
@@ -185,7 +270,9 @@ class Results:
         if self._goes_on:
             return self._measured()
         try:
-            frame = read_table(self.folder / METRICS, needed=("case", "seed"))
+            file = self.folder / METRICS
+            frame = read_table(file, needed=("case", "seed"), checksum=self._sums.get(METRICS))
+            _check_keys(file, frame)
         except DamagedError as error:
             measured = self._measured()
             # Where no case was done there is nothing to measure.
@@ -236,7 +323,7 @@ class Results:
         place = run.get("recording")
         if place is None:
             raise UserError(f"case `{case}` left no recording: {run.get('outcome') or 'it did not run'}")
-        return Recording.open(self.folder / place)
+        return Recording.open(self.place_of(run))
 
     def _run(self, case: str, seed: int | None) -> dict[str, Any]:
         of_case = [run for run in self.runs if run["case"] == case]
@@ -251,7 +338,9 @@ class Results:
     def table(self, table: Table, case: str, seed: int | None = None) -> pl.DataFrame:
         """A table of a run; empty when it was not collected or is damaged (see `problems`)."""
         try:
-            return self.recording(case, seed).table(table)
+            recording = self.recording(case, seed)
+            with understood(recording.folder / "recording.json"):
+                return recording.table(table)
         except DamagedError as error:
             self._note(error)
             return pl.DataFrame(schema=schema(table))
@@ -281,6 +370,25 @@ class Results:
         return (
             f"Results({str(self.folder)!r}: {len(self.runs)} runs, {done} done, {len(self.found)} findings)"
         )
+
+
+def _check_keys(file: Path, frame: pl.DataFrame) -> None:
+    if frame.schema["case"] != pl.String() or not frame.schema["seed"].is_integer():
+        raise DamagedError(file, "its columns `case` and `seed` are not what they should be")
+
+
+def _is_good(run: Any) -> bool:
+    """Whether a run in `result.json` says what a run can say; its recording can only be where its name says."""
+    if not isinstance(run, dict) or not is_run(run.get("case"), run.get("seed")):
+        return False
+    place = run.get("recording")
+    typed = all(run.get(name) is None or isinstance(run[name], kind) for name, kind in _RUN_KEYS.items())
+    placed = place is None or place == f"{RECORDINGS}/{run['case']}-{run['seed']}"
+    return typed and placed and all(map(_is_number, (run.get("metrics") or {}).values()))
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def as_text(value: Any) -> str | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tcpassay import output, substrates, terminal
 from tcpassay.commands import JsonOption
@@ -112,7 +111,10 @@ def run(
             session = Session.extend(wanted, folder, how, force=force)
         else:
             session = Session.begin(wanted, folder, how, replace_=force)
-    with session, show.Progress(session.plan.spec.name, Console(stderr=True)) as progress:
+    if session.damaged:
+        told = f"{session.damaged} runs that had ended are damaged in the journal, and are made again"
+        typer.echo(f"tcpassay: {session.folder.path / 'journal.sqlite'}: {told}", err=True)
+    with session, show.Progress(session.plan.spec.name, terminal.console(stderr=True)) as progress:
         result = execute(session, runner, progress)
     _told(result, junit, json_=json_)
     if result.status in show.UNFINISHED:

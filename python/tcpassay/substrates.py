@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tcpassay import _native
+from tcpassay import _native, seal
 from tcpassay.errors import UserError
 
 BUILT: Final = ("model", "kernel", "kernel:NAME", "host")
@@ -28,7 +28,8 @@ _EVENTS: Final = re.compile(r'"events\.parquet":\{[^{}]*\},|,?"events\.parquet":
 
 def without_events(index: str) -> str:
     """`recording.json` as it is when the event log is not collected; nothing else depends on that."""
-    return _EVENTS.sub("", index, count=1)
+    lean, found = _EVENTS.subn("", index, count=1)
+    return seal.seal(seal.unseal(lean)) if found else index
 
 
 class Folder:

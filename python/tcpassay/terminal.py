@@ -8,8 +8,19 @@ import sys
 from typing import Any, Final
 
 import typer
-from rich.console import Console
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    ConsoleRenderable,
+    RenderableType,
+    RenderHook,
+    RenderResult,
+)
+from rich.control import Control
+from rich.segment import Segment
 from rich.table import Table
+
+from tcpassay.guard import clean
 
 _PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 WIDE: Final = 160
@@ -17,13 +28,32 @@ NARROWEST: Final = 40
 _SCALED: Final = {"s", "bit/s", "B"}
 
 
-def console() -> Console:
-    """Standard output, as wide as the terminal.
+class _Clean:
+    """Lets no control characters of a plan, a script or a result folder reach the terminal."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._shown, options):
+            yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+
+class _Hook(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [one if isinstance(one, Control) else _Clean(one) for one in renderables]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error, as wide as the terminal.
 
     A pipe (`tcpassay params | less`) is as wide as the terminal that standard error goes to; where there is none, what
     is read later should not be folded.
     """
-    return Console() if sys.stdout.isatty() else Console(width=_width())
+    wide = stderr or sys.stdout.isatty()
+    made = Console(stderr=stderr) if wide else Console(width=_width())
+    made.push_render_hook(_Hook())
+    return made
 
 
 def _width() -> int:

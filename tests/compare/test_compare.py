@@ -1,6 +1,7 @@
 """Comparing two result folders: literal small data, and what must hold for any two folders."""
 
 import io
+import hashlib
 import json
 import tempfile
 from pathlib import Path
@@ -509,7 +510,10 @@ def test_other_versions_and_plans_are_reported(tmp_path: Path) -> None:
     for name, version in (("a", "1.0"), ("b", "1.1")):
         made = folder(tmp_path / name, cubic(TEN))
         index = json.loads((made / "result.json").read_text())
-        index |= {"environment": {"tcpassay": version}, "plan": {"name": "p", "sha256": version}}
+        plan = (made / "plan.toml").read_bytes() + f"# {version}\n".encode()
+        (made / "plan.toml").write_bytes(plan)
+        told = {"name": "p", "sha256": hashlib.sha256(plan).hexdigest()}
+        index |= {"environment": {"tcpassay": version}, "plan": told}
         (made / "result.json").write_text(json.dumps(index), encoding="utf-8")
         sides.append(Results(made))
     assert compare(*sides).versions == ("tcpassay: 1.0 in a, 1.1 in b", "plans: p, in two versions")

@@ -1,6 +1,5 @@
 """The oracles on runs of the model: faults that a profile or a switch brings, and runs that only had bad luck."""
 
-import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import sealed
 from tcpassay import _native
 from tcpassay.judge import Finding, judge
 from tcpassay.recording import Recording
@@ -188,7 +188,7 @@ def rewrite(recording: Recording, events: pl.DataFrame) -> Path:
     """The same recording with another event log."""
     events.write_parquet(recording.file("events"))
     recording.index["files"]["events.parquet"]["rows"] = len(events)
-    (recording.folder / "recording.json").write_text(json.dumps(recording.index), encoding="utf-8")
+    sealed.recording(recording.folder, recording.index)
     return recording.folder
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 import folders
+import sealed
 from tcpassay.judge import Finding, Row, Severity, write_findings
 
 MS = 1_000_000
@@ -126,7 +127,7 @@ def recording(path: Path) -> None:
     )
     latency.write_parquet(path / "latency.parquet")
     index = {
-        "format": 1,
+        "format": 2,
         "files": {
             "latency.parquet": {"rows": 3},
             "series.parquet": {"rows": len(series)},
@@ -149,4 +150,4 @@ def recording(path: Path) -> None:
             {"entity": "path", "property": "rtt", "unit": "ns", "asked": 8_000_000.0, "measured": 8_100_000.0}
         ],
     }  # fmt: skip
-    (path / "recording.json").write_text(json.dumps(index), encoding="utf-8")
+    sealed.recording(path, index)

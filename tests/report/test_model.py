@@ -10,6 +10,7 @@ import pages
 import pytest
 
 import folders
+import sealed
 import tcpassay
 from tcpassay.errors import UserError
 from tcpassay.recording import Recording
@@ -274,7 +275,7 @@ def test_a_recording_without_counters_is_named_and_left_out(folder: Path) -> Non
     file = folder / "recordings" / f"{pages.WATCHED}-1" / "recording.json"
     index = json.loads(file.read_text(encoding="utf-8"))
     index["flows"][0] = {"name": "flow.0"} | {"counters": 7}
-    file.write_text(json.dumps(index), encoding="utf-8")
+    sealed.write(file, index)
     written = write_report(folder)
     assert (written.drawn, written.recorded) == (0, 1)
     assert written.problems[0].startswith(f"{file}: it is not what it should be")

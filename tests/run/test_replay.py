@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import sealed
 from tcpassay import load
 from tcpassay.judge import read_findings
 
@@ -99,7 +100,7 @@ def change(folder: Path, profile: str, **values: Any) -> str:
     result = json.loads(file.read_text(encoding="utf-8"))
     (run,) = [run for run in result["runs"] if run["varied"]["stack.profile"] == profile]
     run.update(values)
-    file.write_text(json.dumps(result), encoding="utf-8")
+    sealed.write(file, result)
     return str(run["case"])
 
 

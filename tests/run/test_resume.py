@@ -110,7 +110,7 @@ def reached(process: subprocess.Popen[str], folder: Path, number: int) -> None:
 def result(folder: Path) -> dict[str, Any]:
     """`result.json` without the machine and the times."""
     made: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    del made["environment"]
+    del made["environment"], made["xxh3"]
     for run in made["runs"]:
         del run["cpu_s"], run["simulation_s"]
     return made
@@ -118,7 +118,7 @@ def result(folder: Path) -> dict[str, Any]:
 
 def digests(folder: Path) -> dict[str, str]:
     """Every file that is a function of the plan."""
-    own = ("result.json", "journal.sqlite", ".work")
+    own = ("result.json", "journal.sqlite", ".work", ".tcpassay.lock")
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

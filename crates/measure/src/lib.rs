@@ -27,6 +27,7 @@ mod numbers;
 pub mod pcapng;
 mod recording;
 mod rows;
+mod seal;
 mod serial;
 mod series;
 pub mod siftr;
@@ -45,5 +46,6 @@ pub use recording::{
     Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
 };
 pub use series::{Column, EntitySeries, Series};
+pub use seal::{checksum, seal};
 pub use store::StoreError;
 pub use table::{Values, parquet};

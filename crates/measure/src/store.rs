@@ -2,15 +2,16 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `recording.json` | header, environment, hosts, flows, devices, counters; which other files there are |
+//! | `recording.json` | header, environment, hosts, flows, devices, counters; which other files there are, and their checksums |
 //! | `latency.parquet` | distributions: `(kind, entity, value_ns, count)` |
 //! | `series.parquet` | `(time_ns, entity, one column a metric)` |
 //! | `deliveries.parquet`, `completions.parquet`, `events.parquet` | one row each |
 //! | `packets.pcapng` | packets, for Wireshark |
 //!
-//! The bytes are a function of the recording.
+//! The bytes are a function of the recording. `recording.json` ends with its own checksum ([`seal`]).
 
 use crate::recording::Recording;
+use crate::seal::{checksum, is_whole, seal};
 use crate::table::{Checksum, Part, Table};
 use crate::{pcapng, tables};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use tcpassay_units::Dur;
 
 /// Version of the layout of the folder.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// Why a recording could not be written or read: the file and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -53,17 +54,13 @@ struct Index {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct FileEntry {
     rows: u64,
-    /// FNV-1a of its bytes: the Parquet reader does not survive every damage, so damage must not reach it.
-    fnv1a: String,
+    /// [`checksum`] of its bytes: the Parquet reader does not survive every damage, so damage must not reach it.
+    xxh3: String,
 }
 
 impl FileEntry {
     fn of(bytes: &[u8], rows: usize) -> FileEntry {
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        FileEntry { rows: rows as u64, fnv1a: format!("{hash:016x}") }
+        FileEntry { rows: rows as u64, xxh3: checksum(bytes) }
     }
 }
 
@@ -120,7 +117,8 @@ impl Recording {
     /// # Errors
     /// Values that JSON cannot hold.
     pub fn index(&self) -> Result<String, StoreError> {
-        self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))
+        let body = self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))?;
+        Ok(body + "\n}\n")
     }
 
     /// A checksum of everything but the event log, which may be collected or not: equal for equal recordings.
@@ -177,7 +175,7 @@ impl Recording {
             })?;
         }
         let fail = |e: &dyn ToString| StoreError::new(&dir.join("recording.json"), &e.to_string());
-        let text = self.json(&files).map_err(|e| fail(&e))?;
+        let text = seal(&self.json(&files).map_err(|e| fail(&e))?);
         put("recording.json", text.as_bytes()).map_err(|e| fail(&e))
     }
 
@@ -213,7 +211,8 @@ impl Recording {
         Ok(())
     }
 
-    /// `recording.json`: a line a key, and a line an element of each list, so that two of them can be compared.
+    /// `recording.json` up to the end of its last value: a line a key, and a line an element of each list, so that two
+    /// of them can be compared.
     fn json(&self, files: &BTreeMap<String, FileEntry>) -> serde_json::Result<String> {
         let mut top = BTreeMap::new();
         top.insert("format".to_owned(), Value::from(FORMAT));
@@ -233,7 +232,7 @@ impl Recording {
             };
             lines.push(format!(" {}: {text}", Value::from(key.as_str())));
         }
-        Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
+        Ok(format!("{{\n{}", lines.join(",\n")))
     }
 
     /// Reads the recording in the folder `dir`.
@@ -248,12 +247,15 @@ impl Recording {
             let why = format!("its format is {}; this version reads {FORMAT}", index.format);
             return Err(StoreError::new(&path, &why));
         }
+        if !is_whole(&text) {
+            return Err(StoreError::new(&path, &"it is damaged: its checksum is not that of its text"));
+        }
         let mut recording: Recording = serde_json::from_str(&text).map_err(|e| StoreError::new(&path, &e))?;
         for (name, entry) in &index.files {
             let path = dir.join(name);
             let bytes = fs::read(&path).map_err(|e| StoreError::new(&path, &e))?;
             let found = FileEntry::of(&bytes, 0);
-            if found.fnv1a != entry.fnv1a {
+            if found.xxh3 != entry.xxh3 {
                 let why =
                     "it is damaged, or of another recording: its checksum is not that in recording.json";
                 return Err(StoreError::new(&path, &why));

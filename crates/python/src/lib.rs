@@ -12,7 +12,9 @@ mod toml;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::model::{CaseError, Ran, check_case, metrics_json, params_json, parquet, run_case, run_held};
+    use crate::model::{
+        CaseError, Ran, check_case, checksum, metrics_json, params_json, parquet, run_case, run_held,
+    };
     #[pymodule_export]
     use crate::script::run_script;
     #[pymodule_export]

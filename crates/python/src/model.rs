@@ -136,6 +136,12 @@ pub fn parquet(py: Python<'_>, columns: Vec<(String, Column)>) -> PyResult<Bound
     Ok(PyBytes::new(py, &bytes))
 }
 
+/// XXH3-64 of some bytes as sixteen hexadecimal digits.
+#[pyfunction]
+pub fn checksum(bytes: &[u8]) -> String {
+    tcpassay_measure::checksum(bytes)
+}
+
 /// A run whose recording is in memory.
 #[pyclass(frozen)]
 pub struct Ran {

@@ -1,6 +1,5 @@
 """What figures need of a recording, as arrays in SI units."""
 
-import json
 import re
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tcpassay import recording
 from tcpassay.recording import carried
 
 Array = npt.NDArray[np.float64]
@@ -37,8 +37,11 @@ class Recording:
     @cached_property
     def index(self) -> dict[str, Any]:
         """`recording.json`."""
-        made: dict[str, Any] = json.loads((self.folder / "recording.json").read_text(encoding="utf-8"))
-        return made
+        return self._opened.index
+
+    @cached_property
+    def _opened(self) -> recording.Recording:
+        return recording.Recording.open(self.folder)
 
     @cached_property
     def flows(self) -> list[int]:
@@ -81,7 +84,7 @@ class Recording:
     def _series(self) -> pl.DataFrame:
         if "series.parquet" not in self.index["files"]:
             raise NoDataError("no time series")
-        return pl.read_parquet(self.folder / "series.parquet")
+        return pl.read_parquet(self._opened.content("series.parquet"))
 
     def _entity(self, name: str, column: str) -> tuple[Array, Array]:
         if column not in self._series.columns:
@@ -144,7 +147,7 @@ class Recording:
         """Round-trip times in increasing order, and the share of samples up to each."""
         if "latency.parquet" not in self.index["files"]:
             raise NoDataError("no distribution of latency")
-        rows = pl.read_parquet(self.folder / "latency.parquet").filter(pl.col("kind") == "rtt")
+        rows = pl.read_parquet(self._opened.content("latency.parquet")).filter(pl.col("kind") == "rtt")
         if rows.is_empty():
             raise NoDataError("no RTT was sampled")
         counts = rows.group_by("value_ns").agg(pl.col("count").sum()).sort("value_ns")
@@ -171,7 +174,7 @@ class Recording:
         return _array(rows["time_ns"]) * 1e-9, position, again
 
     def _events(self, *kinds: str) -> pl.DataFrame:
-        events = pl.scan_parquet(self.folder / "events.parquet").filter(pl.col("kind").is_in(kinds))
+        events = pl.scan_parquet(self._opened.content("events.parquet")).filter(pl.col("kind").is_in(kinds))
         return events.collect()
 
 

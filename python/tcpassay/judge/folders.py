@@ -1,7 +1,8 @@
 """Judging all the recordings of a result folder, or one recording."""
 
+import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from tcpassay.errors import Place, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.judge.registry import chosen
 from tcpassay.judge.session import can_judge, judge_recording, unjudged
-from tcpassay.judge.store import write_findings
-from tcpassay.recording import DamagedError, Recording
+from tcpassay.judge.store import NAME as FINDINGS
+from tcpassay.judge.store import read_findings, write_findings
+from tcpassay.recording import DamagedError, Recording, understood
 from tcpassay.results import Results, load
+from tcpassay.run.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Judged:
     """Files that could not be used."""
     unjudged: dict[str, str] = field(default_factory=dict)
     """Oracles that could not judge some of the recordings, and why."""
+    notes: list[str] = field(default_factory=list)
+    """Why the findings were not written."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -35,6 +40,7 @@ class Judged:
             "without_events": self.silent,
             "problems": self.problems,
             "unjudged": self.unjudged,
+            "notes": self.notes,
             "findings": [one.as_json() for one in self.findings],
         }
 
@@ -48,7 +54,7 @@ def judge_folder(
     """Judge a recording, or every recording of a result folder, in which `findings.json` is then written anew.
 
     `replay` gives the command that repeats a run, from its case and seed. Raises `UserError` for a folder that is
-    neither, or for an unknown oracle.
+    neither, or for an unknown oracle. What hinders writing the file is one of the notes of what is returned.
     """
     names = [oracle.name for oracle in chosen(oracles)]
     if (folder / "recording.json").exists():
@@ -58,16 +64,38 @@ def judge_folder(
                 "the recording has no event log for the oracles to read; run with `[collect] events = true`"
             )
             raise UserError(message, Place(folder))
-        return Judged(judge_recording(recording, oracles=names), 1, 0, [], unjudged(recording, names))
+        with understood(folder / "recording.json"):
+            return Judged(judge_recording(recording, oracles=names), 1, 0, [], unjudged(recording, names))
     results = load(folder)
-    judged = _judge_all(results, names, replay)
-    write_findings(folder, judged.findings)
-    return judged
+    try:
+        owner = Owner.of(folder)
+    except UserError as error:
+        return replace(_judge_all(results, names, replay), notes=[f"{FINDINGS} is not written: {error}"])
+    try:
+        judged = _judge_all(results, names, replay)
+        note = _write(folder, judged)
+    finally:
+        owner.release()
+    return replace(judged, notes=[note]) if note else judged
+
+
+def _write(folder: Path, judged: Judged) -> str:
+    """Writes the findings, or says why it does not."""
+    if judged.problems and (folder / FINDINGS).exists():
+        with contextlib.suppress(DamagedError):
+            read_findings(folder)
+            return f"{FINDINGS} is left as it was, because not all recordings can be judged"
+    try:
+        write_findings(folder, judged.findings)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        return f"{FINDINGS} is not written: {folder}: {reason}"
+    return ""
 
 
 def _judge_all(results: Results, names: list[str], replay: Replay | None) -> Judged:
     findings: list[Finding] = []
-    problems: list[str] = []
+    problems = [str(problem) for problem in results.noted]
     unable: dict[str, str] = {}
     looked, silent = 0, 0
     for run in results.runs:
@@ -76,14 +104,17 @@ def _judge_all(results: Results, names: list[str], replay: Replay | None) -> Jud
         case, seed = str(run["case"]), int(run["seed"])
         command = replay(case, seed) if replay else ""
         try:
-            recording = Recording.open(results.folder / run["recording"])
+            folder = results.place_of(run)
+            recording = Recording.open(folder)
             if can_judge(recording):
-                found = judge_recording(recording, oracles=names, replay=command)
+                with understood(folder / "recording.json"):
+                    found = judge_recording(recording, oracles=names, replay=command)
+                    unable |= unjudged(recording, names)
                 findings += [one.of(case, seed) for one in found]
-                unable |= unjudged(recording, names)
                 looked += 1
             else:
                 silent += 1
         except DamagedError as error:
             problems.append(str(error))
+    problems += [str(problem) for problem in results.noted if str(problem) not in problems]
     return Judged(findings, looked, silent, problems, unable)

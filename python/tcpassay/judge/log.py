@@ -74,14 +74,13 @@ class Filed:
         """See `Log`."""
         import polars as pl  # noqa: PLC0415
 
-        lazy = pl.scan_parquet(self._recording.file("events")).with_row_index("index")
+        raw = self._recording.content("events.parquet")
+        lazy = pl.scan_parquet(raw).with_row_index("index")
         return lazy.filter(pl.col("index").is_in(rows)).drop("index").collect().to_dicts()
 
     def capture(self) -> bytes:
         """See `Log`."""
-        file = self._recording.folder / _CAPTURE
-        there = file.name in self._recording.index["files"] and file.is_file()
-        return file.read_bytes() if there else b""
+        return self._recording.content(_CAPTURE) if _CAPTURE in self._recording.index["files"] else b""
 
 
 class Held:

@@ -18,6 +18,8 @@ def show(judged: Judged, console: Console) -> None:
     """Print the findings, errors first, and how much was looked at."""
     for problem in judged.problems:
         console.print(f"damaged: {escape(problem)}", style="yellow", highlight=False)
+    for note in judged.notes:
+        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     for oracle, why in judged.unjudged.items():
         console.print(f"not judged: {oracle}: {escape(why)}", style="yellow", highlight=False)
     ordered = sorted(judged.findings, key=lambda one: one.severity is not Severity.ERROR)

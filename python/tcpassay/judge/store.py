@@ -7,20 +7,23 @@ from typing import Final
 
 from tcpassay.judge.finding import Finding
 from tcpassay.recording import DamagedError, read_json
+from tcpassay.run.folder import write
+from tcpassay.seal import seal
 
 NAME: Final = "findings.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def write_findings(folder: Path, findings: Iterable[Finding]) -> Path:
-    """Write the file whole or not at all; a line for each finding, so that two files can be compared."""
+    """Write the file whole or not at all; a line for each finding, so that two files can be compared.
+
+    Raises `OSError`. Who calls it owns the folder.
+    """
     lines = [json.dumps(one.as_json(), allow_nan=False, separators=(",", ":")) for one in findings]
     body = "\n  " + ",\n  ".join(lines) + "\n " if lines else ""
-    text = f'{{\n "format": {FORMAT},\n "findings": [{body}]\n}}\n'
+    text = seal(f'{{\n "format": {FORMAT},\n "findings": [{body}]\n}}\n')
     target = folder / NAME
-    draft = target.with_name(f".{NAME}.partial")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(target)
+    write(target, text)
     return target
 
 
@@ -28,9 +31,9 @@ def read_findings(folder: Path) -> list[Finding]:
     """The findings in a result folder. Raises `DamagedError` when there is no such file or it is damaged."""
     file = folder / NAME
     value = read_json(file)
-    if value.get("format") != FORMAT:
+    if value.get("format") not in {1, FORMAT}:
         raise DamagedError(file, f"its format is {value.get('format')}; this version reads {FORMAT}")
     try:
         return [Finding.from_json(one) for one in value["findings"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedError(file, f"a finding is not what it should be: {error}") from error

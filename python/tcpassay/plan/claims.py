@@ -240,9 +240,11 @@ def _lists(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             "`drop_figures` is for figures of a plan that this one extends, and it extends none",
             doc.place("drop_figures"),
         )
+    known: set[int] = set()
     for index, seed in enumerate(spec.seeds):
-        if seed in spec.seeds[:index]:
+        if seed in known:
             yield Problem(f"`seeds`: {seed} stands twice in the list", doc.place("seeds", index))
+        known.add(seed)
     for index, figure in enumerate(spec.figure):
         if figure.file in (earlier.file for earlier in spec.figure[:index]):
             place = doc.place("figure", index, "file")

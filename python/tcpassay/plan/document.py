@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcpassay import _native
+from tcpassay import _native, regular
 from tcpassay.errors import Place, UserError
 
 Step = str | int
@@ -34,14 +34,14 @@ class Document:
 def read_text(file: Path) -> str:
     """The text of a file that the user named."""
     try:
-        if file.is_file() and file.stat().st_size > LARGEST:
-            raise UserError(f"{file.stat().st_size} bytes; a plan has at most {LARGEST}", Place(file))
-        return file.read_text(encoding="utf-8")
+        return regular.read_bytes(file, largest=LARGEST).decode()
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UserError(f"cannot read the file: {reason}", Place(file)) from None
     except UnicodeDecodeError as error:
         raise UserError(f"not UTF-8 text (byte {error.start}); TOML is", Place(file)) from None
+    except ValueError:  # a NUL in its name
+        raise UserError("cannot read the file: this is no name of a file", Place(file)) from None
 
 
 def parse(text: str, file: Path) -> Document:
@@ -49,10 +49,11 @@ def parse(text: str, file: Path) -> Document:
     try:
         data, places = _native.read_toml(text)
     except _native.TomlError as error:
+        # The line is not quoted: whoever names another file as a plan shall not see its content in a log.
         message, line, column = error.args
-        shown = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
-        where = f"`{shown[:60]}`, column {column}" if shown else f"column {column}"
-        raise UserError(f"not TOML: {' '.join(message.split())} ({where})", Place(file, line)) from None
+        raise UserError(
+            f"not TOML: {' '.join(message.split())} (column {column})", Place(file, line)
+        ) from None
     return Document(file, data, {path: Place(file, line) for path, (line, _) in places.items()})
 
 

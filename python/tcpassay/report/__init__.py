@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcpassay import output
+from tcpassay.errors import Place, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
 from tcpassay.report.page import page
 from tcpassay.results import Results, load
+from tcpassay.run.owner import BusyError, Owner
 
 NAME: Final = "report.html"
 MOST_CURVES: Final = 48_000_000
@@ -49,8 +51,24 @@ def write_report(
     Raises `UserError` when the folder holds no results or the file cannot be written. Damaged files are listed in the
     report and in what is returned.
     """
-    results = load(folder)
     target = out or folder / NAME
+    if not target.parent.exists() or not target.parent.samefile(folder):
+        return _write(folder, target, most_curves, progress)
+    load(folder)  # a folder without results is not locked
+    output.check(target, "the report")
+    try:
+        owner = Owner.of(folder)
+    except BusyError as busy:
+        message = f"{busy.problems[0].message}, or write the report elsewhere with --out"
+        raise UserError(message, Place(folder)) from None
+    try:
+        return _write(folder, target, most_curves, progress)
+    finally:
+        owner.release()
+
+
+def _write(folder: Path, target: Path, most_curves: int, progress: Progress | None) -> Written:
+    results = load(folder)
     output.check(target, "the report")
     report = model.build(results)
     drawing = _Drawing(results, most_curves, progress)
@@ -66,7 +84,7 @@ def write_report(
 
     with output.opened(target, "the report") as file:
         for piece in page(report.data["plan"]["name"], chunks(), data):
-            file.write(piece.encode())
+            file.write(piece.encode(errors="replace"))
     return Written(
         target, len(results.runs), drawing.drawn, len(drawing.order), len(results.found), data()["problems"]
     )

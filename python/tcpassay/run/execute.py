@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import shutil
-import signal
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
@@ -12,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from tcpassay import figures
 from tcpassay.errors import Place, UserError
+from tcpassay.guard import Stop
 from tcpassay.run import checks
 from tcpassay.run.environment import load
 from tcpassay.run.folder import Folder, UnwritableError
@@ -70,34 +70,37 @@ def execute(session: Session, executor: Executor, watch: Watch | None = None) ->
 
     Raises `UserError` when the results cannot be written; they can be resumed.
     """
+    with Stop() as stop:
+        return _execute(session, executor, watch, stop)
+
+
+def _execute(session: Session, executor: Executor, watch: Watch | None, stop: Stop) -> Result:
     settings = Settings.of(session.plan)
-    session.folder.begin_work()
-    session.begin_work(executor.jobs, executor.name, load())
-    # What asks a program to stop is answered as Ctrl-C is.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     status: Status = "complete"
     drawn = figures.Drawn()
     reason = ""
     try:
+        session.folder.begin_work()
+        session.begin_work(executor.jobs, executor.name, load())
         if watch:
             watch.begin(session.result("running").runs)
-        if not _run_all(session, settings, executor, watch):
+        if not _run_all(session, settings, executor, watch, stop):
             status = "budget"
         elif session.plan.spec.figure:
             done = {(run.case.id, run.seed) for run in session.result("running").runs if run.kept}
             drawn = figures.draw(session.plan, session.folder, done)
+        # Writing the result takes no time; another interrupt must not tear it.
+        stop.ignore()
     except KeyboardInterrupt:
+        stop.ignore()
         status = "interrupted"
     except (Full, NoSpaceError, UnwritableError) as error:
+        stop.ignore()
         status, reason = "no space", str(error)
-    # Writing the result takes no time; a second Ctrl-C must not tear it.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         result = _conclude(session, settings, status, drawn)
     except (OSError, NoSpaceError, UnwritableError) as error:
         raise _stopped(session, reason or str(error)) from error
-    finally:
-        signal.signal(signal.SIGINT, before)
     if reason:
         raise _stopped(session, reason)
     return result
@@ -126,14 +129,17 @@ def _stopped(session: Session, reason: str) -> UserError:
     return UserError(message, Place(session.folder.path))
 
 
-def _run_all(session: Session, settings: Settings, executor: Executor, watch: Watch | None) -> bool:
+def _run_all(
+    session: Session, settings: Settings, executor: Executor, watch: Watch | None, stop: Stop
+) -> bool:
     """Whether nothing waits any more; false when the budget ended before."""
     ends = None if settings.budget is None else time.monotonic() + settings.budget
     killed: Counter[int] = Counter()
     while session.journal.counts().waiting:
+        stop.check()
         if ends is not None and time.monotonic() > ends:
             return False
-        _run_some(session, settings, executor, watch, ends, killed)
+        _run_some(session, settings, executor, watch, ends, killed, stop)
     return True
 
 
@@ -144,6 +150,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
     watch: Watch | None,
     ends: float | None,
     killed: Counter[int],
+    stop: Stop,
 ) -> None:
     """Runs what waits now; what was ended from outside waits again."""
     claims: dict[int, tuple[Claim, str]] = {}
@@ -163,6 +170,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
 
     with contextlib.closing(executor.run(requests(), settings.limits)) as answers:
         for some in answers:
+            stop.check()
             come = ((*claims.pop(index), answer) for index, answer in some)
             ended = [
                 (claim, answer)
@@ -201,9 +209,10 @@ def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, An
 
 def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
     """Gives the recording its place, or removes what a run that broke off left."""
+    folder.owner.check()
     try:
         if answer.get("kept"):
-            place = folder.recording(str(claim.case["case"]), int(claim.case["seed"]))
+            place = folder.recording(claim.case["case"], claim.case["seed"])
             if place.exists():  # this run was made before, and its end was not recorded
                 shutil.rmtree(place)
             Path(workplace).rename(place)

@@ -3,26 +3,45 @@
     plan.toml           the plan, with all that it extends
     inputs/             the files that its values name
     journal.sqlite      which runs there are, and what came of each: what `--resume` works from
-    result.json         what was run on what, every outcome, every check
+    result.json         what was run on what, every outcome, every check; the checksums of other files
     metrics.parquet     a row a run: case, seed, what the plan varies, metrics
     findings.json       what the oracles found
     recordings/<case>-<seed>/   what the run of a case left behind
     figures/            SVG and PNG
 
 Files are written under another name and renamed when they are whole; recordings are made in `.work/` and moved: at any
-moment what has its name can be read.
+moment what has its name can be read. A new folder is made as `.NAME.new` beside its place and renamed. In a folder that
+is there already, `.tcpassay.lock` is made first and the journal last, so that what an interruption leaves is known.
+
+Who writes owns the folder (`owner.py`). Only what is listed here is ever removed.
 """
 
 import contextlib
 import os
+import re
 import shutil
+import stat
 from pathlib import Path
+from typing import Final
 
+from tcpassay import regular
 from tcpassay.errors import Place, UserError
+from tcpassay.run.owner import INSIDE, LostError, Owner, beside
 
-# What tells a result folder from somebody's own; only such a folder is ever replaced.
-MARKS = ("result.json", "journal.sqlite")
-WORK = ".work"
+JOURNAL: Final = "journal.sqlite"
+RESULT: Final = "result.json"
+WORK: Final = ".work"
+# Everything that is written into a result folder, in the order in which it is removed.
+FILES: Final = (
+    RESULT, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "plan.toml", "metrics.parquet", "findings.json", "report.html",
+)  # fmt: skip
+FOLDERS: Final = ("recordings", "inputs", "figures", WORK)
+_LEFT: Final = re.compile(
+    r"\..+\.partial|\.journal-.+\.new(-\w+)?|\.tcpassay-.+|journal\.sqlite-owner-\d+|\.tcpassay\.lock"
+)
+"""Names of files that a process that was killed may leave."""
+_OURS: Final = re.compile(rb'\{\s*"format": \d+,\s*"tcpassay": ')
+_CASE: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_-]{0,63}")
 
 
 class UnwritableError(UserError):
@@ -30,50 +49,111 @@ class UnwritableError(UserError):
 
 
 class Folder:
-    """A result folder that is being written."""
+    """A result folder that is being written, by its owner."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, owner: Owner, made: Path | None = None) -> None:
         self.path = path
+        self.owner = owner
+        self.made = made or path
+        """Where the folder stands until it is published."""
 
     @classmethod
     def create(cls, path: Path, *, replace: bool) -> "Folder":
-        """Makes the folder, or says why it cannot be; on an error nothing is left behind."""
-        place = Place(path)
+        """Makes the folder, or says why it cannot be; on an error nothing is left behind.
+
+        It is not there for others before `publish`. What the last owner did not finish to make is removed.
+        """
         try:
-            if path.is_dir() and any(path.iterdir()):
-                cls._clear(path, replace=replace)
-            elif path.exists() and not path.is_dir():
-                raise UserError("not a folder; the results go into a folder of their own (--out)", place)
-            path.mkdir(parents=True, exist_ok=True)
-            if not os.access(path, os.W_OK | os.X_OK):
-                raise PermissionError(13, "Permission denied")
-            (path / "recordings").mkdir()
+            str(path).encode()
+        except UnicodeEncodeError:
+            message = "the name of the folder is not UTF-8; choose another with --out"
+            raise UserError(message, Place(path)) from None
+        try:
+            if path.exists() and not path.is_dir():
+                raise UserError(
+                    "not a folder; the results go into a folder of their own (--out)", Place(path)
+                )
+            Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+            owner = Owner.take(path)
+            try:
+                return cls._create(path, owner, replace=replace)
+            except BaseException:
+                owner.release()
+                raise
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise UserError(
-                f"cannot write results there: {reason}; choose another folder with --out", place
+                f"cannot write results there: {reason}; choose another folder with --out", Place(path)
             ) from None
-        return cls(path)
+
+    @classmethod
+    def _create(cls, path: Path, owner: Owner, *, replace: bool) -> "Folder":
+        if path.exists():
+            _refuse(path, replace=replace)
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied")
+            owner.enter(path)
+            _refuse(path, replace=replace)  # another owner may have ended meanwhile
+            _clear(path)
+            made = path
+        else:
+            real = Path(os.path.realpath(path))
+            made = real.with_name(beside(real.name, "new"))
+            if made.is_dir() and (not any(made.iterdir()) or (made / INSIDE).exists()):
+                shutil.rmtree(made)  # its maker is dead, or we would not own the place
+            made.mkdir()
+            owner.enter(made)
+        folder = cls(path, owner, made)
+        try:
+            (made / "recordings").mkdir(exist_ok=True)
+        except BaseException:
+            folder.abandon()
+            raise
+        return folder
+
+    def publish(self) -> None:
+        """Gives a folder that is made its name."""
+        if self.made != self.path:
+            try:
+                self.made.rename(self.path if not self.path.is_symlink() else os.path.realpath(self.path))
+            except OSError as error:
+                reason = (error.strerror or type(error).__name__).lower()
+                message = f"cannot write results there: {reason}; choose another folder with --out"
+                raise UserError(message, Place(self.path)) from None
+            self.made = self.path
+            self.owner.renamed()
+
+    def abandon(self) -> None:
+        """Removes a folder that could not be made, and gives it up."""
+        with contextlib.suppress(OSError):
+            if self.made != self.path:
+                shutil.rmtree(self.made)
+            else:
+                _clear(self.made)
+        self.close()
 
     @classmethod
     def existing(cls, path: Path) -> "Folder":
-        """A folder that has results already."""
-        if not any((path / mark).is_file() for mark in MARKS):
-            raise UserError("there are no results to go on with", Place(path))
-        return cls(path)
-
-    @staticmethod
-    def _clear(path: Path, *, replace: bool) -> None:
-        if not any((path / mark).is_file() for mark in MARKS):
-            message = "the folder is not empty and holds no results; choose another with --out"
-            raise UserError(message, Place(path))
-        if not replace:
-            message = (
-                "the folder already has results; go on with them by --resume or --extend, replace them with --force, "
-                "or choose another with --out"
+        """A folder that has results already, now owned by this process. Raises `UserError`."""
+        if not any((path / mark).is_file() for mark in (RESULT, JOURNAL)):
+            half = (path / INSIDE).exists()
+            what = (
+                "its making was interrupted before a run began; run the plan anew"
+                if half
+                else "there are no results to go on with"
             )
-            raise UserError(message, Place(path))
-        shutil.rmtree(path)
+            raise UserError(what, Place(path))
+        folder = cls(path, Owner.of(path))
+        try:
+            _no_links(path)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    def close(self) -> None:
+        """Gives the folder up."""
+        self.owner.release()
 
     @property
     def work(self) -> Path:
@@ -86,28 +166,148 @@ class Folder:
 
     @staticmethod
     def name(case: str, seed: int) -> str:
-        """The same, as it is named in the folder."""
+        """The same, as it is named in the folder. Raises `ValueError` for what is no name of a case or no seed."""
+        if not is_run(case, seed):
+            raise ValueError(f"{case!r} with seed {seed!r} is no run")
         return f"recordings/{case}-{seed}"
 
     def begin_work(self) -> None:
         """An empty place for recordings to be made; what another process did not finish goes."""
         self.end_work()
-        self.work.mkdir()
+        try:
+            self.work.mkdir()
+        except OSError as error:
+            raise UnwritableError(f"it cannot be made: {_reason(error)}", Place(self.work)) from error
 
     def end_work(self) -> None:
         """Removes what was not finished."""
         shutil.rmtree(self.work, ignore_errors=True)
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Writes a file whole or not at all. Raises `UnwritableError`."""
-        target = self.path / name
-        draft = target.with_name(f".{target.name}.partial")
+        """Writes a file whole or not at all. Raises `UnwritableError`, and `LostError` for a folder that is gone."""
+        if self.made == self.path:
+            self.owner.check()
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
-            draft.replace(target)
+            write(self.made / name, content)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-            reason = (error.strerror or type(error).__name__).lower()
-            raise UnwritableError(f"it cannot be written: {reason}", Place(target)) from error
+            raise UnwritableError(
+                f"it cannot be written: {_reason(error)}", Place(self.path / name)
+            ) from error
+
+    def repair(self, name: str, content: str) -> None:
+        """Writes a file again that is not what it must be."""
+        try:
+            if regular.read_bytes(self.path / name, links=False) == content.encode():
+                return
+        except OSError:
+            pass
+        self.write(name, content)
+
+
+def is_run(case: object, seed: object) -> bool:
+    """Whether these are an id of a case and a seed, which together may become the name of a folder."""
+    named = isinstance(case, str) and _CASE.fullmatch(case) is not None
+    return named and isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64
+
+
+def write(target: Path, content: str | bytes) -> None:
+    """Writes a file of a result folder whole or not at all. Raises `OSError`."""
+    draft = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)  # or a link that somebody put there would be written through
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        draft.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _refuse(path: Path, *, replace: bool) -> None:
+    """Raises `UserError` for a folder whose content is not to be replaced."""
+    if not path.is_dir() or _is_unfinished(path):
+        return
+    if not _is_ours(path):
+        message = (
+            "the folder is not empty and holds no results, so nothing in it is removed; choose another with --out, or "
+            "empty it"
+        )
+        raise UserError(message, Place(path))
+    if not replace:
+        message = (
+            "the folder already has results; go on with them by --resume or --extend, replace them with --force, "
+            "or choose another with --out"
+        )
+        raise UserError(message, Place(path))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the folder has results, whole or damaged."""
+    if (path / JOURNAL).is_file():
+        return True
+    try:
+        return _OURS.match(regular.read_bytes(path / RESULT, links=False)[:256]) is not None
+    except OSError:
+        return False
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether there is nothing, or only what an interrupted beginning left."""
+    if any((path / mark).exists() for mark in (RESULT, JOURNAL)):
+        return False
+    if (path / INSIDE).exists():
+        return True
+    # Folders without any file in them: earlier versions left such ones, and nothing can be lost with them.
+    return all(
+        entry.name in FOLDERS and not entry.is_symlink() and entry.is_dir() and _is_bare(entry)
+        for entry in path.iterdir()
+    )
+
+
+def _is_bare(folder: Path) -> bool:
+    return all(not files for _, _, files in os.walk(folder))
+
+
+def _clear(path: Path) -> None:
+    """Removes what is ours, the journal and the result first. Raises `OSError`."""
+    for name in FILES:
+        (path / name).unlink(missing_ok=True)
+    for name in FOLDERS:
+        _remove(path / name)
+    for entry in list(path.iterdir()):
+        if entry.name != INSIDE and _LEFT.fullmatch(entry.name) and not entry.is_dir():
+            entry.unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        mode = folder.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(folder)
+    else:
+        folder.unlink()  # a link is removed, not what it leads to
+
+
+def _no_links(path: Path) -> None:
+    """Raises `UserError` when an entry of the folder is a link: writing through it would change something elsewhere."""
+    for name in (*FILES, *FOLDERS):
+        if (path / name).is_symlink():
+            message = "it is a symbolic link; results are not written through links"
+            raise UserError(message, Place(path / name))
+    for folder, below, files in os.walk(path / "inputs"):
+        for name in (*below, *files):
+            if (Path(folder) / name).is_symlink():
+                message = "it is a symbolic link; results are not written through links"
+                raise UserError(message, Place(Path(folder) / name))
+
+
+__all__ = ["Folder", "LostError", "UnwritableError", "is_run", "write"]

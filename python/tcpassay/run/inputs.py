@@ -6,17 +6,21 @@ stays where it is.
 """
 
 import os
-import shutil
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
+from tcpassay import regular
 from tcpassay.plan.read import Plan
+from tcpassay.run.folder import write
+from tcpassay.seal import checksum
 
 FOLDER: Final = "inputs"
 _DEEPER: Final = "below"
 # Of a value that is a file: `stack.cc_engine = "mine.o"`.
 _OBJECT: Final = ".o"
+_BASE: Final = re.compile(rf"{FOLDER}(/{_DEEPER})*")
 
 
 def names(plan: Plan, base: Path) -> list[str]:
@@ -36,17 +40,37 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def copy(plan: Plan, source: Path, folder: Path) -> Path:
-    """Copies the files that the plan's cases name relative to `source`; the new base, relative to `folder`."""
+def is_base(text: str) -> bool:
+    """Whether this is a base as `copy` gives it."""
+    return _BASE.fullmatch(text) is not None
+
+
+def copy(plan: Plan, source: Path, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Copies the files that the plan's cases name relative to `source`.
+
+    Returns the new base, and the checksum of each copy by its name, both relative to `folder`. Raises `OSError`.
+    """
     found = names(plan, source)
     base = Path(FOLDER, *[_DEEPER] * _climbs(found))
+    sums = {}
     for name in found:
-        target = Path(os.path.normpath(folder / base / name))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target)
+        content = regular.read_bytes(source / name)
+        place = os.path.normpath(base / name)
+        write(folder / place, content)
+        sums[place] = checksum(content)
     if found:
         (folder / base).mkdir(parents=True, exist_ok=True)
-    return base
+    return base, sums
+
+
+def damaged(sums: dict[str, str], folder: Path) -> Iterator[str]:
+    """The names of copies in `folder` whose checksums are not these."""
+    for name, said in sums.items():
+        try:
+            if checksum(regular.read_bytes(folder / name, links=False)) != said:
+                yield name
+        except OSError:
+            yield name
 
 
 def _climbs(found: Iterable[str]) -> int:

@@ -13,6 +13,10 @@ been synchronised, at the latest at the next checkpoint. After a power failure t
 again; the file is whole either way (sqlite.org/wal.html). It must stand on a local file system, as WAL needs
 shared memory.
 
+Every row carries checksums of what it says, and the journal says how many cases there are, so that accidental damage
+is noticed: `open` and `peek` refuse a journal whose cases are damaged; an outcome that is damaged is told by `entries`
+and can be forgotten (`forget`), so that its case runs again.
+
 The journal does not know how a case is run, nor what the payload means.
 """
 
@@ -32,9 +36,13 @@ from typing import Any, Final, Self
 from pydantic_core import from_json, to_json
 
 from tcpassay.errors import Place, UserError
+from tcpassay.run.folder import JOURNAL
+from tcpassay.seal import checksum
 
-NAME: Final = "journal.sqlite"
-_VERSION: Final = "1"
+NAME: Final = JOURNAL
+_VERSION: Final = "2"
+_CASES: Final = "cases"
+"""The key under which the number of cases is kept."""
 _BUSY_SECONDS: Final = 60.0
 _BATCH: Final = 500
 _NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
@@ -65,16 +73,18 @@ class Outcome(StrEnum):
 
 
 _SCHEMA: Final = f"""
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE owners (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL);
 CREATE TABLE cases (
     number INTEGER PRIMARY KEY,
     position INTEGER NOT NULL,
     content TEXT NOT NULL,
+    content_checksum TEXT NOT NULL,
     owner INTEGER REFERENCES owners (id),
     attempts INTEGER NOT NULL DEFAULT 0,
     outcome TEXT CHECK (outcome IN ({", ".join(f"'{outcome}'" for outcome in Outcome)})),
     payload TEXT,
+    outcome_checksum TEXT,
     started REAL,
     finished REAL
 );
@@ -116,6 +126,8 @@ class Entry:
     """How often it was claimed."""
     seconds: float | None
     """Wall time from claim to finish; the case may have waited for the one before it."""
+    damaged: bool = False
+    """Whether it had ended, and what came of it cannot be read any more; then `outcome` is `None`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +183,23 @@ class Journal:
         os.close(handle)
         try:
             with _translated(path), contextlib.closing(_connect(Path(name))) as database:
-                database.execute("PRAGMA journal_mode = WAL")
+                # Not in WAL mode yet: there, what does not fit on the disk when the connection is closed stays in the
+                # WAL, without an error.
                 database.executescript("BEGIN;" + _SCHEMA)
-                database.executemany(
-                    "INSERT INTO meta VALUES (?, ?)", [("version", _VERSION), ("plan", plan)]
-                )
+                _set(database, {"version": _VERSION, "plan": plan})
                 _note(database, notes or {})
                 _insert(database, cases, order)
                 database.execute("COMMIT")
+                database.execute("PRAGMA journal_mode = WAL")
+            _no_wal(Path(name), path)
             _synchronise(Path(name))
             _publish(Path(name), path)
             _synchronise(folder)
+        except OSError as error:
+            raise NoSpaceError(f"the journal cannot be written: {error.strerror}", Place(path)) from error
         finally:
-            Path(name).unlink(missing_ok=True)
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                Path(name + suffix).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, folder: Path, plan: str | None = None, clock: Callable[[], float] = time.time) -> Self:
@@ -192,8 +208,7 @@ class Journal:
         With `plan`, the run must be of the plan with this digest. Raises `JournalError`.
         """
         path = folder / NAME
-        if not path.is_file():
-            raise JournalError("there is no journal, so no run to resume; start it anew", Place(path))
+        _there(path)
         with _translated(path):
             journal = cls(folder, _connect(path), clock)
             try:
@@ -209,9 +224,14 @@ class Journal:
     def peek(cls, folder: Path) -> Self:
         """Open the journal to read it only; whoever works on it is not disturbed. Raises `JournalError`."""
         path = folder / NAME
+        _there(path)
         with _translated(path):
-            journal = cls(folder, _connect(path), time.time)
-            journal._check(None)
+            journal = cls(folder, _connect(path, read_only=not os.access(folder, os.W_OK)), time.time)
+            try:
+                journal._check(None)
+            except BaseException:
+                journal.close()
+                raise
             return journal
 
     def claim(self) -> Claim | None:
@@ -248,19 +268,21 @@ class Journal:
     def _finish(
         self, database: sqlite3.Connection, ended: Sequence[tuple[Claim, Outcome, Json | None]], now: float
     ) -> None:
+        texts = [None if payload is None else _dumps(payload) for _, _, payload in ended]
         rows = [
             (
                 outcome,
-                None if payload is None else _dumps(payload),
+                text,
+                _outcome_checksum(claim.number, outcome, text),
                 now,
                 claim.number,
                 self._owner,
                 claim.attempt,
             )
-            for claim, outcome, payload in ended
+            for (claim, outcome, _), text in zip(ended, texts, strict=True)
         ]
         changed = database.executemany(
-            "UPDATE cases SET outcome = ?, payload = ?, finished = ?, owner = NULL "
+            "UPDATE cases SET outcome = ?, payload = ?, outcome_checksum = ?, finished = ?, owner = NULL "
             "WHERE number = ? AND owner = ? AND attempts = ? AND outcome IS NULL",
             rows,
         )
@@ -278,9 +300,15 @@ class Journal:
 
     def reopen(self, outcomes: Iterable[Outcome]) -> int:
         """Forget what came of the cases that ended so: they wait again. How many they are."""
-        forget = "UPDATE cases SET outcome = NULL, payload = NULL, finished = NULL WHERE outcome = ?"
         with self._transaction() as database:
-            return sum(database.execute(forget, (outcome,)).rowcount for outcome in outcomes)
+            return sum(
+                database.execute(f"{_FORGET} outcome = ?", (outcome,)).rowcount for outcome in outcomes
+            )
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Forget what came of these cases: they wait again."""
+        with self._transaction() as database:
+            database.executemany(f"{_FORGET} number = ?", [(number,) for number in numbers])
 
     def replan(
         self,
@@ -304,11 +332,16 @@ class Journal:
                 "(SELECT attempts, outcome, payload, started, finished FROM old WHERE old.content = cases.content) "
                 "WHERE content IN (SELECT content FROM old)"
             )
+            kept = database.execute("SELECT number, outcome, payload FROM cases WHERE outcome IS NOT NULL")
+            database.executemany(
+                "UPDATE cases SET outcome_checksum = ? WHERE number = ?",
+                [(_outcome_checksum(*row), row[0]) for row in kept.fetchall()],
+            )
             (gone,) = database.execute(
                 "SELECT count(*) FROM old WHERE content NOT IN (SELECT content FROM cases)"
             ).fetchone()
             database.execute("DROP TABLE old")
-            database.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (plan,))
+            _set(database, {"plan": plan})
             _note(database, notes or {})
         return int(gone)
 
@@ -336,12 +369,17 @@ class Journal:
         while True:
             with _translated(self._folder / NAME):
                 rows = self._database.execute(
-                    "SELECT number, content, outcome, payload, owner IS NOT NULL, attempts, "
+                    "SELECT number, content, outcome, payload, outcome_checksum, owner IS NOT NULL, attempts, "
                     "finished - started FROM cases WHERE number > ? ORDER BY number LIMIT ?",
                     (last, _BATCH),
                 ).fetchall()
-            for number, content, outcome, payload, running, attempts, seconds in rows:
+            for number, content, outcome, payload, said, running, attempts, seconds in rows:
                 last = number
+                right = None if outcome is None else _outcome_checksum(number, outcome, payload)
+                if said != right:
+                    case = from_json(content)
+                    yield Entry(number, case, None, None, bool(running), attempts, None, damaged=True)
+                    continue
                 yield Entry(
                     number,
                     from_json(content),
@@ -396,19 +434,42 @@ class Journal:
 
     def _check(self, plan: str | None) -> None:
         path = self._folder / NAME
-        problem = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        self._database.text_factory = _text
+        # With its indices: what is missing there would never be claimed.
+        problem = self._database.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if problem != "ok":
-            raise JournalError(f"the journal is damaged: {problem}", Place(path))
-        meta = dict(self._database.execute("SELECT key, value FROM meta").fetchall())
-        if meta.get("version") != _VERSION:
+            raise _damaged(path, " ".join(problem.split()))
+        version = self._database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+        if version is None:
+            raise _damaged(path, "it does not say its version")
+        if version[0] != _VERSION and _is_version(version[0]):
             raise JournalError(
-                f"the journal is of version {meta.get('version')}; this program reads version {_VERSION}",
-                Place(path),
+                f"the journal is of version {version[0]}; this program reads version {_VERSION}", Place(path)
             )
+        meta = self._meta(path)
+        rows = self._database.execute(
+            "SELECT number, position, content, content_checksum FROM cases"
+        ).fetchall()
+        if str(len(rows)) != meta[_CASES]:
+            raise _damaged(path, f"it has {len(rows)} cases and says {meta[_CASES]}")
+        for number, position, content, said in rows:
+            if said != _checksum(number, position, content):
+                raise _damaged(path, f"the checksum of its case {number} is wrong")
         if plan is not None and meta["plan"] != plan:
             raise JournalError(
                 f"the run in this folder is of another plan (digest {meta['plan']}, not {plan})", Place(path)
             )
+
+    def _meta(self, path: Path) -> dict[str, str]:
+        """What the journal says of itself. Raises `JournalError` when it is damaged."""
+        meta = {}
+        for key, value, said in self._database.execute("SELECT key, value, checksum FROM meta"):
+            if said != _checksum(key, value):
+                raise _damaged(path, f"the checksum of its entry `{key}` is wrong")
+            meta[key] = value
+        if missing := {"version", "plan", _CASES} - set(meta):
+            raise _damaged(path, f"its entry `{min(missing)}` is missing")
+        return meta
 
     def _lock_path(self, owner: int) -> Path:
         return self._folder / f"{NAME}-owner-{owner}"
@@ -420,7 +481,7 @@ class Journal:
             self._owner = int(cursor.lastrowid or 0)
             path = self._lock_path(self._owner)
             try:
-                self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
                 fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise JournalError(f"a lock cannot be taken: {error.strerror}", Place(path)) from error
@@ -436,6 +497,10 @@ class Journal:
                 database.execute("UPDATE cases SET owner = NULL WHERE owner = ?", (owner,))
                 database.execute("DELETE FROM owners WHERE id = ?", (owner,))
                 self._lock_path(owner).unlink(missing_ok=True)
+        # An owner that nobody knows is nobody: only damage leaves such a one.
+        database.execute(
+            "UPDATE cases SET owner = NULL WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM owners)"
+        )
 
     @staticmethod
     def _next(database: sqlite3.Connection, most: int) -> list[tuple[int, str, int]]:
@@ -470,7 +535,7 @@ def _alive(path: Path) -> bool:
     if path in _MINE:
         return True
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     try:
@@ -483,16 +548,73 @@ def _alive(path: Path) -> bool:
 
 
 def _insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None) -> None:
-    rows = ((number, number, _dumps(case)) for number, case in enumerate(cases))
-    database.executemany("INSERT INTO cases (number, position, content) VALUES (?, ?, ?)", rows)
-    if order is not None:
-        positions = [(position, number) for position, number in enumerate(order)]
-        database.executemany("UPDATE cases SET position = ? WHERE number = ?", positions)
+    positions = None if order is None else {number: position for position, number in enumerate(order)}
+    count = 0
+    for number, case in enumerate(cases):
+        position, content = number if positions is None else positions[number], _dumps(case)
+        database.execute(
+            "INSERT INTO cases (number, position, content, content_checksum) VALUES (?, ?, ?, ?)",
+            (number, position, content, _checksum(number, position, content)),
+        )
+        count += 1
+    _set(database, {_CASES: str(count)})
 
 
 def _note(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
-    rows = [(f"note.{name}", value) for name, value in notes.items()]
-    database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+    _set(database, {f"note.{name}": value for name, value in notes.items()})
+
+
+def _set(database: sqlite3.Connection, values: Mapping[str, str]) -> None:
+    rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
+    database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
+
+
+_FORGET: Final = (
+    "UPDATE cases SET outcome = NULL, payload = NULL, outcome_checksum = NULL, finished = NULL WHERE"
+)
+
+
+def _checksum(*parts: object) -> str:
+    return checksum("\0".join(map(str, parts)).encode(errors="surrogateescape"))
+
+
+def _outcome_checksum(number: int, outcome: str, payload: str | None) -> str:
+    return _checksum(number, outcome, "none" if payload is None else payload)
+
+
+def _text(raw: bytes) -> str:
+    """A text of the database, also one that damage has made no UTF-8: its checksum tells it."""
+    return raw.decode(errors="surrogateescape")
+
+
+def _is_version(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _damaged(path: Path, why: str) -> JournalError:
+    message = (
+        f"the journal is damaged: {why}; what result.json says can still be read (load, report, compare), but the run "
+        "cannot go on: start it anew with --force or into another folder"
+    )
+    return JournalError(message, Place(path))
+
+
+def _there(path: Path) -> None:
+    """Raises `JournalError` unless the journal is a file, and its companions are where SQLite expects them."""
+    for file in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
+        if file.is_symlink():
+            raise JournalError("it is a symbolic link, which is not followed here", Place(file))
+        if file.exists() and not file.is_file():
+            raise JournalError("it is not a regular file", Place(file))
+    if not path.is_file():
+        raise JournalError("there is no journal, so no run to resume; start it anew", Place(path))
+
+
+def _no_wal(made: Path, path: Path) -> None:
+    """Raises `NoSpaceError` when closing a database did not bring all of it into its file."""
+    wal = made.with_name(f"{made.name}-wal")
+    if wal.exists() and wal.stat().st_size:
+        raise NoSpaceError("the journal cannot be written, so the disk is most likely full", Place(path))
 
 
 def _dumps(value: Json) -> str:
@@ -500,9 +622,11 @@ def _dumps(value: Json) -> str:
     return to_json(value).decode()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection; `read_only` where the folder cannot be written, so that nobody else changes the file either."""
+    how = "immutable=1" if read_only else "mode=rw"
     database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+        f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
     )
     database.execute("PRAGMA synchronous = NORMAL")
     return database
@@ -547,5 +671,5 @@ def _translated(path: Path) -> Iterator[None]:
                 Place(path),
             ) from error
         if code & 0xFF in _DAMAGED:
-            raise JournalError(f"the journal is damaged: {error}", Place(path)) from error
+            raise _damaged(path, str(error)) from error
         raise JournalError(f"the journal cannot be used: {error}", Place(path)) from error

@@ -1,5 +1,6 @@
 """One run of a result folder again, from the folder alone, compared with what it left behind the first time."""
 
+import os
 import shutil
 import tempfile
 import tomllib
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpassay import __version__, load, substrates
+from tcpassay import __version__, load, regular, substrates
 from tcpassay.errors import Place, UserError
 from tcpassay.judge import Finding
 from tcpassay.plan.model import PlanFile
@@ -80,6 +81,9 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     run = _run(results, case, seed)
     spec, notes = _spec(results)
     _versions(results, run, notes)
+    _within(run, results)
+    if not isinstance(run.get("triples"), dict):
+        raise UserError(f"case {run['case']}: its parameters are not known", Place(path))
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("there is something already; choose another place with --out", Place(out))
     collect = wanted_of(spec)
@@ -104,7 +108,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     }
     with _place(out) as place:
         answer = _ask(request | {"folder": str(place)}, spec)
-        kept = None if run.get("recording") is None else path / run["recording"]
+        kept = None if run.get("recording") is None else results.place_of(run)
         files = {} if kept is None or answer["outcome"] != "done" else _compared(kept, place, more=more)
     before, now = run.get("digest"), answer.get("digest")
     return Replayed(
@@ -166,11 +170,29 @@ def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
 
 
 def _base(path: Path) -> Path:
+    """Where names of files in the cases start."""
     try:
         with Journal.peek(path) as journal:
-            return path / journal.notes["base"]
+            base = journal.notes.get("base", "")
+            return path / (base if inputs.is_base(base) else inputs.FOLDER)
     except UserError:
         return path / inputs.FOLDER
+
+
+def _within(run: dict[str, Any], results: Results) -> None:
+    """Raises `UserError` when the run needs a file of the folder that is damaged or missing, or is none of it."""
+    sums = results.index.get("files", {})
+    copied = {name: said for name, said in sums.items() if name.startswith(f"{inputs.FOLDER}/")}
+    for name in inputs.damaged(copied, results.folder):
+        message = "it is damaged or missing: its checksum is not that in result.json"
+        raise UserError(message, Place(results.folder / name))
+    script = run.get("script")
+    if script:
+        file = script.get("file") if isinstance(script, dict) else None
+        place = None if not isinstance(file, str) else os.path.normpath(_base(results.folder) / file)
+        inside = os.path.normpath(results.folder / inputs.FOLDER)
+        if place is None or not (Path(str(file)).is_absolute() or place.startswith(inside + os.sep)):
+            raise UserError(f"`{file}` is no script of this folder", Place(results.folder / "result.json"))
 
 
 @contextmanager
@@ -200,13 +222,20 @@ def _ask(request: dict[str, Any], spec: PlanFile) -> Answer:
 def _compared(kept: Path, made: Path, *, more: bool) -> dict[str, bool]:
     """Each file that was kept: whether it was made again with the same bytes."""
     same = {}
-    for file in sorted(kept.iterdir()):
+    try:
+        files = sorted(kept.iterdir())
+    except OSError as error:
+        raise UserError(f"the recording cannot be read: {error.strerror}", Place(kept)) from None
+    for file in files:
         if file.name == INDEX:
             if not more:
                 same[file.name] = _index(file, made / INDEX, whole=(kept / "events.parquet").exists())
         else:
             other = made / file.name
-            same[file.name] = other.is_file() and file.read_bytes() == other.read_bytes()
+            try:
+                same[file.name] = regular.read_bytes(file, links=False) == regular.read_bytes(other)
+            except OSError:
+                same[file.name] = False
     return same
 
 
@@ -214,8 +243,8 @@ def _index(kept: Path, made: Path, *, whole: bool) -> bool:
     """The new one lists an event log; the old one does only if it has it."""
     new = made.read_text(encoding="utf-8")
     try:
-        return kept.read_text(encoding="utf-8") == (new if whole else without_events(new))
-    except UnicodeDecodeError:
+        return regular.read_bytes(kept, links=False) == (new if whole else without_events(new)).encode()
+    except OSError:
         return False
 
 

@@ -13,9 +13,11 @@ from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
 from tcpassay.run import checks
 from tcpassay.run.folder import Folder
+from tcpassay.seal import checksum, seal
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 RESULT: Final = "result.json"
+METRICS: Final = "metrics.parquet"
 Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
 
@@ -74,6 +76,10 @@ class Result:
     """Figures that were not drawn, or not in full; it says nothing about the runs."""
     undetermined: list[dict[str, Any]] = field(default_factory=list)
     """Repetitions that differ from the first run of the same case and seed."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Checksums of copied files."""
+    sums: dict[str, str] = field(default_factory=dict)
+    """Checksums of the files that were written beside `result.json`."""
 
     @property
     def errors(self) -> int:
@@ -106,6 +112,7 @@ class Result:
             "figure_problems": self.figure_problems,
             "findings": sum(len(run.findings) for run in self.runs) if self.judged else None,
             "undetermined": self.undetermined,
+            "files": self.inputs | self.sums,
             "runs": [self._run_json(run) for run in self.runs],
         }
 
@@ -152,7 +159,7 @@ class Result:
                 from tcpassay.judge import write_findings  # noqa: PLC0415
 
                 write_findings(self.folder.path, self.findings())
-        self.folder.write(RESULT, as_text(self.as_json()))
+        self.folder.write(RESULT, seal(as_text(self.as_json())))
 
     def _write_metrics(self) -> None:
         done = [run for run in self.runs if run.done]
@@ -171,7 +178,9 @@ class Result:
                 *((name, [get(name) for get in of_metric]) for name in metrics),
             ]
             # Polars would write it as well, but is most of the start-up time.
-            self.folder.write("metrics.parquet", _native.parquet(columns))
+            content = _native.parquet(columns)
+            self.folder.write(METRICS, content)
+            self.sums[METRICS] = checksum(content)
 
 
 def as_text(value: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from tcpassay.errors import Place, UserError
 from tcpassay.plan.read import Plan, read
 from tcpassay.run import inputs
 from tcpassay.run.environment import environment, table_version
-from tcpassay.run.folder import Folder
+from tcpassay.run.folder import Folder, is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
 from tcpassay.run.result import RESULT, Result, Run, Status
@@ -45,7 +45,9 @@ class Beginning:
 class Session:
     """An open result folder. Close it when done, or use it in a `with` statement."""
 
-    def __init__(self, plan: Plan, folder: Folder, journal: Journal) -> None:
+    def __init__(self, plan: Plan, folder: Folder, journal: Journal, damaged: int = 0) -> None:
+        self.damaged = damaged
+        """Runs that had ended, are damaged in the journal, and are made again."""
         self.plan = plan
         self.folder = folder
         self.journal = journal
@@ -54,14 +56,31 @@ class Session:
 
     @classmethod
     def begin(cls, plan: Plan, out: Path, how: Beginning, *, replace_: bool) -> Self:
-        """Makes the folder and its journal; on an error of the user's nothing is left behind."""
+        """Makes the folder and its journal; on an error nothing is left behind. Raises `UserError`."""
         plan = _chosen(plan, how)
         folder = Folder.create(out, replace=replace_)
-        base = inputs.copy(plan, plan.file.parent, folder.path)
-        notes = _notes(plan, base)
-        Journal.create(folder.path, _digest(plan), _runs(plan), _order(plan, how), notes)
-        session = cls(plan, folder, Journal.open(folder.path))
-        session._describe()
+        try:
+            try:
+                base, copied = inputs.copy(plan, plan.file.parent, folder.made)
+            except OSError as error:
+                reason = (error.strerror or type(error).__name__).lower()
+                raise UserError(
+                    f"a file that the plan names cannot be copied: {reason}", Place(out)
+                ) from None
+            folder.write("plan.toml", plan.text)
+            notes = _notes(plan, base, copied)
+            Journal.create(folder.made, _digest(plan), _runs(plan), _order(plan, how), notes)
+            folder.publish()
+        except BaseException:
+            folder.abandon()
+            raise
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(folder.close)
+            journal = Journal.open(folder.path)
+            on_error.callback(journal.close)
+            session = cls(plan, folder, journal)
+            session._describe()
+            on_error.pop_all()
         return session
 
     @classmethod
@@ -70,21 +89,25 @@ class Session:
 
         `force`: also when this program is another version.
         """
-        folder = Folder.existing(path)
         with contextlib.ExitStack() as on_error:
+            folder = Folder.existing(path)
+            on_error.callback(folder.close)
             journal = _open(path, on_error)
-            notes = journal.notes
+            notes = _checked(journal.notes, path)
+            _same_inputs(notes, path)
             if not force:
                 _same_version(notes, path)
             plan = read(notes["plan"], path / notes["base"] / "plan.toml")
             wanted = [entry.case for entry in journal.entries()]
             plan = plan.with_seeds(list(dict.fromkeys(int(run["seed"]) for run in wanted)))
             plan = _with_cases(plan, {str(run["case"]) for run in wanted}, path)
+            damaged = _forget_damaged(journal)
             journal.reopen(retry)
-            session = cls(plan, folder, journal)
+            session = cls(plan, folder, journal, damaged)
+            folder.repair("plan.toml", notes["plan"])
+            if not (path / RESULT).exists():
+                session._describe()
             on_error.pop_all()
-        if not (path / RESULT).exists():
-            session._describe()
         return session
 
     @classmethod
@@ -94,9 +117,12 @@ class Session:
         `force`: also when runs are lost, or when the kept ones were made in another way than the plan now says.
         """
         plan = _chosen(plan, how)
-        folder = Folder.existing(path)
         with contextlib.ExitStack() as on_error:
+            folder = Folder.existing(path)
+            on_error.callback(folder.close)
             journal = _open(path, on_error)
+            _checked(journal.notes, path)
+            damaged = _forget_damaged(journal)
             if not force:
                 _same_version(journal.notes, path)
                 _same_manner(journal.notes, plan, path)
@@ -104,14 +130,19 @@ class Session:
             lost = [e.case for e in journal.entries() if e.outcome is not None and _key(e.case) not in new]
             if not force:
                 _none_lost(lost, path)
-            base = inputs.copy(plan, plan.file.parent, path)
-            journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base))
+            for run in lost:
+                if not is_run(run["case"], run["seed"]):
+                    raise UserError(
+                        f"the journal names a run that there cannot be: {run!r}", Place(path / JOURNAL)
+                    )
+            base, copied = inputs.copy(plan, plan.file.parent, path)
+            journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base, copied))
             journal.reopen(how.retry)
             for run in lost:
-                shutil.rmtree(folder.recording(str(run["case"]), int(run["seed"])), ignore_errors=True)
-            session = cls(plan, folder, journal)
+                shutil.rmtree(folder.recording(run["case"], run["seed"]), ignore_errors=True)
+            session = cls(plan, folder, journal, damaged)
+            session._describe()
             on_error.pop_all()
-        session._describe()
         return session
 
     def _describe(self) -> None:
@@ -181,6 +212,7 @@ class Session:
             judged,
             about,
             undetermined=different,
+            inputs=json.loads(self.notes["inputs"]),
         )
 
     def finish(self, answered: Iterable[tuple[Claim, dict[str, Any]]], ahead: deque[Claim]) -> list[Run]:
@@ -198,6 +230,7 @@ class Session:
     def close(self) -> None:
         """Gives back what was claimed, and lets go of the folder."""
         self.journal.close()
+        self.folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -236,14 +269,40 @@ def _digest(plan: Plan) -> str:
     return hashlib.sha256(plan.text.encode()).hexdigest()
 
 
-def _notes(plan: Plan, base: Path) -> dict[str, str]:
+def _notes(plan: Plan, base: Path, copied: dict[str, str]) -> dict[str, str]:
     return {
         "plan": plan.text,
         "file": str(plan.file),
         "base": str(base),
+        "inputs": json.dumps(copied),
         "tables": table_version(),
         "version": __version__,
     }
+
+
+def _checked(notes: dict[str, str], path: Path) -> dict[str, str]:
+    """What a journal notes, after what becomes part of a path in it was checked."""
+    if missing := {"plan", "file", "base", "inputs", "tables", "version"} - set(notes):
+        raise UserError(f"the journal is damaged: it does not note `{min(missing)}`", Place(path / JOURNAL))
+    if not inputs.is_base(notes["base"]):
+        message = f"the journal is damaged: `{notes['base']}` is no place of copied files"
+        raise UserError(message, Place(path / JOURNAL))
+    return notes
+
+
+def _same_inputs(notes: dict[str, str], path: Path) -> None:
+    """Raises `UserError` when a copied file is not what it was: the runs that are left would be other runs."""
+    for name in inputs.damaged(json.loads(notes["inputs"]), path):
+        message = "it is damaged or missing: its checksum is not that in the journal; run the plan anew with --force"
+        raise UserError(message, Place(path / name))
+
+
+def _forget_damaged(journal: Journal) -> int:
+    """Has runs made again whose outcome is damaged; how many they are."""
+    damaged = [entry.number for entry in journal.entries() if entry.damaged]
+    if damaged:
+        journal.forget(damaged)
+    return len(damaged)
 
 
 def _open(path: Path, on_error: contextlib.ExitStack) -> Journal:

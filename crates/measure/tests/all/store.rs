@@ -110,10 +110,7 @@ fn a_missing_or_damaged_file_is_named_and_nothing_panics() {
             }
             match Recording::read(&bad) {
                 Err(error) => assert!(error.to_string().contains(&format!("bad/{file}: ")), "{error}"),
-                // The closing line feed of the JSON is not missed.
-                Ok(_) => {
-                    assert_eq!((file, content.map(|c| c.len())), ("recording.json", Some(whole.len() - 1)));
-                }
+                Ok(_) => panic!("{file} is damaged and was read"),
             }
         }
     }
@@ -131,7 +128,7 @@ fn a_flipped_byte_anywhere_in_a_table_or_a_capture_is_refused() {
             bytes[at] ^= 0x55;
             fs::write(r.join(file), &bytes).expect("written");
             let read = Recording::read(&r);
-            assert!(file == "recording.json" || read.is_err(), "{file} byte {at}");
+            assert!(read.is_err(), "{file} byte {at}");
         }
         fs::write(r.join(file), &whole).expect("written");
     }
@@ -143,10 +140,10 @@ fn a_recording_of_another_format_says_so() {
     let dir = sample::folder("format").join("r");
     Recording::default().write(&dir).expect("writable");
     let path = dir.join("recording.json");
-    let text = fs::read_to_string(&path).expect("written").replace("\"format\": 1", "\"format\": 2");
+    let text = fs::read_to_string(&path).expect("written").replace("\"format\": 2", "\"format\": 3");
     fs::write(&path, text).expect("written");
     let error = Recording::read(&dir).expect_err("another format").to_string();
-    assert!(error.ends_with("recording.json: its format is 2; this version reads 1"), "{error}");
+    assert!(error.ends_with("recording.json: its format is 3; this version reads 2"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,149 @@
+"""Who may change a result folder: one process at a time, for as long as it lives.
+
+An owner holds two locks:
+
+* beside the folder, on `.NAME.lock`: it holds while the folder is removed and made again under the same name;
+* in the folder, on `.tcpassay.lock`: it holds when the folder is moved, or reached by another name.
+
+The kernel drops a lock when the process ends, however it ends, so that the file of a dead owner is no obstacle. The
+locks are those of flock(2), which Linux passes to the server for files on NFS (nfs(5), `local_lock`). Where the
+folder above cannot be written, there is no lock beside; there the folder cannot be removed and made again either.
+
+The file of a lock is removed by its owner. Who has just locked a file therefore looks whether it still has its name.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, Self
+
+from tcpassay import seal
+from tcpassay.errors import Place, UserError
+
+INSIDE: Final = ".tcpassay.lock"
+_LONGEST: Final = 200
+"""Bytes of a folder's name that fit into the name of a file beside it."""
+_UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class BusyError(UserError):
+    """Another process owns the folder."""
+
+
+class LostError(UserError):
+    """The folder was removed, or another one has its name."""
+
+
+class _Lock:
+    """A locked file. Raises `BlockingIOError` when another process has it, and `OSError` when it cannot be had."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        while True:
+            self._handle = os.open(file, flags, 0o666)
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self.holds():
+                    return
+            except BaseException:
+                os.close(self._handle)
+                raise
+            os.close(self._handle)  # its owner has removed it meanwhile
+
+    def holds(self) -> bool:
+        """Whether the locked file is the one that has the name."""
+        try:
+            return os.path.samestat(os.fstat(self._handle), self.file.lstat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Removes the file, and lets go of it."""
+        with contextlib.suppress(OSError):
+            if self.holds():
+                self.file.unlink()
+        os.close(self._handle)
+
+
+class Owner:
+    """The right to change a result folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process = os.getpid()
+        self._locks: list[_Lock] = []
+        self._folder: os.stat_result | None = None
+
+    @classmethod
+    def take(cls, path: Path) -> Self:
+        """Becomes the owner of `path`, which may not exist yet. Raises `BusyError`, and `UserError` without locks."""
+        owner = cls(path)
+        real = Path(os.path.realpath(path))
+        try:
+            if real.parent.is_dir() and real.name:
+                owner._lock(real.parent / beside(real.name, "lock"))
+        except OSError as error:
+            if error.errno not in _UNWRITABLE:
+                raise _unlockable(error, path) from error
+        return owner
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Becomes the owner of a folder that exists."""
+        owner = cls.take(path)
+        try:
+            owner.enter(path)
+        except BaseException:
+            owner.release()
+            raise
+        return owner
+
+    def enter(self, folder: Path) -> None:
+        """Locks the folder itself, which is `path` or gets this name later (`renamed`)."""
+        try:
+            self._lock(folder / INSIDE)
+            self._folder = folder.stat()
+        except OSError as error:
+            raise _unlockable(error, folder) from error
+
+    def renamed(self) -> None:
+        """The folder that was entered has now the name `path`."""
+        self._locks[-1].file = self.path / INSIDE
+
+    def _lock(self, file: Path) -> None:
+        try:
+            self._locks.append(_Lock(file))
+        except BlockingIOError:
+            message = "another process works on these results; wait for it, or end it"
+            raise BusyError(message, Place(self.path)) from None
+
+    def check(self) -> None:
+        """Raises `LostError` when the folder is no longer the one that was entered."""
+        try:
+            same = self._folder is not None and os.path.samestat(self._folder, self.path.stat())
+        except FileNotFoundError:
+            same = False
+        if not same or not all(lock.holds() for lock in self._locks):
+            message = "the folder was removed or replaced while runs went on; nothing more is written there"
+            raise LostError(message, Place(self.path))
+
+    def release(self) -> None:
+        """Gives the folder up."""
+        if os.getpid() != self._process:
+            return
+        while self._locks:
+            self._locks.pop().release()
+
+
+def beside(name: str, what: str) -> str:
+    """The name of a file or folder beside one with this name."""
+    raw = os.fsencode(name)
+    return f".{name if len(raw) <= _LONGEST else seal.checksum(raw)}.{what}"
+
+
+def _unlockable(error: OSError, path: Path) -> UserError:
+    reason = (error.strerror or type(error).__name__).lower()
+    return UserError(f"cannot write results there: {reason}; no lock can be taken", Place(path))
