@@ -255,6 +255,7 @@ fn ack(record: &Record, app_limited: bool) -> Ack {
             .map(|(packets, us)| Rate::from_bytes_per(count(packets), Dur::from_micros(u64::from(us)))),
         app_limited,
         round: u64::from(record.round),
+        reordered: false,
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Ack {
     pub app_limited: bool,
     /// Number of the present round trip: it rises by one each time an ACK covers data sent after the rise before.
     pub round: u64,
+    /// The path reorders so much that what is delivered out of order opens the window, too (Linux `tcp_may_raise_cwnd`).
+    pub reordered: bool,
 }
 
 /// What a controller is told. Events are data: they can be logged, replayed, fuzzed and compared.

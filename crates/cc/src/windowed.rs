@@ -35,7 +35,7 @@ pub struct Windowed<R> {
     peak: Peak,
     /// Slow start goes on at ssthresh, and beyond it ([`Arithmetic::FreeBsd`]).
     at_threshold: bool,
-    /// What the ACK that ends a recovery delivered counts ([`Arithmetic::Linux`]).
+    /// [`Arithmetic::Linux`]: what the ACK that ends a recovery delivered counts, and a timeout in it reduces nothing.
     last_counts: bool,
     /// Present in the first slow start alone, when asked for.
     hystart: Option<HyStart>,
@@ -89,6 +89,12 @@ impl Peak {
     }
 }
 
+/// What Linux counts: all that an ACK delivered if it advanced, or whenever the path is known to reorder (`tcp_may_raise_cwnd`,
+/// `tcp_cong_avoid`). What SACK had reported before was not a reason to grow.
+fn by_delivery(ack: &Ack) -> Bytes {
+    if ack.reordered || !ack.acked.is_zero() { ack.delivered } else { Bytes::ZERO }
+}
+
 impl<R: WindowRule> Windowed<R> {
     /// The skeleton around `rule`, with the byte counting and slow-start options of `params`.
     pub fn new(rule: R, params: &Params) -> Windowed<R> {
@@ -117,8 +123,7 @@ impl<R: WindowRule> Windowed<R> {
         let counted = match self.phase {
             // RFC 3168 section 6.1.2: an ACK that reports a mark earns nothing. It is about to begin a reduction.
             Phase::Open if !ack.marked.is_zero() => return (cwnd, ssthresh),
-            // Linux counts what the ACK delivered: what SACK had reported before was not a reason to grow.
-            Phase::Open if self.byte_counting == ByteCounting::All => ack.acked.min(ack.delivered),
+            Phase::Open | Phase::Collapsed if self.byte_counting == ByteCounting::All => by_delivery(ack),
             Phase::Open => ack.acked,
             Phase::Collapsed => ack.acked.min(ack.delivered),
             Phase::Reduced { .. } => return (cwnd, ssthresh),
@@ -128,7 +133,11 @@ impl<R: WindowRule> Windowed<R> {
                 if !counts {
                     return (cwnd, ssthresh);
                 }
-                ack.acked.min(ack.delivered)
+                if self.byte_counting == ByteCounting::All {
+                    by_delivery(ack)
+                } else {
+                    ack.acked.min(ack.delivered)
+                }
             }
         };
         if cwnd < ssthresh || self.at_threshold && cwnd == ssthresh && view.limited == Limited::Cwnd {
@@ -232,7 +241,12 @@ impl<R: WindowRule> Windowed<R> {
                 // A false timeout does not make the mark false.
                 self.remember(view);
             }
-            self.reduced(&View { control, ..*view }, Cause::Loss, flight).min(view.control.ssthresh)
+            if self.last_counts {
+                // Linux reduces once in a window (`tcp_enter_loss`).
+                view.control.ssthresh
+            } else {
+                self.reduced(&View { control, ..*view }, Cause::Loss, flight).min(view.control.ssthresh)
+            }
         } else {
             self.remember(view);
             self.reduced(view, Cause::Loss, flight)

@@ -75,6 +75,8 @@ pub struct Info {
     pub tlp_probes: u64,
     /// Bytes delivered: acknowledged or selectively acknowledged, each byte once.
     pub delivered: Bytes,
+    /// The packets of those bytes.
+    pub delivered_packets: u64,
     /// Of those, bytes that the peer reported as CE-marked.
     pub delivered_ce: Bytes,
     /// Of accurate ECN, where it is in force.
@@ -213,6 +215,7 @@ impl Info {
             spurious: 0,
             tlp_probes: 0,
             delivered: Bytes::ZERO,
+            delivered_packets: 0,
             delivered_ce: Bytes::ZERO,
             accurate: None,
             ece_acks_in: 0,

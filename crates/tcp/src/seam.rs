@@ -4,6 +4,7 @@
 //! [`recv`](crate::recv) the incoming one. All three speak of 64-bit stream positions: 0 is the SYN, 1 the first byte
 //! of data, and the FIN stands after the last byte.
 
+use crate::config::EcnMode;
 use arrayvec::ArrayVec;
 use std::ops::Range;
 use tcpassay_units::{Bytes, Dur};
@@ -27,8 +28,10 @@ pub(crate) struct Agreed {
     pub sack: bool,
     /// Timestamps on every segment.
     pub timestamps: bool,
-    /// ECN in force, in the configured mode.
-    pub ecn: bool,
+    /// The mode of ECN that both agreed on, which need not be the one that was asked for.
+    pub ecn: EcnMode,
+    /// Data may be ECN-capable.
+    pub ect: bool,
     /// The peer's first window, in bytes.
     pub window: u64,
     /// Round-trip time of the handshake when it was not retransmitted.

@@ -330,6 +330,7 @@ impl Bench {
             delivery_rate: None,
             app_limited: self.limited == Limited::App,
             round: self.round,
+            reordered: false,
         }
     }
 
@@ -395,6 +396,7 @@ fn lead_astray(mut copy: Box<dyn Controller>, view: &View) {
         delivery_rate: None,
         app_limited: false,
         round: 1 << 40,
+        reordered: false,
     };
     let _ = copy.on(view, &Event::Ack(ack));
 }

@@ -154,6 +154,7 @@ mod tests {
             delivery_rate: None,
             app_limited: false,
             round: 0,
+            reordered: false,
         };
         train.on_ack(&view, &ack, false);
         train.found()

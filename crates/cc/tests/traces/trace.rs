@@ -70,6 +70,7 @@ impl Sender {
             delivery_rate: None,
             app_limited: false,
             round: self.round,
+            reordered: false,
         };
         change(&mut ack);
         self.tell(Event::Ack(ack));

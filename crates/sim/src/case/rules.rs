@@ -64,18 +64,21 @@ impl Rules<'_> {
         } else if stack.rto.initial > stack.rto.max {
             self.refuse("stack.initial_rto", "stack.max_rto", "the first timeout is above the largest");
         }
-        // A kernel without SACK leaves RACK and its probe alone by itself.
+        // What a profile does with SACK it leaves by itself where there is none, as a kernel does; what a case asks for it must get.
         if !stack.sack && self.scope.substrate() == Substrate::Model {
+            let asked = |path: &str| self.scope.get(path) != Setting::Word("profile");
+            let (detection, recovery) = (asked("stack.loss_detection"), asked("stack.recovery"));
+            let tlp = asked("stack.tlp");
             if self.scope.switch("stack.dsack") == Some(true) {
                 self.refuse("stack.dsack", "stack.sack", "DSACK is reported in SACK blocks");
             }
-            if matches!(stack.loss_detection, LossDetection::Rack { .. }) {
+            if detection && matches!(stack.loss_detection, LossDetection::Rack { .. }) {
                 self.refuse("stack.loss_detection", "stack.sack", "RACK needs SACK (RFC 8985 section 3)");
             }
-            if matches!(stack.recovery, Recovery::Sack | Recovery::FreeBsd { .. }) {
+            if recovery && matches!(stack.recovery, Recovery::Sack | Recovery::FreeBsd { .. }) {
                 self.refuse("stack.recovery", "stack.sack", "RFC 6675 needs SACK; newreno and prr do not");
             }
-            if stack.tlp != Tlp::Off {
+            if tlp && stack.tlp != Tlp::Off {
                 self.refuse("stack.tlp", "stack.sack", "the tail loss probe needs SACK (RFC 8985 section 3)");
             }
         }

@@ -126,10 +126,10 @@ impl Connection {
         true
     }
 
-    /// ECE tells of marks, and of no more: neither accurate ECN nor a classic peer of one that asked for it.
+    /// ECE tells of marks, and of no more.
     #[inline]
     fn hears_ece(&self) -> bool {
-        matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp) && self.cfg.ecn != EcnMode::Accurate
+        matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp)
     }
 
     /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).
@@ -345,20 +345,16 @@ impl Connection {
         if self.sack && !segment.options.sack.is_empty() {
             self.read_sacks(segment, ack, &mut input);
         }
-        match (self.ecn, self.cfg.ecn) {
-            (EcnMode::Off, _) => {}
-            (EcnMode::Accurate, _) => {
+        match self.ecn {
+            EcnMode::Off => {}
+            EcnMode::Accurate => {
                 let newer = std::mem::take(&mut self.reported.newer) && ack >= una;
                 if !opening && (newer || self.send.is_news(ack, &input.sacks)) {
                     let (bytes, packets) = self.send.newly(ack, &input.sacks);
                     input.accurate_ce = self.read_accurate(segment, Newly { bytes, packets });
                 }
             }
-            // A classic peer of an accurate sender: the echo stands for one packet.
-            (_, EcnMode::Accurate) => {
-                input.accurate_ce = segment.flags.has(Flags::ECE).then_some(u64::from(self.send.mss32()));
-            }
-            _ => input.ece = segment.flags.has(Flags::ECE),
+            EcnMode::Classic | EcnMode::Dctcp => input.ece = segment.flags.has(Flags::ECE),
         }
         self.touched = true;
         let recovering = self.cfg.ack_partial && self.send.in_recovery_state();

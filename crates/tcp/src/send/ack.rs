@@ -78,8 +78,7 @@ impl Sender {
             now,
             advanced: upto > prior_una,
             dup: false,
-            marked: ack.ece && self.ecn && self.cfg.ecn != EcnMode::Accurate
-                || ack.accurate_ce.is_some_and(|n| n > 0),
+            marked: ack.ece && self.hears_ece() || ack.accurate_ce.is_some_and(|n| n > 0),
             dsack: ack.dsack.clone(),
             informs: ack.carries_data || !same_window || upto > prior_una,
             bare: ack.sacks.is_empty() && ack.dsack.is_none(),
@@ -97,6 +96,7 @@ impl Sender {
             now,
             echo_ms: echo_ms(now, ack),
             min_rtt: self.rtt.windowed_min(),
+            mss: self.mss,
             early: self.rtt.srtt.unwrap_or(Dur::ZERO) / 2,
             recover: self.recover,
             ..Delivered::default()
@@ -179,7 +179,7 @@ impl Sender {
     #[inline]
     pub fn on_plain_ack(&mut self, now: Time, ack: u64, window: u64, ece: bool, log: &mut Log) -> bool {
         if self.expects(ack, ece)
-            && let Some(run) = self.board.ack_run(ack, self.rack.newest())
+            && let Some(run) = self.board.ack_run(ack, self.mss, self.rack.newest())
         {
             self.on_run(now, window, ece, &run, log);
             return true;
@@ -203,14 +203,14 @@ impl Sender {
         let newest = now.since(last.sent_at);
         self.rtt.observe_min(now, newest);
         self.take_rtt_sample(now, now.since(run.first_sent_at), log);
-        let sample = self.deliveries.on_run(now, bytes, last, self.rtt.min);
+        let sample = self.deliveries.on_run(now, bytes, run, self.rtt.min);
         if self.racks() {
             self.rack.update_in_order(now, last.sent_at, last.end());
             self.timers.set_reorder(now, Time::MAX, log);
         }
         self.timers.on_progress(now);
         self.timers.on_answer(now);
-        let marked = if ece && self.ecn && self.cfg.ecn != EcnMode::Accurate { bytes } else { 0 };
+        let marked = if ece && self.hears_ece() { bytes } else { 0 };
         self.deliveries.marked += marked;
         let event = Event::Ack(Ack {
             acked: Bytes::new(bytes - u64::from(last.is(FIN))),
@@ -221,12 +221,13 @@ impl Sender {
             delivery_rate: sample.rate,
             app_limited: sample.app_limited,
             round: self.deliveries.round,
+            reordered: false,
         });
         self.tell(now, &event, "ack", log);
         if self.state == CongestionState::Open {
             self.cwnd = self.cc.control.cwnd.get();
         } else if self.cfg.cwr_by_prr {
-            self.reduce_by_prr(now, &Step::delivered(bytes), log);
+            self.reduce_by_prr(now, &Step::delivered(self.delivered_size(bytes, run.packets)), log);
         }
         self.cc.end_ack();
         self.buf.follow(self.cwnd);
@@ -248,19 +249,29 @@ impl Sender {
         if a.advanced {
             self.dup_acks = 0;
             // One segment of the partial ACK filled the hole; the rest had been counted by their duplicates.
-            let hole = if self.state == CongestionState::Recovery { self.mss } else { 0 };
+            let linux = self.cfg.manners == Manners::Linux;
+            let recovering = self.state == CongestionState::Recovery;
+            let hole = if recovering || linux { self.mss } else { 0 };
             let known = self.dup_bytes.min(d.acked.saturating_sub(hole));
-            let in_loss = self.state == CongestionState::Loss;
-            self.dup_bytes =
-                if in_loss || self.board.outstanding() == 0 { 0 } else { self.dup_bytes - known };
+            // Linux forgets them outside recovery (`tcp_fastretrans_alert`), and when it ends there (step D).
+            let over = if linux { !recovering || self.board.una >= self.recover } else { false };
+            let forgets = over || self.state == CongestionState::Loss || self.board.outstanding() == 0;
+            self.dup_bytes = if forgets { 0 } else { self.dup_bytes - known };
             d.bytes -= known.min(d.bytes);
+            d.packets = d.bytes.div_ceil(self.mss);
         } else if a.dup && (self.state != CongestionState::Loss || self.board.nxt > self.recover) {
             // During F-RTO a duplicate means that its new data arrived.
             self.dup_acks += 1;
             let most = self.board.outstanding() - self.board.lost.max(self.mss).min(self.board.outstanding());
             let more = self.mss.min(most.saturating_sub(self.dup_bytes));
+            if more < self.mss && self.cfg.manners == Manners::Linux {
+                // More duplicates than there can be: the network makes them, or segments overtake each other
+                // (`tcp_check_reno_reordering`).
+                self.reordering.at_most(self.board.outstanding().div_ceil(self.mss));
+            }
             self.dup_bytes += more;
             d.bytes += more;
+            d.packets += u64::from(more > 0);
         }
     }
 
@@ -335,7 +346,7 @@ impl Sender {
         if d.acked == 0 && d.bytes == 0 && lost == 0 && !a.marked {
             return;
         }
-        let marked = match (self.cfg.ecn, ack.accurate_ce) {
+        let marked = match (self.ecn, ack.accurate_ce) {
             (EcnMode::Accurate, Some(n)) => n,
             _ if a.marked => d.bytes,
             _ => 0,
@@ -350,6 +361,7 @@ impl Sender {
             delivery_rate: sample.rate,
             app_limited: sample.app_limited,
             round: self.deliveries.round,
+            reordered: self.reordering.is_raised(),
         });
         self.tell(a.now, &event, "ack", log);
     }

@@ -22,7 +22,7 @@ pub(super) struct Record {
     /// PSH when its end is sent.
     pub push: bool,
     /// Nothing may be appended.
-    closed: bool,
+    pub closed: bool,
 }
 
 /// The stream's end as the application left it.

@@ -26,6 +26,8 @@ pub(super) struct Run {
     pub first_end: u64,
     /// When the first record was sent.
     pub first_sent_at: Time,
+    /// Packets in it.
+    pub packets: u64,
     /// The last record.
     pub last: Sent,
 }
@@ -36,10 +38,13 @@ pub(super) struct Run {
 pub(super) struct Delivered {
     /// When the ACK arrived.
     pub now: Time,
-    /// The millisecond in which the echoed timestamp was made, when there is one.
+    /// The millisecond in which the echoed timestamp was made, when there is one. Only what is acknowledged cumulatively can be
+    /// judged by it: beside SACK blocks the receiver echoes the segment that arrived last in order (RFC 7323 section 4.3).
     pub echo_ms: Option<u64>,
     /// Retransmissions acknowledged faster than this are taken for the original (RFC 8985 section 6.2 step 2).
     pub min_rtt: Option<Dur>,
+    /// Bytes of a full segment, to count packets.
+    pub mss: u64,
     /// A retransmission acknowledged faster than this was too early (FreeBSD's RACK restore).
     pub early: Dur,
     /// Only originals that end here or before count for [`Delivered::original`].
@@ -53,6 +58,8 @@ pub(super) struct Delivered {
     pub sacked: u64,
     /// Bytes delivered: newly acknowledged or newly SACKed, each once.
     pub bytes: u64,
+    /// The packets of those bytes: a short segment is one, too.
+    pub packets: u64,
     /// A retransmitted segment was acknowledged cumulatively: round-trip samples by position are ambiguous.
     pub ambiguous: bool,
     /// Oldest and newest transmission time of originals acknowledged cumulatively.
@@ -76,6 +83,13 @@ pub(super) struct Delivered {
     pub early_bytes: u64,
     /// Bytes of retransmitted segments delivered that do not count as early.
     pub timely_bytes: u64,
+}
+
+/// Packets of a record of `len` bytes.
+#[inline]
+pub(super) fn packets(len: u32, mss: u64) -> u64 {
+    let len = u64::from(len);
+    if len <= mss { 1 } else { len.div_ceil(mss) }
 }
 
 impl Delivered {
@@ -104,6 +118,7 @@ impl Delivered {
         let bytes = last.end() - run.start;
         self.acked += bytes;
         self.bytes += bytes;
+        self.packets += run.packets;
         self.fin |= last.is(FIN);
         self.times = Some((self.times.map_or(run.first_sent_at, |(first, _)| first), last.sent_at));
         self.late = self.late.max(known.saturating_sub(run.start));
@@ -131,6 +146,7 @@ impl Delivered {
 
     fn take(&mut self, sent: &Sent, in_order: bool) {
         self.bytes += u64::from(sent.len);
+        self.packets += packets(sent.len, self.mss);
         if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
             self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
         }
@@ -141,7 +157,8 @@ impl Delivered {
             } else {
                 self.timely_bytes += u64::from(sent.len);
             }
-            let echoes_original = self.echo_ms.is_some_and(|ms| ms < sent.sent_at.as_nanos() / 1_000_000);
+            let echoes_original =
+                in_order && self.echo_ms.is_some_and(|ms| ms < sent.sent_at.as_nanos() / 1_000_000);
             if echoes_original || self.min_rtt.is_some_and(|min| rtt < min) {
                 return;
             }
@@ -181,6 +198,8 @@ fn rate(bytes: u64, per: Dur) -> Rate {
 pub(super) struct Deliveries {
     /// Bytes delivered.
     pub total: u64,
+    /// Packets delivered.
+    pub packets: u64,
     /// Of those, bytes reported as marked.
     pub marked: u64,
     /// When the last were.
@@ -220,7 +239,7 @@ impl Deliveries {
         if d.bytes == 0 {
             return Sample { rate: None, app_limited: false };
         }
-        self.count(d.now, d.bytes);
+        self.count(d.now, d.bytes, d.packets);
         match &d.newest {
             Some((snap, sent_at, app_limited)) => {
                 Sample { app_limited: *app_limited, ..self.sample(d.now, snap, *sent_at, min_rtt) }
@@ -231,14 +250,16 @@ impl Deliveries {
 
     /// The same for a run, which is of `bytes` bytes.
     #[inline]
-    pub fn on_run(&mut self, now: Time, bytes: u64, last: &Sent, min_rtt: Option<Dur>) -> Sample {
-        self.count(now, bytes);
+    pub fn on_run(&mut self, now: Time, bytes: u64, run: &Run, min_rtt: Option<Dur>) -> Sample {
+        let last = &run.last;
+        self.count(now, bytes, run.packets);
         Sample { app_limited: last.is(APP), ..self.sample(now, &last.snap, last.sent_at, min_rtt) }
     }
 
     #[inline]
-    fn count(&mut self, now: Time, bytes: u64) {
+    fn count(&mut self, now: Time, bytes: u64, packets: u64) {
         self.total += bytes;
+        self.packets += packets;
         self.at = now;
         if self.app_limited_until > 0 && self.total > self.app_limited_until {
             self.app_limited_until = 0;

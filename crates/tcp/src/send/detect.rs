@@ -42,6 +42,19 @@ impl Reordering {
         }
     }
 
+    /// Without SACK: so many packets are outstanding, and more duplicates came than they can cause (`tcp_check_reno_reordering`).
+    pub fn at_most(&mut self, packets: u64) {
+        self.count += 1;
+        if self.adaptive {
+            self.threshold = u32::try_from(packets).unwrap_or(MAX_THRESHOLD).min(MAX_THRESHOLD);
+        }
+    }
+
+    /// More reordering was seen than the threshold at first allows.
+    pub fn is_raised(&self) -> bool {
+        self.threshold > self.initial
+    }
+
     /// A timeout with so many segments reported and still below the threshold: it was raised too far.
     pub fn on_timeout(&mut self, sacked_segments: u64) {
         if sacked_segments >= u64::from(self.initial) {

@@ -77,6 +77,7 @@ impl Sender {
             spurious: self.stats.spurious,
             tlp_probes: self.stats.tlp_probes,
             delivered: bytes(self.deliveries.total),
+            delivered_packets: self.deliveries.packets,
             delivered_ce: bytes(self.deliveries.marked),
             ece_acks_in: self.stats.ece_acks_in,
             dup_acks_in: self.stats.dup_acks_in,

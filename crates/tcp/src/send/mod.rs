@@ -28,7 +28,7 @@
 //! # Known differences from the sources
 //!
 //! * A zero-window probe carries no data and an old position (`una - 1`), as Linux's, not a byte of new data.
-//! * Everything is counted in bytes, where Linux counts segments; the FIN counts as one byte in flight.
+//! * Everything is counted in bytes, where Linux counts segments, but PRR with the profiles of Linux; the FIN counts as one byte in flight.
 //! * With [`Recovery::NewReno`] SACK blocks are ignored, as if SACK had not been negotiated; DSACK is not.
 //! * A retransmission found lost during RTO recovery is sent again without a second reduction.
 
@@ -113,7 +113,10 @@ pub(crate) struct Sender {
     /// One segment after the other is timed, from this position on.
     times_one: bool,
     timed: u64,
-    ecn: bool,
+    /// The mode of ECN that was agreed on.
+    ecn: EcnMode,
+    /// Data are ECN-capable.
+    ect: bool,
     /// The peer's window from `una` on.
     wnd: u64,
     /// The largest it was.
@@ -191,7 +194,8 @@ impl Sender {
             timestamps: false,
             times_one: false,
             timed: 1,
-            ecn: false,
+            ecn: EcnMode::Off,
+            ect: false,
             wnd: 0,
             max_wnd: 0,
             state: CongestionState::Open,
@@ -228,7 +232,8 @@ impl Sender {
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
         self.times_one = self.cfg.manners == Manners::FreeBsd && !agreed.timestamps && !self.racks();
-        self.ecn = agreed.ecn && self.cfg.ecn != EcnMode::Off;
+        self.ecn = agreed.ecn;
+        self.ect = agreed.ect && agreed.ecn != EcnMode::Off;
         self.wnd = agreed.window;
         self.max_wnd = agreed.window;
         self.start_path(agreed.mss.get(), agreed.options.get(), agreed.path.get(), agreed.clamp.get());
@@ -282,6 +287,7 @@ impl Sender {
         self.board = Board::new(1 + n);
         self.small_end = 1 + n;
         self.deliveries.total += n;
+        self.deliveries.packets += 1;
         self.stats.bytes_sent += n;
         self.last_sent = now;
         if self.unsent() == 0 {
@@ -373,7 +379,13 @@ impl Sender {
 
     /// Data are not ECN-capable any more.
     pub fn stop_ect(&mut self) {
-        self.ecn = false;
+        self.ect = false;
+    }
+
+    /// ECE on an ACK tells of marks, and CWR answers it (RFC 3168): accurate ECN uses both bits for its counter.
+    #[inline]
+    fn hears_ece(&self) -> bool {
+        matches!(self.ecn, EcnMode::Classic | EcnMode::Dctcp)
     }
 
     /// Neither a loss nor reordering is being dealt with.

@@ -56,7 +56,8 @@ impl Prr {
             // Rounded up to whole segments, as in the RFC's figures and in Linux, which counts segments.
             u64::try_from(due).unwrap_or(u64::MAX).next_multiple_of(mss).saturating_sub(self.out)
         } else {
-            let owed = self.delivered.saturating_sub(self.out).max(delivered);
+            // Whole segments here, too, or what a short one delivers would let nothing go.
+            let owed = self.delivered.saturating_sub(self.out).max(delivered).next_multiple_of(mss);
             let count = match bound {
                 PrrBound::SafeAck if step.advanced && !step.lost => owed + mss,
                 PrrBound::SafeAck => owed,

@@ -8,7 +8,7 @@ use super::ack::Arrival;
 use super::delivery::Delivered;
 use super::prr::{Prr, Step};
 use super::undo::EIFEL;
-use crate::config::{EcnMode, Recovery, RecoveryExit};
+use crate::config::{Manners, Recovery, RecoveryExit};
 use crate::log::{CongestionState as Ca, Log, LogEvent};
 use crate::seam::Span;
 use tcpassay_cc::{Cause, Event};
@@ -21,12 +21,28 @@ pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: &'static str, log:
     }
 }
 
-/// What the ACK says to PRR.
-fn step(a: &Arrival, d: &Delivered, lost: u64, recovery: bool) -> Step {
-    Step { delivered: d.bytes, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
-}
-
 impl Sender {
+    /// What the ACK says to PRR.
+    fn step(&self, a: &Arrival, d: &Delivered, lost: u64, recovery: bool) -> Step {
+        let delivered = self.delivered_size(d.bytes, d.packets);
+        Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
+    }
+
+    /// What PRR takes `bytes` in so many packets for: Linux counts packets (`tcp_cwnd_reduction`), however short.
+    #[inline]
+    pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
+        if self.cfg.manners == Manners::Linux { packets * self.mss } else { bytes }
+    }
+
+    /// What is in flight, as PRR counts it. The records are walked only where a short segment may be among them.
+    pub(super) fn prr_pipe(&self) -> u64 {
+        if self.cfg.manners == Manners::Linux && self.small_end > self.board.una {
+            let packets = self.board.packets_in_flight(self.mss) * self.mss;
+            return packets.saturating_sub(self.dup_bytes);
+        }
+        self.pipe()
+    }
+
     /// Detects loss and moves the state, with at most one `Enter` or `Leave`. Gives the bytes newly marked lost.
     pub(super) fn move_state(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
         match self.state {
@@ -42,6 +58,11 @@ impl Sender {
             if why != EIFEL || self.board.una >= self.recover || self.board.retx == 0 {
                 self.leave(a.now, true, why, log);
             }
+            return 0;
+        }
+        if self.board.una == self.recover && !self.sack && self.cfg.manners == Manners::Linux {
+            // Late duplicates of this episode must not begin another: it lasts until something above its end is acknowledged
+            // (`tcp_is_non_sack_preventing_reopen`).
             return 0;
         }
         if self.board.una >= self.recover {
@@ -222,7 +243,7 @@ impl Sender {
 
     /// RFC 3168 section 6.1.2: the reduction, whatever its cause, is announced on the next new data.
     pub(super) fn announce_cwr(&mut self) {
-        self.cwr_due = self.ecn && self.cfg.ecn != EcnMode::Accurate;
+        self.cwr_due = self.hears_ece();
     }
 
     /// The window that the controller wants: after `Enter`, the one that the reduction ends with.
@@ -268,10 +289,16 @@ impl Sender {
     pub(super) fn update_window(&mut self, a: &Arrival, d: &Delivered, lost: u64, log: &mut Log) {
         match self.state {
             Ca::Open | Ca::Disorder | Ca::Loss => self.cwnd = self.cc.control.cwnd.get(),
-            Ca::Cwr if self.cfg.cwr_by_prr => self.reduce_by_prr(a.now, &step(a, d, lost, false), log),
+            Ca::Cwr if self.cfg.cwr_by_prr => {
+                let step = self.step(a, d, lost, false);
+                self.reduce_by_prr(a.now, &step, log);
+            }
             Ca::Cwr => {}
             Ca::Recovery => match self.cfg.recovery {
-                Recovery::Prr => self.reduce_by_prr(a.now, &step(a, d, lost, true), log),
+                Recovery::Prr => {
+                    let step = self.step(a, d, lost, true);
+                    self.reduce_by_prr(a.now, &step, log);
+                }
                 Recovery::Sack if self.sack => {}
                 Recovery::FreeBsd { pipe } if self.sack => self.creep(a, d, pipe, log),
                 Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => self.inflate(a, d, log),
@@ -283,7 +310,7 @@ impl Sender {
         if step.delivered == 0 && self.prr.out > 0 {
             return;
         }
-        let cwnd = self.prr.on_ack(step, self.pipe(), self.target(), self.cfg.prr_bound, self.mss);
+        let cwnd = self.prr.on_ack(step, self.prr_pipe(), self.target(), self.cfg.prr_bound, self.mss);
         self.set_cwnd(now, cwnd, "prr", log);
     }
 

@@ -5,6 +5,7 @@
 
 use tcpassay_cc::Limited;
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 /// What the decision rests on. All in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
@@ -28,6 +29,10 @@ pub(super) struct Ask {
     pub divisor: u64,
     /// Waiting for more window is allowed (an ACK is about to come).
     pub may_defer: bool,
+    /// What waits is the end of the queue.
+    pub last: bool,
+    /// Nothing can be appended to it: a FIN follows, or it ends a record.
+    pub closed: bool,
 }
 
 /// Bytes to send now, or what prevents it.
@@ -55,15 +60,21 @@ pub(super) fn decide(ask: &Ask) -> Result<u64, Limited> {
     // At least two super-segments in flight.
     let goal = whole(ask.gso.min((ask.cwnd / 2).max(mss))).max(mss);
     let limit = cwnd_room.min(wnd_room);
+    let full = if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd };
+    // A third of the window, by default, is worth sending; less may wait for the next ACK.
+    let worth = ask.cwnd.min(ask.wnd) / ask.divisor;
+    let small = ask.may_defer && limit < worth;
     if avail <= limit.min(goal) {
+        if small && ask.last && avail > mss && limit < ask.gso && (limit == avail || !ask.closed) {
+            // So may the end of the queue, to which more may be appended.
+            return Err(if limit == avail { full } else { Limited::App });
+        }
         let n = if ask.partial { avail } else { whole(avail) };
         return if n == 0 { Err(Limited::App) } else { Ok(n) };
     }
     let n = whole(limit.min(goal)).max(unit.min(limit));
-    // A third of the window, by default, is worth sending; less may wait for the next ACK.
-    let worth = ask.cwnd.min(ask.wnd) / ask.divisor;
-    if ask.may_defer && n < goal && limit < avail && limit < worth {
-        return Err(if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd });
+    if small && n < goal && limit < avail {
+        return Err(full);
     }
     Ok(n)
 }

@@ -8,6 +8,7 @@ use super::ack::Arrival;
 use super::board::SACKED;
 use super::delivery::Delivered;
 use super::recovery::log_lost;
+use crate::config::Manners;
 use crate::log::{CongestionState as Ca, Log};
 use crate::seam::GaveUp;
 use tcpassay_cc::Event;
@@ -100,10 +101,14 @@ impl Sender {
                 let all = !matches!(self.frto, Frto::Head(end) if self.board.una < end);
                 self.recover = self.board.nxt;
                 self.frto = if all { Frto::New } else { Frto::Off };
-            } else if a.dup && !self.sack {
-                // Step 2a; with SACK step 2 waits for the retransmission's ACK.
+            } else if a.dup && !self.sack && self.cfg.manners != Manners::Linux {
+                // Step 2a; with SACK step 2 waits for the retransmission's ACK, and so does Linux without (`tcp_process_loss`).
                 self.frto = Frto::Off;
             }
+        }
+        if self.board.una == self.recover && !self.sack && self.cfg.manners == Manners::Linux {
+            // As in recovery (`tcp_try_undo_recovery`).
+            return 0;
         }
         if recovered {
             self.leave(a.now, false, "high_seq acked", log);

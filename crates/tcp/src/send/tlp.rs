@@ -4,7 +4,7 @@
 
 use super::Sender;
 use super::ack::Arrival;
-use crate::config::Tlp;
+use crate::config::{Manners, Tlp};
 use crate::log::{CongestionState as Ca, Log, Timer, TimerChange};
 use crate::seam::{Chunk, Span};
 use tcpassay_cc::Cause;
@@ -118,11 +118,23 @@ impl Sender {
         self.timers.set_rto(now, self.rtt.rto(), log);
     }
 
+    /// New data that a probe sends: one segment; in Linux a buffer, if the congestion window holds it (`tcp_send_loss_probe`).
+    fn probe_size(&mut self) -> u64 {
+        let one = self.unsent().min(self.mss);
+        if self.cfg.tso.is_none() || self.cfg.manners != Manners::Linux {
+            return one;
+        }
+        let buffer = self.record_end().map_or(self.unsent(), |end| end - self.board.nxt);
+        let most =
+            self.room().min(self.gso()).min((self.board.una + self.wnd).saturating_sub(self.board.nxt));
+        if buffer <= most { buffer } else { (most - most % self.mss).max(one) }
+    }
+
     /// Section 7.3: new data if the peer's window allows, whatever cwnd says; otherwise the last segment again.
     pub(super) fn send_probe(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
         self.probe.due = false;
         let room = (self.board.una + self.wnd).saturating_sub(self.board.nxt);
-        let n = self.unsent().min(self.mss);
+        let n = self.probe_size();
         let chunk = if n > 0 && n <= room {
             self.probe.retransmitted = None;
             self.emit_new(now, n, log)

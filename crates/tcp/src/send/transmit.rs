@@ -161,7 +161,12 @@ impl Sender {
             // FreeBSD counts duplicates, not what they report (`tcp_do_segment`).
             Ca::Disorder if self.creeps() => out - (u64::from(self.dup_acks.min(2)) * self.mss).min(out),
             // RFC 3042: two segments beyond the window. With SACK each reported segment lets one go (RFC 6675).
-            Ca::Open | Ca::Disorder if !self.sack => out - self.dup_bytes.min(2 * self.mss).min(out),
+            // Linux lets one go for each duplicate (`tcp_packets_in_flight` with `tcp_add_reno_sack`).
+            Ca::Open | Ca::Disorder if !self.sack && self.cfg.manners != Manners::Linux => {
+                out - self.dup_bytes.min(2 * self.mss).min(out)
+            }
+            Ca::Recovery if self.cfg.recovery == Recovery::Prr => self.prr_pipe(),
+            Ca::Cwr if self.cfg.cwr_by_prr => self.prr_pipe(),
             _ => self.pipe(),
         }
     }
@@ -171,7 +176,7 @@ impl Sender {
         self.cwnd.saturating_sub(self.used())
     }
 
-    fn gso(&self) -> u64 {
+    pub(super) fn gso(&self) -> u64 {
         let Some(gso) = self.cfg.tso.filter(|_| self.urgent <= self.board.una) else { return self.mss };
         let most = match self.autosize(gso.get()) {
             Some(size) => gso.get().min(size.max(u64::from(self.cfg.min_tso_segs) * self.mss)),
@@ -305,6 +310,8 @@ impl Sender {
             partial: record.is_some_and(|end| end < self.buf.end) || self.partial_allowed(avail),
             divisor: u64::from(self.cfg.tso_win_divisor.max(1)),
             may_defer: self.may_defer(now),
+            last: record.is_none_or(|end| end == self.buf.end),
+            closed: self.buf.fin || self.buf.records.front().is_some_and(|r| r.closed),
         };
         let n = size::decide(&ask)?;
         Ok(self.emit_new(now, n, log))
@@ -404,7 +411,7 @@ impl Sender {
         self.timers.stop_persist();
         self.probe.stale = true;
         let cwr = std::mem::take(&mut self.cwr_due);
-        Whole { start, push, cwr, ect: self.ecn }
+        Whole { start, push, cwr, ect: self.ect }
     }
 
     /// Sends `n` new bytes, and the FIN when it follows and the peer's window holds it.
@@ -447,7 +454,7 @@ impl Sender {
         self.timers.stop_persist();
         self.probe.stale = true;
         let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
-        Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ecn && n > 0 }
+        Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
     }
 
     /// Sends record `index` again.
@@ -475,7 +482,7 @@ impl Sender {
             push,
             retransmission: true,
             cwr: self.cfg.cwr_on_retransmission && n > 0 && std::mem::take(&mut self.cwr_due),
-            ect: self.ecn && self.cfg.ecn == EcnMode::Dctcp,
+            ect: self.ect && self.ecn == EcnMode::Dctcp,
         }
     }
 
@@ -484,7 +491,8 @@ impl Sender {
         self.last_sent = now;
         self.buf.went = true;
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
-            self.prr.out += n;
+            let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
+            self.prr.out += self.delivered_size(n, packets);
         }
         self.pacer.sent(now, n);
         self.timers.uncork = false;

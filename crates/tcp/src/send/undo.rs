@@ -112,7 +112,7 @@ impl Sender {
         let in_recovery = self.state == crate::log::CongestionState::Recovery;
         let delayed = match (u.first, d.echo_ms) {
             // Nothing was retransmitted at all (Linux 4.6, and again since 6.12).
-            (None, _) => self.cfg.undo.eifel,
+            (None, _) => self.cfg.undo.eifel && (self.sack || self.board.una < self.recover),
             (Some(first), Some(ms)) if self.timestamps => ms < first.as_nanos() / 1_000_000,
             _ => false,
         };

@@ -13,7 +13,7 @@ mod ring;
 
 pub(super) use marks::RackScan;
 
-use super::delivery::{Delivered, Run, Snapshot};
+use super::delivery::{Delivered, Run, Snapshot, packets};
 use crate::seam::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
@@ -134,6 +134,12 @@ impl Board {
         self.outstanding() + self.retx - self.sacked - self.lost
     }
 
+    /// The packets of [`Board::pipe`]: a short segment is one, too. Walks all records.
+    pub fn packets_in_flight(&self, mss: u64) -> u64 {
+        let copies = |s: &Sent| u64::from(s.flags & (SACKED | LOST) == 0) + u64::from(s.is(RETX));
+        self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
+    }
+
     /// The oldest record.
     pub fn front(&self) -> Option<&Sent> {
         self.q.front()
@@ -219,15 +225,17 @@ impl Board {
         let clean = |s: &Sent| s.is_clean() && s.end() <= ack;
         let count = self.q.iter().take_while(|s| clean(s)).count();
         if count > 0 {
-            out.acked_run(&self.take(count), known);
+            let run = self.q.iter().take(count).map(|s| packets(s.len, out.mss)).sum();
+            out.acked_run(&self.take(count, run), known);
         }
     }
 
     /// Takes the first `count` records out, which are clean; there is one at least.
     #[inline]
-    fn take(&mut self, count: usize) -> Run {
+    fn take(&mut self, count: usize, packets: u64) -> Run {
         let (first, last) = (&self.q[0], self.q[count - 1]);
-        let run = Run { start: first.start, first_end: first.end(), first_sent_at: first.sent_at, last };
+        let (start, first_end, first_sent_at) = (first.start, first.end(), first.sent_at);
+        let run = Run { start, first_end, first_sent_at, packets, last };
         self.q.drop_front(count);
         run
     }
@@ -236,14 +244,15 @@ impl Board {
     /// `ack` stands at the end of a record that, like all before it, was sent once. Whatever was sent before (`xmit`, `end`)
     /// must be covered, too: RACK would look at it. Otherwise nothing changes.
     #[inline]
-    pub fn ack_run(&mut self, ack: u64, (xmit, end): (Time, u64)) -> Option<Run> {
+    pub fn ack_run(&mut self, ack: u64, mss: u64, (xmit, end): (Time, u64)) -> Option<Run> {
         if (self.sacked | self.lost | self.retx) != 0 || !self.resent.is_empty() {
             return None;
         }
-        let mut count = 0;
+        let (mut count, mut run) = (0, 0);
         loop {
             let s = self.q.get(count).filter(|s| s.is_clean())?;
             count += 1;
+            run += packets(s.len, mss);
             if s.end() >= ack {
                 if s.end() > ack {
                     return None;
@@ -254,7 +263,7 @@ impl Board {
         if self.q.get(count).is_some_and(|s| !s.is_clean() || (s.sent_at, s.end()) < (xmit, end)) {
             return None;
         }
-        let run = self.take(count);
+        let run = self.take(count, run);
         self.una = ack;
         self.high_sacked = self.high_sacked.max(ack);
         Some(run)

@@ -6,7 +6,7 @@ use crate::log::CongestionState as Ca;
 
 fn rig(mode: EcnMode, by_prr: bool) -> Rig {
     let cfg = Config { ecn: mode, cwr_by_prr: by_prr, ..rfc() };
-    Rig::with(&cfg, &Agreed { ecn: true, ..agreed() })
+    Rig::with(&cfg, &Agreed { ecn: cfg.ecn, ..agreed() })
 }
 
 fn ece(r: &mut Rig, n: u64) -> Vec<Chunk> {
@@ -150,7 +150,7 @@ fn a_mark_that_finds_one_segment_of_window_stops_new_data_for_a_retransmission_t
     for (holds, wait) in [(true, 1000), (false, 0)] {
         let cfg = Config { ecn: EcnMode::Classic, initial_window: 1, mark_stops_one_segment: holds, ..rfc() };
         let reno = tcpassay_cc::build("reno", &tcpassay_cc::Params::default()).unwrap();
-        let mut r = Rig::boxed(&cfg, &Agreed { ecn: true, ..agreed() }, reno);
+        let mut r = Rig::boxed(&cfg, &Agreed { ecn: cfg.ecn, ..agreed() }, reno);
         assert_eq!(r.write(10), [0]);
         for n in 1..4 {
             r.advance(ms(100));
@@ -170,5 +170,30 @@ fn a_mark_that_finds_one_segment_of_window_stops_new_data_for_a_retransmission_t
         assert_eq!((r.s.stats.timeouts, r.s.stats.ecn_reductions), (0, 3));
         r.advance(ms(100));
         assert!(!r.ack(4).is_empty(), "without a mark the next one goes at once");
+    }
+}
+
+#[test]
+fn what_was_agreed_on_and_not_what_was_asked_for_decides_how_marks_are_heard_and_answered() {
+    use EcnMode::{Accurate, Classic, Dctcp, Off};
+    for asked in [Off, Classic, Dctcp, Accurate] {
+        for got in [Off, Classic, Dctcp, Accurate] {
+            let cfg = Config { ecn: asked, ..rfc() };
+            let mut r = Rig::with(&cfg, &Agreed { ecn: got, ..agreed() });
+            assert_eq!(r.write(20).len(), 10);
+            r.advance(ms(100));
+            let chunks = ece(&mut r, 1);
+            let classic = matches!(got, Classic | Dctcp);
+            assert_eq!(r.s.state == Ca::Cwr, classic, "{asked:?} {got:?}");
+            let mut cwr = chunks.iter().filter(|c| c.cwr).count();
+            for n in 2..10 {
+                let ack = r.ack_in(seg(n));
+                r.deliver(&ack);
+                let chunks = r.drain();
+                cwr += chunks.iter().filter(|c| c.cwr).count();
+                assert!(chunks.iter().all(|c| c.ect == (got != Off)), "{asked:?} {got:?}");
+            }
+            assert_eq!(cwr, usize::from(classic), "{asked:?} {got:?}");
+        }
     }
 }

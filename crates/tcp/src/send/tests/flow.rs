@@ -388,7 +388,7 @@ fn the_delivery_rate_is_the_window_in_a_round_trip() {
     let mut r = Rig::new(&rfc());
     r.write(10);
     r.advance(ms(100));
-    let mut d = super::super::delivery::Delivered { now: r.now, ..Default::default() };
+    let mut d = super::super::delivery::Delivered { now: r.now, mss: 1000, ..Default::default() };
     r.s.board.ack_to(seg(10), &mut d);
     let sample = r.s.deliveries.on_ack(&d, None);
     // 10 000 bytes in 100 ms.

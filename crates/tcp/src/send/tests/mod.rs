@@ -14,7 +14,7 @@ mod sack;
 mod tlp;
 
 use super::Sender;
-use crate::config::{Config, Profile};
+use crate::config::{Config, EcnMode, Profile};
 use crate::log::Log;
 use crate::seam::{AckIn, Agreed, Chunk, GaveUp, Span};
 use tcpassay_cc::{Control, Controller, Event, Limited, View};
@@ -123,7 +123,8 @@ fn agreed() -> Agreed {
         clamp: Bytes::new(1000),
         sack: true,
         timestamps: false,
-        ecn: false,
+        ecn: EcnMode::Off,
+        ect: true,
         window: 1_000_000,
         rtt: Some(ms(100)),
         handshake_lost: false,

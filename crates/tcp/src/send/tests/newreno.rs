@@ -119,3 +119,48 @@ fn newreno_ignores_sack_blocks() {
     assert_eq!(r.s.board.sacked, 0);
     assert_eq!(r.sack(0, &[1..4]), [0]);
 }
+
+fn linux_without_sack() -> Rig {
+    let cfg = Config {
+        mss: Bytes::new(1000),
+        send_buffer: Some(Bytes::new(10_000_000)),
+        ..Config::profile(crate::config::Profile::Linux)
+    };
+    Rig::no_sack(&cfg)
+}
+
+#[test]
+fn without_sack_linux_stays_in_recovery_until_something_above_its_end_is_acknowledged() {
+    // `tcp_is_non_sack_preventing_reopen`.
+    let mut r = linux_without_sack();
+    r.write(10);
+    r.advance(ms(100));
+    for _ in 0..3 {
+        r.ack(0);
+    }
+    assert_eq!(r.s.state, Ca::Recovery);
+    r.advance(ms(100));
+    r.ack(10);
+    assert_eq!((r.s.state, r.s.pipe()), (Ca::Recovery, 0));
+    // Late duplicates begin nothing.
+    r.write(5);
+    for _ in 0..3 {
+        r.ack(10);
+    }
+    assert_eq!(r.s.stats.recoveries, 1);
+    r.advance(ms(100));
+    r.ack(11);
+    assert_eq!(r.s.state, Ca::Open);
+}
+
+#[test]
+fn more_duplicates_than_packets_can_cause_set_linuxs_threshold_to_their_number() {
+    // `tcp_check_reno_reordering`: of two that are outstanding one is missing, so that at most one can cause a duplicate.
+    let mut r = linux_without_sack();
+    r.write(2);
+    r.advance(ms(100));
+    r.ack(0);
+    assert_eq!((r.s.reordering.threshold, r.s.dup_bytes), (3, 1000));
+    r.ack(0);
+    assert_eq!((r.s.reordering.threshold, r.s.dup_bytes, r.s.reordering.count), (2, 1000, 1));
+}

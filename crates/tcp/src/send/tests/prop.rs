@@ -293,7 +293,7 @@ proptest! {
         window in 1_500u64..200_000,
         total in 1u64..150_000,
     ) {
-        let agreed = Agreed { sack, timestamps, ecn: cfg.ecn != EcnMode::Off, window, ..agreed() };
+        let agreed = Agreed { sack, timestamps, ecn: cfg.ecn, window, ..agreed() };
         let mut w = World::new(&cfg, &agreed, cc, net);
         w.run(total, timestamps)?;
     }
@@ -323,7 +323,7 @@ proptest! {
             mark,
             seed,
         };
-        let agreed = Agreed { sack, timestamps, ecn: cfg.ecn != EcnMode::Off, window, ..agreed() };
+        let agreed = Agreed { sack, timestamps, ecn: cfg.ecn, window, ..agreed() };
         let mut ways = [true, false].map(|short| {
             let mut w = World::new(&cfg, &agreed, cc, net);
             w.short = short;
@@ -356,7 +356,7 @@ fn such_networks_reach_every_mechanism() {
     let mut sum = super::super::info::Counters::default();
     for seed in 0..100 {
         let net = Network { loss: 0.05, ack_loss: 0.2, reorder: 0.2, duplicate: 0.05, mark: 0.02, seed };
-        let agreed = Agreed { timestamps: true, ecn: true, ..agreed() };
+        let agreed = Agreed { timestamps: true, ecn: cfg.ecn, ..agreed() };
         let mut w = World::new(&cfg, &agreed, "cubic", net);
         w.run(100_000, true).expect("the stream arrives");
         let s = &w.r.s.stats;

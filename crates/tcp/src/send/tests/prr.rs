@@ -145,3 +145,43 @@ fn recovery_ends_with_the_window_at_ssthresh() {
     r.ack(12);
     assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 5000));
 }
+
+#[test]
+fn one_byte_that_is_delivered_below_ssthresh_lets_a_whole_segment_go() {
+    let mut prr = Prr::begin(5005, 1000);
+    let step = Step { delivered: 1, advanced: false, repaired: false, lost: false, recovery: true };
+    for out in 0..3 {
+        let cwnd = prr.on_ack(&step, 1000 * out, 7000, PrrBound::SafeAck, 1000);
+        assert!(cwnd >= 1000 * out + 1000, "ACK {out}: window {cwnd}");
+        prr.out += 1000;
+    }
+}
+
+#[test]
+fn linux_counts_packets_so_that_short_segments_carry_recovery_on() {
+    // Three full segments and five of one byte; the full ones are lost. Each short one that arrives sends one.
+    let cfg = Config {
+        mss: Bytes::new(1000),
+        nodelay: true,
+        send_buffer: Some(Bytes::new(10_000_000)),
+        ..Config::profile(Profile::Linux)
+    };
+    let mut r = Rig::new(&cfg);
+    r.write(3);
+    for _ in 0..5 {
+        assert_eq!(r.s.write(r.now, 1), 1);
+        assert_eq!(r.drain().len(), 1);
+    }
+    assert_eq!(r.s.board.packets_in_flight(1000), 8);
+    r.advance(ms(100));
+    let mut sent = Vec::new();
+    for k in 1..=5 {
+        let mut ack = r.ack_in(1);
+        ack.sacks = [3001..3001 + k].into_iter().collect();
+        r.deliver(&ack);
+        sent.push(r.sent());
+    }
+    assert_eq!(sent, [vec![], vec![], vec![0], vec![1], vec![2]]);
+    assert_eq!((r.s.state, r.s.stats.timeouts), (Ca::Recovery, 0));
+    assert_eq!(r.s.deliveries.packets, 5);
+}

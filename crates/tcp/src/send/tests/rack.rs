@@ -212,3 +212,23 @@ fn a_timeout_marks_the_first_segment_and_what_is_older_than_the_window() {
     // 2 and 3 are but 50 ms old: RFC 8985 section 6.3 leaves them in flight.
     assert_eq!((r.s.board.lost, r.s.board.pipe()), (2000, 3000));
 }
+
+#[test]
+fn a_sack_that_echoes_an_old_timestamp_speaks_of_the_retransmission_and_an_ack_that_does_of_the_original() {
+    // RFC 7323 section 4.3: out of order the receiver echoes what arrived last in order. `tcp_rack_advance` looks at the time alone,
+    // `tcp_skb_spurious_retrans` at the echo of what is acknowledged in order.
+    for (sacked, heeded) in [(true, true), (false, false)] {
+        let mut r = Rig::with(&rack(), &Agreed { timestamps: true, ..agreed() });
+        r.write(10);
+        let old = r.ts_now();
+        r.advance(ms(100));
+        assert_eq!(r.sack(0, &[2..10]), [0, 1]);
+        let before = r.s.rack.newest();
+        r.advance(ms(100));
+        let mut ack = r.ack_in(seg(u64::from(!sacked)));
+        ack.ts_ecr = Some(old);
+        ack.sacks = [if sacked { seg(1)..seg(10) } else { seg(2)..seg(10) }].into_iter().collect();
+        r.deliver(&ack);
+        assert_eq!(r.s.rack.newest() != before, heeded, "SACKed: {sacked}");
+    }
+}

@@ -114,7 +114,7 @@ fn there_is_no_probe_without_sack_nor_with_sacked_segments() {
 fn in_cwr_linux_4_6_has_no_probe_and_later_ones_do() {
     for (kind, probe) in [(Tlp::OpenOnly, false), (Tlp::On, true)] {
         let cfg = Config { ecn: crate::config::EcnMode::Dctcp, ..tlp(kind) };
-        let mut r = Rig::with(&cfg, &Agreed { ecn: true, ..agreed() });
+        let mut r = Rig::with(&cfg, &Agreed { ecn: cfg.ecn, ..agreed() });
         r.write(10);
         r.advance(ms(100));
         let mut ack = r.ack_in(seg(2));
