@@ -107,23 +107,25 @@ def test_a_run_on_a_kernel_is_repeated_byte_for_byte(ran: Path) -> None:
 
 
 def test_what_a_kernel_cannot_do_is_told_before_anything_runs_with_its_place(tmp_path: Path) -> None:
-    text = PLAN.replace('"stack.cc" =', '"link.ack_thinning" = [1, 3]\n"stack.cc" =')
+    text = PLAN.replace('"stack.cc" =', '"stack.delayed_ack" = ["profile", "2,40ms"]\n"stack.cc" =')
     with pytest.raises(UserError) as told:
         read.read(text, tmp_path / "plan.toml")
     (problem,) = told.value.problems
-    assert str(problem).startswith("plan.toml:13: `link.ack_thinning` = `3`") or ":13:" in str(problem)
-    assert "no qdisc thins ACKs; the model does" in str(problem)
+    assert str(problem).startswith("plan.toml:13: `stack.delayed_ack` = `2,40ms`") or ":13:" in str(problem)
+    assert "Linux has its own rule" in str(problem)
 
 
 def test_a_value_that_a_kernel_must_refuse_is_tested_for_that(tmp_path: Path) -> None:
     text = PLAN.replace('["model", "kernel"]', '["kernel"]').partition("[[check]]")[0]
-    (tmp_path / "plan.toml").write_text(text + '[negative]\n"link.reorder" = ["1%:5"]\n', encoding="utf-8")
+    (tmp_path / "plan.toml").write_text(
+        text + '[negative]\n"stack.delayed_ack" = ["2,40ms"]\n', encoding="utf-8"
+    )
     done = tcpassay(
-        "run", "plan.toml", "--filter", "link.reorder=1%:5", "--out", "out", "--json", cwd=tmp_path
+        "run", "plan.toml", "--filter", "stack.delayed_ack=2,40ms", "--out", "out", "--json", cwd=tmp_path
     )
     (run,) = [run for run in json.loads(done.stdout)["runs"] if run["expect"] == "refused"]
     assert run["outcome"] == "refused"
-    assert "the model holds it back" in run["message"]
+    assert "Linux has its own rule" in run["message"]
 
 
 def test_a_kernel_that_is_not_built_is_told_before_anything_is_made(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ const KINDS: [(&str, &str); 10] = [
     ("dualpi2", "dualpi2"),
 ];
 
+/// The parameter of patch 0008: handles with this major number are links.
+pub const LINK_MAJOR: &str = "/sys/module/sch_tbf/parameters/link_major";
+
 /// Where the agent runs.
 pub struct Ground {
     /// `kernel` or `host`.
@@ -61,6 +64,11 @@ impl Ground {
     /// Whether this kernel has a queue discipline.
     pub fn has(&self, kind: &str) -> bool {
         !self.absent.contains(kind)
+    }
+
+    /// Whether a queue of this kind is served as by a link here: in a guest whose kernel has patch 0008.
+    pub fn link_serves(&self, kind: &str) -> bool {
+        !self.is_host() && crate::qdisc::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
     }
 
     /// Whether this kernel lets a socket have a congestion control; what cannot be tried is taken to be there.

@@ -14,6 +14,9 @@ use std::path::Path;
 /// `time-travel-start`: the guest's clock at boot, in nanoseconds. The runner passes the same.
 pub const BOOT: u64 = 1_000_000_000_000_000_000;
 
+/// Files that may be open: `fs.nr_open` as the kernel has it (`fs/file.c`).
+const FILES: u64 = 1024 * 1024;
+
 /// Runs the case that lies beside the guest; does not return.
 pub fn main() -> ! {
     // Before proc is mounted over it, /proc is the host's, and says where the runner started the guest.
@@ -52,7 +55,9 @@ fn serve(scratch: &Path) -> Answer {
         Ok(request) => request,
         Err(e) => return Answer::failed(format!("case.json: {e}")),
     };
-    if let Err(why) = mounts() {
+    // Each end of a connection is a file, and some have a second one; the kernel starts its init with room for 1024.
+    if let Err(why) = mounts().and_then(|()| sys::allow_files(FILES).map_err(|e| format!("open files: {e}")))
+    {
         return Answer::failed(why);
     }
     run::run(&request, &Ground::guest())

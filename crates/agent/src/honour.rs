@@ -4,7 +4,7 @@ use crate::controllers;
 use crate::engines::{Engine, ROW};
 use crate::ground::Ground;
 use tcpassay_sim::case::{Case, CaseError, HostSettings, LinkSettings, Mark};
-use tcpassay_sim::params::grammar::{LinkRate, LossModel, Reorder};
+use tcpassay_sim::params::grammar::{LinkRate, LossModel};
 use tcpassay_sim::params::{Setting, Value};
 use tcpassay_sim::topology::Shape;
 use tcpassay_tcp::{EcnMode, Pacing};
@@ -43,15 +43,11 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
         if matches!(link.rate, LinkRate::Trace(_)) {
             refuse(at("link.rate"), "netem has one rate; the model follows traces");
         }
-        if matches!(link.loss_model, LossModel::List(_)) {
-            refuse(at("link.loss_model"), "netem draws what it loses; the model drops a list");
-        }
-        if link.reorder != Reorder::Off {
-            let why = "netem sends a packet ahead of those that wait, where the model holds it back; use link.jitter";
-            refuse(at("link.reorder"), why);
-        }
-        if link.ack_thinning > 1 {
-            refuse(at("link.ack_thinning"), "no qdisc thins ACKs; the model does");
+        if ground.is_host() && matches!(link.loss_model, LossModel::List(_)) {
+            refuse(
+                at("link.loss_model"),
+                "netem draws what it loses; the model and the substrate `kernel` drop a list",
+            );
         }
         if link.ack_loss > 0.0 && answers {
             refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
@@ -162,9 +158,6 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
                 );
                 refuse(at("stack.cc"), &why);
             }
-        }
-        if host.nic.ring.is_some() {
-            refuse(at("nic.ring"), "a veth has no ring; the model has");
         }
         if host.nic.queue.is_some() && host.nic.rate.is_none() && matches!(case.net.shape, Shape::Pair) {
             refuse(at("nic.queue"), "with no nic.rate nothing waits there");

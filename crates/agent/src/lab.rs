@@ -6,14 +6,16 @@
 //! ```
 //!
 //! Every host and every switch is a network namespace; they forward by routes, so that a queue beyond the host's own device is
-//! hidden from TCP small queues, as below a virtual machine. A link that delays or loses is a namespace of its own (`wire`), and
-//! a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
+//! hidden from TCP small queues, as below a virtual machine. A link that delays or loses is a namespace of its own (`wire`), with
+//! another behind it when packets are reordered, lost by number or thinned (`faults`), and a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
 //! that stands in the host.
 
+use crate::faults;
 use crate::ground::Ground;
 use crate::qdisc::{self, Shaping};
 use tcpassay_bpf::limiter;
 use tcpassay_sim::case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
+use tcpassay_sim::params::Setting;
 use tcpassay_sim::params::grammar::{LinkRate, LossModel};
 use tcpassay_sim::topology::{Node, Port, Shape};
 use tcpassay_units::{Bytes, Rate};
@@ -80,6 +82,20 @@ pub struct Lab {
     pub whole: bool,
     /// Programs mark above steps.
     program: bool,
+    /// Directions of links in which faults happen that the kernel has not.
+    pub relayed: Vec<Relayed>,
+}
+
+/// A direction of a link that [`relay`](crate::relay) carries, from what arrives at one device to what leaves by another.
+pub struct Relayed {
+    /// Index of the link in the case.
+    pub link: usize,
+    /// Index into [`Lab::devs`].
+    pub from: usize,
+    /// Index into [`Lab::devs`].
+    pub to: usize,
+    /// The way of the data.
+    pub forward: bool,
 }
 
 /// The rate of a link; a trace was refused before.
@@ -100,6 +116,7 @@ fn has_faults(link: &LinkSettings) -> bool {
         || link.corrupt > 0.0
         || link.slot.is_some()
         || link.loss_model != LossModel::Bernoulli
+        || faults::any(link)
 }
 
 impl Lab {
@@ -120,7 +137,7 @@ impl Lab {
             lab.space(name.clone(), None);
         }
         for link in 0..case.links.len() {
-            lab.link(case, link);
+            lab.link(case, link, ground);
         }
         lab
     }
@@ -153,7 +170,7 @@ impl Lab {
         first
     }
 
-    fn link(&mut self, case: &Case, index: usize) {
+    fn link(&mut self, case: &Case, index: usize, ground: &Ground) {
         let (link, settings) = (&case.net.links[index], &case.links[index]);
         let space = |node| match node {
             Node::Host(i) => i,
@@ -166,8 +183,12 @@ impl Lab {
         if pair {
             chain.push(self.space(format!("shaper-{}", link.name), None));
         }
+        let wire = chain.len();
         if wired {
             chain.push(self.space(format!("wire-{}", link.name), None));
+        }
+        if faults::any(settings) {
+            chain.push(self.space(format!("faults-{}", link.name), None));
         }
         chain.push(space(link.to));
         let cables: Vec<usize> = chain.windows(2).map(|two| self.cable(two[0], two[1])).collect();
@@ -194,7 +215,14 @@ impl Lab {
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            let shaping = Shaping { supers: above_nic || self.whole, real: self.real, program: self.program };
+            let link_serves =
+                !matches!(case.link_setting(index, "queue.served_by").0, Setting::Word("token-bucket"));
+            let shaping = Shaping {
+                supers: above_nic || self.whole,
+                real: self.real,
+                program: self.program,
+                link: link_serves && ground.link_serves(queue.kind),
+            };
             self.devs[dev].queues = qdisc::queue(&self.devs[dev].name, queue, rate, mtu, shaping);
             self.devs[dev].step = if self.program { step(queue) } else { None };
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
@@ -216,12 +244,17 @@ impl Lab {
             }
         }
         if wired {
-            let out = cables[cables.len() - 1];
+            let out = cables[wire];
             self.devs[out].queues = vec![qdisc::wire(&self.devs[out].name, rate, settings, true)];
-            let back = cables[cables.len() - 2] + 1;
+            let back = cables[wire - 1] + 1;
             self.devs[back].queues = vec![qdisc::wire(&self.devs[back].name, rate, settings, false)];
             self.host_rate(case, link.from, first, None, mtu);
             self.host_rate(case, link.to, last, None, mtu);
+        }
+        if faults::any(settings) {
+            let (from, to) = (cables[wire] + 1, cables[wire + 1]);
+            self.relayed.push(Relayed { link: index, from, to, forward: true });
+            self.relayed.push(Relayed { link: index, from: to, to: from, forward: false });
         }
     }
 
@@ -239,7 +272,7 @@ impl Lab {
     }
 
     fn line_rate(&self, dev: usize, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
-        let shaping = Shaping { supers: self.whole, real: self.real, program: self.program };
+        let shaping = Shaping { supers: self.whole, real: self.real, program: self.program, link: false };
         qdisc::line_rate(&self.devs[dev].name, rate, mtu, queue, shaping)
     }
 

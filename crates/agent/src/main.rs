@@ -13,7 +13,7 @@
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
 //! the workload run on real sockets ([`world`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
-//! taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All
+//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All
 //! that is unsafe is in [`sys`] and [`script`]'s door.
 
 mod account;
@@ -22,6 +22,7 @@ mod controllers;
 mod datagrams;
 mod diag;
 mod engines;
+mod faults;
 mod ground;
 mod guest;
 mod honour;
@@ -36,6 +37,7 @@ mod perf;
 mod probe;
 mod pump;
 mod qdisc;
+mod relay;
 mod request;
 mod rtt;
 mod run;

@@ -1,7 +1,10 @@
-//! What the path is, measured before traffic: round-trip time, rate, loss, marks and the largest packet, of the first pair of hosts.
+//! What the path is, measured before traffic: round-trip time, rate, loss and the largest packet of the first pair of hosts, and [`marks`]
+//! of the bottleneck.
 //!
 //! Datagrams to the discard port, watched at the taps: alone for the round trip, back to back for the rate and the marks,
 //! spaced out for the loss. A number that is not what the case asked for stops the case.
+
+mod marks;
 
 use crate::lab::Lab;
 use crate::setup::{Failure, Spaces};
@@ -165,6 +168,7 @@ pub fn measure(
     round_trip(case, (s, r), &mut prober, &mut path, &mut at)?;
     let train = back_to_back(case, lab, (s, r), &mut prober, &mut path, &mut at, rest)?;
     losses(case, (s, r), &mut prober, &mut path, &mut at, rest)?;
+    marks::measure(case, lab, spaces, &mut prober, &mut path, &mut at, rest)?;
     largest(case, s, &prober, train, &mut path);
     prober.until(at + rest)?;
     prober.seen();
@@ -279,13 +283,14 @@ fn back_to_back(
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
     let n = ((burst + 2 * step + watched.rate.bytes_in(prober.pace.train).get()) / mtu + 64)
         .min(if prober.segment == 0 { 900 } else { 20_000 });
-    let asked = float(watched.rate.bits_per_sec());
+    let narrowest = narrowest(case, watched.rate, (s, r), n * mtu);
+    let asked = float(narrowest.bits_per_sec());
     let jitter = case.links[link].jitter.size.as_nanos() > 0;
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
     for _ in 0..prober.pace.trains {
-        send_train(prober, n, mtu, watched.rate)?;
-        *at = (*at).max(sys::now()) + rest + watched.rate.time_for(Bytes::new(2 * n * mtu)).as_nanos();
+        send_train(prober, n, mtu, narrowest)?;
+        *at = (*at).max(sys::now()) + rest + narrowest.time_for(Bytes::new(2 * n * mtu)).as_nanos();
         prober.until(*at)?;
         let (sent, arrived): (Vec<Probe>, Vec<Probe>) = prober
             .seen()
@@ -318,15 +323,20 @@ fn back_to_back(
             },
         );
     }
-    let share = (all > 0).then(|| float(marked as u64) / float(all as u64));
-    path.rows.push(row(&watched.name, "marks", "share", None, share));
-    let marks = queue.mark == Mark::Data;
-    if marks && marked == 0 && all as u64 * mtu > 2 * step {
-        wrong(path, format!("nothing was marked, with {all} above a threshold of {step} B"));
-    } else if !marks && !queue.ecn && marked > 0 {
+    if queue.mark != Mark::Data && !queue.ecn && marked > 0 {
         wrong(path, format!("{marked} probes were marked where nothing marks"));
     }
     Ok(all > 0)
+}
+
+/// What limits a train of so many bytes on the way of the data: the bottleneck, a slower link or NIC before it, or a policer.
+fn narrowest(case: &Case, bottleneck: Rate, (s, r): (usize, usize), train: u64) -> Rate {
+    let links = case.routes.path(&case.net, s, r).unwrap_or_default();
+    let policed = links.iter().filter_map(|port| {
+        case.links[port.link].policer.filter(|(_, burst)| burst.get() < train).map(|(rate, _)| rate)
+    });
+    let rates = links.iter().map(|port| case.link_rate(port.link));
+    rates.chain(case.hosts[s].nic.rate).chain(policed).fold(bottleneck, Rate::min)
 }
 
 /// `n` packets of `mtu` bytes, as fast as they can be sent.

@@ -8,6 +8,7 @@
 //! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
 //!   behind it (`netem rate`) is what serialises.
 //! * The step marks by RED with the shortest average there is in `tc` (two packets) and thresholds one byte apart.
+//! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
 use tcpassay_sim::case::{LinkSettings, Mark, QueueSettings};
@@ -17,6 +18,13 @@ use tcpassay_units::{Bytes, Dur, Rate};
 /// More packets than a case has.
 const ENDLESS: u32 = 10_000_000;
 const ROOT: &str = "root handle 1: stab overhead -14";
+/// The major number of token buckets that serve as a link does (patch 0008 of our kernels).
+pub const LINK: u16 = 2;
+
+/// Whether it matters to a discipline that it is asked for a packet only when the one before it has left.
+pub fn decides(kind: &str) -> bool {
+    matches!(kind, "red" | "codel" | "fq_codel" | "pie" | "fq")
+}
 
 fn bits(rate: Rate) -> String {
     format!("{}bit", rate.bits_per_sec())
@@ -37,6 +45,7 @@ fn exact(d: Dur) -> String {
 
 /// What a queue has to be made for.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of the place of a queue")]
 pub struct Shaping {
     /// Super-segments pass it whole.
     pub supers: bool,
@@ -44,6 +53,8 @@ pub struct Shaping {
     pub real: bool,
     /// A program marks above the step, and not a queue discipline.
     pub program: bool,
+    /// What decides about packets is served as a link serves it, and not by a token bucket.
+    pub link: bool,
 }
 
 /// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each).
@@ -140,7 +151,7 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
         let queue = QueueSettings { rate: queue.rate.map(raised), ..queue.clone() };
         let shaping = Shaping { supers: false, ..shaping };
         let lines = self::queue(dev, &queue, raised(rate), mtu + Bytes::new(14), shaping);
-        return lines.into_iter().map(|line| line.replace(ROOT, "root handle 1:")).collect();
+        return lines.into_iter().map(|line| line.replace(" stab overhead -14", "")).collect();
     }
     if shaping.real && queue.kind != "tbf" {
         // A shaper slower than the link leaves the link nothing to do.
@@ -155,6 +166,13 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
         lines.push(tbf(dev, rate, mtu, None));
     }
     lines.push(format!("qdisc add dev {dev} parent 1:1 handle 10: {}", inner(queue, served, mtu, shaping)));
+    if shaping.link && !shaping.real && decides(queue.kind) {
+        let link = |line: String| {
+            line.replace("root handle 1:", &format!("root handle {LINK}:"))
+                .replace("parent 1:1", &format!("parent {LINK}:1"))
+        };
+        return lines.into_iter().map(link).collect();
+    }
     lines
 }
 
@@ -252,11 +270,11 @@ fn red_burst(min: u64, avpkt: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const VIRTUAL: Shaping = Shaping { supers: false, real: false, program: false };
+    const VIRTUAL: Shaping = Shaping { supers: false, real: false, program: false, link: true };
 
     #[test]
     fn in_real_time_a_queue_is_htb_with_a_bucket_for_late_timers_over_a_fifo_of_bytes() {
-        let real = Shaping { supers: false, real: true, program: false };
+        let real = Shaping { supers: false, real: true, program: false, link: true };
         let lines = queue("c1a", &QueueSettings::plain(), Rate::from_gbit(1), Bytes::new(1500), real);
         assert_eq!(
             lines,
@@ -266,6 +284,27 @@ mod tests {
                 "qdisc add dev c1a parent 1:1 handle 10: bfifo limit 1500000",
             ]
         );
+    }
+
+    #[test]
+    fn what_decides_about_packets_is_served_as_a_link_serves_it_unless_a_token_bucket_is_asked_for() {
+        let red = QueueSettings { kind: "red", ..QueueSettings::plain() };
+        let roots = |link| {
+            let shaping = Shaping { link, ..VIRTUAL };
+            queue("c1a", &red, Rate::from_mbit(20), Bytes::new(1500), shaping)
+        };
+        let link = roots(true);
+        assert!(
+            link[0].starts_with("qdisc add dev c1a root handle 2: stab overhead -14 tbf rate 20000000bit "),
+            "{link:?}"
+        );
+        assert!(link[1].starts_with("qdisc add dev c1a parent 2:1 handle 10: red "), "{link:?}");
+        let bucket = roots(false);
+        assert!(
+            bucket[0].starts_with("qdisc add dev c1a root handle 1: stab overhead -14 tbf rate 20000000bit "),
+            "{bucket:?}"
+        );
+        assert!(bucket[1].starts_with("qdisc add dev c1a parent 1:1 handle 10: red "), "{bucket:?}");
     }
 
     #[test]

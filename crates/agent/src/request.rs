@@ -178,10 +178,8 @@ mod tests {
     #[test]
     fn what_a_kernel_cannot_do_is_refused_with_who_can() {
         for (rows, words) in [
-            (&[("link.reorder", "1%:5")][..], "the model holds it back"),
-            (&[("link.ack_thinning", "3")], "the model does"),
-            (&[("link.loss_model", "list:100")], "the model drops a list"),
-            (&[("topology", "racks:1x1")], "the model has this one"),
+            (&[("topology", "racks:1x1")][..], "the model has this one"),
+            (&[("nic.ring", "512")], "substrates that can are model"),
             (&[("stack.cc", "mvegas")], "the model has"),
             (&[("stack.profile", "freebsd")], "a kernel is what it is"),
             (&[("queue.kind", "dualpi2")], "the model has it"),

@@ -16,6 +16,7 @@ use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::netlink::{Netlink, Qdisc};
 use crate::probe::{self, Path};
+use crate::relay::Relays;
 use crate::request::{Answer, Request};
 use crate::setup::{self, Failure, Step};
 use crate::sys;
@@ -83,6 +84,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         // The path was probed with them.
         taps = Taps::default();
     }
+    let relays = Relays::start(case, &lab, &mut spaces, Seed(request.seed))?;
     let plan = Arc::new(case.plan(Seed(request.seed)));
     let mut collector = Collector::new(collect);
     for host in &case.net.hosts {
@@ -125,6 +127,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         datagrams,
         machine,
         engines,
+        relays,
         late: Dur::ZERO,
         ended: "duration",
     };
@@ -184,6 +187,7 @@ struct Run<'a> {
     datagrams: Option<Datagrams>,
     machine: Option<Machine>,
     engines: Engines,
+    relays: Relays,
     /// The most that a tick was late.
     late: Dur,
     ended: &'static str,
@@ -391,6 +395,13 @@ impl Run<'_> {
         }
         if let Some(datagrams) = &self.datagrams {
             counters.entry("datagrams".to_owned()).or_default().insert("sent".to_owned(), datagrams.sent);
+        }
+        if let Some(done) = self.relays.done() {
+            let faults = counters.entry("faults".to_owned()).or_default();
+            faults.extend(
+                [("lost", done.lost), ("thinned", done.thinned), ("held", done.held)]
+                    .map(|(name, n)| (name.to_owned(), n)),
+            );
         }
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));

@@ -80,6 +80,7 @@ pub fn build(case: &Case, lab: &Lab, ground: &Ground) -> Result<Spaces, Failure>
         }
     }
     if !ground.is_host() {
+        links_serve(case, lab)?;
         dctcp_receiver(case)?;
         controllers::set(case)?;
     }
@@ -358,6 +359,24 @@ fn check_queues(lab: &Lab, place: usize) -> Result<(), Failure> {
                 return Err(format!("`tc {line}` did not take effect"));
             }
         }
+    }
+    Ok(())
+}
+
+/// Token buckets with the major number of a link become links; RED without one would not be RED.
+fn links_serve(case: &Case, lab: &Lab) -> Result<(), Failure> {
+    let root = format!("root handle {}:", crate::qdisc::LINK);
+    if lab.devs.iter().flat_map(|d| &d.queues).any(|line| line.contains(&root)) {
+        return write_and_check(crate::ground::LINK_MAJOR, &crate::qdisc::LINK.to_string());
+    }
+    let by = |link: usize| case.link_setting(link, "queue.served_by").0;
+    let red = (0..case.links.len()).any(|link| {
+        case.links[link].queue.kind == "red" && !matches!(by(link), Setting::Word("token-bucket"))
+    });
+    if red {
+        let why = "RED below a token bucket never sees itself idle (docs/kernel.md), and this kernel has nothing else; \
+                   build it anew (`tcpassay kernel build`), or say queue.served_by = token-bucket";
+        return Err(why.to_owned());
     }
     Ok(())
 }

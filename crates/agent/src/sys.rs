@@ -472,12 +472,34 @@ pub fn attach_filter(fd: BorrowedFd, program: &[(u16, u8, u8, u32)]) -> io::Resu
     .map(drop)
 }
 
-/// Binds a packet socket to one interface.
+/// Binds a packet socket to one interface, whose packets it takes.
 pub fn bind_packet(fd: BorrowedFd, interface: i32) -> io::Result<()> {
+    bind_link(fd, interface, u16::try_from(libc::ETH_P_ALL).expect("3"))
+}
+
+/// Binds a packet socket to one interface, to which it sends and of which it takes nothing.
+pub fn bind_packet_to_send(fd: BorrowedFd, interface: i32) -> io::Result<()> {
+    bind_link(fd, interface, 0)
+}
+
+/// Has a packet socket take what arrives and not what leaves.
+pub fn ignore_outgoing(fd: BorrowedFd) -> io::Result<()> {
+    // PACKET_IGNORE_OUTGOING (include/uapi/linux/if_packet.h, Linux 4.20).
+    set(fd, libc::SOL_PACKET, 23, 1)
+}
+
+/// Lets this process have so many files open, also beyond what it was started with.
+pub fn allow_files(n: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: n, rlim_max: n };
+    // SAFETY: the kernel reads one rlimit.
+    done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+}
+
+fn bind_link(fd: BorrowedFd, interface: i32, protocol: u16) -> io::Result<()> {
     // SAFETY: all zeroes are a valid sockaddr_ll.
     let mut at: libc::sockaddr_ll = unsafe { zeroed() };
     at.sll_family = u16::try_from(libc::AF_PACKET).expect("17");
-    at.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("3").to_be();
+    at.sll_protocol = protocol.to_be();
     at.sll_ifindex = interface;
     // SAFETY: a sockaddr_ll and its length.
     done(unsafe { libc::bind(fd.as_raw_fd(), (&raw const at).cast(), len_of::<libc::sockaddr_ll>()) })

@@ -24,9 +24,6 @@ pub enum Way {
     In,
 }
 
-/// `PACKET_IGNORE_OUTGOING` (`include/uapi/linux/if_packet.h`, Linux 4.20).
-const IGNORE_OUTGOING: i32 = 23;
-
 /// A packet at a tap.
 pub struct Seen {
     /// When, by the clock of the kernel.
@@ -72,7 +69,7 @@ impl Taps {
                 ],
             )?,
             Way::In => {
-                sys::set(socket.as_fd(), libc::SOL_PACKET, IGNORE_OUTGOING, 1)?;
+                sys::ignore_outgoing(socket.as_fd())?;
                 sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?;
             }
         }

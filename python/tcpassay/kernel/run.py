@@ -39,7 +39,7 @@ _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 # What a guest says when one of its processes, which are processes of this machine, is ended by a signal from here
 # (arch/um/os-Linux/skas/process.c): it is gone, or the signal comes instead of a trap.
 _PROCESS_KILLED: Final = re.compile(
-    r"ptrace .* failed, errno = 3$|wait_stub_done : failed to wait for SIGTRAP", re.MULTILINE
+    r"(?i:ptrace)[ _].*failed, errno = 3$|wait_stub_done : failed to wait for SIGTRAP", re.MULTILINE
 )
 # A guest whose init runs ends with exit code 1 and no word more only for SIGTERM and SIGINT (arch/um/os-Linux/main.c,
 # last_ditch_exit).

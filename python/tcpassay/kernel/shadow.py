@@ -15,12 +15,14 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.kernel.source import Say, Source, Stat, last_line, run
 
-# Without the first a kernel does all but the older DCTCP receivers; without the others it is slower.
+# Without the first a kernel does all but the older DCTCP receivers, without the last all but RED that is served by a
+# link; without the others it is slower.
 OPTIONAL: Final = {
     "0004-tcp-dctcp-selectable-receiver",
     "0005-um-faults-of-sixteen-pages",
     "0006-um-no-system-calls-at-a-switch",
     "0007-um-memory-is-mapped-at-once",
+    "0008-net-sched-tbf-as-a-link",
 }
 
 

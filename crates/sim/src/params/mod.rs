@@ -65,6 +65,8 @@ impl Substrates {
     pub const MK: Substrates = Substrates { model: true, kernel: true, host: false };
     /// The model alone.
     pub const M: Substrates = Substrates { model: true, kernel: false, host: false };
+    /// A kernel in virtual time alone.
+    pub const K: Substrates = Substrates { model: false, kernel: true, host: false };
     /// The host's kernel alone.
     pub const H: Substrates = Substrates { model: false, kernel: false, host: true };
     /// Real kernels alone.

@@ -9,6 +9,7 @@ type P = ParamSpec;
 const MKH: Substrates = Substrates::MKH;
 const MK: Substrates = Substrates::MK;
 const M: Substrates = Substrates::M;
+const K: Substrates = Substrates::K;
 const MOMENT: Kind = Kind::Dur { min: Dur::from_nanos(1), max: Dur::from_secs(10) };
 
 pub(super) const ROWS: &[ParamSpec] = &[
@@ -66,7 +67,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "bernoulli",
         &["bernoulli", "gilbert-elliott:1%,25%", "list:100"],
         MKH,
-        "How losses are chosen; `list` drops exactly these data packets, counted from 1",
+        "How losses are chosen; `list` drops exactly these data packets, counted from 1 (not on `host`)",
     ),
     P::new(
         "link.ack_loss",
@@ -151,6 +152,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["auto", "link", "sender"],
         MKH,
         "Where it stands: before the bottleneck link, or in the sending host above its NIC (auto: htb and tbf of a pair there)",
+    ),
+    P::new(
+        "queue.served_by",
+        Kind::Choice(&["link", "token-bucket"]),
+        "link",
+        &["link", "token-bucket"],
+        K,
+        "Who takes packets from red, codel, fq_codel, pie and fq: the link, when the packet before has left, or tbf at its rate, which peeks (docs/kernel.md)",
     ),
     P::new(
         "queue.rate",

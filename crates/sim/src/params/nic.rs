@@ -89,7 +89,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 65_536 }),
         "unlimited",
         &["unlimited", "512"],
-        MKH,
+        M,
         "Descriptors of the receive ring: packets of one interrupt beyond it are dropped",
     ),
 ];

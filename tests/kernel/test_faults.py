@@ -1,0 +1,110 @@
+"""What a link does to single packets on purpose: on a real Linux the same packets are held and lost as on the model."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcpassay import _native
+from tcpassay.kernel import run
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": True}
+# Ten packets that are sent whatever comes back: both stacks send the same until they know of a fault.
+CASE = {"link.rate": "20Mbit", "link.delay": "20ms", "app.duration": "1s"}
+MSS = 1448
+
+
+def on_kernel(folder: Path, triples: dict[str, Any], seed: int = 1) -> Path:
+    answer = run.run_case(triples=triples, seed=seed, base=".", collect=COLLECT, folder=str(folder))
+    assert answer["outcome"] == "done", answer["message"]
+    return folder
+
+
+def on_model(folder: Path, triples: dict[str, Any], seed: int = 1) -> Path:
+    model = triples | {"stack.profile": "linux"}
+    _native.run_case(model, seed, str(folder.parent), COLLECT, str(folder))
+    return folder
+
+
+def segments(folder: Path, host: int) -> list[int]:
+    """Numbers of the full segments of the first flow that left a host or arrived there, in order of time."""
+    content, at, found, first = (folder / "packets.pcapng").read_bytes(), 0, [], None
+    while at < len(content):
+        kind, length = struct.unpack_from("<2I", content, at)
+        if kind == 6:
+            (interface,) = struct.unpack_from("<I", content, at + 8)
+            packet = content[at + 28 : at + 28 + 60]
+            header = 4 * (packet[0] & 15)
+            to_receiver = packet[header : header + 2] > packet[header + 2 : header + 4]
+            seq = int.from_bytes(packet[header + 4 : header + 8])
+            size = int.from_bytes(packet[2:4]) - header - 4 * (packet[header + 12] >> 4)
+            if to_receiver and packet[header + 13] & 2 and first is None:
+                first = seq + 1
+            if to_receiver and size > 0 and interface == host and first is not None:
+                found.append((seq - first) // MSS)
+        at += length
+    return found
+
+
+def counters(folder: Path) -> dict[str, int]:
+    index = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    faults: dict[str, int] = index["counters"]["faults"]
+    return faults
+
+
+@pytest.mark.parametrize("reorder", ["5%:2", "reverse-burst:3"])
+def test_the_same_packets_arrive_late_as_on_the_model(tmp_path: Path, reorder: str) -> None:
+    case = CASE | {"link.reorder": reorder}
+    arrivals = [segments(go(tmp_path / go.__name__, case), 1)[:200] for go in (on_kernel, on_model)]
+    assert arrivals[0] == arrivals[1]
+    # It was reordered.
+    assert sum(b < a for a, b in zip(arrivals[0], arrivals[0][1:], strict=False)) > 5
+
+
+def test_reordering_draws_by_the_seed(tmp_path: Path) -> None:
+    case = CASE | {"link.reorder": "5%:2"}
+    seeds = [segments(on_kernel(tmp_path / str(n), case, seed), 1)[:200] for n, seed in enumerate((1, 1, 2))]
+    assert seeds[0] == seeds[1]
+    assert seeds[0] != seeds[2]
+
+
+def test_exactly_the_data_packets_of_a_list_are_lost(tmp_path: Path) -> None:
+    folder = on_kernel(tmp_path / "list", CASE | {"link.loss_model": "list:5,30,31"})
+    sent, arrived = segments(folder, 0), segments(folder, 1)
+    assert counters(folder)["lost"] == 3
+    # Counted from 1, as they left.
+    lost = [sent[n - 1] for n in (5, 30, 31)]
+    assert all(arrived.count(segment) == sent.count(segment) - 1 for segment in lost)
+    # The last twentieth is still on its way at the end.
+    early = sent[: len(sent) * 4 // 5]
+    assert {segment for segment in early if arrived.count(segment) < sent.count(segment)} == set(lost)
+    model = on_model(tmp_path / "model", CASE | {"link.loss_model": "list:5,30,31"})
+    assert segments(model, 1)[:60] == arrived[:60]
+
+
+def test_of_the_acks_on_their_way_back_one_in_so_many_arrives(tmp_path: Path) -> None:
+    whole = on_kernel(tmp_path / "all", CASE)
+    thin = on_kernel(tmp_path / "thin", CASE | {"link.ack_thinning": 4})
+    assert "faults" not in json.loads((whole / "recording.json").read_text(encoding="utf-8"))["counters"]
+    received = {
+        folder.name: json.loads((folder / "recording.json").read_text(encoding="utf-8"))["counters"][
+            "sender"
+        ]["IpInReceives"]
+        for folder in (whole, thin)
+    }
+    thinned = counters(thin)["thinned"]
+    assert thinned > 300
+    assert received["thin"] < received["all"] / 3
+    assert abs(3 * received["thin"] - thinned) < 0.1 * thinned
+
+
+def test_faults_hold_in_a_star_and_on_an_access_link(tmp_path: Path) -> None:
+    star = CASE | {"topology": "star:2"}
+    folder = on_kernel(tmp_path / "star", star | {"link.loss_model": "list:40"})
+    assert counters(folder)["lost"] == 1
+    folder = on_kernel(tmp_path / "access", star | {"access-sender1/link.reorder": "reverse-burst:2"})
+    assert counters(folder)["held"] > 100

@@ -1,0 +1,103 @@
+"""The parameter table tells the truth about kernels: what is listed is taken, but for what docs/kernel.md has."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tcpassay import _native
+from tcpassay.errors import UserError
+from tcpassay.kernel import run
+
+# What a level needs beside it, on any substrate.
+CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
+    ("app.workload", "rpc-open"): {"app.arrival": "poisson:1000/s"},
+    ("app.workload", "paced"): {"app.rate": "10Mbit"},
+    ("app.workload", "mix"): {"app.mix": "rpc request=1KB"},
+    ("app.mix", None): {"app.workload": "mix"},
+    ("app.mix", "none"): {},
+    ("app.arrival", None): {"app.flow_size": "100KB"},
+    ("stack.cc", "dctcp"): {"stack.ecn": "dctcp"},
+    ("stack.ecn", "dctcp"): {"stack.cc": "dctcp"},
+    ("stack.dctcp_receiver", None): {"stack.cc": "dctcp", "stack.ecn": "dctcp"},
+    ("stack.hystart", None): {"stack.cc": "cubic"},
+    ("nic.queue", None): {"nic.rate": "100Mbit"},
+    ("link.jitter", None): {"link.delay": "5ms"},
+    ("queue.kind", "htb"): {"queue.rate": "500Mbit"},
+    ("queue.rate", None): {"queue.kind": "htb"},
+    ("queue.rate", "none"): {},
+    ("queue.ecn_mark", None): {"stack.ecn": "classic"},
+}
+
+
+@pytest.fixture(autouse=True)
+def agent() -> None:
+    try:
+        run.agent()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+def rows(substrate: str) -> list[dict[str, Any]]:
+    table = json.loads(_native.params_json())
+    every = table["parameters"] if isinstance(table, dict) else table
+    return [row for row in every if substrate in row["substrates"]]
+
+
+def why_not(path: str, level: str, *where: str, **more: Any) -> str | None:
+    context = CONTEXT.get((path, level), CONTEXT.get((path, None), {}))
+    try:
+        run.check_case(context | more | {path: level}, ".", *where)
+    except _native.CaseError as wrong:
+        return "; ".join(f"{one[0]}: {one[3]}" for one in wrong.args[0])
+    return None
+
+
+def documented() -> set[tuple[str, str]]:
+    """Row and value of the table of refusals."""
+    text = (Path(__file__).parents[2] / "docs" / "kernel.md").read_text(encoding="utf-8")
+    section = text.partition("### What is refused")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return {(row.strip(" `"), value) for row, values in cells for value in re.findall(r"`([^`]*)`", values)}
+
+
+def test_what_the_kernel_refuses_of_the_levels_it_is_listed_for_is_what_the_documentation_says() -> None:
+    refused = {}
+    for row in rows("kernel"):
+        for level in row["levels"]:
+            if why := why_not(row["path"], level):
+                refused[row["path"], level] = why
+    assert set(refused) == documented(), refused
+    assert all("the substrate `kernel` cannot do this: " in why for why in refused.values()), refused
+
+
+@pytest.mark.parametrize("substrate", ["kernel", "host"])
+def test_no_row_lists_a_kernel_that_refuses_every_value_but_the_default(substrate: str) -> None:
+    where = () if substrate == "kernel" else ("host",)
+    # What a machine lacks is told when it is asked for (docs/host.md); that is not what the table is about.
+    lacks = ("this kernel has no", "BPF", "clang")
+    useless = []
+    for row in rows(substrate):
+        others = [level for level in row["levels"] if level != row["default"]]
+        more = (
+            {}
+            if substrate == "kernel" or row["path"] in {"link.delay", "link.jitter"}
+            else {"link.delay": "0s"}
+        )
+        said = [why_not(row["path"], level, *where, **more) for level in others]
+        if others and all(why is not None and not any(word in why for word in lacks) for why in said):
+            useless.append((row["path"], said))
+    assert useless == []
+    assert len(rows(substrate)) > 60
+
+
+def test_what_the_table_does_not_list_a_kernel_for_is_refused() -> None:
+    there = {row["path"] for row in rows("kernel")}
+    others = [row for row in rows("model") if row["path"] not in there]
+    assert {"nic.ring", "nic.rx_usecs", "queue.classes"} <= {row["path"] for row in others}
+    for row in others:
+        why = why_not(row["path"], row["levels"][-1])
+        assert why is not None, row["path"]
+        assert "the substrate `kernel` cannot honour it" in why
