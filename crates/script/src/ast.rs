@@ -18,6 +18,26 @@ pub struct Script {
     pub cleanup: Option<Shell>,
 }
 
+impl Script {
+    /// Whether anything in it can fail: a packet that is expected, a call, an assertion, code that cannot be read.
+    pub fn tests_something(&self) -> bool {
+        self.events.iter().any(|event| match &event.kind {
+            Kind::Packet(packet) => packet.direction == Direction::Out,
+            Kind::Call(_) => true,
+            Kind::Shell(_) => false,
+            Kind::Code(code) => code.body.as_ref().is_ok_and(|body| asserts(body)) || code.body.is_err(),
+        })
+    }
+}
+
+fn asserts(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::Assert(_) => true,
+        Stmt::If(branches, otherwise) => branches.iter().any(|(_, body)| asserts(body)) || asserts(otherwise),
+        Stmt::Print(_) | Stmt::Let(..) | Stmt::Eval(_) => false,
+    })
+}
+
 /// A line `--name=value`, or `--name`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionLine {

@@ -83,10 +83,12 @@ impl<'a> Cursor<'a> {
             self.take_while(char::is_whitespace);
             if self.starts("//") {
                 self.take_while(|c| c != '\n');
-            } else if self.starts("/*") {
-                let n = self.rest().find("*/").map_or(self.rest().len(), |n| n + 2);
-                self.skip(n);
+            } else if self.starts("/*")
+                && let Some(n) = self.rest()[2..].find("*/")
+            {
+                self.skip(n + 4);
             } else {
+                // A comment that has no end is left for the parser to stumble over.
                 return;
             }
         }
@@ -154,8 +156,19 @@ impl<'a> Cursor<'a> {
         let value = value.ok().map(|v: i128| if negative { -v } else { v });
         match value.and_then(|v| T::try_from(v).ok()) {
             Some(v) => Ok(v),
-            None => start.fail(what),
+            None => start.no_number(what),
         }
+    }
+
+    /// The error that no number stands here; a word in capitals is one that the caller defines.
+    fn no_number<T>(&self, what: &str) -> Parsed<T> {
+        let word = self.peek_word();
+        let capitals = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
+        if capitals {
+            return self
+                .lacks(&format!("the word `{word}`, where {what} stands; -D {word}=VALUE defines it"));
+        }
+        self.fail(what)
     }
 
     /// Everything up to `close`, which is stepped over; no escapes.
@@ -168,11 +181,32 @@ impl<'a> Cursor<'a> {
         Ok(body)
     }
 
+    /// Everything up to `close`, which is stepped over; a backslash takes its meaning from the character after it.
+    pub fn quoted(&mut self, close: char, what: &str) -> Parsed<&'a str> {
+        let mut escaped = false;
+        for (n, c) in self.rest().char_indices() {
+            if c == close && !escaped {
+                let body = &self.rest()[..n];
+                self.skip(n + c.len_utf8());
+                return Ok(body);
+            }
+            escaped = c == '\\' && !escaped;
+        }
+        self.fail(&format!("{what}, ended by `{close}`"))
+    }
+
+    /// The error that `what` is not understood here, though it belongs to the language.
+    pub fn lacks<T>(&self, what: &str) -> Parsed<T> {
+        let found = String::new();
+        Err(SyntaxError { place: self.place(), expected: what.to_owned(), found, lacking: true })
+    }
+
     /// The error that `expected` does not stand here.
     pub fn fail<T>(&self, expected: &str) -> Parsed<T> {
         let mut shown = self.clone();
         shown.space();
-        Err(SyntaxError { place: shown.place(), expected: expected.to_owned(), found: shown.here() })
+        let expected = expected.to_owned();
+        Err(SyntaxError { place: shown.place(), expected, found: shown.here(), lacking: false })
     }
 
     /// What stands here, shortened.

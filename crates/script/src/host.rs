@@ -24,6 +24,8 @@ pub struct Host {
     pub forgot_peers: bool,
     /// What routers said of the path's MTU.
     pub path_mtu: Option<u64>,
+    /// Scripts of a shell that commands may call, by the name that they call them by.
+    pub files: BTreeMap<String, String>,
     /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
     pub route: BTreeMap<String, u64>,
 }
@@ -59,6 +61,14 @@ const DEFAULTS: &[(&str, &str)] = &[
 const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
 /// See above.
 pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
+
+/// Scripts that call scripts.
+const DEEPEST: u32 = 4;
+/// Bytes of the longest packet of IP.
+const LONGEST_PACKET: u64 = 65_535;
+/// Queues of an interface that neither delay nor drop what a script sends.
+const QUEUES: &[&str] =
+    &["pfifo", "pfifo_fast", "bfifo", "fq", "fq_codel", "noqueue", "mq", "clsact", "ingress"];
 
 /// Commands that change nothing that a script can see here.
 const NOTHING: &[&str] = &[
@@ -129,10 +139,23 @@ impl Host {
     /// # Errors
     /// The first line that is unsupported, or failed behind the door.
     pub fn run(&mut self, text: &str, door: Option<Door>) -> Result<(), String> {
+        self.run_at(text, door, 0)
+    }
+
+    fn run_at(&mut self, text: &str, door: Option<Door>, depth: u32) -> Result<(), String> {
         let joined = text.replace("\\\n", " ");
         for line in joined.split(['\n', ';']).flat_map(|l| l.split("&&")) {
-            let line = line.split(" #").next().unwrap_or("").trim();
+            // What follows `||` is for a failure.
+            let line = line.split(" #").next().unwrap_or("").split("||").next().unwrap_or("").trim();
             if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let called = line.split_whitespace().next().unwrap_or("");
+            if let Some(text) = self.files.get(called).cloned() {
+                if depth == DEEPEST {
+                    return Err(format!("{called}: scripts that call scripts, more than {DEEPEST} deep"));
+                }
+                self.run_at(&text, door, depth + 1).map_err(|what| format!("{called}: {what}"))?;
                 continue;
             }
             match (self.command(line), door) {
@@ -146,8 +169,7 @@ impl Host {
 
     fn command(&mut self, line: &str) -> Result<(), ()> {
         let words = words(line);
-        let words: Vec<&str> =
-            words.iter().map(String::as_str).filter(|w| !w.starts_with("2>") && *w != "&").collect();
+        let words = redirected(&words);
         let (&command, args) = words.split_first().ok_or(())?;
         let name = command.rsplit('/').next().unwrap_or(command);
         match name {
@@ -163,7 +185,7 @@ impl Host {
             "sleep" => {
                 let seconds = args.first().and_then(|a| a.parse::<f64>().ok());
                 let seconds = seconds.filter(|s| (0.0..1e6).contains(s)).ok_or(())?;
-                self.slept += Dur::from_secs_f64(seconds);
+                self.slept = self.slept.saturating_add(Dur::from_secs_f64(seconds));
                 Ok(())
             }
             "ethtool" => {
@@ -183,7 +205,16 @@ impl Host {
                 self.assign(&format!("{file}={}", value.join(" ").trim_matches('"')))
             }
             "tc" if args.first() == Some(&"qdisc") && args.get(1) != Some(&"show") => {
+                let adds = matches!(args.get(1), Some(&("add" | "replace" | "change")));
+                if adds && !args.iter().any(|word| QUEUES.contains(word)) {
+                    return Err(());
+                }
                 self.jammed = args.windows(2).any(|w| w == ["limit", "0"]);
+                Ok(())
+            }
+            "ifconfig" if args.contains(&"mtu") => {
+                self.route
+                    .insert("mtu".to_owned(), after(args, "mtu").filter(|&n| n <= LONGEST_PACKET).ok_or(())?);
                 Ok(())
             }
             _ if name.starts_with("sysctl_restore_") => Ok(()),
@@ -228,6 +259,10 @@ impl Host {
         {
             return Err(());
         }
+        // No switch has more than 32 bits.
+        if value.trim().parse::<f64>().is_ok_and(|n| n.abs() > f64::from(u32::MAX)) {
+            return Err(());
+        }
         if key == "net.inet.tcp.hostcache.purgenow" {
             self.path_mtu = None;
         }
@@ -250,6 +285,9 @@ impl Host {
             | ["route" | "ro" | "r", "show" | "get" | "flush", ..] => Ok(()),
             ["link", ..] => {
                 if let Some(mtu) = after(&args, "mtu") {
+                    if mtu > LONGEST_PACKET {
+                        return Err(());
+                    }
                     self.route.insert("mtu".to_owned(), mtu);
                 }
                 Ok(())
@@ -259,6 +297,9 @@ impl Host {
                     ["advmss", "mtu", "initcwnd", "initrwnd", "rto_min", "quickack", "features", "congctl"]
                 {
                     if let Some(n) = after(&args, name) {
+                        if n > u64::from(u32::MAX) || (name == "mtu" && n > LONGEST_PACKET) {
+                            return Err(());
+                        }
                         self.route.insert(name.to_owned(), n);
                     }
                 }
@@ -270,6 +311,23 @@ impl Host {
             _ => Err(()),
         }
     }
+}
+
+/// The words without where the output goes, unless the command is `echo`, whose output sets switches.
+fn redirected(words: &[String]) -> Vec<&str> {
+    let echo = words.first().is_some_and(|word| word == "echo");
+    let mut made = Vec::new();
+    let mut rest = words.iter().map(String::as_str);
+    while let Some(word) = rest.next() {
+        let plain = word.trim_start_matches(['1', '2', '&']);
+        match plain.strip_prefix('>') {
+            Some(_) if echo && word.starts_with('>') => made.push(word),
+            Some("" | ">") => drop(rest.next()),
+            None if word != "&" => made.push(word),
+            _ => {}
+        }
+    }
+    made
 }
 
 /// The words of a line as a shell has them, with what stands in quotes as one; without expansions but `$((...))`, a product of numbers.

@@ -17,14 +17,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// The text is not a script.
+/// The text is not a script, or not one that is understood here.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{place}: expected {expected}, found {found}")]
+#[error("{place}: {}", self.reason())]
 pub struct SyntaxError {
     /// Where.
     pub place: Place,
-    /// What could have stood there.
+    /// What could have stood there; what is not understood, when `lacking`.
     pub expected: String,
     /// What stands there.
     pub found: String,
+    /// It belongs to the language, and neither the model nor the runner has it.
+    pub lacking: bool,
+}
+
+impl SyntaxError {
+    /// The error without its place.
+    pub fn reason(&self) -> String {
+        if self.lacking {
+            self.expected.clone()
+        } else {
+            format!("expected {}, found {}", self.expected, self.found)
+        }
+    }
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub defines: Vec<(String, String)>,
     /// `--allow-shell`: commands that are not known may be executed. Its name is none that a script's own line could have.
     pub allow_shell: bool,
+    /// Scripts of a shell that may be called by this name, with their text: what stands beside the script in its folder.
+    pub shell_files: Vec<(String, String)>,
     /// `--sysctl name=value`: what the host has set before the script.
     pub sysctls: Vec<(String, String)>,
     /// By the name of the stack.
@@ -120,6 +122,11 @@ impl Settings {
             "tcp_ts_ecr_scaled" => {}
             "strict_segments" => self.strict_segments = true,
             "allow-shell" => self.allow_shell = true,
+            // Its name is none that a script's own line could have, either.
+            "shell-file" => match value.split_once('\n') {
+                Some((path, text)) => self.shell_files.push((path.to_owned(), text.to_owned())),
+                None => return bad("a name, a new line and the text"),
+            },
             "define" | "D" => match value.split_once('=') {
                 Some((word, text)) if !word.is_empty() => {
                     self.defines.push((word.to_owned(), text.to_owned()));
@@ -143,25 +150,55 @@ impl Settings {
         Ok(())
     }
 
-    /// The script with its defined words replaced.
-    pub fn expand(&self, text: &str) -> String {
-        if self.defines.is_empty() {
-            return text.to_owned();
+    /// The script with its defined words replaced, as the original does it: not in texts, commands, code and comments.
+    ///
+    /// # Errors
+    /// It would be longer than [`LONGEST`].
+    pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
+        let long = || format!("a script of more than {LONGEST} bytes");
+        if text.len() > LONGEST {
+            return Err(long());
         }
+        if self.defines.is_empty() {
+            return Ok(text.to_owned());
+        }
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut made = String::with_capacity(text.len());
         let mut rest = text;
-        while !rest.is_empty() {
-            let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let n = rest.find(|c| !name(c)).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(n);
-            match self.defines.iter().rev().find(|(w, _)| w == word) {
+        while let Some(first) = rest.chars().next() {
+            let n = match first {
+                c if name(c) => rest.find(|c| !name(c)).unwrap_or(rest.len()),
+                '"' | '`' => quoted(rest, first),
+                '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+                '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |n| n + 4),
+                '%' if rest.starts_with("%{") => rest.find("}%").map_or(rest.len(), |n| n + 2),
+                c => c.len_utf8(),
+            };
+            let (piece, after) = rest.split_at(n);
+            match self.defines.iter().rev().find(|(word, _)| word == piece) {
                 Some((_, value)) => made.push_str(value),
-                None => made.push_str(word),
+                None => made.push_str(piece),
             }
-            let m = after.find(name).unwrap_or(after.len());
-            made.push_str(&after[..m]);
-            rest = &after[m..];
+            if made.len() > LONGEST {
+                return Err(long());
+            }
+            rest = after;
         }
-        made
+        Ok(made)
     }
 }
+
+/// Bytes of what stands between two of these quotes at the beginning of `text`, with both; a backslash keeps one from counting.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (n, c) in text.char_indices().skip(1) {
+        if c == quote && !escaped {
+            return n + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    text.len()
+}
+
+/// Most bytes of a script: more than a hundred times the longest public one.
+const LONGEST: usize = 4 << 20;

@@ -1,8 +1,10 @@
 //! Blocks of code between `%{` and `}%`: a small part of Python, evaluated, never executed.
 //!
-//! Statements: `assert`, `print`, assignment (also `+=` and its like), an expression, `pass`. Expressions: numbers, texts,
-//! names, `or`/`and`/`not`, chained comparisons, arithmetic and bits, `a if b else c`, a few functions, `%` and `.format`
+//! Statements: `assert`, `print`, assignment (also `+=` and its like), an expression, `pass`, `if` with `elif` and `else`.
+//! Expressions: numbers, texts, names, `or`/`and`/`not`, chained comparisons, arithmetic and bits, `a if b else c`, a few functions, `%` and `.format`
 //! of a text. Everything else is refused when it is read, so that the script is reported as unsupported and never passes.
+//! There are no loops, and what a statement may be, a value may hold and all code may evaluate and print is bounded: whatever a
+//! block says, it ends within a second or two and a few megabytes.
 
 mod eval;
 mod names;
@@ -12,5 +14,5 @@ mod tcp_info;
 pub use eval::{Env, Failure, Value};
 pub use names::constant;
 pub(crate) use read::parse;
-pub use read::{Expr, Op, Stmt};
+pub use read::{Claim, Expr, Op, Stmt};
 pub use tcp_info::{tcp_info, tcp_info_field};

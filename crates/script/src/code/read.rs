@@ -3,20 +3,37 @@
 use crate::cursor::{Cursor, Parsed};
 use crate::place::Place;
 
-/// Deepest nesting of an expression.
+/// Deepest nesting of brackets in an expression, and of blocks.
 const DEEPEST: u32 = 40;
+/// Most operators, calls and lists of a statement. Evaluation recurses over them, so that this bounds its depth, too.
+const MOST_PARTS: u32 = 400;
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
     /// `assert condition, message`
-    Assert(Place, Expr, Option<Expr>),
+    Assert(Claim),
     /// `print(a, b)`
     Print(Vec<Expr>),
     /// `name = value`
     Let(String, Expr),
     /// An expression for its own sake.
     Eval(Expr),
+    /// `if a: ... elif b: ... else: ...`: conditions with their statements, then those without a condition.
+    If(Vec<(Expr, Vec<Stmt>)>, Vec<Stmt>),
+}
+
+/// An assertion.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claim {
+    /// Where it stands.
+    pub place: Place,
+    /// The condition as it is written.
+    pub text: String,
+    /// The condition.
+    pub condition: Expr,
+    /// What is said when it does not hold.
+    pub message: Option<Expr>,
 }
 
 /// An expression.
@@ -79,9 +96,9 @@ pub enum Op {
 /// The functions that an expression may call.
 pub(super) const FUNCTIONS: [&str; 8] = ["abs", "bool", "float", "int", "len", "max", "min", "str"];
 
-const REFUSED: [&str; 17] = [
-    "import", "from", "if", "for", "while", "def", "class", "try", "with", "return", "exec", "eval",
-    "lambda", "del", "global", "raise", "del",
+const REFUSED: [&str; 22] = [
+    "import", "from", "if", "elif", "else", "for", "while", "def", "class", "try", "with", "return", "exec",
+    "eval", "lambda", "del", "global", "raise", "yield", "None", "async", "await",
 ];
 
 /// The statements of `text`, which begins at `place`.
@@ -89,7 +106,31 @@ pub(crate) fn parse(text: &str, place: Place) -> Parsed<Vec<Stmt>> {
     let mut c = Cursor::within(text, place);
     let mut body = Vec::new();
     loop {
-        blank(&mut c, true);
+        body.extend(suite(&mut c, text, None, 0)?);
+        if c.at_end() {
+            return Ok(body);
+        }
+    }
+}
+
+/// How far the statement that begins here is indented; `None` when it is not the first of its line. The first line of a block
+/// counts as not indented: what precedes it belongs to the script.
+fn indentation(c: &Cursor<'_>, text: &str) -> Option<usize> {
+    let before = &text[..text.len() - c.rest().len()];
+    let line = before.rsplit('\n').next().unwrap_or("");
+    if !line.trim_start().is_empty() {
+        return None;
+    }
+    let width = line.chars().fold(0, |at, c| if c == '\t' { (at / 8 + 1) * 8 } else { at + 1 });
+    Some(if before.contains('\n') { width } else { 0 })
+}
+
+/// The statements that are indented further than `outer`; at the top of a block every statement, however it is indented.
+fn suite(c: &mut Cursor<'_>, text: &str, outer: Option<usize>, depth: u32) -> Parsed<Vec<Stmt>> {
+    let mut body = Vec::new();
+    let mut own = None;
+    loop {
+        blank(c, true);
         if c.at_end() {
             return Ok(body);
         }
@@ -97,12 +138,88 @@ pub(crate) fn parse(text: &str, place: Place) -> Parsed<Vec<Stmt>> {
             c.skip(1);
             continue;
         }
-        if let Some(stmt) = statement(&mut c)? {
-            body.push(stmt);
+        let column = indentation(c, text);
+        if let (Some(column), Some(outer)) = (column, outer) {
+            if column <= outer {
+                return Ok(body);
+            }
+            if *own.get_or_insert(column) != column {
+                return c.fail("the indentation of the statement before");
+            }
         }
-        blank(&mut c, false);
-        if !c.at_end() && !c.starts("\n") && !c.starts(";") {
-            return c.fail("`;` or a new line after a statement");
+        if c.peek_word() == "if" {
+            body.push(branches(c, text, column.unwrap_or(0), depth + 1)?);
+            continue;
+        }
+        body.extend(statement(c)?);
+        ended(c)?;
+    }
+}
+
+fn ended(c: &mut Cursor<'_>) -> Parsed<()> {
+    blank(c, false);
+    if !c.at_end() && !c.starts("\n") && !c.starts(";") {
+        return c.fail("`;` or a new line after a statement");
+    }
+    Ok(())
+}
+
+/// `if a: ... elif b: ... else: ...`, which is indented by `column`.
+fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Stmt> {
+    if depth > DEEPEST {
+        return c.fail("fewer blocks inside blocks");
+    }
+    let mut conditions = Vec::new();
+    loop {
+        // `if` or `elif`.
+        c.skip(c.peek_word().len());
+        let condition = Reader { c, depth: 0, brackets: 0, parts: 0 }.expr()?;
+        conditions.push((condition, branch(c, text, column, depth)?));
+        let before = c.clone();
+        blank(c, true);
+        let aligned = indentation(c, text) == Some(column);
+        match c.peek_word() {
+            "elif" if aligned => {}
+            "else" if aligned => {
+                c.skip("else".len());
+                return Ok(Stmt::If(conditions, branch(c, text, column, depth)?));
+            }
+            _ => {
+                *c = before;
+                return Ok(Stmt::If(conditions, Vec::new()));
+            }
+        }
+    }
+}
+
+/// `: statement; statement`, or `:` and indented lines.
+fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Vec<Stmt>> {
+    blank(c, false);
+    if !c.starts(":") {
+        return c.fail("`:`");
+    }
+    c.skip(1);
+    blank(c, false);
+    let line = c.place().line;
+    let mut body = Vec::new();
+    if c.starts("\n") || c.at_end() {
+        let mut ahead = c.clone();
+        blank(&mut ahead, true);
+        if ahead.at_end() || indentation(&ahead, text).is_some_and(|own| own <= column) {
+            return ahead.fail("an indented statement");
+        }
+        return suite(c, text, Some(column), depth);
+    }
+    loop {
+        body.extend(statement(c)?);
+        ended(c)?;
+        if !c.starts(";") {
+            return Ok(body);
+        }
+        c.skip(1);
+        blank(c, false);
+        if c.at_end() || c.starts("\n") || c.place().line != line {
+            return Ok(body);
         }
     }
 }
@@ -129,6 +246,8 @@ struct Reader<'a, 'b> {
     c: &'b mut Cursor<'a>,
     depth: u32,
     brackets: u32,
+    /// Operators, calls and lists so far.
+    parts: u32,
 }
 
 fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
@@ -137,7 +256,7 @@ fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
     if REFUSED.contains(&word) {
         return c.fail("`assert`, `print`, an assignment or an expression");
     }
-    let mut r = Reader { c, depth: 0, brackets: 0 };
+    let mut r = Reader { c, depth: 0, brackets: 0, parts: 0 };
     match word {
         "pass" => {
             r.c.skip(4);
@@ -145,9 +264,11 @@ fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
         }
         "assert" => {
             r.c.skip(6);
+            let from = r.c.rest();
             let condition = r.expr()?;
+            let text = from[..from.len() - r.c.rest().len()].trim().to_owned();
             let message = if r.eat(",") { Some(r.tuple()?) } else { None };
-            Ok(Some(Stmt::Assert(place, condition, message)))
+            Ok(Some(Stmt::Assert(Claim { place, text, condition, message })))
         }
         "print" => {
             r.c.skip(5);
@@ -159,6 +280,12 @@ fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
 }
 
 impl Reader<'_, '_> {
+    /// Another operator, call or list.
+    fn part(&mut self) -> Parsed<()> {
+        self.parts += 1;
+        if self.parts > MOST_PARTS { self.c.fail("a simpler expression") } else { Ok(()) }
+    }
+
     fn blank(&mut self) {
         blank(self.c, self.brackets > 0);
     }
@@ -205,6 +332,7 @@ impl Reader<'_, '_> {
                 ("&=", Op::BitAnd),
             ] {
                 if self.eat(token) {
+                    self.part()?;
                     let old = Box::new(Expr::Name(name.to_owned()));
                     return Ok(Stmt::Let(name.to_owned(), Expr::Binary(op, old, Box::new(self.expr()?))));
                 }
@@ -220,6 +348,7 @@ impl Reader<'_, '_> {
         if !self.eat(",") {
             return Ok(first);
         }
+        self.part()?;
         let mut items = vec![first];
         while !self.ended() {
             items.push(self.expr()?);
@@ -237,6 +366,7 @@ impl Reader<'_, '_> {
         }
         let then = self.either()?;
         let made = if self.eat_word("if") {
+            self.part()?;
             let condition = self.either()?;
             if !self.eat_word("else") {
                 return self.c.fail("`else`");
@@ -252,6 +382,7 @@ impl Reader<'_, '_> {
     fn either(&mut self) -> Parsed<Expr> {
         let mut left = self.both()?;
         while self.eat_word("or") {
+            self.part()?;
             left = Expr::Binary(Op::Or, Box::new(left), Box::new(self.both()?));
         }
         Ok(left)
@@ -260,6 +391,7 @@ impl Reader<'_, '_> {
     fn both(&mut self) -> Parsed<Expr> {
         let mut left = self.negated()?;
         while self.eat_word("and") {
+            self.part()?;
             left = Expr::Binary(Op::And, Box::new(left), Box::new(self.negated()?));
         }
         Ok(left)
@@ -269,9 +401,7 @@ impl Reader<'_, '_> {
         let mut nots = 0;
         while self.eat_word("not") {
             nots += 1;
-            if nots > DEEPEST {
-                return self.c.fail("a simpler expression");
-            }
+            self.part()?;
         }
         let mut made = self.comparison()?;
         for _ in 0..nots {
@@ -306,6 +436,7 @@ impl Reader<'_, '_> {
             } else {
                 break;
             };
+            self.part()?;
             rest.push((op, self.binary(0)?));
         }
         Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
@@ -331,6 +462,7 @@ impl Reader<'_, '_> {
                 }
                 if self.c.starts(token) {
                     self.c.skip(token.len());
+                    self.part()?;
                     left = Expr::Binary(*op, Box::new(left), Box::new(self.binary(level + 1)?));
                     continue 'more;
                 }
@@ -358,6 +490,7 @@ impl Reader<'_, '_> {
     }
 
     fn unary_deeper(&mut self) -> Parsed<Expr> {
+        self.part()?;
         self.depth += 1;
         if self.depth > DEEPEST {
             return self.c.fail("a simpler expression");
@@ -411,6 +544,7 @@ impl Reader<'_, '_> {
     }
 
     fn items(&mut self, close: &str) -> Parsed<Vec<Expr>> {
+        self.part()?;
         self.brackets += 1;
         let mut items = Vec::new();
         while !self.eat(close) {
@@ -433,7 +567,11 @@ impl Reader<'_, '_> {
             match self.c.bump() {
                 None | Some('\n') => return self.c.fail("the end of the text"),
                 Some(c) if c == quote => return Ok(Expr::Text(text)),
-                Some('\\') => text.extend(self.c.bump()),
+                Some('\\') => text.extend(self.c.bump().map(|c| match c {
+                    'n' => '\n',
+                    't' => '\t',
+                    c => c,
+                })),
                 Some(c) => text.push(c),
             }
         }
@@ -451,6 +589,9 @@ impl Reader<'_, '_> {
         }
         if let Ok(n) = whole.parse::<i64>() {
             return Ok(Expr::Int(n));
+        }
+        if whole.chars().all(|c| c.is_ascii_digit()) {
+            return before.fail("a number of 64 bits");
         }
         match whole.parse::<f64>() {
             Ok(x) => Ok(Expr::Real(x)),

@@ -65,8 +65,13 @@ fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
     }
     match c.peek() {
         Some('"') => {
-            c.skip(1);
-            Ok(Expr::Text(c.until("\"", "a text")?.to_owned()))
+            let mut text = String::new();
+            // Texts that follow each other are one.
+            while c.eat("\"") {
+                text.push_str(c.quoted('"', "a text")?);
+            }
+            let _ = c.eat("...");
+            Ok(Expr::Text(text))
         }
         Some('[') => {
             c.skip(1);
@@ -77,12 +82,21 @@ fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
             group(c, depth + 1)
         }
         Some(x) if x.is_ascii_digit() || x == '-' => {
-            let value = c.number("a number of 64 bits")?;
-            let mut names = vec![format!("{value}")];
+            let mut value: i64 = c.number("a number of 64 bits")?;
+            let mut names = Vec::new();
             while c.eat("|") {
-                names.push(c.word("a name")?.to_owned());
+                c.space();
+                if c.peek().is_some_and(|c| c.is_ascii_digit()) {
+                    value |= c.number::<i64>("a number")?;
+                } else {
+                    names.push(c.word("a name")?.to_owned());
+                }
             }
-            Ok(if names.len() == 1 { Expr::Int(value) } else { Expr::Names(names) })
+            if names.is_empty() {
+                return Ok(Expr::Int(value));
+            }
+            names.insert(0, value.to_string());
+            Ok(Expr::Names(names))
         }
         Some(x) if x.is_ascii_alphabetic() || x == '_' => {
             let name = c.word(WHAT)?;

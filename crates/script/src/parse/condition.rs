@@ -18,7 +18,7 @@ pub fn select(text: &str, defined: &[&str]) -> Result<String, SyntaxError> {
         let mut words = line.split_whitespace();
         let fail = |expected: &str| {
             let found = format!("`{}`", line.trim());
-            Err(SyntaxError { place, expected: expected.to_owned(), found })
+            Err(SyntaxError { place, expected: expected.to_owned(), found, lacking: false })
         };
         match words.next() {
             Some(word @ ("#ifdef" | "#ifndef")) => match words.next() {
@@ -47,6 +47,7 @@ pub fn select(text: &str, defined: &[&str]) -> Result<String, SyntaxError> {
             place,
             expected: "`#endif` after it".to_owned(),
             found: "the end of the script".to_owned(),
+            lacking: false,
         }),
     }
 }

@@ -30,6 +30,9 @@ pub fn parse(text: &str) -> Result<Script, SyntaxError> {
         }
         script.options.push(option_line(&mut c)?);
     }
+    if c.starts("#") {
+        return c.fail("`#ifdef`, `#ifndef`, `#else` or `#endif`");
+    }
     loop {
         c.space();
         match c.peek() {
@@ -52,23 +55,47 @@ pub fn parse(text: &str) -> Result<Script, SyntaxError> {
     }
 }
 
+/// The lines `--name=value` at the beginning, as far as they can be read: what stands for a word must be known before the rest is.
+pub(crate) fn options(text: &str) -> Vec<OptionLine> {
+    let mut c = Cursor::new(text);
+    let mut made = Vec::new();
+    loop {
+        c.space();
+        if !c.starts("--") {
+            return made;
+        }
+        match option_line(&mut c) {
+            Ok(line) => made.push(line),
+            Err(_) => return made,
+        }
+    }
+}
+
 fn option_line(c: &mut Cursor<'_>) -> Parsed<OptionLine> {
     let place = c.place();
     c.skip(2);
     let name = c.word("the name of an option")?.to_owned();
-    let value = if c.starts("=") {
+    c.take_while(|c| c == ' ' || c == '\t');
+    let mut value = String::new();
+    if c.starts("=") {
         c.skip(1);
-        c.take_while(|c| !c.is_whitespace()).to_owned()
-    } else {
-        String::new()
-    };
+        c.take_while(|c| c == ' ' || c == '\t');
+        // `--define=CC="reno"`: what is quoted may contain space.
+        loop {
+            value.push_str(c.take_while(|c| !c.is_whitespace() && c != '"' && c != '`'));
+            let Some(quote @ ('"' | '`')) = c.peek() else { break };
+            c.skip(1);
+            let quoted = c.quoted(quote, "the value of an option")?;
+            value = format!("{value}{quote}{quoted}{quote}");
+        }
+    }
     Ok(OptionLine { name, value, place })
 }
 
 fn shell(c: &mut Cursor<'_>) -> Parsed<Shell> {
     let place = c.place();
     c.skip(1);
-    let text = c.until("`", "a command")?.to_owned();
+    let text = c.quoted('`', "a command")?.to_owned();
     Ok(Shell { text, place })
 }
 
@@ -108,7 +135,11 @@ fn time(c: &mut Cursor<'_>) -> Parsed<(When, Option<Dur>)> {
     let start = seconds(c)?;
     if c.eat("~") {
         let _ = c.eat("+");
+        let before = c.clone();
         let end = seconds(c)?;
+        if end < start {
+            return before.fail("an end that is not before the beginning");
+        }
         let range = if relative { When::RelativeRange } else { When::AbsoluteRange };
         return Ok((range(start, end), None));
     }

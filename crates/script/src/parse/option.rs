@@ -5,6 +5,37 @@ use crate::cursor::{Cursor, Parsed};
 
 const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP, md5 or ECN";
 
+/// Options of other versions of packetdrill: of Multipath TCP, and TCP-AO.
+const ELSEWHERE: [&str; 27] = [
+    "mp_capable",
+    "mpcapable",
+    "mp_join",
+    "mpjoin",
+    "mp_join_syn",
+    "mp_join_syn_ack",
+    "mp_join_ack",
+    "dss",
+    "dsn4",
+    "dsn8",
+    "dack4",
+    "dack8",
+    "add_addr",
+    "add_address",
+    "addr4",
+    "addr6",
+    "remove_addr",
+    "remove_address",
+    "mp_prio",
+    "mp_fail",
+    "mp_fastclose",
+    "mp_reset",
+    "mp_tcprst",
+    "ao",
+    "AO",
+    "tcpao",
+    "generic",
+];
+
 /// `<mss 1460,nop,...>`; `None` for `<...>`.
 pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<Opt>>> {
     c.need("<")?;
@@ -59,6 +90,7 @@ fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
             let words: Vec<&str> = until_next(c).split_whitespace().collect();
             Opt::AccurateEcn(words.join(" "))
         }
+        _ if ELSEWHERE.contains(&word) => return before.lacks(&format!("the TCP option `{word}`")),
         _ => return before.fail(WHAT),
     })
 }

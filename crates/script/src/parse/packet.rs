@@ -15,11 +15,20 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
     };
     let (mut ip, mut hops) = (IpField::Unsaid, None);
     if !echoes(c) {
-        ip = ip_field(c, &mut hops)?;
+        ip = ip_field(c, direction, &mut hops)?;
     }
     let echoed = if echoes(c) { echoed(c)? } else { None };
     c.space();
+    if c.peek().is_some_and(|x| x.is_ascii_digit()) && ports(c) {
+        return c.lacks("a packet with ports of its own");
+    }
     let body = match c.peek_word() {
+        word @ ("ipv4" | "ipv6" | "gre" | "GREv0" | "mpls" | "GRE" | "MPLS" | "psp") => {
+            return c.lacks(&format!("a packet inside another: {word}"));
+        }
+        word @ ("udp" | "sctp" | "udplite" | "UDP" | "SCTP" | "UDPLite" | "dccp") => {
+            return c.lacks(&format!("a packet of {}", word.to_ascii_uppercase()));
+        }
         "icmp" | "icmpv6" => {
             let icmp = icmp(c)?;
             Body::Icmp(Icmp { seq: echoed.or(icmp.seq), ..icmp })
@@ -27,11 +36,27 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
         _ if echoed.is_some() => return c.fail("`icmp`, which the echoed header belongs to"),
         _ => Body::Tcp(tcp(c, direction)?),
     };
+    let end = c.clone();
+    if c.eat("/") {
+        // `/udp(9899>12345)`, as nplab's packetdrill has it.
+        if !c.eat_word("udp") && !c.eat_word("UDP") {
+            return c.fail("`udp`");
+        }
+        c.need("(")?;
+        c.number::<u16>("a port, 0 to 65535")?;
+        c.need(">")?;
+        c.number::<u16>("a port, 0 to 65535")?;
+        c.need(")")?;
+        return end.lacks("TCP inside UDP");
+    }
+    if c.eat("{") {
+        return end.lacks("a packet that is changed at random");
+    }
     Ok(Packet { direction, ip, hops, body })
 }
 
 /// `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
-fn ip_field(c: &mut Cursor<'_>, hops: &mut Option<u8>) -> Parsed<IpField> {
+fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> Parsed<IpField> {
     const WHAT: &str =
         "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl`, `hlim` or `flowlabel`";
     let mut field = IpField::Unsaid;
@@ -53,6 +78,9 @@ fn ip_field(c: &mut Cursor<'_>, hops: &mut Option<u8>) -> Parsed<IpField> {
                 "ttl" | "hlim" => *hops = Some(c.number("a hop limit, 0 to 255")?),
                 "flowlabel" => {
                     let _ = c.number::<u32>("a flow label")?;
+                    if direction == Direction::Out {
+                        return before.lacks("the flow label of a packet");
+                    }
                 }
                 _ => {
                     return before.fail(WHAT);
@@ -157,6 +185,7 @@ fn icmp(c: &mut Cursor<'_>) -> Parsed<Icmp> {
         c.space();
         match c.peek_word() {
             "" => break,
+            "id" => return c.lacks("an ICMP message with an identifier"),
             "mtu" => {
                 c.skip(3);
                 icmp.mtu = Some(c.number("an MTU")?);
@@ -170,6 +199,13 @@ fn icmp(c: &mut Cursor<'_>) -> Parsed<Icmp> {
     }
     icmp.seq = echoed(c)?;
     Ok(icmp)
+}
+
+/// Whether `8080 > 53000` is next.
+fn ports(c: &Cursor<'_>) -> bool {
+    let mut ahead = c.clone();
+    ahead.take_while(|c| c.is_ascii_digit());
+    ahead.eat(">")
 }
 
 /// Whether an echoed header is next: what else stands in brackets has no slice of sequence space.
@@ -187,6 +223,9 @@ fn echoed(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
         return Ok(None);
     }
     c.space();
+    if let word @ ("udp" | "raw" | "sctp" | "UDP" | "RAW" | "SCTP") = c.peek_word() {
+        return c.lacks(&format!("an ICMP message about a packet of {}", word.to_ascii_uppercase()));
+    }
     // Flags of the echoed header may stand before it.
     if c.peek().is_some_and(|c| !c.is_ascii_digit()) {
         c.take_while(|c| !c.is_whitespace());

@@ -212,6 +212,78 @@ fn code_beyond_the_evaluator_is_kept_with_the_reason() {
 }
 
 #[test]
+fn what_other_versions_have_is_told_with_its_place_and_is_no_syntax_error() {
+    for (text, place, what) in [
+        ("+0 < udp (1000)", "1:6", "a packet of UDP"),
+        ("+0 > sctp: INIT[flgs=0]", "1:6", "a packet of SCTP"),
+        ("+0 < 8080 > 53000 S 0:0(0) win 5", "1:6", "a packet with ports of its own"),
+        ("+0 < ipv4 1.1.1.1 > 2.2.2.2: S 0:0(0) win 5", "1:6", "a packet inside another: ipv4"),
+        ("+0 > gre flags [none]: . 1:1(0) ack 1", "1:6", "a packet inside another: gre"),
+        ("+0 < S 0:0(0) win 5 <mss 1460> /udp(9899>12345)", "1:31", "TCP inside UDP"),
+        ("+0 < S 0:0(0) win 5 {mut tcp mss}", "1:21", "a packet that is changed at random"),
+        ("+0 < S 0:0(0) win 5 <mss 1460,mp_capable 5>", "1:31", "the TCP option `mp_capable`"),
+        ("+0 > [flowlabel 0x5] . 1:1(0) ack 1", "1:7", "the flow label of a packet"),
+        ("+0 < icmp echo_request id 5", "1:24", "an ICMP message with an identifier"),
+        ("+0 < icmp unreachable port_unreachable [udp (5)]", "1:41", "an ICMP message about a packet of UDP"),
+        (
+            "+0 > S. 0:0(0) ack 1 <mss MSS>",
+            "1:27",
+            "the word `MSS`, where an MSS, 0 to 65535 stands; -D MSS=VALUE defines it",
+        ),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert!(error.lacking, "{text}: {error}");
+        assert_eq!(error.to_string(), format!("{place}: {what}"), "{text}");
+    }
+}
+
+#[test]
+fn a_comment_without_an_end_is_an_error_and_hides_nothing() {
+    assert!(error("/* open\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3").contains("found `/*`"));
+    assert!(error("0 `a` /*/ `b`").contains("found `/*/`"));
+}
+
+#[test]
+fn quotes_keep_what_a_backslash_precedes_and_texts_that_follow_each_other_are_one() {
+    let text = r#"+0 setsockopt(3, SOL_TCP, TCP_ULP, "a\"b" "c", 4) = 0"#;
+    assert_eq!(call(text).args[3], Expr::Text(r#"a\"bc"#.to_owned()));
+    assert_eq!(call("+0 write(3, \"abc\"..., 1000) = 1000").args[1], Expr::Text("abc".to_owned()));
+    assert_eq!(call("+0 f(0x10|1|2, 4|MSG_PEEK) = 0").args[0], Expr::Int(0x13));
+    let script = parse("--define=CC=\"a b\"\n--tolerance_usecs = 5\n0 `x`").unwrap();
+    assert_eq!((&*script.options[0].value, &*script.options[1].value), ("CC=\"a b\"", "5"));
+}
+
+#[test]
+fn a_range_that_ends_before_it_begins_is_an_error() {
+    assert!(error("+.2~+.1 > . 1:1(0) ack 1").contains("an end that is not before the beginning"));
+}
+
+#[test]
+fn code_may_have_conditions() {
+    let body = |text: &str| match events(text).remove(0).kind {
+        Kind::Code(code) => code.body,
+        other => panic!("{other:?}"),
+    };
+    for good in [
+        "+0 %{ if a: b = 1 }%",
+        "+0 %{\nif a:\n  b = 1\n  if c:\n    d = 1\n  else:\n    d = 2\nelif e: f = 1; g = 2\nelse:\n  h = 1\nassert h\n}%",
+        "+0 %{ x = 1\n   assert x }%",
+    ] {
+        assert!(body(good).is_ok(), "{good}: {:?}", body(good));
+    }
+    for bad in [
+        "+0 %{ if a }%",
+        "+0 %{ if a: }%",
+        "+0 %{ else: b = 1 }%",
+        "+0 %{\nif a:\nb = 1 }%",
+        "+0 %{\nif a:\n  b = 1\n   c = 2 }%",
+        "+0 %{ while a: b = 1 }%",
+    ] {
+        assert!(body(bad).is_err(), "{bad}: {:?}", body(bad));
+    }
+}
+
+#[test]
 fn directions_are_told_apart() {
     assert_eq!(packet("+0 < . 1:1(0) ack 1 win 5").direction, Direction::In);
     assert_eq!(packet("+0 > . 1:1(0) ack 1").direction, Direction::Out);

@@ -46,12 +46,74 @@ pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
     }
 }
 
+/// Whether an argument is a pointer to nowhere: `NULL`, or a number where a buffer belongs.
+fn nowhere(e: &Expr) -> bool {
+    match e {
+        Expr::Int(_) => true,
+        Expr::Names(names) => names.as_slice() == ["NULL"],
+        _ => false,
+    }
+}
+
+/// Whether what a call sends or receives has no buffer.
+///
+/// # Errors
+/// Some of its buffers are there and others are not.
+fn bad_buffer(call: &Call) -> Result<bool, Trouble> {
+    let vector = match (call.name.as_str(), call.args.get(1)) {
+        ("readv" | "writev", vector) => vector,
+        ("recvmsg" | "sendmsg", Some(Expr::Group(members))) => {
+            members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e)
+        }
+        (_, Some(buffer)) => return Ok(nowhere(buffer)),
+        (_, None) => return Ok(false),
+    };
+    let Some(Expr::List(items)) = vector else { return Ok(false) };
+    let mut kinds = items.iter().filter_map(|item| match item {
+        Expr::Group(members) => match members.as_slice() {
+            [.., (_, base), (_, Expr::Int(n))] if *n > 0 => Some(nowhere(base)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let first = kinds.next().unwrap_or(false);
+    if kinds.any(|other| other != first) {
+        return unsupported("a vector of which some buffers are bad");
+    }
+    Ok(first)
+}
+
+/// Whether the address, the value or the list of a call is a pointer to nowhere.
+fn bad_argument(call: &Call) -> bool {
+    let index = match call.name.as_str() {
+        "setsockopt" | "getsockopt" => 3,
+        "poll" => 0,
+        _ => 1,
+    };
+    let null = |e: &Expr| matches!(e, Expr::Names(names) if names.as_slice() == ["NULL"]);
+    call.args.get(index).is_some_and(null)
+}
+
 impl Model {
     /// Tries a call once.
     pub(super) fn attempt(&mut self, call: &Call) -> Tried {
         let args = &call.args;
+        let takes = !matches!(
+            call.name.as_str(),
+            "socket" | "poll" | "open" | "epoll_create" | "epoll_create1" | "pipe"
+        );
+        if let (true, Some(Expr::Int(fd))) = (takes, args.first())
+            && !self.files.contains_key(fd)
+        {
+            return Ok(Attempt::Error("EBADF"));
+        }
         match call.name.as_str() {
             "socket" => socket(args),
+            "bind" | "connect" | "getsockname" | "getpeername" | "setsockopt" | "getsockopt" | "poll"
+                if bad_argument(call) =>
+            {
+                Ok(Attempt::Error("EFAULT"))
+            }
             "bind" => {
                 self.socket_of(args)?.bound = true;
                 Ok(Attempt::Done(0))
@@ -128,6 +190,7 @@ impl Model {
         let listener = self.socket_at(fd)?;
         if let Role::Listening(queue) = &mut listener.role {
             queue.remove(at);
+            listener.accepted += 1;
         }
         socket.options = listener.options.clone();
         socket.options.inq = false;
@@ -250,6 +313,11 @@ impl Model {
         if flags.contains(&"MSG_ERRQUEUE") {
             return self.receive_error(call, socket.peer());
         }
+        if socket.deferred {
+            // In SYN-SENT, whatever was not sent yet.
+            let waits = !socket.nonblocking && !flags.contains(&"MSG_DONTWAIT");
+            return Ok(if waits { Attempt::Blocks } else { Attempt::Error("EAGAIN") });
+        }
         let Some(peer) = socket.peer() else { return Ok(Attempt::Error("ENOTCONN")) };
         if flags.contains(&"MSG_OOB") {
             return self.receive_urgent(fd, peer, flags.contains(&"MSG_PEEK"));
@@ -260,6 +328,9 @@ impl Model {
         let there = conn.readable().get();
         let all =
             flags.contains(&"MSG_WAITALL") && there < n && !conn.peer_has_closed() && conn.error().is_none();
+        if there > 0 && n > 0 && bad_buffer(call)? && !flags.contains(&"MSG_TRUNC") {
+            return Ok(Attempt::Error("EFAULT"));
+        }
         if there > 0 && !all || n == 0 {
             let got =
                 if flags.contains(&"MSG_PEEK") { there.min(n) } else { conn.read(now, Bytes::new(n)).get() };
@@ -361,7 +432,9 @@ impl Model {
         if flags.contains(&"MSG_FASTOPEN") && linux && nowhere {
             return Ok(Attempt::Error("EOPNOTSUPP"));
         }
-        if let Some(attempt) = self.send_fast(fd, n, &flags)? {
+        let bad = n > 0 && bad_buffer(call)?;
+        // What cannot be read does not go with a SYN, which then asks for a cookie only (`tcp_send_syn_data`).
+        if let Some(attempt) = self.send_fast(fd, if bad { 0 } else { n }, &flags)? {
             return Ok(attempt);
         }
         let Some(peer) = socket.peer() else {
@@ -386,6 +459,9 @@ impl Model {
                 return Ok(Attempt::Blocks);
             }
             _ => return Ok(Attempt::Error("EPIPE")),
+        }
+        if bad {
+            return Ok(Attempt::Error("EFAULT"));
         }
         let more = flags.contains(&"MSG_MORE");
         if !std::mem::take(&mut self.waits) || conn.check_space() {

@@ -37,12 +37,10 @@ const INERT: &[&str] = &[
     "tcp_pacing_ca_ratio",
     "tcp_autocorking",
     "tcp_limit_output_bytes",
-    "tcp_syncookies",
     "tcp_fastopen",
     "tcp_fastopen_key",
     "tcp_fastopen_blackhole_timeout_sec",
     "tcp_max_syn_backlog",
-    "tcp_abort_on_overflow",
     "tcp_tw_reuse",
     "tcp_tw_reuse_delay",
     "tcp_max_tw_buckets",
@@ -52,12 +50,10 @@ const INERT: &[&str] = &[
     "tcp_comp_sack_nr",
     "tcp_comp_sack_delay_ns",
     "tcp_comp_sack_slack_ns",
-    "tcp_rfc1337",
     "tcp_max_reordering",
     "tcp_challenge_ack_limit",
     "tcp_invalid_ratelimit",
     "tcp_tso_rtt_log",
-    "tcp_thin_linear_timeouts",
     "tcp_mtu_probing",
     "tcp_base_mss",
     "tcp_mtu_probe_floor",
@@ -68,14 +64,25 @@ const INERT: &[&str] = &[
     "ip_local_port_range",
     "ip_default_ttl",
     "tcp_shrink_window",
-    "tcp_workaround_signed_windows",
     "tcp_min_rtt_wlen",
     "tcp_orphan_retries",
     "tcp_l3mdev_accept",
     "tcp_backlog_ack_defer",
-    "tcp_reflect_tos",
     "tcp_early_demux",
     "ip_no_pmtu_disc",
+];
+
+/// Linux's that the model lacks: they must be off.
+const LACKING: &[&str] = &[
+    "tcp_plb_enabled",
+    "tcp_stdurg",
+    "tcp_thin_dupack",
+    "tcp_thin_linear_timeouts",
+    "tcp_low_latency",
+    "tcp_abort_on_overflow",
+    "tcp_rfc1337",
+    "tcp_workaround_signed_windows",
+    "tcp_reflect_tos",
 ];
 
 /// FreeBSD's that change nothing here.
@@ -86,8 +93,6 @@ const INERT_BSD: &[&str] = &[
     "hostcache.prune",
     "rfc6675_pipe",
     "syncookies",
-    "syncookies_only",
-    "blackhole",
     "icmp_may_rst",
     "path_mtu_discovery",
     "pmtud_blackhole_detection",
@@ -324,7 +329,9 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                 }
                 cfg.max_send_buffer = Bytes::new(most);
             }
-            "tcp_plb_enabled" | "tcp_stdurg" | "tcp_thin_dupack" | "tcp_low_latency" if number()? == 0 => {}
+            // Cookies for a queue that overflows, which no script can see; 2 is cookies for everybody.
+            "tcp_syncookies" if number()? <= 1 => {}
+            _ if LACKING.contains(&key) && number()? == 0 => {}
             _ if INERT.contains(&key) => {}
             _ => return Err(format!("sysctl net.ipv4.{key}={text}")),
         }
@@ -397,6 +404,7 @@ fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
                     .find_map(|key| host.number(&format!("net.inet.tcp.{key}")));
                 cfg.recovery = Recovery::FreeBsd { pipe: pipe != Some(0) };
             }
+            "syncookies_only" | "blackhole" if number()? == 0 => {}
             "do_prr"
             | "sendspace"
             | "fastopen.client_enable"

@@ -255,7 +255,7 @@ fn mismatch(note: &Note, messages: &[Expr], tolerance: Dur) -> Option<String> {
             };
             let when = stamp.is_none_or(|stamp| {
                 let part = |name| match member(stamp, name) {
-                    Some(Expr::Int(n)) => u64::try_from(*n).unwrap_or(0),
+                    Some(Expr::Int(n)) => u64::try_from(*n).unwrap_or(0).min(1_000_000_000),
                     _ => 0,
                 };
                 let wanted = Time::ZERO + Dur::from_secs(part("scm_sec")) + Dur::from_nanos(part("scm_nsec"));

@@ -31,6 +31,7 @@ impl<S: Stack> Runner<'_, S> {
                 self.stop(Status::Unsupported, place, format!("the name `{name}` in code"))
             }
             Failure::Wrong(why) => self.stop(Status::Fail, place, format!("code: {why}")),
+            Failure::Beyond(what) => self.stop(Status::Unsupported, place, format!("code: {what}")),
         })
     }
 
@@ -47,6 +48,7 @@ impl<S: Stack> Runner<'_, S> {
         let Body::Tcp(tcp) = &want.body else {
             return Err(self.stop(Status::Unsupported, place, "an outbound ICMP message".to_owned()));
         };
+        self.take_all();
         let Some(conn) = self.stack.target() else {
             return Err(self.stop(Status::Fail, place, "no connection could send this packet".to_owned()));
         };

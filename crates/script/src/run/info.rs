@@ -69,6 +69,9 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_segs_in" => int(info.segments_in),
         "tcpi_segs_out" => int(info.segments_out),
         "tcpi_data_segs_in" => int(info.data_segments_in),
+        // Whole milliseconds, as of ticks.
+        "tcpi_last_data_recv" if !bsd => int(now.since(peer.times.received).as_millis()),
+        "tcpi_last_data_sent" if !bsd => int(now.since(peer.times.sent).as_millis()),
         "tcpi_notsent_bytes" => int(info.notsent.get()),
         "tcpi_rcv_ooopack" => int(info.out_of_order_in),
         "tcpi_delivered" if !bsd => int(info.delivered_packets) + handshake_delivered(peer),
@@ -103,6 +106,14 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_fackets" => 0,
         _ => return None,
     }))
+}
+
+/// The same for a socket without a connection, of which only the state is known.
+pub(super) fn look_unconnected(live: State, bsd: bool, name: &str) -> Option<Value> {
+    if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
+        return Some(Value::Int(state(named, bsd)));
+    }
+    (name == "tcpi_state").then(|| Value::Int(state(live, bsd)))
 }
 
 /// Linux counts the SYN or SYN-ACK as delivered, too, and with it data that went along.

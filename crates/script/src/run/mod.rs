@@ -173,20 +173,24 @@ pub fn run(text: &str, options: &Options) -> Report {
 /// Runs the script `text` against a stack that has just been made.
 pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report {
     let mut settings = options.settings.clone();
-    for line in text.lines() {
-        if let Some(value) = line.trim().strip_prefix("--ip_version=") {
-            // What is wrong with it is said below.
-            let _ = settings.set("ip_version", value.trim());
-        }
-    }
     let mut words = settings.clone();
-    words.defines.splice(0..0, fastopen::words(&settings));
+    let start = Place { line: 1, column: 1 };
     let chosen = select(text, &[stack.platform()]);
-    let script = match chosen.and_then(|text| parse(&words.expand(&text))) {
+    for line in chosen.as_deref().map_or_else(|_| Vec::new(), crate::parse::options) {
+        // What is wrong with one is said below.
+        let _ = words.set(&line.name, &line.value);
+    }
+    words.defines.splice(0..0, fastopen::words(&words));
+    let expanded = match chosen.as_deref().map(|text| words.expand(text)) {
+        Ok(Err(reason)) => return Report::stopped(Status::Unsupported, start, reason),
+        Ok(Ok(text)) => Ok(text),
+        Err(error) => Err(error.clone()),
+    };
+    let script = match expanded.and_then(|text| parse(&text)) {
         Ok(script) => script,
         Err(error) => {
-            let reason = format!("expected {}, found {}", error.expected, error.found);
-            return Report::stopped(Status::Syntax, error.place, reason);
+            let status = if error.lacking { Status::Unsupported } else { Status::Syntax };
+            return Report::stopped(status, error.place, error.reason());
         }
     };
     for line in &script.options {
@@ -195,12 +199,21 @@ pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report 
             return Report::stopped(status, line.place, reason);
         }
     }
+    if !script.tests_something() {
+        let reason =
+            "expected a packet of the stack, a system call or an assertion; this script tests nothing";
+        return Report::stopped(Status::Syntax, start, reason.to_owned());
+    }
+    let mut env = Env::default();
+    for (name, value) in &settings.defines {
+        env.define(name, value);
+    }
     let mut runner = Runner {
         options,
         settings,
         stack,
         ahead: VecDeque::new(),
-        env: Env::default(),
+        env,
         blocked: None,
         base: Time::ZERO,
         drift: Dur::ZERO,
@@ -329,7 +342,7 @@ impl<'a, S: Stack> Runner<'a, S> {
     }
 
     /// The end of the run, because of what a call or a packet met.
-    fn troubled(&self, trouble: Trouble, who: &str, place: Place) -> Stop {
+    pub(super) fn troubled(&self, trouble: Trouble, who: &str, place: Place) -> Stop {
         let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
         match trouble {
             Trouble::Unsupported(what) => self.stop(Status::Unsupported, place, what),

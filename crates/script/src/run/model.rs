@@ -13,7 +13,7 @@ use crate::code::Value;
 use crate::host::{Door, Host};
 use crate::settings::Settings;
 use std::collections::BTreeMap;
-use tcpassay_tcp::{Profile, State};
+use tcpassay_tcp::{LogEntry, Profile, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -250,6 +250,7 @@ impl Stack for Model {
         for (name, value) in &settings.sysctls {
             self.host.set(name, value);
         }
+        self.host.files.extend(settings.shell_files.iter().cloned());
         Ok(())
     }
 
@@ -372,15 +373,27 @@ impl Stack for Model {
     }
 
     fn value(&self, name: &str) -> Option<Value> {
-        let peer = &self.world.peers[self.target()?];
-        info::look(peer, self.world.now, self.profile, name)
+        match self.target {
+            Target::Peer(peer) => info::look(&self.world.peers[peer], self.world.now, self.profile, name),
+            Target::Listener(_) => info::look_unconnected(State::Listen, self.is_bsd(), name),
+            Target::None => {
+                // The socket that was made last has no connection yet.
+                let (_, file) = self.files.iter().rev().find(|(_, file)| matches!(file, File::Socket(_)))?;
+                let deferred = matches!(file, File::Socket(socket) if socket.deferred);
+                let state = if deferred { State::SynSent } else { State::Closed };
+                info::look_unconnected(state, self.is_bsd(), name)
+            }
+        }
     }
 
     fn words(&self) -> Vec<String> {
         let Some(peer) = self.target().map(|peer| &self.world.peers[peer]) else { return Vec::new() };
         let mut words = vec![format!("state: {}", info::describe(&peer.conn.info()))];
         words.push("the stack's last events:".to_owned());
-        words.extend(peer.log.iter().map(|entry| format!("  {} {:?}", entry.at, entry.what)));
+        // A threshold that was never set has no number.
+        let unset = format!("{:?}", Bytes::MAX);
+        let line = |entry: &LogEntry| format!("  {} {:?}", entry.at, entry.what).replace(&unset, "none");
+        words.extend(peer.log.iter().map(line));
         words
     }
 

@@ -2,7 +2,7 @@
 
 use super::calls::{Attempt, Tried, int, unsupported};
 use super::model::Model;
-use super::socket::{File, Role, Watch};
+use super::socket::{File, Role, Wakes, Watch};
 use super::stack::Trouble;
 use crate::ast::Expr;
 use tcpassay_tcp::State;
@@ -14,6 +14,9 @@ const HUP: i64 = 16;
 const RDHUP: i64 = 0x2000;
 const ONESHOT: i64 = 1 << 30;
 const EDGE: i64 = 1 << 31;
+
+/// Most descriptors of one call.
+const MOST: usize = 1024;
 
 /// The bits of `POLLIN|POLLOUT`, or of their `EPOLL` names.
 fn bits(e: &Expr) -> Result<i64, Trouble> {
@@ -70,6 +73,8 @@ impl Model {
     pub fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
         let socket = self.socket_at(fd)?.clone();
         let peer = match &socket.role {
+            // A connect that is put off is in SYN-SENT, and says that it can write (`tcp_poll`).
+            Role::Fresh if socket.deferred => return Ok(OUT),
             Role::Fresh => return Ok(OUT | HUP),
             Role::Listening(queue) => {
                 let open = queue.iter().any(|&p| self.world.peers[p].conn.was_established());
@@ -90,9 +95,12 @@ impl Model {
         if conn.readable().get() > 0 {
             mask |= IN;
         }
-        if !matches!(conn.state(), State::SynSent | State::SynReceived)
-            && (socket.shut_write || gone || conn.has_room())
-        {
+        let opening = match conn.state() {
+            State::SynSent => true,
+            State::SynReceived => !conn.is_fast_open_child(),
+            _ => false,
+        };
+        if !opening && (socket.shut_write || gone || conn.has_room()) {
             mask |= OUT;
         }
         if conn.error().is_some() && !socket.error_told || !self.world.peers[peer].errors.is_empty() {
@@ -106,6 +114,9 @@ impl Model {
             return Err(Trouble::Nonsense("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`".to_owned()));
         };
         let timeout = int(args, 2)?;
+        if items.len() > MOST {
+            return unsupported(format!("poll of more than {MOST} descriptors"));
+        }
         let mut expected = Vec::new();
         let mut live = Vec::new();
         let mut count = 0;
@@ -142,7 +153,7 @@ impl Model {
             return Err(Trouble::Nonsense(format!("descriptor {epoll} is not one of epoll")));
         };
         let at = watches.iter().position(|w| w.fd == fd);
-        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: (0, 0) };
+        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: Wakes::default() };
         match (super::calls::names(args, 1).as_slice(), at) {
             (["EPOLL_CTL_ADD"], None) => watches.push(watch),
             (["EPOLL_CTL_ADD"], Some(_)) => return Ok(Attempt::Error("EEXIST")),
@@ -166,8 +177,9 @@ impl Model {
             let now = self.ready(watch.fd)? & (watch.events | ERR | HUP);
             // An edge: something that was not there when this was last reported, or somebody was woken for since.
             let wakes = self.wakes(watch.fd);
-            let woken =
-                wakes.0 > watch.wakes.0 && now & ERR != 0 || wakes.1 > watch.wakes.1 && now & OUT != 0;
+            let woken = wakes.errors > watch.wakes.errors && now & ERR != 0
+                || wakes.rooms > watch.wakes.rooms && now & OUT != 0
+                || wakes.arrivals > watch.wakes.arrivals && now & IN != 0;
             let fresh = if watch.events & EDGE == 0 || woken { now } else { now & !watch.seen };
             watch.seen &= now;
             if fresh != 0 {
@@ -206,20 +218,27 @@ impl Model {
         Ok(Attempt::Done(count))
     }
 
-    /// How often somebody was woken because of a socket's error queue, and because there was room to write again.
-    fn wakes(&mut self, fd: i64) -> (u64, u64) {
-        match self.files.get(&fd) {
-            Some(File::Socket(socket)) => socket.peer().map_or((0, 0), |peer| {
-                let peer = &self.world.peers[peer];
-                (peer.errors.wakes, peer.rooms)
-            }),
-            _ => (0, 0),
+    /// How often somebody was woken who waits for this socket.
+    fn wakes(&mut self, fd: i64) -> Wakes {
+        let Some(File::Socket(socket)) = self.files.get(&fd) else { return Wakes::default() };
+        match &socket.role {
+            Role::Fresh => Wakes::default(),
+            Role::Listening(queue) => {
+                let open = queue.iter().filter(|&&p| self.world.peers[p].conn.was_established()).count();
+                let arrivals = socket.accepted + u64::try_from(open).expect("few connections");
+                Wakes { arrivals, ..Wakes::default() }
+            }
+            Role::Connected(peer) => {
+                let peer = &self.world.peers[*peer];
+                // The end of the stream wakes readers, too.
+                let arrivals = peer.times.bytes + u64::from(peer.conn.peer_has_closed());
+                Wakes { errors: peer.errors.wakes, rooms: peer.rooms, arrivals }
+            }
         }
     }
 
     /// Whether a call that waits for `timeout` milliseconds (for ever when negative) has waited so long.
     fn wait_over(&self, timeout: i64) -> bool {
-        u64::try_from(timeout)
-            .is_ok_and(|ms| self.world.now.since(self.call_began) >= tcpassay_units::Dur::from_millis(ms))
+        u64::try_from(timeout).is_ok_and(|ms| self.world.now.since(self.call_began).as_millis() >= ms)
     }
 }

@@ -129,6 +129,8 @@ pub(super) struct Socket {
     pub error_told: bool,
     /// A `connect` has said that it succeeded.
     pub connect_told: bool,
+    /// Connections that `accept` has taken from it.
+    pub accepted: u64,
     /// `connect` was put off to the first write (`TCP_FASTOPEN_CONNECT`).
     pub deferred: bool,
     /// Where the urgent byte ended that was read out of band.
@@ -146,6 +148,7 @@ impl Socket {
             bound: false,
             error_told: false,
             connect_told: false,
+            accepted: 0,
             deferred: false,
             urgent_taken: 0,
         }
@@ -160,6 +163,17 @@ impl Socket {
     }
 }
 
+/// How often somebody was woken who waits for a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Wakes {
+    /// Because of its error queue.
+    pub errors: u64,
+    /// Because there was room to write again.
+    pub rooms: u64,
+    /// Bytes, the end of the stream or connections that came.
+    pub arrivals: u64,
+}
+
 /// An event that an epoll descriptor watches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Watch {
@@ -168,8 +182,8 @@ pub(super) struct Watch {
     /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
     pub seen: i64,
     pub disarmed: bool,
-    /// How often somebody had been woken when this was last reported: by the error queue, by room to write.
-    pub wakes: (u64, u64),
+    /// How often somebody had been woken when this was last reported.
+    pub wakes: Wakes,
 }
 
 /// What a descriptor stands for.

@@ -67,6 +67,9 @@ impl Model {
         let peer = socket.peer();
         let o = &mut socket.options;
         let value = int(args, 3);
+        if value.as_ref().is_ok_and(|&n| !(i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&n)) {
+            return unsupported(format!("a value of {name} beyond 32 bits"));
+        }
         let positive = || value.clone().map(|v| u64::try_from(v).unwrap_or(0));
         match name.as_str() {
             "TCP_NODELAY" => o.nodelay = positive()? != 0,

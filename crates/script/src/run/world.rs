@@ -21,6 +21,16 @@ pub(super) enum Route {
     Found(Bytes),
 }
 
+/// When data came and went last; before the first, when the connection opened (`lrcvtime` and `lsndtime` of Linux).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub received: Time,
+    pub sent: Time,
+    open: bool,
+    /// Bytes received in order so far.
+    pub bytes: u64,
+}
+
 /// One connection.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
@@ -38,6 +48,8 @@ pub(super) struct Peer {
     pub tos: u8,
     /// The hop limit of its packets.
     pub hops: u8,
+    /// What it has received and sent.
+    pub times: Times,
     /// Its SYN has no options (`TCP_NOOPT`).
     pub bare: bool,
     /// Its last log entries.
@@ -86,6 +98,7 @@ impl World {
             route: None,
             errors: ErrorQueue::default(),
             rooms: 0,
+            times: Times::default(),
             tos: 0,
             hops: HOPS,
             bare: false,
@@ -111,6 +124,9 @@ impl World {
             let at = self.now;
             let (tos, hops) = (peer.tos, peer.hops);
             let s = &out.segment;
+            if s.len > 0 {
+                peer.times.sent = at;
+            }
             if s.len > 0 && peer.errors.waits() {
                 let syn = s.flags.has(Flags::SYN);
                 let start = s.seq.distance(peer.map.iss + u32::from(!syn));
@@ -133,6 +149,14 @@ impl World {
                 let fast_open = peer.conn.sent_fast_open().filter(|_| syn).cloned();
                 self.sent.push_back(Live { at, peer: index, out, tos, hops, fast_open });
             }
+        }
+        let bytes = peer.conn.info().bytes_received.get();
+        let opened = !peer.times.open && peer.conn.was_established();
+        if opened {
+            (peer.times.open, peer.times.sent) = (true, self.now);
+        }
+        if opened || bytes > peer.times.bytes {
+            (peer.times.received, peer.times.bytes) = (self.now, bytes);
         }
         if peer.errors.waits() {
             peer.errors.acknowledged(self.now, peer.conn.info().bytes_acked.get());

@@ -1,9 +1,11 @@
 //! Scripts against the model.
 
 mod accecn;
+mod commands;
 mod errors;
 mod fastopen;
 mod freebsd;
+mod hostile;
 mod literal;
 mod memory;
 mod mismatch;
@@ -12,6 +14,7 @@ mod own;
 mod queue;
 mod robust;
 mod sockets;
+mod waiting;
 
 use tcpassay_script::report::Report;
 use tcpassay_script::run::{Options, run};

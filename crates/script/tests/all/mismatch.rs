@@ -76,7 +76,15 @@ fn a_result_and_an_errno_are_compared() {
 #[test]
 fn an_assertion_tells_the_values_of_its_names() {
     let report = plain("+0 %{ assert tcpi_snd_cwnd == 11, 'cwnd' }%");
-    assert_eq!(verdict(&report), "fail 9 assertion failed: cwnd (tcpi_snd_cwnd is 10)");
+    assert_eq!(verdict(&report), "fail 9 assertion failed: tcpi_snd_cwnd == 11: tcpi_snd_cwnd is 10 (cwnd)");
+    // A message that only repeats a value is left out.
+    let report = plain("+0 %{ assert tcpi_snd_cwnd == 11 and\\\n   tcpi_unacked  == 0, tcpi_snd_cwnd }%");
+    assert_eq!(
+        verdict(&report),
+        "fail 9 assertion failed: tcpi_snd_cwnd == 11 and\\ tcpi_unacked == 0: tcpi_snd_cwnd is 10, tcpi_unacked is 0"
+    );
+    let report = plain("+0 %{ x = 5; assert (x if x > 6 else 0), 'no' }%");
+    assert_eq!(verdict(&report), "fail 9 assertion failed: (x if x > 6 else 0): x is 5 (no)");
 }
 
 #[test]
