@@ -8,6 +8,7 @@ use crate::ground::Ground;
 use crate::request::{Answer, Request};
 use crate::{run, script, sys};
 use std::fs;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -44,7 +45,11 @@ fn scripts(scratch: &Path) -> Result<Vec<serde_json::Value>, String> {
     let text = fs::read_to_string(scratch.join("scripts.json")).map_err(|e| e.to_string())?;
     let requests: Vec<script::Request> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     mounts()?;
-    Ok(script::all(&requests))
+    // One line a script, so that the runner knows which one ended the guest, if one does.
+    let mut told = fs::File::create(scratch.join("reports.jsonl")).map_err(|e| e.to_string())?;
+    Ok(script::all(&requests, |report| {
+        let _ = writeln!(told, "{report}");
+    }))
 }
 
 fn serve(scratch: &Path) -> Answer {

@@ -28,12 +28,14 @@ pub struct Places {
     pub remote: SocketAddr,
     /// The controller that every socket gets.
     pub controller: String,
+    /// `CLOCK_REALTIME` when the script began, in nanoseconds.
+    pub began: u64,
 }
 
 /// The most that one call reads or writes.
 const MOST: i64 = 256 << 20;
 
-fn answered(given: Given) -> Answer {
+pub(super) fn answered(given: Given) -> Answer {
     given.map_or_else(|errno| Answer::Error(error(errno)), Answer::Done)
 }
 
@@ -48,7 +50,7 @@ fn making(make: impl FnOnce() -> Result<OwnedFd, i32> + Send + 'static) -> Job {
     })
 }
 
-fn judged(make: impl FnOnce() -> Result<Answer, Trouble> + Send + 'static) -> Job {
+pub(super) fn judged(make: impl FnOnce() -> Result<Answer, Trouble> + Send + 'static) -> Job {
     Box::new(|| Returned { answer: make(), made: None })
 }
 
@@ -70,7 +72,7 @@ fn short(args: &[Expr], index: usize) -> Result<i32, Trouble> {
         .or_else(|_| nonsense("a number beyond 32 bits"))
 }
 
-fn flags(args: &[Expr], index: usize) -> Result<i32, Trouble> {
+pub(super) fn flags(args: &[Expr], index: usize) -> Result<i32, Trouble> {
     let n = word(args.get(index))?.unwrap_or(0);
     i32::try_from(n).or_else(|_| nonsense("flags beyond 32 bits"))
 }
@@ -83,20 +85,66 @@ fn room(n: i64) -> Result<Vec<u8>, Trouble> {
 }
 
 /// `[{..., 1000}, {..., 2000}]`
-fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, Trouble> {
+pub(super) fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, Trouble> {
     const WHAT: &str = "a vector of buffers is `[{..., 1000}]`";
     let Some(Expr::List(items)) = e else { return nonsense(WHAT) };
-    let one = |item: &Expr| match item {
-        Expr::Group(members) => match members.last() {
-            Some((_, Expr::Int(n))) => room(*n),
+    let mut total = 0_i64;
+    let mut one = |item: &Expr| match item {
+        Expr::Group(members) => match members.as_slice() {
+            [(_, Expr::Any), .., (_, Expr::Int(n))] => {
+                total = total.saturating_add(*n);
+                room(total)?;
+                room(*n)
+            }
+            [(_, _), .., (_, Expr::Int(_))] => {
+                Err(Trouble::Unsupported("a vector with a buffer of its own".to_owned()))
+            }
             _ => nonsense(WHAT),
         },
         _ => nonsense(WHAT),
     };
-    items.iter().map(one).collect()
+    items.iter().map(&mut one).collect()
 }
 
-fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
+/// Whether an argument is `NULL`.
+fn null(e: Option<&Expr>) -> bool {
+    matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["NULL"])
+}
+
+fn length(args: &[Expr], index: usize) -> Result<usize, Trouble> {
+    usize::try_from(int(args, index)?).or_else(|_| nonsense("a size below zero"))
+}
+
+/// A call with `NULL` where a pointer belongs.
+fn with_null(call: &Call, fd: RawFd, at: &Places) -> Result<Job, Trouble> {
+    let args = &call.args;
+    let made = match call.name.as_str() {
+        "read" => door::Null::Read(fd, length(args, 2)?),
+        "recv" | "recvfrom" => door::Null::Receive(fd, length(args, 2)?, flags(args, 3)?),
+        "write" => door::Null::Write(fd, length(args, 2)?),
+        "send" | "sendto" => {
+            let flags = flags(args, 3)?;
+            let to = (flags & libc::MSG_FASTOPEN != 0).then(|| Address::of(at.remote));
+            door::Null::Send(fd, length(args, 2)?, flags | libc::MSG_NOSIGNAL, to)
+        }
+        "bind" => door::Null::Bind(fd),
+        "connect" => door::Null::Connect(fd),
+        "setsockopt" => door::Null::Set(fd, short(args, 1)?, short(args, 2)?),
+        "getsockopt" => door::Null::Get(fd, short(args, 1)?, short(args, 2)?),
+        "getsockname" | "getpeername" => door::Null::Name(fd, call.name == "getpeername"),
+        other => return Err(Trouble::Unsupported(format!("{other} with NULL"))),
+    };
+    Ok(job(move || door::with_null(made)))
+}
+
+/// The address of a call that opens a connection with data: `None` when it does not.
+fn fast_address(flags: i32, e: Option<&Expr>, at: &Places) -> Option<Address> {
+    let unspecified = matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
+    (flags & libc::MSG_FASTOPEN != 0)
+        .then(|| if unspecified { Address::unspecified() } else { Address::of(at.remote) })
+}
+
+pub(super) fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
     let Some(Expr::Group(members)) = e else { return None };
     members.iter().find(|(n, _)| n == name).map(|(_, e)| e)
 }
@@ -109,6 +157,10 @@ pub fn prepare(
 ) -> Result<Job, Trouble> {
     let args = &call.args;
     let fd = || live(int(args, 0)?);
+    let pointer = if matches!(call.name.as_str(), "setsockopt" | "getsockopt") { 3 } else { 1 };
+    if null(args.get(pointer)) && !matches!(call.name.as_str(), "splice" | "accept" | "accept4") {
+        return with_null(call, fd()?, at);
+    }
     Ok(match call.name.as_str() {
         "socket" => socket(args, at)?,
         "bind" => {
@@ -128,8 +180,10 @@ pub fn prepare(
             making(move || door::accept(fd, flags))
         }
         "connect" => {
-            let (fd, remote) = (fd()?, Address::of(at.remote));
-            job(move || door::connect(fd, &remote))
+            let fd = fd()?;
+            let nobody = matches!(args.get(1), Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
+            let to = if nobody { Address::unspecified() } else { Address::of(at.remote) };
+            job(move || door::connect(fd, &to))
         }
         "read" => {
             let (fd, mut into) = (fd()?, room(int(args, 2)?)?);
@@ -143,14 +197,28 @@ pub fn prepare(
             let (fd, mut into) = (fd()?, rooms(args.get(1))?);
             job(move || door::read_vector(fd, &mut into))
         }
-        "recvmsg" => receive_message(fd()?, args)?,
+        "recvmsg" => super::message::receive(fd()?, args, at)?,
+        "splice" => {
+            let (from, to) = (fd()?, live(int(args, 2)?)?);
+            let (n, flags) = (length(args, 4)?, flags(args, 5)?.cast_unsigned());
+            if !null(args.get(1)) || !null(args.get(3)) {
+                return Err(Trouble::Unsupported("splice with an offset".to_owned()));
+            }
+            job(move || door::splice(from, to, n, flags))
+        }
+        "sendfile" => {
+            let (to, from) = (fd()?, live(int(args, 1)?)?);
+            let (offset, n) = (word(args.get(2))?.unwrap_or(0), length(args, 3)?);
+            job(move || door::send_file(to, from, offset, n))
+        }
+        "open" => making(|| door::zeros(MOST)),
         "write" => {
             let (fd, from) = (fd()?, room(int(args, 2)?)?);
             job(move || door::write(fd, &from))
         }
         "send" | "sendto" => {
             let (fd, from, flags) = (fd()?, room(int(args, 2)?)?, flags(args, 3)?);
-            let to = (flags & libc::MSG_FASTOPEN != 0).then(|| Address::of(at.remote));
+            let to = fast_address(flags, args.get(4), at);
             job(move || door::send(fd, &from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
         }
         "writev" => {
@@ -158,11 +226,12 @@ pub fn prepare(
             job(move || door::write_vector(fd, &mut from))
         }
         "sendmsg" => {
-            if member(args.get(1), "msg_control").is_some() {
+            if member(args.get(1), "msg_control").is_some_and(|e| *e != Expr::List(Vec::new())) {
                 return Err(Trouble::Unsupported("a control message to send".to_owned()));
             }
             let (fd, mut from, flags) = (fd()?, rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
-            job(move || door::send_message(fd, &mut from, flags))
+            let to = fast_address(flags, None, at);
+            job(move || door::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
         }
         "shutdown" => {
             let (fd, how) = (fd()?, short(args, 1)?);
@@ -203,10 +272,14 @@ pub fn close(file: OwnedFd) -> Job {
     job(move || door::close(file))
 }
 
-/// Whether it is a `sendto` that opens a connection.
+/// Whether it is a `sendto` or `sendmsg` that opens a connection.
 pub fn uses_fast_open(call: &Call) -> bool {
-    call.name == "sendto"
-        && matches!(call.args.get(3), Some(Expr::Names(names)) if names.iter().any(|n| n == "MSG_FASTOPEN"))
+    let index = match call.name.as_str() {
+        "sendto" | "send" => 3,
+        "sendmsg" => 2,
+        _ => return false,
+    };
+    flags(&call.args, index).is_ok_and(|flags| flags & libc::MSG_FASTOPEN != 0)
 }
 
 fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
@@ -226,9 +299,15 @@ fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
 /// The value of a socket option.
 fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
     match e {
-        Some(Expr::Text(text)) => Ok(text.as_bytes().to_vec()),
+        Some(Expr::Text(text)) => Ok(unescaped(text)),
         Some(Expr::List(items)) if items.len() == 1 => bytes(items.first()),
         Some(Expr::Group(members)) => {
+            let known = |(name, _): &(String, Expr)| {
+                ["onoff", "linger", "l_onoff", "l_linger"].contains(&name.as_str())
+            };
+            if !members.iter().all(known) {
+                return Err(Trouble::Unsupported("a structure as the value of a socket option".to_owned()));
+            }
             let mut made = Vec::new();
             for (_, e) in members {
                 made.extend(bytes(Some(e))?);
@@ -243,6 +322,19 @@ fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
     }
 }
 
+/// A text with the bytes that `\x` and two digits stand for.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut made = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.strip_prefix(b"x").and_then(|d| d.get(..2)).filter(|_| *first == b'\\');
+        let byte = digits.and_then(|d| u8::from_str_radix(str::from_utf8(d).ok()?, 16).ok());
+        made.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    made
+}
+
 /// A value that the script may compare.
 fn compare(want: Option<i64>, live: i64) -> Result<Answer, Trouble> {
     match want {
@@ -255,7 +347,7 @@ fn compare(want: Option<i64>, live: i64) -> Result<Answer, Trouble> {
 
 fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
     let request = int(args, 1)?;
-    let known = ["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD"].map(number);
+    let known = ["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD", "SIOCATMARK"].map(number);
     if !known.contains(&Ok(request)) {
         return Err(Trouble::Unsupported(format!("ioctl {request:#x}")));
     }
@@ -359,37 +451,6 @@ fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
                 }
                 Ok(Answer::Done(n))
             }
-        }
-    }))
-}
-
-/// The control messages that a script may expect: numbers of 32 bits, such as `TCP_CM_INQ`.
-fn receive_message(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
-    let message = args.get(1);
-    let (mut into, flags) = (rooms(member(message, "msg_iov"))?, flags(args, 2)?);
-    let mut wanted = Vec::new();
-    if let Some(Expr::List(messages)) = member(message, "msg_control") {
-        for one in messages {
-            let part = |name: &str| word(member(Some(one), name));
-            let (Some(level), Some(kind), Some(data)) =
-                (part("cmsg_level")?, part("cmsg_type")?, part("cmsg_data")?)
-            else {
-                return Err(Trouble::Unsupported("a control message that is no number".to_owned()));
-            };
-            wanted.push((level, kind, data));
-        }
-    }
-    Ok(judged(move || match door::receive_message(fd, &mut into, flags) {
-        Err(errno) => Ok(Answer::Error(error(errno))),
-        Ok((n, found)) => {
-            let number =
-                |b: &[u8]| b.get(..4).map_or(0, |b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
-            let live: Vec<(i64, i64, i64)> =
-                found.iter().map(|(l, t, b)| ((*l).into(), (*t).into(), number(b).into())).collect();
-            if wanted.is_empty() || wanted == live {
-                return Ok(Answer::Done(n));
-            }
-            Err(Trouble::Mismatch { expected: format!("{wanted:?}"), live: format!("{live:?}") })
         }
     }))
 }

@@ -49,6 +49,11 @@ impl Address {
         Address { bytes, len: libc::socklen_t::try_from(len).expect("28 at most") }
     }
 
+    /// `AF_UNSPEC`
+    pub fn unspecified() -> Address {
+        Address { bytes: [0; 28], len: 16 }
+    }
+
     fn from_bytes(bytes: &[u8; 28]) -> Option<SocketAddr> {
         let family = libc::c_int::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);
@@ -64,6 +69,85 @@ impl Address {
             _ => None,
         }
     }
+}
+
+/// A call whose pointers are all null, for scripts that test just that.
+pub fn with_null(call: Null) -> Given {
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: no call here looks at memory of this process, as each pointer is null; that of `Send` to the address is an
+    // address of the length that it says.
+    given(unsafe {
+        match call {
+            Null::Read(fd, n) => libc::read(fd, null, n),
+            Null::Receive(fd, n, flags) => libc::recv(fd, null, n, flags),
+            Null::Write(fd, n) => libc::write(fd, null, n),
+            Null::Send(fd, n, flags, None) => libc::send(fd, null, n, flags),
+            Null::Send(fd, n, flags, Some(to)) => {
+                libc::sendto(fd, null, n, flags, to.bytes.as_ptr().cast(), to.len)
+            }
+            Null::Bind(fd) => libc::bind(fd, null.cast(), 16) as libc::ssize_t,
+            Null::Connect(fd) => libc::connect(fd, null.cast(), 16) as libc::ssize_t,
+            Null::Set(fd, level, option) => libc::setsockopt(fd, level, option, null, 4) as libc::ssize_t,
+            Null::Get(fd, level, option) => {
+                libc::getsockopt(fd, level, option, null, null.cast()) as libc::ssize_t
+            }
+            Null::Name(fd, false) => libc::getsockname(fd, null.cast(), null.cast()) as libc::ssize_t,
+            Null::Name(fd, true) => libc::getpeername(fd, null.cast(), null.cast()) as libc::ssize_t,
+        }
+    })
+}
+
+/// What [`with_null`] calls: descriptors, lengths, flags.
+pub enum Null {
+    Read(RawFd, usize),
+    Receive(RawFd, usize, i32),
+    Write(RawFd, usize),
+    Send(RawFd, usize, i32, Option<Address>),
+    Bind(RawFd),
+    Connect(RawFd),
+    Set(RawFd, i32, i32),
+    Get(RawFd, i32, i32),
+    Name(RawFd, bool),
+}
+
+/// pipe(2): the end to read from, the end to write to.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), i32> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel writes two descriptors.
+    let code = unsafe { libc::pipe(ends.as_mut_ptr()) };
+    Ok((descriptor(if code < 0 { code } else { ends[0] })?, descriptor(ends[1])?))
+}
+
+/// splice(2) without offsets.
+pub fn splice(from: RawFd, to: RawFd, n: usize, flags: u32) -> Given {
+    let null = std::ptr::null_mut();
+    // SAFETY: null says that there are no offsets.
+    given(unsafe { libc::splice(from, null, to, null, n, flags) })
+}
+
+/// sendfile(2) from an offset.
+pub fn send_file(to: RawFd, from: RawFd, offset: i64, n: usize) -> Given {
+    let mut offset: libc::off_t = offset;
+    // SAFETY: the kernel reads and writes one offset.
+    given(unsafe { libc::sendfile(to, from, &raw mut offset, n) })
+}
+
+/// A file of zeros, so many bytes long, that lies nowhere.
+pub fn zeros(len: i64) -> Result<OwnedFd, i32> {
+    // SAFETY: the kernel reads the name, which ends with a zero; the descriptor is ours.
+    unsafe {
+        let made = descriptor(libc::memfd_create(c"script".as_ptr(), 0))?;
+        small(libc::ftruncate(made.as_raw_fd(), len))?;
+        Ok(made)
+    }
+}
+
+/// `CLOCK_REALTIME`, in nanoseconds.
+pub fn real_time() -> u64 {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut at) };
+    at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
 }
 
 /// A new descriptor; 0 when it is made.
@@ -210,8 +294,12 @@ pub fn write_vector(fd: RawFd, parts: &mut [Vec<u8>]) -> Given {
 /// A control message: level, type, payload.
 pub type Control = (i32, i32, Vec<u8>);
 
-/// recvmsg(2) into `parts`; what it gave, and its control messages.
-pub fn receive_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32) -> Result<(i64, Vec<Control>), i32> {
+/// recvmsg(2) into `parts`; what it gave, its flags, and its control messages.
+pub fn receive_message(
+    fd: RawFd,
+    parts: &mut [Vec<u8>],
+    flags: i32,
+) -> Result<(i64, i32, Vec<Control>), i32> {
     let mut made = vector(parts);
     let mut space = [0_u64; 64];
     // SAFETY: all zeroes are a valid msghdr.
@@ -234,16 +322,21 @@ pub fn receive_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32) -> Result<(
             at = libc::CMSG_NXTHDR(&raw const message, at);
         }
     }
-    Ok((n, found))
+    Ok((n, message.msg_flags, found))
 }
 
-/// sendmsg(2) of `parts` without control messages.
-pub fn send_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32) -> Given {
+/// sendmsg(2) of `parts` without control messages, to nobody in particular when `to` is `None`.
+pub fn send_message(fd: RawFd, parts: &mut [Vec<u8>], flags: i32, to: Option<&Address>) -> Given {
     let mut made = vector(parts);
     // SAFETY: all zeroes are a valid msghdr.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = made.as_mut_ptr();
     message.msg_iovlen = made.len() as _;
+    if let Some(to) = to {
+        // The kernel only reads it.
+        message.msg_name = to.bytes.as_ptr().cast_mut().cast();
+        message.msg_namelen = to.len;
+    }
     // SAFETY: the header points to buffers of the lengths that it says; all live through the call.
     given(unsafe { libc::sendmsg(fd, &raw const message, flags) })
 }
@@ -265,8 +358,13 @@ pub fn epoll_ctl(epoll: RawFd, operation: i32, fd: RawFd, events: u32, data: u64
     small(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) })
 }
 
+/// More descriptors than a script has.
+const MOST_EVENTS: i32 = 4096;
+
 /// `epoll_wait(2)` for at most `most` events.
 pub fn epoll_wait(epoll: RawFd, most: i32, timeout_ms: i32, events: &mut Vec<u32>) -> Given {
+    // The kernel refuses zero and less, so that nothing is written then.
+    let most = most.min(MOST_EVENTS);
     let mut made = vec![libc::epoll_event { events: 0, u64: 0 }; usize::try_from(most).unwrap_or(0)];
     // SAFETY: the kernel writes at most `most` events, for which there is room.
     let n = small(unsafe { libc::epoll_wait(epoll, made.as_mut_ptr(), most, timeout_ms) })?;
@@ -304,6 +402,13 @@ pub fn step_aside() {
 pub fn thread() -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::gettid() }
+}
+
+/// Bounds what memory this process and its threads may take; beyond, an allocation ends the process.
+pub fn limit_memory(bytes: u64) {
+    let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the kernel reads one rlimit.
+    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const most) };
 }
 
 /// Timers of this thread without slack, and, where that is allowed, before every ordinary process.

@@ -16,6 +16,16 @@ pub fn look(fd: RawFd, name: &str) -> Option<i64> {
     field(&ask(fd)?, name)
 }
 
+/// A word of `SO_MEMINFO` (include/uapi/linux/sock_diag.h).
+pub fn memory(fd: RawFd, name: &str) -> Option<i64> {
+    const SO_MEMINFO: i32 = 55;
+    let mut bytes = vec![0; 64];
+    let len = door::get(fd, libc::SOL_SOCKET, SO_MEMINFO, &mut bytes).ok()?;
+    let at = if name == "SK_MEMINFO_RMEM_ALLOC" { 0 } else { 4 };
+    let word = bytes[..len].get(at..at + 4)?;
+    Some(u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())
+}
+
 /// The state of a connection, for the text of a mismatch.
 pub fn words(fd: RawFd) -> Vec<String> {
     let Some(info) = ask(fd) else { return Vec::new() };

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use tcpassay_script::ast::{Body, Call, Packet};
+use tcpassay_script::ast::{Body, Call, Expr, Packet};
 use tcpassay_script::code::Value;
 use tcpassay_script::host::Host;
 use tcpassay_script::run::stack::{Sent, Step};
@@ -32,7 +32,8 @@ const PORT: u16 = 8080;
 /// `struct virtio_net_hdr`.
 const HEADER: usize = 10;
 /// Switches of what a kernel may be built without, so that it is off; a script that only sets them sees no difference.
-const ABSENT: [&str; 2] = ["net.ipv4.tcp_syncookies", "net.ipv4.tcp_fack"];
+/// `tcp_syncookies` of 2 is another matter.
+const ABSENT: [&str; 3] = ["net.ipv4.tcp_syncookies", "net.ipv4.tcp_fack", "net.mptcp.enabled"];
 const TICK: u64 = 1_000_000;
 /// What a guest's clock may advance while threads hand calls over (about 1 us each).
 const AT_ONCE: Dur = Dur::from_micros(100);
@@ -71,6 +72,8 @@ pub struct Kernel {
     target: Target,
     /// The socket that names in code are about.
     subject: Option<i64>,
+    /// The socket of the last call.
+    calling: Option<i64>,
     /// The last call made a connection: the descriptor that it gives is the subject.
     accepting: bool,
     pending: Option<Returned>,
@@ -98,6 +101,7 @@ impl Kernel {
                 local: unknown,
                 remote: unknown,
                 controller: "cubic".to_owned(),
+                began: 0,
             },
             gateway: unknown.ip(),
             files: BTreeMap::new(),
@@ -105,6 +109,7 @@ impl Kernel {
             conns: Vec::new(),
             target: Target::None,
             subject: None,
+            calling: None,
             accepting: false,
             pending: None,
             sent: VecDeque::new(),
@@ -187,7 +192,8 @@ impl Kernel {
                 None => format!("/proc/sys/{}", key.replace('.', "/")),
             };
             match std::fs::write(&path, &value) {
-                Err(e) if e.kind() == ErrorKind::NotFound && ABSENT.contains(&key.as_str()) => {}
+                Err(e)
+                    if e.kind() == ErrorKind::NotFound && ABSENT.contains(&key.as_str()) && value != "2" => {}
                 done => done.map_err(|e| format!("sysctl {key}={value}: {e}"))?,
             }
         }
@@ -234,7 +240,11 @@ impl Kernel {
             let hops = if bytes[0] >> 4 == 6 { bytes[7] } else { bytes[8] };
             let Content::Tcp(segment) = packet.content else { continue };
             let (from, to) = (packet.envelope.from, packet.envelope.to);
-            let Some(conn) = self.conn_of(from, to) else { continue };
+            let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+            let found = self.conn_of(from, to);
+            let Some(conn) = found.or_else(|| if opens { self.adopt(from, to) } else { None }) else {
+                continue;
+            };
             let known = &mut self.conns[conn];
             if segment.flags.has(Flags::SYN) {
                 known.map.iss = segment.seq;
@@ -255,6 +265,19 @@ impl Kernel {
         })
     }
 
+    /// A connection that a call has opened without saying so: the first write after a `connect` that was put off, or a `connect`
+    /// of a socket that was connected before.
+    fn adopt(&mut self, from: SocketAddr, to: SocketAddr) -> Option<usize> {
+        let remote = SocketAddr::new(self.places.remote.ip().to_canonical(), self.places.remote.port());
+        if to != remote {
+            return None;
+        }
+        let conn = self.connect_to(Some(from), to);
+        self.target = Target::Conn(conn);
+        self.subject = self.calling.or(self.subject);
+        Some(conn)
+    }
+
     fn connect_to(&mut self, local: Option<SocketAddr>, remote: SocketAddr) -> usize {
         let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
         let map = Map::new(SeqNum::new(0));
@@ -272,13 +295,14 @@ impl Kernel {
     fn note(&mut self, call: &Call) -> Result<(), Trouble> {
         let fd = || calls::int(&call.args, 0);
         self.accepting = matches!(call.name.as_str(), "accept" | "accept4");
+        self.calling = fd().ok();
         match call.name.as_str() {
-            "socket" => self.target = Target::None,
+            "socket" => (self.target, self.subject) = (Target::None, None),
             "listen" => {
                 let at = door::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.places.local);
                 self.target = Target::Listener(SocketAddr::new(self.places.local.ip(), at.port()));
             }
-            "connect" | "sendto" => {
+            "connect" | "sendto" | "send" | "sendmsg" => {
                 let fast = calls::uses_fast_open(call);
                 if call.name == "connect" || fast {
                     let fresh = door::name(self.live(fd()?)?, true).is_err();
@@ -306,6 +330,22 @@ impl Kernel {
         }
         calls::prepare(call, &|fd| self.live(fd), &self.places)
     }
+
+    /// pipe(2), which makes two descriptors.
+    fn pipe(&mut self, call: &Call) -> Result<Answer, Trouble> {
+        let Some(Expr::List(ends)) = call.args.first() else {
+            return Err(Trouble::Unsupported("the ends of a pipe are `[5, 6]`".to_owned()));
+        };
+        let (from, to) = (calls::int(ends, 0)?, calls::int(ends, 1)?);
+        match door::pipe() {
+            Ok((read, write)) => {
+                self.files.insert(from, read);
+                self.files.insert(to, write);
+                Ok(Answer::Done(0))
+            }
+            Err(errno) => Ok(Answer::Error(names::error(errno))),
+        }
+    }
 }
 
 impl Stack for Kernel {
@@ -315,6 +355,7 @@ impl Stack for Kernel {
         for (name, value) in &settings.sysctls {
             self.host.set(name, value);
         }
+        self.host.files.extend(settings.shell_files.iter().cloned());
         self.apply(&before).map_err(Trouble::Unsupported)?;
         if self.virtual_time {
             // The script before may have set it.
@@ -330,6 +371,7 @@ impl Stack for Kernel {
         } else {
             self.started = door::now();
         }
+        self.places.began = door::real_time().saturating_sub(door::now().saturating_sub(self.started));
         Ok(())
     }
 
@@ -380,8 +422,22 @@ impl Stack for Kernel {
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
-        self.note(call)?;
-        let job = self.job(call)?;
+        if call.name == "pipe" {
+            return self.pipe(call);
+        }
+        let takes =
+            !matches!(call.name.as_str(), "socket" | "poll" | "open" | "epoll_create" | "epoll_create1");
+        if takes && calls::int(&call.args, 0).is_ok_and(|fd| !self.files.contains_key(&fd)) {
+            // No such descriptor is open here, whatever the number means to this process.
+            return Ok(Answer::Error("EBADF".to_owned()));
+        }
+        // An argument that cannot be made sense of says nothing about the kernel.
+        let lacking = |trouble| match trouble {
+            Trouble::Nonsense(what) => Trouble::Unsupported(format!("{}: {what}", call.name)),
+            other => other,
+        };
+        self.note(call).map_err(lacking)?;
+        let job = self.job(call).map_err(lacking)?;
         match self.worker.make(job).map_err(failed("a thread for calls"))? {
             Some(returned) => self.answer(returned),
             None => Ok(Answer::Blocks),
@@ -408,8 +464,11 @@ impl Stack for Kernel {
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Trouble> {
         if let Target::Listener(local) = self.target {
-            let number = u16::try_from(self.conns.len()).expect("few connections");
-            let remote = SocketAddr::new(self.places.remote.ip(), PORT + number);
+            let port = u16::try_from(self.conns.len()).ok().and_then(|number| PORT.checked_add(number));
+            let Some(port) = port else {
+                return Err(Trouble::Unsupported("more connections than there are ports".to_owned()));
+            };
+            let remote = SocketAddr::new(self.places.remote.ip(), port);
             self.target = Target::Conn(self.connect_to(Some(local), remote));
         }
         let Target::Conn(index) = self.target else {
@@ -459,10 +518,18 @@ impl Stack for Kernel {
     fn shell(&mut self, text: &str) -> Result<(), String> {
         let before = self.host.clone();
         self.host.run(text, None)?;
+        if std::mem::take(&mut self.host.forgot_peers) && !self.conns.is_empty() {
+            // A new namespace knows nobody.
+            batch("ip", &["tcp_metrics flush all".to_owned()])?;
+        }
         self.apply(&before)
     }
 
     fn value(&self, name: &str) -> Option<Value> {
+        if name == "SK_MEMINFO_RMEM_ALLOC" || name == "SK_MEMINFO_RCVBUF" {
+            let fd = self.files.get(&self.subject?)?;
+            return super::info::memory(fd.as_raw_fd(), name).map(Value::Int);
+        }
         let fd = self.files.get(&self.subject?)?;
         super::info::look(fd.as_raw_fd(), name).map(Value::Int)
     }

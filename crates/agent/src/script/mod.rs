@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `kernel` | the stack: device, clock, packets, sockets |
 //! | `worker` | the thread that makes calls |
+//! | `message` | `recvmsg`, and the error queue |
 //! | `calls`, `names` | calls of the script as calls of the kernel |
 //! | `wire` | packets as the script writes them |
 //! | `info` | `TCP_INFO` by name |
@@ -17,6 +18,7 @@ mod calls;
 mod door;
 mod info;
 mod kernel;
+mod message;
 mod names;
 mod wire;
 mod worker;
@@ -28,6 +30,9 @@ use std::process::{Command, Stdio};
 use tcpassay_script::run::{Options, run_on};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
+
+/// Bytes of address space that a script's process may have: a guest has not much more.
+const MOST_MEMORY: u64 = 2 << 30;
 
 /// A script to run.
 #[derive(Deserialize, Serialize)]
@@ -47,6 +52,7 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| e.to_string())?;
     let request: Request = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    door::limit_memory(MOST_MEMORY);
     let mut options = Options::new(Profile::Linux);
     options.loose = request.loose;
     options.time_limit = Dur::from_secs(request.limit_s);
@@ -66,12 +72,16 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     std::process::exit(0);
 }
 
-/// Runs every script, one after the other, each in a process of its own; the reports, or what went wrong instead.
-pub fn all(requests: &[Request]) -> Vec<serde_json::Value> {
-    requests
-        .iter()
-        .map(|request| one(request).unwrap_or_else(|e| serde_json::json!({ "wrong": e })))
-        .collect()
+/// Runs every script, one after the other, each in a process of its own; the reports, or what went wrong instead. Each is also
+/// told when it is there.
+pub fn all(requests: &[Request], mut tell: impl FnMut(&serde_json::Value)) -> Vec<serde_json::Value> {
+    let mut reports = Vec::new();
+    for request in requests {
+        let report = one(request).unwrap_or_else(|e| serde_json::json!({ "wrong": e }));
+        tell(&report);
+        reports.push(report);
+    }
+    reports
 }
 
 fn one(request: &Request) -> Result<serde_json::Value, String> {

@@ -29,8 +29,16 @@ const NUMBERS: &[(&str, i64)] = table! {
     MSG_PEEK MSG_DONTWAIT MSG_WAITALL MSG_TRUNC MSG_NOSIGNAL MSG_MORE MSG_EOR MSG_OOB MSG_FASTOPEN MSG_ERRQUEUE
     MSG_ZEROCOPY MSG_CTRUNC
     F_GETFL F_SETFL O_RDWR O_RDONLY O_WRONLY O_NONBLOCK SHUT_RD SHUT_WR SHUT_RDWR
+    SCM_TIMESTAMPING SO_EE_ORIGIN_NONE SO_EE_ORIGIN_LOCAL SO_EE_ORIGIN_ICMP SO_EE_ORIGIN_ICMP6
+    SO_EE_ORIGIN_TIMESTAMPING
+    SOF_TIMESTAMPING_TX_HARDWARE SOF_TIMESTAMPING_TX_SOFTWARE SOF_TIMESTAMPING_RX_SOFTWARE SOF_TIMESTAMPING_SOFTWARE
+    SOF_TIMESTAMPING_TX_SCHED SOF_TIMESTAMPING_TX_ACK SOF_TIMESTAMPING_OPT_ID SOF_TIMESTAMPING_OPT_CMSG
+    SOF_TIMESTAMPING_OPT_TSONLY SOF_TIMESTAMPING_OPT_STATS
+    IPTOS_LOWDELAY IPTOS_THROUGHPUT IPTOS_RELIABILITY IPTOS_MINCOST
+    SPLICE_F_MOVE SPLICE_F_NONBLOCK SPLICE_F_MORE
+    SO_PROTOCOL SO_DOMAIN SO_COOKIE TCP_MD5SIG TCP_ULP TCP_SAVED_SYN IP_RECVTOS IP_RECVTTL
     POLLIN POLLOUT POLLERR POLLHUP POLLRDHUP POLLPRI POLLRDNORM POLLWRNORM POLLNVAL
-    EPOLLIN EPOLLOUT EPOLLERR EPOLLHUP EPOLLRDHUP EPOLLPRI EPOLLRDNORM EPOLLWRNORM EPOLLET EPOLLONESHOT
+    EPOLLIN EPOLLOUT EPOLLERR EPOLLHUP EPOLLRDHUP EPOLLPRI EPOLLRDNORM EPOLLWRNORM EPOLLONESHOT EPOLLEXCLUSIVE
     EPOLL_CTL_ADD EPOLL_CTL_MOD EPOLL_CTL_DEL
 };
 
@@ -42,8 +50,22 @@ const OTHERS: &[(&str, i64)] = &[
     ("SIOCINQ", plain(libc::FIONREAD)),
     ("SIOCOUTQ", plain(libc::TIOCOUTQ)),
     ("SIOCOUTQNSD", 0x894b), // linux/sockios.h
-    ("SO_TXREHASH", 74),     // asm-generic/socket.h
-    ("TCP_IS_MPTCP", 43),    // linux/tcp.h
+    // Negative in `libc`, whose constant is an int.
+    ("EPOLLET", 0x8000_0000),
+    ("SIOCATMARK", 0x8905),
+    ("SO_EE_ORIGIN_ZEROCOPY", 5), // linux/errqueue.h
+    ("SO_EE_CODE_ZEROCOPY_COPIED", 1),
+    ("SCM_TSTAMP_SND", 0),
+    ("SCM_TSTAMP_SCHED", 1),
+    ("SCM_TSTAMP_ACK", 2),
+    ("TCP_TX_DELAY", 37), // linux/tcp.h
+    ("TCP_RTO_MAX_MS", 44),
+    ("TCP_RTO_MIN_US", 45),
+    ("TCP_DELACK_MAX_US", 46),
+    ("IP_LOCAL_PORT_RANGE", 51),
+    ("NULL", 0),
+    ("SO_TXREHASH", 74),  // asm-generic/socket.h
+    ("TCP_IS_MPTCP", 43), // linux/tcp.h
     ("IPV6_RECVERR", 25),
 ];
 
@@ -55,7 +77,8 @@ const ERRORS: &[(&str, i32)] = errors! {
     EPERM ENOENT EINTR EIO EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EINVAL EMFILE ENOTTY EPIPE EDOM ERANGE
     ENOSYS ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT EOPNOTSUPP EAFNOSUPPORT EADDRINUSE
     EADDRNOTAVAIL ENETDOWN ENETUNREACH ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETIMEDOUT
-    ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ENONET EPROTO EBADMSG EOVERFLOW ENODEV
+    ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ENONET EPROTO EBADMSG EOVERFLOW ENODEV ENOMSG ESPIPE
+    E2BIG ECHILD ENOTDIR EISDIR ENFILE EFBIG ENOSPC EROFS ESTALE ECANCELED ENOKEY EPFNOSUPPORT ESOCKTNOSUPPORT
 };
 
 /// The name of an `errno`.
@@ -67,7 +90,8 @@ pub fn error(errno: i32) -> String {
 /// The number of one name.
 pub fn number(name: &str) -> Result<i64, Trouble> {
     let known = NUMBERS.iter().chain(OTHERS).find(|(known, _)| *known == name);
-    known.map(|(_, n)| *n).ok_or_else(|| Trouble::Unsupported(format!("the name `{name}`")))
+    let error = || ERRORS.iter().find(|(known, _)| *known == name).map(|(_, n)| i64::from(*n));
+    known.map(|(_, n)| *n).or_else(error).ok_or_else(|| Trouble::Unsupported(format!("the name `{name}`")))
 }
 
 /// A number, or names joined by `|`; `None` for `...` and for what is not there.
@@ -96,6 +120,9 @@ mod tests {
         assert_eq!(number("TCP_NOTSENT_LOWAT"), Ok(25));
         let joined = Expr::Names(vec!["POLLIN".to_owned(), "POLLOUT".to_owned()]);
         assert_eq!(word(Some(&joined)), Ok(Some(5)));
+        let edge = Expr::Names(vec!["EPOLLIN".to_owned(), "EPOLLET".to_owned()]);
+        assert_eq!(word(Some(&edge)), Ok(Some(0x8000_0001)));
+        assert_eq!(number("ECONNREFUSED"), Ok(111));
         assert_eq!(error(libc::EINPROGRESS), "EINPROGRESS");
         assert_eq!(number("SO_NOTHING"), Err(Trouble::Unsupported("the name `SO_NOTHING`".to_owned())));
     }
