@@ -1,5 +1,6 @@
 """The command `script`: reads arguments, runs packetdrill scripts, prints results. No rule of its own."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -55,8 +56,9 @@ def script(
     drives a real Linux through a TUN
     device, in a network namespace for each script; docs/scripts.md says which errors in time are allowed there.
 
-    Results: pass; time (right but for time); fail; unsupported; syntax. Exit code 0: all pass; 1: not all; 2: something
-    to put right, such as a syntax error.
+    Results: pass; time (right but for time); fail; unsupported; syntax; crashed (the process that ran it ended, or
+    took too long or too much memory; each script has one of its own). Exit code 0: all pass; 1: not all; 2: something
+    to put right, such as a syntax error or a script that tests nothing.
     """
     _allowed("compare", compare, ("exact", "loose"))
     _allowed("on", on, PLACES)
@@ -98,27 +100,27 @@ def add(app: typer.Typer) -> None:
 
 
 def _show(result: scripts.Result, *, quiet: bool) -> None:
-    reason = f"  {result.reason}" if result.reason else ""
+    reason = f"  {scripts.shown(result.reason)}" if result.reason else ""
     if result.attempts > 1:
         reason += f"  (attempt {result.attempts})"
     typer.echo(f"{result.status:<11} {result.place}{reason}")
     if quiet:
         return
     for line in (*result.printed, *result.details):
-        typer.echo(f"    {line}")
+        typer.echo(f"    {scripts.shown(line)}")
     if result.status == "time":
         typer.echo(f"    passes with --tolerance_usecs={result.drift_usecs}")
 
 
 def _summary(results: list[scripts.Result]) -> None:
     folders = scripts.counts(results)
+    total = sum(folders.values(), Counter[str]())
+    # What never happened needs no column, but that all passed must be seen.
+    statuses = [each for each in scripts.STATUSES if total[each] or each == "pass"]
     width = max(len(folder) for folder in (*folders, "all"))
     typer.echo("")
-    typer.echo(f"{'':<{width}}  " + "  ".join(f"{status:>11}" for status in scripts.STATUSES))
-    total = dict.fromkeys(scripts.STATUSES, 0)
-    for folder, found in folders.items():
-        typer.echo(f"{folder:<{width}}  " + "  ".join(f"{found[status]:>11}" for status in scripts.STATUSES))
-        for status in scripts.STATUSES:
-            total[status] += found[status]
+    typer.echo(f"{'':<{width}}  " + "  ".join(f"{status:>11}" for status in statuses))
     if len(folders) > 1:
-        typer.echo(f"{'all':<{width}}  " + "  ".join(f"{total[status]:>11}" for status in scripts.STATUSES))
+        folders["all"] = total
+    for folder, found in folders.items():
+        typer.echo(f"{folder:<{width}}  " + "  ".join(f"{found[status]:>11}" for status in statuses))

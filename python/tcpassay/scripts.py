@@ -1,7 +1,12 @@
-"""packetdrill scripts: which files, running them, and the results as a table, JSON, JUnit XML and Markdown."""
+"""packetdrill scripts: which files, running them, and the results as a table, JSON, JUnit XML and Markdown.
 
+A script that ends the process that runs it, or takes too much time or memory, is `crashed`; the others go on.
+"""
+
+import contextlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +19,18 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.kernel import scripts as real
 from tcpassay.kernel import store
 
-STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax")
+STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax", "crashed")
+
+LONGEST: Final = 4 << 20
+"""Bytes of a script; the runner refuses longer ones."""
+SECONDS: Final = 120.0
+"""What a script may take on the model by the clock of the machine; the longest public one takes less than one."""
+MEMORY: Final = 1 << 30
+"""Bytes that a script may take on the model."""
+_SHELL_FILE: Final = 1 << 16
+"""Bytes of a shell script that a script calls."""
+_COMMANDS: Final = re.compile(r"`([^`]*)`")
+_CALLED: Final = re.compile(r"(?:^|[\s;&|])([\w.][\w./-]*\.sh)(?=[\s;&|]|$)")
 
 # Options of the original that take no value; every other one does.
 FLAGS: Final = frozenset(
@@ -120,12 +136,14 @@ def find(paths: Iterable[Path]) -> list[Path]:
     problems = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.rglob("*.pkt"))
+            inside = sorted(each for each in path.rglob("*.pkt") if each.is_file())
             if not inside:
                 problems.append(Problem("no *.pkt file in this folder", Place(path)))
             found += inside
         elif path.is_file():
             found.append(path)
+        elif path.exists():
+            problems.append(Problem("neither a file nor a folder", Place(path)))
         else:
             problems.append(Problem("no such file or folder", Place(path)))
     if problems:
@@ -136,49 +154,88 @@ def find(paths: Iterable[Path]) -> list[Path]:
 _OLDER = {
     "freebsd": ("as freebsd-12", "freebsd-12", ()),
     "linux": (
-        "as Linux before 6.5: --sysctl net.ipv4.tcp_syn_linear_timeouts=0",
+        "with --sysctl net.ipv4.tcp_syn_linear_timeouts=0",
         "linux",
         (("sysctl", "net.ipv4.tcp_syn_linear_timeouts=0"),),
     ),
 }
-"""Older versions of a stack, which public scripts may have been written for: what to say, profile, options."""
+"""Other versions and settings, which public scripts may have been written for: what to say, profile, options."""
 
 
 def run(file: Path, wanted: Wanted) -> Result:
-    """Runs one script against the model. Where it does not pass, the reason says whether it does on an older one."""
+    """Runs one script against the model, in this process. Where it does not pass, the reason says with what it does."""
+    request = _request(file, wanted)
+    return _result(file, request["profile"], answer(request))
+
+
+def _request(file: Path, wanted: Wanted) -> dict[str, Any]:
+    """What `answer` needs. Raises `UserError` for a file that cannot be read and a profile that there is not."""
     text = _read(file)
+    place = None
     if (profile := wanted.profile) is None:
         from tcpassay.plan.scripted import profile_of  # noqa: PLC0415 - who runs a case of a plan has been told
 
-        profile = profile_of(file)
-    result = _result(file, profile, _on_model(text, wanted, profile, wanted.options))
-    if result.status not in ("time", "fail") or profile not in _OLDER:
-        return result
-    how, older, options = _OLDER[profile]
-    if _on_model(text, wanted, older, (*wanted.options, *options))["status"] != "pass":
-        return result
-    return replace(result, reason=f"{result.reason}; passes {how}")
+        profile, place = profile_of(file), Place(file, 1)
+    options = [*wanted.options, *_shell_options(text, file)]
+    with _told(place):
+        _native.run_script("", profile, wanted.loose, [])
+    with _told(None):
+        _native.run_script("", profile, wanted.loose, [list(pair) for pair in options])
+    return {"text": text, "profile": profile, "loose": wanted.loose, "options": options}
 
 
-def _on_model(text: str, wanted: Wanted, profile: str, options: Sequence[tuple[str, str]]) -> dict[str, Any]:
+@contextlib.contextmanager
+def _told(place: Place | None) -> Iterator[None]:
+    """What the data plane finds wrong with a request is told with its place."""
     try:
-        made = _native.run_script(text, profile, wanted.loose, [list(pair) for pair in options])
+        yield
     except ValueError as error:
-        raise UserError(str(error)) from error
+        raise UserError(str(error), place) from error
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The report of a script on the model."""
+    profile, options = request["profile"], [tuple(pair) for pair in request["options"]]
+    report = _on_model(request, profile, options)
+    if report["status"] not in {"time", "fail"} or profile not in _OLDER:
+        return report
+    how, older, more = _OLDER[profile]
+    if _on_model(request, older, [*options, *more])["status"] != "pass":
+        return report
+    return report | {"reason": f"{report['reason']}; passes {how}"}
+
+
+def _on_model(request: dict[str, Any], profile: str, options: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    made = _native.run_script(request["text"], profile, request["loose"], [list(pair) for pair in options])
     found: dict[str, Any] = json.loads(made)
     return found
 
 
+def shell_files(text: str, file: Path) -> dict[str, Path]:
+    """The shell scripts beside `file` that its commands call, by the relative name that they call them by."""
+    called = {name for command in _COMMANDS.findall(text) for name in _CALLED.findall(command)}
+    found = {name: file.parent / name for name in sorted(called)}
+    return {name: path for name, path in found.items() if path.is_file()}
+
+
+def _shell_options(text: str, file: Path) -> Iterator[tuple[str, str]]:
+    for name, path in shell_files(text, file).items():
+        with contextlib.suppress(OSError), path.open("rb") as opened:
+            body = opened.read(_SHELL_FILE + 1)
+            if len(body) <= _SHELL_FILE:
+                yield "shell-file", f"{name}\n{body.decode('utf-8', errors='replace')}"
+
+
 def run_all(files: Sequence[Path], wanted: Wanted) -> Iterator[Result]:
-    """Runs scripts where they are wanted: against the model, in a guest, or on this host's kernel."""
+    """Runs scripts where they are wanted, in this order: against the model, in a guest, or on this host's kernel."""
     if wanted.on == "model":
-        for file in files:
-            yield run(file, wanted)
+        yield from _apart(files, wanted)
         return
     limit = real.VIRTUAL_LIMIT_S if wanted.on == "kernel" else real.REAL_LIMIT_S
-    requests = [
-        real.request(_read(file), loose=wanted.loose, options=wanted.options, limit_s=limit) for file in files
-    ]
+    requests = []
+    for file in files:
+        one = _request(file, replace(wanted, profile="linux"))
+        requests.append(real.request(one["text"], loose=wanted.loose, options=one["options"], limit_s=limit))
     if wanted.on == "kernel":
         kernel = store.find(wanted.kernel)
         reports: Iterable[real.Report] = real.on_kernel(requests, kernel=kernel.name)
@@ -189,11 +246,32 @@ def run_all(files: Sequence[Path], wanted: Wanted) -> Iterator[Result]:
         yield _result(file, release, report)
 
 
+def _apart(files: Sequence[Path], wanted: Wanted) -> Iterator[Result]:
+    """Each script in a worker process; one that ends badly costs its own result and no other."""
+    from tcpassay.run.pool import Limits, Pool  # noqa: PLC0415 - it imports this module in its processes
+
+    requests = [_request(file, wanted) for file in files]
+    pool = Pool(max(1, min(os.cpu_count() or 1, len(files) // 8)), Limits(SECONDS, MEMORY))
+    ready: dict[int, Result] = {}
+    following = 0
+    with contextlib.closing(pool.run({"packetdrill": request} for request in requests)) as answers:
+        for some in answers:
+            for index, found in some:
+                report = found.get("report") or real.crashed(found["message"].strip())
+                ready[index] = _result(files[index], requests[index]["profile"], report)
+            while following in ready:
+                yield ready.pop(following)
+                following += 1
+
+
 def _read(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8", errors="replace")
+        with file.open("rb") as opened:
+            return opened.read(LONGEST + 1).decode("utf-8", errors="replace")
     except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
+        raise UserError(
+            f"cannot be read: {(error.strerror or type(error).__name__).lower()}", Place(file)
+        ) from error
 
 
 def _result(file: Path, profile: str, made: dict[str, Any]) -> Result:
@@ -223,7 +301,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def junit(results: Sequence[Result]) -> str:
-    """JUnit XML, a suite a folder: unsupported scripts are skipped, syntax errors are errors."""
+    """JUnit XML, a suite a folder: unsupported scripts are skipped, syntax errors and crashes are errors."""
     root = ET.Element("testsuites", name="tcpassay script")
     for folder, found in counts(results).items():
         suite = ET.SubElement(
@@ -232,7 +310,7 @@ def junit(results: Sequence[Result]) -> str:
             name=folder,
             tests=str(found.total()),
             failures=str(found["fail"] + found["time"]),
-            errors=str(found["syntax"]),
+            errors=str(found["syntax"] + found["crashed"]),
             skipped=str(found["unsupported"]),
         )
         for result in results:
@@ -245,12 +323,27 @@ def junit(results: Sequence[Result]) -> str:
                 name=result.file.name,
                 time=f"{result.virtual_time_usecs / 1e6:.6f}",
             )
-            kind = {"fail": "failure", "time": "failure", "syntax": "error", "unsupported": "skipped"}
+            kind = {
+                "fail": "failure",
+                "time": "failure",
+                "syntax": "error",
+                "crashed": "error",
+                "unsupported": "skipped",
+            }
             if result.status in kind:
-                what = ET.SubElement(case, kind[result.status], message=f"{result.place}: {result.reason}")
-                what.text = "\n".join(result.details)
+                what = ET.SubElement(
+                    case, kind[result.status], message=shown(f"{result.place}: {result.reason}")
+                )
+                what.text = "\n".join(map(shown, result.details))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def shown(text: str) -> str:
+    """A text without control characters, which a terminal would obey and XML does not allow."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -258,6 +351,6 @@ def markdown(results: Sequence[Result]) -> str:
     lines = ["| script | profile | result | reason |", "| --- | --- | --- | --- |"]
     for result in results:
         where = f"line {result.line}: " if result.line else ""
-        reason = (where + result.reason).replace("|", "\\|").replace("\n", " ")
+        reason = shown(where + result.reason).replace("|", "\\|").replace("\n", " ")
         lines.append(f"| {result.file} | {result.profile} | {result.status} | {reason} |")
     return "\n".join(lines) + "\n"

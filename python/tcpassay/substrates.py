@@ -108,7 +108,7 @@ class Model:
     def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
         """Runs a case within the request's `memory`."""
         asked = {name: request[name] for name in ("triples", "base", "seed", "collect")}
-        with _at_most(request["memory"]):
+        with at_most(request["memory"]):
             run = _native.run_held(**asked)
         answer = {
             "outcome": "done",
@@ -197,7 +197,7 @@ def release(name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _at_most(memory: int | None) -> Iterator[None]:
+def at_most(memory: int | None) -> Iterator[None]:
     """Lets this process take so many bytes more, for the time of a simulation.
 
     Not for longer: libraries reserve addresses, which cost nothing, by the gigabyte.

@@ -1,6 +1,7 @@
 """The command `script`: files, options of packetdrill, results in every form, exit codes."""
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -9,6 +10,7 @@ import pytest
 from pkt import GOOD, LATE, call, write
 from tcpassay import scripts
 from tcpassay.errors import UserError
+from tcpassay.run import pool
 
 
 def test_all_pass_is_exit_code_0(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_an_error_in_time_tells_the_tolerance_with_which_it_passes(tmp_path: Pat
 
 def test_results_as_json(tmp_path: Path) -> None:
     made = json.loads(call(write(tmp_path, good=GOOD, late=LATE), "--json").output)
-    assert made["summary"] == {"pass": 1, "time": 1, "fail": 0, "unsupported": 0, "syntax": 0}
+    assert made["summary"] == {"pass": 1, "time": 1, "fail": 0, "unsupported": 0, "syntax": 0, "crashed": 0}
     assert made["folders"][str(tmp_path)]["time"] == 1
     late = made["scripts"][1]
     assert (late["status"], late["line"], late["drift_usecs"]) == ("time", 9, 2000)
@@ -54,7 +56,7 @@ def test_results_as_json(tmp_path: Path) -> None:
 
 def test_results_as_junit(tmp_path: Path) -> None:
     out = tmp_path / "out.xml"
-    call(write(tmp_path, good=GOOD, late=LATE, odd="`reboot`"), "--junit", out)
+    call(write(tmp_path, good=GOOD, late=LATE, odd="`reboot`\n" + GOOD), "--junit", out)
     suite = ET.parse(out).getroot()[0]  # noqa: S314 - our own output
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert [child.tag for case in suite for child in case] == ["failure", "skipped"]
@@ -96,7 +98,7 @@ OLD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 def test_a_script_for_an_older_version_says_so(tmp_path: Path) -> None:
     result = call(write(tmp_path, old=OLD))
     assert result.exit_code == 1
-    assert "; passes as Linux before 6.5: --sysctl net.ipv4.tcp_syn_linear_timeouts=0" in result.output
+    assert "; passes with --sysctl net.ipv4.tcp_syn_linear_timeouts=0" in result.output
     assert call(write(tmp_path, old=OLD), "--sysctl", "net.ipv4.tcp_syn_linear_timeouts=0").exit_code == 0
 
 
@@ -116,6 +118,125 @@ def test_what_the_user_got_wrong_is_told(tmp_path: Path, words: list[str], messa
     result = call(write(tmp_path, good=GOOD), *words)
     assert isinstance(result.exception, UserError)
     assert message in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n// nothing\n", "`rm -rf /nowhere/x`\n", "`touch /nowhere/x`\n0 `rm /nowhere/x`\n"]
+)
+def test_a_script_that_tests_nothing_is_an_error(tmp_path: Path, text: str) -> None:
+    result = call(write(tmp_path, good=GOOD, empty=text))
+    assert result.exit_code == 2, result.output
+    assert "empty.pkt:1:1  expected a packet of the stack, a system call or an assertion" in result.output
+
+
+def test_a_first_line_that_names_no_profile_is_told_with_file_and_line(tmp_path: Path) -> None:
+    result = call(write(tmp_path, good=GOOD, odd="// profile: plan9\n" + GOOD))
+    assert isinstance(result.exception, UserError)
+    assert f"{tmp_path}/odd.pkt:1: `plan9` is not a profile; allowed are rfc, linux" in str(result.exception)
+
+
+def test_what_is_neither_a_file_nor_a_folder_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pkt")
+    with pytest.raises(UserError, match="neither a file nor a folder"):
+        scripts.find([tmp_path / "pipe.pkt"])
+    assert scripts.find([write(tmp_path, good=GOOD)]) == [tmp_path / "good.pkt"]
+
+
+def test_a_script_that_ends_its_process_is_crashed_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A worker that ends itself, hangs or takes memory at a word in the script, as a fault of the runner would.
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setattr(pool, "WORKER", [str(tmp_path / "bad_worker.py")])
+    monkeypatch.setattr(scripts, "SECONDS", 20.0)
+    write(tmp_path, a=GOOD, b="// end\n" + GOOD, c="// hang\n" + GOOD, d="// memory\n" + GOOD, e=GOOD)
+    result = call(tmp_path, "--json", "--junit", tmp_path / "out.xml")
+    assert result.exit_code == 1, result.output
+    made = json.loads(result.output)
+    assert [each["status"] for each in made["scripts"]] == ["pass", "crashed", "crashed", "crashed", "pass"]
+    reasons = [each["reason"] for each in made["scripts"]]
+    assert "SIGABRT" in reasons[1]
+    assert "20 s" in reasons[2]
+    assert "memory" in reasons[3]
+    suite = ET.parse(tmp_path / "out.xml").getroot()[0]  # noqa: S314 - our own output
+    assert (suite.get("tests"), suite.get("errors")) == ("5", "3")
+
+
+WORKER = """
+import os, time
+from tcpassay import scripts
+from tcpassay.run import worker
+
+real = scripts.answer
+
+
+def answer(request):
+    word = request["text"].split("\\n", 1)[0]
+    if word == "// end":
+        os.abort()
+    if word == "// hang":
+        time.sleep(1000)
+    if word == "// memory":
+        return [bytearray(1 << 26) for _ in range(100)]
+    return real(request)
+
+
+scripts.answer = answer
+worker.main()
+"""
+
+
+def test_hostile_scripts_cost_themselves_and_no_more(tmp_path: Path) -> None:
+    code = "+.1 < . 1:1(0) ack 1 win 5\n+0 %{{ {} }}%\n"
+    texts = {
+        "terms": GOOD + code.format("print(" + "+".join(["1"] * 100_000) + ")"),
+        "least": GOOD + code.format("x = (-9223372036854775807 - 1) / -1; assert x > 0"),
+        "double": GOOD + code.format("x = 'a'\n" + "x = x + x\n" * 60),
+        "nested": GOOD + "+0 f(" + "[" * 100_000 + "\n",
+        "long": "0" * (5 << 20),
+        "good": GOOD,
+    }
+    write(tmp_path, **texts)
+    (tmp_path / "binary.pkt").write_bytes(bytes(range(256)) * 1000)
+    made = json.loads(call(tmp_path, "--json").output)
+    found = {Path(each["file"]).stem: each["status"] for each in made["scripts"]}
+    assert found == {
+        "binary": "syntax",
+        "double": "unsupported",
+        "good": "pass",
+        "least": "pass",
+        "long": "unsupported",
+        "nested": "syntax",
+        "terms": "unsupported",
+    }
+
+
+def test_what_a_script_brings_along_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    out = tmp_path / "out.xml"
+    result = call(write(tmp_path, odd=GOOD + "+0 `\x1b[2Jreboot\x00`\n"), "--junit", out)
+    assert result.exit_code == 1
+    assert "reboot" in result.output
+    assert "\x1b" not in result.output
+    assert len(ET.parse(out).getroot()) == 1  # noqa: S314 - our own output
+
+
+def test_a_shell_script_beside_the_script_is_what_it_calls(tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "tcp").mkdir()
+    own = "#!/bin/bash\n# own\nsysctl -q net.ipv4.tcp_timestamps=0 > /dev/null 2>&1\n"
+    (tmp_path / "common" / "defaults.sh").write_text(own)
+    text = "`../common/defaults.sh`\n" + GOOD.replace(
+        "<mss 1460>", "<mss 1460,nop,nop,TS val 5 ecr 7>"
+    ).replace("<mss 1000>", "<mss 1000,TS val 7 ecr 0>")
+    write(tmp_path / "tcp", stamps=text)
+    assert call(tmp_path).exit_code == 1
+    (tmp_path / "common" / "defaults.sh").write_text("sysctl -q net.ipv4.tcp_timestamps=1\n")
+    result = call(tmp_path)
+    assert result.exit_code == 0, result.output
+    (tmp_path / "common" / "defaults.sh").write_text("sysctl -q net.ipv4.tcp_timestamps=1\nreboot\n")
+    result = call(tmp_path)
+    assert "unsupported" in result.output
+    assert "../common/defaults.sh: reboot" in result.output
 
 
 def test_a_file_that_is_not_there_is_told() -> None:

@@ -133,7 +133,7 @@ def test_two_results_with_scripts_are_compared_and_a_new_mismatch_is_a_regressio
     assert tcpassay("compare", home / "a", home / "a").exit_code == 0
     compared = tcpassay("compare", home / "a", home / "b")
     assert compared.exit_code == 1, compared.output
-    assert "script: new in 1 runs" in compared.output
+    assert "script: new in 1 run" in compared.output
 
 
 def test_a_report_shows_scripts_beside_other_cases(home: Path) -> None:

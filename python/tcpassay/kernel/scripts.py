@@ -1,14 +1,15 @@
 """packetdrill scripts on a real Linux: in a guest in virtual time, or on this host's own kernel, as root.
 
 One guest runs all scripts, one after the other, each in a process and a network namespace of its own; its time is
-virtual, so that only the kernel's ticks are uncertain. On the host time is real: a script that fails is run again, and
-the result says how often.
+virtual, so that only the kernel's ticks are uncertain. A script that ends the guest is `crashed`, and the rest runs in
+another. On the host time is real: a script that fails is run again, and the result says how often.
 """
 
 import json
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
@@ -34,8 +35,19 @@ def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit
 
 
 def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
-    """The reports of scripts that ran in one guest. Raises `UserError` when there is none, or when it ended badly."""
+    """The reports of scripts that ran in a guest. Raises `UserError` when there is none, or when it does not begin.
+
+    A script during which the guest ended is `crashed`; another guest runs those after it.
+    """
     image = store.find(kernel).image
+    reports: list[Report] = []
+    while len(reports) < len(requests):
+        reports += _in_guest(image, requests[len(reports) :])
+    return reports
+
+
+def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
+    """The reports of the scripts that one guest has dealt with, at least one."""
     with scratch_folder() as place:
         (place / "init").symlink_to(run.agent())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
@@ -43,11 +55,34 @@ def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Rep
         try:
             answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
+            begun = _lines(place / "reports.jsonl")
             how = "had to be ended" if ended.late else "left no answer"
-            raise UserError(f"the guest {how}\n{ended.console.strip()[-run.LAST_WORDS :]}") from error
+            why = f"the guest {how}\n{ended.console.strip()[-run.LAST_WORDS :]}"
+            outside = not ended.late and run.killed_outside(ended.code)
+            if begun is None or (outside and not begun):
+                raise UserError(why) from error
+            if outside:
+                # The script that ran then is run again.
+                return [_checked(report) for report in begun]
+            return [*map(_checked, begun), crashed(why)][: len(requests)]
     if "Ok" not in answer:
         raise UserError(f"the guest: {answer.get('Err', answer)}")
     return [_checked(report) for report in answer["Ok"]]
+
+
+def _lines(file: Path) -> list[Report] | None:
+    """The reports that a guest wrote before it ended; `None` when it did not get as far as the first script."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # the last may be cut
+            break
+    return found
 
 
 def on_host(requests: list[Request]) -> Iterator[Report]:
@@ -73,22 +108,23 @@ def _host_once(one: Request) -> Report:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _wrong(f"its process was ended after {2 * REAL_LIMIT_S} s")
+        return crashed(f"its process was ended after {2 * REAL_LIMIT_S} s")
     try:
         return _checked(json.loads(ran.stdout))
     except ValueError as error:
         if ran.returncode == 1:
             raise UserError(ran.stderr.strip()) from error
-        return _wrong(f"its process ended with {ran.returncode}: {ran.stderr.strip()}")
+        return crashed(f"its process ended with {ran.returncode}: {ran.stderr.strip()}")
 
 
 def _checked(report: Report) -> Report:
-    return _wrong(str(report["wrong"])) if "wrong" in report else report
+    return crashed(str(report["wrong"])) if "wrong" in report else report
 
 
-def _wrong(why: str) -> Report:
+def crashed(why: str) -> Report:
+    """The report of a script that ended what ran it."""
     return {
-        "status": "fail",
+        "status": "crashed",
         "line": None,
         "column": None,
         "reason": why,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from tcpassay import regular
+from tcpassay import regular, scripts
 from tcpassay.plan.read import Plan
 from tcpassay.run.folder import write
 from tcpassay.seal import checksum
@@ -27,10 +27,22 @@ def names(plan: Plan, base: Path) -> list[str]:
     """The relative names of the files that the plan's cases read."""
     values = {value for case in plan.cases for value in case.triples.values() if isinstance(value, str)}
     named = {value if value.endswith(_OBJECT) else value.partition(":")[2] for value in values}
-    named |= {case.script.file for case in plan.cases if case.script}
+    for case in plan.cases:
+        if case.script:
+            named |= {case.script.file, *_called(case.script.file, base)}
     return sorted(
         name for name in named if name and not PurePath(name).is_absolute() and _is_file(base / name)
     )
+
+
+def _called(script: str, base: Path) -> set[str]:
+    """The shell scripts that a packetdrill script calls, relative to the plan."""
+    try:
+        text = (base / script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    parent = PurePath(script).parent
+    return {os.path.normpath(parent / name) for name in scripts.shell_files(text, base / script)}
 
 
 def _is_file(path: Path) -> bool:

@@ -36,6 +36,7 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     The request: `triples`, `seed`, `base` and `collect` as `_native.run_held` has them, `folder` for the recording, and
 
     * `substrate`: where it runs
+    * `packetdrill`: a script of `tcpassay script`, with nothing of all this
     * `script`: what is run instead of traffic over a path, where the case is a script
     * `expect`: `refused` for a case that must not be accepted
     * `oracles`: names, an empty list for none, null for all
@@ -58,6 +59,11 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _done(request: dict[str, Any]) -> dict[str, Any]:
+    if "packetdrill" in request:
+        from tcpassay import scripts  # noqa: PLC0415
+
+        with substrates.at_most(scripts.MEMORY):
+            return {"report": scripts.answer(request["packetdrill"])}
     if "script" in request:
         from tcpassay.run import scripted  # noqa: PLC0415 - most plans have none
 
