@@ -45,7 +45,7 @@ pub use recording::{
     Captured, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment, Flow, FlowCounters,
     Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
 };
-pub use series::{Column, EntitySeries, Series};
 pub use seal::{checksum, seal};
+pub use series::{Column, EntitySeries, Series};
 pub use store::StoreError;
 pub use table::{Values, parquet};

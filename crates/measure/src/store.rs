@@ -117,7 +117,8 @@ impl Recording {
     /// # Errors
     /// Values that JSON cannot hold.
     pub fn index(&self) -> Result<String, StoreError> {
-        let body = self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))?;
+        let body =
+            self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))?;
         Ok(body + "\n}\n")
     }
 

@@ -30,7 +30,7 @@ fn an_expression_of_many_terms_is_unsupported_and_one_of_a_hundred_is_not() {
         let said = code(&text);
         assert!(said.starts_with("unsupported 9 code: expected "), "{}: {said}", &text[..20]);
     }
-    let deep: String = (0..100_000).map(|n| format!("{}if 1:\n", " ".repeat(n % 1000))).collect();
+    let deep = (0..100_000).map(|n| " ".repeat(n % 1000) + "if 1:\n").collect::<Vec<_>>().concat();
     assert!(code(&format!("\n{deep}")).starts_with("unsupported"), "blocks inside blocks");
 }
 
@@ -50,7 +50,7 @@ fn values_and_what_is_printed_are_bounded() {
         format!(
             "x = 'a'\n{}{}",
             "x = x + x\n".repeat(15),
-            (0..1000).map(|n| format!("y{n} = x\n")).collect::<String>()
+            (0..1000).map(|n| format!("y{n} = x\n")).collect::<Vec<_>>().concat()
         ),
         format!("x = 'a'\n{}{}", "x = x + x\n".repeat(15), "len(x + 'b')\n".repeat(100_000)),
         "x = 1 << 1000".to_owned(),
@@ -82,7 +82,7 @@ fn any_nesting_of_calls_and_packets_ends_with_a_place() {
         format!("0 > {} 0:0(0)", "S".repeat(1_000_000)),
         format!("0 {}", "+".repeat(1_000_000)),
         format!("{} `a`", "9".repeat(1_000_000)),
-        format!("{}", "/*".repeat(1_000_000)),
+        "/*".repeat(1_000_000),
         format!("0 f({}) = 0", vec!["A"; 100_000].join("|")),
         format!("0 f(\"{}", "\\\\".repeat(100_000)),
         format!("#ifdef A\n{}", "#ifdef B\n".repeat(100_000)),
@@ -219,9 +219,9 @@ proptest! {
         for (which, value) in switches {
             let name = SWITCHES[which];
             let value = if name.ends_with("mem") { format!("{value} {value} {value}") } else { value.to_string() };
-            text.push_str(&format!("0 `sysctl {name}=\"{value}\"`\n"));
+            text.extend([format!("0 `sysctl {name}=\"{value}\"`\n")]);
         }
-        text.push_str(&format!("0 `ip route change x mtu {mtu} advmss {advmss} initcwnd {initcwnd}`\n"));
+        text.extend([format!("0 `ip route change x mtu {mtu} advmss {advmss} initcwnd {initcwnd}`\n")]);
         text.push_str("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n");
         let option = |fd: i32, which: usize, value: i64| {
             format!("+0 setsockopt({fd}, SOL_TCP, {}, [{value}], 4) = ...\n", OPTIONS[which])
@@ -229,11 +229,11 @@ proptest! {
         for (which, value) in before {
             text.push_str(&option(3, which, value));
         }
-        text.push_str(&format!(
+        text.extend([format!(
             "+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n+0 < S 0:0(0) win {window} <mss {mss},sackOK,nop,wscale {scale}>\n\
              * > S. 0:0(0) ack 1 <...>\n+.1 < . 1:1(0) ack 1 win {window}\n+0 accept(3, ..., ...) = 4\n\
              +0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
-        ));
+        )]);
         for (which, value) in after {
             text.push_str(&option(4, which, value));
         }

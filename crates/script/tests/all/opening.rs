@@ -17,7 +17,7 @@ fn opening(count: u32, rest: &str) -> String {
 
 /// A SYN after each of these seconds; the connection is given up `last` seconds after the last of them.
 fn given_up(count: u32, syns: &[u32], last: u32) -> String {
-    let syns: String = syns.iter().map(|wait| format!("+{wait} > S 0:0(0) <...>\n")).collect();
+    let syns = syns.iter().map(|wait| format!("+{wait} > S 0:0(0) <...>\n")).collect::<Vec<_>>().concat();
     let wait = last * 1000 - 1;
     opening(
         count,
