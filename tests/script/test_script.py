@@ -86,11 +86,12 @@ def test_a_script_runs_as_the_stack_that_its_first_line_names(tmp_path: Path) ->
 
 OLD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
-+0 setsockopt(3, SOL_TCP, TCP_SYNCNT, [1], 4) = 0
++0 setsockopt(3, SOL_TCP, TCP_SYNCNT, [2], 4) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS
 +0 > S 0:0(0) <...>
 +1 > S 0:0(0) <...>
-+2.1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ETIMEDOUT], [4]) = 0
++2 > S 0:0(0) <...>
++4.1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ETIMEDOUT], [4]) = 0
 """
 """As Linux before 6.5 has it; since then SYNs go again four times more."""
 

@@ -170,6 +170,10 @@ impl<R: WindowRule> Windowed<R> {
         if view.limited != Limited::Cwnd && cwnd >= self.peak.flight().saturating_mul(2) {
             return (cwnd, ssthresh);
         }
+        // FreeBSD: never beyond the peer's window (`CCF_CWND_LIMITED`).
+        if self.at_threshold && view.limited == Limited::Rwnd {
+            return (cwnd, ssthresh);
+        }
         let limit = match self.byte_counting {
             ByteCounting::PerAck => view.mss,
             // RFC 3465 section 2.3: in the slow start that follows a timeout, L = 1.

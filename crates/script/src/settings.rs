@@ -23,7 +23,7 @@ pub enum Version {
     Profile,
     /// FreeBSD 12: a SYN or SYN-ACK goes again five times at the same interval before that doubles (`tcp_syn_backoff`).
     FreeBsd12,
-    /// Linux 6.1: an ACK for what was never sent is not answered.
+    /// Linux 6.1: an ACK for what was never sent is not answered, and one that acknowledges nothing new does not shut the window.
     Linux61,
 }
 

@@ -440,6 +440,8 @@ pub struct Config {
     /// An ACK for what was never sent is answered (RFC 5961 section 5), as Linux does since 7.1 and in its stable series since; before,
     /// it is dropped in silence. Only of [`Manners::Linux`].
     pub challenge_unsent: bool,
+    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only of [`Manners::Linux`].
+    pub shut_by_duplicate: bool,
     /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
     pub connect_timeout: Option<Dur>,
     /// How segments outside the usual course are answered.

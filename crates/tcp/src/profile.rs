@@ -125,6 +125,7 @@ fn rfc() -> Config {
         synack_retries: 7,
         synack_linear: 0,
         drop_synfin: false,
+        shut_by_duplicate: true,
         challenge_unsent: true, // RFC 9293 section 3.10.7.4, fifth
         ecn_syns: 1,
         connect_timeout: None,
@@ -203,6 +204,7 @@ fn linux_4_6() -> Config {
         push_super: false,
         syn_linear: 0,
         challenge_unsent: false,
+        shut_by_duplicate: false,
         timer_floor: Dur::ZERO, // 10 ms for probes instead
         // tcp_default_init_rwnd: 20 segments; tcp_rmem[2] = 6 MiB.
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(29_200), max: Bytes::new(3 << 20) },

@@ -161,7 +161,7 @@ pub(super) fn config(
         Version::Profile => {}
         // The table begins 1, 1, 1, 1, 1, 2; of twelve repetitions four come at the first interval.
         Version::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
-        Version::Linux61 => cfg.challenge_unsent = false,
+        Version::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
     }
     match profile {
         Profile::Linux | Profile::Linux46 => {

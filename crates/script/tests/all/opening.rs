@@ -17,12 +17,13 @@ fn opening(count: u32, rest: &str) -> String {
 
 /// A SYN after each of these seconds; the connection is given up `last` seconds after the last of them.
 fn given_up(count: u32, syns: &[u32], last: u32) -> String {
-    let syns = syns.iter().map(|wait| format!("+{wait} > S 0:0(0) <...>\n")).collect::<Vec<_>>().concat();
+    let syns: Vec<String> = syns.iter().map(|wait| format!("+{wait} > S 0:0(0) <...>")).collect();
+    let syns = syns.join("\n");
     let wait = last * 1000 - 1;
     opening(
         count,
         &format!(
-            "{syns}+{}.{:03} write(3, ..., 1) = -1 EAGAIN\n+.002 write(3, ..., 1) = -1 ETIMEDOUT",
+            "{syns}\n+{}.{:03} write(3, ..., 1) = -1 EAGAIN\n+.002 write(3, ..., 1) = -1 ETIMEDOUT",
             wait / 1000,
             wait % 1000
         ),

@@ -9,7 +9,7 @@
 
 use super::accecn_linux::Newly;
 use super::unusual::Challenge;
-use super::{Connection, Reset};
+use super::{ConnError, Connection, Reset};
 use crate::config::{EcnMode, Manners};
 use crate::log::{LogEvent, State};
 use crate::recv::Arrival;
@@ -134,7 +134,8 @@ impl Connection {
 
     /// CLOSED: everything but a reset is answered with a reset (RFC 9293 section 3.10.7.1).
     fn input_closed(&mut self, segment: &Segment) {
-        if segment.flags.has(Flags::RST) {
+        // Whoever listens on the port of a connection that was accepted ignores what has no ACK (RFC 9293 section 3.10.7.2).
+        if segment.flags.has(Flags::RST) || self.open.passive && !segment.flags.has(Flags::ACK) {
             return;
         }
         let reset = self.reset_for(segment);
@@ -155,6 +156,11 @@ impl Connection {
                 Manners::Linux => return self.input_linux_time_wait(now, segment),
                 Manners::FreeBsd => return self.input_time_wait(now, segment),
             }
+        }
+        if self.cfg.manners == Manners::Linux && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
+            // Dropped before anything is looked at (`tcp_rcv_established`, `tcp_rcv_state_process`).
+            self.refuse(now, "no ack");
+            return;
         }
         let nxt = self.recv.nxt();
         let Some(seq) = segment.seq.unwrap_near(self.irs, nxt) else {
@@ -251,7 +257,9 @@ impl Connection {
             && segment.flags.has(Flags::ACK)
             && span.start == self.recv.nxt()
             && segment.ack == self.iss.at(self.send.snd_una())
-            && !(self.wl1 < span.start || self.wl1 == span.start && (window > self.snd_wnd || window == 0))
+            && !(self.wl1 < span.start
+                || self.wl1 == span.start
+                    && (window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate))
             && u64::from(replay) <= self.send.rto().as_millis()
     }
 
@@ -318,12 +326,22 @@ impl Connection {
         self.window_field = field;
     }
 
+    /// How far below what is acknowledged an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
+    /// it has acknowledged, of a client the SYN as well (`bytes_acked`).
+    fn oldest_ack(&self) -> u64 {
+        if self.cfg.manners != Manners::Linux {
+            return self.max_snd_wnd;
+        }
+        let acked = self.send.snd_una() - u64::from(self.open.passive);
+        self.max_snd_wnd.min(acked)
+    }
+
     /// The ACK field. Gives whether the segment's data are to be looked at.
     fn input_ack(&mut self, now: Time, segment: &Segment, seq: u64, opening: bool) -> bool {
         let una = self.send.snd_una();
         let ack = segment.ack.unwrap_near(self.iss, self.send.snd_max());
         // RFC 5961 section 5: neither beyond what was sent nor older than a window.
-        let Some(ack) = ack.filter(|&a| a <= self.send.snd_max() && a + self.max_snd_wnd >= una) else {
+        let Some(ack) = ack.filter(|&a| a <= self.send.snd_max() && a + self.oldest_ack() >= una) else {
             self.refuse(now, "bad ack");
             self.challenge(now);
             return false;
@@ -333,7 +351,7 @@ impl Connection {
         let window = u64::from(segment.window) << self.peer_shift;
         let same = match self.cfg.manners {
             Manners::Rfc => self.wl2 <= ack,
-            Manners::Linux => ack > una || window > self.snd_wnd || window == 0,
+            Manners::Linux => ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate,
             Manners::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
         };
         if ack >= una && (self.wl1 < seq || self.wl1 == seq && same) {
@@ -471,6 +489,13 @@ impl Connection {
             self.end(now, None, "data after close");
             return;
         }
+        let beyond = self.recv.finished() && span.start < self.recv.nxt() && span.end > self.recv.nxt();
+        if beyond && self.cfg.manners == Manners::Linux {
+            // Data after the FIN, some of them old: `tcp_rcv_state_process` resets.
+            self.reset = Some(self.reset_for(segment));
+            self.end(now, Some(ConnError::Reset), "data after the FIN");
+            return;
+        }
         if self.recv.finished() && span.start >= self.recv.nxt() {
             // RFC 9293 section 3.10.7.4, seventh: nothing can follow the FIN.
             self.refuse(now, "after the FIN");
@@ -506,7 +531,7 @@ impl Connection {
         // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
         let window = if self.cfg.manners == Manners::Linux { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));
-        Reset { seq: self.iss.at(self.send.snd_nxt()), ack, window, stamps }
+        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps }
     }
 
     /// The reset that answers `segment`, which has an ACK field.

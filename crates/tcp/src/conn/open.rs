@@ -256,6 +256,10 @@ impl Connection {
         let data = segment.ack.unwrap_near(self.iss, 1).and_then(|ack| ack.checked_sub(1));
         if acked && (data.is_none_or(|n| n > carried) || self.open.sent == 0) {
             self.refuse(now, "bad ack");
+            if self.cfg.manners == Manners::Linux && self.open.timeouts == 0 && self.open.timer != Time::MAX {
+                // Perhaps the end of a connection before this one: the SYN goes again at once (`TCP_TIMEOUT_MIN`).
+                self.open.timer = self.open.timer.min(now.saturating_add(self.cfg.timer_floor));
+            }
             if !flags.has(Flags::RST) {
                 self.reset = Some(self.reset_for(segment));
             }

@@ -100,6 +100,17 @@ impl Connection {
         Some(self.make_old_ack(now, &old, out))
     }
 
+    /// The position of a segment without data: the next one, but Linux stays within the peer's window (`tcp_acceptable_seq`).
+    pub(super) fn acceptable_seq(&self) -> u64 {
+        let nxt = self.send.snd_nxt();
+        if self.cfg.manners != Manners::Linux || self.state == State::TimeWait {
+            return nxt;
+        }
+        let edge = self.send.snd_una() + self.snd_wnd;
+        let unit = if self.open.peer_scales() { 1 << self.agreed_options().our_shift } else { 0 };
+        if edge >= nxt || nxt - edge < unit { nxt } else { edge }
+    }
+
     /// What goes when nothing else does.
     #[inline(never)]
     fn poll_last(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
@@ -108,7 +119,7 @@ impl Connection {
             return Some(self.make_ack(now, seq, out));
         }
         if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
-            let seq = self.send.snd_nxt();
+            let seq = self.acceptable_seq();
             let challenge = std::mem::take(&mut self.challenge.due);
             let fin_again = self.cfg.fin_on_acks && self.send.fin_out() && !challenge;
             let sending = self.make_ack(now, seq - u64::from(fin_again), out);

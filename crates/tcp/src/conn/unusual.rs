@@ -97,6 +97,10 @@ impl Connection {
                     let linux = self.cfg.manners == Manners::Linux;
                     self.recv.answer(0..u64::from(linux));
                 }
+            } else if !self.open.passive && self.cfg.manners == Manners::Linux {
+                // After crossing SYNs the socket is a whole one, which challenges them (`tcp_validate_incoming`).
+                self.refuse(now, "syn in connection");
+                self.challenge(now);
             } else {
                 self.streams = false;
                 self.syn_again(now, segment.flags, ecn);
