@@ -6,7 +6,7 @@
 use super::Sender;
 use super::board::RackScan;
 use super::delivery::Delivered;
-use crate::config::LossDetection;
+use crate::config::{LossDetection, Manners};
 use crate::log::{CongestionState, Log};
 use tcpassay_units::{Dur, Time};
 
@@ -121,6 +121,9 @@ impl Sender {
 
     /// Step 4: the reordering window.
     pub(super) fn reo_wnd(&self) -> Dur {
+        if self.cfg.manners == Manners::FreeBsd {
+            return self.reo_wnd_freebsd();
+        }
         if !self.rack.reordering_seen {
             let recovering = matches!(self.state, CongestionState::Recovery | CongestionState::Loss);
             if recovering || self.board.holds_sacked_segments(DUP_THRESH, self.mss) {
@@ -133,6 +136,18 @@ impl Sender {
         };
         let min = self.rtt.windowed_min().unwrap_or(Dur::ZERO);
         (min * u64::from(mult) / 4).min(self.rtt.srtt.unwrap_or(Dur::ZERO))
+    }
+
+    /// The same of FreeBSD 14's RACK stack (`rack_calc_thresh_rack` in `tcp_stacks/rack.c` with `dsack_std_based` = 3): a quarter of
+    /// the round trip measured last from the beginning on, whatever number of segments is SACKed and also in recovery; one more for
+    /// each round with a DSACK once reordering was seen; at most a whole round trip.
+    fn reo_wnd_freebsd(&self) -> Dur {
+        let more = match self.cfg.loss_detection {
+            LossDetection::Rack { dsack_adaptation: true } if self.rack.reordering_seen => self.rack.mult - 1,
+            _ => 0,
+        };
+        let rtt = self.rack.rtt;
+        (rtt * u64::from(1 + more) / 4).min(rtt)
     }
 
     /// Step 5: marks what is lost and sets the reordering timer for what may still be reordered.

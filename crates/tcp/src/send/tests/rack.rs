@@ -232,3 +232,22 @@ fn a_sack_that_echoes_an_old_timestamp_speaks_of_the_retransmission_and_an_ack_t
         assert_eq!(r.s.rack.newest() != before, heeded, "SACKed: {sacked}");
     }
 }
+
+#[test]
+fn freebsds_window_is_a_quarter_of_the_last_round_trip_from_the_beginning_on() {
+    // `rack_calc_thresh_rack`: three SACKed segments are no reason to hurry, and recovery is none.
+    let cfg = Config { mss: Bytes::new(1000), ..Config::profile(Profile::FreeBsdRack) };
+    let mut r = Rig::new(&cfg);
+    r.write(10);
+    r.advance(ms(100));
+    assert_eq!(r.sack(0, &[1..8]), [0; 0]);
+    assert_eq!((r.s.state, r.s.reo_wnd()), (Ca::Disorder, ms(25)));
+    assert_eq!(r.wait(), ms(25));
+    r.fire().unwrap();
+    assert_eq!((r.s.state, r.s.reo_wnd()), (Ca::Recovery, ms(25)));
+    // Each round with a DSACK adds one, but only once reordering was seen, and never beyond a round trip.
+    for (seen, mult, quarters) in [(false, 3, 1), (true, 3, 3), (true, 9, 4)] {
+        (r.s.rack.reordering_seen, r.s.rack.mult) = (seen, mult);
+        assert_eq!(r.s.reo_wnd(), ms(25 * quarters));
+    }
+}
