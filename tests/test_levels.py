@@ -57,6 +57,7 @@ def test_the_parameter_that_explains_most_goes_down_and_the_controller_across() 
 def test_an_interval_is_printed_in_the_unit_of_its_mean() -> None:
     assert terminal.interval(96.5e6, 1.2e6, "bit/s") == "96.5 ± 1.2 Mbit/s"
     assert terminal.interval(0.012, 0.0254, "s") == "12 ± 25 ms"
+    assert terminal.interval(80.8e6, 103e6, "bit/s") == "80.8 ± 103 Mbit/s"
     assert terminal.number(30_000, "B") == "30 KB"
 
 

@@ -120,7 +120,7 @@ def test_asking_for_what_is_not_there_says_what_is(folder: Path) -> None:
         results.events("z")
     with pytest.raises(UserError, match="has no seed 9; it has 1, 2"):
         results.events("a", 9)
-    with pytest.raises(UserError, match="left no recording: crashed"):
+    with pytest.raises(UserError, match="has no recording: its outcome is `crashed`"):
         results.events("b", 2)
 
 

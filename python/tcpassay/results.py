@@ -9,6 +9,7 @@ Everything is read when it is asked for. A damaged file becomes a line of `probl
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -322,7 +323,10 @@ class Results:
         run = self._run(case, seed)
         place = run.get("recording")
         if place is None:
-            raise UserError(f"case `{case}` left no recording: {run.get('outcome') or 'it did not run'}")
+            raise UserError(
+                f"case `{case}` has no recording: {_why_not(run)}; one is made by "
+                f"`tcpassay replay {self.folder} {case} --out NEW`"
+            )
         return Recording.open(self.place_of(run))
 
     def _run(self, case: str, seed: int | None) -> dict[str, Any]:
@@ -389,6 +393,14 @@ def _is_good(run: Any) -> bool:
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _why_not(run: Mapping[str, Any]) -> str:
+    """Why a run left no recording."""
+    outcome = run.get("outcome")
+    if outcome == "done":
+        return "the plan did not keep that of this run ([keep])"
+    return f"its outcome is `{outcome}`" if outcome else "it was not run"
 
 
 def as_text(value: Any) -> str | None:

@@ -98,7 +98,7 @@ def run(
         if plan is None:
             raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
         if again and not extend:
-            raise UserError("`--retry` goes with --resume or --extend: there is nothing yet to be made again")
+            raise UserError("`--retry` needs --resume or --extend: a new plan has no runs to repeat")
         wanted = _read(plan, strength, seed)
         how = Beginning(choose(wanted, filter_ or ()), shuffle, again)
         if dry_run:
@@ -165,6 +165,8 @@ def replay(
         console = terminal.console()
         findings.show(folders.Judged(done.findings, int(done.outcome == "done"), 0, done.notes), console)
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
+        if done.damaged:
+            word = "the same run, but its recording was changed"
         values = ", ".join(f"{name}={show_value(value)}" for name, value in done.varied.items())
         console.print(f"case {done.case} seed {done.seed} {values}", markup=False, highlight=False)
         console.print(f"[{colour}]{word}[/]: {words(done)}", highlight=False, soft_wrap=True)

@@ -78,9 +78,14 @@ def print_json(value: Any) -> None:
 def interval(mean: float, half: float, unit: str) -> str:
     """A mean with half the width of its interval, both with the prefix of the mean: `96.5 ± 1.2 Mbit/s`."""
     if unit not in _SCALED or mean == 0:
-        return f"{mean:.4g} ± {half:.2g}"
+        return f"{mean:.4g} ± {_short(half)}"
     scale, prefix = _prefix(mean, unit)
-    return f"{mean / scale:.4g} ± {half / scale:.2g} {prefix}{unit}"
+    return f"{mean / scale:.4g} ± {_short(half / scale)} {prefix}{unit}"
+
+
+def _short(value: float) -> str:
+    """Two significant digits, without an exponent for what is below a million."""
+    return f"{value:.2g}" if abs(value) < 99.5 or abs(value) >= 1e6 else f"{value:.0f}"  # noqa: PLR2004
 
 
 def _prefix(value: float, unit: str) -> tuple[float, str]:

@@ -1,7 +1,7 @@
 """Comparing two result folders: literal small data, and what must hold for any two folders."""
 
-import io
 import hashlib
+import io
 import json
 import tempfile
 from pathlib import Path

@@ -534,3 +534,13 @@ def test_a_level_without_values_is_named(view: Open, tmp_path: Path) -> None:
         "#metric=goodput&by=stack.cc"
     )
     assert page.text(".absent") == "No run that is shown has a value for stack.cc = vegas."
+
+
+def test_on_paper_a_long_section_may_be_broken_so_that_the_first_page_is_not_empty(
+    view: Open, report: Path
+) -> None:
+    page = view(report).open(f"#case={pages.WATCHED}")
+    page.page.emulate_media(media="print")
+    breaks = page.page.evaluate("getComputedStyle(document.getElementById('case')).breakInside")
+    assert breaks == "auto"
+    assert page.page.evaluate("getComputedStyle(document.querySelector('#filters')).display") == "none"

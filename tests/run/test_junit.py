@@ -39,7 +39,7 @@ def test_runs_and_checks_are_tests_and_a_failure_has_the_command_that_repeats_it
     assert str(failure.text).startswith("tcpassay replay results ")
     assert "--seed 1" in str(failure.text)
     # The summary says the same, with the case.
-    assert "Repeat runs in which a check fails:" in done.stdout
+    assert "goodput >= 1000 Gbit/s fails in" in done.stdout
     assert "Report:  tcpassay report results" in done.stdout
 
 

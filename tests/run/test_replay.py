@@ -136,8 +136,8 @@ def test_without_result_and_plan_a_kept_recording_is_enough_to_repeat_it(copy: P
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("ffffffffff",), "`ffffffffff`: no one case has this id"),
-        (("",), "no one case is meant"),
+        (("ffffffffff",), "`ffffffffff`: no case has this id"),
+        (("",), "several cases begin so: "),
     ],
 )
 def test_what_is_no_run_is_told(ran: tuple[Path, str], args: tuple[str, ...], said: str) -> None:
@@ -151,4 +151,4 @@ def test_a_recording_is_not_written_over_something(ran: tuple[Path, str]) -> Non
     case = runs(folder / "out")["linux"]["case"]
     done = tcpassay("replay", "out", case, "--out", "out", cwd=folder)
     assert done.returncode == 2
-    assert "there is something already" in done.stderr
+    assert "it exists already" in done.stderr

@@ -17,6 +17,7 @@ from tcpassay.errors import Place, Problem
 from tcpassay.plan import axis, model, table
 from tcpassay.plan.document import Document, Step
 
+CONTROLLER: Final = "stack.cc"
 SUBSTRATE: Final = "substrate"
 """What varies in a plan that names several; no parameter has this name."""
 
@@ -185,6 +186,7 @@ class Expander:
     ) -> Problem:
         """What the data plane said about the case of a row, with the places of what it is about."""
         path, other, read, why = error
+        why = _elsewhere(path, read) or why
         triples = self.case(row)[0]
         value = show(triples[path]) if path in triples and read is not None else read
         said = f"`{path}`: {why}" if value is None else f"`{path}` = `{value}`: {why}"
@@ -195,6 +197,17 @@ class Expander:
             second = self.doc.place(*there)
             said += f" (`{other}` is set in {beside(second, place)})"
         return Problem(said + more, place)
+
+
+def _elsewhere(path: str, value: str | None) -> str:
+    """That a value is for other substrates, where the model refuses one that the table allows; otherwise empty."""
+    row = table.parameters().get(path.rpartition("/")[2])
+    if row is None or row.path != CONTROLLER or value not in row.choices or value in row.levels:
+        return ""
+    return (
+        f'the model does not have this controller, but real kernels do: run it with `substrates = ["kernel"]` or '
+        f'`["host"]`; the model has {", ".join(row.levels)}'
+    )
 
 
 def beside(place: Place, other: Place) -> str:

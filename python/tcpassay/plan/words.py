@@ -84,13 +84,15 @@ def _kinds(path: tuple[Step, ...]) -> list[str]:
     return list(model.STRATEGIES if path == ("strategy",) else FIGURES)
 
 
-def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:
+def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:  # noqa: PLR0911 - a table
     here = _allowed_at(path)
     if here:
         return here
     match error["type"]:
         case "literal_error":
             return f"one of {error['ctx']['expected'].replace(chr(39), '').replace(' or ', ', ')}"
+        case "string_too_long":
+            return f"a text of at most {error['ctx']['max_length']} characters; it has {len(error['input'])}"
         case "string_pattern_mismatch":
             return "letters, digits and `.`, `_`, `-`, beginning with a letter or digit"
         case "string_type":
@@ -130,6 +132,12 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
             return SIZE
         case ("keep", "sample"):
             return "a percentage from 0% to 100%, as in `5%`"
+        case ("substrates", int()):
+            return (
+                "`model`, `host`, `kernel`, or `kernel:NAME` for one that was built (`tcpassay kernel list`)"
+            )
+        case ("check", int(), "value"):
+            return "a number, or an amount with its unit, as in `1ms`, `10Mbit`, `30KB`, `5%`"
         case ("oracles",):
             return "true, false, or a list of names (`tcpassay oracles` lists them)"
         case ("figure", int(), "series"):

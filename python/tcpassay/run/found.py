@@ -20,12 +20,11 @@ def show(result: Result, console: Console) -> None:
     if not by_oracle:
         return
     grid = terminal.grid()
-    for name in ("finding", "severity", "runs", "times", "these runs share"):
+    for name in ("finding", "severity", "runs", "times", "in common"):
         grid.add_column(name, overflow="fold", justify="right" if name in {"runs", "times"} else "left")
     for oracle, found in by_oracle.items():
         runs = [run for run, _ in found]
-        severities = {one["severity"] for _, own in found for one in own}
-        severity = "error" if "error" in severities else "warning"
+        severity = "error" if _breaks(found) else "warning"
         grid.add_row(
             oracle,
             f"[{'bold red' if severity == 'error' else 'yellow'}]{severity}[/]",
@@ -43,12 +42,17 @@ def show(result: Result, console: Console) -> None:
 
 
 def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
-    """The runs in which each oracle found something, with what it found; the most frequent first."""
+    """The runs in which each oracle found something, with what it found: errors first, then the most frequent."""
     made: dict[str, list[tuple[Run, list[dict[str, Any]]]]] = defaultdict(list)
     for run in runs:
         for oracle in dict.fromkeys(one["oracle"] for one in run.findings):
             made[oracle].append((run, [one for one in run.findings if one["oracle"] == oracle]))
-    return dict(sorted(made.items(), key=lambda item: -len(item[1])))
+    return dict(sorted(made.items(), key=lambda item: (not _breaks(item[1]), -len(item[1]))))
+
+
+def _breaks(found: list[tuple[Run, list[dict[str, Any]]]]) -> bool:
+    """Whether one of the findings is an error."""
+    return any(one["severity"] == "error" for _, own in found for one in own)
 
 
 def shared(having: list[Run], runs: list[Run]) -> str:

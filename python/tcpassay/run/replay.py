@@ -23,6 +23,8 @@ from tcpassay.run.settings import limits_of, oracles_of, wanted_of
 from tcpassay.substrates import without_events
 
 INDEX = "recording.json"
+_SHOWN = 3
+"""Ids that are listed where several are meant."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,12 @@ class Replayed:
         told = self.recorded_trace in {None, self.trace} and self.outcome == self.recorded_outcome
         return told and all(self.files.values()) and self.digest is not False
 
+    @property
+    def damaged(self) -> list[str]:
+        """Files of the kept recording that differ although the run took the same steps: they were changed since."""
+        told = self.recorded_trace == self.trace and self.outcome == self.recorded_outcome
+        return [name for name, same in self.files.items() if not same] if told else []
+
     def as_json(self) -> dict[str, Any]:
         """For machines."""
         return {
@@ -66,6 +74,7 @@ class Replayed:
             "recorded_trace": self.recorded_trace,
             "files": self.files,
             "checksums_same": self.digest,
+            "damaged": self.damaged,
             "folder": None if self.folder is None else str(self.folder),
             "notes": self.notes,
             "findings": [one.as_json() for one in self.findings],
@@ -85,7 +94,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     if not isinstance(run.get("triples"), dict):
         raise UserError(f"case {run['case']}: its parameters are not known", Place(path))
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("there is something already; choose another place with --out", Place(out))
+        raise UserError("it exists already; name a folder that does not with --out", Place(out))
     collect = wanted_of(spec)
     more = packets and not collect["packets"]
     substrate = run.get("substrate", "model")
@@ -132,8 +141,9 @@ def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
     place = Place(results.folder)
     ids = sorted({str(run["case"]) for run in results.runs if str(run["case"]).startswith(case)})
     if len(ids) != 1:
-        what = "has this id" if not ids else f"is meant: {', '.join(ids[:3])}, ..."
-        raise UserError(f"`{case}`: no one case {what}", place)
+        more = ", ..." if len(ids) > _SHOWN else ""
+        what = f"several cases begin so: {', '.join(ids[:_SHOWN])}{more}" if ids else "no case has this id"
+        raise UserError(f"`{case}`: {what}", place)
     runs = [run for run in results.runs if run["case"] == ids[0]]
     seeds = [run["seed"] for run in runs]
     if seed is None and len(runs) > 1:
@@ -248,12 +258,15 @@ def _index(kept: Path, made: Path, *, whole: bool) -> bool:
         return False
 
 
-def words(done: Replayed) -> str:
+def words(done: Replayed) -> str:  # noqa: PLR0911 - one sentence for each case
     """In a line, whether it was the same."""
     if done.recorded_trace is None:
         return f"trace {done.trace}; the result does not say what it was before"
     if not done.same:
         wrong = [name for name, same in done.files.items() if not same]
+        if done.damaged:
+            these = "these files of the kept recording have other bytes than the run makes"
+            return f"trace {done.trace} as before, but {these}: {', '.join(wrong)}"
         what = [f"trace {done.recorded_trace or '-'} before, {done.trace or '-'} now"]
         if done.outcome != done.recorded_outcome:
             what.insert(0, f"{done.recorded_outcome} before, {done.outcome} now")

@@ -195,7 +195,7 @@ def _shown(result: Result) -> list[str]:
 def _tables(result: Result, console: Console) -> None:
     """The runs one by one; or where they are many, the cases over their seeds, or metrics by parameter."""
     if len(result.runs) <= MOST_RUNS:
-        console.print(_runs(result))
+        console.print(_runs(result, console.width))
         return
     console.print(_distributions(result))
     done = [
@@ -218,19 +218,21 @@ def _tables(result: Result, console: Console) -> None:
 
 
 def _failing(result: Result, console: Console) -> None:
-    """The commands that repeat runs in which checks fail."""
+    """The runs in which checks fail, a few of each check, with the command that repeats each."""
     runs = {(run.case.id, run.seed): run for run in result.runs}
-    listed: dict[str, None] = {}
-    for verdict in result.verdicts:
-        run = runs.get((verdict.case, verdict.seed or 0))
-        if not verdict.holds and run is not None:
-            listed.setdefault(result.replay(run))
-    if not listed:
-        return
-    more = f" ({MOST_FAILING} of {len(listed)})" if len(listed) > MOST_FAILING else ""
-    console.print(f"Repeat runs in which a check fails{more}:", highlight=False)
-    for command in list(listed)[:MOST_FAILING]:
-        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+    for check in result.plan.spec.check:
+        failing = [one for one in result.verdicts if one.check is check and not one.holds]
+        if not failing:
+            continue
+        console.print(f"[red]{check.metric} {check.op} {_limits(failing)} fails in[/]", highlight=False)
+        for verdict in failing[:MOST_FAILING]:
+            observed = verdict.note or f"observed {_range([verdict.observed], check.metric)}"
+            run = runs.get((verdict.case, verdict.seed or 0))
+            console.print(f"  {escape(verdict.subject)}: {escape(observed)}", highlight=False)
+            if run is not None:
+                console.print(f"    {escape(result.replay(run))}", highlight=False, soft_wrap=True)
+        if len(failing) > MOST_FAILING:
+            console.print(f"  and {len(failing) - MOST_FAILING} more; result.json has all", highlight=False)
 
 
 def _distributions(result: Result) -> Table:
@@ -249,32 +251,44 @@ def _distributions(result: Result) -> Table:
     return grid
 
 
-def _runs(result: Result) -> Table:
-    plan = result.plan
-    known = table.metrics()
+def _runs(result: Result, width: int) -> Table:
+    """A row a run; where a column for each parameter is wider than the terminal, one column has them all."""
+    factors = list(dict.fromkeys(name for case in result.plan.cases for name in case.varied))
+    heads, rows = _rows(result, factors)
+    widths = [max(len(head), *(len(row[n]) for row in rows)) for n, head in enumerate(heads)] if rows else []
+    compact = sum(widths) + 2 * len(widths) > width and len(factors) > 1
+    grid = terminal.grid()
+    if compact:
+        grid.add_column("case", no_wrap=True)
+        grid.add_column("settings", overflow="fold", ratio=1)
+        heads = heads[len(factors) :]
+    for place, name in enumerate(heads):
+        left = not compact and place < len(factors)
+        grid.add_column(name, overflow="fold", justify="left" if left else "right")
+    for run, row in zip(result.runs, rows, strict=True):
+        cells = [run.case.id, run.case.label, *row[len(factors) :]] if compact else row
+        grid.add_row(*map(escape, cells), style=None if run.as_expected else "red")
+    return grid
+
+
+def _rows(result: Result, factors: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The headings and the cells of the table of runs: what varies, the seed, the metrics, the findings."""
+    plan, known = result.plan, table.metrics()
     # Scripts have no metrics.
     wanted = _shown(result) if any(run.metrics for run in result.runs) else []
-    grid = terminal.grid()
-    factors = list(dict.fromkeys(name for case in plan.cases for name in case.varied))
-    for name in factors:
-        grid.add_column(name, overflow="fold")
-    if len(plan.spec.seeds) > 1 or not factors:
-        grid.add_column("seed", justify="right")
-    for name in wanted:
-        grid.add_column(name, justify="right", overflow="fold")
-    if result.judged:
-        grid.add_column("findings", justify="right")
+    seeds = len(plan.spec.seeds) > 1 or not factors
+    heads = [*factors, *(["seed"] if seeds else []), *wanted, *(["findings"] if result.judged else [])]
+    rows = []
     for run in result.runs:
         cells = [show(run.case.varied[name]) if name in run.case.varied else "" for name in factors]
-        if len(plan.spec.seeds) > 1 or not factors:
-            cells.append(str(run.seed))
+        cells += [str(run.seed)] if seeds else []
         if run.done:
             cells += [number(run.metrics.get(name), known[name].unit) for name in wanted]
             cells += [str(len(run.findings) or "")] if result.judged else []
         else:
             cells.append(run.outcome)
-        grid.add_row(*cells, style=None if run.as_expected else "red")
-    return grid
+        rows.append(cells + [""] * (len(heads) - len(cells)))
+    return heads, rows
 
 
 def _checks(result: Result) -> Table:
@@ -297,10 +311,6 @@ def _checks(result: Result) -> Table:
             word,
             escape(" ".join(check.why.split())),
         )
-        for verdict in failing[:MOST_FAILING]:
-            if check.over == "each" or verdict.note:
-                observed = _range([verdict.observed], check.metric)
-                grid.add_row("", escape(verdict.subject), observed, "", verdict.note, style="red")
     return grid
 
 
