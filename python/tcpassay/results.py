@@ -35,6 +35,7 @@ from tcpassay.recording import (
 from tcpassay.run.folder import is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Journal
+from tcpassay.run.result import is_answer
 
 RESULT: Final = "result.json"
 METRICS: Final = "metrics.parquet"
@@ -207,7 +208,11 @@ class Results:
                         why = f"what came of its case {entry.number} is damaged"
                         self._note(DamagedError(self.folder / JOURNAL, why))
                     elif entry.outcome is not None and entry.payload and entry.case.get("repetition") == 1:
-                        key = entry.case["case"], entry.case["seed"]
+                        key = entry.case.get("case"), entry.case.get("seed")
+                        if not is_run(*key) or not is_answer(entry.payload):
+                            why = f"its case {entry.number} says what cannot be"
+                            self._note(DamagedError(self.folder / JOURNAL, why))
+                            continue
                         ended[key] = {"outcome": str(entry.outcome)} | entry.payload
                 return ended
         except UserError as error:

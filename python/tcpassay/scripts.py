@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from tcpassay import _native
+from tcpassay import _native, regular
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.kernel import scripts as real
 from tcpassay.kernel import store
@@ -266,6 +266,7 @@ def _apart(files: Sequence[Path], wanted: Wanted) -> Iterator[Result]:
 
 def _read(file: Path) -> str:
     try:
+        regular.check(file.stat().st_mode)  # a pipe might never end, or never begin
         with file.open("rb") as opened:
             return opened.read(LONGEST + 1).decode("utf-8", errors="replace")
     except OSError as error:

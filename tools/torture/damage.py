@@ -84,7 +84,11 @@ def trial(trial: Trial) -> None:
     # Half of the trials on what is one file a folder; recordings are many.
     top = [name for name in inner if "/" not in name]
     name = trial.dice.choice(trial.dice.choice((top, inner)))
-    how = _harm(trial, out, name)
+    judge(trial, out, name, _harm(trial, out, name))
+
+
+def judge(trial: Trial, out: Path, name: str, how: str) -> None:
+    """Everybody reads a folder of which `name` is damaged. Raises `Fault` when one of them does not notice."""
     before = _all(out)
     for reader in (_load, _judge, _report, _resume):
         whole = trial.folder / "copy"

@@ -12,7 +12,7 @@ def trial(trial: Trial) -> None:
     """A runner that does not end by itself, and somebody who comes while it lives."""
     text = PLAN.replace('"app.duration" = "10ms"\n', "").replace("events = true\npackets = true\n", "")
     text = text.replace("oracles = true", "oracles = false").replace(
-        "[axes]\n", '[axes]\n"app.duration" = ["10ms", "36000s"]\n'
+        "[axes]\n", '[axes]\n"app.duration" = ["10ms", "3600s"]\n'
     )
     (trial.folder / "plan.toml").write_text(text, encoding="utf-8")
     (trial.folder / "other.toml").write_text(PLAN.replace("torture", "other"), encoding="utf-8")

@@ -105,7 +105,7 @@ class Trial:
                 raise Fault(f"control characters are printed: {text!r:.300}")
         if ran.code not in {0, 1, 2, 130}:
             raise Fault(f"exit code {ran.code}: {ran.err.strip()[-400:]}")
-        if ran.code == 2 and not ran.err.strip():
+        if ran.code == 2 and not (ran.err + ran.out).strip():
             raise Fault("exit code 2 without a message")
         return ran
 

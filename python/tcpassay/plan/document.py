@@ -13,6 +13,8 @@ Step = str | int
 
 # A plan is written by hand or by a script; beyond this it is the wrong file.
 LARGEST = 16 * 1024 * 1024
+MOST_KEYS = 20_000
+"""Keys of a plan, in all its tables; to look through ten times as many takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ def parse(text: str, file: Path) -> Document:
         raise UserError(
             f"not TOML: {' '.join(message.split())} (column {column})", Place(file, line)
         ) from None
+    keys = sum(isinstance(path[-1], str) for path in places)
+    if keys > MOST_KEYS:
+        raise UserError(f"{keys} keys; a plan has at most {MOST_KEYS}", Place(file))
     return Document(file, data, {path: Place(file, line) for path, (line, _) in places.items()})
 
 

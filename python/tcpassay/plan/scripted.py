@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tcpassay import _native
+from tcpassay import _native, regular
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import document, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
 
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of a script; a larger file is another one."""
 SCRIPT: Final = "script"
 """What tells these cases apart; no parameter has this name."""
 PROFILE: Final = "stack.profile"
@@ -91,6 +93,7 @@ def _files(wanted: str, base: Path) -> list[str]:
             found = [wanted / file.relative_to(base / wanted) for file in (base / wanted).rglob("*.pkt")]
         else:
             found = [Path(wanted)]
+            regular.check((base / wanted).stat().st_mode)
             with (base / wanted).open("rb"):
                 pass
     except OSError as error:
@@ -117,8 +120,9 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
 def profile_of(file: Path) -> str:
     """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
     try:
-        with file.open("r", encoding="utf-8", errors="replace") as text:
-            said = _SAID.match(text.readline())
+        said = _SAID.match(
+            regular.read_bytes(file, largest=LARGEST).partition(b"\n")[0].decode(errors="replace")
+        )
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
     return said[1] if said else REAL

@@ -57,6 +57,14 @@ def is_base(text: str) -> bool:
     return _BASE.fullmatch(text) is not None
 
 
+def are_sums(value: object) -> bool:
+    """Whether this is what `copy` says of its copies: names below `inputs/`, and a checksum of each."""
+    return isinstance(value, dict) and all(
+        isinstance(said, str) and name == os.path.normpath(name) and name.startswith(f"{FOLDER}/")
+        for name, said in value.items()
+    )
+
+
 def copy(plan: Plan, source: Path, folder: Path) -> tuple[Path, dict[str, str]]:
     """Copies the files that the plan's cases name relative to `source`.
 

@@ -58,6 +58,20 @@ class Run:
         return self.outcome == self.case.expect
 
 
+_ANSWER: Final[dict[str, tuple[type, ...]]] = {
+    "message": (str,), "trace": (str,), "digest": (str,), "metrics": (dict,), "cpu_s": (float, int),
+    "simulation_s": (float, int), "kept": (bool,), "findings": (list,), "unjudged": (dict,),
+}  # fmt: skip
+
+
+def is_answer(value: object) -> bool:
+    """Whether what a journal says of a run that ended is what a worker can have answered."""
+    return isinstance(value, dict) and all(
+        name in Run.__dataclass_fields__ and isinstance(part, _ANSWER.get(name, (object,)))
+        for name, part in value.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a plan came to."""

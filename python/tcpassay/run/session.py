@@ -25,7 +25,7 @@ from tcpassay.run.environment import environment, table_version
 from tcpassay.run.folder import Folder, is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
-from tcpassay.run.result import RESULT, Result, Run, Status
+from tcpassay.run.result import RESULT, Result, Run, Status, is_answer
 
 _MOST_SHOWN: Final = 3
 
@@ -98,7 +98,7 @@ class Session:
             if not force:
                 _same_version(notes, path)
             plan = read(notes["plan"], path / notes["base"] / "plan.toml")
-            wanted = [entry.case for entry in journal.entries()]
+            wanted = _planned(journal, path)
             plan = plan.with_seeds(list(dict.fromkeys(int(run["seed"]) for run in wanted)))
             plan = _with_cases(plan, {str(run["case"]) for run in wanted}, path)
             damaged = _forget_damaged(journal)
@@ -122,6 +122,7 @@ class Session:
             on_error.callback(folder.close)
             journal = _open(path, on_error)
             _checked(journal.notes, path)
+            _planned(journal, path)
             damaged = _forget_damaged(journal)
             if not force:
                 _same_version(journal.notes, path)
@@ -130,11 +131,6 @@ class Session:
             lost = [e.case for e in journal.entries() if e.outcome is not None and _key(e.case) not in new]
             if not force:
                 _none_lost(lost, path)
-            for run in lost:
-                if not is_run(run["case"], run["seed"]):
-                    raise UserError(
-                        f"the journal names a run that there cannot be: {run!r}", Place(path / JOURNAL)
-                    )
             base, copied = inputs.copy(plan, plan.file.parent, path)
             journal.replan(_digest(plan), _runs(plan), _order(plan, how), _notes(plan, base, copied))
             journal.reopen(how.retry)
@@ -287,7 +283,30 @@ def _checked(notes: dict[str, str], path: Path) -> dict[str, str]:
     if not inputs.is_base(notes["base"]):
         message = f"the journal is damaged: `{notes['base']}` is no place of copied files"
         raise UserError(message, Place(path / JOURNAL))
+    try:
+        copied, sessions = json.loads(notes["inputs"]), json.loads(notes.get("sessions", "[]"))
+    except ValueError:
+        copied = sessions = None
+    if not inputs.are_sums(copied):
+        raise UserError("the journal is damaged: its copied files are none", Place(path / JOURNAL))
+    if not isinstance(sessions, list) or not all(map(_is_session, sessions)):
+        raise UserError("the journal is damaged: its sessions are none", Place(path / JOURNAL))
     return notes
+
+
+def _is_session(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("started"), str)
+
+
+def _planned(journal: Journal, path: Path) -> list[dict[str, Any]]:
+    """The runs that the journal names, after all of them were found to be runs."""
+    runs = [entry.case for entry in journal.entries()]
+    for run in runs:
+        known = isinstance(run, dict) and is_run(run.get("case"), run.get("seed"))
+        if not known or not isinstance(run.get("repetition"), int) or run["repetition"] < 1:
+            message = f"the journal is damaged: it names a run that there cannot be, {json.dumps(run)[:100]}"
+            raise UserError(message, Place(path / JOURNAL))
+    return runs
 
 
 def _same_inputs(notes: dict[str, str], path: Path) -> None:
@@ -299,7 +318,11 @@ def _same_inputs(notes: dict[str, str], path: Path) -> None:
 
 def _forget_damaged(journal: Journal) -> int:
     """Has runs made again whose outcome is damaged; how many they are."""
-    damaged = [entry.number for entry in journal.entries() if entry.damaged]
+    damaged = [
+        entry.number
+        for entry in journal.entries()
+        if entry.damaged or (entry.outcome is not None and not is_answer(entry.payload))
+    ]
     if damaged:
         journal.forget(damaged)
     return len(damaged)

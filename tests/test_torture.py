@@ -1,0 +1,72 @@
+"""The trials of `make torture` find planted faults, and nothing where nothing is planted."""
+
+import contextlib
+import importlib
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from plans import REPOSITORY
+from tcpassay import recording
+from tcpassay.run import journal
+
+
+@pytest.fixture(scope="module")
+def torture() -> Iterator[dict[str, ModuleType]]:
+    folder = str(REPOSITORY / "tools" / "torture")
+    sys.path.insert(0, folder)
+    yield {name: importlib.import_module(name) for name in ("trial", "damage")}
+    sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("torture")
+
+
+def damaged(torture: dict[str, ModuleType], scratch: Path, folder: Path, name: str) -> str:
+    """A value in the file is another one; what the trial found, or nothing."""
+    trial = torture["trial"].Trial("damage", 1, 1, folder, scratch)
+    out = trial.copy()
+    if name == "journal.sqlite":
+        with contextlib.closing(sqlite3.connect(out / name)) as database, database:
+            changed = "replace(payload, '\"goodput\":', '\"goodput\":1')"
+            database.execute(f"UPDATE cases SET payload = {changed} WHERE number = 0")  # noqa: S608
+            assert database.total_changes == 1
+    else:
+        raw = (out / name).read_bytes()
+        assert b'"outcome":"done"' in raw
+        (out / name).write_bytes(raw.replace(b'"outcome":"done"', b'"outcome":"dune"', 1))
+    try:
+        torture["damage"].judge(trial, out, name, "planted")
+    except torture["trial"].Fault as fault:
+        return str(fault)
+    return ""
+
+
+@pytest.mark.parametrize("name", ["result.json", "journal.sqlite"])
+def test_damage_that_is_noticed_is_no_fault(
+    torture: dict[str, ModuleType], scratch: Path, tmp_path: Path, name: str
+) -> None:
+    assert damaged(torture, scratch, tmp_path, name) == ""
+
+
+def test_without_the_checksum_of_the_result_a_fault_is_found(
+    torture: dict[str, ModuleType], scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording.seal, "is_whole", lambda _: True)
+    assert "silently other answers" in damaged(torture, scratch, tmp_path, "result.json")
+
+
+def test_without_the_checksums_of_the_journal_a_fault_is_found(
+    torture: dict[str, ModuleType], scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect(scratch / "calm" / "out" / journal.NAME)) as database:
+        rows = database.execute("SELECT number, outcome_checksum FROM cases").fetchall()
+    known = dict(rows)
+    monkeypatch.setattr(journal, "_outcome_checksum", lambda number, *_: known[number])
+    assert "damage was written into the results" in damaged(torture, scratch, tmp_path, journal.NAME)
