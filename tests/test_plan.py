@@ -173,10 +173,11 @@ def test_all_problems_are_told_at_once_each_with_its_line() -> None:
     assert [line.split(": ")[0] for line in lines] == ["plan.toml:6", "plan.toml:11"]
 
 
-def test_malformed_toml_is_told_with_line_column_and_the_text_that_stands_there() -> None:
+def test_malformed_toml_is_told_with_line_and_column_and_the_line_is_not_quoted() -> None:
     message = problems(plans.SMALL.replace('op = "=="', 'op = "=='))
     assert message.startswith(f"plan.toml:{plans.line_of(plans.SMALL, 'op =')}: not TOML: ")
-    assert '`op = "==`' in message
+    assert "(column " in message
+    assert "==" not in message
 
 
 def test_a_path_given_twice_in_two_spellings_is_told_with_both_lines() -> None:

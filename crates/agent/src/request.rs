@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tcpassay_measure::{Collect, metrics};
-use tcpassay_sim::case::{Case, CaseError};
+use tcpassay_sim::case::{Case, CaseError, read_file};
 use tcpassay_sim::params::Value;
 use tcpassay_units::{Dur, UnitError};
 
@@ -147,7 +147,7 @@ impl Request {
 }
 
 fn case(triples: &BTreeMap<String, Value>, base: &Path, ground: &Ground) -> Result<Case, Vec<CaseError>> {
-    let read = |name: &str| std::fs::read_to_string(base.join(name));
+    let read = |name: &str| read_file(&base.join(name));
     let case = Case::on(ground.substrate, triples, &read)?;
     let refused = crate::honour::refusals(&case, ground);
     if refused.is_empty() { Ok(case) } else { Err(refused) }

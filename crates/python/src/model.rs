@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::{Collect, Recording, Values};
-use tcpassay_sim::case::{Case, CaseError as Wrong};
+use tcpassay_sim::case::{Case, CaseError as Wrong, read_file};
 use tcpassay_sim::params::{self, Value};
 use tcpassay_sim::{Ended, Options, run};
 use tcpassay_units::{Seed, UnitError};
@@ -54,7 +54,7 @@ pub fn metrics_json() -> String {
 
 fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
     let triples = triples.into_iter().map(|(path, value)| (path, value.into())).collect();
-    Case::with_files(&triples, &|name| std::fs::read_to_string(base.join(name))).map_err(|errors| {
+    Case::with_files(&triples, &|name| read_file(&base.join(name))).map_err(|errors| {
         let tuple = |e: Wrong| (e.path, e.other, e.value.map(|v| v.to_string()), e.why);
         CaseError::new_err((errors.into_iter().map(tuple).collect::<Vec<_>>(),))
     })
