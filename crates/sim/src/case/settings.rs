@@ -113,6 +113,8 @@ pub struct LinkSettings {
     pub ack_loss: f64,
     /// `link.ack_thinning`.
     pub ack_thinning: u32,
+    /// `link.ack_thinning_wait`.
+    pub ack_thinning_wait: Dur,
     /// `link.reorder`.
     pub reorder: Reorder,
     /// `link.duplicate`.
@@ -234,6 +236,7 @@ impl LinkSettings {
             loss_model: s.read("link.loss_model"),
             ack_loss: s.chance("link.ack_loss"),
             ack_thinning: s.int("link.ack_thinning"),
+            ack_thinning_wait: s.dur("link.ack_thinning_wait"),
             reorder: s.read("link.reorder"),
             duplicate: s.chance("link.duplicate"),
             corrupt: s.chance("link.corrupt"),

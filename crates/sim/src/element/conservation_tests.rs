@@ -33,6 +33,8 @@ fn packet(a: &Arrival, seq: &mut [u32; 4]) -> Packet {
     p.flow = FlowId(a.flow);
     p.ecn = Ecn::from_bits(a.ecn);
     p.band = a.band;
+    // Acknowledges everything of this flow, so that some ACKs are new and some are duplicates.
+    p.segment.ack = tcpassay_units::SeqNum::new(*next);
     p.notify = a.flags & 1 > 0;
     for (bit, flag) in [(2, Flags::PSH), (4, Flags::CWR)] {
         if a.flags & bit > 0 {
@@ -192,7 +194,7 @@ conserved! {
         which: Which::All,
     };
     duplication_conserves: DuplicateSpec { probability: 0.3 }, copies: true;
-    thinning_conserves: ThinSpec { one_in: 3 };
+    thinning_conserves: ThinSpec { one_in: 3, longest: Dur::from_millis(2) };
     jitter_conserves: JitterSpec {
         delay: Dur::from_millis(2),
         jitter: Dur::from_millis(3),

@@ -13,8 +13,8 @@
 //! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
 //! | [`IngressSpec`] | says by which half of a switch's ports a packet came in | 0 |
 //! | [`MarkAcks`] | ECE on returning ACKs while a queue is long | 0 |
-//! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`ThinSpec`], [`PolicerSpec`] | impairments | 0 |
-//! | [`JitterSpec`], [`ReorderSpec`], [`SlotSpec`] | impairments that hold packets | 0 to 1 |
+//! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`PolicerSpec`] | impairments | 0 |
+//! | [`JitterSpec`], [`ReorderSpec`], [`SlotSpec`], [`ThinSpec`] | impairments that hold packets | 0 to 1 |
 
 #[cfg(test)]
 mod conservation_tests;
@@ -39,8 +39,9 @@ mod split;
 mod switch;
 #[cfg(test)]
 mod test_net;
+mod thin;
 
-pub use damage::{CorruptSpec, DuplicateSpec, ThinSpec};
+pub use damage::{CorruptSpec, DuplicateSpec};
 pub use jitter::{Distribution, JitterSpec};
 pub use link::{Limit, LinkSpec};
 pub use loss::{LossModel, LossSpec, Which};
@@ -56,6 +57,7 @@ pub use reorder::ReorderSpec;
 pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;
 pub use switch::{IngressSpec, SwitchSpec};
+pub use thin::ThinSpec;
 
 pub(crate) use switch::Switch;
 
@@ -70,6 +72,7 @@ use reorder::Reorder;
 use rx::Rx;
 use switch::Ingress;
 use tcpassay_units::Seed;
+use thin::Thin;
 
 /// What waits in an element: packets that are not yet being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,7 +111,7 @@ pub enum Element {
     MarkAcks(MarkAcks),
     /// See [`LossSpec`].
     Loss(Box<Loss>),
-    /// See [`CorruptSpec`], [`DuplicateSpec`], [`ThinSpec`].
+    /// See [`CorruptSpec`], [`DuplicateSpec`].
     Damage(Box<Damage>),
     /// See [`PolicerSpec`].
     Policer(Box<Policer>),
@@ -118,6 +121,8 @@ pub enum Element {
     Reorder(Box<Reorder>),
     /// See [`SlotSpec`].
     Slot(Box<Slot>),
+    /// See [`ThinSpec`].
+    Thin(Box<Thin>),
 }
 
 impl Element {
@@ -134,6 +139,7 @@ impl Element {
             Element::Jitter(e) => e.receive(io, core, id),
             Element::Reorder(e) => e.receive(io, core, id),
             Element::Slot(e) => e.receive(io, core, id),
+            Element::Thin(e) => e.receive(io, core, id),
             Element::Link(_) | Element::Switch(_) | Element::Host(_) | Element::MarkAcks(_) => {
                 unreachable!("the run loop delivers to these")
             }
@@ -148,6 +154,7 @@ impl Element {
             Element::Jitter(e) => e.wake(io, core),
             Element::Reorder(e) => e.wake(io, core),
             Element::Slot(e) => e.wake(io, core),
+            Element::Thin(e) => e.wake(io, core),
             _ => unreachable!("the run loop wakes links, and nothing else asks to be woken"),
         }
     }
@@ -160,7 +167,8 @@ impl Element {
             | Element::Rx(_)
             | Element::Jitter(_)
             | Element::Reorder(_)
-            | Element::Slot(_) => true,
+            | Element::Slot(_)
+            | Element::Thin(_) => true,
             Element::Host(_)
             | Element::Split
             | Element::Switch(_)
@@ -181,6 +189,7 @@ impl Element {
             Element::Jitter(e) => e.held(),
             Element::Reorder(e) => e.held(),
             Element::Slot(e) => e.held(),
+            Element::Thin(e) => e.held(),
             _ => 0,
         }
     }
@@ -190,6 +199,17 @@ impl Element {
         match self {
             Element::Link(e) => e.backlog(core),
             Element::Port(e) => e.backlog(flow),
+            _ => Backlog::default(),
+        }
+    }
+}
+
+impl Element {
+    /// All that waits.
+    pub(crate) fn waiting(&mut self, core: &Core) -> Backlog {
+        match self {
+            Element::Link(e) => e.backlog(core),
+            Element::Port(e) => e.waiting(),
             _ => Backlog::default(),
         }
     }

@@ -31,7 +31,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "0s",
         &["0s", "1ms"],
         MKH,
-        "Random delay added, as netem's (plus or minus)",
+        "Random delay added, as netem's (plus or minus). A packet overtakes the one before it when its delay is shorter by more than the time between them, so that nothing is reordered only where twice the jitter is less than what the shortest packet takes on the wire",
     ),
     P::new(
         "link.jitter_correlation",
@@ -83,7 +83,15 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "1",
         &["1", "3"],
         MK,
-        "The return path keeps one pure ACK in so many",
+        "The return path forwards one pure ACK of a connection in so many, the newest, when the last of them comes (RFC 3449 section 5.2.1); ACKs with SACK, duplicates and ACKs whose ECN flags change are not thinned",
+    ),
+    P::new(
+        "link.ack_thinning_wait",
+        Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(1) },
+        "10ms",
+        &["10ms", "1ms"],
+        MK,
+        "The longest time for which `link.ack_thinning` holds an ACK, from the first of those that it thins together: then the newest is forwarded, however few came",
     ),
     P::new(
         "link.reorder",

@@ -214,6 +214,7 @@ const FLIPS: &[Flip] = &[
     ("link.loss_model", "list:10,20", &[]),
     ("link.ack_loss", "20%", &[]),
     ("link.ack_thinning", "3", &[]),
+    ("link.ack_thinning_wait", "1ms", &[("link.ack_thinning", "100")]),
     ("link.reorder", "5%:3", &[]),
     ("link.duplicate", "1%", &[]),
     ("link.corrupt", "1%", &[]),
