@@ -16,11 +16,18 @@ use crate::tracefs::{self, Field, Format, Pages};
 use std::collections::BTreeMap;
 use std::io;
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Collector, Event, EventKind, EventLog, FlowId};
+use tcpassay_measure::{Collector, Event, EventKind, EventLog, FlowId, RTO};
+use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// `enum tcp_ca_state` (include/uapi/linux/tcp.h).
-const CONGESTION: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+const CONGESTION: [CongestionState; 5] = [
+    CongestionState::Open,
+    CongestionState::Disorder,
+    CongestionState::Cwr,
+    CongestionState::Recovery,
+    CongestionState::Loss,
+];
 const RECOVERY: usize = 3;
 const LOSS: usize = 4;
 /// The states of `include/net/tcp_states.h`, in the words of the model.
@@ -218,7 +225,7 @@ impl Trace {
                     return;
                 }
                 if state == LOSS {
-                    collector.event(Event { why: "Rto".into(), ..new(EventKind::TimerFire) });
+                    collector.event(Event { why: RTO.into(), ..new(EventKind::TimerFire) });
                 }
                 collector.event(Event { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
@@ -317,7 +324,7 @@ impl Trace {
 }
 
 fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
-    let word = |n: usize| CONGESTION.get(n).copied().unwrap_or("?");
+    let word = |n: usize| CONGESTION.get(n).map_or("?", |state| state.name());
     format!("{}->{}: {how}", word(before), word(after)).into()
 }
 
@@ -334,6 +341,31 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_have_the_names_that_the_model_logs() {
+        assert_eq!(moved(0, 2, "kernel"), "Open->CWR: kernel");
+        assert_eq!(tcpassay_tcp::Timer::Rto.name(), RTO);
+        use tcpassay_tcp::State;
+        // The places of include/net/tcp_states.h; 12 is TCP_NEW_SYN_RECV.
+        let states = [
+            (1, State::Established),
+            (2, State::SynSent),
+            (3, State::SynReceived),
+            (4, State::FinWait1),
+            (5, State::FinWait2),
+            (6, State::TimeWait),
+            (7, State::Closed),
+            (8, State::CloseWait),
+            (9, State::LastAck),
+            (10, State::Listen),
+            (11, State::Closing),
+            (12, State::SynReceived),
+        ];
+        for (place, state) in states {
+            assert_eq!(STATES[place], format!("{state:?}"));
+        }
+    }
 
     #[test]
     fn at_one_instant_the_arrival_comes_first_then_the_stack_then_what_it_sends_with_the_kernels_reason() {

@@ -8,6 +8,9 @@ use tcpassay_wire::Flags;
 /// Why something happened (`dupthresh`, `rto`, `ce changed`): a word of the code, or of a file that was read.
 pub type Reason = Cow<'static, str>;
 
+/// The retransmission timer in [`Event::why`], on every substrate.
+pub const RTO: &str = "Rto";
+
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

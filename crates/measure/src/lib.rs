@@ -37,7 +37,7 @@ mod tables;
 mod text;
 
 pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
-pub use event::{Event, EventKind, Reason};
+pub use event::{Event, EventKind, RTO, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;
 pub use numbers::EventNumbers;

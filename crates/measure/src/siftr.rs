@@ -127,7 +127,7 @@ impl State {
             EventKind::Congestion => {
                 let bits = match target(&event.why) {
                     Some("Recovery") => FAST_RECOVERY | CONG_RECOVERY,
-                    Some("Cwr") => CONG_RECOVERY,
+                    Some("CWR") => CONG_RECOVERY,
                     _ => 0,
                 };
                 self.flags = self.flags & !(FAST_RECOVERY | CONG_RECOVERY) | bits;

@@ -234,6 +234,19 @@ pub enum CongestionState {
     Loss,
 }
 
+impl CongestionState {
+    /// Its name in the event log: Linux's (`enum tcp_ca_state` in include/uapi/linux/tcp.h without its prefix).
+    pub fn name(self) -> &'static str {
+        match self {
+            CongestionState::Open => "Open",
+            CongestionState::Disorder => "Disorder",
+            CongestionState::Cwr => "CWR",
+            CongestionState::Recovery => "Recovery",
+            CongestionState::Loss => "Loss",
+        }
+    }
+}
+
 /// What the receiver does about an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckDecision {

@@ -25,7 +25,8 @@ BITS: Final = 41
 NEVER: Final = 1 << 44
 """Later than any run ends: almost five hours."""
 FIN, SYN, RST, ACK = 1, 2, 4, 16
-RTO: Final = "rto"
+RTO: Final = "Rto"
+"""The retransmission timer, as the data plane logs it for every substrate."""
 
 _CODE: Final = {name: code for code, name in enumerate(KINDS)}
 

@@ -33,7 +33,7 @@ EXACT: Final = 6_000
 _LANES: Final = (
     ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
     ("recovery", "recovery", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Recovery")),
-    ("cwr", "reduction", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->Cwr")),
+    ("cwr", "reduction", (pl.col("kind") == "congestion") & pl.col("why").str.contains("->CWR")),
     ("probe", "tail loss probe", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Tlp")),
     ("retransmit", "sent again", pl.col("kind") == "retransmit"),
     ("spurious", "spurious", pl.col("kind") == "spurious"),

@@ -40,7 +40,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
         }
         LogEvent::State { from, to } => said(EventKind::State, format!("{from:?}->{to:?}")),
         LogEvent::Congestion { from, to, why } => {
-            said(EventKind::Congestion, format!("{from:?}->{to:?}: {why}"))
+            said(EventKind::Congestion, format!("{}->{}: {why}", from.name(), to.name()))
         }
         LogEvent::Window { cwnd, ssthresh, flight, why } => Event {
             cwnd: Some(cwnd),

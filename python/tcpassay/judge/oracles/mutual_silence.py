@@ -130,7 +130,7 @@ def _rows(trace: Trace, gap: _Gap) -> tuple[int, ...]:
 def _rto(trace: Trace, kind: str, flow: int) -> Ints:
     places = trace.places(kind)
     places = places[trace.flow[places] == flow]
-    kept: Ints = places[[why.casefold() == RTO for why in trace.why(places)]] if len(places) else places
+    kept: Ints = places[[why == RTO for why in trace.why(places)]] if len(places) else places
     return kept
 
 

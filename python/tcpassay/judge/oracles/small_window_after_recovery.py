@@ -45,7 +45,7 @@ def look(trace: Trace) -> Iterator[Found]:
     by_marks = False
     for place, why in zip(moves, reasons, strict=True):
         if "->Recovery" in why:
-            by_marks = why.startswith("Cwr->")
+            by_marks = why.startswith("CWR->")
         if (
             by_marks
             or not why.startswith("Recovery->")

@@ -36,7 +36,7 @@ def look(trace: Trace) -> Iterator[Found]:
     fires = trace.places("timer_fire")
     if len(fires) == 0:
         return
-    fires = fires[[why.casefold() == RTO for why in trace.why(fires)]]
+    fires = fires[[why == RTO for why in trace.why(fires)]]
     found: dict[tuple[int, Severity], list[Found]] = {}
     for place in fires:
         one = _judge(trace, int(place))
