@@ -321,9 +321,9 @@ def test_growth_after_leaving_does_not_hide_the_small_window(folder: Path) -> No
 def test_a_window_that_marks_reduced_to_one_segment_may_stay_so_when_something_is_lost_too(
     folder: Path,
 ) -> None:
-    log = Written().transfer(0, 10).event(9, 0, "congestion", "Open->Cwr: ece")
+    log = Written().transfer(0, 10).event(9, 0, "congestion", "Open->CWR: ece")
     log.event(9, 0, "window", "enter", cwnd_bytes=1000, ssthresh_bytes=2000, flight_bytes=1000)
-    log.event(10, 0, "congestion", "Cwr->Recovery: rack").segment(20, 0, "in", 1, 0, 9001)
+    log.event(10, 0, "congestion", "CWR->Recovery: rack").segment(20, 0, "in", 1, 0, 9001)
     log.event(20, 0, "congestion", "Recovery->Open: recovery point acknowledged")
     assert log.judged(folder, WINDOW) == []
 
@@ -517,3 +517,24 @@ def test_a_replay_command_is_part_of_the_finding(folder: Path) -> None:
     stalled().write(folder)
     found = judge(folder, oracles=[TIMEOUT], replay="tcpassay replay results/x abc 1")
     assert found[0].replay == "tcpassay replay results/x abc 1"
+
+
+def test_a_needless_retransmission_tells_whether_its_reduction_was_undone(folder: Path) -> None:
+    stays = one(reordered(11.4).event(13, 0, "congestion", "Recovery->Open: acked").judged(folder, NEEDLESS))
+    assert stays.text.endswith("did nothing but reduce the window.")
+
+
+def test_a_needless_retransmission_whose_reduction_was_undone_says_when(folder: Path) -> None:
+    undone = one(
+        reordered(11.4).event(13, 0, "congestion", "Recovery->Open: undo: dsack").judged(folder, NEEDLESS)
+    )
+    assert undone.text.endswith("did nothing; the reduction of the window was undone at 13 ms.")
+
+
+def test_a_window_that_is_what_it_was_before_was_undone_where_no_reason_is_given(folder: Path) -> None:
+    for cwnd, end in ((20_000, "undone at 13 ms."), (10_000, "but reduce the window.")):
+        log = (
+            reordered(11.4).event(9.5, 0, "window", cwnd_bytes=20_000).event(13, 0, "window", cwnd_bytes=cwnd)
+        )
+        log.event(13, 0, "congestion", "Recovery->Open: kernel")
+        assert one(log.judged(folder, NEEDLESS)).text.endswith(end)

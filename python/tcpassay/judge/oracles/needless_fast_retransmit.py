@@ -3,7 +3,7 @@
 Asserts: of the segments that a fast recovery retransmits, at least one had been lost.
 
 Why: duplicate ACKs are taken for loss because a network rarely reorders (RFC 5681 section 3.2); when it does, the
-sender halves its window for nothing, again and again. It can raise its threshold (RFC 4653), wait for a reordering
+sender reduces its window for nothing, again and again. It can raise its threshold (RFC 4653), wait for a reordering
 window (RFC 8985 section 6.2) or undo the reduction (RFC 3522, RFC 3708, RFC 4015), so a path that reorders
 need not cost throughput.
 
@@ -91,10 +91,30 @@ def _found(trace: Trace, again: Ints, move: int, why: str) -> Found:
     text = (
         f"{trace.hosts[host].capitalize()} entered fast recovery of {trace.name(flow)} at {ms(int(trace.time[move]))} "
         f"({why.partition(': ')[2]}) and retransmitted position {trace.position(start)} at {ms(time)}, but nothing had "
-        f"been lost: {when}. {number} of this recovery did nothing but halve the window."
+        f"been lost: {when}. {number} of this recovery did nothing{_cost(trace, move)}."
     )
     begun, ended = int(trace.time[move]), max(int(s.time[again[-1]]), arrived)
     return Found(flow, host, begun, ended, Severity.WARNING, TITLE, text, tuple(rows))
+
+
+def _cost(trace: Trace, move: int) -> str:
+    """What became of the window that the recovery reduced."""
+    flow, moves = int(trace.flow[move]), trace.places("congestion")
+    after = moves[(moves > move) & (trace.flow[moves] == flow)]
+    if len(after) == 0:
+        return " but reduce the window"
+    left = int(after[0])
+    when = int(trace.time[left])
+    windows = trace.places("window")
+    windows = windows[trace.flow[windows] == flow]
+    before = windows[trace.time[windows] < trace.time[move]]
+    leaving = windows[trace.time[windows] == when]
+    had, has = trace.column("cwnd_bytes", before), trace.column("cwnd_bytes", leaving)
+    # A kernel gives no reason, but its window is what it was before.
+    restored = len(had) > 0 and len(has) > 0 and int(has.max()) >= int(had[-1])
+    if ": undo" in trace.why(np.array([left]))[0] or restored:
+        return f"; the reduction of the window was undone at {ms(when)}"
+    return " but reduce the window"
 
 
 def _covering(trace: Trace, half: int, key: int, *, sent: bool) -> int | None:
