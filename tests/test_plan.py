@@ -77,6 +77,16 @@ BAD = {
         ["`link.delay` = `1KB`", "ns us ms s min h"],
     ),
     "a value out of range": ('"20ms"', '"2h"', ["`app.duration` = `2h`", "3600s"]),
+    "a warm-up that leaves nothing to measure": (
+        '"20ms"',
+        '"20ms"\n\n[collect]\nwarmup = "20ms"',
+        ["`collect.warmup` = `20ms`", "`app.duration` = `20ms`", "shorter"],
+    ),
+    "a link that nothing crosses in time": (
+        '"link.rate" = "100Mbit"',
+        '"link.rate" = "1bit"',
+        ["`link.rate` = `1bit`", "app.duration", "crossed"],
+    ),
     "a word that is not among the choices": ('"cubic"]', '"qubic"]', ["`stack.cc` = `qubic`", "cubic"]),
     "a substrate that cannot honour it": (
         '"link.rate" = "100Mbit"',

@@ -146,6 +146,7 @@ def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
         if getattr(plan.spec.collect, name) and not plan.spec.collect.taps:
             message = f"`collect.{name}` is what the taps see, and `taps = false` has none"
             yield Problem(message, doc.place("collect", name))
+    yield from _warmup_problems(plan, doc)
     for index, figure in enumerate(plan.spec.figure):
         if not plan.spec.collect.taps:
             message = "figures are drawn from what the taps see, and `taps = false` has none"
@@ -198,6 +199,24 @@ def _series_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
                 f"{shown} intervals; allowed are at most {MOST_INTERVALS:,}"
             )
             yield Problem(message, doc.place("collect", "series"))
+            return
+
+
+def _warmup_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
+    """A warm-up that leaves nothing of a case to be measured."""
+    warmup = quantity(plan.spec.collect.warmup).amount
+    usual = table.parameters()["app.duration"].default
+    for case in plan.cases:
+        if case.script is not None:
+            continue
+        duration = str(case.triples.get("app.duration", usual))
+        amount = quantity(duration).amount
+        if isinstance(warmup, Fraction) and isinstance(amount, Fraction) and warmup >= amount:
+            message = (
+                f"`collect.warmup` = `{plan.spec.collect.warmup}`: nothing would be left of `app.duration` = "
+                f"`{duration}`; it must be shorter"
+            )
+            yield Problem(message, doc.place("collect", "warmup"))
             return
 
 

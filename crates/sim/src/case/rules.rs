@@ -151,6 +151,11 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
         let (a, b) = (scope.find(path), scope.find(other));
         errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
     };
+    let syn = case.link_rate(i).time_for(Bytes::new(60));
+    if (settings.delay + syn) * 2 >= case.end {
+        let slow = if syn > settings.delay { "link.rate" } else { "link.delay" };
+        refuse(slow, "app.duration", "the run ends before a SYN and its answer can have crossed the link");
+    }
     let shaper = matches!(queue.kind, "htb" | "tbf");
     if shaper && queue.rate.is_none() {
         refuse("queue.kind", "queue.rate", "a shaper needs its rate");
