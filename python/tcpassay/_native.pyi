@@ -78,6 +78,15 @@ def run_case(
     Returns a JSON object: `ended`, `events`, `hops`, `trace` and `metrics`.
     """
 
+def event_text(folder: str, flow: int | None) -> bytes:
+    """The event log of a recording, a line an event; of one flow when its place is given.
+
+    Raises `ValueError` for damage.
+    """
+
+def siftr_text(folder: str, host: int) -> bytes:
+    """The event log of one host in the format of FreeBSD's siftr. Raises `ValueError` for damage."""
+
 def parquet(
     columns: Sequence[tuple[str, Sequence[int] | Sequence[float | None] | Sequence[str | None]]],
 ) -> bytes:

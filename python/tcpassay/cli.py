@@ -19,6 +19,7 @@ from tcpassay import (
     limiter_commands,
     listing,
     plan_commands,
+    recording_commands,
     report_commands,
     run_commands,
     script_commands,
@@ -120,6 +121,7 @@ app.add_typer(kernel_commands.app)
 app.add_typer(limiter_commands.app)
 report_commands.add(app)
 table_commands.add(app)
+recording_commands.add(app)
 doctor_commands.add(app)
 
 

@@ -225,6 +225,10 @@ class Recording:
         """Where a table stands, when the run left it."""
         return self.folder / f"{table}.parquet"
 
+    def holds(self, file: str) -> bool:
+        """Whether the run left this file."""
+        return file in self.index["files"]
+
     def has(self, table: str) -> bool:
         """Whether the run left this table."""
         return f"{table}.parquet" in self.index["files"]

@@ -6,6 +6,7 @@
 
 mod model;
 mod script;
+mod text;
 mod toml;
 
 /// The data plane of tcpassay.
@@ -17,6 +18,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::script::run_script;
+    #[pymodule_export]
+    use crate::text::{event_text, siftr_text};
     #[pymodule_export]
     use crate::toml::{TomlError, read_toml};
     #[pymodule_export]

@@ -82,16 +82,18 @@ pub struct Wanted {
 impl Wanted {
     fn read(&self) -> PyResult<(Collect, tcpassay_measure::metrics::Options)> {
         let time = |text: &String| text.parse().map_err(|e: UnitError| PyValueError::new_err(e.to_string()));
+        let warmup = time(&self.warmup)?;
         let collect = Collect {
             series: self.series.as_ref().map(time).transpose()?,
             latency: true,
             deliveries: self.deliveries,
             events: self.events,
             packets: self.packets,
+            warmup,
             // The model counts by itself.
             unseen: false,
         };
-        Ok((collect, tcpassay_measure::metrics::Options { warmup: time(&self.warmup)? }))
+        Ok((collect, tcpassay_measure::metrics::Options { warmup }))
     }
 }
 
