@@ -218,3 +218,69 @@ def test_a_recording_of_another_format_is_refused(folder: Path) -> None:
     place.write_text(seal(unseal(place.read_text()).replace('"format": 2', '"format": 9')))
     with pytest.raises(DamagedError, match=r"its format is 9; this version reads 2"):
         Recording.open(place.parent)
+
+
+def test_parameters_are_numbers_in_si_units_truth_values_or_texts(tmp_path: Path) -> None:
+    values = {
+        "app.flows": [1, 16, None],
+        "link.delay": ["5ms", "1s", "250us"],
+        "link.rate": ["1Gbit", "100Kbit", "2.5Mbit"],
+        "queue.limit": ["100KB", "1MiB", None],
+        "link.loss": ["1%", 0.5, "0"],
+        "nic.gro": [True, False, None],
+        "stack.cc": ["reno", "cubic", "vegas"],
+        "app.rcvbuf": ["auto", "4KB", "64KB"],
+        "queue.threshold": ["10p", "20KB", "1p"],
+    }
+    runs = [
+        {"case": str(n), "seed": 1, "varied": {k: v[n] for k, v in values.items()}, "outcome": "done"}
+        for n in range(3)
+    ]
+    (tmp_path / "result.json").write_text(json.dumps({"format": 1, "runs": runs}), encoding="utf-8")
+    cases = tcpassay.load(tmp_path).cases
+    assert cases["app.flows"].to_list() == [1, 16, None]
+    assert cases["app.flows"].dtype == pl.Int64
+    assert cases["link.delay"].to_list() == [0.005, 1.0, 0.00025]
+    assert cases["link.rate"].to_list() == [1_000_000_000, 100_000, 2_500_000]
+    assert cases["queue.limit"].to_list() == [100_000, 1_048_576, None]
+    assert cases["link.loss"].to_list() == [0.01, 0.5, 0.0]
+    assert cases["nic.gro"].to_list() == [True, False, None]
+    assert cases["stack.cc"].to_list() == ["reno", "cubic", "vegas"]
+    assert cases["app.rcvbuf"].to_list() == ["auto", "4KB", "64KB"]
+    assert cases["queue.threshold"].to_list() == ["10p", "20KB", "1p"], (
+        "packets and bytes have no common unit"
+    )
+
+
+def test_parameters_and_metrics_stand_in_one_table_with_nulls_for_what_was_not_done(folder: Path) -> None:
+    data = tcpassay.load(folder).data
+    assert data.select("case", "seed", "stack.cc", "nic.gro", "goodput").rows() == [
+        ("a", 1, "cubic", True, 10.0),
+        ("a", 2, "cubic", True, 20.0),
+        ("b", 1, "reno", True, 10.0),
+        ("b", 2, "reno", True, None),
+    ]
+
+
+def test_a_case_is_meant_by_its_first_characters(tmp_path: Path) -> None:
+    runs = [{"case": case, "seed": 1, "outcome": "done"} for case in ("aac0", "aac0ff", "ab11")]
+    (tmp_path / "result.json").write_text(json.dumps({"format": 1, "runs": runs}), encoding="utf-8")
+    results = tcpassay.load(tmp_path)
+    assert results.case("ab") == "ab11"
+    assert results.case("aac0") == "aac0", "a whole id is itself, also when another begins with it"
+    for text, message in (
+        ("aa", "`aa` is the beginning of 2 cases: aac0, aac0ff"),
+        ("b", "no case `b`"),
+        ("", "no case"),
+    ):
+        with pytest.raises(UserError, match=message):
+            results.case(text)
+
+
+def test_a_part_of_an_id_finds_every_table(folder: Path) -> None:
+    results = tcpassay.load(folder)
+    case = "a"
+    whole = results.events(case)
+    assert whole.height > 0
+    for table in ("events", "series", "deliveries", "latency", "completions"):
+        assert getattr(results, table)(case, 2).equals(results.table(table, case, 2))

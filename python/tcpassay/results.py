@@ -1,8 +1,9 @@
 """A result folder for notebooks, as polars frames; `tcpassay.load` is its entry.
 
     results = tcpassay.load("results/rate-limiter-fixed")
+    results.data                                              # one row a run: parameters and metrics
     results.cases, results.metrics, results.findings         # one row a run, or a finding
-    results.events("1a2b3c4d5e"), results.series("1a2b3c4d5e", seed=2)
+    results.events("1a2b"), results.series("1a2b3c4d5e", seed=2)   # a case may be shortened
     results.problems                                          # files that are damaged, and what was used instead
 
 Everything is read when it is asked for. A damaged file becomes a line of `problems`, and the rest is used.
@@ -10,6 +11,7 @@ Everything is read when it is asked for. A damaged file becomes a line of `probl
 
 import hashlib
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -22,6 +24,7 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.judge.finding import Finding
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings
+from tcpassay.plan.quantity import quantity
 from tcpassay.recording import (
     FORMAT,
     DamagedError,
@@ -249,15 +252,24 @@ class Results:
 
     @cached_property
     def cases(self) -> pl.DataFrame:
-        """One row a run: `case`, `seed`, `outcome`, `message`, `recording`, and the value of each thing that varies."""
+        """One row a run: `case`, `seed`, `outcome`, `message`, `recording`, and the value of each thing that varies.
+
+        A parameter is a column of numbers in the unit of `tcpassay params` (seconds, bytes, bit/s, packets or 1) where
+        all its values are of one kind, of truth values where all are switches, and of texts otherwise.
+        """
         varied = list(dict.fromkeys(name for run in self.runs for name in run.get("varied") or {}))
         own = _RUN | {"outcome": pl.String(), "message": pl.String(), "recording": pl.String()}
-        rows = [
-            [run.get(name) for name in own]
-            + [as_text((run.get("varied") or {}).get(name)) for name in varied]
-            for run in self.runs
-        ]
-        return pl.DataFrame(rows, schema=own | dict.fromkeys(varied, pl.String()), orient="row")
+        rows = [[run.get(name) for name in own] for run in self.runs]
+        frame = pl.DataFrame(rows, schema=own, orient="row")
+        values = ([(run.get("varied") or {}).get(name) for run in self.runs] for name in varied)
+        return frame.with_columns(typed(name, column) for name, column in zip(varied, values, strict=True))
+
+    @cached_property
+    def data(self) -> pl.DataFrame:
+        """One row a run: its columns of `cases`, then those of `metrics`; null where a run was not measured."""
+        metrics = self.metrics
+        clash = [name for name in metrics.columns if name in self.cases.columns and name not in _RUN]
+        return self.cases.join(metrics.drop(clash), on=list(_RUN), how="left", maintain_order="left")
 
     @cached_property
     def parameters(self) -> pl.DataFrame:
@@ -324,7 +336,10 @@ class Results:
         return pl.DataFrame(rows, schema=_FINDING, orient="row")
 
     def recording(self, case: str, seed: int | None = None) -> Recording:
-        """What a run left behind; without `seed`, that of the first. Raises `UserError`."""
+        """What a run left behind; without `seed`, that of the first.
+
+        The first characters of a case's id are enough where no other begins with them. Raises `UserError`.
+        """
         run = self._run(case, seed)
         place = run.get("recording")
         if place is None:
@@ -334,10 +349,20 @@ class Results:
             )
         return Recording.open(self.place_of(run))
 
+    def case(self, text: str) -> str:
+        """The id of the one case that is meant: itself, or its first characters. Raises `UserError`."""
+        ids = sorted({str(run["case"]) for run in self.runs})
+        meant = [text] if text in ids else [one for one in ids if text and one.startswith(text)]
+        if not meant:
+            raise UserError(f"there is no case `{text}`; `cases` lists them", Place(self.folder))
+        if len(meant) > 1:
+            some = ", ".join(meant[:3]) + (", ..." if len(meant) > 3 else "")  # noqa: PLR2004 - as many as are read
+            raise UserError(f"`{text}` is the beginning of {len(meant)} cases: {some}", Place(self.folder))
+        return meant[0]
+
     def _run(self, case: str, seed: int | None) -> dict[str, Any]:
+        case = self.case(case)
         of_case = [run for run in self.runs if run["case"] == case]
-        if not of_case:
-            raise UserError(f"there is no case `{case}`; `cases` lists them", Place(self.folder))
         wanted = [run for run in of_case if seed in {None, run["seed"]}]
         if not wanted:
             seeds = ", ".join(str(run["seed"]) for run in of_case)
@@ -406,6 +431,26 @@ def _why_not(run: Mapping[str, Any]) -> str:
     if outcome == "done":
         return "the plan did not keep that of this run ([keep])"
     return f"its outcome is `{outcome}`" if outcome else "it was not run"
+
+
+_SI: Final = {"a length of time": Fraction(1, 10**9)}
+"""The unit in which a kind of value is told, in the unit that `quantity` has; 1 for the others."""
+
+
+def typed(name: str, values: list[Any]) -> pl.Series:
+    """A column of a parameter's values: numbers where all are of one kind, truth values where all are switches."""
+    said = [as_text(value) for value in values]
+    known = [quantity(text) for text in said if text is not None]
+    kinds = {one.kind for one in known}
+    if known and all(isinstance(value, bool) for value in values if value is not None):
+        return pl.Series(name, values, pl.Boolean)
+    if len(kinds) != 1 or not all(one.ordered for one in known):
+        return pl.Series(name, said, pl.String)
+    scale = _SI.get(kinds.pop(), Fraction(1))
+    numbers = [None if text is None else Fraction(quantity(text).amount) * scale for text in said]
+    if scale == 1 and all(number is None or number.denominator == 1 for number in numbers):
+        return pl.Series(name, [None if number is None else int(number) for number in numbers], pl.Int64)
+    return pl.Series(name, [None if number is None else float(number) for number in numbers], pl.Float64)
 
 
 def as_text(value: Any) -> str | None:

@@ -74,20 +74,17 @@ def constant(parameter: Parameter, runs: int) -> Factor:
 
 def varied(results: Results, planned: Planned | None) -> list[Factor]:
     """What varies, in the plan's order, with the levels of the plan whether a run has them or not."""
-    cases = results.cases
-    own = {"case", "seed", "outcome", "message", "recording"}
     known = {one.name: one for one in planned.space.parameters} if planned else {}
     made = []
-    for name in cases.columns:
-        if name in own:
-            continue
+    for name in dict.fromkeys(name for run in results.runs for name in run.get("varied") or {}):
         levels = [text_of(level) for level in known[name].levels] if name in known else []
         unsaid = levels[known[name].default] if levels else ABSENT
         # A script has no part in the space, and what is none has no script.
         without = [bool(run.get("script")) or name == "script" for run in results.runs]
-        values = [
+        said = [as_text((run.get("varied") or {}).get(name)) for run in results.runs]
+        values: list[str | None] = [
             (NONE if scripted else unsaid) if value is None else value
-            for value, scripted in zip(cases[name], without, strict=True)
+            for value, scripted in zip(said, without, strict=True)
         ]
         made.append(_factor(name, values, levels))
     return made
