@@ -199,7 +199,7 @@ impl Direction {
         let sacks: Vec<(u64, u64)> = s.options.sack.iter().filter_map(block).collect();
         let echo = s.options.timestamps.map(|ts| ts.ecr);
         if let Some(rtt) = self.board.heard(at, acked, &sacks, echo) {
-            collector.rtt(self.flow, rtt);
+            collector.rtt(self.flow, at, rtt);
         }
     }
 

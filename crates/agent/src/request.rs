@@ -110,15 +110,16 @@ impl Answer {
 impl Wanted {
     /// As types.
     pub fn read(&self) -> Result<(Collect, metrics::Options), UnitError> {
+        let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
         let collect = Collect {
             series: self.series.as_ref().map(|t| t.parse()).transpose()?,
             latency: true,
             deliveries: self.deliveries,
             events: self.events,
             packets: self.packets,
+            warmup,
             unseen: !self.taps,
         };
-        let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
         Ok((collect, metrics::Options { warmup }))
     }
 }

@@ -478,6 +478,8 @@ struct Queues {
     before: Vec<Qdisc>,
     last: Vec<[u64; 3]>,
     columns: Vec<[Vec<f64>; 4]>,
+    /// What waited at the last look.
+    waiting: Vec<u64>,
     most: std::collections::BTreeMap<String, u64>,
     series: bool,
 }
@@ -491,6 +493,7 @@ impl Queues {
             before: Vec::new(),
             last: vec![[0; 3]; n],
             columns: vec![Default::default(); n],
+            waiting: vec![0; n],
             most: std::collections::BTreeMap::new(),
             series: series.is_some(),
         }
@@ -533,7 +536,8 @@ impl Queues {
             for (k, column) in self.columns[i].iter_mut().take(3).enumerate() {
                 column.push(float(present[k] - self.last[i][k]));
             }
-            self.columns[i][3].push(float(q.backlog));
+            // What waited when the interval began, or waits now; a peak between two looks is not seen.
+            self.columns[i][3].push(float(q.backlog.max(std::mem::replace(&mut self.waiting[i], q.backlog))));
             self.last[i] = present;
             let most = self.most.entry(watched.name.clone()).or_default();
             *most = (*most).max(q.backlog);

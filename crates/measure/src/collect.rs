@@ -7,6 +7,7 @@
 use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::log::EventLog;
+use crate::metrics::BACKGROUND;
 use crate::recording::{
     Captured, Completion, Delivery, Device, Flow, FlowCounters, Interface, Latency, LatencyKind, Recording,
 };
@@ -28,6 +29,8 @@ pub struct Collect {
     pub events: bool,
     /// Captured packets.
     pub packets: bool,
+    /// Distributions of latency leave out what was measured so soon after the first flow of the test was opened.
+    pub warmup: Dur,
     /// Nobody looks at packets: what they would have told is absent from the recording ([`FlowCounters::unseen`]).
     pub unseen: bool,
 }
@@ -55,6 +58,10 @@ pub struct Collector {
     /// apart from the flows: whoever counts a packet goes straight to them.
     own_latency: Vec<[Histogram; 2]>,
     latency: [Histogram; 2],
+    /// Of background traffic beyond the first flows, which is not part of the distribution of all.
+    background: [Histogram; 2],
+    /// From when on latency counts; nobody knows before a flow of the test was opened.
+    warm_at: Time,
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
     events: EventLog,
@@ -119,6 +126,8 @@ impl Collector {
             interfaces: Vec::new(),
             own_latency: Vec::new(),
             latency: Default::default(),
+            background: Default::default(),
+            warm_at: Time::MAX,
             deliveries: Vec::new(),
             completions: Vec::new(),
             events: EventLog::default(),
@@ -134,6 +143,9 @@ impl Collector {
     /// Adds a flow; its counters and its summary may be filled later through [`Collector::flow_mut`].
     pub fn add_flow(&mut self, info: Flow) -> FlowId {
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
+        if info.class != BACKGROUND {
+            self.warm_at = self.warm_at.min(info.start.saturating_add(self.collect.warmup));
+        }
         if self.collect.latency && self.flows.len() < OWN_LATENCY {
             self.own_latency.push(Default::default());
         }
@@ -217,7 +229,7 @@ impl Collector {
     /// The latency of a packet that reached the receiving host, and its delivery, where these are collected.
     #[inline]
     pub fn arrived(&mut self, flow: FlowId, packet: Delivery) {
-        if self.collect.latency {
+        if self.collect.latency && packet.at >= self.warm_at {
             self.latency_of(flow)[ONE_WAY].record(packet.one_way);
         }
         if self.collect.deliveries {
@@ -237,15 +249,19 @@ impl Collector {
 
     /// The sender measured a round-trip time.
     #[inline]
-    pub fn rtt(&mut self, flow: FlowId, rtt: Dur) {
-        if self.collect.latency {
+    pub fn rtt(&mut self, flow: FlowId, at: Time, rtt: Dur) {
+        if self.collect.latency && at >= self.warm_at {
             self.latency_of(flow)[RTT].record(rtt);
         }
     }
 
     #[inline]
     fn latency_of(&mut self, flow: FlowId) -> &mut [Histogram; 2] {
-        self.own_latency.get_mut(flow.0 as usize).unwrap_or(&mut self.latency)
+        let place = flow.0 as usize;
+        if place < self.own_latency.len() {
+            return &mut self.own_latency[place];
+        }
+        if self.flows[place].info.class == BACKGROUND { &mut self.background } else { &mut self.latency }
     }
 
     /// A packet was taken by a device: the backlog it found, itself included.
@@ -361,8 +377,10 @@ impl Collector {
         };
         for tap in self.flows {
             if let Some([rtt, one_way]) = own_latency.next() {
-                all[RTT].add(&rtt);
-                all[ONE_WAY].add(&one_way);
+                if tap.info.class != BACKGROUND {
+                    all[RTT].add(&rtt);
+                    all[ONE_WAY].add(&one_way);
+                }
                 keep(LatencyKind::Rtt, &tap.info.name, rtt);
                 keep(LatencyKind::OneWay, &tap.info.name, one_way);
             }

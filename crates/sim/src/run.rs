@@ -106,13 +106,13 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
             }
         }
         built.net.run_until(&mut world, boundary);
-        watch.sample(&built, boundary);
+        watch.sample(&mut built, boundary);
         if options.collect.series.is_some() {
             world.stacks.sample(boundary);
         }
     }
     let now = built.net.core().now();
-    watch.sample(&built, now);
+    watch.sample(&mut built, now);
     finish(case, seed, &built, world, &watch, ended, now)
 }
 
@@ -171,6 +171,8 @@ struct DeviceWatch {
     last: Vec<[u64; 3]>,
     /// By device: bytes, drops, marks of each interval.
     columns: Vec<[Vec<f64>; 3]>,
+    /// By device: what waited when each interval began.
+    waiting: Vec<Vec<u64>>,
     /// The most bytes in one whole interval.
     most: Vec<u64>,
     sampled: Time,
@@ -181,7 +183,7 @@ impl DeviceWatch {
         let interval = collect.series.unwrap_or(PROBE);
         if collect.latency || collect.series.is_some() {
             for device in &built.devices {
-                built.net.collect(device.node, interval);
+                built.net.collect(device.node, interval, Time::ZERO + collect.warmup);
             }
         }
         let n = built.devices.len();
@@ -190,6 +192,7 @@ impl DeviceWatch {
             interval,
             last: vec![[0; 3]; n],
             columns: vec![Default::default(); n],
+            waiting: vec![vec![0]; n],
             most: vec![0; n],
             sampled: Time::ZERO,
         }
@@ -200,14 +203,18 @@ impl DeviceWatch {
         Time::from_nanos((now.as_nanos() / interval + 1) * interval)
     }
 
-    fn sample(&mut self, built: &Built, now: Time) {
+    fn sample(&mut self, built: &mut Built, now: Time) {
         if now == self.sampled {
             return;
         }
         let whole = now.since(self.sampled) == self.interval;
         self.sampled = now;
-        for (i, device) in built.devices.iter().enumerate() {
+        for i in 0..built.devices.len() {
+            let device = &built.devices[i];
             let c = built.net.counters(device.node);
+            if self.series.is_some() {
+                self.waiting[i].push(built.net.waiting(built.devices[i].node).bytes);
+            }
             let present = [c.bytes_out, c.dropped.total(), c.marked];
             if whole {
                 self.most[i] = self.most[i].max(present[0] - self.last[i][0]);
@@ -248,9 +255,9 @@ fn finish(
     header.seed = seed.0;
     header.case = triples(case);
     header.complete = matches!(ended, Ended::Duration | Ended::Finished);
-    header.bottleneck = Some(u32::try_from(built.bottleneck).expect("few devices"));
+    header.bottleneck = Some(u32::try_from(busiest(built)).expect("few devices"));
     recording.hosts = host_names(&case.net);
-    for (device, columns) in built.devices.iter().zip(&watch.columns) {
+    for ((device, columns), waiting) in built.devices.iter().zip(&watch.columns).zip(&watch.waiting) {
         let stats = built.net.stats(device.node);
         recording.devices.push(device_row(&built.net, device, stats));
         if let Some(stats) = stats.filter(|_| collect.latency) {
@@ -264,7 +271,7 @@ fn finish(
             }
         }
         if let (Some(series), Some(interval)) = (&mut recording.series, collect.series) {
-            series.entities.push(device_series(&device.name, columns, stats, interval));
+            series.entities.push(device_series(&device.name, columns, waiting, stats, interval));
         }
     }
     count_elsewhere(built, &mut recording);
@@ -280,6 +287,19 @@ fn finish(
     run.insert("trace".to_owned(), trace.1);
     let hops = built.net.nodes().map(|(node, _)| built.net.counters(node).packets_out).sum();
     Outcome { recording, ended, trace, hops }
+}
+
+/// The device that metrics speak of as the bottleneck: of several links for which plain paths hold, the busiest.
+fn busiest(built: &Built) -> usize {
+    let load = |i: &usize| {
+        let device = &built.devices[*i];
+        let rate = u128::from(device.rate.map_or(u64::MAX, Rate::bits_per_sec));
+        // Bytes over the rate, as a whole number that tells any two loads apart.
+        (u128::from(built.net.counters(device.node).bytes_out) << 64) / rate.max(1)
+    };
+    // Of equal loads the first, and the slowest link where nothing passed.
+    let most = built.mains.iter().map(load).max().unwrap_or(0);
+    built.mains.iter().copied().find(|i| most > 0 && load(i) == most).unwrap_or(built.bottleneck)
 }
 
 /// What elements without a row of their own dropped and marked.
@@ -340,6 +360,7 @@ fn delays(stats: &QueueStats) -> Histogram {
 fn device_series(
     name: &str,
     columns: &[Vec<f64>; 3],
+    waiting: &[u64],
     stats: Option<&QueueStats>,
     interval: Dur,
 ) -> EntitySeries {
@@ -350,16 +371,17 @@ fn device_series(
         .map(|(name, values)| Column { name: name.to_owned(), values: values.clone() })
         .collect();
     if let Some(stats) = stats {
-        let mut values = vec![0.0; columns[0].len()];
+        // The largest backlog of an interval is what waited at its beginning, or what a packet found that arrived in it.
+        let mut peaks = waiting[..columns[0].len()].to_vec();
         for sample in stats.samples() {
             let at =
                 usize::try_from(sample.start.as_nanos() / interval.as_nanos()).expect("intervals fit memory");
-            if let Some(value) = values.get_mut(at) {
-                #[expect(clippy::cast_precision_loss, reason = "a queue is below 2^53 bytes")]
-                let bytes = sample.max_bytes as f64;
-                *value = bytes;
+            if let Some(peak) = peaks.get_mut(at) {
+                *peak = sample.max_bytes.max(*peak);
             }
         }
+        #[expect(clippy::cast_precision_loss, reason = "a queue is below 2^53 bytes")]
+        let values = peaks.into_iter().map(|bytes| bytes as f64).collect();
         all.push(Column { name: "max_backlog_bytes".to_owned(), values });
     }
     EntitySeries { entity: name.to_owned(), first: 0, columns: all }

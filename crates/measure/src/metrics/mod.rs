@@ -6,40 +6,45 @@
 //!
 //! * *Flows of the test*: the direction of each connection that carried more payload, without background traffic.
 //! * *Window*: from the warm-up after the first of these flows opened, to the end of the last of them, or to the end of
-//!   the run when one of them was still open.
+//!   the run when one of them was still open. What is kept as a counter of the whole run (retransmissions, timeouts, drops, marks)
+//!   includes the warm-up, and its definition says so. Distributions of latency leave out the warm-up that the run was asked for
+//!   when it was collected.
 
+mod groups;
 mod rates;
 mod rounds;
 mod stats;
 mod table;
+mod timeouts;
 
+pub use groups::{HostMetrics, TierMetrics};
 pub use rates::{What, Window, finest, rates};
 pub use rounds::{Round, rounds};
-pub use stats::{Period, deviation, jain, longest_silence, mean, median, period, quantile, variation};
+pub use stats::{Period, deviation, jain, longest_silence, mean, period, quantile, variation};
 pub use table::{Metric, TABLE, table_json};
 
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
 use crate::{Histogram, serial};
+use rates::Spread;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_units::{Dur, Time};
 
-/// Intervals at which throughput is kept; any other is the finest.
-const KEPT: [Dur; 3] = [Dur::from_secs(1), Dur::from_millis(10), Dur::from_millis(1)];
+/// Intervals at which the spread of throughput is told.
+const KEPT: [Dur; 4] = [Dur::from_secs(1), Dur::from_millis(10), Dur::from_millis(1), Dur::from_micros(1)];
 
 /// The most values of a series that are searched for a period.
 const PERIOD_VALUES: u64 = 4096;
 
 /// The class of background traffic.
-const BACKGROUND: &str = "background";
+pub(crate) const BACKGROUND: &str = "background";
 
 /// How to look at a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Left out from the start of the first flow; counters of a whole run cannot leave it out, and say so in their
-    /// definition.
+    /// Left out from the start of the first flow of the test.
     pub warmup: Dur,
 }
 
@@ -60,6 +65,10 @@ pub struct Metrics {
     pub classes: Vec<ClassMetrics>,
     /// One for each device.
     pub devices: Vec<DeviceMetrics>,
+    /// One for each tier of the network.
+    pub tiers: Vec<TierMetrics>,
+    /// One for each host that sends a flow of the test.
+    pub hosts: Vec<HostMetrics>,
 }
 
 /// The values of [`TABLE`]; in JSON an object, absent values null.
@@ -92,17 +101,17 @@ pub struct FlowMetrics {
     pub class: String,
     /// Its congestion control.
     pub cc: String,
-    /// Bytes that arrived, with headers, over the time from its start to its end or the window's, in bit/s.
+    /// Bytes that arrived, with headers, over the part of the window in which it was open, in bit/s.
     pub throughput: Option<f64>,
-    /// Bytes that the application read over the same time, in bit/s.
+    /// Bytes that the application read in the same time, in bit/s.
     pub goodput: Option<f64>,
-    /// Share of the bytes of all flows of the test.
+    /// Share of the bytes with headers that all flows of the test carried in the window.
     pub share: Option<f64>,
-    /// Retransmission timeouts.
+    /// Retransmission timeouts, in the whole run.
     pub timeouts: Option<u64>,
-    /// Retransmitted packets.
+    /// Retransmitted packets, in the whole run.
     pub retransmissions: Option<u64>,
-    /// Share of its packets that arrived with CE.
+    /// Share of its packets that arrived with CE, in the whole run.
     pub ce_share: Option<f64>,
     /// Median of its round-trip times, in seconds.
     pub rtt_p50: Option<f64>,
@@ -139,16 +148,16 @@ pub struct ClassMetrics {
     pub slowdown_p99: Option<f64>,
 }
 
-/// What one device did in the whole run.
+/// What one device did.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceMetrics {
     /// Its name.
     pub name: String,
     /// Bits that left it in the window, over its rate.
     pub utilisation: Option<f64>,
-    /// Packets it dropped.
+    /// Packets it dropped, in the whole run.
     pub drops: u64,
-    /// Packets it marked.
+    /// Packets it marked, in the whole run.
     pub marks: u64,
     /// Median wait in it, in seconds.
     pub delay_p50: Option<f64>,
@@ -164,42 +173,90 @@ pub struct Context<'a> {
     whole: Window,
     /// Places of the flows of the test.
     flows: BTreeSet<u32>,
-    /// Times of completions in seconds, ascending.
+    /// Flows and requests of the test that began in the window, completed or failed.
+    ended: Vec<&'a Completion>,
+    /// Times of those that completed in seconds, ascending.
     times: Vec<f64>,
     /// Slowdowns, ascending.
     slowdowns: Vec<f64>,
-    /// Throughput at 1 s, 10 ms and 1 ms, and at the finest interval that is searched for periods: walked once.
-    rates: [OnceCell<Option<Vec<f64>>>; 4],
+    /// Throughput at the finest interval that is searched for periods: walked once, as the others.
+    fine: OnceCell<Option<Vec<f64>>>,
+    /// By interval of [`KEPT`].
+    spreads: [OnceCell<(Option<Spread>, Vec<Spread>)>; KEPT.len()],
+    /// By [`What`].
+    warm: [OnceCell<Option<(Vec<f64>, f64)>>; 3],
 }
 
 impl<'a> Context<'a> {
     fn new(recording: &'a Recording, options: Options) -> Context<'a> {
         let flows = flows_of_test(recording);
         let window = window(recording, &flows, options.warmup);
-        let mut completed: Vec<&Completion> = recording.completions.iter().filter(|c| counts(c)).collect();
-        completed.retain(|c| c.class != BACKGROUND && c.start >= window.from);
+        let of_test = |c: &&Completion| c.class != BACKGROUND && c.kind != CompletionKind::Round;
+        let ended: Vec<&Completion> =
+            recording.completions.iter().filter(of_test).filter(|c| c.start >= window.from).collect();
+        let completed = || ended.iter().filter(|c| c.ok);
         Context {
             recording,
             window,
             whole: self::window(recording, &flows, Dur::ZERO),
             flows,
-            times: sorted(completed.iter().map(|c| seconds(c))),
-            slowdowns: sorted(completed.iter().filter_map(|c| slowdown(c))),
-            rates: Default::default(),
+            times: sorted(completed().map(|c| seconds(c))),
+            slowdowns: sorted(completed().filter_map(|c| slowdown(c))),
+            ended,
+            fine: OnceCell::new(),
+            spreads: Default::default(),
+            warm: Default::default(),
         }
     }
 
-    /// Throughput of the flows of the test in every whole interval of the window.
-    fn rates(&self, interval: Dur) -> Option<&[f64]> {
-        let kept = KEPT.iter().position(|kept| *kept == interval).unwrap_or(KEPT.len());
-        let compute = || rates(self.recording, &self.flows, What::Wire, interval, self.window);
-        self.rates[kept].get_or_init(compute).as_deref()
+    /// Throughput of the flows of the test in every whole interval of the window, at [`Context::fine_interval`].
+    fn fine_rates(&self) -> Option<&[f64]> {
+        let compute = || rates(self.recording, &self.flows, What::Wire, self.fine_interval()?, self.window);
+        self.fine.get_or_init(compute).as_deref()
     }
 
-    /// Coefficient of variation of one flow's throughput; `None` for a flow that delivered nothing.
-    fn flow_variation(&self, flow: u32, interval: Dur) -> Option<f64> {
-        let alone = BTreeSet::from([flow]);
-        variation(&rates(self.recording, &alone, What::Wire, interval, self.window)?)
+    /// Mean and standard deviation of the throughput of all flows of the test together in the window, and of each of them in the
+    /// part of the window in which it was open.
+    fn spreads(&self, interval: Dur) -> &(Option<Spread>, Vec<Spread>) {
+        let kept =
+            KEPT.iter().position(|kept| *kept == interval).expect("one of the intervals that are kept");
+        self.spreads[kept].get_or_init(|| {
+            let places: BTreeMap<u32, usize> = self.flows.iter().copied().zip(0..).collect();
+            let windows: Vec<Window> =
+                self.flow_rows().map(|(_, flow)| open_window(flow, self.window)).collect();
+            let together = |flow| places.contains_key(&flow).then_some(0);
+            let all = rates::spreads(self.recording, interval, &[self.window], &together);
+            let each = rates::spreads(self.recording, interval, &windows, &|flow| places.get(&flow).copied());
+            (all.into_iter().next().flatten(), each.into_iter().flatten().collect())
+        })
+    }
+
+    /// Bytes of one flow in the window. Its counters are of the whole time: where a warm-up is left out the series says it, or the log
+    /// of deliveries, and the whole time counts when there is neither.
+    fn bytes_of(&self, place: u32, flow: &Flow, what: What) -> Option<f64> {
+        if let Some((bytes, _)) = self.warm(what) {
+            return bytes.get(place as usize).copied();
+        }
+        match what {
+            What::Read => Some(whole(flow.counters.read_bytes)),
+            What::Wire => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_wire_bytes)),
+            What::Payload => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_bytes)),
+        }
+    }
+
+    /// Bytes of each flow, by its place, in the whole intervals of the window, and the length of these, when a warm-up is left out
+    /// and the recording can tell.
+    fn warm(&self, what: What) -> Option<&(Vec<f64>, f64)> {
+        if self.window.from <= self.whole.from {
+            return None;
+        }
+        self.warm[what as usize].get_or_init(|| rates::sums(self.recording, what, self.window)).as_ref()
+    }
+
+    /// Bits a second of one flow over the part of the window in which it was open.
+    fn rate_of(&self, place: u32, flow: &Flow, what: What) -> Option<f64> {
+        let open = open_window(flow, if self.warm(what).is_some() { self.window } else { self.whole });
+        Some(self.bytes_of(place, flow, what)? * 8.0 / open.seconds()?)
     }
 
     /// The finest interval at which the window has at most [`PERIOD_VALUES`] values.
@@ -234,13 +291,12 @@ impl<'a> Context<'a> {
     /// Bits a second of what the flows of the test carried in the window. What their counters say is of the whole time: where
     /// a warm-up is left out the series says it, or the log of deliveries, and the whole time counts when there is neither.
     fn carried(&self, what: What, in_all: Option<f64>) -> Option<f64> {
-        if self.window.from > self.whole.from {
-            let interval = self.recording.series.as_ref().map_or(Dur::from_millis(1), |s| s.interval);
-            if let Some(values) = rates(self.recording, &self.flows, what, interval, self.window) {
-                return mean(&values);
+        match self.warm(what) {
+            Some((bytes, seconds)) => {
+                Some(self.flows.iter().map(|flow| bytes[*flow as usize]).sum::<f64>() * 8.0 / seconds)
             }
+            None => Some(in_all? * 8.0 / self.whole.seconds()?),
         }
-        Some(in_all? * 8.0 / self.whole.seconds()?)
     }
 
     /// The mean of a column of the series, over all flows of the test and the window.
@@ -278,15 +334,15 @@ impl<'a> Context<'a> {
         self.recording.devices.get(self.recording.header.bottleneck? as usize)
     }
 
-    /// Shares of bytes of the flows of the test.
+    /// Goodput of each flow of the test.
     fn goodputs(&self) -> Vec<f64> {
-        self.flow_rows().map(|(_, flow)| goodput(flow, self.window).unwrap_or(0.0)).collect()
+        self.flow_rows().map(|(place, flow)| self.rate_of(place, flow, What::Read).unwrap_or(0.0)).collect()
     }
 
     /// The mean of the inverse slowdown by size class, for classes with completions.
     fn speeds_by_size(&self) -> Vec<f64> {
         let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for c in self.recording.completions.iter().filter(|c| counts(c) && c.class != BACKGROUND) {
+        for c in self.ended.iter().filter(|c| c.ok) {
             if let Some(slowdown) = slowdown(c) {
                 by_size.entry(size_class(c)).or_default().push(1.0 / slowdown);
             }
@@ -296,8 +352,8 @@ impl<'a> Context<'a> {
 
     /// Times of the completions of a size class, ascending.
     fn times_of_size(&self, class: usize) -> Vec<f64> {
-        let of_class = self.recording.completions.iter().filter(|c| counts(c) && c.class != BACKGROUND);
-        sorted(of_class.filter(|c| size_class(c) == class && c.start >= self.window.from).map(seconds))
+        let of_class = self.ended.iter().filter(|c| c.ok && size_class(c) == class);
+        sorted(of_class.map(|c| seconds(c)))
     }
 }
 
@@ -311,7 +367,9 @@ pub fn metrics(recording: &Recording, options: Options) -> Metrics {
         values: Values(TABLE.iter().map(|m| (m.name, finite((m.of)(&context)))).collect()),
         flows: flow_metrics(&context),
         classes: class_metrics(recording, context.window),
-        devices: recording.devices.iter().map(|d| device_metrics(recording, d, context.window)).collect(),
+        devices: recording.devices.iter().map(|d| device_metrics(&context, d)).collect(),
+        tiers: groups::tiers(&context),
+        hosts: groups::hosts(&context),
     }
 }
 
@@ -334,10 +392,6 @@ fn window(recording: &Recording, flows: &BTreeSet<u32>, warmup: Dur) -> Window {
     let start = rows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
     let to = rows.iter().map(|flow| flow.end.unwrap_or(run_end)).max().unwrap_or(run_end).min(run_end);
     Window { from: start.saturating_add(warmup).min(to), to }
-}
-
-fn counts(c: &Completion) -> bool {
-    c.ok && c.kind != CompletionKind::Round
 }
 
 fn seconds(c: &Completion) -> f64 {
@@ -373,28 +427,26 @@ fn quantile_of(recording: &Recording, kind: LatencyKind, entity: &str, q: f64) -
     latency(recording, kind, entity)?.quantile(q).map(Dur::as_secs_f64)
 }
 
-/// Seconds in which a flow was open in the window.
-fn open_seconds(flow: &Flow, window: Window) -> Option<f64> {
-    Window { from: flow.start.min(window.to), to: flow.end.unwrap_or(window.to).min(window.to) }.seconds()
-}
-
-fn goodput(flow: &Flow, window: Window) -> Option<f64> {
-    Some(whole(flow.counters.read_bytes) * 8.0 / open_seconds(flow, window)?)
+/// The part of a window in which a flow was open.
+fn open_window(flow: &Flow, window: Window) -> Window {
+    let from = flow.start.max(window.from).min(window.to);
+    Window { from, to: flow.end.unwrap_or(window.to).min(window.to).max(from) }
 }
 
 fn flow_metrics(context: &Context<'_>) -> Vec<FlowMetrics> {
     let recording = context.recording;
-    let all = context.counted(|flow| flow.counters.delivered_wire_bytes).filter(|n| *n > 0.0);
-    let rows = context.flow_rows().map(|(_, flow)| {
+    let wires: Option<Vec<f64>> =
+        context.flow_rows().map(|(place, flow)| context.bytes_of(place, flow, What::Wire)).collect();
+    let all = wires.map(|all| all.iter().sum::<f64>());
+    let rows = context.flow_rows().map(|(place, flow)| {
         let c = &flow.counters;
-        let wire = (!c.unseen).then(|| whole(c.delivered_wire_bytes));
         FlowMetrics {
             name: flow.name.clone(),
             class: flow.class.clone(),
             cc: flow.cc.clone(),
-            throughput: open_seconds(flow, context.window).and_then(|s| Some(wire? * 8.0 / s)),
-            goodput: goodput(flow, context.window),
-            share: ratio(wire, all),
+            throughput: context.rate_of(place, flow, What::Wire),
+            goodput: context.rate_of(place, flow, What::Read),
+            share: ratio(context.bytes_of(place, flow, What::Wire), all),
             timeouts: flow.tcp.timeouts,
             retransmissions: (!c.unseen).then_some(c.retransmitted_packets),
             ce_share: ratio(Some(whole(c.ce_packets)), Some(whole(c.delivered_packets))),
@@ -432,10 +484,11 @@ fn class_metrics(recording: &Recording, window: Window) -> Vec<ClassMetrics> {
     rows.collect()
 }
 
-fn device_metrics(recording: &Recording, device: &Device, window: Window) -> DeviceMetrics {
+fn device_metrics(context: &Context<'_>, device: &Device) -> DeviceMetrics {
+    let recording = context.recording;
     DeviceMetrics {
         name: device.name.clone(),
-        utilisation: utilisation(recording, device, window),
+        utilisation: utilisation(context, device),
         drops: device.counters.drops,
         marks: device.counters.marks,
         delay_p50: quantile_of(recording, LatencyKind::QueueDelay, &device.name, 0.5),
@@ -445,11 +498,12 @@ fn device_metrics(recording: &Recording, device: &Device, window: Window) -> Dev
 
 /// Bits that left a device in the window over what its rate allows: from its series for the whole intervals of the
 /// window, otherwise from its counters for the whole run.
-fn utilisation(recording: &Recording, device: &Device, window: Window) -> Option<f64> {
+fn utilisation(context: &Context<'_>, device: &Device) -> Option<f64> {
+    let (recording, window) = (context.recording, context.window);
     let rate = whole(device.rate?.bits_per_sec());
     let series = recording.series.as_ref().and_then(|s| Some((s, s.entity(&device.name)?)));
     let Some((series, entity)) = series else {
-        return Some(whole(device.counters.bytes) * 8.0 / (rate * window.seconds()?));
+        return Some(whole(device.counters.bytes) * 8.0 / (rate * context.whole.seconds()?));
     };
     let ns = series.interval.as_nanos();
     let (first, last) = (window.from.as_nanos().div_ceil(ns), window.to.as_nanos() / ns);

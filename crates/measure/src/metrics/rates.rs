@@ -1,7 +1,8 @@
 //! Throughput by time, at any interval that the recording can answer.
 
 use crate::recording::Recording;
-use std::collections::BTreeSet;
+use crate::series::{EntitySeries, Series};
+use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_units::{Dur, Time};
 
 /// The part of a run that metrics look at.
@@ -86,6 +87,136 @@ pub fn rates(
     }
     let scale = 8.0 / interval.as_secs_f64();
     Some(bytes.into_iter().map(|n| n * scale).collect())
+}
+
+/// Mean and standard deviation of a throughput.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Spread {
+    pub mean: f64,
+    pub deviation: f64,
+}
+
+impl Spread {
+    /// Coefficient of variation; `None` where the mean is 0.
+    pub fn variation(self) -> Option<f64> {
+        (self.mean > 0.0).then(|| self.deviation / self.mean)
+    }
+}
+
+/// Mean and standard deviation of the throughput of groups of flows, each in the whole intervals of its own window, from what
+/// [`rates`] is made of, in one pass and without a value for each interval. `group` says to which group a flow belongs. `None` for
+/// a group that has fewer than two intervals, and for all where the recording cannot answer.
+pub(super) fn spreads(
+    recording: &Recording,
+    interval: Dur,
+    windows: &[Window],
+    group: &dyn Fn(u32) -> Option<usize>,
+) -> Vec<Option<Spread>> {
+    let ns = interval.as_nanos();
+    let mut sums: Vec<Groups> = windows.iter().map(|window| Groups::new(*window, ns)).collect();
+    if recording.deliveries.is_empty() {
+        let Some(series) = &recording.series else { return vec![None; windows.len()] };
+        if !ns.is_multiple_of(series.interval.as_nanos()) {
+            return vec![None; windows.len()];
+        }
+        for (flow, entity) in of_flows(recording, series) {
+            let (Some(group), Some(column)) = (group(flow), entity.column(What::Wire.column())) else {
+                continue;
+            };
+            for (i, bytes) in column.iter().enumerate().filter(|(_, n)| **n > 0.0) {
+                sums[group].add(entity.time(series.interval, i).as_nanos() / ns, *bytes);
+            }
+        }
+    } else {
+        for d in &recording.deliveries {
+            if let Some(group) = group(d.flow) {
+                sums[group].add(d.at.as_nanos() / ns, f64::from(d.wire_bytes));
+            }
+        }
+    }
+    sums.into_iter().map(|group| group.spread(interval)).collect()
+}
+
+/// Bytes of each flow, by its place, in the whole intervals of `window`, and the length of these in seconds; from the log of
+/// deliveries if there is one, otherwise from the series. `None` when neither can say.
+pub(super) fn sums(recording: &Recording, what: What, window: Window) -> Option<(Vec<f64>, f64)> {
+    let logged = !recording.deliveries.is_empty() && what != What::Read;
+    let series = recording.series.as_ref();
+    let interval = series.map(|s| s.interval).or(logged.then_some(Dur::from_millis(1)))?;
+    let ns = interval.as_nanos();
+    let (first, last) = (window.from.as_nanos().div_ceil(ns), window.to.as_nanos() / ns);
+    let count = last.checked_sub(first).filter(|n| *n > 0)?;
+    let inside = |at: Time| (first..last).contains(&(at.as_nanos() / ns));
+    let mut bytes = vec![0.0; recording.flows.len()];
+    if logged {
+        for d in recording.deliveries.iter().filter(|d| inside(d.at)) {
+            let n = if what == What::Wire { d.wire_bytes } else { d.bytes };
+            if let Some(sum) = bytes.get_mut(d.flow as usize) {
+                *sum += f64::from(n);
+            }
+        }
+    } else {
+        for (flow, entity) in of_flows(recording, series?) {
+            // Where nobody looked at packets there is no such column.
+            for (i, n) in entity.column(what.column())?.iter().enumerate() {
+                if !n.is_nan() && inside(entity.time(interval, i)) {
+                    bytes[flow as usize] += n;
+                }
+            }
+        }
+    }
+    Some((bytes, (interval * count).as_secs_f64()))
+}
+
+/// The series of flows, with their places.
+fn of_flows<'a>(
+    recording: &'a Recording,
+    series: &'a Series,
+) -> impl Iterator<Item = (u32, &'a EntitySeries)> {
+    let places: BTreeMap<&str, u32> =
+        (0u32..).zip(&recording.flows).map(|(i, f)| (f.name.as_str(), i)).collect();
+    series.entities.iter().filter_map(move |entity| Some((*places.get(entity.entity.as_str())?, entity)))
+}
+
+/// What a group of flows carried, by interval.
+struct Groups {
+    first: u64,
+    count: u64,
+    /// Intervals and bytes, in the order in which they came.
+    rows: Vec<(u64, f64)>,
+}
+
+impl Groups {
+    fn new(window: Window, ns: u64) -> Groups {
+        let first = window.from.as_nanos().div_ceil(ns);
+        Groups { first, count: (window.to.as_nanos() / ns).saturating_sub(first), rows: Vec::new() }
+    }
+
+    fn add(&mut self, place: u64, bytes: f64) {
+        if place < self.first || place - self.first >= self.count {
+            return;
+        }
+        match self.rows.last_mut() {
+            Some((last, sum)) if *last == place => *sum += bytes,
+            _ => self.rows.push((place, bytes)),
+        }
+    }
+
+    fn spread(mut self, interval: Dur) -> Option<Spread> {
+        if self.count < 2 {
+            return None;
+        }
+        self.rows.sort_by_key(|(place, _)| *place);
+        let sums =
+            || self.rows.chunk_by(|a, b| a.0 == b.0).map(|one| one.iter().map(|(_, n)| n).sum::<f64>());
+        #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
+        let (n, silent) = (self.count as f64, (self.count - sums().count() as u64) as f64);
+        let mean = sums().sum::<f64>() / n;
+        // Intervals without a row carried nothing.
+        let squares = sums().map(|bytes| (bytes - mean).powi(2)).sum::<f64>() + silent * mean * mean;
+        let scale = 8.0 / interval.as_secs_f64();
+        Some(Spread { mean: mean * scale, deviation: (squares / n).sqrt() * scale })
+    }
 }
 
 /// The finest interval that a recording can answer: 1 us with a log of deliveries, otherwise that of its series.

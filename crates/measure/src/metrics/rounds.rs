@@ -1,6 +1,6 @@
 //! What each flow did in each of its round trips.
 
-use crate::event::EventKind;
+use crate::event::{EventKind, RTO};
 use crate::recording::Recording;
 use crate::serial;
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub fn rounds(recording: &Recording) -> Vec<Round> {
             }
             EventKind::Retransmit => round.retransmitted_bytes += len,
             EventKind::Lost => round.lost_bytes += len,
-            EventKind::TimerFire if event.why.to_ascii_lowercase().starts_with("retransmi") => {
+            EventKind::TimerFire if event.why == RTO => {
                 round.timeouts += 1;
             }
             EventKind::Window => round.cwnd_bytes = event.cwnd.map(Bytes::get).or(round.cwnd_bytes),

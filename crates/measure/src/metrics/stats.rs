@@ -27,13 +27,6 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[(rank - 1).min(last)])
 }
 
-/// The median (nearest rank) of the values that exist; `None` when none does.
-pub fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let mut all: Vec<f64> = values.flatten().collect();
-    all.sort_by(f64::total_cmp);
-    quantile(&all, 0.5)
-}
-
 /// Jain's fairness index: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same); `None` for fewer than
 /// two values, or when all are 0. (Jain, Chiu, Hawe: DEC TR-301, 1984.)
 pub fn jain(values: &[f64]) -> Option<f64> {

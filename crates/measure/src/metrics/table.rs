@@ -1,9 +1,10 @@
 //! Every metric, declared once.
 
 use super::rates::What;
-use super::stats::{count, deviation, jain, longest_silence, mean, median, period, quantile, variation};
-use super::{Context, ratio, utilisation, whole};
-use crate::recording::{CompletionKind, LatencyKind};
+use super::stats::{count, jain, longest_silence, mean, period, quantile};
+use super::timeouts::timeout_lengths;
+use super::{Context, groups, ratio, utilisation, whole};
+use crate::recording::{CompletionKind, Device, LatencyKind};
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
 
@@ -22,6 +23,7 @@ pub struct Metric {
 const SECOND: Dur = Dur::from_secs(1);
 const TEN_MS: Dur = Dur::from_millis(10);
 const MS: Dur = Dur::from_millis(1);
+const US: Dur = Dur::from_micros(1);
 
 /// The table as JSON: a list of `{name, unit, doc}`.
 pub fn table_json() -> String {
@@ -55,50 +57,116 @@ pub static TABLE: &[Metric] = &[
     metric(
         "saturation",
         "1",
-        "Bytes that left the bottleneck in the window over what its rate allows: achieved over capacity",
-        |c| utilisation(c.recording, c.bottleneck()?, c.window),
+        "Bytes that left the bottleneck in the window over what its rate allows: achieved over capacity; where plain paths hold for several links, as in racks, the bottleneck is the busiest of them",
+        |c| utilisation(c, c.bottleneck()?),
+    ),
+    metric(
+        "utilisation_access",
+        "1",
+        "Mean utilisation of the access links in the direction of data, in the window",
+        |c| tier_utilisation(c, "access"),
+    ),
+    metric(
+        "utilisation_uplink",
+        "1",
+        "Mean utilisation of the uplinks of racks in the direction of data, in the window",
+        |c| tier_utilisation(c, "uplink"),
     ),
     metric(
         "throughput_sd_1s",
         "bit/s",
-        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 s",
-        |c| deviation(c.rates(SECOND)?),
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 s of the window",
+        |c| Some(c.spreads(SECOND).0?.deviation),
     ),
     metric(
         "throughput_cv_1s",
         "1",
         "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 s",
-        |c| variation(c.rates(SECOND)?),
+        |c| c.spreads(SECOND).0?.variation(),
     ),
     metric(
         "throughput_sd_10ms",
         "bit/s",
-        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 10 ms",
-        |c| deviation(c.rates(TEN_MS)?),
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 10 ms of the window",
+        |c| Some(c.spreads(TEN_MS).0?.deviation),
     ),
     metric(
         "throughput_cv_10ms",
         "1",
         "Coefficient of variation of the same: standard deviation over mean, in intervals of 10 ms",
-        |c| variation(c.rates(TEN_MS)?),
+        |c| c.spreads(TEN_MS).0?.variation(),
     ),
     metric(
         "throughput_sd_1ms",
         "bit/s",
-        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 ms",
-        |c| deviation(c.rates(MS)?),
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 ms of the window",
+        |c| Some(c.spreads(MS).0?.deviation),
     ),
     metric(
         "throughput_cv_1ms",
         "1",
         "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 ms",
-        |c| variation(c.rates(MS)?),
+        |c| c.spreads(MS).0?.variation(),
+    ),
+    metric(
+        "throughput_sd_1us",
+        "bit/s",
+        "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 us of the window; it needs the log of deliveries",
+        |c| Some(c.spreads(US).0?.deviation),
+    ),
+    metric(
+        "throughput_cv_1us",
+        "1",
+        "Coefficient of variation of the same: standard deviation over mean, in intervals of 1 us",
+        |c| c.spreads(US).0?.variation(),
+    ),
+    metric(
+        "flow_throughput_sd_1s",
+        "bit/s",
+        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 1 s of the window in which it was open",
+        |c| mean_deviation(c, SECOND),
+    ),
+    metric(
+        "flow_throughput_cv_1s",
+        "1",
+        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 s",
+        |c| mean_variation(c, SECOND),
+    ),
+    metric(
+        "flow_throughput_sd_10ms",
+        "bit/s",
+        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 10 ms of the window in which it was open",
+        |c| mean_deviation(c, TEN_MS),
     ),
     metric(
         "flow_throughput_cv_10ms",
         "1",
-        "Coefficient of variation of one flow's throughput in whole intervals of 10 ms: the median over the flows of the test",
-        |c| median(c.flows.iter().map(|flow| c.flow_variation(*flow, TEN_MS))),
+        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 10 ms",
+        |c| mean_variation(c, TEN_MS),
+    ),
+    metric(
+        "flow_throughput_sd_1ms",
+        "bit/s",
+        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 1 ms of the window in which it was open",
+        |c| mean_deviation(c, MS),
+    ),
+    metric(
+        "flow_throughput_cv_1ms",
+        "1",
+        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 ms",
+        |c| mean_variation(c, MS),
+    ),
+    metric(
+        "flow_throughput_sd_1us",
+        "bit/s",
+        "Mean over the flows of the test of the standard deviation of each one's throughput, in whole intervals of 1 us of the window in which it was open; it needs the log of deliveries",
+        |c| mean_deviation(c, US),
+    ),
+    metric(
+        "flow_throughput_cv_1us",
+        "1",
+        "Mean over the flows of the test that carried something of the coefficient of variation of each one's throughput, in intervals of 1 us",
+        |c| mean_variation(c, US),
     ),
     metric(
         "longest_silence",
@@ -121,90 +189,135 @@ pub static TABLE: &[Metric] = &[
     metric(
         "one_way_mean",
         "s",
-        "Mean of a packet with payload from the sender's stack to the receiving host",
+        "Mean of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| c.latency(LatencyKind::OneWay)?.mean_ns().map(|ns| ns / 1e9),
     ),
     metric(
         "one_way_p50",
         "s",
-        "Median of a packet with payload from the sender's stack to the receiving host",
+        "Median of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.5),
     ),
     metric(
         "one_way_p90",
         "s",
-        "90th percentile of a packet with payload from the sender's stack to the receiving host",
+        "90th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.9),
     ),
     metric(
         "one_way_p99",
         "s",
-        "99th percentile of a packet with payload from the sender's stack to the receiving host",
+        "99th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.99),
     ),
     metric(
         "one_way_p999",
         "s",
-        "99.9th percentile of a packet with payload from the sender's stack to the receiving host",
+        "99.9th percentile of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| at(c, LatencyKind::OneWay, 0.999),
     ),
     metric(
         "one_way_max",
         "s",
-        "Maximum of a packet with payload from the sender's stack to the receiving host",
+        "Maximum of a packet with payload of the test from the sender's stack to the receiving host, in the window",
         |c| c.latency(LatencyKind::OneWay)?.max().map(Dur::as_secs_f64),
     ),
-    metric("rtt_mean", "s", "Mean of the senders' round-trip time samples", |c| {
-        c.latency(LatencyKind::Rtt)?.mean_ns().map(|ns| ns / 1e9)
-    }),
-    metric("rtt_p50", "s", "Median of the senders' round-trip time samples", |c| {
-        at(c, LatencyKind::Rtt, 0.5)
-    }),
-    metric("rtt_p90", "s", "90th percentile of the senders' round-trip time samples", |c| {
-        at(c, LatencyKind::Rtt, 0.9)
-    }),
-    metric("rtt_p99", "s", "99th percentile of the senders' round-trip time samples", |c| {
-        at(c, LatencyKind::Rtt, 0.99)
-    }),
-    metric("rtt_p999", "s", "99.9th percentile of the senders' round-trip time samples", |c| {
-        at(c, LatencyKind::Rtt, 0.999)
-    }),
-    metric("rtt_max", "s", "Maximum of the senders' round-trip time samples", |c| {
-        c.latency(LatencyKind::Rtt)?.max().map(Dur::as_secs_f64)
-    }),
-    metric("queue_delay_mean", "s", "Mean of the wait of a packet in the bottleneck", |c| {
-        c.latency(LatencyKind::QueueDelay)?.mean_ns().map(|ns| ns / 1e9)
-    }),
-    metric("queue_delay_p50", "s", "Median of the wait of a packet in the bottleneck", |c| {
-        at(c, LatencyKind::QueueDelay, 0.5)
-    }),
-    metric("queue_delay_p90", "s", "90th percentile of the wait of a packet in the bottleneck", |c| {
-        at(c, LatencyKind::QueueDelay, 0.9)
-    }),
-    metric("queue_delay_p99", "s", "99th percentile of the wait of a packet in the bottleneck", |c| {
-        at(c, LatencyKind::QueueDelay, 0.99)
-    }),
-    metric("queue_delay_p999", "s", "99.9th percentile of the wait of a packet in the bottleneck", |c| {
-        at(c, LatencyKind::QueueDelay, 0.999)
-    }),
-    metric("queue_delay_max", "s", "Maximum of the wait of a packet in the bottleneck", |c| {
-        c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64)
-    }),
-    metric("rtt_min", "s", "Minimum of the senders' round-trip time samples", |c| {
-        c.latency(LatencyKind::Rtt)?.min().map(Dur::as_secs_f64)
-    }),
-    metric("completions", "completions", "Flows and requests that completed, without background", |c| {
-        any(&c.times).map(|t| count(t.len()))
-    }),
+    metric(
+        "rtt_mean",
+        "s",
+        "Mean of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| c.latency(LatencyKind::Rtt)?.mean_ns().map(|ns| ns / 1e9),
+    ),
+    metric(
+        "rtt_p50",
+        "s",
+        "Median of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| at(c, LatencyKind::Rtt, 0.5),
+    ),
+    metric(
+        "rtt_p90",
+        "s",
+        "90th percentile of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| at(c, LatencyKind::Rtt, 0.9),
+    ),
+    metric(
+        "rtt_p99",
+        "s",
+        "99th percentile of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| at(c, LatencyKind::Rtt, 0.99),
+    ),
+    metric(
+        "rtt_p999",
+        "s",
+        "99.9th percentile of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| at(c, LatencyKind::Rtt, 0.999),
+    ),
+    metric(
+        "rtt_max",
+        "s",
+        "Maximum of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| c.latency(LatencyKind::Rtt)?.max().map(Dur::as_secs_f64),
+    ),
+    metric(
+        "queue_delay_mean",
+        "s",
+        "Mean of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| c.latency(LatencyKind::QueueDelay)?.mean_ns().map(|ns| ns / 1e9),
+    ),
+    metric(
+        "queue_delay_p50",
+        "s",
+        "Median of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| at(c, LatencyKind::QueueDelay, 0.5),
+    ),
+    metric(
+        "queue_delay_p90",
+        "s",
+        "90th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| at(c, LatencyKind::QueueDelay, 0.9),
+    ),
+    metric(
+        "queue_delay_p99",
+        "s",
+        "99th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| at(c, LatencyKind::QueueDelay, 0.99),
+    ),
+    metric(
+        "queue_delay_p999",
+        "s",
+        "99.9th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| at(c, LatencyKind::QueueDelay, 0.999),
+    ),
+    metric(
+        "queue_delay_max",
+        "s",
+        "Maximum of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        |c| c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64),
+    ),
+    metric(
+        "rtt_min",
+        "s",
+        "Minimum of the senders' round-trip time samples, of both directions of the connections of the test, in the window",
+        |c| c.latency(LatencyKind::Rtt)?.min().map(Dur::as_secs_f64),
+    ),
+    metric(
+        "completions",
+        "completions",
+        "Flows and requests that began in the window and completed, without background",
+        |c| any(&c.times).map(|t| count(t.len())),
+    ),
     metric(
         "failures",
         "completions",
-        "Flows and requests whose connection failed under them, without background",
+        "Flows and requests that began in the window and whose connection failed under them, without background",
         failures,
     ),
-    metric("completion_mean", "s", "Mean time from the arrival of a flow or request to its end", |c| {
-        mean(&c.times)
-    }),
+    metric(
+        "completion_mean",
+        "s",
+        "Mean time from the arrival of a flow or request that began in the window to its end",
+        |c| mean(&c.times),
+    ),
     metric("completion_p50", "s", "Median of the same", |c| quantile(&c.times, 0.5)),
     metric("completion_p90", "s", "90th percentile of the same", |c| quantile(&c.times, 0.9)),
     metric("completion_p99", "s", "99th percentile of the same", |c| quantile(&c.times, 0.99)),
@@ -263,7 +376,7 @@ pub static TABLE: &[Metric] = &[
     metric(
         "slowdown_mean",
         "1",
-        "Mean of the time of a flow or request over its time on an idle path",
+        "Mean of the time of a flow or request that began in the window over its time on an idle path",
         |c| mean(&c.slowdowns),
     ),
     metric("slowdown_p50", "1", "Median of the same", |c| quantile(&c.slowdowns, 0.5)),
@@ -272,119 +385,216 @@ pub static TABLE: &[Metric] = &[
     metric(
         "jain_flows",
         "1",
-        "Jain's index of the goodput of the flows of the test: 1 for equal shares, 1/n when one has all",
+        "Jain's index of the goodput of the flows of the test in the window: 1 for equal shares, 1/n when one has all",
         |c| jain(&c.goodputs()),
     ),
-    metric("jain_hosts", "1", "Jain's index of the goodput of the sending hosts of the test", |c| {
-        jain(&goodputs_by_host(c))
-    }),
+    metric(
+        "jain_hosts",
+        "1",
+        "Jain's index over the sending hosts of the sum of the goodputs of their flows of the test in the window",
+        |c| jain(&goodputs_by_host(c)),
+    ),
     metric("jain_sizes", "1", "Jain's index over size classes of the mean inverse slowdown", |c| {
         jain(&c.speeds_by_size())
     }),
-    metric("share_max", "1", "Largest share that one flow of the test has of the bytes read", |c| {
-        shares(c)?.last().copied()
+    metric(
+        "share_max",
+        "1",
+        "Largest share that one flow of the test has of the bytes read in the window; absent with one flow",
+        |c| shares(c)?.last().copied(),
+    ),
+    metric("share_min", "1", "Smallest share that one flow has of the same", |c| shares(c)?.first().copied()),
+    metric(
+        "host_share_max",
+        "1",
+        "Largest share that one sending host has of the bytes read in the window of the flows of the test; absent with one host",
+        |c| host_shares(c)?.last().copied(),
+    ),
+    metric("host_share_min", "1", "Smallest share that one sending host has of the same", |c| {
+        host_shares(c)?.first().copied()
     }),
-    metric("share_min", "1", "Smallest share", |c| shares(c)?.first().copied()),
-    metric("lost", "packets", "Packets that the network dropped, in the whole run", lost),
+    metric(
+        "lost",
+        "packets",
+        "Packets that the network dropped, in the whole run: full queues, decisions of a queue's management, loss on links, policers, rings of NICs, damage that a checksum found; not ACKs that were thinned",
+        lost,
+    ),
     metric(
         "loss_rate",
         "1",
-        "Packets that the network dropped over those that the senders of the test sent, in the whole run",
-        |c| ratio(lost(c), c.counted(|f| f.counters.sent_packets)),
+        "Packets that the network dropped, as in `lost`, over all packets that hosts sent: data, ACKs, background and datagrams, in the whole run",
+        |c| ratio(lost(c), sent(c)),
+    ),
+    metric("thinned", "packets", "Pure ACKs that the return path thinned out, in the whole run", |c| {
+        in_network(c, "drops.thinned", |_| 0)
+    }),
+    metric(
+        "drops_access",
+        "packets",
+        "Packets dropped before access links in the direction of data, in the whole run",
+        |c| tier_drops(c, "access"),
+    ),
+    metric(
+        "drops_uplink",
+        "packets",
+        "Packets dropped before uplinks of racks in the direction of data, in the whole run",
+        |c| tier_drops(c, "uplink"),
     ),
     metric("retransmissions", "packets", "Packets sent again, in the whole run", |c| {
         c.counted(|f| f.counters.retransmitted_packets)
     }),
-    metric("retransmission_rate", "1", "Payload sent again over payload sent", |c| {
+    metric("retransmission_rate", "1", "Payload sent again over payload sent, in the whole run", |c| {
         ratio(c.counted(|f| f.counters.retransmitted_bytes), c.counted(|f| f.counters.sent_bytes))
     }),
     metric(
         "spurious_retransmissions",
         "packets",
-        "Retransmissions that were shown to have been unnecessary",
+        "Retransmissions that were shown to have been unnecessary, in the whole run",
         |c| c.total(|f| f.tcp.spurious_retransmits),
     ),
-    metric("timeouts", "timeouts", "Retransmission timeouts that fired", |c| c.total(|f| f.tcp.timeouts)),
+    metric("timeouts", "timeouts", "Retransmission timeouts that fired, in the whole run", |c| {
+        c.total(|f| f.tcp.timeouts)
+    }),
     metric(
         "timeouts_per_second",
         "1/s",
-        "Retransmission timeouts that fired, over the time of the flows",
+        "Retransmission timeouts that fired, over the time from the start of the first flow to the end of the last, in the whole run",
         |c| ratio(c.total(|f| f.tcp.timeouts), c.whole.seconds()),
     ),
-    metric("timeout_time", "s", "Time waited for retransmission timeouts, in all", |c| {
-        c.total(|f| f.tcp.timeout_time_ns).map(|ns| ns / 1e9)
+    metric(
+        "timeout_time",
+        "s",
+        "Sum over the retransmission timeouts of the time since the sender last sent or an ACK last acknowledged something new, in the whole run; it needs the event log",
+        |c| Some(timeout_lengths(c.recording, &c.flows)?.iter().sum()),
+    ),
+    metric("timeout_mean", "s", "Mean of the same over the timeouts, in the whole run", |c| {
+        mean(&timeout_lengths(c.recording, &c.flows)?)
     }),
-    metric("recoveries", "recoveries", "Entries into fast recovery", |c| c.total(|f| f.tcp.recoveries)),
-    metric("undos", "recoveries", "Recoveries and timeouts that were undone", |c| c.total(|f| f.tcp.undos)),
-    metric("probes", "probes", "Tail loss probes", |c| c.total(|f| f.tcp.probes)),
-    metric("clamps", "clamps", "Outputs of the controller that had to be clamped", |c| {
+    metric("timeout_p50", "s", "Median of the same, in the whole run", |c| timeout_quantile(c, 0.5)),
+    metric("timeout_p99", "s", "99th percentile of the same, in the whole run", |c| {
+        timeout_quantile(c, 0.99)
+    }),
+    metric("timeout_max", "s", "Longest of the same, in the whole run", |c| timeout_quantile(c, 1.0)),
+    metric("recoveries", "recoveries", "Entries into fast recovery, in the whole run", |c| {
+        c.total(|f| f.tcp.recoveries)
+    }),
+    metric("undos", "recoveries", "Recoveries and timeouts that were undone, in the whole run", |c| {
+        c.total(|f| f.tcp.undos)
+    }),
+    metric("probes", "probes", "Tail loss probes, in the whole run", |c| c.total(|f| f.tcp.probes)),
+    metric("clamps", "clamps", "Outputs of the controller that had to be clamped, in the whole run", |c| {
         c.total(|f| f.tcp.clamps)
     }),
-    metric("cwnd_mean", "B", "Mean congestion window over senders and intervals of the series", |c| {
-        c.mean_of("cwnd_bytes")
-    }),
-    metric("ssthresh_mean", "B", "Mean slow-start threshold, where one was set", |c| {
+    metric(
+        "cwnd_mean",
+        "B",
+        "Mean congestion window over the senders of the test and the ends of the intervals of the series in the window; it depends on the interval",
+        |c| c.mean_of("cwnd_bytes"),
+    ),
+    metric("ssthresh_mean", "B", "Mean slow-start threshold over the same, where one was set", |c| {
         c.mean_of("ssthresh_bytes")
     }),
-    metric("srtt_mean", "s", "Mean smoothed round-trip time", |c| c.mean_of("srtt_ns").map(|ns| ns / 1e9)),
-    metric("rto_mean", "s", "Mean retransmission timeout", |c| c.mean_of("rto_ns").map(|ns| ns / 1e9)),
-    metric("alpha_mean", "1", "Mean of DCTCP's alpha", |c| c.mean_of("alpha")),
-    metric("ce_share", "1", "Share of the packets of the test that arrived with CE", |c| {
+    metric("srtt_mean", "s", "Mean smoothed round-trip time over the same", |c| {
+        c.mean_of("srtt_ns").map(|ns| ns / 1e9)
+    }),
+    metric("rto_mean", "s", "Mean retransmission timeout over the same", |c| {
+        c.mean_of("rto_ns").map(|ns| ns / 1e9)
+    }),
+    metric("alpha_mean", "1", "Mean of DCTCP's alpha over the same", |c| c.mean_of("alpha")),
+    metric("ce_share", "1", "Share of the packets of the test that arrived with CE, in the whole run", |c| {
         ratio(c.counted(|f| f.counters.ce_packets), c.counted(|f| f.counters.delivered_packets))
     }),
-    metric("ece_acks", "packets", "ACKs with ECE that the senders received", |c| c.total(|f| f.tcp.ece_acks)),
+    metric("ece_acks", "packets", "ACKs with ECE that the senders received, in the whole run", |c| {
+        c.total(|f| f.tcp.ece_acks)
+    }),
     metric(
         "acks_per_segment",
         "1",
-        "ACKs without payload that the receivers sent, over packets that they received",
+        "ACKs without payload that the receivers sent, over packets that they received, in the whole run",
         acks_per_segment,
     ),
     metric(
         "delayed_ack_timeouts",
         "timeouts",
-        "Times a receiver of the test waited with an ACK until its timer fired",
+        "Times a receiver of the test waited with an ACK until its timer fired, in the whole run",
         delayed_ack_timeouts,
     ),
     metric(
         "limited_cwnd",
         "1",
-        "Share of the time of all senders in which the congestion window held them back",
+        "Share of the time of all senders in which the congestion window held them back, in the whole run",
         |c| limited(c, |f| f.tcp.cwnd_limited_ns),
     ),
     metric(
         "limited_rwnd",
         "1",
-        "Share of the time of all senders in which the receive window held them back",
+        "Share of the time of all senders in which the receive window held them back, in the whole run",
         |c| limited(c, |f| f.tcp.rwnd_limited_ns),
     ),
     metric(
         "limited_app",
         "1",
-        "Share of the time of all senders in which the application held them back",
+        "Share of the time of all senders in which the application held them back, in the whole run",
         |c| limited(c, |f| f.tcp.app_limited_ns),
     ),
     metric("marks", "packets", "Packets that the network marked, CE or ECE, in the whole run", |c| {
         in_network(c, "marks", |d| d.counters.marks)
     }),
-    metric("mark_share", "1", "Share of the packets that left the bottleneck marked there", |c| {
-        ratio(Some(whole(c.bottleneck()?.counters.marks)), Some(whole(c.bottleneck()?.counters.packets)))
-    }),
+    metric(
+        "mark_share",
+        "1",
+        "Share of the packets that left the bottleneck marked there, in the whole run",
+        |c| ratio(Some(whole(c.bottleneck()?.counters.marks)), Some(whole(c.bottleneck()?.counters.packets))),
+    ),
     metric("queue_max", "B", "Largest backlog of the bottleneck that was seen, in the whole run", |c| {
         Some(whole(c.bottleneck()?.counters.max_backlog_bytes)).filter(|n| *n > 0.0)
     }),
     metric(
         "queue_peak_mean",
         "B",
-        "Mean over intervals of the largest backlog of the bottleneck in each",
+        "Mean over the intervals of the series in the window of the largest backlog of the bottleneck in each; it depends on the interval. On kernels the backlog is looked at at the ends of intervals",
         queue_peak_mean,
     ),
     metric(
         "cpu_per_gbit",
         "s/Gbit",
-        "CPU time of the hosts over what was read; absent where time is virtual",
+        "CPU time of the hosts over what was read, in the whole run; absent where time is virtual",
         |c| ratio(c.cpu_seconds(), c.read().map(|n| n * 8.0 / 1e9)),
     ),
 ];
+
+fn mean_deviation(c: &Context<'_>, interval: Dur) -> Option<f64> {
+    mean(&c.spreads(interval).1.iter().map(|spread| spread.deviation).collect::<Vec<_>>())
+}
+
+fn mean_variation(c: &Context<'_>, interval: Dur) -> Option<f64> {
+    mean(&c.spreads(interval).1.iter().filter_map(|spread| spread.variation()).collect::<Vec<_>>())
+}
+
+/// The devices of a tier.
+fn of_tier<'a>(c: &Context<'a>, tier: &str) -> Vec<&'a Device> {
+    c.recording.devices.iter().filter(|device| groups::tier(device) == tier).collect()
+}
+
+fn tier_utilisation(c: &Context<'_>, tier: &str) -> Option<f64> {
+    mean(&of_tier(c, tier).into_iter().filter_map(|device| utilisation(c, device)).collect::<Vec<_>>())
+}
+
+fn tier_drops(c: &Context<'_>, tier: &str) -> Option<f64> {
+    let devices = of_tier(c, tier);
+    (!devices.is_empty()).then(|| whole(devices.iter().map(|device| device.counters.drops).sum()))
+}
+
+fn timeout_quantile(c: &Context<'_>, q: f64) -> Option<f64> {
+    quantile(&timeout_lengths(c.recording, &c.flows)?, q)
+}
+
+/// Shares of bytes read by sending host, ascending; absent with one host, which has no share.
+fn host_shares(c: &Context<'_>) -> Option<Vec<f64>> {
+    let hosts = groups::read_by_host(c);
+    let all: f64 = hosts.values().map(|(_, bytes)| bytes).sum();
+    (hosts.len() > 1 && all > 0.0).then(|| super::sorted(hosts.values().map(|(_, bytes)| bytes / all)))
+}
 
 fn at(c: &Context<'_>, kind: LatencyKind, q: f64) -> Option<f64> {
     c.latency(kind)?.quantile(q).map(Dur::as_secs_f64)
@@ -396,19 +606,17 @@ fn any(values: &[f64]) -> Option<&[f64]> {
 
 fn longest_silence_of(c: &Context<'_>) -> Option<f64> {
     let interval = c.fine_interval()?;
-    Some((interval * longest_silence(c.rates(interval)?) as u64).as_secs_f64())
+    Some((interval * longest_silence(c.fine_rates()?) as u64).as_secs_f64())
 }
 
 fn oscillation(c: &Context<'_>) -> Option<(f64, f64)> {
     let interval = c.fine_interval()?;
-    let found = period(c.rates(interval)?)?;
+    let found = period(c.fine_rates()?)?;
     Some(((interval * found.lag as u64).as_secs_f64(), found.strength))
 }
 
 fn failures(c: &Context<'_>) -> Option<f64> {
-    let all: Vec<_> = c.recording.completions.iter().filter(|x| x.class != super::BACKGROUND).collect();
-    let failed = all.iter().filter(|x| !x.ok && x.kind != CompletionKind::Round);
-    (!all.is_empty()).then(|| count(failed.count()))
+    (!c.ended.is_empty()).then(|| count(c.ended.iter().filter(|x| !x.ok).count()))
 }
 
 fn rounds_of(c: &Context<'_>) -> Vec<f64> {
@@ -424,10 +632,12 @@ fn goodputs_by_host(c: &Context<'_>) -> Vec<f64> {
     hosts.into_values().collect()
 }
 
-/// Shares of bytes read, ascending; absent with one flow, which has no share.
+/// Shares of bytes read in the window, ascending; absent with one flow, which has no share.
 fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
-    let all = c.read().filter(|n| *n > 0.0 && c.flows.len() > 1)?;
-    Some(super::sorted(c.flow_rows().map(|(_, flow)| whole(flow.counters.read_bytes) / all)))
+    let read: Vec<f64> =
+        c.flow_rows().map(|(place, flow)| c.bytes_of(place, flow, What::Read).unwrap_or(0.0)).collect();
+    let all: f64 = read.iter().sum();
+    (read.len() > 1 && all > 0.0).then(|| super::sorted(read.iter().map(|bytes| bytes / all)))
 }
 
 /// The counter of all devices, and of whatever else counts under `name`.
@@ -438,7 +648,15 @@ fn in_network(c: &Context<'_>, name: &str, get: impl Fn(&crate::Device) -> u64) 
 }
 
 fn lost(c: &Context<'_>) -> Option<f64> {
-    in_network(c, "drops", |d| d.counters.drops)
+    Some(in_network(c, "drops", |d| d.counters.drops)? - in_network(c, "drops.thinned", |_| 0)?)
+}
+
+/// All packets that hosts sent; `None` where nobody looked at them.
+fn sent(c: &Context<'_>) -> Option<f64> {
+    let flows = &c.recording.flows;
+    let datagrams = c.recording.counters.get("datagrams").and_then(|d| d.get("sent")).copied().unwrap_or(0);
+    let packets: u64 = flows.iter().map(|f| f.counters.sent_packets + f.counters.acks_sent).sum();
+    flows.iter().all(|f| !f.counters.unseen).then(|| whole(packets + datagrams))
 }
 
 /// The direction against each flow of the test: its sender is the flow's receiver.
@@ -458,7 +676,7 @@ fn delayed_ack_timeouts(c: &Context<'_>) -> Option<f64> {
 }
 
 fn limited(c: &Context<'_>, get: impl Fn(&crate::Flow) -> Option<u64>) -> Option<f64> {
-    let open: f64 = c.flow_rows().filter_map(|(_, flow)| super::open_seconds(flow, c.window)).sum();
+    let open: f64 = c.flow_rows().filter_map(|(_, flow)| super::open_window(flow, c.whole).seconds()).sum();
     ratio(c.total(get).map(|ns| ns / 1e9), Some(open))
 }
 

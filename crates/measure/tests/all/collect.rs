@@ -2,7 +2,7 @@
 
 use crate::sample::{device, flow, us};
 use proptest::prelude::*;
-use tcpassay_measure::{Collect, Collector, Delivery, LatencyKind, Recording, Sample};
+use tcpassay_measure::{Collect, Collector, Delivery, Flow, LatencyKind, Recording, Sample};
 use tcpassay_units::{Dur, Rate, Time};
 
 const MS: Dur = Dur::from_millis(1);
@@ -115,7 +115,7 @@ fn the_latency_of_all_holds_every_flow_also_those_without_a_distribution_of_thei
     let mut collector = Collector::new(Collect { latency: true, ..Collect::default() });
     for n in 0..300 {
         let flow = collector.add_flow(flow(n));
-        collector.rtt(flow, Dur::from_micros(100));
+        collector.rtt(flow, us(5), Dur::from_micros(100));
         collector.delivered(flow, arrival(us(5), 100));
     }
     let recording = collector.finish(us(10));
@@ -133,7 +133,7 @@ fn nothing_is_kept_that_was_not_asked_for() {
     let mut collector = Collector::new(Collect::default());
     let flow = collector.add_flow(flow(0));
     collector.delivered(flow, arrival(us(5), 100));
-    collector.rtt(flow, Dur::from_micros(1));
+    collector.rtt(flow, us(5), Dur::from_micros(1));
     collector.event(tcpassay_measure::Event::new(us(1), 0, None, tcpassay_measure::EventKind::App));
     collector.packet(crate::sample::captured(us(1), None));
     assert!(!collector.wants_events() && !collector.wants_packets());
@@ -170,4 +170,43 @@ proptest! {
         }
         prop_assert!(by_interval.is_empty(), "every interval with bytes has its value");
     }
+}
+
+#[test]
+fn latency_leaves_out_the_warm_up_after_the_first_flow_and_background_traffic() {
+    let warmup = Dur::from_micros(10);
+    let mut collector = Collector::new(Collect { latency: true, warmup, ..Collect::default() });
+    let background = collector.add_flow(Flow { class: "background".to_owned(), ..flow(9) });
+    collector.rtt(background, us(1), Dur::from_micros(900));
+    let first = collector.add_flow(Flow { start: us(5), ..flow(0) });
+    let second = collector.add_flow(Flow { start: us(12), ..flow(1) });
+    for at in [14, 15] {
+        collector.rtt(first, us(at), Dur::from_micros(100));
+        collector.rtt(second, us(at), Dur::from_micros(200));
+        collector.rtt(background, us(at), Dur::from_micros(900));
+        collector.delivered(first, arrival(us(at), 100));
+        collector.delivered(background, arrival(us(at), 100));
+    }
+    let recording = collector.finish(us(20));
+    let of = |kind, entity: &str| {
+        recording.latencies.iter().find(|l| l.kind == kind && l.entity == entity).map(|l| l.histogram.count())
+    };
+    assert_eq!(of(LatencyKind::Rtt, "all"), Some(2), "at 15 us, of two flows");
+    assert_eq!((of(LatencyKind::Rtt, "flow.0"), of(LatencyKind::Rtt, "flow.9")), (Some(1), Some(1)));
+    assert_eq!(of(LatencyKind::OneWay, "all"), Some(1));
+    assert_eq!(recording.flows[1].counters.delivered_packets, 2, "counters are of the whole run");
+}
+
+#[test]
+fn background_beyond_the_flows_with_distributions_of_their_own_stays_apart_too() {
+    let mut collector = Collector::new(Collect { latency: true, ..Collect::default() });
+    for n in 0..100 {
+        let class = if n % 2 == 0 { "background" } else { "bulk" };
+        let flow = collector.add_flow(Flow { class: class.to_owned(), ..flow(n) });
+        collector.rtt(flow, us(5), Dur::from_micros(100));
+    }
+    let recording = collector.finish(us(10));
+    let all = recording.latencies.iter().find(|l| l.kind == LatencyKind::Rtt && l.entity == "all");
+    // The first background flow was there before any flow of the test; it does not count in any case.
+    assert_eq!(all.map(|l| l.histogram.count()), Some(50));
 }

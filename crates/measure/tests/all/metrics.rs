@@ -322,7 +322,8 @@ fn counters_of_senders_add_up_and_what_no_sender_says_is_absent() {
     assert_near(m.get("timeouts_per_second"), 2.5);
     assert_near(m.get("retransmissions"), 10.0);
     assert_near(m.get("lost"), 10.0);
-    assert_near(m.get("loss_rate"), 0.005);
+    // 10 of 1000 + 1000 packets with data and 500 ACKs.
+    assert_near(m.get("loss_rate"), 0.004);
     assert_near(m.get("ce_share"), 0.125);
     assert_near(m.get("acks_per_segment"), 0.25);
     assert_near(m.get("delayed_ack_timeouts"), 7.0);
@@ -387,4 +388,191 @@ fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
     assert_eq!(brief, [(10, 10, 200, 100, 0), (20, 1, 100, 100, 1), (21, 11, 0, 100, 0), (32, 1, 100, 0, 0)]);
     assert_eq!((rounds[2].lost_bytes, rounds[2].retransmitted_bytes), (100, 100));
     assert_eq!(rounds[2].cwnd_bytes, Some(777));
+}
+
+#[test]
+fn acks_that_were_thinned_are_not_lost() {
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    recording.flows[0].counters.acks_sent = 200;
+    recording.devices = vec![device("queue.bottleneck", Rate::from_gbit(1))];
+    let thin = recording.counters.entry("thin.bottleneck.back".to_owned()).or_default();
+    thin.insert("drops".to_owned(), 300);
+    thin.insert("drops.thinned".to_owned(), 300);
+    recording.counters.entry("loss.bottleneck".to_owned()).or_default().insert("drops".to_owned(), 12);
+    recording.counters.entry("datagrams".to_owned()).or_default().insert("sent".to_owned(), 1_200);
+    let m = all(&recording).values;
+    assert_near(m.get("lost"), 12.0);
+    assert_near(m.get("thinned"), 300.0);
+    // 12 of 1000 packets with data, 200 ACKs and 1200 datagrams.
+    assert_near(m.get("loss_rate"), 0.005);
+}
+
+#[test]
+fn a_flow_that_stalls_shows_beside_one_that_does_not() {
+    let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000), carried(1, 1_446_000)]);
+    let (steady, stalls) = ([10_000.0; 4], [20_000.0, 0.0, 20_000.0, 0.0]);
+    let rows = [("flow.0", "wire_bytes", &steady[..]), ("flow.1", "wire_bytes", &stalls[..])];
+    recording.series = Some(series(Dur::from_millis(10), &rows));
+    let m = all(&recording).values;
+    // Coefficients 0 and 1; deviations 0 and 8 Mbit/s.
+    assert_near(m.get("flow_throughput_cv_10ms"), 0.5);
+    assert_near(m.get("flow_throughput_sd_10ms"), 4e6);
+    // Together 30 KB and 10 KB in turn: mean 16, deviation 8 Mbit/s.
+    assert_near(m.get("throughput_cv_10ms"), 0.5);
+    assert_near(m.get("throughput_sd_10ms"), 8e6);
+}
+
+#[test]
+fn the_time_before_a_flow_was_opened_is_no_silence_of_it() {
+    let mut late = carried(1, 1_446_000);
+    late.start = ms(20);
+    let mut recording = run(Dur::from_millis(40), vec![carried(0, 1_446_000), late]);
+    let (first, second) = ([10_000.0; 4], [0.0, 0.0, 10_000.0, 10_000.0]);
+    let rows = [("flow.0", "wire_bytes", &first[..]), ("flow.1", "wire_bytes", &second[..])];
+    recording.series = Some(series(Dur::from_millis(10), &rows));
+    assert_near(all(&recording).values.get("flow_throughput_cv_10ms"), 0.0);
+}
+
+#[test]
+fn microseconds_are_answered_by_deliveries_with_the_silent_ones_as_zeros() {
+    let mut recording = run(Dur::from_micros(8), vec![carried(0, 1_446_000), carried(1, 1_446_000)]);
+    let delivery =
+        |at, flow| Delivery { at: us(at), flow, wire_bytes: 125, bytes: 100, one_way: Dur::ZERO, ce: false };
+    recording.deliveries = vec![delivery(1, 0), delivery(5, 0), delivery(5, 1), delivery(7, 0)];
+    let m = all(&recording).values;
+    // 1, 2 and 1 Gbit/s in three of eight microseconds: mean 0.5, mean of squares 0.75.
+    assert_near(m.get("throughput_sd_1us"), 0.5_f64.sqrt() * 1e9);
+    assert_near(m.get("throughput_cv_1us"), 2.0 * 0.5_f64.sqrt());
+    // Flow 0: three of eight; flow 1: one of eight.
+    let of = |share: f64| (share - share * share).sqrt();
+    assert_near(m.get("flow_throughput_sd_1us"), f64::midpoint(of(0.375), of(0.125)) * 1e9);
+    recording.deliveries.clear();
+    recording.series = Some(series(Dur::from_micros(4), &[("flow.0", "wire_bytes", &[125.0, 250.0])]));
+    assert_eq!(all(&recording).values.get("throughput_sd_1us"), None, "4 us cannot answer 1 us");
+}
+
+#[test]
+fn shares_goodputs_and_fairness_leave_out_the_warm_up() {
+    let mut flows = vec![carried(0, 4_000), carried(1, 4_000)];
+    flows[1].from = 2;
+    let mut recording = run(Dur::from_millis(4), flows);
+    recording.hosts = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let both = |read: [f64; 4]| {
+        let wire = read.map(|n| n * 1.5);
+        [("read_bytes", read), ("wire_bytes", wire)]
+            .map(|(name, values)| Column { name: name.to_owned(), values: values.to_vec() })
+            .to_vec()
+    };
+    let entity = |name: &str, read| EntitySeries { entity: name.to_owned(), first: 0, columns: both(read) };
+    let entities = vec![
+        entity("flow.0", [1_000.0, 1_000.0, 1_000.0, 1_000.0]),
+        entity("flow.1", [4_000.0, 0.0, 0.0, 0.0]),
+    ];
+    recording.series = Some(Series { interval: Dur::from_millis(1), entities });
+    let cold = all(&recording);
+    assert_near(cold.values.get("jain_flows"), 1.0);
+    assert_near(cold.values.get("host_share_max"), 0.5);
+    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    for name in ["jain_flows", "jain_hosts"] {
+        assert_near(warm.values.get(name), 0.5);
+    }
+    for name in ["share_max", "host_share_max"] {
+        assert_near(warm.values.get(name), 1.0);
+    }
+    assert_near(warm.values.get("host_share_min"), 0.0);
+    // 3000 B in 3 ms.
+    assert_near(warm.flows[0].goodput, 8e6);
+    assert_near(warm.flows[0].throughput, 12e6);
+    assert_near(warm.flows[0].share, 1.0);
+    assert_near(warm.flows[1].goodput, 0.0);
+    let hosts: Vec<_> = warm.hosts.iter().map(|h| (h.name.as_str(), h.flows, h.goodput)).collect();
+    assert_eq!(hosts, [("a", 1, Some(8e6)), ("c", 1, Some(0.0))]);
+    assert_near(warm.hosts[0].share, 1.0);
+}
+
+#[test]
+fn a_warm_up_without_series_leaves_whole_rates_and_utilisation_of_the_whole_run() {
+    let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
+    let mut queue = device("queue.bottleneck", Rate::from_mbit(1000));
+    queue.counters.bytes = 400_000;
+    recording.devices = vec![queue];
+    recording.header.bottleneck = Some(0);
+    let warm = metrics(&recording, Options { warmup: Dur::from_millis(2) });
+    // 400 KB of the 500 KB of 4 ms, and not of the 250 KB of 2 ms.
+    assert_near(warm.values.get("saturation"), 0.8);
+    assert_near(warm.flows[0].goodput, 1_446_000.0 * 8.0 / 0.004);
+}
+
+#[test]
+fn tiers_have_mean_and_largest_utilisation_and_all_drops_by_direction() {
+    let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
+    let of = |name: &str, bytes, drops| {
+        let mut device = device(name, Rate::from_mbit(1000));
+        (device.counters.bytes, device.counters.drops, device.counters.marks) = (bytes, drops, 1);
+        device
+    };
+    recording.devices = vec![
+        of("queue.access-sender0", 250_000, 1),
+        of("queue.access-sender1", 500_000, 2),
+        of("queue.access-sender0.back", 5_000, 0),
+        of("queue.uplink-rack0", 495_000, 40),
+        of("queue.a-b", 0, 7),
+    ];
+    let m = all(&recording);
+    let tiers: Vec<_> = m.tiers.iter().map(|t| (t.tier.as_str(), t.devices, t.drops, t.marks)).collect();
+    assert_eq!(
+        tiers,
+        [("access", 2, 3, 2), ("access.back", 1, 0, 1), ("link", 1, 7, 1), ("uplink", 1, 40, 1)]
+    );
+    assert_near(m.tiers[0].utilisation_mean, 0.75);
+    assert_near(m.tiers[0].utilisation_max, 1.0);
+    assert_near(m.values.get("utilisation_access"), 0.75);
+    assert_near(m.values.get("utilisation_uplink"), 0.99);
+    assert_near(m.values.get("drops_access"), 3.0);
+    assert_near(m.values.get("drops_uplink"), 40.0);
+}
+
+#[test]
+fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
+    let ack = Flags::ACK;
+    let fires = |at| Event {
+        why: tcpassay_measure::RTO.into(),
+        ..Event::new(ms(at), 0, Some(0), EventKind::TimerFire)
+    };
+    let mut recording = run(Dur::from_secs(3), vec![carried(0, 1_446_000)]);
+    recording.events = vec![
+        event(0, EventKind::Out, 1, 100, 1, ack),
+        event(10, EventKind::Out, 101, 100, 1, ack),
+        event(20, EventKind::In, 1, 0, 101, ack),
+        event(90, EventKind::In, 1, 0, 101, ack), // acknowledges nothing new
+        fires(220),                               // 200 ms after the ACK at 20
+        event(221, EventKind::Retransmit, 101, 100, 1, ack),
+        Event { why: "Tlp".into(), ..fires(300) }, // another timer
+        fires(621),                                // 400 ms after the retransmission
+    ]
+    .into();
+    let m = all(&recording).values;
+    assert_near(m.get("timeout_time"), 0.6);
+    assert_near(m.get("timeout_mean"), 0.3);
+    assert_near(m.get("timeout_p50"), 0.2);
+    assert_near(m.get("timeout_max"), 0.4);
+    assert_eq!(rounds(&recording).iter().map(|r| r.timeouts).sum::<u32>(), 2);
+}
+
+#[test]
+fn failures_and_fairness_of_sizes_are_of_what_began_in_the_window() {
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    let failed = |start| Completion { ok: false, ..completion(10_000, start, start + 1, Some(1)) };
+    recording.completions = vec![
+        failed(0),
+        failed(500),
+        completion(10_000, 0, 9, Some(1)),
+        completion(10_000, 500, 502, Some(1)),
+        completion(1_000_000, 500, 520, Some(10)),
+    ];
+    let warm = metrics(&recording, Options { warmup: Dur::from_millis(100) }).values;
+    assert_near(warm.get("failures"), 1.0);
+    assert_near(warm.get("completions"), 2.0);
+    // Both sizes at half of the speed of an idle path.
+    assert_near(warm.get("jain_sizes"), 1.0);
 }

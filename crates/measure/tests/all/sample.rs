@@ -62,6 +62,7 @@ pub fn recording() -> Recording {
         deliveries: true,
         events: true,
         packets: true,
+        warmup: Dur::ZERO,
         unseen: false,
     };
     let mut collector = Collector::new(collect);
@@ -81,7 +82,7 @@ pub fn recording() -> Recording {
         let delivery = Delivery { at, flow: 0, wire_bytes: 1514, bytes: 1448, one_way, ce };
         collector.delivered(flow, delivery);
         collector.read(flow, at, 1448);
-        collector.rtt(flow, Dur::from_micros(100 + n));
+        collector.rtt(flow, at, Dur::from_micros(100 + n));
         let sample = Sample { cwnd: Some(14_480.0), alpha: (n > 2).then_some(0.25), ..Sample::default() };
         collector.sample(flow, us((n + 1) * 1_000), sample);
     }

@@ -40,6 +40,8 @@ pub(crate) struct Built {
     pub devices: Vec<DeviceNode>,
     /// Of those, the one whose rate is the capacity.
     pub bottleneck: usize,
+    /// Of those, the ones on the way of data for which plain paths hold.
+    pub mains: Vec<usize>,
 }
 
 /// A queue or link.
@@ -69,6 +71,8 @@ struct Builder<'a> {
     /// The queue of each direction of each link, for marks on the ACKs of the other.
     queues: Vec<[Option<NodeId>; 2]>,
     bottleneck: Option<usize>,
+    /// Devices on the way of data for which plain paths hold.
+    mains: Vec<usize>,
 }
 
 /// Builds the network of `case`.
@@ -83,6 +87,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
         devices: Vec::new(),
         queues: vec![[None; 2]; case.links.len()],
         bottleneck: None,
+        mains: Vec::new(),
     };
     for host in &case.net.hosts {
         let (id, node) = b.net.add_host(&host.name);
@@ -111,7 +116,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
         b.finish(port, path);
     }
     let bottleneck = b.bottleneck.unwrap_or(0);
-    Built { net: b.net, hosts: b.ids, devices: b.devices, bottleneck }
+    Built { net: b.net, hosts: b.ids, devices: b.devices, bottleneck, mains: b.mains }
 }
 
 impl Builder<'_> {
@@ -174,7 +179,8 @@ impl Builder<'_> {
             }
             if link.ack_thinning > 1 {
                 let one_in = u16::try_from(link.ack_thinning).expect("the table's range");
-                path.push(self.net.add(&format!("thin.{name}"), ThinSpec { one_in }));
+                let spec = ThinSpec { one_in, longest: link.ack_thinning_wait };
+                path.push(self.net.add(&format!("thin.{name}"), spec));
             }
             return path;
         }
@@ -345,6 +351,9 @@ impl Builder<'_> {
     fn device(&mut self, port: Port, node: NodeId, kind: &str, rate: Option<Rate>) {
         let main = self.case.net.links[port.link].main;
         let bottleneck = main && port.forward;
+        if bottleneck {
+            self.mains.push(self.devices.len());
+        }
         if bottleneck
             && self.bottleneck.is_none_or(|b| {
                 let slowest = self.devices[b].rate.map_or(u64::MAX, Rate::bits_per_sec);

@@ -109,7 +109,7 @@ fn the_backlog_is_exact_between_two_events() {
 #[test]
 fn a_collector_sees_waiting_times_and_the_longest_queue() {
     let mut line = Line::new(LinkSpec::new(Rate::from_gbit(1), Dur::ZERO));
-    line.net.collect(line.node, Dur::from_millis(1));
+    line.net.collect(line.node, Dur::from_millis(1), tcpassay_units::Time::ZERO);
     for _ in 0..3 {
         line.send(data(1460));
     }

@@ -130,6 +130,11 @@ impl Port {
         u64::from(self.queue.total().packets) + u64::from(self.flight.len())
     }
 
+    /// All that waits.
+    pub fn waiting(&self) -> Backlog {
+        self.queue.total()
+    }
+
     pub fn backlog(&mut self, flow: FlowId) -> Backlog {
         self.queue.backlog(flow)
     }

@@ -343,7 +343,7 @@ impl Io {
     #[inline]
     pub fn waited(&mut self, since: Time, until: Time) {
         if let Some(stats) = &mut self.rest.stats {
-            stats.waited(until.since(since));
+            stats.waited(until, until.since(since));
         }
     }
 

@@ -90,7 +90,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     if options.collect {
         for node in there.into_iter().chain([back]) {
             net.watch(node);
-            net.collect(node, Dur::from_millis(1));
+            net.collect(node, Dur::from_millis(1), tcpassay_units::Time::ZERO);
         }
     }
     let timer = net.core().add_timer();

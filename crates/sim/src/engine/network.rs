@@ -161,10 +161,10 @@ impl Network {
     }
 
     /// Keeps queue length and waiting times of `node`, one sample each `interval`.
-    pub fn collect(&mut self, node: NodeId, interval: Dur) {
+    pub fn collect(&mut self, node: NodeId, interval: Dur, warm_at: Time) {
         let io = &mut self.nodes[node.0 as usize].io;
         io.collects = true;
-        io.rest.stats = Some(QueueStats::new(interval));
+        io.rest.stats = Some(QueueStats::new(interval, warm_at));
     }
 
     /// What was collected at `node`.
@@ -191,6 +191,11 @@ impl Network {
     /// What waits in `node` before `flow` at present.
     pub fn backlog(&mut self, node: NodeId, flow: FlowId) -> Backlog {
         self.nodes[node.0 as usize].element.backlog(&self.core, flow)
+    }
+
+    /// What waits at `node`, of all flows.
+    pub(crate) fn waiting(&mut self, node: NodeId) -> Backlog {
+        self.nodes[node.0 as usize].element.waiting(&self.core)
     }
 
     /// All elements, in the order they were added.

@@ -7,7 +7,7 @@ use tcpassay_units::{Dur, Time};
 pub struct QueueSample {
     /// When the interval began.
     pub start: Time,
-    /// The longest queue found by an arriving packet, itself included, in bytes; in an interval without arrivals, zero.
+    /// The longest queue found by an arriving packet, itself included, in bytes. What waited when the interval began is not in it.
     pub max_bytes: u64,
     /// The same in packets.
     pub max_packets: u32,
@@ -23,20 +23,24 @@ pub struct QueueStats {
     /// Packets that did not wait.
     unhindered: u64,
     interval: Dur,
+    /// From when on waits count.
+    warm_at: Time,
     /// Those that are over.
     samples: Vec<QueueSample>,
     sojourn: Histogram,
 }
 
 impl QueueStats {
-    /// A series with one sample each `interval`. Panics when that is zero.
-    pub fn new(interval: Dur) -> QueueStats {
+    /// A series with one sample each `interval`, and the waits of packets that leave from `warm_at` on. Panics when the interval is
+    /// zero.
+    pub fn new(interval: Dur, warm_at: Time) -> QueueStats {
         assert!(!interval.is_zero(), "a series needs an interval");
         QueueStats {
             now: QueueSample { start: Time::ZERO, max_bytes: 0, max_packets: 0 },
             edge: Time::ZERO,
             unhindered: 0,
             interval,
+            warm_at,
             samples: Vec::new(),
             sojourn: Histogram::default(),
         }
@@ -76,7 +80,10 @@ impl QueueStats {
     }
 
     #[inline]
-    pub(crate) fn waited(&mut self, d: Dur) {
+    pub(crate) fn waited(&mut self, until: Time, d: Dur) {
+        if until < self.warm_at {
+            return;
+        }
         if d.is_zero() {
             self.unhindered += 1;
         } else {
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_series_keeps_the_longest_queue_of_each_interval() {
-        let mut s = QueueStats::new(Dur::from_nanos(100));
+        let mut s = QueueStats::new(Dur::from_nanos(100), Time::ZERO);
         for (at, bytes) in [(5, 10), (99, 30), (50, 20), (250, 5)] {
             s.queued(Time::from_nanos(at), bytes, 1);
         }

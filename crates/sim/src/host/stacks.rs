@@ -161,7 +161,7 @@ impl Stacks {
         }
         conn.tcp.on_segment(now, &packet.segment, packet.ecn);
         if taps.each {
-            taps.after(conn);
+            taps.after(conn, now);
         }
         serve(conn, net, taps)
     }

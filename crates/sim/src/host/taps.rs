@@ -67,11 +67,11 @@ impl Taps {
     }
 
     /// The stack took it.
-    pub(super) fn after(&mut self, conn: &mut Conn) {
+    pub(super) fn after(&mut self, conn: &mut Conn, now: Time) {
         if self.latency
             && let Some(rtt) = conn.tcp.take_rtt()
         {
-            self.collector.rtt(conn.out, rtt);
+            self.collector.rtt(conn.out, now, rtt);
         }
     }
 

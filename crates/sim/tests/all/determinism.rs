@@ -36,6 +36,7 @@ const ALL: Collect = Collect {
     deliveries: true,
     events: true,
     packets: true,
+    warmup: Dur::ZERO,
     unseen: false,
 };
 

@@ -95,7 +95,7 @@ fn the_controller_holds_the_delay_near_the_target() {
     // 12 Mbit/s; packets come at 110 % of that for 20 s.
     let mut line =
         Line::new(PortSpec::new(QueueSpec::Pie(PieSpec::RFC), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO));
-    line.net.collect(line.node, Dur::from_secs(1));
+    line.net.collect(line.node, Dur::from_secs(1), tcpassay_units::Time::ZERO);
     let mut last = 0;
     for n in 0..22_000_u64 {
         line.run_until(n * 909_091);
