@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 def test_cases_are_a_row_a_run_with_what_varies(folder: Path) -> None:
     cases = tcpassay.load(folder).cases
     assert cases.columns == ["case", "seed", "outcome", "message", "recording", "stack.cc", "nic.gro"]
-    assert cases.row(3) == ("b", 2, "crashed", "signal 11", None, "reno", "on")
+    assert cases.row(3) == ("b", 2, "crashed", "signal 11", None, "reno", True)
 
 
 def test_parameters_are_all_that_the_cases_set(folder: Path) -> None:
