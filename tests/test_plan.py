@@ -78,8 +78,8 @@ BAD = {
     ),
     "a value out of range": ('"20ms"', '"2h"', ["`app.duration` = `2h`", "3600s"]),
     "a warm-up that leaves nothing to measure": (
-        '"20ms"',
-        '"20ms"\n\n[collect]\nwarmup = "20ms"',
+        'series = "1ms"',
+        'series = "1ms"\nwarmup = "20ms"',
         ["`collect.warmup` = `20ms`", "`app.duration` = `20ms`", "shorter"],
     ),
     "a link that nothing crosses in time": (

@@ -61,18 +61,6 @@ pub static TABLE: &[Metric] = &[
         |c| utilisation(c, c.bottleneck()?),
     ),
     metric(
-        "utilisation_access",
-        "1",
-        "Mean utilisation of the access links in the direction of data, in the window",
-        |c| tier_utilisation(c, "access"),
-    ),
-    metric(
-        "utilisation_uplink",
-        "1",
-        "Mean utilisation of the uplinks of racks in the direction of data, in the window",
-        |c| tier_utilisation(c, "uplink"),
-    ),
-    metric(
         "throughput_sd_1s",
         "bit/s",
         "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 s of the window",
@@ -465,7 +453,7 @@ pub static TABLE: &[Metric] = &[
         "timeout_time",
         "s",
         "Sum over the retransmission timeouts of the time since the sender last sent or an ACK last acknowledged something new, in the whole run; it needs the event log",
-        |c| Some(timeout_lengths(c.recording, &c.flows)?.iter().sum()),
+        |c| Some(timeout_lengths(c.recording, &c.flows)?.iter().fold(0.0, |sum, length| sum + length)),
     ),
     metric("timeout_mean", "s", "Mean of the same over the timeouts, in the whole run", |c| {
         mean(&timeout_lengths(c.recording, &c.flows)?)
@@ -554,6 +542,18 @@ pub static TABLE: &[Metric] = &[
         "B",
         "Mean over the intervals of the series in the window of the largest backlog of the bottleneck in each; it depends on the interval. On kernels the backlog is looked at at the ends of intervals",
         queue_peak_mean,
+    ),
+    metric(
+        "utilisation_access",
+        "1",
+        "Mean utilisation of the access links in the direction of data, in the window",
+        |c| tier_utilisation(c, "access"),
+    ),
+    metric(
+        "utilisation_uplink",
+        "1",
+        "Mean utilisation of the uplinks of racks in the direction of data, in the window",
+        |c| tier_utilisation(c, "uplink"),
     ),
     metric(
         "cpu_per_gbit",
