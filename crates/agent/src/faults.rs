@@ -1,7 +1,7 @@
 //! What a link does to single packets on purpose: exact losses, reordering by distance, thinning of ACKs.
 //!
 //! netem has none of them: it draws its losses, and its `reorder` sends a packet ahead where these hold one back. They are what the
-//! model's elements are (`crates/sim/src/element/{loss,reorder,damage}.rs`) and draw from the model's random streams, so that
+//! model's elements are (`crates/sim/src/element/{loss,reorder,thin}.rs`) and draw from the model's random streams, so that
 //! on both substrates the same packets of a link are held for the same seed.
 //!
 //! This module must not know where packets come from: [`relay`](crate::relay) moves them.
@@ -23,6 +23,21 @@ pub struct Sort {
     pub ack: bool,
     /// Whose.
     pub flow: Flow,
+    /// What thinning looks at; `None` when it is no TCP segment.
+    pub says: Option<Says>,
+}
+
+/// What a TCP segment says to the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Says {
+    /// Acknowledgement number.
+    ack: u32,
+    /// Its flags AE, CWR and ECE.
+    ecn: u16,
+    /// It has SACK blocks.
+    sack: bool,
+    /// It is the last of its direction: FIN or RST.
+    last: bool,
 }
 
 impl Sort {
@@ -34,6 +49,7 @@ impl Sort {
     fn read(packet: &[u8]) -> Option<Sort> {
         const TCP: u8 = 6;
         const FIN_SYN_RST: u8 = 7;
+        const FIN_RST: u8 = 5;
         let header = usize::from(packet.first()? & 15) * 4;
         let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
         if *packet.get(9)? != TCP {
@@ -43,11 +59,39 @@ impl Sort {
         let offset = usize::from(*segment.get(12)? >> 4) * 4;
         let flags = *segment.get(13)?;
         let data = total > header + offset;
+        let says = Says {
+            ack: u32::from_be_bytes(segment.get(8..12)?.try_into().ok()?),
+            ecn: u16::from(segment[12] & 1) << 8 | u16::from(flags & 0xc0),
+            sack: has_sack(segment.get(20..offset).unwrap_or_default()),
+            last: flags & FIN_RST != 0,
+        };
         let mut flow = [0; 12];
         flow[..8].copy_from_slice(packet.get(12..20)?);
         flow[8..].copy_from_slice(segment.get(..4)?);
-        Some(Sort { data, ack: !data && flags & FIN_SYN_RST == 0, flow })
+        Some(Sort { data, ack: !data && flags & FIN_SYN_RST == 0, flow, says: Some(says) })
     }
+}
+
+/// Whether there are SACK blocks among a segment's options (RFC 2018 section 3).
+fn has_sack(mut options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    const SACK: u8 = 5;
+    while let Some(kind) = options.first() {
+        match *kind {
+            SACK => return true,
+            END => return false,
+            NOP => options = &options[1..],
+            _ => {
+                let len = options.get(1).map_or(0, |len| usize::from(*len));
+                match options.get(len..) {
+                    Some(rest) if len >= 2 => options = rest,
+                    _ => return false,
+                }
+            }
+        }
+    }
+    false
 }
 
 /// What was done, for the recording.
@@ -66,11 +110,63 @@ pub struct Faults<T> {
     /// Numbers of data packets that are lost, from 1, ascending; what is left of them.
     list: VecDeque<u64>,
     data: u64,
-    /// One ACK in so many is kept, the first of each group.
-    one_in: u32,
-    groups: BTreeMap<Flow, u32>,
+    thin: Option<Thin<T>>,
     order: Order<T>,
     done: Done,
+}
+
+/// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/thin.rs`).
+struct Thin<T> {
+    one_in: u32,
+    longest: u64,
+    flows: BTreeMap<Flow, Acks<T>>,
+}
+
+struct Acks<T> {
+    /// Acknowledgement number and flags for ECN of the last packet.
+    last: Option<(u32, u16)>,
+    /// The newest ACK of the group under way, how many came, and when the group ends.
+    group: Option<(T, u32, u64)>,
+}
+
+impl<T> Thin<T> {
+    /// A segment comes; how many ACKs were dropped for it.
+    fn take(&mut self, now: u64, sort: Sort, says: Says, packet: T, out: &mut Vec<T>) -> u64 {
+        let acks = self.flows.entry(sort.flow).or_insert(Acks { last: None, group: None });
+        let is_new = |(ack, ecn): (u32, u16)| says.ack.wrapping_sub(ack).cast_signed() > 0 && says.ecn == ecn;
+        let thinned = sort.ack && !says.sack && acks.last.is_none_or(is_new);
+        acks.last = Some((says.ack, says.ecn));
+        if !thinned {
+            out.extend(acks.group.take().map(|(held, ..)| held));
+            out.push(packet);
+            if says.last {
+                self.flows.remove(&sort.flow);
+            }
+            return 0;
+        }
+        let (dropped, came, ends) = match acks.group.take() {
+            Some((_, came, ends)) => (1, came + 1, ends),
+            None => (0, 1, now + self.longest),
+        };
+        if came >= self.one_in {
+            out.push(packet);
+        } else {
+            acks.group = Some((packet, came, ends));
+        }
+        dropped
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.flows.values().filter_map(|acks| acks.group.as_ref().map(|(.., ends)| *ends)).min()
+    }
+
+    fn release(&mut self, now: u64, out: &mut Vec<T>) {
+        for acks in self.flows.values_mut() {
+            if acks.group.as_ref().is_some_and(|(.., ends)| *ends <= now) {
+                out.extend(acks.group.take().map(|(held, ..)| held));
+            }
+        }
+    }
 }
 
 enum Order<T> {
@@ -115,14 +211,7 @@ impl<T> Faults<T> {
             }
         };
         let any = !list.is_empty() || !matches!(order, Order::Kept);
-        any.then(|| Faults {
-            list,
-            data: 0,
-            one_in: 1,
-            groups: BTreeMap::new(),
-            order,
-            done: Done::default(),
-        })
+        any.then(|| Faults { list, data: 0, thin: None, order, done: Done::default() })
     }
 
     /// Those of the way back; `None` when it has none.
@@ -130,8 +219,11 @@ impl<T> Faults<T> {
         (link.ack_thinning > 1).then(|| Faults {
             list: VecDeque::new(),
             data: 0,
-            one_in: link.ack_thinning,
-            groups: BTreeMap::new(),
+            thin: Some(Thin {
+                one_in: link.ack_thinning,
+                longest: link.ack_thinning_wait.as_nanos(),
+                flows: BTreeMap::new(),
+            }),
             order: Order::Kept,
             done: Done::default(),
         })
@@ -139,7 +231,7 @@ impl<T> Faults<T> {
 
     /// Whether packets may be held, so that the time matters.
     pub fn holds(&self) -> bool {
-        !matches!(self.order, Order::Kept)
+        self.thin.is_some() || !matches!(self.order, Order::Kept)
     }
 
     /// What was done until now.
@@ -157,14 +249,9 @@ impl<T> Faults<T> {
                 return;
             }
         }
-        if sort.ack && self.one_in > 1 {
-            let nth = self.groups.entry(sort.flow).or_default();
-            let first = *nth == 0;
-            *nth = (*nth + 1) % self.one_in;
-            if !first {
-                self.done.thinned += 1;
-                return;
-            }
+        if let (Some(thin), Some(says)) = (&mut self.thin, sort.says) {
+            self.done.thinned += thin.take(now, sort, says, packet, out);
+            return;
         }
         match &mut self.order {
             Order::Kept => out.push(packet),
@@ -198,7 +285,7 @@ impl<T> Faults<T> {
     /// When something has to go that nothing has come behind.
     pub fn due(&self) -> Option<u64> {
         match &self.order {
-            Order::Kept => None,
+            Order::Kept => self.thin.as_ref().and_then(Thin::due),
             Order::HoldBack { held, .. } => held.front().map(|(_, _, latest)| *latest),
             Order::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
         }
@@ -206,6 +293,9 @@ impl<T> Faults<T> {
 
     /// What has to go at `now`.
     pub fn release(&mut self, now: u64, out: &mut Vec<T>) {
+        if let Some(thin) = &mut self.thin {
+            thin.release(now, out);
+        }
         match &mut self.order {
             Order::Kept => {}
             Order::HoldBack { held, .. } => {
@@ -252,7 +342,7 @@ mod tests {
         out
     }
 
-    const DATA: Sort = Sort { data: true, ack: false, flow: [0; 12] };
+    const DATA: Sort = Sort { data: true, ack: false, flow: [0; 12], says: None };
 
     #[test]
     fn a_list_loses_exactly_these_data_packets() {
@@ -302,13 +392,39 @@ mod tests {
     }
 
     #[test]
-    fn of_each_flow_the_first_of_so_many_acks_is_kept() {
+    fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_wait() {
         let mut faults: Faults<u64> = Faults::backward(&link("link.ack_thinning", "3")).unwrap();
-        let ack = |flow| Sort { data: false, ack: true, flow: [flow; 12] };
-        assert_eq!(through(&mut faults, ack(1), 1..=5), [1, 4]);
-        assert_eq!(through(&mut faults, ack(2), 6..=7), [6]);
-        assert_eq!(through(&mut faults, DATA, 8..=9), [8, 9]);
-        assert_eq!(faults.done(), Done { thinned: 4, ..Done::default() });
+        let ack = |ack, sack| Sort {
+            data: false,
+            ack: true,
+            flow: [1; 12],
+            says: Some(Says { ack, sack, ..Says::default() }),
+        };
+        let mut out = Vec::new();
+        for n in 1..=4_u32 {
+            faults.take(u64::from(n) * 1_000_000, ack(n, false), u64::from(n), &mut out);
+        }
+        assert_eq!((&out[..], faults.due()), (&[3][..], Some(14_000_000)));
+        faults.release(13_999_999, &mut out);
+        faults.release(14_000_000, &mut out);
+        assert_eq!((&out[..], faults.due()), (&[3, 4][..], None));
+        // One that is held goes before a duplicate, and before one with SACK.
+        faults.take(20_000_000, ack(5, false), 5, &mut out);
+        faults.take(20_000_000, ack(5, false), 50, &mut out);
+        faults.take(20_000_000, ack(6, false), 6, &mut out);
+        faults.take(20_000_000, ack(7, true), 7, &mut out);
+        assert_eq!(out[2..], [5, 50, 6, 7]);
+        assert_eq!(faults.done(), Done { thinned: 2, ..Done::default() });
+    }
+
+    #[test]
+    fn sack_is_found_behind_other_options_and_nonsense_ends_the_search() {
+        assert!(has_sack(&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 10, 0, 0, 0, 0, 0, 0, 0, 0]));
+        for options in
+            [&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0, 5], &[8, 0, 5], &[8], &[8, 200, 5], &[]]
+        {
+            assert!(!has_sack(options), "{options:?}");
+        }
     }
 
     #[test]
@@ -321,7 +437,8 @@ mod tests {
             Sort::of(&bytes)
         };
         let flow = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 4, 0];
-        let sort = |data, ack| Sort { data, ack, flow };
+        let sort = |data, ack| Sort { data, ack, flow, says: None };
+        let packet = |protocol, flags, payload| Sort { says: None, ..packet(protocol, flags, payload) };
         assert_eq!(packet(6, 0x10, 0), sort(false, true));
         assert_eq!(packet(6, 0x18, 9), sort(true, false));
         assert_eq!(packet(6, 0x12, 0), sort(false, false));

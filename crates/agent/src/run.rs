@@ -398,10 +398,15 @@ impl Run<'_> {
         }
         if let Some(done) = self.relays.done() {
             let faults = counters.entry("faults".to_owned()).or_default();
-            faults.extend(
-                [("lost", done.lost), ("thinned", done.thinned), ("held", done.held)]
-                    .map(|(name, n)| (name.to_owned(), n)),
-            );
+            let told = [
+                ("lost", done.lost),
+                ("thinned", done.thinned),
+                ("held", done.held),
+                // As the model's elements count, for the metrics.
+                ("drops", done.lost + done.thinned),
+                ("drops.thinned", done.thinned),
+            ];
+            faults.extend(told.map(|(name, n)| (name.to_owned(), n)));
         }
         let run = counters.entry("run".to_owned()).or_default();
         run.insert("finished".to_owned(), u64::from(self.ended == "finished"));
