@@ -341,12 +341,12 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tcpassay_tcp::State;
 
     #[test]
     fn states_have_the_names_that_the_model_logs() {
         assert_eq!(moved(0, 2, "kernel"), "Open->CWR: kernel");
         assert_eq!(tcpassay_tcp::Timer::Rto.name(), RTO);
-        use tcpassay_tcp::State;
         // The places of include/net/tcp_states.h; 12 is TCP_NEW_SYN_RECV.
         let states = [
             (1, State::Established),

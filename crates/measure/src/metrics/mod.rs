@@ -25,7 +25,7 @@ pub use table::{Metric, TABLE, table_json};
 
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
 use crate::{Histogram, serial};
-use rates::Spread;
+use rates::{Carried, Spread};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::cell::OnceCell;
@@ -184,7 +184,7 @@ pub struct Context<'a> {
     /// By interval of [`KEPT`].
     spreads: [OnceCell<(Option<Spread>, Vec<Spread>)>; KEPT.len()],
     /// By [`What`].
-    warm: [OnceCell<Option<(Vec<f64>, f64)>>; 3],
+    warm: [OnceCell<Option<Carried>>; 3],
 }
 
 impl<'a> Context<'a> {
@@ -246,7 +246,7 @@ impl<'a> Context<'a> {
 
     /// Bytes of each flow, by its place, in the whole intervals of the window, and the length of these, when a warm-up is left out
     /// and the recording can tell.
-    fn warm(&self, what: What) -> Option<&(Vec<f64>, f64)> {
+    fn warm(&self, what: What) -> Option<&Carried> {
         if self.window.from <= self.whole.from {
             return None;
         }

@@ -137,9 +137,12 @@ pub(super) fn spreads(
     sums.into_iter().map(|group| group.spread(interval)).collect()
 }
 
+/// Bytes of each flow, by its place, and the seconds in which they were carried.
+pub(super) type Carried = (Vec<f64>, f64);
+
 /// Bytes of each flow, by its place, in the whole intervals of `window`, and the length of these in seconds; from the log of
 /// deliveries if there is one, otherwise from the series. `None` when neither can say.
-pub(super) fn sums(recording: &Recording, what: What, window: Window) -> Option<(Vec<f64>, f64)> {
+pub(super) fn sums(recording: &Recording, what: What, window: Window) -> Option<Carried> {
     let logged = !recording.deliveries.is_empty() && what != What::Read;
     let series = recording.series.as_ref();
     let interval = series.map(|s| s.interval).or(logged.then_some(Dur::from_millis(1)))?;

@@ -22,7 +22,7 @@ pub(super) fn timeout_lengths(recording: &Recording, flows: &BTreeSet<u32>) -> O
         };
         match event.kind {
             EventKind::Out | EventKind::Retransmit if event.len.is_some_and(|len| len > 0) => {
-                *since = event.at
+                *since = event.at;
             }
             EventKind::In if event.flags.is_some_and(|f| f.has(Flags::ACK)) => {
                 let ack = event.ack.unwrap_or(0);

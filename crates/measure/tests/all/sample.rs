@@ -62,8 +62,7 @@ pub fn recording() -> Recording {
         deliveries: true,
         events: true,
         packets: true,
-        warmup: Dur::ZERO,
-        unseen: false,
+        ..Collect::default()
     };
     let mut collector = Collector::new(collect);
     let bottleneck = collector.add_device(device("queue.bottleneck", Rate::from_gbit(1)));
