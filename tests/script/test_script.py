@@ -221,6 +221,15 @@ def test_what_a_script_brings_along_does_not_reach_the_terminal(tmp_path: Path) 
     assert len(ET.parse(out).getroot()) == 1  # noqa: S314 - our own output
 
 
+def test_commands_that_the_user_allows_run_below_this_process(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    write(tmp_path, shell=f"`printf %s $PPID > {told}`\n" + GOOD)
+    assert call(tmp_path).exit_code == 1
+    assert not told.exists()
+    assert call("--allow-shell", tmp_path).exit_code == 0
+    assert told.read_text() == str(os.getpid())
+
+
 def test_a_shell_script_beside_the_script_is_what_it_calls(tmp_path: Path) -> None:
     (tmp_path / "common").mkdir()
     (tmp_path / "tcp").mkdir()

@@ -471,6 +471,11 @@ impl Stack for Kernel {
             let remote = SocketAddr::new(self.places.remote.ip(), port);
             self.target = Target::Conn(self.connect_to(Some(local), remote));
         }
+        if let Target::None = self.target {
+            // The host answers for a port that is closed.
+            let (local, remote) = (self.places.local, self.places.remote);
+            self.target = Target::Conn(self.connect_to(Some(local), remote));
+        }
         let Target::Conn(index) = self.target else {
             return Err(Trouble::Nonsense("no socket could receive this packet".to_owned()));
         };
