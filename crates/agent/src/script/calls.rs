@@ -335,10 +335,12 @@ fn unescaped(text: &str) -> Vec<u8> {
     made
 }
 
-/// A value that the script may compare.
+/// A value of 32 bits that the script may compare; whether it has a sign is not known: `0xffffffff` is -1.
 fn compare(want: Option<i64>, live: i64) -> Result<Answer, Trouble> {
+    let same =
+        |want: i64| want == live || u32::try_from(want).is_ok_and(|n| i64::from(n.cast_signed()) == live);
     match want {
-        Some(want) if want != live => {
+        Some(want) if !same(want) => {
             Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{live}]") })
         }
         _ => Ok(Answer::Done(0)),
@@ -453,4 +455,29 @@ fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
             }
         }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_32_bits_may_be_written_with_and_without_its_sign() {
+        assert_eq!(compare(Some(0xffff_ffff), -1), Ok(Answer::Done(0)));
+        assert_eq!(compare(Some(-1), -1), Ok(Answer::Done(0)));
+        assert!(compare(Some(1), -1).is_err());
+    }
+
+    #[test]
+    fn a_text_may_have_bytes_by_their_digits() {
+        assert_eq!(unescaped("\\x00\\xffa\\n\\x0"), b"\x00\xffa\\n\\x0");
+    }
+
+    #[test]
+    fn vectors_larger_than_the_runner_takes_are_unsupported() {
+        let part = |n: i64| Expr::Group(vec![(String::new(), Expr::Any), (String::new(), Expr::Int(n))]);
+        assert_eq!(rooms(Some(&Expr::List(vec![part(5), part(0)]))).unwrap(), [vec![0_u8; 5], vec![]]);
+        let large = Expr::List(vec![part(MOST), part(1)]);
+        assert!(matches!(rooms(Some(&large)), Err(Trouble::Unsupported(_))));
+    }
 }
