@@ -40,6 +40,12 @@ def go(folder: Path, triples: dict[str, Any], *, seed: int = 1, **options: Any) 
     )
 
 
+def environment(folder: Path) -> dict[tuple[str, str], dict[str, float]]:
+    """What was asked of the path and what was measured, by entity and property."""
+    recording = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    return {(row["entity"], row["property"]): row for row in recording["environment"]}
+
+
 def digests(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
@@ -181,6 +187,61 @@ def test_the_path_of_a_slow_link_is_right_although_a_probe_is_longer_than_an_ack
     # 60 bytes each way at 10 Mbit/s are 96 us, and the delays 100 us.
     assert rows["path", "rtt"]["asked"] == 196_000
     assert abs(rows["path", "rtt"]["measured"] - 196_000) < 100
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"topology": "star:2", "link.rate": "20Mbit", "link.delay": "0s"},
+        {"topology": "dumbbell:2", "link.rate": "5Mbit", "link.delay": "50us"},
+    ],
+    ids=["star", "dumbbell"],
+)
+def test_access_links_take_the_time_of_a_packet_on_the_wire(tmp_path: Path, case: dict[str, Any]) -> None:
+    assert go(tmp_path / "a", case | {"app.duration": "20ms"})["outcome"] == "done"
+    rtt = environment(tmp_path / "a")["path", "rtt"]
+    assert abs(rtt["measured"] - rtt["asked"]) < 200
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"topology": "star:2", "stack.ecn": "dctcp", "stack.cc": "dctcp", "queue.ecn_mark": "data"},
+        {"topology": "star:8", "stack.ecn": "dctcp", "stack.cc": "dctcp", "queue.ecn_mark": "data"},
+        {"topology": "dumbbell:2", "link.delay": "1ms", "link.slot": "1ms,5ms"},
+        {"topology": "dumbbell:2", "queue.kind": "tbf", "queue.rate": "500Mbit", "queue.limit": "100KB"},
+        {"link.rate": "100Mbit", "nic.rate": "20Mbit"},
+        {"link.rate": "100Mbit", "link.policer": "50Mbit,10KB"},
+    ],
+    ids=["marks-star-2", "marks-star-8", "slots", "bucket", "slow-nic", "policer"],
+)
+def test_a_path_that_is_what_was_asked_is_not_refused(tmp_path: Path, case: dict[str, Any]) -> None:
+    answer = go(tmp_path / "a", case | {"app.duration": "20ms"})
+    assert answer["outcome"] == "done", answer["message"]
+    if "queue.ecn_mark" in case:
+        assert environment(tmp_path / "a")["queue.bottleneck", "marks"]["measured"] > 0.05
+
+
+def test_a_thousand_connections_of_one_host_to_many_servers_are_told_apart(tmp_path: Path) -> None:
+    incast = {"app.workload": "incast", "topology": "star:32", "app.flows": 32, "app.response": "1KB"}
+    answer = go(tmp_path / "a", incast | {"app.duration": "2ms"})
+    assert answer["outcome"] == "done", answer["message"]
+    assert len(Recording.open(tmp_path / "a").flows) == 2048
+
+
+def served(folder: Path, by: str) -> float:
+    """Throughput of a flow through RED at 20 Mbit/s."""
+    case = {"link.rate": "20Mbit", "link.delay": "5ms", "queue.kind": "red", "queue.served_by": by}
+    answer = go(folder, case | {"app.duration": "2s"})
+    assert answer["outcome"] == "done", answer["message"]
+    throughput: float = answer["metrics"]["throughput"]
+    return throughput
+
+
+def test_red_below_a_token_bucket_never_sees_itself_idle_and_below_a_link_it_does(tmp_path: Path) -> None:
+    link, bucket = (served(tmp_path / by, by) for by in ("link", "token-bucket"))
+    assert link > 10e6
+    assert bucket < 0.3 * link
 
 
 def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) -> None:

@@ -177,8 +177,9 @@ impl Lab {
             Node::Switch(i) => case.net.hosts.len() + i,
         };
         let pair = matches!(case.net.shape, Shape::Pair);
-        // Where nothing delays or loses, a host's kernel needs no place of its own for the wire: the queue has its rate.
-        let wired = (link.main && !self.real) || has_faults(settings);
+        // A shaper lets a packet pass before the time that it takes on the wire, and the wire makes up for that. In real time a link
+        // that neither delays nor loses has no wire: the queue has its rate.
+        let wired = !self.real || has_faults(settings);
         let mut chain = vec![space(link.from)];
         if pair {
             chain.push(self.space(format!("shaper-{}", link.name), None));
@@ -248,8 +249,10 @@ impl Lab {
             self.devs[out].queues = vec![qdisc::wire(&self.devs[out].name, rate, settings, true)];
             let back = cables[wire - 1] + 1;
             self.devs[back].queues = vec![qdisc::wire(&self.devs[back].name, rate, settings, false)];
-            self.host_rate(case, link.from, first, None, mtu);
-            self.host_rate(case, link.to, last, None, mtu);
+            // What waits for an access link waits in the host, in reach of TCP small queues.
+            let own = (!link.main).then_some(rate);
+            self.host_rate(case, link.from, first, own, mtu);
+            self.host_rate(case, link.to, last, own, mtu);
         }
         if faults::any(settings) {
             let (from, to) = (cables[wire] + 1, cables[wire + 1]);
