@@ -211,12 +211,12 @@ class Results:
                         why = f"what came of its case {entry.number} is damaged"
                         self._note(DamagedError(self.folder / JOURNAL, why))
                     elif entry.outcome is not None and entry.payload and entry.case.get("repetition") == 1:
-                        key = entry.case.get("case"), entry.case.get("seed")
-                        if not is_run(*key) or not is_answer(entry.payload):
+                        case, seed = entry.case.get("case"), entry.case.get("seed")
+                        if not is_run(case, seed) or not is_answer(entry.payload):
                             why = f"its case {entry.number} says what cannot be"
                             self._note(DamagedError(self.folder / JOURNAL, why))
                             continue
-                        ended[key] = {"outcome": str(entry.outcome)} | entry.payload
+                        ended[str(case), int(seed or 0)] = {"outcome": str(entry.outcome)} | entry.payload
                 return ended
         except UserError as error:
             self._note(DamagedError(self.folder / JOURNAL, error.problems[0].message))
