@@ -6,7 +6,7 @@
 
 use crate::element::{Backlog, Limit};
 use crate::engine::{Core, Drop, FlowId, Io, PacketId, PacketList};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::Bytes;
 
 /// Fair queueing.
@@ -42,8 +42,9 @@ struct Flow {
 #[derive(Clone, Debug)]
 pub(crate) struct Fq {
     spec: FqSpec,
-    /// By flow number.
     flows: Vec<Flow>,
+    /// Where the queue of each flow is in `flows`: datagrams have flow numbers far above those of connections.
+    places: BTreeMap<u32, usize>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     total: Backlog,
@@ -52,14 +53,21 @@ pub(crate) struct Fq {
 impl Fq {
     pub fn new(spec: FqSpec) -> Fq {
         assert!(!spec.quantum.is_zero(), "a quantum of zero");
-        Fq { spec, flows: Vec::new(), new: VecDeque::new(), old: VecDeque::new(), total: Backlog::default() }
+        Fq {
+            spec,
+            flows: Vec::new(),
+            places: BTreeMap::new(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            total: Backlog::default(),
+        }
     }
 
     pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         let size = core.packets[id].size().get();
-        let at = core.packets[id].flow.0 as usize;
-        if at >= self.flows.len() {
-            self.flows.resize_with(at + 1, Flow::default);
+        let at = *self.places.entry(core.packets[id].flow.0).or_insert(self.flows.len());
+        if at == self.flows.len() {
+            self.flows.push(Flow::default());
         }
         let flow = &mut self.flows[at];
         if flow.list.len() >= self.spec.flow_limit || !self.spec.limit.fits(self.total, size) {
@@ -105,7 +113,7 @@ impl Fq {
     }
 
     pub fn backlog(&self, flow: FlowId) -> Backlog {
-        let list = self.flows.get(flow.0 as usize).map(|f| &f.list);
+        let list = self.places.get(&flow.0).map(|&at| &self.flows[at].list);
         list.map_or(Backlog::default(), |l| Backlog { packets: l.len(), bytes: l.bytes() })
     }
 }
