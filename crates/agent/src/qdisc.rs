@@ -11,6 +11,7 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
+use crate::lab::ETHERNET;
 use tcpassay_sim::case::{LinkSettings, Mark, QueueSettings};
 use tcpassay_sim::params::grammar::{Limit, LossModel};
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -57,9 +58,11 @@ pub struct Shaping {
     pub link: bool,
 }
 
-/// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each).
+/// The bucket of a shaper that lets single packets pass: one packet, and what passes in two ticks of `tc` (64 ns each). It has at least
+/// the Ethernet header more, with which the kernel compares the segments of a super-segment (`skb_gso_validate_mac_len`): one whose
+/// segments are larger is dropped as a whole.
 fn bucket(rate: Rate, mtu: Bytes) -> u64 {
-    mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get()
+    mtu.get() + rate.bytes_in(Dur::from_nanos(128)).get().max(u64::from(ETHERNET))
 }
 
 /// What a link does to packets behind its queue: serialises, delays, loses.
