@@ -254,6 +254,9 @@ pub struct MtuProbing {
 pub struct Skbs {
     /// What a buffer costs besides its bytes (`SKB_TRUESIZE` of an empty one).
     pub overhead: Bytes,
+    /// What is reserved for headers in each buffer, when the send buffer is sized (`MAX_TCP_HEADER`, which depends on the kernel's
+    /// configuration).
+    pub headers: Bytes,
     /// The send buffer to start with, where the application sets none (`tcp_wmem[1]`).
     pub initial: Bytes,
 }
@@ -319,6 +322,8 @@ pub struct Config {
     pub dctcp_receiver: DctcpReceiver,
     /// `stack.ack_check`.
     pub ack_check: AckCheck,
+    /// Duplicate ACKs that are left out (Linux since 4.18); `None`: each packet out of order is acknowledged.
+    pub ack_compression: Option<AckCompression>,
     /// `stack.delayed_ack`.
     pub delayed_ack: DelayedAck,
     /// `stack.loss_detection`.
@@ -501,7 +506,28 @@ pub enum RecvTuning {
     Linux,
 }
 
-/// Linux's receive buffer, overhead included, for packets that come through `tun`.
+/// Linux leaves out duplicate ACKs beyond the third for a position, and sends one for them a little later
+/// (`__tcp_ack_snd_check`, with SACK).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckCompression {
+    /// At most so many are left out in a row (`tcp_comp_sack_nr`).
+    pub most: u32,
+    /// The one for them leaves after a twentieth of the round-trip time, and at most after this (`tcp_comp_sack_delay_ns`).
+    pub delay: Dur,
+    /// The timer may be as much later (`tcp_comp_sack_slack_ns`), and is where nothing else wakes the kernel.
+    pub slack: Dur,
+}
+
+/// Rules of Linux's receive buffer that changed between releases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryRules {
+    /// Until 6.5: half of the buffer is window (`tcp_adv_win_scale` = 1).
+    Half,
+    /// As of 7.0: the share of payload in what arrives is window (`scaling_ratio`).
+    Measured,
+}
+
+/// Linux's receive buffer, overhead included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvMemory {
     /// At first (`SO_RCVBUF` doubled, or `tcp_rmem[1]`).
@@ -518,6 +544,11 @@ pub struct RecvMemory {
     pub ip: Bytes,
     /// What a packet says of the length of its segments (`gso_size`).
     pub gso: Option<Bytes>,
+    /// The release.
+    pub rules: MemoryRules,
+    /// What a packet costs besides its bytes, where it came from a network interface (`SKB_TRUESIZE` of an empty buffer, from 768 B to
+    /// 1280 B); `None`: it came through `tun`, whose buffers are copied into pages.
+    pub buffer: Option<Bytes>,
 }
 
 /// A copy, for who shares it with nobody.

@@ -58,9 +58,10 @@ mod seam;
 mod send;
 
 pub use config::{
-    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode,
-    Keepalive, LossDetection, Manners, MtuProbing, Nagle, Pacing, Persist, Profile, PrrBound, Recovery,
-    RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
+    AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
+    EcnMode, Keepalive, LossDetection, Manners, MemoryRules, MtuProbing, Nagle, Pacing, Persist, Profile,
+    PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize,
+    Undo,
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,

@@ -5,9 +5,9 @@
 //! and are set by the parameters of a case: `ecn` off, `tso` off, an MTU of 1500 with IPv4.
 
 use crate::{
-    AccurateUse, AckCheck, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm, EcnMode,
-    LossDetection, Manners, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer,
-    RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
+    AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
+    EcnMode, LossDetection, Manners, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit,
+    RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
@@ -69,6 +69,7 @@ fn rfc() -> Config {
         accurate: AccurateUse::default(),
         dctcp_receiver: DctcpReceiver::Immediate,
         ack_check: AckCheck::Always,
+        ack_compression: None,
         // RFC 1122 section 4.2.3.2: at least every second segment, less than half a second.
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: false, quick_ack: 0 },
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: false }, // RFC 5681
@@ -150,6 +151,12 @@ fn linux() -> Config {
         },
         ecn_form: EcnForm::Linux,                   // tcp_ecn.h
         ack_check: AckCheck::IfScheduledOnSlowPath, // tcp_rcv_established, tcp_ack_snd_check
+        // tcp_comp_sack_nr, tcp_comp_sack_delay_ns, tcp_comp_sack_slack_ns
+        ack_compression: Some(AckCompression {
+            most: 44,
+            delay: Dur::from_millis(1),
+            slack: Dur::from_micros(100),
+        }),
         // TCP_DELACK_MAX, TCP_MAX_QUICKACKS
         delayed_ack: DelayedAck { every: 2, timeout: Dur::from_millis(200), adaptive: true, quick_ack: 16 },
         loss_detection: LossDetection::Rack { dsack_adaptation: true }, // tcp_recovery = 1
@@ -168,7 +175,7 @@ fn linux() -> Config {
         tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9
         max_send_buffer: Bytes::new(4 << 20),  // tcp_wmem[2], tcp_sndbuf_expand
         // SKB_TRUESIZE since 6.3 (`skbuff_small_head`), tcp_wmem[1]
-        skbs: Some(Skbs { overhead: Bytes::new(896), initial: Bytes::new(16_384) }),
+        skbs: Some(Skbs { overhead: Bytes::new(896), headers: Bytes::new(320), initial: Bytes::new(16_384) }),
         nagle: Nagle::Small,               // tcp_minshall_check
         reduce_from_cwnd: true,            // tcp_reno_ssthresh, cubictcp_recalc_ssthresh
         push_super: true,                  // __tcp_transmit_skb
@@ -192,6 +199,7 @@ fn linux() -> Config {
 
 fn linux_4_6() -> Config {
     Config {
+        ack_compression: None,                     // since 4.18
         dctcp_receiver: DctcpReceiver::ClearTimer, // dctcp_ce_state_0_to_1 before 4.17
         // RACK came in 4.4 and marked losses beside FACK's and the adaptive threshold.
         loss_detection: LossDetection::DupThresh { threshold: 3, adaptive: true },

@@ -5,8 +5,8 @@ use crate::host::{DCTCP_RECEIVER, Host};
 use crate::settings::{IpVersion, Settings, Version};
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{
-    AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MtuProbing, Persist,
-    Profile, Recovery, RecvBuffer, RecvMemory, RecvTuning, Skbs, Tlp,
+    AfterIdle, Config, ControlEcn, DctcpReceiver, EcnMode, Keepalive, LossDetection, MemoryRules, MtuProbing,
+    Persist, Profile, Recovery, RecvBuffer, RecvMemory, RecvTuning, Skbs, Tlp,
 };
 use tcpassay_units::{Bytes, Dur};
 
@@ -47,9 +47,6 @@ const INERT: &[&str] = &[
     "tcp_max_orphans",
     "tcp_mem",
     "tcp_adv_win_scale",
-    "tcp_comp_sack_nr",
-    "tcp_comp_sack_delay_ns",
-    "tcp_comp_sack_slack_ns",
     "tcp_max_reordering",
     "tcp_challenge_ack_limit",
     "tcp_invalid_ratelimit",
@@ -165,7 +162,8 @@ pub(super) fn config(
     }
     match profile {
         Profile::Linux | Profile::Linux46 => {
-            let old = Skbs { overhead: Bytes::new(SKB_OLD), initial: Bytes::new(16_384) };
+            let old =
+                Skbs { overhead: Bytes::new(SKB_OLD), headers: Bytes::new(320), initial: Bytes::new(16_384) };
             cfg.skbs = cfg.skbs.or(Some(old));
             linux(&mut cfg, host, open)?;
             if profile == Profile::Linux {
@@ -208,6 +206,8 @@ fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, St
         passive: open == Open::Passive,
         ip: Bytes::new(headers(settings) - 20),
         gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
+        rules: MemoryRules::Measured,
+        buffer: None,
     })
 }
 
@@ -255,6 +255,15 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
         let small =
             || number().and_then(|n| u32::try_from(n).map_err(|_| format!("sysctl net.ipv4.{key}={text}")));
         match key {
+            "tcp_comp_sack_nr" | "tcp_comp_sack_delay_ns" | "tcp_comp_sack_slack_ns" => {
+                if let Some(rule) = &mut cfg.ack_compression {
+                    match key {
+                        "tcp_comp_sack_nr" => rule.most = small()?,
+                        "tcp_comp_sack_delay_ns" => rule.delay = Dur::from_nanos(number()?),
+                        _ => rule.slack = Dur::from_nanos(number()?),
+                    }
+                }
+            }
             "tcp_timestamps" => cfg.timestamps = number()? != 0,
             "tcp_sack" => cfg.sack = number()? != 0,
             "tcp_dsack" => cfg.dsack = number()? != 0,

@@ -8,8 +8,8 @@ use crate::params::grammar::{
 use std::collections::BTreeMap;
 use tcpassay_cc::{Arithmetic, Detect, Hystart};
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, Manners, Nagle, Profile,
-    PrrBound, Recovery, RecoveryExit, RecvBuffer, Tlp, TsoAutosize,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, Manners, MemoryRules, Nagle,
+    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, Skbs, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -388,7 +388,11 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
         [("off", TsoAutosize::Off), ("rate", TsoAutosize::Rate), ("rate-and-rtt", TsoAutosize::RateAndRtt)];
     set(&mut c.tso_autosize, chosen(s, "stack.tso_autosize", &sizes));
     c.tso = s.on("nic.tso").then(|| s.bytes("nic.gso_max"));
-    buffers(s, &mut c);
+    if profile == Profile::Linux {
+        linux_buffers(s, &mut c);
+    } else {
+        buffers(s, &mut c);
+    }
     c.nodelay = s.on("app.nodelay");
     c.cork = s.on("app.cork");
     c.quickack = s.on("app.quickack");
@@ -405,6 +409,40 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.time_wait, s.maybe_dur("stack.time_wait"));
     set(&mut c.fin_wait2, s.maybe_dur("stack.fin_wait2"));
     c
+}
+
+/// Buffers as Linux 6.1 counts them, with what a packet costs besides its bytes. The rows of a window say half of the buffer.
+fn linux_buffers(s: &Scope, c: &mut Config) {
+    /// `SKB_TRUESIZE` of an empty buffer: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
+    const BUFFER: Bytes = Bytes::new(768);
+    /// `tcp_rmem`
+    const RMEM: (u64, u64) = (131_072, 6 << 20);
+    /// `net.core.rmem_max`, from which the window scale follows, too (`tcp_select_initial_window`).
+    const RMEM_MAX: u64 = 212_992;
+    /// `tcp_wmem`
+    const WMEM: u64 = 16_384;
+    c.send_buffer = s.maybe_bytes("app.sndbuf");
+    set(&mut c.max_send_buffer, s.maybe_bytes("stack.max_sndbuf"));
+    let initial = Bytes::new(WMEM).min(c.max_send_buffer);
+    c.skbs = Some(Skbs { overhead: BUFFER, headers: Bytes::new(192), initial });
+    let max = s.maybe_bytes("stack.max_rwnd").map_or(RMEM.1, |window| 2 * window.get());
+    let asked = s.maybe_bytes("app.rcvbuf").map(Bytes::get);
+    let size = asked.unwrap_or(RMEM.0.min(max));
+    c.recv_buffer = match asked {
+        Some(size) => RecvBuffer::Fixed(Bytes::new(size / 2)),
+        None => RecvBuffer::Auto { initial: Bytes::new(size / 2), max: Bytes::new(max.max(RMEM_MAX)) },
+    };
+    c.recv_memory = Some(RecvMemory {
+        size: Bytes::new(size),
+        max: Bytes::new(max),
+        locked: asked.is_some() || s.switch("stack.rcv_autotune") == Some(false),
+        shrink: false,
+        passive: false,
+        ip: Bytes::new(20),
+        gso: None,
+        rules: MemoryRules::Half,
+        buffer: Some(BUFFER),
+    });
 }
 
 /// Send and receive buffers: the application's word wins, then the stack's rows, then the profile.

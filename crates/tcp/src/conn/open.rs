@@ -428,8 +428,11 @@ impl Connection {
         };
         self.mark_control();
         self.recv.agreed(our_shift, ours - options, self.cfg.dsack && self.sack, echo);
+        if !self.sack {
+            self.recv.compress_nothing();
+        }
         if let Some(memory) = self.cfg.recv_memory {
-            self.recv.count_memory(memory, ours);
+            self.recv.count_memory(memory, ours - options);
         }
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));

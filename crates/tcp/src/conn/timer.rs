@@ -37,7 +37,7 @@ impl Connection {
         }
         if self.recv.timer() <= now {
             self.fired(now, Timer::DelayedAck);
-            self.recv.on_timer(self.send.rto());
+            self.recv.on_timer(now, self.send.rto());
         }
         if self.open.timer <= now {
             self.on_handshake_timer(now);

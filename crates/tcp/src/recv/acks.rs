@@ -10,7 +10,7 @@
 //! where the kernel relied on quick-ack mode; the kernel's memory-pressure rules are absent.
 
 use crate::log::AckReason;
-use crate::{AckCheck, Config, DctcpReceiver, DelayedAck, RecvTuning};
+use crate::{AckCheck, AckCompression, Config, DctcpReceiver, DelayedAck, RecvTuning};
 use tcpassay_units::{Dur, Time};
 
 /// `TCP_DELACK_MIN` and `TCP_ATO_MIN`.
@@ -40,6 +40,12 @@ pub(crate) struct Ask {
     pub gaps: bool,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Dur>,
+    /// RCV.NXT.
+    pub nxt: u64,
+    /// Blocks that SACK has to report.
+    pub blocks: usize,
+    /// The round-trip time as the receiver measures it; zero before it has.
+    pub rtt: Dur,
 }
 
 /// State of the acknowledgement policy.
@@ -75,6 +81,12 @@ pub(crate) struct Acks {
     rcv_mss: u64,
     last_len: u64,
     full_mss: u64,
+    compression: Option<AckCompression>,
+    /// Duplicate ACKs that were left out since the last ACK (`compressed_ack`), and when one is sent for them.
+    compressed: u32,
+    compressed_until: Time,
+    /// Duplicate ACKs that were sent for this RCV.NXT before any is left out (`dup_ack_counter`, `compressed_ack_rcv_nxt`).
+    duplicates: (u64, u32),
 }
 
 impl Acks {
@@ -101,6 +113,10 @@ impl Acks {
             rcv_mss: MSS_DEFAULT,
             last_len: 0,
             full_mss: cfg.mss.get(),
+            compression: cfg.ack_compression,
+            compressed: 0,
+            compressed_until: Time::MAX,
+            duplicates: (0, 0),
         }
     }
 
@@ -310,10 +326,63 @@ impl Acks {
         } else if quick {
             Some(Verdict::Now(AckReason::Quick))
         } else if ask.gaps {
-            Some(Verdict::Now(AckReason::OutOfOrder))
+            self.compress(now, &ask)
         } else {
             Some(self.delay(now, ask.srtt))
         }
+    }
+
+    /// A duplicate ACK is due: the first three for a position are sent, then one for many (`__tcp_ack_snd_check`). Blocks beyond the
+    /// second are told at once (`tcp_sack_new_ofo_skb`).
+    fn compress(&mut self, now: Time, ask: &Ask) -> Option<Verdict> {
+        let send = Some(Verdict::Now(AckReason::OutOfOrder));
+        let Some(rule) = self.compression.filter(|rule| self.compressed < rule.most) else { return send };
+        if self.compressed > 0 && ask.blocks > 2 {
+            return send;
+        }
+        if self.duplicates.0 != ask.nxt {
+            self.duplicates = (ask.nxt, 0);
+        }
+        if self.duplicates.1 < 3 {
+            self.duplicates.1 += 1;
+            return send;
+        }
+        self.compressed += 1;
+        if self.compressed_until == Time::MAX {
+            let rtt = ask.srtt.map_or(ask.rtt, |srtt| srtt.min(ask.rtt));
+            let wait = rule.delay.min(rtt / 20);
+            self.compressed_until = now.saturating_add(wait + rule.slack);
+        }
+        None
+    }
+
+    /// Without SACK every duplicate ACK counts.
+    pub(crate) fn compress_nothing(&mut self) {
+        self.compression = None;
+    }
+
+    /// Data arrived out of order.
+    pub(crate) fn out_of_order(&mut self) {
+        match self.compression {
+            Some(_) => self.scheduled = true,
+            None => self.demand(AckReason::OutOfOrder),
+        }
+    }
+
+    /// The next deadline: of the delayed ACK, or of duplicate ACKs that were left out.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.timer.min(self.compressed_until)
+    }
+
+    /// The time for duplicate ACKs that were left out is over: gives whether one is sent for them now.
+    pub(crate) fn tell_compressed(&mut self, now: Time) -> bool {
+        let due = self.compressed_until <= now;
+        if due {
+            self.compressed_until = Time::MAX;
+            self.demand(AckReason::OutOfOrder);
+        }
+        due
     }
 
     /// `tcp_send_delayed_ack`, or the fixed timer.
@@ -382,6 +451,8 @@ impl Acks {
         self.timer = Time::MAX;
         self.pushed = false;
         self.pushed_twice = false;
+        self.compressed = 0;
+        self.compressed_until = Time::MAX;
         self.pending = None;
         self.cleared = false;
         if pure {

@@ -1,18 +1,22 @@
 //! Linux's receive buffer with the overhead of its buffers: what a packet costs, what window that leaves, what is dropped.
 //!
-//! A packet that came through `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). How much of the buffer is
-//! window follows from the share of payload in what arrives (`scaling_ratio`, since 6.6; half at first, since 6.10).
+//! A packet that came through `tun` costs its pages and structures (`tun_get_user`, `SKB_TRUESIZE`). A packet from a network
+//! interface costs its bytes and one buffer; what follows it in order is attached to that buffer without another one, until the
+//! buffer has 17 fragments (`tcp_try_coalesce`, `MAX_SKB_FRAGS`).
+//!
+//! Two releases are implemented ([`MemoryRules`](crate::MemoryRules)). Until 6.5 half of the buffer is window
+//! (`tcp_adv_win_scale` = 1). Later the share of payload in what arrives decides (`scaling_ratio`; half at first, since 6.10).
 //!
 //! Sources: `tcp_select_window`, `__tcp_select_window`, `tcp_grow_window`, `tcp_try_rmem_schedule`, `tcp_prune_queue`,
-//! `tcp_rcvbuf_grow`, `tcp_init_buffer_space`, as of 7.0, where a packet is taken while the buffer is not overdrawn (6.17 and 6.18
-//! ask whether it fits) and the largest window that was ever announced counts.
+//! `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_init_buffer_space`, as of 6.1 and of 7.0. In 7.0 a packet is taken while the
+//! buffer is not overdrawn (6.17 and 6.18 ask whether it fits) and the largest window that was ever announced counts.
 //!
 //! Known differences: nothing is collapsed (`tcp_collapse`), and there is no pressure from other sockets.
 
 use super::Receiver;
 use super::window::Offer;
-use crate::RecvMemory;
 use crate::log::AckReason;
+use crate::{MemoryRules, RecvMemory};
 use std::collections::VecDeque;
 use tcpassay_units::{Dur, Time};
 
@@ -27,6 +31,10 @@ const BUFFER: u64 = 256;
 const SMALL: u64 = 640;
 /// `PAGE_ALLOC_COSTLY_ORDER`
 const ORDER: u32 = 3;
+/// `MAX_SKB_FRAGS`
+const FRAGMENTS: u64 = 17;
+/// `MAX_TCP_HEADER` of a kernel without tunnels and wireless networks.
+const TCP_HEADER: u64 = 192;
 
 /// What the head of a buffer costs that holds `n` bytes, and what it has room for.
 fn head(n: u64) -> (u64, u64) {
@@ -60,7 +68,7 @@ struct Held {
     start: u64,
     end: u64,
     cost: u64,
-    /// What the next may append.
+    /// What the next may append: bytes that are copied, or fragments that are attached.
     room: u64,
 }
 
@@ -124,8 +132,34 @@ impl Memory {
         made
     }
 
+    /// `tcp_win_from_space`
     fn window_of(&self, space: u64) -> u64 {
-        (space * self.ratio) >> 8
+        match self.cfg.rules {
+            MemoryRules::Half => space - space / 2,
+            MemoryRules::Measured => (space * self.ratio) >> 8,
+        }
+    }
+
+    /// What a packet of `len` bytes with `headers` before them costs, and what may be appended to it.
+    fn price(&self, len: u64, headers: u64) -> (u64, u64) {
+        let Some(buffer) = self.cfg.buffer else { return cost(self.cfg.ip.get() + headers + len) };
+        let fragments = len.div_ceil(self.advmss.max(1));
+        let buffers = fragments.div_ceil(FRAGMENTS).max(1);
+        (buffers * buffer.get() + len, buffers * FRAGMENTS - fragments)
+    }
+
+    /// Header prediction needs to know no more than that there is place.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.cfg.buffer.is_some() && self.later.is_empty() && self.used <= self.size
+    }
+
+    /// The next `len` bytes, from `start`, while [`Memory::is_plain`]; gives whether the threshold rose.
+    #[inline]
+    pub(super) fn take_next(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
+        let (cost, room) = self.price(len, 0);
+        self.append(Held { start, end: start + len, cost, room }, start);
+        self.grow(len, cost, rcv_mss)
     }
 
     fn free(&self) -> u64 {
@@ -192,6 +226,8 @@ impl Memory {
         if len < 128 || most <= self.threshold {
             return false;
         }
+        // `truesize_adjust`: fragments without the buffer that holds them.
+        let cost = if self.cfg.buffer.is_some() { len } else { cost };
         let more = if self.window_of(cost) <= len {
             2 * self.advmss
         } else {
@@ -211,6 +247,25 @@ impl Memory {
             self.threshold = (self.threshold + more.max(2 * len)).min(most);
         }
         more > 0
+    }
+
+    /// `tcp_rcv_space_adjust` until 6.12: the buffer has place for twice what was read in a round trip and sixteen segments, more
+    /// while that grows, in packets of a segment each.
+    fn follow(&mut self, read: u64) {
+        let before = std::mem::replace(&mut self.space, read);
+        if self.locked {
+            return;
+        }
+        let mut want = 2 * read + 16 * self.advmss;
+        want += 2 * (want * (read - before) / before);
+        let packet = self.advmss + TCP_HEADER + BUFFER + SHARED;
+        // Packets are counted larger in steps of 128 until half of each holds a segment.
+        let packet = packet + (2 * self.advmss).saturating_sub(packet + 1).div_ceil(128) * 128;
+        let size = (want / self.advmss * packet).min(self.cfg.max.get());
+        if size > self.size {
+            self.size = size;
+            self.clamp = self.window_of(size);
+        }
     }
 
     /// `tcp_rcvbuf_grow`: the buffer holds twice what was read in a round trip, more while that grows, and what is out of order.
@@ -237,7 +292,15 @@ impl Memory {
         if rtt.is_zero() || now.since(self.since) < rtt {
             return;
         }
-        let copied = (read - self.from).saturating_sub(nxt - read);
+        let copied = read - self.from;
+        if self.cfg.rules == MemoryRules::Half {
+            if copied > self.space {
+                self.follow(copied);
+            }
+            (self.from, self.since) = (read, now);
+            return;
+        }
+        let copied = copied.saturating_sub(nxt - read);
         if copied > self.space {
             let ahead = self.later.last().map_or(0, |h| h.end.saturating_sub(nxt));
             self.tune(copied, ahead);
@@ -295,7 +358,8 @@ impl Receiver {
         let Some(memory) = self.memory.as_deref_mut() else { return Fate::Goes };
         let shut = edge <= nxt;
         let limit = memory.limit.max(edge).max(nxt);
-        if span.end > limit && self.nxt > read {
+        let measured = memory.cfg.rules == MemoryRules::Measured;
+        if measured && span.end > limit && self.nxt > read {
             self.acks.demand(AckReason::Answer);
             return Fate::Dropped;
         }
@@ -310,8 +374,14 @@ impl Receiver {
             self.acks.quick_mode(edge.saturating_sub(nxt));
             return Fate::Dropped;
         }
-        let (cost, room) = cost(memory.cfg.ip.get() + headers + len);
-        if !memory.has_place(nxt) {
+        let (cost, room) = memory.price(len, headers);
+        if !memory.has_place(nxt) && !measured {
+            self.acks.stop_quick();
+            self.assembly.cut(memory.prune_hard());
+            if memory.used > memory.size && !(in_order && memory.queue.is_empty()) {
+                return Fate::Dropped;
+            }
+        } else if memory.used > memory.size {
             self.assembly.cut(memory.prune(in_order));
             if memory.used > memory.size {
                 if !in_order {
@@ -327,13 +397,17 @@ impl Receiver {
         if len == 0 {
             return Fate::Goes;
         }
-        memory.weigh(len, cost, rcv_mss);
+        if measured {
+            memory.weigh(len, cost, rcv_mss);
+        }
         let held = Held { start: span.start, end: span.end, cost, room };
         let grew = if in_order {
             memory.append(held, nxt);
             memory.grow(len, cost, rcv_mss)
         } else {
-            self.acks.measured(len, push);
+            if measured {
+                self.acks.measured(len, push);
+            }
             let grew = self.report_duplicates && memory.grow(len, cost, rcv_mss);
             memory.keep(held, nxt);
             grew
@@ -357,7 +431,7 @@ impl Receiver {
             window = current.next_multiple_of(1 << shift);
         }
         let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
-        (Offer { field, edge: nxt + window }, tight)
+        (Offer { field, edge: nxt + (u64::from(field) << shift) }, tight)
     }
 
     /// [`Receiver::announce`].
@@ -419,12 +493,50 @@ impl Memory {
         from
     }
 
-    /// `tcp_queue_rcv`: what fits into the last buffer is copied there.
+    /// The same until 6.12, where what is out of order goes by an eighth of the buffer at least.
+    fn prune_hard(&mut self) -> u64 {
+        let most = self.cfg.max.get();
+        if self.size < most && !self.locked {
+            self.size = self.used.min(most);
+        }
+        if self.used > self.size {
+            self.threshold = self.clamp.min(2 * self.advmss);
+        }
+        let mut from = u64::MAX;
+        let mut goal = self.size / 8;
+        while self.used > self.size || from < u64::MAX && goal > 0 {
+            let Some(last) = self.later.pop() else { break };
+            self.used -= last.cost;
+            goal = goal.saturating_sub(last.cost);
+            from = last.start;
+        }
+        from
+    }
+
+    /// Appends `held` to `last` where that has room: copied into it at no cost, or its fragments attached. Gives what `last` costs
+    /// more then.
+    fn join(&self, last: &mut Held, held: &Held, len: u64) -> Option<u64> {
+        if last.end != held.start {
+            return None;
+        }
+        let (takes, costs) = match self.cfg.buffer {
+            Some(_) => (len.div_ceil(self.advmss.max(1)), len),
+            None => (len, 0),
+        };
+        last.room = last.room.checked_sub(takes)?;
+        last.end = held.end;
+        last.cost += costs;
+        Some(costs)
+    }
+
+    /// `tcp_queue_rcv`
     fn append(&mut self, held: Held, nxt: u64) {
         let len = held.end - held.start.max(nxt);
-        if let Some(last) = self.queue.back_mut().filter(|last| last.end == held.start && len <= last.room) {
-            last.room -= len;
-            last.end = held.end;
+        if let Some(mut last) = self.queue.back().copied()
+            && let Some(more) = self.join(&mut last, &held, len)
+        {
+            self.used += more;
+            *self.queue.back_mut().expect("it is there") = last;
             return;
         }
         self.used += held.cost;
@@ -442,9 +554,21 @@ impl Memory {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
             return;
         }
-        self.used += held.cost;
         let at = self.later.partition_point(|h| h.start <= held.start);
-        self.later.insert(at, held);
+        // `tcp_ooo_try_coalesce`
+        if self.cfg.buffer.is_some()
+            && let Some(mut last) = at.checked_sub(1).map(|i| self.later[i])
+            && let Some(more) = self.join(&mut last, &held, held.end - held.start)
+        {
+            self.used += more;
+            self.later[at - 1] = last;
+        } else {
+            self.used += held.cost;
+            self.later.insert(at, held);
+        }
+        if self.cfg.rules == MemoryRules::Half {
+            return;
+        }
         let ahead = self.later.last().map_or(0, |h| h.end - nxt);
         self.tune(self.space, ahead);
     }
@@ -471,7 +595,17 @@ mod tests {
         let ip = Bytes::new(20);
         let gso = Some(Bytes::new(1000));
         Memory::new(
-            RecvMemory { size, max, ip, gso, locked: true, shrink: false, passive: false },
+            RecvMemory {
+                size,
+                max,
+                ip,
+                gso,
+                locked: true,
+                shrink: false,
+                passive: false,
+                rules: MemoryRules::Measured,
+                buffer: None,
+            },
             18_980,
             1460,
         )

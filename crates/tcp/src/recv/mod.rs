@@ -209,7 +209,10 @@ impl Receiver {
     /// Nothing is out of order, and the window is open: header prediction may be tried.
     #[inline]
     pub(crate) fn predictable(&self) -> bool {
-        self.assembly.is_empty() && self.edge > self.nxt && self.fin == u64::MAX && self.memory.is_none()
+        self.assembly.is_empty()
+            && self.edge > self.nxt
+            && self.fin == u64::MAX
+            && self.memory.as_deref().is_none_or(Memory::is_plain)
     }
 
     /// Takes in data that passed the acceptability test. Gives whether the FIN is now reached in order.
@@ -347,7 +350,11 @@ impl Receiver {
         self.window.arrived(now, self.nxt, self.edge, rtt);
         self.acks.data(now, len, push, self.edge - self.nxt, rto);
         self.mark(now, len, ecn, log);
-        if self.window.grow(len, self.nxt - self.read) {
+        let grew = match self.memory.as_deref_mut() {
+            Some(memory) => memory.take_next(self.nxt - len, len, self.acks.rcv_mss()),
+            None => self.window.grow(len, self.nxt - self.read),
+        };
+        if grew {
             self.acks.window_grew();
         }
         self.acks.ask_later(!acks);
@@ -367,8 +374,8 @@ impl Receiver {
                 self.duplicate(again);
             }
         }
-        // RFC 5681 section 4.2: a duplicate ACK at once.
-        self.acks.demand(AckReason::OutOfOrder);
+        // RFC 5681 section 4.2: a duplicate ACK at once, unless Linux leaves it out.
+        self.acks.out_of_order();
         self.acks.ask_later(false);
     }
 
@@ -432,7 +439,14 @@ impl Receiver {
         if !self.acks.undecided() {
             return false;
         }
-        let ask = Ask { unacked: self.nxt - self.acked.min(self.nxt), gaps: !self.assembly.is_empty(), srtt };
+        let ask = Ask {
+            unacked: self.nxt - self.acked.min(self.nxt),
+            gaps: !self.assembly.is_empty(),
+            srtt,
+            nxt: self.nxt,
+            blocks: self.assembly.blocks().len(),
+            rtt: self.window.rtt(),
+        };
         let counted = self.memory.as_deref().map(|memory| self.offer_by_memory(memory));
         if ask.unacked > self.acks.rcv_mss() && counted.is_some_and(|(_, tight)| tight) {
             self.acks.stop_quick();
@@ -546,14 +560,19 @@ impl Receiver {
     /// The delayed-ACK deadline, or [`Time::MAX`].
     #[inline]
     pub(crate) fn timer(&self) -> Time {
-        self.acks.timer
+        self.acks.deadline()
     }
 
-    /// The delayed-ACK timer is due.
-    pub(crate) fn on_timer(&mut self, rto: Dur) {
-        if self.acks.fire(rto) {
+    /// A timer of ACKs is due.
+    pub(crate) fn on_timer(&mut self, now: Time, rto: Dur) {
+        if !self.acks.tell_compressed(now) && self.acks.fire(rto) {
             self.stats.delay_timeouts += 1;
         }
+    }
+
+    /// Without SACK every duplicate ACK counts.
+    pub(crate) fn compress_nothing(&mut self) {
+        self.acks.compress_nothing();
     }
 
     /// Bytes that can be read.

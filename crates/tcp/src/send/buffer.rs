@@ -1,6 +1,6 @@
 //! The send buffer: how far the application may be ahead of the acknowledgements.
 //!
-//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`, with TSO), which decides
+//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`), which decides
 //! what one transmission may hold, what is pushed, and how much a write may add.
 //!
 //! Sources: Linux `tcp_sendmsg_locked`, `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`;
@@ -58,7 +58,7 @@ pub(super) struct Buffer {
 impl Buffer {
     pub fn new(cfg: &Config) -> Buffer {
         let fixed = cfg.send_buffer.map(Bytes::get);
-        let skbs = cfg.skbs.filter(|_| cfg.tso.is_some());
+        let skbs = cfg.skbs;
         let floor = skbs.map_or(FLOOR, |skbs| skbs.initial.get());
         let (size, max) = (fixed.unwrap_or(floor), cfg.max_send_buffer.get());
         Buffer {
@@ -206,13 +206,11 @@ impl Sender {
 
     /// `tcp_sndbuf_expand`.
     pub(super) fn expand(&mut self) {
-        // Headers and the structures behind a buffer of one segment: MAX_TCP_HEADER, skb_shared_info, sk_buff.
-        const BEHIND: u64 = 320 + 320;
+        // The structures of a buffer of one segment: skb_shared_info and sk_buff.
+        const BEHIND: u64 = 320;
         const HEAD: u64 = 256;
-        if self.buf.skbs.is_none() || self.buf.fixed.is_some() {
-            return;
-        }
-        let each = (self.mss + BEHIND).next_power_of_two() + HEAD;
+        let Some(skbs) = self.buf.skbs.filter(|_| self.buf.fixed.is_none()) else { return };
+        let each = (self.mss + skbs.headers.get() + BEHIND).next_power_of_two() + HEAD;
         let segments = (self.cwnd / self.mss.max(1)).max(10).max(u64::from(self.reordering.threshold) + 1);
         let wanted = 2 * segments * each;
         self.buf.size = self.buf.size.max(wanted.min(self.buf.max));

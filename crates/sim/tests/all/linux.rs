@@ -1,0 +1,92 @@
+//! Buffers and duplicate ACKs of the profile `linux`, as Linux 6.1 has them (measured on the substrate `kernel`).
+
+use crate::{Rows, float, go, goodput};
+
+const PATH: Rows = &[
+    ("stack.profile", "linux"),
+    ("stack.cc", "cubic"),
+    ("link.rate", "50Mbit"),
+    ("link.delay", "10ms"),
+    ("queue.limit", "250KB"),
+    ("app.duration", "2s"),
+];
+
+fn with(rows: Rows) -> f64 {
+    let all: Vec<_> =
+        PATH.iter().filter(|(path, _)| rows.iter().all(|(p, _)| p != path)).chain(rows).copied().collect();
+    goodput(&go(&all).recording)
+}
+
+#[test]
+fn the_window_grows_with_jumbo_frames_as_with_others() {
+    // tcp_rcv_space_adjust compares with the window that was announced, not with ten segments.
+    for mtu in ["1500B", "4000B", "9000B", "9216B"] {
+        let rate = with(&[
+            ("stack.mtu", mtu),
+            ("nic.tso", "on"),
+            ("nic.gro", "on"),
+            ("link.rate", "10Gbit"),
+            ("link.delay", "50us"),
+            ("queue.limit", "1MB"),
+            ("app.duration", "50ms"),
+        ]);
+        assert!(rate > 8.5e9, "{mtu}: {rate}");
+    }
+}
+
+#[test]
+fn half_of_a_bounded_receive_buffer_is_window() {
+    // 32,000 B in 20 ms and the time of a few packets: 12.8 Mbit/s at most. Linux 6.1: 11.5.
+    let rate = with(&[("app.rcvbuf", "64KB"), ("nic.tso", "on")]);
+    assert!((10.5e6..12.8e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_bounded_send_buffer_holds_768_bytes_more_for_each_segment() {
+    // 200,000 B are 91 segments of 1448 B, which refill when a third has gone. Linux 6.1: 34.4 Mbit/s.
+    let rate = with(&[("app.sndbuf", "200KB")]);
+    assert!((33e6..36e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_super_segment_costs_a_send_buffer_one_overhead() {
+    // The same buffer with segmentation offload fills the link. Linux 6.1: 46.5 Mbit/s.
+    let rate = with(&[("app.sndbuf", "200KB"), ("nic.tso", "on")]);
+    assert!((44e6..48.3e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn autotuning_that_is_off_leaves_the_first_window() {
+    // tcp_moderate_rcvbuf = 0: 65,536 B less a segment in 20 ms.
+    let rate = with(&[("stack.rcv_autotune", "off"), ("nic.tso", "on")]);
+    assert!((22e6..26.3e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn duplicate_acks_beyond_the_third_are_merged_for_a_millisecond() {
+    // One loss in a window of some 300 packets, which pass in 72 ms: without merging each is acknowledged. Merged, one ACK stands for
+    // the packets of 1.1 ms.
+    let acks = |profile| {
+        let outcome = go(&[
+            ("stack.profile", profile),
+            ("link.rate", "50Mbit"),
+            ("link.delay", "40ms"),
+            ("queue.limit", "1MB"),
+            ("link.loss_model", "list:400"),
+            ("app.flow_size", "1200KB"),
+            ("app.duration", "5s"),
+        ]);
+        let sent: u64 = outcome.recording.flows.iter().map(|flow| flow.counters.acks_sent).sum();
+        let data: u64 = outcome.recording.flows.iter().map(|flow| flow.counters.sent_packets).sum();
+        assert!(data > 800, "{data} packets of data");
+        float(sent) / float(data)
+    };
+    let (merged, each) = (acks("linux"), acks("linux-4.6"));
+    assert!(merged + 0.1 < each, "{merged} and {each} ACKs for a packet");
+}
+
+#[test]
+fn datagrams_beside_connections_pass_a_fair_queue() {
+    let rate = with(&[("queue.kind", "fq"), ("app.background", "udp:5Mbit")]);
+    assert!((38e6..45e6).contains(&rate), "{rate}");
+}
