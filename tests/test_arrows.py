@@ -76,7 +76,7 @@ def imports(part: str) -> set[str]:
 
 def test_plans_know_nothing_of_running_and_drawing() -> None:
     # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrates` to have cases checked.
-    assert imports("plan") <= {"_native", "errors", "cover", "judge", "substrates"}
+    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "substrates"}
 
 
 def test_covering_arrays_know_plans_and_nothing_else() -> None:
@@ -84,17 +84,19 @@ def test_covering_arrays_know_plans_and_nothing_else() -> None:
 
 
 def test_judging_and_comparing_read_results_and_know_nothing_of_plans_and_running() -> None:
-    assert imports("recording") <= {"errors"}
+    assert imports("recording") <= {"errors", "regular", "seal"}
     # The type of a run in memory.
-    assert imports("judge") <= {"recording", "results", "errors", "_native"}
+    assert imports("judge") <= {"recording", "results", "errors", "_native", "output", "owner", "seal"}
     # Of running, the journal: while it goes on, that is where results stand.
-    assert imports("results") <= {"recording", "judge", "errors", "run"}
-    assert imports("compare") <= {"results", "errors", "terminal"}
+    assert imports("results") <= {"recording", "judge", "errors", "plan", "regular", "run"}
+    # Of plans the table of parameters and metrics.
+    assert imports("compare") <= {"common", "errors", "plan", "results", "terminal"}
 
 
 def test_a_report_reads_results_and_knows_nothing_of_running() -> None:
     tables = {"plan", "judge", "compare", "cover"}
-    assert imports("report") <= {"results", "recording", "errors", "_native"} | tables
+    # A report is written into a folder, which has one owner at a time.
+    assert imports("report") <= {"results", "recording", "errors", "_native", "output", "owner"} | tables
 
 
 def test_nothing_but_the_command_line_and_main_knows_the_command_line() -> None:

@@ -1,6 +1,7 @@
 """Figures: from recordings alone, the same bytes each time, and they show what the data say."""
 
 import json
+import shutil
 import struct
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -186,7 +187,7 @@ def _results(tmp_path: Path, steady: Path, cases: int) -> tuple[Plan, Folder, se
     folder = Folder.create(tmp_path / "results", replace=False)
     done = {(case.id, 1) for case in plan.cases[:cases]}
     for case, seed in done:
-        folder.recording(case, seed).symlink_to(steady)
+        shutil.copytree(steady, folder.recording(case, seed))
     return plan, folder, done
 
 
@@ -209,7 +210,7 @@ def test_any_error_of_drawing_is_a_sentence_and_the_other_figures_are_drawn(
 
 def test_a_folder_that_cannot_be_written_costs_the_figures_alone(tmp_path: Path, steady: Path) -> None:
     plan, folder, done = _results(tmp_path, steady, 2)
-    (folder.path / "figures").write_text("", encoding="utf-8")
+    (folder.made / "figures").write_text("", encoding="utf-8")
     drawn = figures.draw(plan, folder, done)
     assert drawn.files == []
     assert [problem.split(":")[0] for problem in drawn.problems] == [

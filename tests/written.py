@@ -75,10 +75,12 @@ class Written:
             self.set_rto(at, at + 200).data(at, at + rtt / 2, seq).ack(at + rtt / 2, at + rtt, seq + MSS)
         return self
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder: Path, *, backwards: bool = False) -> Path:
+        """Writes the recording; `backwards` puts the last row first."""
         folder.mkdir(parents=True, exist_ok=True)
         self.rows.sort(key=lambda row: row["time_ns"])
-        frame = pl.DataFrame(self.rows, schema=schema("events"), orient="row").with_columns(
+        rows = self.rows[::-1] if backwards else self.rows
+        frame = pl.DataFrame(rows, schema=schema("events"), orient="row").with_columns(
             pl.col("ce").fill_null(value=False)
         )
         frame.write_parquet(folder / "events.parquet")

@@ -32,6 +32,22 @@ def write(target: Path, content: str | bytes, what: str = "the file") -> None:
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
+def write_whole(target: Path, content: str | bytes) -> None:
+    """Writes a file of a result folder whole or not at all. Raises `OSError`."""
+    draft = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)  # or a link that somebody put there would be written through
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        draft.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
 @contextlib.contextmanager
 def opened(target: Path, what: str = "the file") -> Iterator[IO[bytes]]:
     """A file to write in pieces; it becomes `target` when the block ends without an error. Raises `UserError`.

@@ -308,7 +308,8 @@ def test_every_metric_of_the_data_plane_has_been_thought_of() -> None:
     assert neither == {
         "oscillation_period", "oscillation_strength", "rtt_min", "recoveries", "undos", "probes", "clamps", "cwnd_mean",
         "ssthresh_mean", "rto_mean", "alpha_mean", "ce_share", "ece_acks", "acks_per_segment", "delayed_ack_timeouts",
-        "limited_cwnd", "limited_rwnd", "limited_app", "marks", "mark_share",
+        "limited_cwnd", "limited_rwnd", "limited_app", "marks", "mark_share", "thinned", "utilisation_access",
+        "utilisation_uplink",
     }  # fmt: skip
 
 

@@ -486,13 +486,7 @@ def test_flows_are_judged_each_by_itself(folder: Path) -> None:
 
 def test_rows_that_are_not_in_the_order_of_time_are_put_in_order(folder: Path) -> None:
     expected = stalled().judged(folder / "a", TIMEOUT)
-    log = stalled()
-    path = log.write(folder / "b")
-    import polars as pl  # noqa: PLC0415
-
-    pl.DataFrame(
-        log.rows[::-1], schema=pl.read_parquet(path / "events.parquet").schema, orient="row"
-    ).with_columns(pl.col("ce").fill_null(value=False)).write_parquet(path / "events.parquet")
+    path = stalled().write(folder / "b", backwards=True)
     found = judge(path, oracles=[TIMEOUT])
     assert [(f.start_ns, f.end_ns, f.text) for f in found] == [
         (f.start_ns, f.end_ns, f.text) for f in expected

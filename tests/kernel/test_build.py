@@ -198,6 +198,7 @@ def test_every_patch_of_the_package_says_what_it_is_for_and_touches_something() 
         "0005-um-faults-of-sixteen-pages",
         "0006-um-no-system-calls-at-a-switch",
         "0007-um-memory-is-mapped-at-once",
+        "0008-net-sched-tbf-as-a-link",
     ]
     for patch in shadow.patches():
         assert len(patch.text.partition("\n---\n")[0]) > 200

@@ -23,7 +23,7 @@ constraints = [
 ]
 
 [fixed]
-"app.duration" = "20ms"
+"app.duration" = "1s"
 
 [axes]
 "stack.cc" = ["reno", "cubic", "dctcp", "vegas"]
@@ -144,7 +144,7 @@ def test_constraints_speak_of_groups_of_their_members_of_what_is_fixed_and_of_de
 
     everything = 10 * 3 * 5 * 2 * 3 * 2 * 3
     assert count('[stack.initial_window] = "4" AND [sender/stack.initial_window] = 4') == everything
-    assert count('[app.duration] = "20ms"') == everything
+    assert count('[app.duration] = "1s"') == everything
     assert count('[stack.mtu] = "1500B"') == everything
     assert count('[sender/stack.mtu] = "1500B"') == everything
     assert count('[offload] <> "none"') == everything * 2 // 3

@@ -13,13 +13,13 @@ import pytest
 import plans
 from tcpassay.errors import UserError
 from tcpassay.judge.folders import judge_folder
+from tcpassay.owner import BusyError, LostError, Owner
 from tcpassay.plan.read import Plan, read
 from tcpassay.report import write_report
 from tcpassay.run import session as sessions
 from tcpassay.run.execute import Local, execute
 from tcpassay.run.folder import Folder
 from tcpassay.run.journal import NoSpaceError
-from tcpassay.run.owner import BusyError, LostError, Owner
 from tcpassay.run.session import Beginning, Session
 
 

@@ -120,7 +120,7 @@ def test_one_changed_byte_of_the_recording_is_told_with_its_file(copy: Path) -> 
     file.write_bytes(content)
     done = tcpassay("replay", "out", case, cwd=copy)
     assert done.returncode == 1
-    assert "other bytes in series.parquet" in done.stdout
+    assert "other bytes than the run makes: series.parquet" in done.stdout
 
 
 def test_without_result_and_plan_a_kept_recording_is_enough_to_repeat_it(copy: Path) -> None:

@@ -14,7 +14,6 @@ from plans import REPOSITORY
 from tcpassay import cli, load
 from tcpassay.errors import UserError
 from tcpassay.plan.read import read_file
-from tcpassay.run.folder import Folder
 from tcpassay.run.session import Beginning, Session
 
 FREEBSD = "// profile: freebsd\n" + GOOD
@@ -192,4 +191,4 @@ def test_a_folder_is_left_as_it_was_when_a_script_cannot_be_found(home: Path) ->
     (home / "plan.toml").write_text(PLAN.replace('"pkt"', '"nowhere"'))
     result = tcpassay("run", home / "plan.toml", "--out", home / "out")
     assert isinstance(result.exception, UserError)
-    assert not Folder(home / "out").path.exists()
+    assert not (home / "out").exists()

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,6 +175,9 @@ def fork(act: Callable[[], None]) -> tuple[int, str]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(
+            int(LONGEST)
+        )  # a child that waits for a lock which a thread of the parent held never ends
         os.close(reader)
         code, said = 0, ""
         try:

@@ -285,8 +285,11 @@ fn back_to_back(
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
     let n = ((burst + 2 * step + watched.rate.bytes_in(prober.pace.train).get()) / mtu + 64)
         .min(if prober.segment == 0 { 900 } else { 20_000 });
-    let narrowest = narrowest(case, watched.rate, (s, r), n * mtu);
+    let narrowest = narrowest(case, watched.rate, (s, r));
     let asked = float(narrowest.bits_per_sec());
+    // What a policer lets pass of a train that is longer than its bucket comes at any rate from its own to that of the path.
+    let least =
+        float(policed(case, (s, r), n * mtu).map_or(narrowest, |rate| rate.min(narrowest)).bits_per_sec());
     let jitter = case.links[link].jitter.size.as_nanos() > 0;
     // Of packets that leave in slots the times say nothing about the rate.
     let slots = case.links[link].slot.is_some();
@@ -304,7 +307,7 @@ fn back_to_back(
         offered = offered.max(train_rate(&sent, 0, mtu, true).unwrap_or(0.0));
         all += arrived.len();
         marked += arrived.iter().filter(|p| p.ce).count();
-        let off = |rate: &f64| (rate / asked - 1.0).abs();
+        let off = |rate: &f64| deviation(*rate, least, asked);
         let rate = train_rate(&arrived, burst, mtu, jitter || prober.pace.trains > 1);
         measured = [measured, rate].into_iter().flatten().min_by(|a, b| off(a).total_cmp(&off(b)));
         if measured.is_none_or(|rate| off(&rate) <= slack) {
@@ -312,7 +315,7 @@ fn back_to_back(
         }
     }
     path.rows.push(row(&watched.name, "rate", "bit/s", Some(asked), measured));
-    if let Some(rate) = measured.filter(|rate| !slots && (rate / asked - 1.0).abs() > slack) {
+    if let Some(rate) = measured.filter(|rate| !slots && deviation(*rate, least, asked) > slack) {
         let slow = prober.pace.trains > 1 && offered < asked * (1.0 + slack);
         wrong(
             path,
@@ -343,14 +346,27 @@ fn refilled(bucket: u64, shaper: Rate, link: &LinkRate) -> u64 {
     u64::try_from(u128::from(bucket) * link / (link - shaper)).unwrap_or(u64::MAX)
 }
 
-/// What limits a train of so many bytes on the way of the data: the bottleneck, a slower link or NIC before it, or a policer.
-fn narrowest(case: &Case, bottleneck: Rate, (s, r): (usize, usize), train: u64) -> Rate {
+/// How far a rate is from the range of the rates that are right, relative to the end that is missed.
+fn deviation(rate: f64, least: f64, most: f64) -> f64 {
+    (1.0 - rate / least).max(rate / most - 1.0).max(0.0)
+}
+
+/// What limits a train on the way of the data: the bottleneck, or a slower link or NIC before it.
+fn narrowest(case: &Case, bottleneck: Rate, (s, r): (usize, usize)) -> Rate {
     let links = case.routes.path(&case.net, s, r).unwrap_or_default();
-    let policed = links.iter().filter_map(|port| {
-        case.links[port.link].policer.filter(|(_, burst)| burst.get() < train).map(|(rate, _)| rate)
-    });
     let rates = links.iter().map(|port| case.link_rate(port.link));
-    rates.chain(case.hosts[s].nic.rate).chain(policed).fold(bottleneck, Rate::min)
+    rates.chain(case.hosts[s].nic.rate).fold(bottleneck, Rate::min)
+}
+
+/// The lowest rate of a policer on the way of the data whose bucket is smaller than a train of so many bytes.
+fn policed(case: &Case, (s, r): (usize, usize), train: u64) -> Option<Rate> {
+    let links = case.routes.path(&case.net, s, r).unwrap_or_default();
+    links
+        .iter()
+        .filter_map(|port| case.links[port.link].policer)
+        .filter(|(_, burst)| burst.get() < train)
+        .map(|(rate, _)| rate)
+        .min()
 }
 
 /// `n` packets of `mtu` bytes, as fast as they can be sent.

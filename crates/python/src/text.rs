@@ -3,10 +3,10 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tcpassay_measure::{Recording, siftr};
 
-fn read(py: Python<'_>, folder: &PathBuf) -> PyResult<Recording> {
+fn read(py: Python<'_>, folder: &Path) -> PyResult<Recording> {
     py.detach(|| Recording::read(folder)).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 

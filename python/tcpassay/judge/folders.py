@@ -12,9 +12,9 @@ from tcpassay.judge.registry import chosen
 from tcpassay.judge.session import can_judge, judge_recording, unjudged
 from tcpassay.judge.store import NAME as FINDINGS
 from tcpassay.judge.store import read_findings, write_findings
+from tcpassay.owner import Owner
 from tcpassay.recording import DamagedError, Recording, understood
 from tcpassay.results import Results, load
-from tcpassay.run.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)

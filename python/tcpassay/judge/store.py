@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from tcpassay.judge.finding import Finding
+from tcpassay.output import write_whole
 from tcpassay.recording import DamagedError, read_json
-from tcpassay.run.folder import write
 from tcpassay.seal import seal
 
 NAME: Final = "findings.json"
@@ -23,7 +23,7 @@ def write_findings(folder: Path, findings: Iterable[Finding]) -> Path:
     body = "\n  " + ",\n  ".join(lines) + "\n " if lines else ""
     text = seal(f'{{\n "format": {FORMAT},\n "findings": [{body}]\n}}\n')
     target = folder / NAME
-    write(target, text)
+    write_whole(target, text)
     return target
 
 

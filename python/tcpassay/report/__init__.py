@@ -16,11 +16,11 @@ from typing import Any, Final
 from tcpassay import output
 from tcpassay.errors import Place, UserError
 from tcpassay.judge.finding import Finding
+from tcpassay.owner import BusyError, Owner
 from tcpassay.recording import DamagedError
 from tcpassay.report import curves, model
 from tcpassay.report.page import page
 from tcpassay.results import Results, load
-from tcpassay.run.owner import BusyError, Owner
 
 NAME: Final = "report.html"
 MOST_CURVES: Final = 48_000_000

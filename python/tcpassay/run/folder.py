@@ -26,7 +26,8 @@ from typing import Final
 
 from tcpassay import regular
 from tcpassay.errors import Place, UserError
-from tcpassay.run.owner import INSIDE, LostError, Owner, beside
+from tcpassay.output import write_whole
+from tcpassay.owner import INSIDE, LostError, Owner, beside
 
 JOURNAL: Final = "journal.sqlite"
 RESULT: Final = "result.json"
@@ -188,7 +189,7 @@ class Folder:
         if self.made == self.path:
             self.owner.check()
         try:
-            write(self.made / name, content)
+            write_whole(self.made / name, content)
         except OSError as error:
             raise UnwritableError(
                 f"it cannot be written: {_reason(error)}", Place(self.path / name)
@@ -208,22 +209,6 @@ def is_run(case: object, seed: object) -> bool:
     """Whether these are an id of a case and a seed, which together may become the name of a folder."""
     named = isinstance(case, str) and _CASE.fullmatch(case) is not None
     return named and isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64
-
-
-def write(target: Path, content: str | bytes) -> None:
-    """Writes a file of a result folder whole or not at all. Raises `OSError`."""
-    draft = target.with_name(f".{target.name}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)  # or a link that somebody put there would be written through
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
-        draft.replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
 
 
 def _reason(error: OSError) -> str:
@@ -310,4 +295,4 @@ def _no_links(path: Path) -> None:
                 raise UserError(message, Place(Path(folder) / name))
 
 
-__all__ = ["Folder", "LostError", "UnwritableError", "is_run", "write"]
+__all__ = ["Folder", "LostError", "UnwritableError", "is_run"]

@@ -12,8 +12,8 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from tcpassay import regular, scripts
+from tcpassay.output import write_whole
 from tcpassay.plan.read import Plan
-from tcpassay.run.folder import write
 from tcpassay.seal import checksum
 
 FOLDER: Final = "inputs"
@@ -76,7 +76,7 @@ def copy(plan: Plan, source: Path, folder: Path) -> tuple[Path, dict[str, str]]:
     for name in found:
         content = regular.read_bytes(source / name)
         place = os.path.normpath(base / name)
-        write(folder / place, content)
+        write_whole(folder / place, content)
         sums[place] = checksum(content)
     if found:
         (folder / base).mkdir(parents=True, exist_ok=True)

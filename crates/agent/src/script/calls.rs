@@ -198,19 +198,7 @@ pub fn prepare(
             job(move || door::read_vector(fd, &mut into))
         }
         "recvmsg" => super::message::receive(fd()?, args, at)?,
-        "splice" => {
-            let (from, to) = (fd()?, live(int(args, 2)?)?);
-            let (n, flags) = (length(args, 4)?, flags(args, 5)?.cast_unsigned());
-            if !null(args.get(1)) || !null(args.get(3)) {
-                return Err(Trouble::Unsupported("splice with an offset".to_owned()));
-            }
-            job(move || door::splice(from, to, n, flags))
-        }
-        "sendfile" => {
-            let (to, from) = (fd()?, live(int(args, 1)?)?);
-            let (offset, n) = (word(args.get(2))?.unwrap_or(0), length(args, 3)?);
-            job(move || door::send_file(to, from, offset, n))
-        }
+        "splice" | "sendfile" => between(call, fd()?, live)?,
         "open" => making(|| door::zeros(MOST)),
         "write" => {
             let (fd, from) = (fd()?, room(int(args, 2)?)?);
@@ -225,14 +213,7 @@ pub fn prepare(
             let (fd, mut from) = (fd()?, rooms(args.get(1))?);
             job(move || door::write_vector(fd, &mut from))
         }
-        "sendmsg" => {
-            if member(args.get(1), "msg_control").is_some_and(|e| *e != Expr::List(Vec::new())) {
-                return Err(Trouble::Unsupported("a control message to send".to_owned()));
-            }
-            let (fd, mut from, flags) = (fd()?, rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
-            let to = fast_address(flags, None, at);
-            job(move || door::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
-        }
+        "sendmsg" => send_message(fd()?, args, at)?,
         "shutdown" => {
             let (fd, how) = (fd()?, short(args, 1)?);
             job(move || door::shutdown(fd, how))
@@ -265,6 +246,31 @@ pub fn prepare(
         }
         other => return Err(Trouble::Unsupported(format!("the system call `{other}`"))),
     })
+}
+
+/// splice(2) and sendfile(2): data from one descriptor to another; `fd` is the first argument.
+fn between(call: &Call, fd: RawFd, live: &dyn Fn(i64) -> Result<RawFd, Trouble>) -> Result<Job, Trouble> {
+    let args = &call.args;
+    if call.name == "sendfile" {
+        let (to, from) = (fd, live(int(args, 1)?)?);
+        let (offset, n) = (word(args.get(2))?.unwrap_or(0), length(args, 3)?);
+        return Ok(job(move || door::send_file(to, from, offset, n)));
+    }
+    let (from, to) = (fd, live(int(args, 2)?)?);
+    let (n, flags) = (length(args, 4)?, flags(args, 5)?.cast_unsigned());
+    if !null(args.get(1)) || !null(args.get(3)) {
+        return Err(Trouble::Unsupported("splice with an offset".to_owned()));
+    }
+    Ok(job(move || door::splice(from, to, n, flags)))
+}
+
+fn send_message(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
+    if member(args.get(1), "msg_control").is_some_and(|e| *e != Expr::List(Vec::new())) {
+        return Err(Trouble::Unsupported("a control message to send".to_owned()));
+    }
+    let (mut from, flags) = (rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
+    let to = fast_address(flags, None, at);
+    Ok(job(move || door::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref())))
 }
 
 /// close(2) of a descriptor that nothing else uses.

@@ -16,7 +16,7 @@ pub fn look(fd: RawFd, name: &str) -> Option<i64> {
     field(&ask(fd)?, name)
 }
 
-/// A word of `SO_MEMINFO` (include/uapi/linux/sock_diag.h).
+/// A word of `SO_MEMINFO` (`include/uapi/linux/sock_diag.h`).
 pub fn memory(fd: RawFd, name: &str) -> Option<i64> {
     const SO_MEMINFO: i32 = 55;
     let mut bytes = vec![0; 64];

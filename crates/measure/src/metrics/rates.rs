@@ -119,19 +119,23 @@ pub(super) fn spreads(
         if !ns.is_multiple_of(series.interval.as_nanos()) {
             return vec![None; windows.len()];
         }
+        // Without taps nobody saw packets, and the series have no column of them.
+        let mut known = vec![false; windows.len()];
         for (flow, entity) in of_flows(recording, series) {
             let (Some(group), Some(column)) = (group(flow), entity.column(What::Wire.column())) else {
                 continue;
             };
+            known[group] = true;
             for (i, bytes) in column.iter().enumerate().filter(|(_, n)| **n > 0.0) {
                 sums[group].add(entity.time(series.interval, i).as_nanos() / ns, *bytes);
             }
         }
-    } else {
-        for d in &recording.deliveries {
-            if let Some(group) = group(d.flow) {
-                sums[group].add(d.at.as_nanos() / ns, f64::from(d.wire_bytes));
-            }
+        let spread = |(group, known): (Groups, bool)| if known { group.spread(interval) } else { None };
+        return sums.into_iter().zip(known).map(spread).collect();
+    }
+    for d in &recording.deliveries {
+        if let Some(group) = group(d.flow) {
+            sums[group].add(d.at.as_nanos() / ns, f64::from(d.wire_bytes));
         }
     }
     sums.into_iter().map(|group| group.spread(interval)).collect()

@@ -236,6 +236,18 @@ fn probing(host: &Host, headers: u64) -> Result<Option<MtuProbing>, String> {
     }))
 }
 
+/// One sysctl of Linux's compression of duplicate ACKs (`tcp_comp_sack_*`). Returns `None` if the value is out of range.
+fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
+    if let Some(rule) = &mut cfg.ack_compression {
+        match key {
+            "tcp_comp_sack_nr" => rule.most = u32::try_from(number).ok()?,
+            "tcp_comp_sack_delay_ns" => rule.delay = Dur::from_nanos(number),
+            _ => rule.slack = Dur::from_nanos(number),
+        }
+    }
+    Some(())
+}
+
 fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
     // Without TSO the kernel still makes super-segments, which leave it in pieces (`World::flush`).
     cfg.tso = Some(Bytes::new(GSO));
@@ -256,13 +268,7 @@ fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
             || number().and_then(|n| u32::try_from(n).map_err(|_| format!("sysctl net.ipv4.{key}={text}")));
         match key {
             "tcp_comp_sack_nr" | "tcp_comp_sack_delay_ns" | "tcp_comp_sack_slack_ns" => {
-                if let Some(rule) = &mut cfg.ack_compression {
-                    match key {
-                        "tcp_comp_sack_nr" => rule.most = small()?,
-                        "tcp_comp_sack_delay_ns" => rule.delay = Dur::from_nanos(number()?),
-                        _ => rule.slack = Dur::from_nanos(number()?),
-                    }
-                }
+                compression(cfg, key, number()?).ok_or_else(|| format!("sysctl net.ipv4.{key}={text}"))?;
             }
             "tcp_timestamps" => cfg.timestamps = number()? != 0,
             "tcp_sack" => cfg.sack = number()? != 0,

@@ -393,6 +393,12 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     } else {
         buffers(s, &mut c);
     }
+    application(s, &mut c);
+    c
+}
+
+/// What the application says of its sockets, and limits of time and of repetitions.
+fn application(s: &Scope, c: &mut Config) {
     c.nodelay = s.on("app.nodelay");
     c.cork = s.on("app.cork");
     c.quickack = s.on("app.quickack");
@@ -408,7 +414,6 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.retries, s.maybe_int("stack.retries"));
     set(&mut c.time_wait, s.maybe_dur("stack.time_wait"));
     set(&mut c.fin_wait2, s.maybe_dur("stack.fin_wait2"));
-    c
 }
 
 /// Buffers as Linux 6.1 counts them, with what a packet costs besides its bytes. The rows of a window say half of the buffer.

@@ -87,11 +87,18 @@ fn access_links_have_no_delay_or_loss_unless_addressed() {
 fn an_application_s_buffer_is_fixed_and_autotuning_can_be_turned_off() {
     let buffer = |rows: &[(&str, &str)]| case(rows).hosts[1].stack.recv_buffer;
     assert_eq!(buffer(&[("app.rcvbuf", "64KB")]), RecvBuffer::Fixed(Bytes::new(64_000)));
-    let linux = ("stack.profile", "linux");
-    let fixed = buffer(&[linux, ("stack.rcv_autotune", "off")]);
-    assert!(matches!(fixed, RecvBuffer::Fixed(_)), "{fixed:?}");
-    let tuned = buffer(&[linux, ("stack.max_rwnd", "1MB")]);
-    assert!(matches!(tuned, RecvBuffer::Auto { max, .. } if max == Bytes::new(1_000_000)), "{tuned:?}");
+    let rfc_tuned = buffer(&[("stack.rcv_autotune", "on"), ("stack.max_rwnd", "1MB")]);
+    assert!(
+        matches!(rfc_tuned, RecvBuffer::Auto { max, .. } if max == Bytes::new(1_000_000)),
+        "{rfc_tuned:?}"
+    );
+    // Linux charges buffers with their overhead, and half of a buffer is window.
+    let memory = |row: (&str, &str)| {
+        case(&[("stack.profile", "linux"), row]).hosts[1].stack.recv_memory.expect("Linux's")
+    };
+    assert!(memory(("stack.rcv_autotune", "off")).locked);
+    assert!(!memory(("stack.rcv_autotune", "on")).locked);
+    assert_eq!(memory(("stack.max_rwnd", "1MB")).max, Bytes::new(2_000_000));
 }
 
 #[test]
