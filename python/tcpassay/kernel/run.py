@@ -37,9 +37,16 @@ LAST_WORDS: Final = 2000
 
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 # What a guest says when one of its processes, which are processes of this machine, is ended by a signal from here
-# (arch/um/os-Linux/skas/process.c): it is gone, or the signal comes instead of a trap.
+# (arch/um/os-Linux/skas/process.c and mem.c, start_up.c): it is gone (ESRCH), or the signal (SIGKILL, SIGTERM) comes
+# instead of a trap. That its init was killed it says also of an init that ended by its own fault.
 _PROCESS_KILLED: Final = re.compile(
-    r"(?i:ptrace)[ _].*failed, errno = 3$|wait_stub_done : failed to wait for SIGTRAP", re.MULTILINE
+    r"(?i:ptrace)[ _].*failed, (?:op = \d+, |pid = \d+, )?errno = 3$"
+    r"|Failed to continue (?:stub|new process), pid = \d+, errno = 3$"
+    r"|handle_trap - .*, errno = 3\b"
+    r"|_fp_registers (?:failed, errno = 3|failed, pid = \d+, err = -3|returned -3)$"
+    r"|wait_stub_done : (?:failed to wait for SIGTRAP|continue failed, errno = 3$)"
+    r"|(?:check_ptrace|check_sysemu|start_userspace) ?: expected .*got status = (?:9|3967)$",
+    re.MULTILINE,
 )
 # A guest whose init runs ends with exit code 1 and no word more only for SIGTERM and SIGINT (arch/um/os-Linux/main.c,
 # last_ditch_exit).
