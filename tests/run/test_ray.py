@@ -259,7 +259,7 @@ def test_without_ray_it_says_where_it_comes_from(tmp_path: Path, monkeypatch: py
     from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"pip install 'tcpassay\[ray\]'"):
+    with pytest.raises(UserError, match=r"-m pip install 'ray\[client\]==2\.\d+\.\d+'"):
         OnRay("ray", 2)
     done = run(prepare(tmp_path, PLAN), "plans/plan.toml", "--executor", "slurm")
     assert "allowed are `local`, `ray` and `ray://HOST:PORT`" in done.stderr
