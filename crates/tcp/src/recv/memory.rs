@@ -474,9 +474,8 @@ impl Memory {
         self.queue.extend(self.later.drain(..ready));
     }
 
-    /// `tcp_clamp_window` and `tcp_prune_ofo_queue`: the buffer follows what is used, then what is out of order goes, the farthest
-    /// first. Gives the position from which on nothing is kept.
-    fn prune(&mut self, next: bool) -> u64 {
+    /// `tcp_clamp_window`: the buffer grows to what is used, up to its maximum; if that is not enough, the window shrinks.
+    fn clamp_window(&mut self) {
         let most = self.cfg.max.get();
         if self.size < most && !self.locked {
             self.size = self.used.min(most);
@@ -484,6 +483,12 @@ impl Memory {
         if self.used > self.size {
             self.threshold = self.clamp.min(2 * self.advmss);
         }
+    }
+
+    /// `tcp_prune_ofo_queue`: data out of order are dropped, the farthest first, until the rest fits. Returns the position from which
+    /// on nothing is kept.
+    fn prune(&mut self, next: bool) -> u64 {
+        self.clamp_window();
         let mut from = u64::MAX;
         while next && self.used > self.size {
             let Some(last) = self.later.pop() else { break };
@@ -495,13 +500,7 @@ impl Memory {
 
     /// The same until 6.12, where what is out of order goes by an eighth of the buffer at least.
     fn prune_hard(&mut self) -> u64 {
-        let most = self.cfg.max.get();
-        if self.size < most && !self.locked {
-            self.size = self.used.min(most);
-        }
-        if self.used > self.size {
-            self.threshold = self.clamp.min(2 * self.advmss);
-        }
+        self.clamp_window();
         let mut from = u64::MAX;
         let mut goal = self.size / 8;
         while self.used > self.size || from < u64::MAX && goal > 0 {
