@@ -1,16 +1,20 @@
 """A guest that somebody else kills says nothing about its case: the run is made again, and nothing stays behind."""
 
+import json
 import os
+import shlex
 import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import patience
 
-from tcpassay.kernel import run, store
+from tcpassay.errors import UserError
+from tcpassay.kernel import run, scripts, store
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -72,3 +76,88 @@ def test_a_guest_that_is_killed_is_an_outcome_from_outside_and_leaves_no_folder(
     home = tmp_path / f"tcpassay-{os.getuid()}"
     assert [entry.name for entry in home.iterdir()] == [".lock"]
     assert not (tmp_path / "recording").exists()
+
+
+# What guests printed whose processes were killed at drawn moments, and what one prints whose process has a fault.
+KILLED = [
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 25, status = 0x9",
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 25, status = 0xf",
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 25, status = 0xf7f",
+    "userspace - child stopped with signal 15",
+    "userspace - ptrace continue failed, op = 31, errno = 3",
+    "userspace - PTRACE_GETREGS failed, errno = 3",
+    "userspace - ptrace set regs failed, errno = 3",
+    "Kernel panic - not syncing: do_syscall_stub : PTRACE_SETREGS failed, errno = 3",
+    "start_userspace : expected SIGSTOP, got status = 9",
+    "check_sysemu: expected SIGTRAP or (SIGTRAP | 0x80), got status = 9",
+]
+OWN_FAULT = [
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 25, status = 0xb7f",
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 3, status = 0xb7f",
+    "wait_stub_done : failed to wait for SIGTRAP, pid = 14330, n = 14330, errno = 25, status = 0x97f",
+    "handle_trap - failed to wait at end of syscall, errno = 3, status = 2943",
+    "userspace - child stopped with signal 25",
+    "Kernel panic - not syncing: do_syscall_stub : PTRACE_SETREGS failed, errno = 5",
+]
+
+
+def a_guest_that_says(tmp_path: Path, line: str, then: str) -> run.Ended:
+    image = tmp_path / "image"
+    image.write_text(f"#!/bin/sh\necho {shlex.quote(line)}\n{then}\n", encoding="ascii")
+    image.chmod(0o755)
+    return run.boot(image, tmp_path, 1, 600)
+
+
+@pytest.mark.parametrize("line", KILLED)
+def test_a_guest_is_ended_that_goes_on_without_a_process_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(run, "_LOOK_S", 0.1)
+    started = time.monotonic()
+    ended = a_guest_that_says(tmp_path, line, "exec sleep 3600")
+    assert ended.outside
+    assert not ended.late
+    assert ended.console == line + "\n"
+    assert time.monotonic() - started < 500
+
+
+@pytest.mark.parametrize("line", OWN_FAULT)
+def test_a_process_of_a_guest_that_its_own_fault_stopped_was_not_killed_from_outside(
+    tmp_path: Path, line: str
+) -> None:
+    assert not a_guest_that_says(tmp_path, line, "exit 0").outside
+
+
+@pytest.mark.parametrize("said", ["failed", "finished"])
+def test_an_answer_of_a_guest_with_a_killed_process_is_not_believed(tmp_path: Path, said: str) -> None:
+    answer = {"ended": said, "message": "ip: ", "trace": "1", "metrics": {"values": {}}}
+    line = "userspace - ptrace continue failed, op = 31, errno = 3"
+    ended = a_guest_that_says(tmp_path, line, f"echo {shlex.quote(json.dumps(answer))} >answer.json")
+    outcome = run.outcome_of(tmp_path, ended, 600, starved=False)
+    assert outcome["outcome"] == "crashed"
+    assert outcome["outside"]
+
+
+def test_scripts_of_a_guest_that_somebody_kills_are_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    boot, killed = run.boot, []
+
+    def first_is_killed(image: Path, scratch: Path, seed: int, patience_s: float) -> run.Ended:
+        ended = boot(image, scratch, seed, patience_s)
+        if len(killed) < 2:
+            killed.append(scratch)
+            return run.Ended(ended.console, late=False, code=-signal.SIGKILL)
+        return ended
+
+    monkeypatch.setattr(run, "boot", first_is_killed)
+    asked = scripts.request(
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n",
+        loose=False,
+        options=[],
+        limit_s=scripts.VIRTUAL_LIMIT_S,
+    )
+    assert [report["status"] for report in scripts.on_kernel([asked, asked])] == ["pass", "pass"]
+    assert len(killed) == 2
+    killed.clear()
+    monkeypatch.setattr(run, "boot", lambda *_: run.Ended("Linux", late=False, code=-signal.SIGKILL))
+    with pytest.raises(UserError, match="somebody killed the guest 3 times\nLinux"):
+        scripts.on_kernel([asked])

@@ -2,8 +2,8 @@
 
     python tools/torture [--seed N] [--trials N] [--seconds S] [--only KIND] [--keep]
 
-Each kind of trial (`damage`, `hostile`, `owners`, `kills`, `signals`, `disks`, `inputs`) does some trials, or as
-many as `--seconds` allow. What a trial does depends on its seed alone; what is judged does not
+Each kind of trial (`damage`, `hostile`, `owners`, `kills`, `signals`, `disks`, `inputs`, `guests`) does some trials,
+or as many as `--seconds` allow. What a trial does depends on its seed alone; what is judged does not
 depend on the speed of the machine.
 The exit code is 1 when a trial found a fault; each fault is printed with the command that repeats its trial.
 """
@@ -20,8 +20,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from trial import Fault, Skip, Trial
 
-KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs")
-SHARES = {"damage": 12, "hostile": 3, "owners": 1, "kills": 1, "signals": 1, "disks": 1, "inputs": 3}
+KINDS = ("damage", "hostile", "owners", "kills", "signals", "disks", "inputs", "guests")
+SHARES = {
+    "damage": 12,
+    "hostile": 3,
+    "owners": 1,
+    "kills": 1,
+    "signals": 1,
+    "disks": 1,
+    "inputs": 3,
+    "guests": 2,
+}
 """Of `--trials`: cheap kinds of trials are made more often than dear ones."""
 
 

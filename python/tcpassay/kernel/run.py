@@ -6,6 +6,7 @@ leaves its answer there. Whatever else it does (panic, no end, no memory) is an 
 """
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,20 +39,27 @@ LAST_WORDS: Final = 2000
 
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 # What a guest says when one of its processes, which are processes of this machine, is ended by a signal from here
-# (arch/um/os-Linux/skas/process.c and mem.c, start_up.c): it is gone (ESRCH), or the signal (SIGKILL, SIGTERM) comes
-# instead of a trap. That its init was killed it says also of an init that ended by its own fault.
+# (arch/um/os-Linux/skas/process.c and mem.c, start_up.c): it is gone (ESRCH), or its status is SIGKILL or SIGTERM
+# (3967 and 0xf7f: stopped by it) instead of a trap. A process that a fault of its own has stopped is still there, and
+# its status names that fault. That its init was killed the guest says also of an init that ended by its own fault.
 _PROCESS_KILLED: Final = re.compile(
     r"(?i:ptrace)[ _].*failed, (?:op = \d+, |pid = \d+, )?errno = 3$"
     r"|Failed to continue (?:stub|new process), pid = \d+, errno = 3$"
-    r"|handle_trap - .*, errno = 3\b"
+    r"|handle_trap - (?:nullifying|continuing to end of) syscall failed, errno = 3$"
+    r"|handle_trap - failed to wait at end of syscall, errno = \d+, status = (?:9|15|3967)$"
     r"|_fp_registers (?:failed, errno = 3|failed, pid = \d+, err = -3|returned -3)$"
-    r"|wait_stub_done : (?:failed to wait for SIGTRAP|continue failed, errno = 3$)"
-    r"|(?:check_ptrace|check_sysemu|start_userspace) ?: expected .*got status = (?:9|3967)$",
+    r"|wait_stub_done : failed to wait for SIGTRAP, .*(?:status = 0x(?:9|f|f7f)|n = -1, errno = 10, .*)$"
+    r"|wait_stub_done : continue failed, errno = 3$"
+    r"|userspace - child stopped with signal 15$"
+    r"|(?:check_ptrace|check_sysemu|start_userspace) ?: expected .*got status = (?:9|15|3967)$",
     re.MULTILINE,
 )
 # A guest whose init runs ends with exit code 1 and no word more only for SIGTERM and SIGINT (arch/um/os-Linux/main.c,
 # last_ditch_exit).
 _BOOTED: Final = "as init process"
+# How often the console of a running guest is looked at, in seconds: a guest that waits for a killed process never ends.
+_LOOK_S: Final = 5.0
+_SPLICE_F_NONBLOCK: Final = 2
 _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
 
 
@@ -152,7 +161,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
         starved = memory_kills()
         ended = boot(image, place, seed, patience_s)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        answer = _outcome(place, ended, patience_s, starved=memory_kills() > starved)
+        answer = outcome_of(place, ended, patience_s, starved=memory_kills() > starved)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if answer["outcome"] != "done":
         shutil.rmtree(folder, ignore_errors=True)
@@ -168,6 +177,13 @@ class Ended:
     """It had to be ended."""
     code: int
     """Of its process; a signal is negative."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether somebody else ended the guest or one of its processes, so that what it answers means nothing."""
+        asked_to_end = self.code == 1 and not _PANIC.search(self.console) and _BOOTED in self.console
+        killed = killed_outside(self.code) or asked_to_end or _PROCESS_KILLED.search(self.console) is not None
+        return killed and not self.late
 
 
 def memory_kills() -> int:
@@ -216,21 +232,41 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        late = False
         try:
-            code = guest.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            late, code = True, -signal.SIGKILL
+            code = _wait(guest, read, patience_s)
         finally:
             # The guest's processes are of its own session; none of them outlives it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(guest.pid, signal.SIGKILL)
             guest.wait()
         os.set_blocking(read, False)
-        return Ended((words.read(_CONSOLE) or b"").decode(errors="replace"), late, code)
+        said = (words.read(_CONSOLE) or b"").decode(errors="replace")
+        return Ended(said, code is None, -signal.SIGKILL if code is None else code)
 
 
-def _outcome(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> dict[str, Any]:
+def _wait(guest: subprocess.Popen[bytes], console: int, patience_s: float) -> int | None:
+    """The guest's exit code; that of a kill when one of its processes was killed; `None` when it takes too long."""
+    ends = time.monotonic() + patience_s
+    while (left := ends - time.monotonic()) > 0:
+        try:
+            return guest.wait(min(left, _LOOK_S))
+        except subprocess.TimeoutExpired:
+            if _PROCESS_KILLED.search(_peek(console)):
+                return -signal.SIGKILL
+    return None
+
+
+def _peek(console: int) -> str:
+    """What the pipe holds, which stays there: unlike a read, tee(2) tells the writer nothing."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as copy, os.fdopen(write, "wb", buffering=0):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _CONSOLE)
+        copied = ctypes.CDLL(None).tee(console, write, ctypes.c_size_t(_CONSOLE), _SPLICE_F_NONBLOCK)
+        return (copy.read(_CONSOLE) or b"").decode(errors="replace") if copied > 0 else ""
+
+
+def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> dict[str, Any]:
     """What the guest left behind, as an outcome."""
     end = ended.console.strip()[-LAST_WORDS:]
     if ended.late:
@@ -238,7 +274,23 @@ def _outcome(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -
     try:
         answer = json.loads((scratch / "answer.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return _unanswered(ended, starved=starved)
+        answer = None
+    if answer is None and _MEMORY.search(ended.console):
+        return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
+    if ended.outside:
+        if starved:
+            return {"outcome": "memory", "message": "the system killed the guest, for want of memory"}
+        how = f"somebody killed the guest or a process of it (exit code {ended.code})"
+        return {"outcome": "crashed", "message": f"{how}\n{end}", "outside": True}
+    if answer is None:
+        panic = _PANIC.search(ended.console)
+        how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
+        return {"outcome": "crashed", "message": f"{how}\n{end}"}
+    return _answered(answer, end)
+
+
+def _answered(answer: dict[str, Any], end: str) -> dict[str, Any]:
+    """The outcome that a guest's answer names."""
     if answer["ended"] in {"duration", "finished"}:
         return {
             "outcome": "done",
@@ -253,19 +305,3 @@ def _outcome(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -
     if "panicked" in message:
         message += f"\n{end}"
     return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": message}
-
-
-def _unanswered(ended: Ended, *, starved: bool) -> dict[str, Any]:
-    """The outcome of a guest that ended without an answer."""
-    console, end = ended.console, ended.console.strip()[-LAST_WORDS:]
-    if _MEMORY.search(console):
-        return {"outcome": "memory", "message": f"the guest ran out of its {MEMORY}\n{end}"}
-    panic = _PANIC.search(console)
-    asked_to_end = ended.code == 1 and not panic and _BOOTED in console
-    if killed_outside(ended.code) or asked_to_end or _PROCESS_KILLED.search(console):
-        if starved:
-            return {"outcome": "memory", "message": "the system killed the guest, for want of memory"}
-        how = f"somebody killed the guest or a process of it (exit code {ended.code})"
-        return {"outcome": "crashed", "message": f"{how}\n{end}", "outside": True}
-    how = f"the guest's kernel panicked: {panic[1]}" if panic else "the guest left no answer"
-    return {"outcome": "crashed", "message": f"{how}\n{end}"}

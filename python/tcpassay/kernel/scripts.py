@@ -17,7 +17,7 @@ from tcpassay.kernel import run, store
 from tcpassay.scratch import folder as scratch_folder
 
 PLACES: Final = ("model", "kernel", "host")
-# Attempts on a host, whose time is real.
+# Attempts on a host, whose time is real, and of guests that somebody kills.
 ATTEMPTS: Final = 3
 # What a script may take: by the guest's clock, and by the host's.
 VIRTUAL_LIMIT_S: Final = 100_000
@@ -37,13 +37,24 @@ def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit
 def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
     """The reports of scripts that ran in a guest. Raises `UserError` when there is none, or when it does not begin.
 
-    A script during which the guest ended is `crashed`; another guest runs those after it.
+    A script during which the guest ended is `crashed`; another guest runs those after it. A guest that somebody else
+    killed says nothing: its scripts are run again, up to three times.
     """
     image = store.find(kernel).image
     reports: list[Report] = []
+    killed = 0
     while len(reports) < len(requests):
-        reports += _in_guest(image, requests[len(reports) :])
+        try:
+            reports += _in_guest(image, requests[len(reports) :])
+        except _KilledError as error:
+            killed += 1
+            if killed == ATTEMPTS:
+                raise UserError(f"somebody killed the guest {ATTEMPTS} times\n{error}") from error
     return reports
+
+
+class _KilledError(Exception):
+    """Somebody else killed the guest or a process of it."""
 
 
 def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
@@ -52,18 +63,17 @@ def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
         (place / "init").symlink_to(run.agent())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
         ended = run.boot(image, place, SEED, run.PATIENCE_S)
+        end = ended.console.strip()[-run.LAST_WORDS :]
+        if ended.outside:
+            raise _KilledError(end)
         try:
             answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             begun = _lines(place / "reports.jsonl")
             how = "had to be ended" if ended.late else "left no answer"
-            why = f"the guest {how}\n{ended.console.strip()[-run.LAST_WORDS :]}"
-            outside = not ended.late and run.killed_outside(ended.code)
-            if begun is None or (outside and not begun):
+            why = f"the guest {how}\n{end}"
+            if begun is None:
                 raise UserError(why) from error
-            if outside:
-                # The script that ran then is run again.
-                return [_checked(report) for report in begun]
             return [*map(_checked, begun), crashed(why)][: len(requests)]
     if "Ok" not in answer:
         raise UserError(f"the guest: {answer.get('Err', answer)}")
