@@ -17,12 +17,13 @@ ARROWS = {
     "tcp": {"units", "wire", "cc"},
     "workload": {"units"},
     "measure": {"units", "wire"},
-    "sim": {"units", "wire", "cc", "tcp", "workload", "measure"},
+    "case": {"units", "cc", "tcp", "workload", "measure"},
+    "sim": {"units", "wire", "cc", "tcp", "workload", "measure", "case"},
     "script": {"units", "wire", "cc", "tcp"},
     "bpf": {"units", "cc"},
-    "agent": {"sim", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
+    "agent": {"case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
     "bridge": {"script", "tcp", "units", "wire"},
-    "python": {"sim", "script", "tcp", "measure", "units"},
+    "python": {"case", "sim", "script", "tcp", "measure", "units"},
 }
 
 # Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.

@@ -7,8 +7,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
-use tcpassay_sim::case::Case;
-use tcpassay_sim::params::{Value, rows};
+use tcpassay_case::Case;
+use tcpassay_case::params::{Value, rows};
 
 fuzz_target!(|text: &str| {
     let (lines, file) = text.split_once("---\n").unwrap_or((text, ""));

@@ -38,7 +38,7 @@ impl Sockets for Calls<'_, '_> {
             return Bytes::ZERO;
         }
         let blocking = self.world.case.host_setting(self.host, "app.blocking").0;
-        if blocking == tcpassay_sim::params::Setting::Bool(true) {
+        if blocking == tcpassay_case::params::Setting::Bool(true) {
             let at = self.world.slots[self.host][slot.0 as usize];
             return self.world.write_and_wait(at, n).unwrap_or_else(|e| {
                 self.world.failure.get_or_insert(format!("a writer: {e}"));

@@ -4,9 +4,9 @@
 //! Reno-friendly region, which Linux computes from it when it starts (`cubictcp_register`).
 
 use crate::setup::{Failure, write_and_check};
+use tcpassay_case::params::Setting;
+use tcpassay_case::{Case, HostSettings};
 use tcpassay_cc::Hystart;
-use tcpassay_sim::case::{Case, HostSettings};
-use tcpassay_sim::params::Setting;
 
 /// A parameter of a module: its path below `/sys/module`, and a value.
 type Parameter = (&'static str, String);

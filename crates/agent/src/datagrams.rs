@@ -5,8 +5,8 @@ use crate::sys;
 use crate::world::World;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
+use tcpassay_case::Case;
 use tcpassay_measure::pcapng::host_address;
-use tcpassay_sim::case::Case;
 use tcpassay_units::Time;
 use tcpassay_workload::{Background, UdpSource};
 

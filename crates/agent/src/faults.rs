@@ -7,8 +7,8 @@
 //! This module must not know where packets come from: [`relay`](crate::relay) moves them.
 
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_sim::case::LinkSettings;
-use tcpassay_sim::params::grammar::{LossModel, Reorder};
+use tcpassay_case::LinkSettings;
+use tcpassay_case::params::grammar::{LossModel, Reorder};
 use tcpassay_units::{Bytes, Rate, Seed, Stream};
 
 /// Ends of a connection, as one direction of it has them: addresses and ports in the order of the packet.
@@ -321,8 +321,8 @@ pub fn any(link: &LinkSettings) -> bool {
 mod tests {
     use super::*;
     use std::collections::BTreeMap as Map;
-    use tcpassay_sim::case::Case;
-    use tcpassay_sim::params::{Substrate, Value};
+    use tcpassay_case::Case;
+    use tcpassay_case::params::{Substrate, Value};
 
     fn link(path: &str, value: &str) -> LinkSettings {
         let triples = Map::from([(path.to_owned(), Value::from(value))]);

@@ -3,7 +3,7 @@
 use crate::sys;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use tcpassay_sim::params::Substrate;
+use tcpassay_case::params::Substrate;
 
 /// Queue disciplines that a case may need, with the least that `tc` wants to be told to make one.
 const KINDS: [(&str, &str); 10] = [

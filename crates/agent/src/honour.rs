@@ -3,10 +3,10 @@
 use crate::controllers;
 use crate::engines::{Engine, ROW};
 use crate::ground::Ground;
-use tcpassay_sim::case::{Case, CaseError, HostSettings, LinkSettings, Mark};
-use tcpassay_sim::params::grammar::{LinkRate, LossModel};
-use tcpassay_sim::params::{Setting, Value};
-use tcpassay_sim::topology::Shape;
+use tcpassay_case::params::grammar::{LinkRate, LossModel};
+use tcpassay_case::params::{Setting, Value};
+use tcpassay_case::topology::Shape;
+use tcpassay_case::{Case, CaseError, HostSettings, LinkSettings, Mark};
 use tcpassay_tcp::{EcnMode, Pacing};
 use tcpassay_units::Dur;
 use tcpassay_workload::Behaviour;

@@ -14,10 +14,10 @@ use crate::faults;
 use crate::ground::Ground;
 use crate::qdisc::{self, Shaping};
 use tcpassay_bpf::limiter;
-use tcpassay_sim::case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
-use tcpassay_sim::params::Setting;
-use tcpassay_sim::params::grammar::{LinkRate, LossModel};
-use tcpassay_sim::topology::{Node, Port, Shape};
+use tcpassay_case::params::Setting;
+use tcpassay_case::params::grammar::{LinkRate, LossModel};
+use tcpassay_case::topology::{Node, Port, Shape};
+use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
 use tcpassay_units::{Bytes, Rate};
 
 /// Bytes of an Ethernet header.

@@ -12,8 +12,8 @@
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
 use crate::lab::ETHERNET;
-use tcpassay_sim::case::{LinkSettings, Mark, QueueSettings};
-use tcpassay_sim::params::grammar::{Limit, LossModel};
+use tcpassay_case::params::grammar::{Limit, LossModel};
+use tcpassay_case::{LinkSettings, Mark, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// More packets than a case has.

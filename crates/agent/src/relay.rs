@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
-use tcpassay_sim::case::Case;
+use tcpassay_case::Case;
 use tcpassay_units::Seed;
 
 /// `PACKET_VNET_HDR` (`include/uapi/linux/if_packet.h`), and the length of `struct virtio_net_hdr`.

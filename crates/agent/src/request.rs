@@ -4,9 +4,9 @@ use crate::ground::Ground;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tcpassay_case::params::Value;
+use tcpassay_case::{Case, CaseError, read_file};
 use tcpassay_measure::{Collect, metrics};
-use tcpassay_sim::case::{Case, CaseError, read_file};
-use tcpassay_sim::params::Value;
 use tcpassay_units::{Dur, UnitError};
 
 /// A case to run: the fields of the model's `run_case`.

@@ -26,11 +26,11 @@ use crate::world::{Token, World};
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use tcpassay_case::params::grammar::LinkRate;
+use tcpassay_case::{Case, completion};
 use tcpassay_measure::{
     Collector, Column, Device, DeviceCounters, EntitySeries, Interface, Recording, Triple, metrics,
 };
-use tcpassay_sim::case::{Case, completion};
-use tcpassay_sim::params::grammar::LinkRate;
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_workload::{Apps, HostId, Plan};
 

@@ -13,9 +13,9 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
+use tcpassay_case::params::Setting;
+use tcpassay_case::{Case, HostSettings};
 use tcpassay_measure::pcapng::host_address;
-use tcpassay_sim::case::{Case, HostSettings};
-use tcpassay_sim::params::Setting;
 use tcpassay_tcp::{DctcpReceiver, EcnMode, LossDetection, Pacing, RecvBuffer};
 
 /// Where `ip` and `tc` are.

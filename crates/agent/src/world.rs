@@ -18,9 +18,9 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use tcpassay_case::Case;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
-use tcpassay_sim::case::Case;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_workload::{ConnKey, HostId, Plan, Slot};
 

@@ -12,7 +12,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use tcpassay_sim::{Collect, Options, case::Case, params::Value, run};
+use tcpassay_case::{Case, params::Value};
+use tcpassay_sim::{Collect, Options, run};
 use tcpassay_units::{Dur, Seed};
 
 struct Scenario {

@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tcpassay_case::params::{self, Value};
+use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
 use tcpassay_measure::{Collect, Recording, Values};
-use tcpassay_sim::case::{Case, CaseError as Wrong, read_file};
-use tcpassay_sim::params::{self, Value};
 use tcpassay_sim::{Ended, Options, run};
 use tcpassay_units::{Seed, UnitError};
 

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::LatencyKind;
-use tcpassay_sim::{Collect, Options, case::Case, params::Value, run};
+use tcpassay_sim::{Collect, Options, run};
 use tcpassay_units::Seed;
 
 fn main() -> ExitCode {

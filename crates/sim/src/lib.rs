@@ -1,8 +1,5 @@
 //! The substrate `model`: one run of a case is a function of (case, seed, version).
 //!
-//! * [`params`] - the one parameter table: every knob, its unit, its default, who honours it.
-//! * [`case`] - triples, checked one by one and together, as typed settings.
-//! * [`topology`] - who is joined to whom, and the shortest paths.
 //! * [`element`] - what a packet meets between two stacks: links, queues, shapers, faults, NICs, switches.
 //! * [`engine`] - virtual clock, event queue, packets, the graph of elements and its run loop.
 //! * [`run()`] - builds the graph of a case, puts hosts on it, runs it, and gives the recording.
@@ -11,7 +8,8 @@
 //!
 //! ```
 //! use std::collections::BTreeMap;
-//! use tcpassay_sim::{Options, case::Case, params::Value, run};
+//! use tcpassay_case::{Case, params::Value};
+//! use tcpassay_sim::{Options, run};
 //! use tcpassay_units::Seed;
 //!
 //! let triples = [("link.rate", "100Mbit"), ("link.delay", "5ms"), ("app.flow_size", "1MB")];
@@ -28,13 +26,10 @@
 //! events and never make one. No clock, no environment: time is virtual and inputs are arguments.
 
 mod build;
-pub mod case;
 pub mod element;
 pub mod engine;
 mod host;
-pub mod params;
 mod run;
-pub mod topology;
 
 pub use run::{Ended, Options, Outcome, run};
 pub use tcpassay_measure::Collect;

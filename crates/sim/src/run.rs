@@ -1,12 +1,12 @@
 //! One run of a case.
 
-use crate::build::{Built, base_rtt, build, host_names};
-use crate::case::Case;
+use crate::build::{Built, build, host_names};
 use crate::engine::{Drop, Network, QueueStats};
 use crate::host::{Stacks, StacksSpec, World};
-use crate::params::grammar::LossModel;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tcpassay_case::Case;
+use tcpassay_case::params::grammar::LossModel;
 use tcpassay_measure::{
     Collect, Collector, Column, Device, DeviceCounters, EntitySeries, Environment, Histogram, Interface,
     Latency, LatencyKind, Recording, Triple,
@@ -402,7 +402,7 @@ fn environment(case: &Case, built: &Built, watch: &DeviceWatch, recording: &Reco
     };
     let (s, r) = case.net.flows[0];
     // The smallest round trip is that of the handshake: a SYN of 60 bytes and its answer.
-    let asked = base_rtt(case, s, r, Bytes::new(60));
+    let asked = case.base_rtt(s, r, Bytes::new(60));
     let ends = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));
     let least = recording
         .flows

@@ -1,7 +1,8 @@
 //! What a run takes of memory. A process of its own, with one test: the kernel tells the most that the whole process ever had.
 
 use std::collections::BTreeMap;
-use tcpassay_sim::{Collect, Options, case::Case, params::Value, run};
+use tcpassay_case::{Case, params::Value};
+use tcpassay_sim::{Collect, Options, run};
 use tcpassay_units::{Dur, Seed};
 
 /// The most resident memory so far, in kilobytes.

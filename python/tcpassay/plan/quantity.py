@@ -1,7 +1,7 @@
 """What a value means in a comparison: a number, a time, a number of bytes or packets, a rate or a text.
 
 The suffixes are those of the data plane (`crates/units/src/parse.rs`, `p` and `%` in
-`crates/sim/src/params`), so that `"1500us"` and `"1.5ms"` are equal in a constraint when they are equal in a
+`crates/case/src/params`), so that `"1500us"` and `"1.5ms"` are equal in a constraint when they are equal in a
 run; likewise `true`, `"true"` and `"on"` are one switch position. Values stay as the user wrote them
 everywhere else; nothing here rounds.
 """

@@ -10,10 +10,10 @@ use crate::setup::Spaces;
 use crate::sys;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
+use tcpassay_case::params::grammar::Limit;
+use tcpassay_case::topology::Port;
+use tcpassay_case::{Case, Mark, QueueSettings};
 use tcpassay_measure::pcapng::host_address;
-use tcpassay_sim::case::{Case, Mark, QueueSettings};
-use tcpassay_sim::params::grammar::Limit;
-use tcpassay_sim::topology::Port;
 use tcpassay_units::{Bytes, Rate};
 
 /// More packets than this are not sent: some 8000 have room in the ring of a tap.

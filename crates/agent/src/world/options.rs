@@ -5,7 +5,7 @@ use crate::setup::Failure;
 use crate::sys;
 use std::io;
 use std::os::fd::BorrowedFd;
-use tcpassay_sim::params::Setting;
+use tcpassay_case::params::Setting;
 use tcpassay_tcp::Pacing;
 use tcpassay_units::Dur;
 

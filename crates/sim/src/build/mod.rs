@@ -20,15 +20,15 @@ mod queues;
 
 use queues::{limit, spec};
 
-use crate::case::{Adaptive, Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
 use crate::element::{
     Coalesce, CorruptSpec, Distribution, DualSpec, DuplicateSpec, FifoSpec, IngressSpec, JitterSpec, Limit,
     LinkSpec, LossModel, LossSpec, MarkAcks, Pace, PolicerSpec, PortSpec, QueueSpec, ReorderSpec, RxOrder,
     RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec, Which,
 };
 use crate::engine::{HostId, Network, NodeId, PoolId};
-use crate::params::grammar::{self, Buffers, LinkRate, Reorder};
-use crate::topology::{Net, Node, Port, Shape};
+use tcpassay_case::params::grammar::{self, Buffers, LinkRate, Reorder};
+use tcpassay_case::topology::{Net, Node, Port, Shape};
+use tcpassay_case::{Adaptive, Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 /// The graph of a case.
@@ -400,7 +400,8 @@ impl Builder<'_> {
 
     /// Which half of the input ports of switch `at` this one is in: the first half, in the order of links, is 0.
     fn band(&self, port: Port, at: usize) -> u8 {
-        let ends_here = |l: &crate::topology::Link| l.from == Node::Switch(at) || l.to == Node::Switch(at);
+        let ends_here =
+            |l: &tcpassay_case::topology::Link| l.from == Node::Switch(at) || l.to == Node::Switch(at);
         let ports: Vec<usize> =
             (0..).zip(&self.case.net.links).filter(|(_, l)| ends_here(l)).map(|(i, _)| i).collect();
         let place = ports.iter().position(|i| *i == port.link).expect("a port of this switch");
@@ -452,18 +453,6 @@ fn stands_at_sender(case: &Case, queue: &QueueSettings) -> bool {
         "link" => false,
         _ => matches!(case.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
     }
-}
-
-/// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
-pub(crate) fn base_rtt(case: &Case, from: usize, to: usize, size: Bytes) -> Dur {
-    let Some(path) = case.routes.path(&case.net, from, to) else { return Dur::ZERO };
-    path.iter()
-        .map(|port| {
-            let link = &case.links[port.link];
-            let rate = fixed(&link.rate).unwrap_or_else(|| case.link_rate(port.link));
-            link.delay * 2 + rate.time_for(size) + rate.time_for(Bytes::new(52))
-        })
-        .fold(Dur::ZERO, |a, b| a + b)
 }
 
 /// Hosts of the topology by name, for recordings.

@@ -1,11 +1,11 @@
 //! From `queue.*` to the discipline of a port.
 
-use crate::case::{Mark, QueueSettings};
 use crate::element::{
     CoDelSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, Limit, PieSpec, QueueSpec, RedSpec,
     TbfSpec,
 };
-use crate::params::grammar;
+use tcpassay_case::params::grammar;
+use tcpassay_case::{Mark, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// `queue.limit`, or `auto` of the discipline.

@@ -46,8 +46,8 @@ pub use jitter::{Distribution, JitterSpec};
 pub use link::{Limit, LinkSpec};
 pub use loss::{LossModel, LossSpec, Which};
 pub use mark::MarkAcks;
-pub use pace::{Pace, TraceError};
 pub use policer::{PolicerSpec, SlotSpec};
+
 pub use port::{PortSpec, Share};
 pub use queue::{
     CoDelSpec, DualPi2Spec, DualSpec, FifoSpec, FqCoDelSpec, FqSpec, HtbClass, HtbSpec, PieSpec, QueueSpec,
@@ -58,6 +58,8 @@ pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;
 pub use switch::{IngressSpec, SwitchSpec};
 pub use thin::ThinSpec;
+
+pub use tcpassay_case::pace::Pace;
 
 pub(crate) use switch::Switch;
 

@@ -1,104 +1,7 @@
-//! How fast a port sends: not at all limited, at a fixed rate, or as a trace says.
+//! When a port that sends at a [`Pace`] has sent a packet.
 
+use tcpassay_case::pace::{OPPORTUNITY, Pace};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Time};
-
-/// How fast a port sends.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Pace {
-    /// Each packet in no time: something else in the path limits.
-    Unlimited,
-    /// A fixed rate.
-    Fixed(Rate),
-    /// A rate that changes at the given instants of a cycle of the given length; `None` is an outage. Before the first
-    /// instant the last rate of the cycle holds.
-    Steps(Vec<(Dur, Option<Rate>)>, Dur),
-    /// Instants of a cycle at each of which 1500 bytes may leave (mahimahi's format); what is not used is lost. The cycle
-    /// is as long as its last instant.
-    Opportunities(Vec<Dur>),
-}
-
-/// Why a trace cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("line {line}: `{text}`: {why}")]
-pub struct TraceError {
-    /// Counted from 1.
-    pub line: usize,
-    /// What stands there.
-    pub text: String,
-    /// What is wrong, and what is allowed.
-    pub why: &'static str,
-}
-
-/// Bytes of one opportunity.
-const OPPORTUNITY: u64 = 1500;
-
-impl Pace {
-    /// From the text of a trace: lines of one whole number are mahimahi's (milliseconds, one opportunity each); lines of
-    /// `seconds,rate` (`0.5,20Mbit`) are steps, where a rate of `0` is an outage and the last line's instant ends the cycle.
-    /// Empty lines and those that begin with `#` are skipped.
-    ///
-    /// # Errors
-    ///
-    /// The first line that is neither, goes back in time, or leaves nothing ever to be sent.
-    pub fn from_trace(text: &str) -> Result<Pace, TraceError> {
-        let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
-        let lines: Vec<_> = lines.filter(|(t, _)| !t.is_empty() && !t.starts_with('#')).collect();
-        let fail = |(text, line): (&str, usize), why| TraceError { line, text: text.to_owned(), why };
-        let Some(&first) = lines.first() else {
-            return Err(fail(
-                ("", 1),
-                "an empty trace; allowed are lines of milliseconds, or of `seconds,rate`",
-            ));
-        };
-        let mut at = Dur::ZERO;
-        let mut advance = |to: Dur, line| {
-            if to < at {
-                return Err(fail(line, "earlier than the line before; instants must not decrease"));
-            }
-            at = to;
-            Ok(to)
-        };
-        if !first.0.contains(',') {
-            let mut instants = Vec::new();
-            for line in lines {
-                let ms: u64 = line
-                    .0
-                    .parse()
-                    .ok()
-                    .filter(|ms| *ms < 1 << 40)
-                    .ok_or_else(|| fail(line, "not a whole number of milliseconds"))?;
-                instants.push(advance(Dur::from_millis(ms), line)?);
-            }
-            if at.is_zero() {
-                return Err(fail(first, "a cycle of no length; the last instant must be above 0"));
-            }
-            return Ok(Pace::Opportunities(instants));
-        }
-        let mut steps = Vec::new();
-        for &line in &lines {
-            let (time, rate) =
-                line.0.split_once(',').ok_or_else(|| fail(line, "not of the form `seconds,rate`"))?;
-            let s: f64 = time
-                .trim()
-                .parse()
-                .ok()
-                .filter(|s| (0.0..1e9).contains(s))
-                .ok_or_else(|| fail(line, "not a number of seconds"))?;
-            let rate = match rate.trim() {
-                "0" => None,
-                r => Some(r.parse().map_err(|_| fail(line, "not a rate as in `20Mbit`, nor `0`"))?),
-            };
-            steps.push((advance(Dur::from_secs_f64(s), line)?, rate));
-        }
-        let last = steps.pop().expect("there is a first line");
-        if steps.iter().all(|s| s.1.is_none()) || last.0.is_zero() {
-            let why =
-                "nothing can ever be sent; a line before the last needs a rate, and the last ends the cycle";
-            return Err(fail(*lines.last().expect("there is a first line"), why));
-        }
-        Ok(Pace::Steps(steps, last.0))
-    }
-}
 
 /// The state of a [`Pace`].
 #[derive(Clone, Debug)]
@@ -254,16 +157,5 @@ mod tests {
             now = p.sent_at(now, 1);
         }
         assert_eq!(now, Time::from_nanos(8_000));
-    }
-
-    #[test]
-    fn a_bad_trace_names_the_line_the_value_and_what_is_allowed() {
-        let e = |text| Pace::from_trace(text).unwrap_err().to_string();
-        assert_eq!(e("5\n3\n"), "line 2: `3`: earlier than the line before; instants must not decrease");
-        assert_eq!(e("# x\n0,1Gbit\n1,fast"), "line 3: `1,fast`: not a rate as in `20Mbit`, nor `0`");
-        assert_eq!(e("1\n2 ms"), "line 2: `2 ms`: not a whole number of milliseconds");
-        assert!(e("").contains("an empty trace"));
-        assert!(e("0,0\n1,0").contains("nothing can ever be sent"));
-        assert!(e("0\n").contains("a cycle of no length"));
     }
 }

@@ -1,7 +1,7 @@
 //! One end of a connection in its host, and the table of both ends.
 
-use crate::case::SmallQueues;
 use crate::engine::{Core, FlowId, HostId, Route, TimerId};
+use tcpassay_case::SmallQueues;
 use tcpassay_measure as measure;
 use tcpassay_tcp::{Connection, State};
 use tcpassay_units::Time;

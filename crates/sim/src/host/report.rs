@@ -3,9 +3,9 @@
 use super::conn::{Conn, Flow};
 use super::stacks::Stacks;
 use super::taps::{Taps, tell_tally};
-use crate::case::{IdlePath, completion};
 use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
 use std::collections::BTreeMap;
+use tcpassay_case::{IdlePath, completion};
 use tcpassay_measure::{Captured, Collector, InterfaceId, Sample, TcpSummary};
 use tcpassay_tcp::{Gauges, Info};
 use tcpassay_units::{Bytes, Dur, Time};

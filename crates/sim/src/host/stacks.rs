@@ -3,10 +3,10 @@
 use super::Owner;
 use super::conn::{Conn, Flow, NONE};
 use super::taps::{After, Taps, serve, tell_tally, transmit};
-use crate::case::{HostSettings, SmallQueues};
 use crate::engine::{Core, FlowId, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tcpassay_case::{HostSettings, SmallQueues};
 use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};

@@ -3,8 +3,8 @@
 use super::conn::{Conn, Flow};
 use super::log::event;
 use super::report::Report;
-use crate::case::SmallQueues;
 use crate::engine::{Core, HostId, Packet};
+use tcpassay_case::SmallQueues;
 use tcpassay_measure::{Collector, Delivery, FlowCounters};
 use tcpassay_tcp::{Connection, Sending};
 use tcpassay_units::{Time, count};

@@ -10,8 +10,9 @@ mod topologies;
 mod transfer;
 
 use std::collections::BTreeMap;
+use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::{Flow, Recording};
-use tcpassay_sim::{Collect, Options, Outcome, case::Case, params::Value, run};
+use tcpassay_sim::{Collect, Options, Outcome, run};
 use tcpassay_units::{Dur, Seed};
 
 type Rows<'a> = &'a [(&'a str, &'a str)];

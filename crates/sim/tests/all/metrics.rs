@@ -1,9 +1,9 @@
 //! What metrics say of runs whose answer is known.
 
 use crate::{Rows, case, data, go, go_with, ms};
+use tcpassay_case::Case;
 use tcpassay_measure::metrics::{self, metrics};
 use tcpassay_measure::{Collect, EventKind, Recording};
-use tcpassay_sim::case::Case;
 use tcpassay_units::Dur;
 
 fn value(recording: &Recording, name: &str) -> Option<f64> {

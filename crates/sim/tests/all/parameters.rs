@@ -2,8 +2,8 @@
 
 use crate::{Rows, go_with, triples};
 use std::collections::BTreeSet;
+use tcpassay_case::params;
 use tcpassay_measure::Collect;
-use tcpassay_sim::params;
 
 /// A parameter, a value that is not its default, and the case in which it matters.
 type Flip = (&'static str, &'static str, Rows<'static>);
@@ -303,7 +303,7 @@ fn a_controller_s_own_parameter_changes_a_run() {
 #[test]
 fn an_addressed_parameter_holds_for_that_instance_alone() {
     let rows = triples(&[("topology", "star:2"), ("sender1/stack.initial_window", "2")]);
-    let case = tcpassay_sim::case::Case::from_triples(&rows).expect("a case");
+    let case = tcpassay_case::Case::from_triples(&rows).expect("a case");
     let windows: Vec<u32> = case.hosts.iter().map(|h| h.stack.initial_window).collect();
     assert_eq!(windows, [10, 10, 2]);
 }

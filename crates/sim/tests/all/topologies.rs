@@ -1,7 +1,7 @@
 //! Every topology.
 
 use crate::{data, float, go, goodput};
-use tcpassay_sim::case::Case;
+use tcpassay_case::Case;
 use tcpassay_sim::{Options, run};
 use tcpassay_units::Seed;
 

@@ -171,7 +171,7 @@ impl FromStr for Pacing {
     }
 }
 
-/// `link.rate`: a rate, or `trace:<file>` ([`Pace::from_trace`](crate::element::Pace::from_trace)).
+/// `link.rate`: a rate, or `trace:<file>` ([`Pace::from_trace`](crate::pace::Pace::from_trace)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkRate {
     /// Constant.

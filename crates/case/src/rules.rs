@@ -1,9 +1,11 @@
 //! What must hold between the settings of a case.
 
-use super::given::Scope;
-use super::{Case, CaseError, Mark};
+use crate::case::Case;
+use crate::error::CaseError;
+use crate::given::Scope;
 use crate::params::grammar::{Buffers, LinkRate};
 use crate::params::{Setting, Substrate};
+use crate::settings::Mark;
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
@@ -34,7 +36,7 @@ impl Rules<'_> {
         self.errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
     }
 
-    fn host(mut self, host: &super::HostSettings) {
+    fn host(mut self, host: &crate::settings::HostSettings) {
         let stack = &host.stack;
         if host.cc == "dctcp" && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
@@ -43,7 +45,7 @@ impl Rules<'_> {
         if receiver != Setting::Word("profile") && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.dctcp_receiver", "stack.ecn", "a DCTCP receiver needs stack.ecn = dctcp");
         }
-        if stack.mss.get() + super::settings::HEADERS > host.mtu.get() {
+        if stack.mss.get() + crate::settings::HEADERS > host.mtu.get() {
             self.refuse("stack.mss", "stack.mtu", "a segment and 40 bytes of headers must fit in the MTU");
         }
         if host.nic.tso && self.scope.bytes("nic.gso_max") <= stack.mss {
@@ -89,7 +91,7 @@ impl Rules<'_> {
     }
 
     /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
-    fn controller(&mut self, host: &super::HostSettings) {
+    fn controller(&mut self, host: &crate::settings::HostSettings) {
         if self.scope.substrate() != Substrate::Model {
             return;
         }

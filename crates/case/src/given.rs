@@ -1,6 +1,6 @@
 //! What a case says: parsed triples, and the most specific of them for an entity.
 
-use super::CaseError;
+use crate::error::CaseError;
 use crate::params::{self, ParamSpec, Setting, Substrate, Value};
 use std::collections::BTreeMap;
 use std::str::FromStr;

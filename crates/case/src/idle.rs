@@ -1,6 +1,6 @@
 //! What a transfer would take were it alone, and the recording's row of one that ended.
 
-use super::Case;
+use crate::case::Case;
 use tcpassay_measure::{Completion, CompletionKind};
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_workload::Plan;

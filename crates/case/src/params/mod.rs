@@ -11,7 +11,7 @@
 //!   `access/link.delay`. The most specific address wins; a plain path is for all instances
 //!   (see [`topology`](crate::topology) for the names).
 //!
-//! This module must not know how a parameter is honoured: that is [`case`](crate::case)'s part.
+//! This module must not know how a parameter is honoured: that is the part of the settings of a [`Case`](crate::Case).
 
 mod app;
 pub mod grammar;

@@ -1,6 +1,6 @@
 //! The typed settings of the entities of a case.
 
-use super::given::Scope;
+use crate::given::Scope;
 use crate::params::Substrate;
 use crate::params::grammar::{
     Abc, DelayedAck, Limit, LinkRate, LossDetection, LossModel, Pacing, Policer, Reorder, Slot, Undo,

@@ -1,8 +1,12 @@
 //! What a case accepts, refuses, and prints back.
 
-use super::*;
+use crate::params::Value;
+use crate::params::grammar::LinkRate;
+use crate::*;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use tcpassay_tcp::{DctcpReceiver, EcnMode, RecvBuffer};
+use tcpassay_units::{Bytes, Dur, Rate};
 
 fn triples(rows: &[(&str, &str)]) -> BTreeMap<String, Value> {
     rows.iter().map(|(path, value)| ((*path).to_owned(), Value::from(*value))).collect()

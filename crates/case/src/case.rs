@@ -1,0 +1,125 @@
+//! A checked case: settings of every host, link and application.
+
+use crate::given::{Given, Scope};
+use crate::pace::Pace;
+use crate::params::grammar::{Buffers, LinkRate};
+use crate::params::{Setting, Value};
+use crate::settings::{HostSettings, LinkSettings};
+use crate::topology::{Net, Routes, Shape};
+use std::collections::BTreeMap;
+use tcpassay_units::{Bytes, Dur, Rate, Seed};
+use tcpassay_workload::{Background, Pair, Part, Plan, Spec};
+
+/// A complete and consistent case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub(crate) given: Given,
+    /// Who is joined to whom.
+    pub net: Net,
+    /// Shortest paths.
+    pub routes: Routes,
+    /// In the order of [`Net::hosts`].
+    pub hosts: Vec<HostSettings>,
+    /// In the order of [`Net::links`].
+    pub links: Vec<LinkSettings>,
+    /// `switch.buffers`.
+    pub buffers: Buffers,
+    /// `app.*` of each distinct set of flow groups: what they do and between whom.
+    pub apps: Vec<(Spec, Vec<Pair>)>,
+    /// `app.background`.
+    pub background: Background,
+    /// When the run ends at the latest.
+    pub end: Dur,
+    /// Traces of `link.rate = trace:<file>`, by file name.
+    pub traces: BTreeMap<String, Pace>,
+}
+
+impl Case {
+    /// The triples that are not at their default: the shortest case that does the same.
+    pub fn to_triples(&self) -> BTreeMap<String, Value> {
+        self.given.to_triples()
+    }
+
+    /// The setting of `path` at host `i`, and where it was said: a row at its default has the plain path.
+    pub fn host_setting(&self, i: usize, path: &str) -> (Setting, String) {
+        self.host_scope(&self.net.host_addresses(i)).find(path)
+    }
+
+    /// The setting of `path` at link `i`, and where it was said.
+    pub fn link_setting(&self, i: usize, path: &str) -> (Setting, String) {
+        self.given.scope(&self.net.link_addresses(i), self.net.links[i].main).find(path)
+    }
+
+    /// The setting of a row that holds for the whole network.
+    pub fn setting(&self, path: &str) -> Setting {
+        self.given.whole().get(path)
+    }
+
+    /// Whether the queue of `link` stands in the sending host, above its NIC: `queue.place`.
+    pub fn stands_at_sender(&self, link: usize) -> bool {
+        let queue = &self.links[link].queue;
+        match queue.place {
+            "sender" => true,
+            "link" => false,
+            _ => matches!(self.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
+        }
+    }
+
+    pub(crate) fn host_scope<'a>(&'a self, addresses: &'a [&'a str]) -> Scope<'a> {
+        self.given.scope(addresses, true)
+    }
+
+    /// Round-trip time of an idle path: delays both ways, and a packet of `size` there and an ACK back at every link's rate.
+    pub fn base_rtt(&self, from: usize, to: usize, size: Bytes) -> Dur {
+        let Some(path) = self.routes.path(&self.net, from, to) else { return Dur::ZERO };
+        path.iter()
+            .map(|port| {
+                let link = &self.links[port.link];
+                let rate = match &link.rate {
+                    LinkRate::Fixed(rate) => *rate,
+                    LinkRate::Trace(_) => self.link_rate(port.link),
+                };
+                link.delay * 2 + rate.time_for(size) + rate.time_for(Bytes::new(52))
+            })
+            .fold(Dur::ZERO, |a, b| a + b)
+    }
+
+    /// The slowest link of a path, for background load and checks; a trace counts with its mean.
+    pub fn bottleneck_rate(&self, sender: usize, receiver: usize) -> Option<Rate> {
+        let path = self.routes.path(&self.net, sender, receiver)?;
+        path.iter().map(|port| self.link_rate(port.link)).min()
+    }
+
+    /// The rate of a link: a shaper before it counts; a trace counts with its mean.
+    pub fn link_rate(&self, link: usize) -> Rate {
+        let settings = &self.links[link];
+        let wire = match &settings.rate {
+            LinkRate::Fixed(rate) => *rate,
+            LinkRate::Trace(name) => self.traces.get(name).map_or(Rate::from_bits_per_sec(1), Pace::mean),
+        };
+        match settings.queue.rate {
+            Some(rate) if matches!(settings.queue.kind, "htb" | "tbf") => wire.min(rate),
+            _ => wire,
+        }
+    }
+
+    /// The applications of the whole network.
+    pub fn plan(&self, seed: Seed) -> Plan {
+        let mut plan: Option<Plan> = None;
+        for (spec, pairs) in &self.apps {
+            let part = Plan::new(spec, pairs, seed);
+            match &mut plan {
+                None => plan = Some(part),
+                Some(plan) => part.parts().iter().for_each(|p: &Part| plan.push(p.clone())),
+            }
+        }
+        let mut plan = plan.expect("a topology has flows");
+        let all: Vec<Pair> = self.apps.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
+        let (s, r) = self.net.flows[0];
+        let capacity = self.bottleneck_rate(s, r).expect("checked: flows have paths");
+        if let Some(part) = self.background.part(&all, capacity) {
+            plan.push(part);
+        }
+        plan
+    }
+}

@@ -1,0 +1,32 @@
+//! Cases: the parameter table, topologies, and triples `<entity, parameter, value>` as typed, checked settings.
+//!
+//! * [`params`] - the parameter table: path, unit, default, levels, substrates and constraints of every parameter.
+//! * [`topology`] - hosts, switches and links by name, and shortest paths.
+//! * [`pace`] - the rate of a link: fixed, or from a trace.
+//! * [`Case`] - a complete and consistent case. [`Case::from_triples`] reports every error at once, each with its path, so
+//!   that a plan file's line can be shown. Nothing later in a run refuses a case that was made.
+//!
+//! The crate contains no simulation engine and no access to a kernel: the simulator and the agent both read it.
+
+mod case;
+mod error;
+mod files;
+mod given;
+mod idle;
+pub mod pace;
+pub mod params;
+mod read;
+mod rules;
+mod settings;
+pub mod topology;
+
+#[cfg(test)]
+mod tests;
+
+pub use case::Case;
+pub use error::CaseError;
+pub use files::{ReadFile, read_file};
+pub use idle::{IdlePath, completion};
+pub use settings::{
+    Adaptive, HostSettings, Jitter, LinkSettings, Mark, NicSettings, QueueSettings, SmallQueues,
+};
