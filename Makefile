@@ -113,6 +113,9 @@ torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals
 
 check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
 
+# Crates without import cycles between their modules.
+LAYERED := crates/units crates/wire crates/cc crates/workload crates/case crates/bpf crates/bridge crates/python
+
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
@@ -121,6 +124,7 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python tools/layers.py $(LAYERED)
 	@sh tools/audit.sh $(BIN)/python
 
 format: setup ## Format Rust and Python

@@ -1,6 +1,6 @@
 //! Tier 1, and how controllers are made.
 
-use crate::{Control, Detect, Event, View};
+use crate::event::{Control, Event, View};
 use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_units::{Seed, Stream};
@@ -66,6 +66,20 @@ pub enum Hystart {
     PlusPlus,
     /// HyStart as Linux has it in its CUBIC, and in nothing else.
     Linux(Detect),
+}
+
+/// Which detections are on (`hystart_detect`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Detect {
+    /// The length of ACK trains.
+    pub train: bool,
+    /// The rise of the round trip.
+    pub delay: bool,
+}
+
+impl Detect {
+    /// Linux's default.
+    pub const ALL: Detect = Detect { train: true, delay: true };
 }
 
 /// How a controller computes, where its RFC, Linux and FreeBSD differ (the parameter `stack.cc_arithmetic`).

@@ -49,13 +49,15 @@ mod hystart;
 mod registry;
 mod rule;
 mod rules;
+mod values;
 mod windowed;
 
 pub use additive::Additive;
-pub use controller::{Arithmetic, ByteCounting, Controller, Hystart, ParamInfo, Params};
+pub use controller::{Arithmetic, ByteCounting, Controller, Detect, Hystart, ParamInfo, Params};
 pub use error::BuildError;
 pub use event::{Ack, Cause, Control, Event, Limited, View};
-pub use registry::{Values, build, names, params};
+pub use registry::{build, names, params};
 pub use rule::{Reset, WindowRule};
-pub use rules::{Cubic, Dctcp, Detect, LinuxCubic, ModifiedVegas, Reno, Vegas};
+pub use rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
+pub use values::Values;
 pub use windowed::Windowed;

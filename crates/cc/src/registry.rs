@@ -1,14 +1,11 @@
-//! Controllers by name, and their parameters.
+//! Controllers by name.
 
+use crate::controller::{Arithmetic, Controller, ParamInfo, Params};
+use crate::error::BuildError;
+use crate::rule::WindowRule;
 use crate::rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
-use crate::{Arithmetic, BuildError, Controller, ParamInfo, Params, WindowRule, Windowed};
-
-/// A controller's parameters, each with the value asked for or its default, checked against its range.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Values {
-    infos: &'static [ParamInfo],
-    values: Vec<f64>,
-}
+use crate::values::Values;
+use crate::windowed::Windowed;
 
 struct Entry {
     name: &'static str,
@@ -67,43 +64,6 @@ pub fn names() -> Vec<&'static str> {
 /// The parameters of the controller called `name`; empty when it has none, or is none.
 pub fn params(name: &str) -> &'static [ParamInfo] {
     TABLE.iter().find(|entry| entry.name == name).map_or(&[], |entry| entry.params)
-}
-
-impl Values {
-    /// Checks what was asked against what the controller declares.
-    ///
-    /// # Errors
-    ///
-    /// It lacks one of the parameters; or a value is out of range or not a number.
-    pub fn resolve(
-        controller: &'static str,
-        infos: &'static [ParamInfo],
-        params: &Params,
-    ) -> Result<Values, BuildError> {
-        for (param, &value) in &params.values {
-            let Some(info) = infos.iter().find(|info| info.name == param) else {
-                let allowed = infos.iter().map(|info| info.name).collect();
-                return Err(BuildError::UnknownParam { controller, param: param.clone(), allowed });
-            };
-            if !(info.range.0..=info.range.1).contains(&value) {
-                return Err(BuildError::OutOfRange {
-                    controller,
-                    param: info.name,
-                    value,
-                    range: info.range,
-                });
-            }
-        }
-        let values =
-            infos.iter().map(|info| params.values.get(info.name).copied().unwrap_or(info.default)).collect();
-        Ok(Values { infos, values })
-    }
-
-    /// The value of a parameter. Panics when the controller does not declare it.
-    pub fn get(&self, name: &str) -> f64 {
-        let at = self.infos.iter().position(|info| info.name == name);
-        self.values[at.expect("a rule reads only parameters that it declares")]
-    }
 }
 
 #[cfg(test)]

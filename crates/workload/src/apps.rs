@@ -1,67 +1,15 @@
 //! Every application of one host.
 
 use crate::client::Client;
+use crate::completion::Completion;
 use crate::end::End;
 use crate::plan::{ConnKey, HostId, Plan};
+use crate::sockets::{Slot, Sockets};
+use crate::wake::Wake;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use tcpassay_units::{Bytes, Time};
-
-/// One end of a connection at one host: an index that the host may use for a table of its own. After
-/// [`Sockets::close`], or after [`Apps::failed`], the slot is used again for another connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Slot(pub u32);
-
-/// The sockets of a host, as its applications use them. All of them are non-blocking.
-pub trait Sockets {
-    /// Opens a connection to `key.server`; its options and its congestion control are those of `key.part`. The
-    /// application hears from it by [`Apps::ready`].
-    fn connect(&mut self, slot: Slot, key: ConnKey);
-    /// Hands over `n` bytes; returns how many were taken (none before the connection stands). When that is fewer than
-    /// `n`, [`Apps::ready`] follows once more would be taken.
-    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes;
-    /// Bytes that a read would return.
-    fn readable(&self, slot: Slot) -> Bytes;
-    /// Takes up to `n` bytes that arrived in order; returns how many.
-    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes;
-    /// The peer closed its direction and everything before that was read.
-    fn peer_closed(&self, slot: Slot) -> bool;
-    /// Closes our direction behind what was written.
-    fn shutdown(&mut self, slot: Slot);
-    /// Gives the socket up, behind what was written; the slot is free.
-    fn close(&mut self, slot: Slot);
-}
-
-/// What ended.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CompletionKind {
-    /// A bulk flow: from its arrival to the peer's FIN, which answers ours after everything was read.
-    Flow,
-    /// A request: from its arrival to the last byte of its response.
-    Rpc,
-    /// A barrier round of incast: from the first request to the last byte of the last response.
-    Round,
-}
-
-/// Something that ended, with the times that an application sees.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Completion {
-    /// What.
-    pub kind: CompletionKind,
-    /// The connection (of a round: the one that answered last).
-    pub key: ConnKey,
-    /// Bytes from client to server (of a round: to all servers).
-    pub request: Bytes,
-    /// Bytes from server to client.
-    pub response: Bytes,
-    /// When the application wanted it to begin.
-    pub start: Time,
-    /// When it ended.
-    pub end: Time,
-    /// False when the connection failed under it.
-    pub ok: bool,
-}
+use tcpassay_units::Time;
 
 /// Every application of one host; see the [crate](crate) for the order of calls.
 #[derive(Clone, Debug)]
@@ -76,23 +24,11 @@ pub struct Apps {
     pub(crate) done: Vec<Completion>,
 }
 
-/// What a timer is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Wake {
-    /// A client begins.
-    Begin(u32),
-    /// So many flows or requests arrive at a client.
-    Arrive(u32, u32),
-    /// A client's duration is over.
-    Stop(u32),
-    /// The next round of an incast client.
-    Round(u32),
-    /// A client may open its next flow to this server.
-    Next(u32, HostId),
-    /// A thinking connection issues its next request; the second number is the slot's generation.
-    Think(u32, u32),
-    /// A pacing or slowly reading end is due.
-    End(u32, u32),
+impl Plan {
+    /// The applications of `host`.
+    pub fn apps(self: &Arc<Self>, host: HostId) -> Apps {
+        Apps::new(Arc::clone(self), host)
+    }
 }
 
 impl Apps {

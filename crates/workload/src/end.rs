@@ -1,7 +1,8 @@
 //! One end of a connection: bytes owed, bytes expected.
 
-use crate::apps::{Completion, CompletionKind, Slot, Sockets};
+use crate::completion::{Completion, CompletionKind};
 use crate::plan::{ConnKey, Plan};
+use crate::sockets::{Slot, Sockets};
 use crate::spec::{Behaviour, Spec};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Carry, Stream, Time};

@@ -1,7 +1,6 @@
 //! Who talks to whom.
 
-use crate::{Apps, Behaviour, Spec};
-use std::sync::Arc;
+use crate::spec::{Behaviour, Spec};
 use tcpassay_units::{Seed, Stream};
 
 /// A host, by its place in the topology.
@@ -87,11 +86,6 @@ impl Plan {
     /// The part that a connection belongs to.
     pub fn part(&self, key: ConnKey) -> &Part {
         &self.parts[usize::from(key.part)]
-    }
-
-    /// The applications of `host`.
-    pub fn apps(self: &Arc<Self>, host: HostId) -> Apps {
-        Apps::new(Arc::clone(self), host)
     }
 
     pub(crate) fn stream(&self, name: &str) -> Stream {

@@ -1,6 +1,7 @@
 //! The thread behind a [`Shim`](super::Shim).
 
-use super::{Outcome, Spec, sys};
+use super::spec::{Outcome, Spec};
+use super::sys;
 use crate::load::{self, Kept};
 use crate::{Connection, Decision, Error, Kind, Record, Reserve};
 use hdrhistogram::Histogram;

@@ -1,6 +1,7 @@
 //! Parameters of the application.
 
-use super::{Kind, ParamSpec, Substrates};
+use super::kind::Kind;
+use super::spec::{ParamSpec, Substrates};
 use tcpassay_units::{Bytes, Dur};
 use tcpassay_workload::{Background, Spec, SpecError};
 

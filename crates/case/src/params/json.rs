@@ -1,6 +1,7 @@
 //! The table for others: the Python side, documentation, completion.
 
-use super::{Kind, rows};
+use super::kind::Kind;
+use super::table::rows;
 use serde_json::{Value as Json, json};
 
 /// The table as JSON: a list of objects `path`, `kind`, `allowed`, `choices` (of a choice), `default`, `levels`,

@@ -1,7 +1,8 @@
 //! Parameters of links, queues, switches and the topology.
 
 use super::grammar::{Buffers, Limit, LinkRate, LossModel, Policer, Reorder, Slot, check};
-use super::{Kind, ParamSpec, Substrates};
+use super::kind::Kind;
+use super::spec::{ParamSpec, Substrates};
 use crate::topology::Shape;
 use tcpassay_units::{Bytes, Dur};
 

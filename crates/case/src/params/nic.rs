@@ -1,6 +1,7 @@
 //! Parameters of network interfaces.
 
-use super::{Kind, ParamSpec, Substrates};
+use super::kind::Kind;
+use super::spec::{ParamSpec, Substrates};
 use tcpassay_units::{Bytes, Dur};
 
 type P = ParamSpec;

@@ -1,7 +1,8 @@
 //! Parameters of the stack. A row whose default is `profile` takes what `stack.profile` says.
 
 use super::grammar::{Abc, DelayedAck, LossDetection, Pacing, Undo, check};
-use super::{Kind, ParamSpec, Substrates};
+use super::kind::Kind;
+use super::spec::{ParamSpec, Substrates};
 use tcpassay_units::{Bytes, Dur};
 
 type P = ParamSpec;

@@ -11,7 +11,7 @@
 //! flows = [{ from = "a", to = "c" }, { from = "b", to = "c" }]
 //! ```
 
-use super::{Host, Link, Net, Node, Side};
+use super::net::{Host, Link, Net, Node, Side};
 use toml_edit::{Document, Item, TableLike};
 
 /// Fills `net` from the file's text. Errors name the line.
@@ -130,8 +130,8 @@ fn ends(net: &Net, from: Option<String>, to: Option<String>, place: &str) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shape;
     use super::*;
+    use crate::topology::Shape;
 
     fn read(text: &str) -> Result<Net, String> {
         Net::of(&Shape::File("t.toml".to_owned()), 1, &|_| Ok(text.to_owned()))

@@ -1,6 +1,6 @@
 //! Shortest paths.
 
-use super::{Net, Node};
+use super::net::{Net, Node};
 
 /// One direction of one link: `forward` is the way of the data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,15 +1,12 @@
 //! A sender in miniature: it makes legal events of steps, and keeps no more state than that needs.
 
-use super::clauses::{self, Clause, Told};
-use super::{Contract, Step};
+use super::clauses::{self, Clause, Contract, MAX_WINDOW, Recovery, Told};
+use super::step::Step;
 use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
 const MSS: Bytes = Bytes::new(1000);
 const INITIAL_WINDOW: Bytes = Bytes::new(10_000);
-/// The largest window that a sender with window scaling can use (RFC 7323 section 2.2), and more than any history
-/// of the kit can earn.
-pub(super) const MAX_WINDOW: Bytes = Bytes::new(1 << 30);
 const BASE_RTT: Dur = Dur::from_millis(20);
 const RTO: Dur = Dur::from_millis(200);
 
@@ -51,21 +48,6 @@ impl Coverage {
         self.late_undos += other.late_undos;
         self.resumes += other.resumes;
     }
-}
-
-/// The recovery under way.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Recovery {
-    /// It ends when everything up to here is acknowledged.
-    point: u64,
-    /// A timeout is part of it.
-    pub(super) timeout: bool,
-    /// Marks began it, and nothing else has happened: it cannot be proven false.
-    marks: bool,
-    /// What was in force before.
-    pub(super) before: Control,
-    /// What the controller answered to its beginning.
-    pub(super) entered: Control,
 }
 
 /// The sender.

@@ -1,8 +1,20 @@
 //! The clauses, each a comparison of one answer with what was told.
 
-use super::bench::{MAX_WINDOW, Recovery};
 use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::Bytes;
+
+/// The largest window that a sender with window scaling can use (RFC 7323 section 2.2), and more than any history
+/// of the kit can earn.
+pub(super) const MAX_WINDOW: Bytes = Bytes::new(1 << 30);
+
+/// Which clauses bind a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contract {
+    /// Any controller: windows in range, a pure function, independent clones.
+    Any,
+    /// Window-based ones, and so all under [`Windowed`](crate::Windowed): every [`Clause`].
+    Window,
+}
 
 /// What a controller owes its sender. The first two bind every controller, all of them a window-based one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +46,21 @@ pub enum Clause {
     Restart,
     /// In the same place, an ACK for more bytes never leaves a smaller window.
     MoreAckedNeverLess,
+}
+
+/// The recovery under way.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Recovery {
+    /// It ends when everything up to here is acknowledged.
+    pub(super) point: u64,
+    /// A timeout is part of it.
+    pub(super) timeout: bool,
+    /// Marks began it, and nothing else has happened: it cannot be proven false.
+    pub(super) marks: bool,
+    /// What was in force before.
+    pub(super) before: Control,
+    /// What the controller answered to its beginning.
+    pub(super) entered: Control,
 }
 
 /// One event, what it found and what came of it.

@@ -20,22 +20,13 @@ mod clauses;
 mod step;
 
 pub use bench::Coverage;
-pub use clauses::Clause;
+pub use clauses::{Clause, Contract};
 pub use step::Step;
 
 use crate::Controller;
 use bench::Bench;
 use std::fmt;
 use tcpassay_units::Seed;
-
-/// Which clauses bind a controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Contract {
-    /// Any controller: windows in range, a pure function, independent clones.
-    Any,
-    /// Window-based ones, and so all under [`Windowed`](crate::Windowed): every [`Clause`].
-    Window,
-}
 
 /// A clause that a controller broke, and the history in which it did.
 #[derive(Clone, PartialEq, Debug)]

@@ -14,5 +14,4 @@ pub use cubic_linux::LinuxCubic;
 pub use dctcp::Dctcp;
 pub use mvegas::ModifiedVegas;
 pub use reno::Reno;
-pub use train::Detect;
 pub use vegas::Vegas;

@@ -10,7 +10,7 @@
 //! * Without pacing alone: the threshold is halved.
 //! * The ACK that ends slow start earns no growth; in Linux it counts in congestion avoidance.
 
-use crate::{Ack, Hystart, Params, View};
+use crate::{Ack, Detect, Hystart, Params, View};
 use tcpassay_units::{Dur, Time};
 
 /// Segments of window below which slow start goes on whatever is seen (`hystart_low_window`).
@@ -23,20 +23,6 @@ const DELAY_MAX: Dur = Dur::from_millis(16);
 /// `hystart_ack_delay`: what four super-segments of 64 KiB take at the pacing rate, at most a millisecond.
 const SUPER: u64 = 4 * 65_536;
 const MOST_ACK_DELAY: Dur = Dur::from_millis(1);
-
-/// Which detections are on (`hystart_detect`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Detect {
-    /// The length of ACK trains.
-    pub train: bool,
-    /// The rise of the round trip.
-    pub delay: bool,
-}
-
-impl Detect {
-    /// Linux's default.
-    pub const ALL: Detect = Detect { train: true, delay: true };
-}
 
 /// The state of `struct bictcp` that is HyStart's.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

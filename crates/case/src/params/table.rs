@@ -1,0 +1,76 @@
+//! All rows of the table, and how they are found.
+
+use super::spec::ParamSpec;
+use super::{app, net, nic, stack};
+
+/// Every parameter, in the order of the entities. The parameters of controllers (`stack.cc.<name>`) are not rows:
+/// they are declared by the controllers themselves ([`tcpassay_cc::params`]) and joined in [`to_json`](super::to_json).
+pub const TABLE: [&[ParamSpec]; 4] = [app::ROWS, stack::ROWS, nic::ROWS, net::ROWS];
+
+/// All rows in order.
+pub fn rows() -> impl Iterator<Item = &'static ParamSpec> {
+    TABLE.iter().copied().flatten()
+}
+
+/// The row of `path`.
+pub fn find(path: &str) -> Option<&'static ParamSpec> {
+    rows().find(|row| row.path == path)
+}
+
+/// The known path that looks most like `path`, when any does.
+pub fn nearest(path: &str) -> Option<&'static str> {
+    let close = |known: &'static str| (distance(path, known), known);
+    let (edits, known) = rows().map(|row| close(row.path)).min()?;
+    (edits <= path.len().div_ceil(3)).then_some(known)
+}
+
+/// Levenshtein distance between two short texts.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Value;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_default_and_level_is_a_value_of_its_kind() {
+        for row in rows() {
+            for text in row.levels.iter().chain([&row.default]) {
+                let parsed = row.kind.parse(&Value::Text((*text).to_owned()));
+                assert!(parsed.is_ok(), "{} = {text}: {}", row.path, parsed.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_path_stands_once_and_has_a_doc_line() {
+        let mut seen = BTreeSet::new();
+        for row in rows() {
+            assert!(seen.insert(row.path), "{} stands twice", row.path);
+            assert!(row.doc.len() > 10 && !row.doc.contains('\n'), "{}", row.path);
+            assert!(row.levels.first().is_none_or(|first| *first == row.default), "{}", row.path);
+        }
+        assert!(seen.len() > 90, "{}", seen.len());
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_for_a_slip_and_nothing_for_nonsense() {
+        assert_eq!(nearest("link.dealy"), Some("link.delay"));
+        assert_eq!(nearest("queue.ecn_treshold"), Some("queue.ecn_threshold"));
+        assert_eq!(nearest("flux.capacitor"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! The network of a topology.
+
+use super::file;
+use super::net::{Net, Side};
+use super::shape::Shape;
+
+impl Net {
+    /// The network of `shape`; `rack_hosts` is `rack.hosts`. Files are read through `read`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file of a topology, with its line.
+    pub fn of(
+        shape: &Shape,
+        rack_hosts: u32,
+        read: &dyn Fn(&str) -> std::io::Result<String>,
+    ) -> Result<Net, String> {
+        let mut net = Net {
+            shape: shape.clone(),
+            hosts: Vec::new(),
+            switches: Vec::new(),
+            links: Vec::new(),
+            flows: Vec::new(),
+        };
+        match shape {
+            Shape::Pair => {
+                let (a, b) = (net.host("sender", Side::Sender), net.host("receiver", Side::Receiver));
+                net.link("bottleneck", "bottleneck", a, b);
+                net.flows.push((0, 1));
+            }
+            Shape::Dumbbell(n) => {
+                let (left, right) = (net.switch("left"), net.switch("right"));
+                net.link("bottleneck", "bottleneck", left, right);
+                for i in 0..*n {
+                    let s = net.host(&format!("sender{i}"), Side::Sender);
+                    let r = net.host(&format!("receiver{i}"), Side::Receiver);
+                    net.link(&format!("access-sender{i}"), "access", s, left);
+                    net.link(&format!("access-receiver{i}"), "access", right, r);
+                    net.flows.push((net.hosts.len() - 2, net.hosts.len() - 1));
+                }
+            }
+            Shape::Star(n) => {
+                let switch = net.switch("switch");
+                let receiver = net.host("receiver", Side::Receiver);
+                net.link("bottleneck", "bottleneck", switch, receiver);
+                for i in 0..*n {
+                    let s = net.host(&format!("sender{i}"), Side::Sender);
+                    net.link(&format!("access-sender{i}"), "access", s, switch);
+                    net.flows.push((net.hosts.len() - 1, 0));
+                }
+            }
+            Shape::Racks { storage, worker } => net.racks(*storage, *worker, rack_hosts),
+            Shape::File(name) => {
+                let text = read(name).map_err(|why| format!("cannot read `{name}`: {why}"))?;
+                file::fill(&mut net, &text).map_err(|why| format!("{name}: {why}"))?;
+            }
+        }
+        Ok(net)
+    }
+
+    fn racks(&mut self, storage: u32, worker: u32, hosts: u32) {
+        let spine = self.switch("spine");
+        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        for rack in 0..storage + worker {
+            let sends = rack < storage;
+            let leaf = self.switch(&format!("rack{rack}"));
+            let (up, down) = if sends { (leaf, spine) } else { (spine, leaf) };
+            self.link(&format!("uplink-rack{rack}"), "uplink", up, down);
+            for _ in 0..hosts {
+                let (side, name) = if sends {
+                    (Side::Sender, format!("sender{}", senders.len()))
+                } else {
+                    (Side::Receiver, format!("receiver{}", receivers.len()))
+                };
+                let host = self.host(&name, side);
+                let (from, to) = if sends { (host, leaf) } else { (leaf, host) };
+                self.link(&format!("access-{name}"), "access", from, to);
+                if sends { &mut senders } else { &mut receivers }.push(self.hosts.len() - 1);
+            }
+        }
+        for link in &mut self.links {
+            (link.main, link.both_ways) = (true, true);
+        }
+        self.flows = senders.iter().enumerate().map(|(i, s)| (*s, receivers[i % receivers.len()])).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn net(shape: &str, hosts: u32) -> Net {
+        Net::of(&shape.parse().unwrap(), hosts, &|_| unreachable!("no file")).unwrap()
+    }
+
+    #[test]
+    fn a_dumbbell_of_three_has_six_hosts_and_seven_links() {
+        let net = net("dumbbell:3", 1);
+        assert_eq!((net.hosts.len(), net.links.len(), net.flows.len()), (6, 7, 3));
+        assert_eq!(net.host_addresses(net.flows[2].0), ["sender2", "sender"]);
+        assert_eq!(net.links.iter().filter(|l| l.main).count(), 1);
+    }
+
+    #[test]
+    fn racks_of_storage_send_to_racks_of_workers_in_turn() {
+        let net = net("racks:2x1", 2);
+        let names: Vec<_> = net
+            .flows
+            .iter()
+            .map(|(s, r)| (net.hosts[*s].name.as_str(), net.hosts[*r].name.as_str()))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("sender0", "receiver0"),
+                ("sender1", "receiver1"),
+                ("sender2", "receiver0"),
+                ("sender3", "receiver1")
+            ]
+        );
+        assert!(net.addresses().contains(&"uplink-rack2"));
+    }
+
+    #[test]
+    fn a_shape_outside_the_grammar_is_refused() {
+        for text in ["", "ring", "star", "star:0", "racks:3", "racks:3x", "dumbbell:-1", "file:"] {
+            assert!(text.parse::<Shape>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Hosts, switches and links, and their names.
+
+use super::shape::Shape;
+
+/// Which end of its connections a host is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Sends data.
+    Sender,
+    /// Receives data.
+    Receiver,
+    /// Both, on different connections.
+    Both,
+}
+
+/// A host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Its name, for addresses.
+    pub name: String,
+    /// Its side.
+    pub side: Side,
+}
+
+/// A place where links end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Node {
+    /// Index into [`Net::hosts`].
+    Host(usize),
+    /// Index into [`Net::switches`].
+    Switch(usize),
+}
+
+/// A link, both ways. Forward is `from` to `to`, the way of the data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Its name, for addresses.
+    pub name: String,
+    /// Its group: `bottleneck`, `access`, `uplink`, or `link` in a file.
+    pub group: &'static str,
+    /// Where data enter.
+    pub from: Node,
+    /// Where data leave.
+    pub to: Node,
+    /// Plain `link.` and `queue.` paths are for this link.
+    pub main: bool,
+    /// `queue.` holds for the way back too.
+    pub both_ways: bool,
+    /// The link's own rate in a file, as text.
+    pub rate: Option<String>,
+    /// The link's own delay in a file, as text.
+    pub delay: Option<String>,
+}
+
+/// Who is joined to whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Net {
+    /// What the case asked for.
+    pub shape: Shape,
+    /// Hosts.
+    pub hosts: Vec<Host>,
+    /// Names of the switches.
+    pub switches: Vec<String>,
+    /// Links.
+    pub links: Vec<Link>,
+    /// Indices of the sender and receiver of each flow group.
+    pub flows: Vec<(usize, usize)>,
+}
+
+impl Net {
+    pub(super) fn host(&mut self, name: &str, side: Side) -> Node {
+        self.hosts.push(Host { name: name.to_owned(), side });
+        Node::Host(self.hosts.len() - 1)
+    }
+
+    pub(super) fn switch(&mut self, name: &str) -> Node {
+        self.switches.push(name.to_owned());
+        Node::Switch(self.switches.len() - 1)
+    }
+
+    pub(super) fn link(&mut self, name: &str, group: &'static str, from: Node, to: Node) {
+        self.links.push(Link {
+            name: name.to_owned(),
+            group,
+            from,
+            to,
+            main: group == "bottleneck",
+            both_ways: false,
+            rate: None,
+            delay: None,
+        });
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: Node) -> &str {
+        match node {
+            Node::Host(i) => &self.hosts[i].name,
+            Node::Switch(i) => &self.switches[i],
+        }
+    }
+
+    /// The addresses under which host `i` can be reached, the most specific first.
+    pub fn host_addresses(&self, i: usize) -> Vec<&str> {
+        let host = &self.hosts[i];
+        let mut all = vec![host.name.as_str()];
+        if matches!(host.side, Side::Sender | Side::Both) && host.name != "sender" {
+            all.push("sender");
+        }
+        if matches!(host.side, Side::Receiver | Side::Both) && host.name != "receiver" {
+            all.push("receiver");
+        }
+        all
+    }
+
+    /// The addresses under which link `i` can be reached, the most specific first.
+    pub fn link_addresses(&self, i: usize) -> Vec<&str> {
+        let link = &self.links[i];
+        let mut all = vec![link.name.as_str()];
+        if link.group != link.name {
+            all.push(link.group);
+        }
+        all
+    }
+
+    /// Every address there is.
+    pub fn addresses(&self) -> Vec<&str> {
+        let hosts = (0..self.hosts.len()).flat_map(|i| self.host_addresses(i));
+        let links = (0..self.links.len()).flat_map(|i| self.link_addresses(i));
+        let mut all: Vec<&str> = hosts.chain(links).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}

@@ -1,0 +1,253 @@
+//! What the connections of a client do together: open, arrive, wait for each other, stop.
+
+use crate::apps::Apps;
+use crate::arrival::Arrival;
+use crate::client::{Client, Round};
+use crate::completion::{Completion, CompletionKind};
+use crate::end::End;
+use crate::plan::{ConnKey, HostId};
+use crate::sockets::{Slot, Sockets};
+use crate::spec::{Behaviour, Spec};
+use crate::wake::Wake;
+use tcpassay_units::{Bytes, Time};
+
+impl Apps {
+    fn client(&mut self, client: u32) -> (&mut Client, &Spec) {
+        let client = &mut self.clients[client as usize];
+        let part = usize::from(client.part);
+        (client, &self.plan.parts()[part].spec)
+    }
+
+    /// Opens a connection and lets it begin.
+    fn open(&mut self, now: Time, client: u32, server: HostId, sockets: &mut impl Sockets) -> Slot {
+        let state = &mut self.clients[client as usize];
+        let key = ConnKey { client: self.host, server, part: state.part, index: state.opened };
+        state.opened += 1;
+        let end = End::client(&self.plan, key, client, now);
+        let slot = self.place(end);
+        self.clients[client as usize].open.push(slot);
+        sockets.connect(slot, key);
+        slot
+    }
+
+    pub(crate) fn begin(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
+        let (state, spec) = self.client(client);
+        let (behaviour, arrival, flows) = (spec.behaviour, spec.arrival, spec.flows);
+        let concurrency = if behaviour == Behaviour::Rpc { spec.concurrency } else { 0 };
+        if behaviour == Behaviour::Bulk && arrival != Arrival::Closed {
+            self.first_arrival(now, client, sockets);
+            return;
+        }
+        for server in state.servers.clone() {
+            for _ in 0..flows {
+                let slot = self.open(now, client, server, sockets);
+                for _ in 0..concurrency {
+                    self.issue(now, slot);
+                }
+                self.ready(now, slot, sockets);
+            }
+        }
+        match behaviour {
+            Behaviour::RpcOpen => self.first_arrival(now, client, sockets),
+            Behaviour::Incast => self.round(now, client, sockets),
+            _ => {}
+        }
+    }
+
+    /// Uniform arrivals and bursts begin at once; the first Poisson arrival waits its gap.
+    fn first_arrival(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
+        match self.client(client).1.arrival {
+            Arrival::Closed => {}
+            Arrival::Poisson(_) => self.next_arrival(now, client),
+            Arrival::Uniform(_) => self.arrive(now, client, 1, sockets),
+            Arrival::Burst(n) => self.arrive(now, client, n, sockets),
+        }
+    }
+
+    fn next_arrival(&mut self, now: Time, client: u32) {
+        let (state, spec) = self.client(client);
+        let mean = match (&spec.flow_size, spec.behaviour) {
+            (Some(size), Behaviour::Bulk) => size.mean(),
+            // The load of a request is that of the direction which carries more.
+            _ => spec.request.mean().max(spec.response.mean()),
+        };
+        if let Some((gap, n)) = spec.arrival.next(mean, spec.gap, &mut state.arrivals) {
+            self.at(now.saturating_add(gap), Wake::Arrive(client, n));
+        }
+    }
+
+    /// `n` flows or requests arrive, whatever has completed.
+    pub(crate) fn arrive(&mut self, now: Time, client: u32, n: u32, sockets: &mut impl Sockets) {
+        if self.clients[client as usize].stopped {
+            return;
+        }
+        self.next_arrival(now, client);
+        for _ in 0..n {
+            let (state, spec) = self.client(client);
+            if spec.behaviour == Behaviour::Bulk {
+                let servers = u64::try_from(state.servers.len()).expect("few servers");
+                let at = usize::try_from(state.choice.below(servers)).expect("below its length");
+                let server = state.servers[at];
+                let slot = self.open(now, client, server, sockets);
+                self.ready(now, slot, sockets);
+            } else if !state.open.is_empty() {
+                let slot = state.open[state.turn % state.open.len()];
+                state.turn += 1;
+                self.issue(now, slot);
+                self.ready(now, slot, sockets);
+            }
+        }
+    }
+
+    /// Hands a request to a connection without writing it yet.
+    fn issue(&mut self, now: Time, slot: Slot) {
+        let end = &mut self.ends[slot.0 as usize];
+        end.request(now, &self.plan.parts()[usize::from(end.key.part)].spec);
+    }
+
+    /// A thinking connection goes on.
+    pub(crate) fn next_request(&mut self, now: Time, slot: u32, sockets: &mut impl Sockets) {
+        let client = self.ends[slot as usize].client.expect("only clients think");
+        if !self.clients[client as usize].stopped {
+            self.issue(now, Slot(slot));
+            self.ready(now, Slot(slot), sockets);
+        }
+    }
+
+    /// The next bulk flow after one that ended, or the next request with a connection of its own.
+    pub(crate) fn next_flow(&mut self, now: Time, client: u32, server: HostId, sockets: &mut impl Sockets) {
+        if !self.clients[client as usize].stopped {
+            let slot = self.open(now, client, server, sockets);
+            if self.client(client).1.behaviour == Behaviour::Rpc {
+                self.issue(now, slot);
+            }
+            self.ready(now, slot, sockets);
+        }
+    }
+
+    /// Asks every server at once.
+    pub(crate) fn round(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
+        let state = &mut self.clients[client as usize];
+        if state.stopped || state.open.is_empty() {
+            return;
+        }
+        let slots = state.open.clone();
+        state.round = Some(Round {
+            start: now,
+            left: slots.len(),
+            request: Bytes::ZERO,
+            response: Bytes::ZERO,
+            ok: true,
+        });
+        // All are issued before any is written: the requests leave together.
+        for &slot in &slots {
+            self.issue(now, slot);
+        }
+        for slot in slots {
+            self.ready(now, slot, sockets);
+        }
+    }
+
+    /// Nothing new begins; what is under way completes.
+    pub(crate) fn stop(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
+        self.clients[client as usize].stopped = true;
+        for slot in self.clients[client as usize].open.clone() {
+            self.finish_if_quiet(now, slot, sockets);
+        }
+    }
+
+    /// Closes a connection of a stopped client that has nothing outstanding.
+    fn finish_if_quiet(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+        let end = &mut self.ends[slot.0 as usize];
+        if end.live && end.outstanding() == 0 {
+            end.finish();
+            self.ready(now, slot, sockets);
+        }
+    }
+
+    /// `n` things completed on a connection, which may be `over`.
+    pub(crate) fn completed(
+        &mut self,
+        now: Time,
+        client: u32,
+        slot: Slot,
+        n: usize,
+        over: bool,
+        sockets: &mut impl Sockets,
+    ) {
+        let server = self.ends[slot.0 as usize].key.server;
+        if over {
+            self.clients[client as usize].open.retain(|open| *open != slot);
+        }
+        if self.clients[client as usize].round.is_some() {
+            self.count_round(now, client, slot, n);
+        }
+        let (state, spec) = self.client(client);
+        let think = spec.think;
+        match spec.behaviour {
+            Behaviour::Bulk => {
+                let again = over && spec.flow_size.is_some() && spec.duration.is_some();
+                if again && spec.arrival == Arrival::Closed && !state.stopped {
+                    let wait = think.draw(&mut state.think);
+                    self.at(now.saturating_add(wait), Wake::Next(client, server));
+                }
+            }
+            Behaviour::Rpc if !over && !state.stopped && !spec.reuse => {
+                for _ in 0..n {
+                    let wait = think.draw(&mut self.clients[client as usize].think);
+                    self.at(now.saturating_add(wait), Wake::Next(client, server));
+                }
+                if n > 0 {
+                    self.finish_if_quiet(now, slot, sockets);
+                }
+            }
+            Behaviour::Rpc if !over && !state.stopped => {
+                let generation = self.ends[slot.0 as usize].generation;
+                for _ in 0..n {
+                    let wait = think.draw(&mut self.clients[client as usize].think);
+                    self.at(now.saturating_add(wait), Wake::Think(slot.0, generation));
+                }
+            }
+            Behaviour::Rpc | Behaviour::RpcOpen if !over && state.stopped => {
+                self.finish_if_quiet(now, slot, sockets);
+            }
+            Behaviour::Incast if state.round.is_none() && n > 0 => {
+                if state.stopped {
+                    for slot in state.open.clone() {
+                        self.finish_if_quiet(now, slot, sockets);
+                    }
+                } else {
+                    let wait = think.draw(&mut state.think);
+                    self.at(now.saturating_add(wait), Wake::Round(client));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts answers towards the barrier, and records the round with its last.
+    fn count_round(&mut self, now: Time, client: u32, slot: Slot, n: usize) {
+        let key = self.ends[slot.0 as usize].key;
+        let state = &mut self.clients[client as usize];
+        let round = state.round.as_mut().expect("there is a round");
+        for completion in &self.done[self.done.len() - n..] {
+            round.left -= 1;
+            round.request += completion.request;
+            round.response += completion.response;
+            round.ok &= completion.ok;
+        }
+        if round.left == 0 {
+            let Round { start, request, response, ok, .. } = *round;
+            state.round = None;
+            self.done.push(Completion {
+                kind: CompletionKind::Round,
+                key,
+                request,
+                response,
+                start,
+                end: now,
+                ok,
+            });
+        }
+    }
+}
