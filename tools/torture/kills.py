@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from trial import Fault, Trial, command, ended, environment, start
+from trial import Fault, Trial, command, ended, environment, problems, start
 
 MOST = 6
 
@@ -23,7 +23,7 @@ def trial(trial: Trial) -> None:
         out.mkdir()  # a folder that is there is made in place
     for _ in range(trial.dice.randint(1, MOST)):
         _killed(trial, _next(trial))
-        _readable(trial)
+        problems(trial.folder / "out")  # what is there can be read, or is not there
     for _ in range(3):
         ran = trial.good(command(*_next(trial), cwd=trial.folder))
         if ran.code == 0:
@@ -63,17 +63,3 @@ def _killed(trial: Trial, arguments: tuple[str, ...]) -> None:
     time.sleep(trial.dice.uniform(0.1, 2))
     process.send_signal(signal.SIGKILL)
     ended(process)
-
-
-def _readable(trial: Trial) -> None:
-    """At any moment what is there can be read, or is not there."""
-    import tcpassay  # noqa: PLC0415
-    from tcpassay.errors import UserError  # noqa: PLC0415
-
-    out = trial.folder / "out"
-    try:
-        problems = tcpassay.load(out).problems
-    except UserError:
-        return
-    if problems:
-        raise Fault(f"after a kill: {problems[0]}")

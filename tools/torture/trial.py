@@ -192,4 +192,25 @@ def fork(act: Callable[[], None]) -> tuple[int, str]:
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), said
+    code = os.waitstatus_to_exitcode(status)
+    return code, f"it hangs: it was ended after {LONGEST:g} s" if code == -signal.SIGALRM else said
+
+
+def problems(out: Path) -> None:
+    """Raises `Fault` when `load` finds a problem in a folder; a folder that it refuses has none."""
+
+    def look() -> None:
+        import tcpassay  # noqa: PLC0415
+        from tcpassay.errors import UserError  # noqa: PLC0415
+
+        try:
+            found = tcpassay.load(out).problems
+        except UserError:
+            return
+        if found:
+            raise Fault(str(found[0]))
+
+    # In a child: `load` starts threads, and after that a child of this process may wait for ever for a lock of theirs.
+    code, said = fork(look)
+    if code:
+        raise Fault(said.strip()[-700:])
