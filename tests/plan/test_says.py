@@ -178,11 +178,86 @@ def test_more_load_than_capacity_is_noted(fixed: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fixed", "said"),
+    [
+        # Eight hosts of two racks send to four hosts of one.
+        (
+            {"topology": "racks:2x1", "rack.hosts": "4", "app.arrival": "poisson:6Gbit"},
+            "48 Gbit/s (8 senders, each with 6 Gbit/s) into 40 Gbit/s of link `uplink-rack2`",
+        ),
+        (
+            {
+                "topology": "racks:2x1",
+                "rack.hosts": "4",
+                "app.arrival": "poisson:6Gbit",
+                "rack.uplink": "100Gbit",
+            },
+            "12 Gbit/s (2 senders, each with 6 Gbit/s) into 10 Gbit/s of link `access-receiver0`",
+        ),
+        (
+            {"topology": "racks:1x1", "app.arrival": "poisson:6Gbit", "rack.uplink": "20Gbit"},
+            "24 Gbit/s (4 senders, each with 6 Gbit/s) into 20 Gbit/s of link `uplink-rack0`",
+        ),
+        (
+            {"topology": "racks:1x1", "app.arrival": "poisson:6Gbit", "access-receiver2/link.rate": "5Gbit"},
+            "6 Gbit/s into 5 Gbit/s of link `access-receiver2`",
+        ),
+        (
+            {
+                "topology": "dumbbell:2",
+                "app.arrival": "poisson:1Gbit",
+                "sender1/app.arrival": "poisson:10Gbit",
+            },
+            "11 Gbit/s (2 senders) into 10 Gbit/s in case",
+        ),
+        (
+            {"topology": "dumbbell:2", "app.arrival": "poisson:1Gbit", "access/link.rate": "500Mbit"},
+            "1 Gbit/s into 500 Mbit/s of link `access-sender0`",
+        ),
+        (
+            {"app.arrival": "poisson:1Gbit", "queue.kind": "htb", "queue.rate": "100Mbit"},
+            "1 Gbit/s into 100 Mbit/s in case",
+        ),
+        (
+            {"app.arrival": "poisson:6Gbit", "app.background": "poisson:50%", "topology": "dumbbell:1"},
+            "11 Gbit/s into 10 Gbit/s in case",
+        ),
+    ],
+)
+def test_the_link_that_has_most_to_carry_for_its_rate_is_named(fixed: dict[str, str], said: str) -> None:
+    whole = {"app.workload": "rpc-open", "link.rate": "10Gbit"} | fixed
+    lines = "\n".join(
+        f'"{path}" = {value if value.isdigit() else repr(value)}' for path, value in whole.items()
+    )
+    (note,) = plan(f"[fixed]\n{lines}\n").notes
+    assert said in note
+
+
+def test_more_load_than_a_link_of_a_topology_from_a_file_carries_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(
+        'hosts = ["a", "b", "c"]\nswitches = ["s"]\n'
+        'links = [{ from = "a", to = "s", rate = "10Gbit" }, { from = "s", to = "b", rate = "1Gbit" }, '
+        '{ from = "c", to = "s" }]\nflows = [{ from = "a", to = "b" }, { from = "a", to = "c" }]\n',
+        encoding="utf-8",
+    )
+    file = tmp_path / "plan.toml"
+    said = 'name = "x"\n[fixed]\ntopology = "file:two.toml"\n"app.workload" = "rpc-open"\n"link.rate" = "10Gbit"\n'
+    # What host `a` offers goes to both others in turn.
+    (note,) = read(said + '"app.arrival" = "poisson:3Gbit"\n', file).notes
+    assert "the most: 1.5 Gbit/s into 1 Gbit/s of link `s-b` in case" in note
+    assert read(said + '"app.arrival" = "poisson:2Gbit"\n', file).notes == ()
+    # Paced writers write to each of them.
+    paced = said.replace("rpc-open", "paced") + '"app.rate" = "1.5Gbit"\n'
+    assert "1.5 Gbit/s into 1 Gbit/s of link `s-b`" in read(paced, file).notes[0]
+
+
+@pytest.mark.parametrize(
     "fixed",
     [
         '"app.workload" = "rpc-open"\n"app.arrival" = "poisson:900Mbit"\n"link.rate" = "1Gbit"',
         '"app.workload" = "rpc"\n"link.rate" = "1Mbit"',
         '"app.workload" = "bulk"\n"link.rate" = "1Mbit"',
+        'topology = "racks:3x3"\n"app.workload" = "rpc-open"\n"app.arrival" = "poisson:900Mbit"',
     ],
 )
 def test_load_that_fits_or_waits_for_answers_is_not_noted(fixed: str) -> None:

@@ -1,78 +1,171 @@
-"""Cases whose applications offer more than the path can carry: their queues grow for as long as the run lasts.
+"""Cases whose applications offer more than a link can carry: its queue grows for as long as the run lasts.
 
 That may be meant, but a p99 of such a run measures how long it was. Only what is known before the run is counted: open
-loops (`app.arrival` with a rate), paced writers and competing UDP, over the one bottleneck of `pair`, `dumbbell` and
-`star`.
+loops (`app.arrival` with a rate), paced writers and competing UDP, on every link between senders and receivers.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from tcpassay.errors import UserError
 from tcpassay.plan import table
 from tcpassay.plan.expand import Case
 from tcpassay.plan.model import Scalar
+from tcpassay.plan.network import Flow, Network, network, rates
 from tcpassay.plan.quantity import quantity
 
 _RATE: Final = "a rate"
 _BYTES: Final = "a number of bytes"
-_READ: Final = (
-    "app.workload", "app.arrival", "app.flow_size", "app.request", "app.rate", "app.flows", "app.background",
-    "link.rate", "topology",
+_OF_SENDER: Final = (
+    "app.workload", "app.arrival", "app.flow_size", "app.request", "app.rate", "app.flows",
 )  # fmt: skip
-_SENDERS: Final = re.compile(r"(?:dumbbell|star):(\d+)")
+_READ: Final = (
+    *_OF_SENDER, "app.background", "topology", "rack.hosts", "rack.uplink", "link.rate", "queue.kind", "queue.rate",
+)  # fmt: skip
 _PER_SECOND: Final = re.compile(r"(\d+(?:\.\d+)?)/s")
+_LABEL: Final = 100
+"""Characters of a case's settings that a note shows; the case's name leads to longer ones."""
+_Known = dict[tuple[tuple[str, str], ...], "_Load | None"]
 
 
-def notes(cases: Iterable[Case]) -> list[str]:
-    """A sentence when cases offer more than their bottleneck carries; nothing otherwise."""
-    over: list[tuple[Case, Fraction, Fraction, int]] = []
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The link of a case that has most to carry for its rate."""
+
+    link: str
+    offered: Fraction
+    """Bits a second."""
+    capacity: Fraction
+    senders: frozenset[Fraction]
+    """What each sender offers to it, without what is the same."""
+    count: int
+    """Senders."""
+
+
+def notes(cases: Iterable[Case], base: Path = Path()) -> list[str]:
+    """A sentence when cases offer more than a link carries; nothing otherwise. `base` is where files are named from."""
+    over: list[tuple[Case, _Load]] = []
     total = 0
+    known: _Known = {}
     for case in cases:
         total += 1
-        known = _load(case.triples) if case.expect == "done" and case.script is None else None
-        if known is not None and known[0] > known[1]:
-            over.append((case, *known))
+        load = _most(case.triples, base, known) if case.expect == "done" and case.script is None else None
+        if load is not None and load.offered > load.capacity:
+            over.append((case, load))
     if not over:
         return []
-    case, offered, capacity, senders = max(over, key=lambda one: one[1] / one[2])
-    each = f" ({senders} senders, each with {_bits(offered / senders)})" if senders > 1 else ""
+    case, load = max(over, key=lambda one: one[1].offered / one[1].capacity)
+    each = ""
+    if load.count > 1:
+        same = f", each with {_bits(*load.senders)}" if len(load.senders) == 1 else ""
+        each = f" ({load.count} senders{same})"
+    what = "the bottleneck carries" if load.link == "bottleneck" else "a link carries"
+    where = "" if load.link == "bottleneck" else f" of link `{load.link}`"
+    label = f" ({case.label})" if 0 < len(case.label) <= _LABEL else ""
     said = (
-        f"{len(over)} of {total} cases offer more load than the bottleneck carries, so that their queues and latencies "
-        f"grow with the length of the run; the most: {_bits(offered)}{each} into {_bits(capacity)} in case {case.id}"
-        f"{f' ({case.label})' if case.label else ''}. `app.arrival`, `app.rate` and `app.flows` are per sender."
+        f"{_some(len(over), total)} more load than {what}, so that queues and latencies grow with the length of the "
+        f"run; the most: {_bits(load.offered)}{each} into {_bits(load.capacity)}{where} "
+        f"in case {case.id}{label}. `app.arrival`, `app.rate` and `app.flows` are per sender."
     )
     return [said]
 
 
-def _load(triples: Mapping[str, Scalar]) -> tuple[Fraction, Fraction, int] | None:
-    """Offered bits a second, those that the bottleneck carries, and the number of senders; `None` when not known."""
-    said = {name: str(triples.get(name, table.parameters()[name].default)) for name in _READ}
-    if any("/" in path and path.rpartition("/")[2] in _READ for path in triples):
+def _some(number: int, total: int) -> str:
+    if total == 1:
+        return "the case offers"
+    return f"{number} of {total} cases {'offers' if number == 1 else 'offer'}"
+
+
+def _most(triples: Mapping[str, Scalar], base: Path, known: _Known) -> _Load | None:
+    """The link that has most to carry for its rate; `None` when that is not known. Equal cases are counted once."""
+    read = {path: str(value) for path, value in triples.items() if path.rpartition("/")[2] in _READ}
+    key = tuple(sorted(read.items()))
+    if key not in known:
+        known[key] = _counted(read, base)
+    return known[key]
+
+
+def _counted(read: Mapping[str, str], base: Path) -> _Load | None:
+    def plain(path: str) -> str:
+        return read.get(path, str(table.parameters()[path].default))
+
+    def value(path: str, addresses: tuple[str, ...]) -> str | None:
+        return next((read[f"{one}/{path}"] for one in addresses if f"{one}/{path}" in read), None)
+
+    net = network(plain("topology"), int(_amount(plain("rack.hosts"), "a number") or 0), base)
+    if net is None:
         return None
-    senders = 1
-    if said["topology"] != "pair":
-        match = _SENDERS.fullmatch(said["topology"])
-        if match is None:
-            return None
-        senders = int(match[1])
-    capacity = _amount(said["link.rate"], _RATE)
-    offered = _each(said)
-    if capacity is None or offered is None:
+    capacities = rates(net, value, plain, lambda text: _amount(text, _RATE))
+    offered = _by_flow(net, value, plain)
+    if offered is None:
         return None
-    offered *= senders
-    kind, _, share = said["app.background"].partition(":")
+    background = _background(net, plain("app.background"), capacities)
+    if background is None:
+        return None
+    carried: dict[tuple[int, bool], Fraction] = {}
+    senders: dict[tuple[int, bool], dict[str, Fraction]] = {}
+    for flow, load, beside in zip(net.flows, offered, background, strict=True):
+        for hop in flow.path:
+            carried[hop] = carried.get(hop, Fraction(0)) + load + beside
+            each = senders.setdefault(hop, {})
+            each[flow.sender] = each.get(flow.sender, Fraction(0)) + load
+    known = [
+        (total / rate, hop, rate)
+        for hop, total in carried.items()
+        if (rate := capacities[hop[0]]) is not None and rate > 0
+    ]
+    if not known:
+        return None
+    # Of links that are as busy the one that the data meet last is named, as that of a star.
+    most = max(busy for busy, _, _ in known)
+    _, hop, rate = min((one for one in known if one[0] == most), key=lambda one: one[1][0])
+    each = senders[hop]
+    return _Load(net.links[hop[0]].name, carried[hop], rate, frozenset(each.values()), len(each))
+
+
+def _by_flow(
+    net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str]
+) -> list[Fraction] | None:
+    """Bits a second that the application of each pair of hosts offers; `None` when one is not known."""
+    sends, receives = {flow.sender for flow in net.flows}, {flow.receiver for flow in net.flows}
+    pairs: dict[str, int] = {}
+    for flow in net.flows:
+        pairs[flow.sender] = pairs.get(flow.sender, 0) + 1
+
+    def of(flow: Flow) -> Fraction | None:
+        sides = ("sender", "receiver") if flow.sender in receives & sends else ("sender",)
+        addresses = tuple(dict.fromkeys((flow.sender, *sides)))
+        said = {path: value(path, addresses) or plain(path) for path in _OF_SENDER}
+        each = _each(said)
+        # Arrivals are those of a sender, whose receivers share them; paced writers are those of a pair.
+        return each if each is None or said["app.workload"] == "paced" else each / pairs[flow.sender]
+
+    loads = [of(flow) for flow in net.flows]
+    return None if any(load is None for load in loads) else [load for load in loads if load is not None]
+
+
+def _background(net: Network, said: str, capacities: list[Fraction | None]) -> list[Fraction] | None:
+    """Bits a second of competing traffic, by flow; `None` when that is not known."""
+    kind, _, share = said.partition(":")
+    beside = [Fraction(0)] * len(net.flows)
     if kind == "udp":
-        offered += _amount(share, _RATE) or 0
+        beside[0] = _amount(share, _RATE) or Fraction(0)
     elif kind == "poisson" and share.endswith("%"):
-        offered += capacity * (_amount(share, "a number") or 0)
-    return (offered, capacity, senders) if capacity > 0 else None
+        path = [capacities[link] for link, _ in net.flows[0].path]
+        if any(rate is None for rate in path):
+            return None
+        whole = min(rate for rate in path if rate is not None) * (_amount(share, "a number") or 0)
+        senders = [flow.sender for flow in net.flows]
+        beside = [whole / len(set(senders)) / senders.count(sender) for sender in senders]
+    return beside
 
 
 def _each(said: Mapping[str, str]) -> Fraction | None:
-    """Bits a second that one sender offers."""
+    """Bits a second that one sender offers, or a paced one to each receiver."""
     workload = said["app.workload"]
     if workload == "paced":
         written, flows = _amount(said["app.rate"], _RATE), _amount(said["app.flows"], "a number")

@@ -86,7 +86,7 @@ def read(text: str, file: Path, strength: int | None = None) -> Plan:
     made = combine.cases(spec, doc, MOST_PROBLEMS)
     if spec.extends is not None or strength is not None:
         text = _resolved(spec, file)
-    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *load.notes(made.cases)))
+    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *load.notes(made.cases, file.parent)))
     _fail_if(_references(plan, doc))
     return plan
 

@@ -1,0 +1,216 @@
+"""The links that the data of a case cross, with their rates, as far as a plan knows them before it runs.
+
+The data plane builds the network itself (crates/sim/src/topology); this is what the note
+about offered load needs of it.
+"""
+
+import re
+import tomllib
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_COUNTED: Final = re.compile(r"(dumbbell|star):(\d+)")
+_RACKS: Final = re.compile(r"racks:(\d+)x(\d+)")
+MOST_FLOWS: Final = 4096
+"""Pairs of hosts in a network that is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link, from where data enter to where they leave."""
+
+    name: str
+    group: str
+    ends: tuple[str, str]
+    rate: str | None = None
+    """What the file of a topology says."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """What a parameter may be addressed to, the most specific first."""
+        return (self.name,) if self.name == self.group else (self.name, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A pair of hosts, and the indices of the links between them, in the direction of the data."""
+
+    sender: str
+    receiver: str
+    path: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Links and flows of a topology."""
+
+    shape: str
+    links: tuple[Link, ...]
+    flows: tuple[Flow, ...]
+
+
+@lru_cache(maxsize=64)
+def network(topology: str, rack_hosts: int, base: Path) -> Network | None:
+    """The network of a topology; `None` when it is too large, or when its file cannot be used."""
+    if topology == "pair":
+        return _routed(
+            "pair", (Link("bottleneck", "bottleneck", ("sender", "receiver")),), [("sender", "receiver")]
+        )
+    if match := _COUNTED.fullmatch(topology):
+        count = int(match[2])
+        return None if count > MOST_FLOWS else _around_one(match[1], count)
+    if match := _RACKS.fullmatch(topology):
+        storage, worker = int(match[1]), int(match[2])
+        return None if max(storage, worker) * rack_hosts > MOST_FLOWS else _racks(storage, worker, rack_hosts)
+    kind, _, name = topology.partition(":")
+    return _of_file(base / name) if kind == "file" else None
+
+
+def _around_one(shape: str, count: int) -> Network | None:
+    """A dumbbell or a star."""
+    ends = ("left", "right") if shape == "dumbbell" else ("left", "receiver")
+    links = [Link("bottleneck", "bottleneck", ends)]
+    flows = []
+    for number in range(count):
+        sender, receiver = f"sender{number}", "receiver"
+        links.append(Link(f"access-{sender}", "access", (sender, "left")))
+        if shape == "dumbbell":
+            receiver = f"receiver{number}"
+            links.append(Link(f"access-{receiver}", "access", ("right", receiver)))
+        flows.append((sender, receiver))
+    return _routed(shape, links, flows)
+
+
+def _racks(storage: int, worker: int, hosts: int) -> Network | None:
+    links = []
+    for rack in range(storage + worker):
+        sends = rack < storage
+        ends = (f"rack{rack}", "spine") if sends else ("spine", f"rack{rack}")
+        links.append(Link(f"uplink-rack{rack}", "uplink", ends))
+        for number in range(hosts):
+            host = (
+                f"sender{rack * hosts + number}" if sends else f"receiver{(rack - storage) * hosts + number}"
+            )
+            ends = (host, f"rack{rack}") if sends else (f"rack{rack}", host)
+            links.append(Link(f"access-{host}", "access", ends))
+    receivers = worker * hosts
+    return _routed(
+        "racks", links, [(f"sender{one}", f"receiver{one % receivers}") for one in range(storage * hosts)]
+    )
+
+
+def _of_file(file: Path) -> Network | None:
+    try:
+        said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        links = [
+            Link(f"{link['from']}-{link['to']}", "link", (link["from"], link["to"]), link.get("rate"))
+            for link in said["links"]
+        ]
+        flows = [(flow["from"], flow["to"]) for flow in said["flows"]]
+        return None if len(flows) > MOST_FLOWS else _routed("file", links, flows)
+    except (OSError, ValueError, KeyError, TypeError):  # the check of the cases says what is wrong with it
+        return None
+
+
+def _routed(shape: str, links: Iterable[Link], flows: Iterable[tuple[str, str]]) -> Network | None:
+    """With the paths of the flows: fewest links, ties by the order of the links; `None` when a flow has none."""
+    links = tuple(links)
+    at: dict[str, list[int]] = {}
+    for index, link in enumerate(links):
+        for end in link.ends:
+            at.setdefault(end, []).append(index)
+    towards: dict[str, Callable[[str], tuple[int, bool] | None]] = {}
+    routed = []
+    for sender, receiver in flows:
+        if receiver not in towards:
+            towards[receiver] = _next_links(links, at, receiver).get
+        path, here = [], sender
+        while here != receiver:
+            hop = towards[receiver](here)
+            if hop is None:
+                return None
+            path.append(hop)
+            here = links[hop[0]].ends[1 if hop[1] else 0]
+        routed.append(Flow(sender, receiver, tuple(path)))
+    return Network(shape, links, tuple(routed))
+
+
+def _next_links(links: tuple[Link, ...], at: dict[str, list[int]], to: str) -> dict[str, tuple[int, bool]]:
+    """By node, the link that leads to a host, and whether it is crossed forward.
+
+    Hosts, which have one link, forward nothing.
+    """
+    found: dict[str, tuple[int, bool]] = {}
+    queue = deque([to])
+    while queue:
+        here = queue.popleft()
+        for index in at.get(here, ()):
+            start, end = links[index].ends
+            forward = end == here
+            there = start if forward else end
+            if there != to and there not in found:
+                found[there] = (index, forward)
+                if len(at[there]) > 1:
+                    queue.append(there)
+    return found
+
+
+def rates(
+    net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str],
+    amount: Callable[[str], Fraction | None],
+) -> list[Fraction | None]:  # fmt: skip
+    """Bits a second of each link; `None` where they vary.
+
+    `value` is a parameter as it is addressed, `plain` as it holds without an address, `amount` reads a rate.
+    """
+    main = [net.shape in {"racks", "file"} or link.group == "bottleneck" for link in net.links]
+    every: list[Fraction | None] = []
+    for link, is_main in zip(net.links, main, strict=True):
+        addressed = value("link.rate", link.addresses)
+        if addressed is None and link.rate is not None:
+            addressed = link.rate
+        if addressed is not None:
+            rate = amount(addressed)
+        elif is_main:
+            rate = amount(plain("link.rate"))
+        else:
+            rate = _access(net, value, plain, amount)
+        every.append(rate)
+    for index, link in enumerate(net.links):
+        if link.group == "uplink" and value("link.rate", link.addresses) is None:
+            every[index] = _uplink(net, every, link, amount(plain("rack.uplink")))
+    for index, (link, is_main) in enumerate(zip(net.links, main, strict=True)):
+        kind = value("queue.kind", link.addresses) or (plain("queue.kind") if is_main else "")
+        shaped = value("queue.rate", link.addresses) or (plain("queue.rate") if is_main else "")
+        rate, shaper = every[index], amount(shaped)
+        if kind in {"htb", "tbf"} and rate is not None and shaper is not None:
+            every[index] = min(rate, shaper)
+    return every
+
+
+def _access(
+    net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str],
+    amount: Callable[[str], Fraction | None],
+) -> Fraction | None:  # fmt: skip
+    """Access links of a star are as fast as the bottleneck, those of a dumbbell ten times as fast."""
+    rate = amount(value("link.rate", ("bottleneck",)) or plain("link.rate"))
+    return rate if rate is None or net.shape != "dumbbell" else 10 * rate
+
+
+def _uplink(
+    net: Network, every: list[Fraction | None], uplink: Link, said: Fraction | None
+) -> Fraction | None:
+    """`rack.uplink`, or the sum of what the rack's hosts have."""
+    if said is not None:
+        return said
+    hosts = [
+        rate
+        for link, rate in zip(net.links, every, strict=True)
+        if link.group == "access" and set(link.ends) & set(uplink.ends)
+    ]
+    return sum((rate for rate in hosts if rate is not None), Fraction(0)) or None
