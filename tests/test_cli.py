@@ -301,12 +301,15 @@ def test_an_interrupt_leaves_a_readable_result_of_what_finished(tmp_path: Path, 
     assert not (tmp_path / "out" / ".work").exists()
 
 
-def test_on_a_terminal_the_progress_is_shown_and_taken_away(tmp_path: Path) -> None:
-    plan = plans.write(tmp_path)
+def on_a_terminal(*arguments: str) -> tuple[bytes, str]:
+    """What a command shows on standard error, which is a terminal, and its standard output."""
     main, other = pty.openpty()
-    command = [*COMMAND, "run", str(plan), "--out", str(tmp_path / "out"), "--json"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=other, env=os.environ | {"TERM": "xterm"}, text=True
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=other,
+        env=os.environ | {"TERM": "xterm"},
+        text=True,
     )
     os.close(other)
     shown = b""
@@ -317,9 +320,22 @@ def test_on_a_terminal_the_progress_is_shown_and_taken_away(tmp_path: Path) -> N
         pass
     out, _ = process.communicate(timeout=600)
     os.close(main)
+    return shown, out
+
+
+def test_on_a_terminal_the_progress_is_shown_and_taken_away(tmp_path: Path) -> None:
+    plan = plans.write(tmp_path)
+    shown, out = on_a_terminal("run", str(plan), "--out", str(tmp_path / "out"), "--json")
     assert b"small" in shown
     assert b"/2" in shown
     assert json.loads(out)["ok"] is True
+    reported, out = on_a_terminal("report", str(tmp_path / "out"))
+    assert b"Reading the results" in reported
+    assert "report.html" in out
+    # What erases and colours reaches the terminal as itself.
+    for seen in (shown, reported):
+        assert b"\x1b[" in seen
+        assert b"\\u" not in seen
 
 
 def test_the_tables_are_listed_for_people_and_programs() -> None:

@@ -247,7 +247,7 @@ def _namespaces() -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("namespaces, veth", "missing", str(error), "allow network namespaces")
     if done.returncode == 0:
-        return Check("namespaces, veth", "ok", "made one, and let it go")
+        return Check("namespaces, veth", "ok", "made one and removed it")
     said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return Check(
         "namespaces, veth", "missing", said, "root with CAP_NET_ADMIN, and a kernel with NET_NS and VETH"

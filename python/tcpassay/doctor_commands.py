@@ -28,9 +28,12 @@ def doctor(json_: commands.JsonOption = False) -> None:
         else:
             verdict = "[red]cannot be used[/]"
         console.print(f"[bold]{one.substrate}[/], {one.about}: {verdict}", highlight=False)
-        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+        grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for fold in (False, False, True):
+            grid.add_column(no_wrap=not fold, overflow="fold")
         for check in one.checks:
-            grid.add_row(MARKS[check.mark], check.what, escape(check.found), escape(check.do))
+            told = escape(check.found) + (f"; {escape(check.do)}" if check.do else "")
+            grid.add_row(f"  {MARKS[check.mark]}", check.what, told)
         if one.checks:
             console.print(grid)
 

@@ -50,8 +50,12 @@ def console(*, stderr: bool = False) -> Console:
     A pipe (`tcpassay params | less`) is as wide as the terminal that standard error goes to; where there is none, what
     is read later should not be folded.
     """
-    wide = stderr or sys.stdout.isatty()
-    made = Console(stderr=stderr) if wide else Console(width=_width())
+    stream: Any = sys.stderr if stderr else sys.stdout
+    # Rich looks past one stand-in for a stream; while it shows progress there are two, and its own control characters
+    # would not get through `guard.Clean`.
+    while (within := getattr(stream, "rich_proxied_file", None)) is not None:
+        stream = within
+    made = Console(file=stream, width=None if stderr or stream.isatty() else _width())
     made.push_render_hook(_Hook())
     return made
 

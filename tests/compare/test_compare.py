@@ -277,9 +277,9 @@ def test_a_damaged_file_is_named_and_the_rest_is_compared(tmp_path: Path) -> Non
     assert effect(comparison).verdict is Verdict.IDENTICAL
 
 
-def printed(comparison: Comparison, *, everything: bool = False) -> str:
+def printed(comparison: Comparison, *, everything: bool = False, width: int = 160) -> str:
     out = io.StringIO()
-    show(comparison, Console(file=out, width=160), {"goodput": "bit/s"}, everything=everything)
+    show(comparison, Console(file=out, width=width), {"goodput": "bit/s"}, everything=everything)
     return out.getvalue()
 
 
@@ -288,6 +288,13 @@ def test_people_read_the_regressions_last_and_in_words(tmp_path: Path) -> None:
     assert "stack.cc: a cubic, b reno" in text
     assert "10 pairs of runs" in text
     assert text.endswith("REGRESSION\n  goodput: -10.00 % (-10.00 % to -10.00 %)\n")
+
+
+def test_in_80_columns_no_name_of_a_metric_is_folded(tmp_path: Path) -> None:
+    lines = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines.index("goodput: worse, -10.00 % (-10.00 % to -10.00 %)")
+    assert lines[at + 1] == "  a 104.5 bit/s; b 94.05 bit/s; up 0, down 10 of 10 cases; p 0.002"
 
 
 def test_people_are_told_that_nothing_differs(tmp_path: Path) -> None:

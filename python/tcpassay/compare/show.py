@@ -12,6 +12,8 @@ from tcpassay.terminal import number
 
 _MOST = 8
 """Pairs that differ that are listed."""
+_WIDE = 110
+"""Columns that a row of the table needs."""
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
 
 
@@ -43,7 +45,7 @@ def show(
         e for e in comparison.effects if everything or e.verdict not in {Verdict.IDENTICAL, Verdict.SAME}
     ]
     if shown:
-        console.print(_table(shown, units))
+        _effects(shown, units, console)
     hidden = [e for e in comparison.effects if e not in shown]
     equal = sum(e.verdict is Verdict.IDENTICAL for e in hidden)
     if hidden:
@@ -70,7 +72,7 @@ def _exact(exact: Exact, console: Console) -> None:
     console.print(f"   {exact.identical} identical, {len(exact.different)} different", highlight=False)
     if not exact.different:
         return
-    console.print(f"   those that differ have in common: {escape(exact.common)}", highlight=False)
+    console.print(f"   what the different ones share: {escape(exact.common)}", highlight=False)
     listed = [f"{case} (seed {seed})" for case, seed in exact.different[:_MOST]]
     more = f" and {len(exact.different) - _MOST} more" if len(exact.different) > _MOST else ""
     console.print(f"   different: {escape(', '.join(listed))}{more}", highlight=False)
@@ -92,23 +94,42 @@ def _verdict(comparison: Comparison, console: Console) -> None:
         console.print(f"no regression: nothing is significantly worse by {share} or more", highlight=False)
 
 
-def _table(effects: list[Effect], units: Mapping[str, str]) -> Table:
+_COLUMNS = ("b against a (interval)", "median a", "median b", "up", "down", "of", "p")
+
+
+def _effects(effects: list[Effect], units: Mapping[str, str], console: Console) -> None:
+    """A table, or where the terminal is too narrow for one, two lines for each metric."""
+    if console.width < _WIDE:
+        for e in effects:
+            cells = _cells(e, units)
+            console.print(f"{e.metric}: {_verdict_of(e)}, {cells[0]}", highlight=False)
+            told = [f"{side} {cell}" for side, cell in zip("ab", cells[1:3], strict=True) if cell]
+            told.append(f"up {e.up}, down {e.down} of {cells[5]}")
+            told += [f"p {cells[-1]}"] if cells[-1] else []
+            console.print(f"  {'; '.join(told)}", highlight=False)
+        return
     grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("metric", "verdict"):
         grid.add_column(column, overflow="fold")
-    for column in ("b against a (interval)", "median a", "median b", "up", "down", "of", "p"):
+    for column in _COLUMNS:
         grid.add_column(column, justify="right")
     for e in effects:
-        unit = units.get(e.metric, "")
-        grid.add_row(
-            e.metric,
-            f"[{_STYLES.get(e.verdict, 'default')}]{e.verdict}[/]",
-            describe(e),
-            "" if e.median_a is None else number(e.median_a, unit),
-            "" if e.median_b is None else number(e.median_b, unit),
-            str(e.up),
-            str(e.down),
-            f"{e.pairs} {e.unit}s",
-            "" if e.p_adjusted is None else f"{e.p_adjusted:.2g}",
-        )
-    return grid
+        grid.add_row(e.metric, _verdict_of(e), *_cells(e, units))
+    console.print(grid)
+
+
+def _verdict_of(e: Effect) -> str:
+    return f"[{_STYLES.get(e.verdict, 'default')}]{e.verdict}[/]"
+
+
+def _cells(e: Effect, units: Mapping[str, str]) -> list[str]:
+    unit = units.get(e.metric, "")
+    return [
+        describe(e),
+        "" if e.median_a is None else number(e.median_a, unit),
+        "" if e.median_b is None else number(e.median_b, unit),
+        str(e.up),
+        str(e.down),
+        f"{e.pairs} {e.unit}s",
+        "" if e.p_adjusted is None else f"{e.p_adjusted:.2g}",
+    ]

@@ -1,6 +1,6 @@
 """The links that the data of a case cross, with their rates, as far as a plan knows them before it runs.
 
-The data plane builds the network itself (crates/sim/src/topology); this is what the note
+The data plane builds the network itself (crates/case/src/topology); this is what the note
 about offered load needs of it.
 """
 
