@@ -94,6 +94,8 @@ pub(crate) struct Memory {
     refused: bool,
     /// `rcv_mwnd_seq`
     limit: u64,
+    /// The window that was last computed, while nothing that it depends on has changed.
+    known: Option<(At, Offer, bool)>,
     /// An application holds the socket.
     owned: bool,
     /// What was read in the best round trip (`rcvq_space`), and what is counted now.
@@ -119,6 +121,7 @@ impl Memory {
             later: Vec::new(),
             refused: false,
             limit: 1 + first,
+            known: None,
             owned: !cfg.passive,
             space: 0,
             from: 1,
@@ -143,9 +146,18 @@ impl Memory {
     /// What a packet of `len` bytes with `headers` before them costs, and what may be appended to it.
     fn price(&self, len: u64, headers: u64) -> (u64, u64) {
         let Some(buffer) = self.cfg.buffer else { return cost(self.cfg.ip.get() + headers + len) };
-        let fragments = len.div_ceil(self.advmss.max(1));
+        if len <= self.advmss {
+            return (buffer.get() + len, FRAGMENTS - u64::from(len > 0));
+        }
+        let fragments = self.fragments(len);
         let buffers = fragments.div_ceil(FRAGMENTS).max(1);
         (buffers * buffer.get() + len, buffers * FRAGMENTS - fragments)
+    }
+
+    /// Segments of a packet of `len` bytes, each of which is a fragment.
+    #[inline]
+    fn fragments(&self, len: u64) -> u64 {
+        if len <= self.advmss { u64::from(len > 0) } else { len.div_ceil(self.advmss.max(1)) }
     }
 
     /// Header prediction needs to know no more than that there is place.
@@ -157,8 +169,21 @@ impl Memory {
     /// The next `len` bytes, from `start`, while [`Memory::is_plain`]; gives whether the threshold rose.
     #[inline]
     pub(super) fn take_next(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
+        self.known = None;
+        if let Some(last) = self.queue.back_mut()
+            && last.end == start
+            && last.room > 0
+            && len <= self.advmss
+        {
+            last.room -= 1;
+            last.end += len;
+            last.cost += len;
+            self.used += len;
+            return self.grow(len, len, rcv_mss);
+        }
         let (cost, room) = self.price(len, 0);
-        self.append(Held { start, end: start + len, cost, room }, start);
+        self.used += cost;
+        self.queue.push_back(Held { start, end: start + len, cost, room });
         self.grow(len, cost, rcv_mss)
     }
 
@@ -221,9 +246,14 @@ impl Memory {
     }
 
     /// `tcp_grow_window`; gives whether the threshold rose.
+    #[inline]
     fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
+        if len < 128 || self.clamp <= self.threshold { false } else { self.open(len, cost, rcv_mss) }
+    }
+
+    fn open(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
         let most = self.clamp.min(self.free());
-        if len < 128 || most <= self.threshold {
+        if most <= self.threshold {
             return false;
         }
         // `truesize_adjust`: fragments without the buffer that holds them.
@@ -285,6 +315,7 @@ impl Memory {
 
     /// The application has read up to `read`, of data up to `nxt`.
     pub(super) fn read(&mut self, now: Time, read: u64, nxt: u64, rtt: Dur) {
+        self.known = None;
         while let Some(first) = self.queue.front().filter(|h| h.end <= read) {
             self.used -= first.cost;
             self.queue.pop_front();
@@ -325,8 +356,56 @@ impl Memory {
     }
 
     pub(super) fn acked(&mut self) {
-        self.refused = false;
+        if self.refused {
+            self.refused = false;
+            self.known = None;
+        }
     }
+
+    /// The window that an ACK announces, and whether less than half of the buffer is free.
+    #[inline]
+    pub(super) fn offer(&mut self, at: At) -> (Offer, bool) {
+        match self.known {
+            Some((known, offer, tight)) if known == at => {
+                debug_assert_eq!((offer, tight), self.offer_anew(at), "memory changed unnoticed");
+                (offer, tight)
+            }
+            _ => {
+                let (offer, tight) = self.offer_anew(at);
+                self.known = Some((at, offer, tight));
+                (offer, tight)
+            }
+        }
+    }
+
+    fn offer_anew(&self, at: At) -> (Offer, bool) {
+        let At { nxt, edge, acked, rcv_mss, shift } = at;
+        if self.refused {
+            return (Offer { field: 0, edge: nxt }, true);
+        }
+        let current = edge.saturating_sub(nxt);
+        let (mut window, tight) = self.select(shift, rcv_mss, edge.saturating_sub(acked));
+        if window < current && !self.shrinks(shift) {
+            window = current.next_multiple_of(1 << shift);
+        }
+        let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
+        (Offer { field, edge: nxt + (u64::from(field) << shift) }, tight)
+    }
+}
+
+/// Where the receiver stands when it announces a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct At {
+    /// RCV.NXT.
+    pub nxt: u64,
+    /// The right edge announced.
+    pub edge: u64,
+    /// RCV.NXT when the last ACK left.
+    pub acked: u64,
+    /// The length of the peer's segments.
+    pub rcv_mss: u64,
+    /// The scale of the window.
+    pub shift: u8,
 }
 
 /// What is to become of a packet.
@@ -343,11 +422,15 @@ impl Receiver {
             self.acks.set_mss(advmss.min(gso.get()));
         }
         self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss)));
+        self.announced = (0, 0, 0);
     }
 
     /// That account.
     pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
-        self.memory.as_deref_mut()
+        let memory = self.memory.as_deref_mut()?;
+        memory.known = None;
+        self.announced = (0, 0, 0);
+        Some(memory)
     }
 
     /// `tcp_sequence` and `tcp_data_queue`: whether there is a place for `span`, with `headers` bytes before its data.
@@ -356,6 +439,8 @@ impl Receiver {
         let rcv_mss = self.acks.rcv_mss();
         let len = span.end.saturating_sub(span.start);
         let Some(memory) = self.memory.as_deref_mut() else { return Fate::Goes };
+        memory.known = None;
+        self.announced = (0, 0, 0);
         let shut = edge <= nxt;
         let limit = memory.limit.max(edge).max(nxt);
         let measured = memory.cfg.rules == MemoryRules::Measured;
@@ -418,35 +503,38 @@ impl Receiver {
         Fate::Goes
     }
 
-    /// The window that an ACK sent now announces; `true` where less than half of the buffer is free.
-    pub(super) fn offer_by_memory(&self, memory: &Memory) -> (Offer, bool) {
-        let (nxt, shift) = (self.nxt, self.window.shift);
-        if memory.refused {
-            return (Offer { field: 0, edge: nxt }, true);
-        }
-        let current = self.edge.saturating_sub(nxt);
-        let announced = self.edge.saturating_sub(self.acked);
-        let (mut window, tight) = memory.select(shift, self.acks.rcv_mss(), announced);
-        if window < current && !memory.shrinks(shift) {
-            window = current.next_multiple_of(1 << shift);
-        }
-        let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
-        (Offer { field, edge: nxt + (u64::from(field) << shift) }, tight)
+    /// What the window depends on besides memory.
+    #[inline]
+    pub(super) fn at(&self) -> At {
+        let Receiver { nxt, edge, acked, .. } = *self;
+        At { nxt, edge, acked, rcv_mss: self.acks.rcv_mss(), shift: self.window.shift }
     }
 
     /// [`Receiver::announce`].
-    #[cold]
+    #[inline(never)]
     pub(super) fn announce_by_memory(&mut self) -> u16 {
-        let memory = self.memory.as_deref().expect("asked where there is one");
-        let (offer, tight) = self.offer_by_memory(memory);
+        let at = self.at();
+        let memory = self.memory.as_deref_mut().expect("asked where there is one");
+        let (offer, tight) = memory.offer(at);
+        memory.limit = memory.limit.max(offer.edge);
+        // With the new edge and everything acknowledged the same comes out.
+        if !tight && !memory.refused && at.acked == at.nxt && at.edge == offer.edge {
+            // The answer until something arrives or is read.
+            self.announced = (self.read, self.nxt, offer.field);
+        }
+        self.edge = offer.edge;
         if tight {
             self.acks.stop_quick();
         }
-        self.edge = offer.edge;
-        if let Some(memory) = self.memory.as_deref_mut() {
-            memory.limit = memory.limit.max(offer.edge);
-        }
         offer.field
+    }
+
+    /// The account of memory, where there is one, leads to the window `field` and leaves its edge where it is.
+    pub(super) fn announces_still(&self, field: u16) -> bool {
+        self.memory.as_deref().is_none_or(|memory| {
+            let (offer, tight) = memory.offer_anew(self.at());
+            (offer.field, offer.edge, tight) == (field, self.edge, false)
+        })
     }
 
     /// `__tcp_cleanup_rbuf`: the window has at least doubled by reading.
@@ -519,7 +607,7 @@ impl Memory {
             return None;
         }
         let (takes, costs) = match self.cfg.buffer {
-            Some(_) => (len.div_ceil(self.advmss.max(1)), len),
+            Some(_) => (self.fragments(len), len),
             None => (len, 0),
         };
         last.room = last.room.checked_sub(takes)?;
@@ -529,6 +617,7 @@ impl Memory {
     }
 
     /// `tcp_queue_rcv`
+    #[inline]
     fn append(&mut self, held: Held, nxt: u64) {
         let len = held.end - held.start.max(nxt);
         if let Some(mut last) = self.queue.back().copied()
@@ -544,6 +633,7 @@ impl Memory {
 
     /// What came with a SYN is kept, whatever the buffer (`sk_forced_mem_schedule`).
     pub(super) fn hold(&mut self, start: u64, len: u64, headers: u64) {
+        self.known = None;
         let (cost, room) = cost(self.cfg.ip.get() + headers + len);
         self.append(Held { start, end: start + len, cost, room }, start);
     }

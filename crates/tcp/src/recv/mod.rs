@@ -84,7 +84,8 @@ pub(crate) struct Receiver {
     report_duplicates: bool,
     window: Window,
     memory: Option<Box<Memory>>,
-    /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves.
+    /// The window as last announced, and for which positions of `read` and `nxt`: the answer while neither moves. No position is
+    /// zero, so that zeros stand for none.
     announced: (u64, u64, u16),
     /// The window that an ACK would announce, as last asked for, in the same way. The buffer and the threshold behind it move only
     /// when one of those positions does, the right edge only when it is announced.
@@ -144,6 +145,7 @@ impl Receiver {
         self.acks.set_mss(mss);
         self.report_duplicates = dsack;
         self.echo = echo;
+        self.announced = (0, 0, 0);
     }
 
     /// The right edge up to which a segment may begin: never below what has arrived, nor, by Linux's account of memory, below the
@@ -194,6 +196,7 @@ impl Receiver {
     /// The first window was offered, from what has arrived on.
     pub(crate) fn offer_first(&mut self) {
         self.edge = self.edge.max(self.nxt + u64::from(self.window.first()));
+        self.announced = (0, 0, 0);
     }
 
     /// An ACK is delayed for no longer than this.
@@ -447,13 +450,16 @@ impl Receiver {
             blocks: self.assembly.blocks().len(),
             rtt: self.window.rtt(),
         };
-        let counted = self.memory.as_deref().map(|memory| self.offer_by_memory(memory));
-        if ask.unacked > self.acks.rcv_mss() && counted.is_some_and(|(_, tight)| tight) {
+        let at = self.at();
+        if ask.unacked > at.rcv_mss
+            && let Some(memory) = self.memory.as_deref_mut()
+            && memory.offer(at).1
+        {
             self.acks.stop_quick();
         }
         let kept = || {
-            if let Some((offer, _)) = counted {
-                return offer.edge - self.nxt >= self.edge.saturating_sub(self.acked);
+            if let Some(memory) = self.memory.as_deref_mut() {
+                return memory.offer(at).0.edge - self.nxt >= self.edge.saturating_sub(self.acked);
             }
             // Up to what the scale cannot say.
             let offer = self.window.offer(self.read, self.nxt, self.edge);
@@ -485,6 +491,7 @@ impl Receiver {
     pub(crate) fn announce(&mut self) -> u16 {
         let (read, nxt, field) = self.announced;
         if read == self.read && nxt == self.nxt {
+            debug_assert!(self.announces_still(field), "memory changed unnoticed");
             return field;
         }
         if self.memory.is_some() {

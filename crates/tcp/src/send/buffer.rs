@@ -79,6 +79,12 @@ impl Buffer {
         }
     }
 
+    /// A whole segment that is sent up to `end` is a whole record, or no record ends in it; and no write is between two steps.
+    #[inline]
+    pub fn is_simple(&self, end: u64) -> bool {
+        self.records.front().is_none_or(|r| r.end == end) && !self.one && !self.halt
+    }
+
     /// The window is `cwnd` now: an autotuned buffer holds twice that, within its bound, and never shrinks.
     #[inline]
     pub fn follow(&mut self, cwnd: u64) {
@@ -166,7 +172,13 @@ impl Sender {
         let bytes = self.buf.end - self.board.una;
         let Some(skbs) = self.buf.skbs else { return bytes };
         let records = &self.buf.records;
-        let unsent = records.len() - records.partition_point(|r| r.end <= self.board.nxt);
+        // Those that are sent are dropped at once, but for the end of a record that was put after them.
+        let unsent = match records.front() {
+            Some(r) if r.end <= self.board.nxt => {
+                records.len() - records.partition_point(|r| r.end <= self.board.nxt)
+            }
+            _ => records.len(),
+        };
         bytes + skbs.overhead.get() * u64::try_from(self.board.len() + unsent).expect("memory holds it")
     }
 
@@ -209,6 +221,9 @@ impl Sender {
         // The structures of a buffer of one segment: skb_shared_info and sk_buff.
         const BEHIND: u64 = 320;
         const HEAD: u64 = 256;
+        if self.buf.size >= self.buf.max {
+            return;
+        }
         let Some(skbs) = self.buf.skbs.filter(|_| self.buf.fixed.is_none()) else { return };
         let each = (self.mss + skbs.headers.get() + BEHIND).next_power_of_two() + HEAD;
         let segments = (self.cwnd / self.mss.max(1)).max(10).max(u64::from(self.reordering.threshold) + 1);
@@ -242,14 +257,45 @@ impl Sender {
             return (self.write(now, n), true);
         }
         let goal = self.size_goal();
-        // Those that are sent go.
         self.record_end();
+        let (taken, sends) = self.fill_one(now, n, goal, first, more);
+        if first || sends || taken == 0 {
+            return (taken, sends);
+        }
+        (taken + self.fill_whole(n - taken, goal), false)
+    }
+
+    /// Fills whole buffers that let nothing go, as long as there is room and more than they hold is left of `n`: nothing can
+    /// happen between them. Gives how many bytes that were.
+    fn fill_whole(&mut self, n: u64, goal: u64) -> u64 {
+        let Some(skbs) = self.buf.skbs else { return 0 };
+        let room = self.buf.size.saturating_sub(self.queued());
+        let mut buffers = room.div_ceil(goal + skbs.overhead.get()).min(n.saturating_sub(1) / goal);
+        if let Some(low) = self.cfg.notsent_lowat {
+            buffers = buffers.min(low.get().saturating_sub(self.unsent()).div_ceil(goal));
+        }
+        let unpushed = (self.buf.pushed + self.max_wnd / 2).saturating_sub(self.buf.end);
+        buffers = buffers.min(unpushed / goal);
+        for _ in 0..buffers {
+            self.buf.end += goal;
+            self.buf.records.push_back(Record { end: self.buf.end, push: false, closed: false });
+        }
+        buffers * goal
+    }
+
+    /// Another buffer may be appended to the queue.
+    fn has_place(&self) -> bool {
+        self.queued() < self.buf.size && self.below_lowat(self.unsent())
+    }
+
+    /// One step of a write: as much as the last buffer takes, or a new one, of `goal` bytes.
+    fn fill_one(&mut self, now: Time, n: u64, goal: u64, first: bool, more: bool) -> (u64, bool) {
         let from = self.buf.records.iter().rev().nth(1).map_or(0, |r| r.end).max(self.board.nxt);
         let open =
             self.buf.records.back().filter(|r| r.end == self.buf.end && r.end > self.board.nxt && !r.closed);
         let mut room = open.map_or(0, |r| goal.saturating_sub(r.end - from));
         if room == 0 {
-            if self.queued() >= self.buf.size || !self.below_lowat(self.unsent()) {
+            if !self.has_place() {
                 self.buf.wanted = true;
                 self.buf.went = false;
                 if !first {

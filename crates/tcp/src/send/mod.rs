@@ -228,7 +228,7 @@ impl Sender {
 
     /// The handshake finished: the initial window is in force and data may leave.
     pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
-        self.plain = self.cfg.tso.is_none() && !self.cc.heeds_sent;
+        self.plain = self.cfg.tso.is_none() && self.cfg.mtu_probing.is_none() && !self.cc.heeds_sent;
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
         self.times_one = self.cfg.manners == Manners::FreeBsd && !agreed.timestamps && !self.racks();

@@ -41,7 +41,7 @@ impl Sender {
             && self.pacer.rate.is_none()
             && self.board.pending == 0
             && self.frto != Frto::New
-            && self.buf.records.is_empty()
+            && self.buf.is_simple(end)
             && self.timers.rto != Time::MAX
             && self.timers.stopped == Time::MAX
             && self.board.nxt > self.board.una
@@ -63,6 +63,7 @@ impl Sender {
         self.refresh_probe(now, log);
         self.pacer.rest();
         self.idle_burst = false;
+        self.buf.went = false;
         self.limits.set(now, Limited::Cwnd);
         self.limits.validate(true, self.board.una, self.board.nxt);
     }
@@ -89,6 +90,8 @@ impl Sender {
         }
         if !self.force && self.pacer.blocks(now) && (self.board.pending > 0 || self.has_new()) {
             self.refresh_probe(now, log);
+            // The timer of the pacer lets everything go, whatever write this one belongs to.
+            (self.buf.one, self.buf.halt) = (false, false);
             return None;
         }
         if std::mem::take(&mut self.buf.halt) {
@@ -317,7 +320,7 @@ impl Sender {
         Ok(self.emit_new(now, n, log))
     }
 
-    /// The end of the record that is being sent.
+    /// The end of the record that is being sent. Those that are sent go.
     pub(super) fn record_end(&mut self) -> Option<u64> {
         while self.buf.records.front().is_some_and(|r| r.end <= self.board.nxt) {
             self.buf.records.pop_front();
@@ -396,7 +399,10 @@ impl Sender {
         let start = self.board.nxt;
         let end = start + self.mss;
         let snap = self.deliveries.snapshot(now, false);
-        let push = end == self.buf.end && !self.buf.quiet;
+        let push = match self.buf.records.pop_front() {
+            Some(record) => record.push,
+            None => end == self.buf.end && !self.buf.quiet,
+        };
         let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
         self.board.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
         match self.state {
@@ -406,6 +412,10 @@ impl Sender {
         }
         count(&mut self.stats.bytes_sent, self.mss);
         self.last_sent = now;
+        self.buf.went = true;
+        if end == self.buf.end {
+            self.timers.release_cork();
+        }
         self.pacer.rest();
         self.timers.uncork = false;
         self.timers.stop_persist();
@@ -438,6 +448,7 @@ impl Sender {
         }
         let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
         self.board.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        self.record_end();
         if self.state == Ca::Disorder && self.board.outstanding() > self.cwnd {
             self.limited_sent += n;
         }
