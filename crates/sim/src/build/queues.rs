@@ -22,6 +22,16 @@ pub(super) fn limit(queue: &QueueSettings) -> Limit {
     limit_or(queue, Limit::packets(1000))
 }
 
+/// The limit of a discipline for which Linux counts packets: bytes are as many packets of the MTU.
+fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: Limit) -> Limit {
+    match queue.limit {
+        Some(grammar::Limit::Bytes(bytes)) => {
+            Limit::packets(u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX))
+        }
+        _ => limit_or(queue, auto),
+    }
+}
+
 /// The discipline of a port that sends at `rate`.
 pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
     let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
@@ -48,15 +58,15 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
             max: queue.red.1,
             max_p: queue.red.2,
             weight: 0.002,
-            gentle: true,
+            gentle: false,
             ecn: queue.ecn,
             harddrop: false,
             packet_time: rate.time_for(mtu),
             limit: limit(queue),
         }),
-        "codel" => QueueSpec::CoDel(codel(queue, frame, limit(queue))),
+        "codel" => QueueSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, Limit::packets(1000)))),
         "fq_codel" => QueueSpec::FqCoDel(FqCoDelSpec {
-            codel: codel(queue, frame, limit_or(queue, FqCoDelSpec::LINUX.codel.limit)),
+            codel: codel(queue, frame, packets_or(queue, mtu, FqCoDelSpec::LINUX.codel.limit)),
             quantum: frame,
             ..FqCoDelSpec::LINUX
         }),
@@ -65,13 +75,13 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
             update: queue.interval.unwrap_or(PieSpec::RFC.update),
             ecn: queue.ecn,
             mtu: frame,
-            limit: limit(queue),
+            limit: packets_or(queue, mtu, PieSpec::RFC.limit),
             ..PieSpec::RFC
         }),
         "fq" => QueueSpec::Fq(FqSpec {
             quantum: frame * 2,
             initial_quantum: frame * 10,
-            limit: limit_or(queue, FqSpec::LINUX.limit),
+            limit: packets_or(queue, mtu, FqSpec::LINUX.limit),
             ..FqSpec::LINUX
         }),
         "dualpi2" => QueueSpec::DualPi2(DualPi2Spec {

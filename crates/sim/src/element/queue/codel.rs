@@ -1,4 +1,7 @@
 //! CoDel (RFC 8289), with ECN as Linux's `codel_impl.h`: a packet that would be dropped is marked instead and leaves.
+//!
+//! The root in the control law is Linux's, too (`codel_Newton_step`): one step of Newton's method for each count, so that the
+//! second drop of a dropping state comes half an interval after the first, where the RFC has 0.71.
 
 use crate::element::{Backlog, Limit};
 use crate::engine::{Core, Drop, Io, PacketId, PacketList};
@@ -41,6 +44,8 @@ pub(crate) struct CoDelState {
     last_count: u32,
     drop_next: Time,
     first_above: Option<Time>,
+    /// One over the root of the count, in 1/65536.
+    inverse_root: u16,
 }
 
 impl CoDelState {
@@ -55,6 +60,10 @@ impl CoDelState {
     ) -> Option<PacketId> {
         let now = core.now;
         let (mut head, backlog) = take(core);
+        if head.is_none() {
+            self.dropping = false;
+            return None;
+        }
         let drop = self.should_drop(spec, core, head, backlog);
         if self.dropping {
             if !drop {
@@ -63,6 +72,7 @@ impl CoDelState {
             while self.dropping && now >= self.drop_next {
                 let id = head.expect("something that should be dropped");
                 self.count += 1;
+                self.newton_step();
                 if spec.ecn && io.mark(core, id) {
                     self.drop_next = self.law(spec, self.drop_next);
                     break;
@@ -87,9 +97,15 @@ impl CoDelState {
             }
             self.dropping = true;
             // Section 5.4: resume near the rate that controlled the queue, if that was not long ago.
-            let delta = self.count - self.last_count;
+            let delta = self.count.wrapping_sub(self.last_count);
             let recent = now.since(self.drop_next) < spec.interval * 16;
-            self.count = if delta > 1 && recent { delta } else { 1 };
+            if delta > 1 && recent {
+                self.count = delta;
+                self.newton_step();
+            } else {
+                self.count = 1;
+                self.inverse_root = u16::MAX;
+            }
             self.last_count = self.count;
             self.drop_next = self.law(spec, now);
         }
@@ -116,9 +132,24 @@ impl CoDelState {
         }
     }
 
+    /// An overflow dropped packets of this queue, which counts as a stronger signal (Linux `fq_codel_drop`).
+    pub fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.wrapping_add(packets);
+    }
+
     /// RFC 8289 section 5.2: the next drop comes an interval over the root of the count later.
     fn law(&self, spec: &CoDelSpec, from: Time) -> Time {
-        from + spec.interval.mul_f64(1.0 / f64::from(self.count).sqrt())
+        let ns = u128::from(spec.interval.as_nanos()) * u128::from(self.inverse_root) >> 16;
+        from + Dur::from_nanos(u64::try_from(ns).expect("less than the interval"))
+    }
+
+    /// `x (3 - count x^2) / 2` in the arithmetic of Linux (`codel_Newton_step`).
+    fn newton_step(&mut self) {
+        let root = u64::from(self.inverse_root) << 16;
+        let square = root * root >> 32;
+        let value = (3_u64 << 32).wrapping_sub(u64::from(self.count) * square) >> 2;
+        let value = value.wrapping_mul(root) >> (32 - 2 + 1);
+        self.inverse_root = u16::try_from((value >> 16) & 0xffff).expect("16 bits");
     }
 }
 

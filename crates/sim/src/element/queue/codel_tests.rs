@@ -37,9 +37,9 @@ fn nothing_is_dropped_within_the_first_interval() {
 #[test]
 fn drops_follow_the_control_law() {
     // Packet k leaves at k ms having waited k; at 5 ms the delay is the target, at 105 the interval has passed.
-    // The first drop is there; the next come 100/sqrt(1), 100/sqrt(2), 100/sqrt(3)... ms later:
-    // 205, 275.7, 333.4, 383.4, 428.1, 468.9; a packet leaves at each whole millisecond, so each is rounded up.
-    assert_eq!(drops(CoDelSpec::INTERNET, 50, 470), [105, 205, 276, 334, 384, 429, 469]);
+    // The first drop is there; the next come 100, 50, 56.3, 48.8, 44.2 and 40.4 ms later, which are Linux's roots of 1 to 6 (0.99998, 0.50002,
+    // 0.5625, 0.48779, 0.44151, 0.40407): 205, 255, 311.3, 360.0, 404.2, 444.6; a packet leaves at each whole millisecond.
+    assert_eq!(drops(CoDelSpec::INTERNET, 50, 470), [105, 205, 255, 312, 361, 405, 445]);
 }
 
 #[test]
@@ -70,13 +70,19 @@ fn with_ecn_packets_are_marked_at_the_same_instants() {
         at.extend((before..line.counters().marked).map(|_| ms));
         line.send(ect0(1460));
     }
-    assert_eq!((at, line.counters().dropped.total()), (vec![105, 205, 276, 334, 384, 429, 469], 0));
+    assert_eq!((at, line.counters().dropped.total()), (vec![105, 205, 255, 312, 361, 405, 445], 0));
 }
 
 #[test]
 fn a_new_dropping_state_soon_after_resumes_near_the_old_rate() {
-    let mut state =
-        CoDelState { count: 10, last_count: 3, drop_next: Time::from_nanos(MS), ..CoDelState::default() };
+    let mut state = CoDelState {
+        count: 10,
+        last_count: 3,
+        drop_next: Time::from_nanos(MS),
+        // 65536 / sqrt(10).
+        inverse_root: 20_724,
+        ..CoDelState::default()
+    };
     let mut line = line(CoDelSpec::INTERNET);
     // Enters with a packet above target since an interval, 15 intervals after the last.
     let at = Time::ZERO + Dur::from_millis(1500);
@@ -92,8 +98,8 @@ fn a_new_dropping_state_soon_after_resumes_near_the_old_rate() {
     let mut io = crate::engine::Io::detached();
     let spec = CoDelSpec::INTERNET;
     state.dequeue(&spec, &mut io, core, |core| (list.pop_front(&core.packets), list.bytes()));
-    // 10 - 3 = 7: the next drop is 100 / sqrt(7) = 37.8 ms later.
-    assert_eq!((state.count, (state.drop_next - at).as_micros()), (7, 37_796));
+    // 10 - 3 = 7: one step from 1 / sqrt(10) towards 1 / sqrt(7) is 0.3162 * (3 - 7 * 0.1) / 2 = 0.3636; the root would be 0.3780.
+    assert_eq!((state.count, (state.drop_next - at).as_micros()), (7, 36364));
 }
 
 #[test]

@@ -1,20 +1,20 @@
 //! Fair queueing by packets of flows (Linux `sch_fq` without its pacing, which belongs to the sender here), and the two
 //! buffers of a switch port.
 //!
-//! As `sch_fq`: one queue for each flow, deficit round robin, a larger first quantum and a first turn for flows that were
-//! idle, a limit for each flow and for all. Difference: pure ACKs are not served first.
+//! As `sch_fq`: one queue for each flow, deficit round robin, a larger quantum for a flow that was never seen, a first turn for flows that
+//! were idle (with a whole quantum after 40 ms), a limit for each flow and for all.
 
 use crate::element::{Backlog, Limit};
 use crate::engine::{Core, Drop, FlowId, Io, PacketId, PacketList};
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_units::Bytes;
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// Fair queueing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FqSpec {
     /// Bytes of one turn (Linux: two packets).
     pub quantum: Bytes,
-    /// Bytes of the first turn of a flow that was idle (Linux: ten packets).
+    /// Bytes of the first turn of a new flow (Linux: ten packets).
     pub initial_quantum: Bytes,
     /// Packets of one flow that may wait (Linux: 100).
     pub flow_limit: u32,
@@ -37,7 +37,12 @@ struct Flow {
     list: PacketList,
     credit: i64,
     active: bool,
+    /// When it was found empty.
+    idle_since: Time,
 }
+
+/// `flow_refill_delay` of `sch_fq`: a flow that was idle for longer has a whole quantum.
+const REFILL: Dur = Dur::from_millis(40);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fq {
@@ -67,7 +72,7 @@ impl Fq {
         let size = core.packets[id].size().get();
         let at = *self.places.entry(core.packets[id].flow.0).or_insert(self.flows.len());
         if at == self.flows.len() {
-            self.flows.push(Flow::default());
+            self.flows.push(Flow { credit: signed(self.spec.initial_quantum.get()), ..Flow::default() });
         }
         let flow = &mut self.flows[at];
         if flow.list.len() >= self.spec.flow_limit || !self.spec.limit.fits(self.total, size) {
@@ -77,7 +82,10 @@ impl Fq {
         flow.list.push_back(&mut core.packets, id);
         if !flow.active {
             flow.active = true;
-            flow.credit = flow.credit.max(signed(self.spec.initial_quantum.get()));
+            // A debt stays (`fq_enqueue` compares without signs).
+            if flow.credit >= 0 && core.now.since(flow.idle_since) > REFILL {
+                flow.credit = flow.credit.max(signed(self.spec.quantum.get()));
+            }
             self.new.push_back(at);
         }
         self.total.packets += 1;
@@ -86,7 +94,8 @@ impl Fq {
 
     pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
         loop {
-            let lane = if self.new.is_empty() { &mut self.old } else { &mut self.new };
+            let is_new = !self.new.is_empty();
+            let lane = if is_new { &mut self.new } else { &mut self.old };
             let at = *lane.front()?;
             let flow = &mut self.flows[at];
             if flow.credit <= 0 {
@@ -97,7 +106,13 @@ impl Fq {
             }
             let Some(id) = flow.list.pop_front(&core.packets) else {
                 lane.pop_front();
-                flow.active = false;
+                // A new flow that empties goes round once more, so that it cannot come back as new at once.
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(at);
+                } else {
+                    flow.active = false;
+                    flow.idle_since = core.now;
+                }
                 continue;
             };
             let size = core.packets[id].size().get();
@@ -205,6 +220,25 @@ mod tests {
         line.finish();
         // 3028 bytes are three packets of 1500 in the first turn (the last overdraws), then two by two.
         assert_eq!(line.seqs(), [0, 1, 2, 10, 11, 12, 3, 13, 14, 15]);
+    }
+
+    #[test]
+    fn a_flow_has_its_first_quantum_once_and_a_plain_one_after_a_pause() {
+        let mut line = line(QueueSpec::Fq(FqSpec::LINUX));
+        let turns = |line: &mut Line, from: u32| {
+            for n in 0..20 {
+                line.send(of_flow(1, from + n, 0));
+                line.send(of_flow(2, from + 100 + n, 0));
+            }
+            line.finish();
+            let seqs: Vec<u32> = line.seqs().into_iter().filter(|s| *s >= from && *s < from + 200).collect();
+            seqs.iter().take_while(|s| **s < from + 100).count()
+        };
+        // 15,140 bytes are eleven packets of 1500, the last of which overdraws; one more had been sent before flow 2 came.
+        assert_eq!(turns(&mut line, 0), 11);
+        let now = line.net.core().now;
+        line.run_until(now.as_nanos() + 100_000_000);
+        assert!(turns(&mut line, 1000) <= 4);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! under its own CoDel.
 //!
 //! As Linux's `sch_fq_codel`: CoDel's test for "only a packet left" looks at all queues together, and an overflow drops
-//! half the bytes of the fattest queue, at most `drop_batch` packets.
+//! half the bytes of the fattest queue, at most `drop_batch` packets, and raises the count of its CoDel by as many.
 
 use super::codel::{CoDelSpec, CoDelState};
 use crate::element::Backlog;
@@ -95,12 +95,13 @@ impl FqCoDel {
         let by_bytes = |flow: &&mut Flow| flow.list.bytes();
         // Among equals the first queue.
         let fattest = self.flows.iter_mut().rev().max_by_key(by_bytes).expect("a queue");
-        let enough = fattest.list.bytes().div_ceil(2);
-        let mut bytes = 0;
+        let enough = fattest.list.bytes() / 2;
+        let (mut bytes, mut dropped) = (0, 0);
         for _ in 0..self.spec.drop_batch.max(1) {
             let Some(id) = fattest.list.pop_front(&core.packets) else { break };
             let size = core.packets[id].size().get();
             bytes += size;
+            dropped += 1;
             self.total.packets -= 1;
             self.total.bytes -= size;
             io.drop(core, id, Drop::Full);
@@ -108,6 +109,7 @@ impl FqCoDel {
                 break;
             }
         }
+        fattest.codel.overflowed(dropped);
     }
 
     pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {

@@ -1,9 +1,10 @@
 //! PIE (RFC 8033): a proportional-integral controller of the queueing delay, dropping at random on arrival.
 //!
 //! The delay is measured by time stamps (section 5.2 allows it), as Linux's `sch_pie` does: it is that of the packet that
-//! left last, and zero when the queue is empty. With derandomisation (section 5.4), the cap of section 5.5 and, as in Linux, two
-//! more percent each update while the delay is above 250 ms. It is always active (section 5.3 is optional), and the burst
-//! allowance is given back at an update, as in Linux, where appendix A does it when a packet comes: a period later at most. The periodic update is done when a packet next comes or goes, for every period
+//! left last, and zero when the queue is empty. With derandomisation (section 5.4) and the cap of section 5.5. It is always
+//! active (section 5.3 is optional). As in Linux: two more percent each update while the delay is above 250 ms; a decay by 1/64 without
+//! delay; what must be low for a packet to pass is the delay of now and not that of the last update; the burst allowance is used up by the time
+//! between departures and given back at an update. The periodic update is done when a packet next comes or goes, for every period
 //! that has passed: between packets nothing that it looks at changes.
 
 use crate::element::{Backlog, Limit};
@@ -23,9 +24,9 @@ pub struct PieSpec {
     pub alpha: f64,
     /// Gain on the change of the delay, in 1/s.
     pub beta: f64,
-    /// ECN-capable packets are marked instead of dropped while the probability is below a tenth (section 5.1).
+    /// ECN-capable packets are marked instead of dropped while the probability is at most a tenth (section 5.1).
     pub ecn: bool,
-    /// Up to twice this waiting nothing is dropped.
+    /// Below twice this waiting nothing is dropped.
     pub mtu: Bytes,
     /// How much may wait.
     pub limit: Limit,
@@ -45,8 +46,8 @@ impl PieSpec {
     };
 }
 
-/// `mark_ecnth`: from this probability on everything is dropped.
-const MARK_BELOW: f64 = 0.1;
+/// `mark_ecnth`: above this probability everything is dropped.
+const MARK_UP_TO: f64 = 0.1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pie {
@@ -58,6 +59,8 @@ pub(crate) struct Pie {
     delay: Dur,
     old_delay: Dur,
     burst: Dur,
+    /// When the last packet left since the burst allowance was given back.
+    left: Option<Time>,
     next_update: Time,
 }
 
@@ -73,6 +76,7 @@ impl Pie {
             delay: Dur::ZERO,
             old_delay: Dur::ZERO,
             burst: spec.max_burst,
+            left: None,
             next_update: Time::ZERO + spec.update,
         }
     }
@@ -85,7 +89,7 @@ impl Pie {
             return;
         }
         if self.burst.is_zero() && self.hits() {
-            let marked = self.spec.ecn && self.probability < MARK_BELOW && io.mark(core, id);
+            let marked = self.spec.ecn && self.probability <= MARK_UP_TO && io.mark(core, id);
             if !marked {
                 self.accumulated = 0.0;
                 io.drop(core, id, Drop::Early);
@@ -99,6 +103,8 @@ impl Pie {
         self.catch_up(core.now);
         let id = self.list.pop_front(&core.packets)?;
         self.delay = if self.list.is_empty() { Dur::ZERO } else { core.now - core.packets[id].stamp };
+        let since = self.left.replace(core.now).map_or(Dur::ZERO, |left| core.now - left);
+        self.burst = self.burst.saturating_sub(since);
         Some(id)
     }
 
@@ -108,8 +114,8 @@ impl Pie {
 
     /// RFC 8033 section 4.1 and 5.4.
     fn hits(&mut self) -> bool {
-        let calm = self.old_delay < self.spec.target / 2 && self.probability < 0.2;
-        if calm || self.list.bytes() <= 2 * self.spec.mtu.get() {
+        let calm = self.delay < self.spec.target / 2 && self.probability < 0.2;
+        if calm || self.list.bytes() < 2 * self.spec.mtu.get() {
             return false;
         }
         if self.probability == 0.0 {
@@ -144,6 +150,7 @@ impl Pie {
             && self.delay.is_zero()
             && self.old_delay.is_zero()
             && self.burst == self.spec.max_burst
+            && self.left.is_none()
     }
 
     /// RFC 8033 section 4.2, 4.4, 5.3 and 5.5.
@@ -168,16 +175,16 @@ impl Pie {
             p += 0.02;
         }
         self.probability += p;
-        if self.delay.is_zero() && self.old_delay.is_zero() {
-            self.probability *= 0.98;
-        }
         self.probability = self.probability.clamp(0.0, 1.0);
+        if self.delay.is_zero() && self.old_delay.is_zero() && self.list.is_empty() {
+            self.probability -= self.probability / 64.0;
+        }
         let low = |d: Dur| d < self.spec.target / 2;
-        self.burst = if self.probability == 0.0 && low(self.delay) && low(self.old_delay) {
-            self.spec.max_burst
-        } else {
-            self.burst.saturating_sub(self.spec.update)
-        };
+        if self.probability == 0.0 && low(self.delay) && low(self.old_delay) {
+            self.burst = self.spec.max_burst;
+            self.left = None;
+            self.accumulated = 0.0;
+        }
         self.old_delay = self.delay;
     }
 }

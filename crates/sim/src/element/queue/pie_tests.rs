@@ -49,18 +49,42 @@ fn a_step_is_at_most_two_percent_once_the_probability_is_a_tenth() {
 fn without_delay_the_probability_decays() {
     let mut p = pie(|p| p.probability = 0.5);
     p.update();
-    // 0.5 - 0.125 * 15 ms = 0.498125, times 0.98.
-    close(p.probability, 0.488_162_5);
+    // 0.5 - 0.125 * 15 ms = 0.498125, times 63/64.
+    close(p.probability, 0.490_341_796_875);
 }
 
 #[test]
-fn the_burst_allowance_falls_by_a_period_and_returns_after_quiet() {
-    let mut p = pie(|p| (p.probability, p.delay, p.old_delay) = (0.1, ms(10), ms(10)));
-    p.update();
-    assert_eq!(p.burst, ms(135));
+fn the_burst_allowance_falls_by_the_time_between_departures_and_returns_after_quiet() {
+    let mut line = Line::new(crate::element::SplitSpec);
+    let mut p = pie(|p| (p.probability, p.old_delay) = (0.1, ms(10)));
+    for at in [0, 20, 50] {
+        line.run_until(at * 1_000_000);
+        let core = line.net.core();
+        for _ in 0..2 {
+            let id = core.packets.insert(data(1460));
+            p.list.push_back(&mut core.packets, id);
+        }
+        p.dequeue(core);
+    }
+    // The first departure measures nothing; 50 ms lie between it and the last.
+    assert_eq!(p.burst, ms(100));
     let mut p = pie(|p| (p.burst, p.delay, p.old_delay) = (ms(0), ms(5), ms(5)));
     p.update();
-    assert_eq!((p.burst, p.probability > 0.0), (ms(150), false));
+    assert_eq!((p.burst, p.left, p.probability > 0.0), (ms(150), None, false));
+}
+
+#[test]
+fn a_packet_passes_while_the_delay_is_low_now_whatever_it_was_at_the_last_update() {
+    let mut line = Line::new(crate::element::SplitSpec);
+    for (delay, old, hit) in [(ms(7), ms(20), false), (ms(8), ms(0), true)] {
+        let core = line.net.core();
+        let mut p = pie(|p| (p.probability, p.delay, p.old_delay) = (0.19, delay, old));
+        for _ in 0..4 {
+            let id = core.packets.insert(data(1460));
+            p.list.push_back(&mut core.packets, id);
+        }
+        assert_eq!((0..100).any(|_| p.hits()), hit, "{delay} {old}");
+    }
 }
 
 #[test]
@@ -71,7 +95,7 @@ fn drops_are_never_closer_than_the_accumulated_probability_says() {
         Dur::ZERO,
     ));
     let core = line.net.core();
-    let mut p = pie(|p| (p.probability, p.old_delay) = (0.1, ms(20)));
+    let mut p = pie(|p| (p.probability, p.delay) = (0.1, ms(20)));
     for _ in 0..4 {
         let id = core.packets.insert(data(1460));
         p.list.push_back(&mut core.packets, id);
@@ -113,13 +137,13 @@ fn the_controller_holds_the_delay_near_the_target() {
 }
 
 #[test]
-fn with_ecn_packets_are_marked_while_the_probability_is_below_a_tenth() {
-    for (probability, marks) in [(0.099, true), (0.1, false)] {
+fn with_ecn_packets_are_marked_while_the_probability_is_at_most_a_tenth() {
+    for (probability, marks) in [(0.1, true), (0.101, false)] {
         let mut line = Line::new(crate::element::SplitSpec);
         let core = line.net.core();
         let mut io = crate::engine::Io::detached();
         let mut p = pie(|p| {
-            (p.probability, p.old_delay, p.burst) = (probability, ms(20), Dur::ZERO);
+            (p.probability, p.delay, p.burst) = (probability, ms(20), Dur::ZERO);
             p.spec.ecn = true;
         });
         for _ in 0..500 {

@@ -1,7 +1,8 @@
 //! Random early detection: Floyd and Jacobson 1993, "gentle" after Floyd 2000, ECN after RFC 3168 section 7.
 //!
 //! Differences from the paper: none in the algorithm; drops at the upper threshold mark instead when ECN is on and
-//! `harddrop` is not (Linux `sch_red`), where RFC 3168 section 7 lets a router drop.
+//! `harddrop` is not (Linux `sch_red`), where RFC 3168 section 7 lets a router drop. As in `sch_red` the first packet with an average between
+//! the thresholds passes, and the link becomes idle when it has sent the last packet.
 
 use crate::element::{Backlog, Limit};
 use crate::engine::{Core, Drop, Io, PacketId, PacketList};
@@ -80,7 +81,7 @@ impl Red {
     pub fn dequeue(&mut self, core: &Core) -> Option<PacketId> {
         let id = self.list.pop_front(&core.packets)?;
         if self.list.is_empty() {
-            self.idle_since = Some(core.now);
+            self.idle_since = Some(core.now + self.spec.packet_time);
         }
         Some(id)
     }
@@ -91,7 +92,7 @@ impl Red {
 
     fn judge(&mut self, now: Time) -> Verdict {
         let w = self.spec.weight;
-        if let Some(since) = self.idle_since.take() {
+        if let Some(since) = self.idle_since.take().filter(|since| *since <= now) {
             let missed = now.since(since).as_secs_f64() / self.spec.packet_time.as_secs_f64().max(1e-12);
             self.average *= libm::pow(1.0 - w, missed);
         } else {
@@ -106,14 +107,18 @@ impl Red {
         } else if self.spec.gentle && self.average < 2.0 * max {
             self.spec.max_p + (1.0 - self.spec.max_p) * (self.average - max) / max
         } else {
-            self.count = Some(0);
+            self.count = None;
             return Verdict::Above;
         };
-        // The first packet between the thresholds counts as number 0 (the paper's count goes from -1).
-        let count = self.count.map_or(0, |c| c + 1);
+        // The first packet between the thresholds counts as number 0 (the paper's count goes from -1), and passes.
+        let Some(before) = self.count else {
+            self.count = Some(0);
+            return Verdict::Pass;
+        };
+        let count = before + 1;
         self.count = Some(count);
         // Uniform instead of geometric distances: p / (1 - count * p).
-        let spread = 1.0 - f64::from(count) * p;
+        let spread = 1.0 - f64::from(before) * p;
         let hit = spread <= p || self.dice.chance(p / spread);
         if !hit {
             return Verdict::Pass;
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn distances_between_drops_are_uniform_with_a_sure_end() {
-        // An average held at the middle: p = 0.05; the n-th packet is dropped with p / (1 - n p), the 19th surely.
+        // An average held at the middle: p = 0.05; the n-th packet is dropped with p / (1 - (n - 1) p), the 20th surely.
         let mut red = Red::new(spec(), "r", Seed(1));
         let mut distances = Vec::new();
         let mut since = 0;
@@ -203,8 +208,8 @@ mod tests {
         }
         let mean =
             f64::from(distances.iter().sum::<u32>()) / f64::from(u32::try_from(distances.len()).unwrap());
-        assert_eq!(distances[1..].iter().max(), Some(&19));
-        assert!((9.7..10.4).contains(&mean), "{mean}");
+        assert_eq!(distances[1..].iter().max(), Some(&20));
+        assert!((10.2..10.8).contains(&mean), "{mean}");
     }
 
     #[test]
