@@ -87,6 +87,30 @@ impl Netlink {
         Ok(all)
     }
 
+    /// Makes a RED of an interface look at the backlog and not at an average: a weight of 1 (`Wlog` = 0), which `tc` cannot say.
+    pub fn red_without_average(&self, interface: i32, handle: u16) -> io::Result<()> {
+        const NEW_QDISC: u16 = 36;
+        const ERROR: usize = 2;
+        let mut request = None;
+        self.dump(NEW_QDISC, interface, |message| {
+            if u32_at(message, 4).cast_signed() == interface && u32_at(message, 8) == u32::from(handle) << 16
+            {
+                request = red_by_backlog(message);
+            }
+        })?;
+        let request = request.ok_or_else(|| io::Error::other("there is no such RED"))?;
+        sys::send(self.0.as_fd(), &request)?;
+        let mut answer = [0; 1024];
+        let n = sys::receive(self.0.as_fd(), &mut answer)?;
+        if n < 20 || u16_at(&answer, 4) != ERROR {
+            return Err(io::Error::other("no acknowledgement"));
+        }
+        match u32_at(&answer, 16).cast_signed() {
+            0 => Ok(()),
+            code => Err(io::Error::from_raw_os_error(-code)),
+        }
+    }
+
     /// The rate in bits a second of the first class of a HTB, when there is one.
     pub fn class_rate(&self, interface: i32, handle: u16) -> io::Result<Option<u64>> {
         const NEW_CLASS: u16 = 40;
@@ -142,6 +166,55 @@ fn header(len: u32, kind: u16) -> Vec<u8> {
     bytes.extend(REQUEST_DUMP.to_ne_bytes());
     bytes.extend([0; 8]);
     bytes
+}
+
+fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(payload.len() + 4).expect("a short attribute");
+    let mut bytes = len.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// The request that changes a RED as a dump has it to a weight of 1; `None` when it is no RED.
+fn red_by_backlog(message: &[u8]) -> Option<Vec<u8>> {
+    const NEW_QDISC: u16 = 36;
+    const REQUEST_ACK: u16 = 5;
+    const KIND: u16 = 1;
+    const OPTIONS: u16 = 2;
+    // `TCA_RED_*`; behind three words of `struct tc_red_qopt` are `Wlog`, `Plog`, `Scell_log` and `flags` (linux/pkt_sched.h). The flags are an
+    // attribute of their own, too, and the kernel takes them from one place only.
+    const PARMS: u16 = 1;
+    const STAB: u16 = 2;
+    const WLOG: usize = 12;
+    const FLAGS: usize = 15;
+    let of = |wanted: u16| {
+        attributes(message.get(20..)?).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload)
+    };
+    if of(KIND)? != b"red\0" {
+        return None;
+    }
+    // A dump leaves out the table of decay by idle time, of which nothing is left without an average.
+    let mut options = attribute(STAB, &[0; 256]);
+    for (kind, payload) in attributes(of(OPTIONS)?) {
+        let mut payload = payload.to_vec();
+        if kind == PARMS {
+            *payload.get_mut(WLOG)? = 0;
+            *payload.get_mut(FLAGS)? = 0;
+        }
+        options.extend(attribute(kind, &payload));
+    }
+    let mut body = message.get(..16)?.to_vec();
+    body.extend([0; 4]); // info
+    body.extend(attribute(KIND, b"red\0"));
+    body.extend(attribute(OPTIONS, &options));
+    let mut request = u32::try_from(body.len() + 16).ok()?.to_ne_bytes().to_vec();
+    request.extend(NEW_QDISC.to_ne_bytes());
+    request.extend(REQUEST_ACK.to_ne_bytes());
+    request.extend([0; 8]);
+    request.extend(body);
+    Some(request)
 }
 
 /// `TCA_HTB_PARMS` begins with a `struct tc_ratespec`, whose last 32 bits are bytes a second; `TCA_HTB_RATE64` has what they cannot.
@@ -201,14 +274,6 @@ fn qdisc(message: &[u8]) -> Qdisc {
 mod tests {
     use super::*;
 
-    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = u16::try_from(payload.len() + 4).unwrap().to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(payload);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
-
     #[test]
     fn a_red_qdisc_tells_its_bytes_drops_and_marks() {
         let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
@@ -221,5 +286,27 @@ mod tests {
         let q = qdisc(&message);
         assert_eq!((q.kind.as_str(), q.interface, q.handle), ("red", 4, 0x10));
         assert_eq!((q.bytes, q.packets, q.drops, q.backlog, q.marks), (7_294_967_296, 7, 5, 3000, 9));
+    }
+
+    #[test]
+    fn a_red_is_changed_in_its_weight_alone() {
+        let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut parms = words(&[500_000, 40_000, 40_001]);
+        parms.extend([1, 2, 3, 9]);
+        let mut options = attribute(1, &parms);
+        options.extend(attribute(3, &words(&[77])));
+        let mut message = words(&[0, 4, 0x0010_0000, 0x0001_0001, 2]);
+        message.extend(attribute(1, b"red\0"));
+        message.extend(attribute(2, &options));
+        let request = red_by_backlog(&message).unwrap();
+        assert_eq!(u32_at(&request, 0) as usize, request.len());
+        assert_eq!((u16_at(&request, 4), &request[16..32]), (36, &message[..16]));
+        let (_, options) = attributes(&request[36..]).find(|(kind, _)| *kind == 2).unwrap();
+        let of = |wanted: u16| attributes(options).find(|(kind, _)| *kind == wanted).unwrap().1;
+        assert_eq!((&of(1)[..12], &of(1)[12..]), (&parms[..12], &[0, 2, 3, 0][..]));
+        assert_eq!((of(2), of(3)), (&[0; 256][..], &words(&[77])[..]));
+        let mut other = words(&[0, 4, 0x0010_0000, 0x0001_0001, 0]);
+        other.extend(attribute(1, b"pie\0"));
+        assert_eq!(red_by_backlog(&other), None);
     }
 }

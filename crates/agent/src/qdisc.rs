@@ -7,7 +7,7 @@
 //! Known differences from the model's elements:
 //! * A shaper at a link's rate (`tbf`) stands before every queue that is not plain, with a bucket of one packet; the wire
 //!   behind it (`netem rate`) is what serialises.
-//! * The step marks by RED with the shortest average there is in `tc` (two packets) and thresholds one byte apart.
+//! * The step marks by RED with a weight of 1, which is set behind `tc` (`setup`), and thresholds one byte apart.
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
@@ -21,6 +21,14 @@ const ENDLESS: u32 = 10_000_000;
 const ROOT: &str = "root handle 1: stab overhead -14";
 /// The major number of token buckets that serve as a link does (patch 0008 of our kernels).
 pub const LINK: u16 = 2;
+
+/// The major number of a queue proper, below its shaper.
+pub const INNER: u16 = 0x10;
+
+/// Whether a line makes the RED of a step.
+pub fn is_step(line: &str) -> bool {
+    line.contains(" red limit ") && line.ends_with(" nodrop")
+}
 
 /// Whether it matters to a discipline that it is asked for a packet only when the one before it has left.
 pub fn decides(kind: &str) -> bool {
@@ -308,6 +316,17 @@ mod tests {
             "{bucket:?}"
         );
         assert!(bucket[1].starts_with("qdisc add dev c1a parent 1:1 handle 10: red "), "{bucket:?}");
+    }
+
+    #[test]
+    fn a_step_is_told_from_red() {
+        let step = QueueSettings { mark: Mark::Data, ..QueueSettings::plain() };
+        let red = QueueSettings { kind: "red", ecn: true, ..QueueSettings::plain() };
+        let steps = |settings: &QueueSettings| {
+            let lines = queue("c1a", settings, Rate::from_gbit(1), Bytes::new(1500), VIRTUAL);
+            lines.iter().filter(|line| is_step(line)).count()
+        };
+        assert_eq!((steps(&step), steps(&red), steps(&QueueSettings::plain())), (1, 0, 0));
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub fn build(case: &Case, lab: &Lab, ground: &Ground) -> Result<Spaces, Failure>
         if !queues.is_empty() {
             batch("tc", &queues)?;
             check_queues(lab, place)?;
+            exact_steps(lab, place)?;
         }
         if lab.spaces[place].host.is_none() {
             global("ip_forward", "1")?;
@@ -359,6 +360,19 @@ fn check_queues(lab: &Lab, place: usize) -> Result<(), Failure> {
                 return Err(format!("`tc {line}` did not take effect"));
             }
         }
+    }
+    Ok(())
+}
+
+/// A RED that serves as a step looks at the backlog, and not at the mean of two packets, the shortest average of `tc`.
+fn exact_steps(lab: &Lab, place: usize) -> Result<(), Failure> {
+    for dev in lab.devs.iter().filter(|d| d.space == place) {
+        if !dev.queues.iter().any(|line| crate::qdisc::is_step(line)) {
+            continue;
+        }
+        let wrong = |e: std::io::Error| format!("the step of {}: {e}", dev.name);
+        let index = sys::interface_index(&dev.name).map_err(wrong)?;
+        Netlink::open().and_then(|n| n.red_without_average(index, crate::qdisc::INNER)).map_err(wrong)?;
     }
     Ok(())
 }
