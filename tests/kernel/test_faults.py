@@ -65,6 +65,46 @@ def test_the_same_packets_arrive_late_as_on_the_model(tmp_path: Path, reorder: s
     assert sum(b < a for a, b in zip(arrivals[0], arrivals[0][1:], strict=False)) > 5
 
 
+DRAWN = [
+    {"link.loss": "3%"},
+    {"link.loss": "10%", "link.loss_correlation": "30%"},
+    {"link.loss_model": "gilbert-elliott:2%,40%"},
+    {"link.duplicate": "5%"},
+    {"link.jitter": "2ms"},
+    {"link.jitter": "1ms", "link.jitter_distribution": "pareto"},
+]
+
+
+@pytest.mark.parametrize(
+    "drawn", DRAWN, ids=["loss", "correlated", "bursts", "duplicate", "jitter", "pareto"]
+)
+def test_the_same_packets_are_lost_come_twice_or_late_as_on_the_model(
+    tmp_path: Path, drawn: dict[str, str]
+) -> None:
+    kernel, model = (segments(go(tmp_path / go.__name__, CASE | drawn), 1) for go in (on_kernel, on_model))
+    assert kernel[:200] == model[:200]
+    # Something happened to them.
+    sent = segments(tmp_path / "on_kernel", 0)
+    assert kernel[:200] != sent[:200]
+
+
+def test_netem_draws_losses_of_its_own(tmp_path: Path) -> None:
+    case = CASE | {"link.loss": "3%"}
+    relay = segments(on_kernel(tmp_path / "relay", case), 1)
+    netem = segments(on_kernel(tmp_path / "netem", case | {"link.drawn_by": "netem"}), 1)
+    assert relay[:200] != netem[:200]
+    index = json.loads((tmp_path / "netem" / "recording.json").read_text(encoding="utf-8"))
+    assert "faults" not in index["counters"]
+
+
+def test_damaged_packets_reach_the_host_which_drops_them(tmp_path: Path) -> None:
+    folder = on_kernel(tmp_path / "damage", CASE | {"link.corrupt": "2%"})
+    damaged = counters(folder)["damaged"]
+    index = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
+    assert damaged > 5
+    assert index["counters"]["receiver"]["TcpInCsumErrors"] == damaged
+
+
 def test_reordering_draws_by_the_seed(tmp_path: Path) -> None:
     case = CASE | {"link.reorder": "5%:2"}
     seeds = [segments(on_kernel(tmp_path / str(n), case, seed), 1)[:200] for n, seed in enumerate((1, 1, 2))]

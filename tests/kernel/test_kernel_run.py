@@ -347,7 +347,7 @@ def step(verb: str, above: int) -> str:
             (
                 "wire-bottleneck",
                 "tc",
-                "qdisc change dev c2a root netem limit 1000000 rate 100mbit delay 6ms loss 1%",
+                "qdisc change dev c2a root netem limit 1000000 rate 100mbit delay 6ms",
             ),
             "the round-trip time is 11",
         ),
@@ -356,7 +356,7 @@ def step(verb: str, above: int) -> str:
             (
                 "wire-bottleneck",
                 "tc",
-                "qdisc change dev c2a root netem limit 1000000 rate 90mbit delay 5ms loss 1%",
+                "qdisc change dev c2a root netem limit 1000000 rate 90mbit delay 5ms",
             ),
             "the rate is 89.",
         ),

@@ -1,15 +1,25 @@
-//! What a link does to single packets on purpose: exact losses, reordering by distance, thinning of ACKs.
+//! What a link does to single packets: losses, damage, duplicates, jitter, reordering by distance, thinning of ACKs.
 //!
-//! netem has none of them: it draws its losses, and its `reorder` sends a packet ahead where these hold one back. They are what the
-//! model's elements are (`crates/sim/src/element/{loss,reorder,thin}.rs`) and draw from the model's random streams, so that
-//! on both substrates the same packets of a link are held for the same seed.
+//! They are what the model's elements are (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's
+//! random streams, so that on both substrates the same packets of a link meet the same fate for the same seed. netem has some of them
+//! (`link.drawn_by = netem`): it draws from the kernel's randomness; with a rate its jitter delays the packets behind, too, and never
+//! reorders; its `reorder` sends a packet ahead where this one holds one back.
 //!
 //! This module must not know where packets come from: [`relay`](crate::relay) moves them.
 
+use crate::ground::Ground;
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_case::LinkSettings;
+use tcpassay_case::draws::{Chances, Draws, Losses};
+use tcpassay_case::params::Setting;
 use tcpassay_case::params::grammar::{LossModel, Reorder};
-use tcpassay_units::{Bytes, Rate, Seed, Stream};
+use tcpassay_case::{Case, LinkSettings};
+use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
+
+/// What faults happen to.
+pub trait Damaged: Clone {
+    /// Makes the checksum wrong.
+    fn damage(&mut self);
+}
 
 /// Ends of a connection, as one direction of it has them: addresses and ports in the order of the packet.
 pub type Flow = [u8; 12];
@@ -97,22 +107,38 @@ fn has_sack(mut options: &[u8]) -> bool {
 /// What was done, for the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
-    /// Packets that a list named.
+    /// Packets that were lost.
     pub lost: u64,
+    /// Packets that were damaged, which the receiving host drops.
+    pub damaged: u64,
+    /// Packets that came twice.
+    pub duplicated: u64,
     /// ACKs that were thinned out.
     pub thinned: u64,
     /// Packets that were held back.
     pub held: u64,
 }
 
-/// The faults of one direction of a link, in the order of the model: losses, thinning, reordering.
+/// The faults of one direction of a link, in the order of the model: losses, thinning, damage, duplicates, reordering, jitter.
 pub struct Faults<T> {
-    /// Numbers of data packets that are lost, from 1, ascending; what is left of them.
-    list: VecDeque<u64>,
-    data: u64,
+    draws: Draws,
+    /// What losses apply to.
+    which: Which,
     thin: Option<Thin<T>>,
     order: Order<T>,
+    /// What the wire before has delayed already.
+    delayed: Dur,
+    /// Packets that jitter delays: by when they go, then by when they came.
+    flight: BTreeMap<(u64, u64), T>,
+    taken: u64,
     done: Done,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Data,
+    PureAcks,
 }
 
 /// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/thin.rs`).
@@ -188,50 +214,60 @@ enum Order<T> {
     },
 }
 
-impl<T> Faults<T> {
-    /// Those of the way of the data through a link of this name and rate; `None` when it has none.
-    pub fn forward(link: &LinkSettings, name: &str, rate: Rate, mtu: Bytes, seed: Seed) -> Option<Faults<T>> {
-        let list = match &link.loss_model {
-            LossModel::List(packets) => packets.iter().copied().collect(),
-            LossModel::Bernoulli | LossModel::GilbertElliott { .. } => VecDeque::new(),
-        };
+impl<T: Damaged> Faults<T> {
+    /// Those of the way of the data through a link of this name and rate; `None` when it has none. With `probing` only those that
+    /// the probes of the path expect: neither lists nor reordering.
+    pub fn forward(
+        link: &LinkSettings,
+        name: &str,
+        (rate, mtu): (Rate, Bytes),
+        seed: Seed,
+        probing: bool,
+    ) -> Option<Faults<T>> {
+        let list = matches!(link.loss_model, LossModel::List(_));
         // A held packet waits for four times what those it waits for take on the wire, as in the model.
         let longest = |packets: u32| (rate.time_for(mtu * u64::from(packets)) * 4).as_nanos();
         let order = match link.reorder {
-            Reorder::Off => Order::Kept,
-            Reorder::Gap { p, gap } => Order::HoldBack {
+            Reorder::Gap { p, gap } if !probing => Order::HoldBack {
                 probability: p,
                 gap,
                 longest: longest(gap),
                 held: VecDeque::new(),
                 dice: seed.stream(&format!("reorder.{name}.reorder")),
             },
-            Reorder::ReverseBurst(n) => {
+            Reorder::ReverseBurst(n) if !probing => {
                 Order::Reverse { size: n as usize, longest: longest(n), burst: Vec::new(), due: 0 }
             }
+            Reorder::Off | Reorder::Gap { .. } | Reorder::ReverseBurst(_) => Order::Kept,
         };
-        let any = !list.is_empty() || !matches!(order, Order::Kept);
-        any.then(|| Faults { list, data: 0, thin: None, order, done: Done::default() })
+        let mut draws = Draws::forward(link, name, seed);
+        if list && probing {
+            draws.losses = None;
+        }
+        let which = if list { Which::Data } else { Which::All };
+        any(link).then(|| Faults { delayed: wire_delay(link), ..Faults::new(draws, which, None, order) })
     }
 
     /// Those of the way back; `None` when it has none.
-    pub fn backward(link: &LinkSettings) -> Option<Faults<T>> {
-        (link.ack_thinning > 1).then(|| Faults {
-            list: VecDeque::new(),
-            data: 0,
-            thin: Some(Thin {
-                one_in: link.ack_thinning,
-                longest: link.ack_thinning_wait.as_nanos(),
-                flows: BTreeMap::new(),
-            }),
-            order: Order::Kept,
-            done: Done::default(),
-        })
+    pub fn backward(link: &LinkSettings, name: &str, seed: Seed, probing: bool) -> Option<Faults<T>> {
+        let thin = (link.ack_thinning > 1 && !probing).then(|| Thin {
+            one_in: link.ack_thinning,
+            longest: link.ack_thinning_wait.as_nanos(),
+            flows: BTreeMap::new(),
+        });
+        let draws = Draws::backward(link, name, seed);
+        (link.ack_thinning > 1 || link.ack_loss > 0.0)
+            .then(|| Faults::new(draws, Which::PureAcks, thin, Order::Kept))
+    }
+
+    fn new(draws: Draws, which: Which, thin: Option<Thin<T>>, order: Order<T>) -> Faults<T> {
+        let (delayed, flight) = (Dur::ZERO, BTreeMap::new());
+        Faults { draws, which, thin, order, delayed, flight, taken: 0, done: Done::default() }
     }
 
     /// Whether packets may be held, so that the time matters.
     pub fn holds(&self) -> bool {
-        self.thin.is_some() || !matches!(self.order, Order::Kept)
+        self.thin.is_some() || self.draws.delays.is_some() || !matches!(self.order, Order::Kept)
     }
 
     /// What was done until now.
@@ -240,26 +276,83 @@ impl<T> Faults<T> {
     }
 
     /// A packet comes at `now`: what goes on is appended to `out`.
-    pub fn take(&mut self, now: u64, sort: Sort, packet: T, out: &mut Vec<T>) {
-        if sort.data && !self.list.is_empty() {
-            self.data += 1;
-            if self.list.front() == Some(&self.data) {
-                self.list.pop_front();
-                self.done.lost += 1;
-                return;
-            }
+    pub fn take(&mut self, now: u64, sort: Sort, mut packet: T, out: &mut Vec<T>) {
+        let applies = match self.which {
+            Which::All => true,
+            Which::Data => sort.data,
+            Which::PureAcks => sort.ack,
+        };
+        if applies && self.draws.losses.as_mut().is_some_and(Losses::loses) {
+            self.done.lost += 1;
+            return;
         }
         if let (Some(thin), Some(says)) = (&mut self.thin, sort.says) {
             self.done.thinned += thin.take(now, sort, says, packet, out);
             return;
         }
-        match &mut self.order {
+        if self.draws.corrupt.as_mut().is_some_and(Chances::hits) {
+            self.done.damaged += 1;
+            packet.damage();
+        }
+        let mut passed = Vec::new();
+        if self.draws.duplicate.as_mut().is_some_and(Chances::hits) {
+            self.done.duplicated += 1;
+            self.done.held += self.order.take(now, packet.clone(), &mut passed);
+        }
+        self.done.held += self.order.take(now, packet, &mut passed);
+        self.delay(now, passed, out);
+    }
+
+    fn delay(&mut self, now: u64, passed: Vec<T>, out: &mut Vec<T>) {
+        let Some(delays) = &mut self.draws.delays else {
+            out.extend(passed);
+            return;
+        };
+        for packet in passed {
+            let more = delays.draw().saturating_sub(self.delayed);
+            self.taken += 1;
+            self.flight.insert((now + more.as_nanos(), self.taken), packet);
+        }
+        self.depart(now, out);
+    }
+
+    /// What jitter has delayed for long enough goes on.
+    fn depart(&mut self, now: u64, out: &mut Vec<T>) {
+        while let Some(first) = self.flight.first_entry()
+            && first.key().0 <= now
+        {
+            out.push(first.remove());
+        }
+    }
+
+    /// When something has to go that nothing has come behind.
+    pub fn due(&self) -> Option<u64> {
+        let thinned = self.thin.as_ref().and_then(Thin::due);
+        let flying = self.flight.first_key_value().map(|((due, _), _)| *due);
+        [thinned, self.order.due(), flying].into_iter().flatten().min()
+    }
+
+    /// What has to go at `now`.
+    pub fn release(&mut self, now: u64, out: &mut Vec<T>) {
+        if let Some(thin) = &mut self.thin {
+            thin.release(now, out);
+        }
+        let mut passed = Vec::new();
+        self.order.release(now, &mut passed);
+        self.delay(now, passed, out);
+        self.depart(now, out);
+    }
+}
+
+impl<T> Order<T> {
+    /// A packet comes; how many are held for it.
+    fn take(&mut self, now: u64, packet: T, out: &mut Vec<T>) -> u64 {
+        match self {
             Order::Kept => out.push(packet),
             Order::HoldBack { probability, gap, longest, held, dice } => {
                 if dice.chance(*probability) {
-                    self.done.held += 1;
                     held.push_back((packet, *gap, now + *longest));
-                    return;
+                    return 1;
                 }
                 out.push(packet);
                 for (_, passing, _) in held.iter_mut() {
@@ -273,30 +366,26 @@ impl<T> Faults<T> {
                 if burst.is_empty() {
                     *due = now + *longest;
                 }
-                self.done.held += 1;
                 burst.push(packet);
                 if burst.len() >= *size {
                     out.extend(burst.drain(..).rev());
                 }
+                return 1;
             }
         }
+        0
     }
 
-    /// When something has to go that nothing has come behind.
-    pub fn due(&self) -> Option<u64> {
-        match &self.order {
-            Order::Kept => self.thin.as_ref().and_then(Thin::due),
+    fn due(&self) -> Option<u64> {
+        match self {
+            Order::Kept => None,
             Order::HoldBack { held, .. } => held.front().map(|(_, _, latest)| *latest),
             Order::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
         }
     }
 
-    /// What has to go at `now`.
-    pub fn release(&mut self, now: u64, out: &mut Vec<T>) {
-        if let Some(thin) = &mut self.thin {
-            thin.release(now, out);
-        }
-        match &mut self.order {
+    fn release(&mut self, now: u64, out: &mut Vec<T>) {
+        match self {
             Order::Kept => {}
             Order::HoldBack { held, .. } => {
                 while held.front().is_some_and(|(_, _, latest)| *latest <= now) {
@@ -312,9 +401,52 @@ impl<T> Faults<T> {
     }
 }
 
-/// Whether a link has a fault that nothing in the kernel is.
-pub fn any(link: &LinkSettings) -> bool {
+/// Whether a link does anything to single packets.
+fn any(link: &LinkSettings) -> bool {
+    drawn(link) || only_here(link)
+}
+
+/// What netem has, too.
+fn drawn(link: &LinkSettings) -> bool {
+    link.loss > 0.0
+        || matches!(link.loss_model, LossModel::GilbertElliott { .. })
+        || link.corrupt > 0.0
+        || link.duplicate > 0.0
+        || link.ack_loss > 0.0
+        || !link.jitter.size.is_zero()
+}
+
+/// What nothing in Linux is.
+fn only_here(link: &LinkSettings) -> bool {
     link.reorder != Reorder::Off || link.ack_thinning > 1 || matches!(link.loss_model, LossModel::List(_))
+}
+
+/// Whether the model's streams decide about the packets of a link, and not netem. In real time netem is all there is.
+pub fn drawn_here(case: &Case, link: usize, ground: &Ground) -> bool {
+    !ground.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
+}
+
+/// Whether a link has a relay.
+pub fn relayed(case: &Case, link: usize, ground: &Ground) -> bool {
+    let settings = &case.links[link];
+    only_here(settings) || drawn(settings) && drawn_here(case, link, ground)
+}
+
+/// A link without what the model's streams decide.
+pub fn left_to_netem(link: &LinkSettings) -> LinkSettings {
+    let mut left = link.clone();
+    left.delay = wire_delay(link);
+    (left.loss, left.corrupt, left.duplicate, left.ack_loss) = (0.0, 0.0, 0.0, 0.0);
+    left.loss_model = LossModel::Bernoulli;
+    left.jitter.size = Dur::ZERO;
+    left
+}
+
+/// The least that a packet takes through a link with jitter: the wire delays by this, and the relay by the rest.
+fn wire_delay(link: &LinkSettings) -> Dur {
+    // Quantiles are cut at four standard deviations (crates/case/src/draws/delay.rs).
+    let most = if link.jitter.distribution == "uniform" { 1 } else { 4 };
+    link.delay.saturating_sub(link.jitter.size * most)
 }
 
 #[cfg(test)]
@@ -330,9 +462,15 @@ mod tests {
         Case::on(Substrate::Kernel, &triples, &no_files).unwrap().links[0].clone()
     }
 
+    impl Damaged for u64 {
+        fn damage(&mut self) {
+            *self += 1_000_000;
+        }
+    }
+
     fn forward(path: &str, value: &str) -> Faults<u64> {
-        let (rate, mtu) = (Rate::from_mbit(12), Bytes::new(1500));
-        Faults::forward(&link(path, value), "bottleneck", rate, mtu, Seed(1)).unwrap()
+        let wire = (Rate::from_mbit(12), Bytes::new(1500));
+        Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), false).unwrap()
     }
 
     /// What goes on of packets that come a millisecond apart.
@@ -393,7 +531,8 @@ mod tests {
 
     #[test]
     fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_wait() {
-        let mut faults: Faults<u64> = Faults::backward(&link("link.ack_thinning", "3")).unwrap();
+        let mut faults: Faults<u64> =
+            Faults::backward(&link("link.ack_thinning", "3"), "bottleneck", Seed(1), false).unwrap();
         let ack = |ack, sack| Sort {
             data: false,
             ack: true,
@@ -415,6 +554,81 @@ mod tests {
         faults.take(20_000_000, ack(7, true), 7, &mut out);
         assert_eq!(out[2..], [5, 50, 6, 7]);
         assert_eq!(faults.done(), Done { thinned: 2, ..Done::default() });
+    }
+
+    #[test]
+    fn losses_damage_and_duplicates_happen_to_the_packets_that_the_model_chooses() {
+        let (bernoulli, bursts) = ("link.loss", ("link.loss_model", "gilbert-elliott:5%,30%"));
+        for (path, value) in [(bernoulli, "10%"), bursts] {
+            let mut faults = forward(path, value);
+            let mut model = Draws::forward(&link(path, value), "bottleneck", Seed(1)).losses.unwrap();
+            let kept: Vec<u64> = (1..=1000).filter(|_| !model.loses()).collect();
+            // Packets without payload count, too.
+            assert_eq!(through(&mut faults, Sort::default(), 1..=1000), kept, "{path}");
+            assert!((800..970).contains(&kept.len()), "{path}: {}", kept.len());
+            assert_eq!(faults.done().lost, 1000 - kept.len() as u64);
+        }
+        let mut faults = forward("link.duplicate", "10%");
+        let out = through(&mut faults, DATA, 1..=1000);
+        let twice = out.windows(2).filter(|two| two[0] == two[1]).count();
+        assert!((60..140).contains(&twice) && out.len() == 1000 + twice, "{twice}");
+        let mut faults = forward("link.corrupt", "10%");
+        let out = through(&mut faults, DATA, 1..=1000);
+        let damaged = out.iter().filter(|packet| **packet > 1_000_000).count() as u64;
+        assert!((60..140).contains(&damaged) && faults.done().damaged == damaged, "{damaged}");
+    }
+
+    #[test]
+    fn jitter_adds_what_the_wire_has_not_delayed_and_lets_packets_overtake() {
+        let triples = Map::from([
+            ("link.delay".to_owned(), Value::from("10ms")),
+            ("link.jitter".to_owned(), Value::from("4ms")),
+        ]);
+        let case =
+            Case::on(Substrate::Kernel, &triples, &|_: &str| Err(std::io::Error::other("none"))).unwrap();
+        let settings = &case.links[0];
+        assert_eq!(left_to_netem(settings).delay, Dur::from_millis(6));
+        let mut model = Draws::forward(settings, "bottleneck", Seed(1)).delays.unwrap();
+        let wire = (Rate::from_mbit(12), Bytes::new(1500));
+        let mut faults: Faults<u64> = Faults::forward(settings, "bottleneck", wire, Seed(1), false).unwrap();
+        let mut expected = Vec::new();
+        let mut out = Vec::new();
+        for n in 0..100_u64 {
+            // A packet leaves the wire after the 6 ms; 20 us lie between two.
+            let left = n * 20_000;
+            faults.take(left + 6_000_000, DATA, n, &mut out);
+            expected.push((left + model.draw().as_nanos(), n));
+        }
+        assert_eq!(out, [0_u64; 0]);
+        expected.sort_unstable();
+        let mut arrived = Vec::new();
+        while let Some(due) = faults.due() {
+            faults.release(due, &mut out);
+            arrived.extend(out.drain(..).map(|n| (due, n)));
+        }
+        assert_eq!(arrived, expected);
+        assert!(arrived.windows(2).any(|two| two[1].1 < two[0].1));
+    }
+
+    #[test]
+    fn probes_meet_losses_but_no_lists_and_nobody_who_holds_them_back() {
+        let wire = (Rate::from_mbit(12), Bytes::new(1500));
+        for (path, value) in [("link.loss_model", "list:1"), ("link.reorder", "100%:3")] {
+            let mut faults: Faults<u64> =
+                Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), true).unwrap();
+            assert_eq!(through(&mut faults, DATA, 1..=3), [1, 2, 3], "{path}");
+        }
+        let mut faults: Faults<u64> =
+            Faults::forward(&link("link.loss", "50%"), "bottleneck", wire, Seed(1), true).unwrap();
+        assert!(through(&mut faults, DATA, 1..=100).len() < 70);
+    }
+
+    #[test]
+    fn losses_on_the_way_back_are_of_pure_acks() {
+        let mut faults: Faults<u64> =
+            Faults::backward(&link("link.ack_loss", "100%"), "bottleneck", Seed(1), false).unwrap();
+        assert_eq!(through(&mut faults, DATA, 1..=2), [1, 2]);
+        assert_eq!(through(&mut faults, Sort { ack: true, data: false, ..DATA }, 3..=4), [0_u64; 0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::controllers;
 use crate::engines::{Engine, ROW};
+use crate::faults;
 use crate::ground::Ground;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::{Setting, Value};
@@ -49,7 +50,7 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
                 "netem draws what it loses; the model and the substrate `kernel` drop a list",
             );
         }
-        if link.ack_loss > 0.0 && answers {
+        if link.ack_loss > 0.0 && answers && !faults::drawn_here(case, i, ground) {
             refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
         }
         match link.queue.mark {

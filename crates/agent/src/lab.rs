@@ -7,7 +7,7 @@
 //!
 //! Every host and every switch is a network namespace; they forward by routes, so that a queue beyond the host's own device is
 //! hidden from TCP small queues, as below a virtual machine. A link that delays or loses is a namespace of its own (`wire`), with
-//! another behind it when packets are reordered, lost by number or thinned (`faults`), and a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
+//! another behind it when something happens to single packets (`faults`), and a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
 //! that stands in the host.
 
 use crate::faults;
@@ -82,7 +82,7 @@ pub struct Lab {
     pub whole: bool,
     /// Programs mark above steps.
     program: bool,
-    /// Directions of links in which faults happen that the kernel has not.
+    /// Directions of links in which something happens to single packets that is not netem's.
     pub relayed: Vec<Relayed>,
 }
 
@@ -116,7 +116,6 @@ fn has_faults(link: &LinkSettings) -> bool {
         || link.corrupt > 0.0
         || link.slot.is_some()
         || link.loss_model != LossModel::Bernoulli
-        || faults::any(link)
 }
 
 impl Lab {
@@ -179,7 +178,8 @@ impl Lab {
         let pair = matches!(case.net.shape, Shape::Pair);
         // A shaper lets a packet pass before the time that it takes on the wire, and the wire makes up for that. In real time a link
         // that neither delays nor loses has no wire: the queue has its rate.
-        let wired = !self.real || has_faults(settings);
+        let relayed = faults::relayed(case, index, ground);
+        let wired = !self.real || relayed || has_faults(settings);
         let mut chain = vec![space(link.from)];
         if pair {
             chain.push(self.space(format!("shaper-{}", link.name), None));
@@ -188,7 +188,7 @@ impl Lab {
         if wired {
             chain.push(self.space(format!("wire-{}", link.name), None));
         }
-        if faults::any(settings) {
+        if relayed {
             chain.push(self.space(format!("faults-{}", link.name), None));
         }
         chain.push(space(link.to));
@@ -245,16 +245,19 @@ impl Lab {
             }
         }
         if wired {
+            let here = faults::drawn_here(case, index, ground);
+            let left = if here { faults::left_to_netem(settings) } else { settings.clone() };
             let out = cables[wire];
-            self.devs[out].queues = vec![qdisc::wire(&self.devs[out].name, rate, settings, true)];
+            self.devs[out].queues = vec![qdisc::wire(&self.devs[out].name, rate, &left, true)];
             let back = cables[wire - 1] + 1;
-            self.devs[back].queues = vec![qdisc::wire(&self.devs[back].name, rate, settings, false)];
+            let left = LinkSettings { delay: settings.delay, ..left };
+            self.devs[back].queues = vec![qdisc::wire(&self.devs[back].name, rate, &left, false)];
             // What waits for an access link waits in the host, in reach of TCP small queues.
             let own = (!link.main).then_some(rate);
             self.host_rate(case, link.from, first, own, mtu);
             self.host_rate(case, link.to, last, own, mtu);
         }
-        if faults::any(settings) {
+        if relayed {
             let (from, to) = (cables[wire] + 1, cables[wire + 1]);
             self.relayed.push(Relayed { link: index, from, to, forward: true });
             self.relayed.push(Relayed { link: index, from: to, to: from, forward: false });
@@ -288,7 +291,7 @@ impl Lab {
             kind: kind.to_owned(),
             rate,
             dev,
-            handle: 0x10, // tc reads handles as hexadecimal: `10:`
+            handle: qdisc::INNER,
         });
     }
 

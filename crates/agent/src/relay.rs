@@ -5,9 +5,9 @@
 //! passes; nothing else of the path is touched. Frames travel with the header of `PACKET_VNET_HDR`, which keeps checksums that are
 //! yet to be computed as they are.
 //!
-//! A relay begins when the path has been probed: probes pass without faults.
+//! Probes of the path meet the faults that they expect, which draw from a seed of their own; the run begins with new ones.
 
-use crate::faults::{Done, Faults, Sort};
+use crate::faults::{Damaged, Done, Faults, Sort};
 use crate::lab::{Lab, Relayed};
 use crate::setup::{self, Failure, Spaces};
 use crate::sys;
@@ -28,24 +28,40 @@ const LONGEST: usize = 66_000;
 const STACK: usize = 64 << 10;
 const BUFFER: i32 = 256 << 20;
 
+/// Mixed into the seed for the probes, so that they meet losses other than the run's first.
+const PROBES: u64 = 0x7072_6f62_6573;
+
+/// A frame with its `struct virtio_net_hdr`.
+#[derive(Clone)]
+struct Frame(Vec<u8>);
+
+impl Damaged for Frame {
+    /// Flips a bit of the last byte. Without flags the receiver neither completes nor trusts the checksum, and finds it wrong.
+    fn damage(&mut self) {
+        self.0[0] = 0;
+        if let Some(last) = self.0.last_mut() {
+            *last ^= 1;
+        }
+    }
+}
+
+/// A direction of a link that is relayed.
+struct Relay {
+    link: usize,
+    forward: bool,
+    faults: Arc<Mutex<Faults<Frame>>>,
+}
+
 /// Directions that are relayed.
 #[derive(Default)]
-pub struct Relays(Vec<Arc<Mutex<Done>>>);
+pub struct Relays(Vec<Relay>);
 
 impl Relays {
-    /// Starts those of a lab.
+    /// Starts those of a lab, with the faults that probes meet.
     pub fn start(case: &Case, lab: &Lab, spaces: &mut Spaces, seed: Seed) -> Result<Relays, Failure> {
         let mut all = Relays::default();
         for Relayed { link, from, to, forward } in &lab.relayed {
-            let settings = &case.links[*link];
-            let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-            let faults = if *forward {
-                let name = &case.net.links[*link].name;
-                Faults::forward(settings, name, case.link_rate(*link), mtu, seed)
-            } else {
-                Faults::backward(settings)
-            };
-            let Some(faults) = faults else { continue };
+            let Some(faults) = faults(case, *link, *forward, Seed(seed.0 ^ PROBES), true) else { continue };
             let [from, to] = [&lab.devs[*from], &lab.devs[*to]];
             spaces.enter(from.space)?;
             let wrong = |e: io::Error| format!("a relay from {} to {}: {e}", from.name, to.name);
@@ -56,10 +72,10 @@ impl Relays {
                 format!("filter add dev {} ingress matchall action drop", from.name),
             ];
             setup::batch("tc", &lines)?;
-            let done = Arc::new(Mutex::new(Done::default()));
-            all.0.push(Arc::clone(&done));
+            let faults = Arc::new(Mutex::new(faults));
+            all.0.push(Relay { link: *link, forward: *forward, faults: Arc::clone(&faults) });
             let carrying = move || {
-                if let Err(e) = carry(&input, &output, faults, &done) {
+                if let Err(e) = carry(&input, &output, &faults) {
                     eprintln!("a relay ended: {e}");
                 }
             };
@@ -68,15 +84,35 @@ impl Relays {
         Ok(all)
     }
 
+    /// The path has been probed, and nothing is on its way: the faults of the run begin.
+    pub fn begin(&self, case: &Case, seed: Seed) {
+        for relay in &self.0 {
+            let new =
+                faults(case, relay.link, relay.forward, seed, false).expect("there were some for probes");
+            *relay.faults.lock().expect("nobody panics with it") = new;
+        }
+    }
+
     /// What all of them did; `None` when there are none.
     pub fn done(&self) -> Option<Done> {
-        let all = self.0.iter().map(|done| *done.lock().expect("nobody panics with it"));
+        let all = self.0.iter().map(|relay| relay.faults.lock().expect("nobody panics with it").done());
         all.reduce(|a, b| Done {
             lost: a.lost + b.lost,
+            damaged: a.damaged + b.damaged,
+            duplicated: a.duplicated + b.duplicated,
             thinned: a.thinned + b.thinned,
             held: a.held + b.held,
         })
     }
+}
+
+fn faults(case: &Case, link: usize, forward: bool, seed: Seed, probing: bool) -> Option<Faults<Frame>> {
+    let (settings, name) = (&case.links[link], &case.net.links[link].name);
+    if !forward {
+        return Faults::backward(settings, name, seed, probing);
+    }
+    let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+    Faults::forward(settings, name, (case.link_rate(link), mtu), seed, probing)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -97,12 +133,7 @@ fn speak(socket: &OwnedFd, device: &str) -> io::Result<()> {
 }
 
 /// Carries packets until a socket fails.
-fn carry(
-    input: &OwnedFd,
-    output: &OwnedFd,
-    mut faults: Faults<Vec<u8>>,
-    done: &Mutex<Done>,
-) -> io::Result<()> {
+fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Faults<Frame>>) -> io::Result<()> {
     let (poll, timer) = (sys::poll()?, sys::timer()?);
     sys::watch(poll.as_fd(), input.as_fd(), libc::EPOLLIN, 0)?;
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 1)?;
@@ -110,6 +141,7 @@ fn carry(
     let mut buffer = vec![0; LONGEST];
     loop {
         sys::wait(poll.as_fd(), &mut events)?;
+        let mut faults = faults.lock().expect("nobody panics with it");
         let now = if faults.holds() { sys::now() } else { 0 };
         // What is due goes before what has just come, as in the model, where its event is the older one.
         faults.release(now, &mut out);
@@ -117,11 +149,10 @@ fn carry(
             let n = sys::receive(input.as_fd(), &mut buffer)?;
             let frame = &buffer[..n];
             let sort = Sort::of(frame.get(VNET + LINK..).unwrap_or_default());
-            faults.take(now, sort, frame.to_vec(), &mut out);
-            *done.lock().expect("nobody panics with it") = faults.done();
+            faults.take(now, sort, Frame(frame.to_vec()), &mut out);
         }
         for frame in out.drain(..) {
-            sys::send(output.as_fd(), &frame)?;
+            sys::send(output.as_fd(), &frame.0)?;
         }
         if faults.due() != armed {
             armed = faults.due();

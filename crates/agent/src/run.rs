@@ -74,6 +74,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         let packets = between_looks(case, ground);
         taps.open(&lab.devs[dev].name, way, packets).map_err(|e| format!("a tap: {e}"))?;
     }
+    let relays = Relays::start(case, &lab, &mut spaces, Seed(request.seed))?;
     let pace = if ground.is_host() { probe::Pace::real() } else { probe::Pace::of_virtual_time(PROBES) };
     let path = if bare.is_some() {
         Path { rows: Vec::new(), wrong: None }
@@ -84,7 +85,7 @@ fn run_case(request: &Request, case: &Case, ground: &Ground) -> Result<Answer, F
         // The path was probed with them.
         taps = Taps::default();
     }
-    let relays = Relays::start(case, &lab, &mut spaces, Seed(request.seed))?;
+    relays.begin(case, Seed(request.seed));
     let plan = Arc::new(case.plan(Seed(request.seed)));
     let mut collector = Collector::new(collect);
     for host in &case.net.hosts {
@@ -203,6 +204,7 @@ impl Run<'_> {
             apps.start(Time::ZERO);
         }
         self.queues.before = self.queues.read(self.lab, &mut self.world)?;
+        self.queues.before_elsewhere = Queues::dropped_elsewhere(self.lab, &mut self.world)?;
         let timer = sys::timer().map_err(io)?;
         sys::watch(self.world.poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(io)?;
         let interval = self.world.collector.collect().series.unwrap_or(TICK);
@@ -382,7 +384,12 @@ impl Run<'_> {
         }
         let lost = self.taps.lost().map_err(|e| format!("a tap: {e}"))?;
         let queues = self.queues.read(self.lab, &mut self.world)?;
+        let elsewhere = Queues::dropped_elsewhere(self.lab, &mut self.world)?
+            .saturating_sub(self.queues.before_elsewhere);
         let mut counters = std::collections::BTreeMap::new();
+        if elsewhere > 0 {
+            counters.insert("elsewhere".to_owned(), [("drops".to_owned(), elsewhere)].into_iter().collect());
+        }
         for (host, name) in self.case.net.hosts.iter().enumerate() {
             self.world.enter(host)?;
             counters.insert(name.name.clone(), crate::nstat::read().map_err(|e| format!("nstat: {e}"))?);
@@ -400,10 +407,12 @@ impl Run<'_> {
             let faults = counters.entry("faults".to_owned()).or_default();
             let told = [
                 ("lost", done.lost),
+                ("damaged", done.damaged),
+                ("duplicated", done.duplicated),
                 ("thinned", done.thinned),
                 ("held", done.held),
-                // As the model's elements count, for the metrics.
-                ("drops", done.lost + done.thinned),
+                // As the model's elements and hosts count, for the metrics.
+                ("drops", done.lost + done.damaged + done.thinned),
                 ("drops.thinned", done.thinned),
             ];
             faults.extend(told.map(|(name, n)| (name.to_owned(), n)));
@@ -481,6 +490,8 @@ struct Queues {
     sockets: Vec<(usize, i32, Netlink)>,
     steps: Vec<Step>,
     before: Vec<Qdisc>,
+    /// What was dropped elsewhere before the start.
+    before_elsewhere: u64,
     last: Vec<[u64; 3]>,
     columns: Vec<[Vec<f64>; 4]>,
     /// What waited at the last look.
@@ -496,6 +507,7 @@ impl Queues {
             sockets: Vec::new(),
             steps,
             before: Vec::new(),
+            before_elsewhere: 0,
             last: vec![[0; 3]; n],
             columns: vec![Default::default(); n],
             waiting: vec![0; n],
@@ -532,6 +544,30 @@ impl Queues {
             q.marks -= before.marks;
         }
         Ok(all)
+    }
+
+    /// Packets that qdiscs other than the watched dropped since the machine was built: wires, NICs, policers.
+    fn dropped_elsewhere(lab: &Lab, world: &mut World) -> Result<u64, Failure> {
+        let io = |e: std::io::Error| format!("qdiscs: {e}");
+        let mut drops = 0;
+        for space in 0..lab.spaces.len() {
+            world.enter(space)?;
+            let devs = lab.devs.iter().enumerate().filter(|(_, dev)| dev.space == space);
+            let mut indices = Vec::new();
+            for (at, dev) in devs {
+                let watched = lab.watched.iter().any(|watched| watched.dev == at);
+                // What a relay takes is dropped behind it (`relay`).
+                let relayed = lab.relayed.iter().any(|relayed| relayed.from == at);
+                indices.push((sys::interface_index(&dev.name).map_err(io)?, watched, relayed));
+            }
+            for q in Netlink::open().and_then(|n| n.qdiscs()).map_err(io)? {
+                let counts = indices.iter().any(|(index, watched, relayed)| {
+                    q.interface == *index && (q.is_root && !watched || q.kind == "clsact" && !relayed)
+                });
+                drops += if counts { q.drops } else { 0 };
+            }
+        }
+        Ok(drops)
     }
 
     fn sample(&mut self, lab: &Lab, world: &mut World) -> Result<(), Failure> {

@@ -103,6 +103,14 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "Reordering: with this probability a packet is held until `gap` others have passed it, or bursts arrive reversed; what is held goes at the latest after four times what those packets take on the wire",
     ),
     P::new(
+        "link.drawn_by",
+        Kind::Choice(&["model", "netem"]),
+        "model",
+        &["model", "netem"],
+        K,
+        "Who draws losses, damage, duplicates and jitter of a kernel's link: the random streams of the model, so that with the same seed the same packets meet the same fate on both (a relay, which costs the machine some 100 us a packet), or netem (docs/kernel.md)",
+    ),
+    P::new(
         "link.duplicate",
         Kind::Probability,
         "0",
@@ -152,7 +160,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "auto",
         &["auto", "100KB", "1000p"],
         MKH,
-        "What the queue holds; auto: 1000 packets (10240 for fq_codel), as Linux",
+        "What the queue holds; auto: 1000 packets (10240 for fq_codel), as Linux. codel, fq_codel, pie and fq count packets, as in Linux: bytes are as many packets of the largest MTU",
     ),
     P::new(
         "queue.place",

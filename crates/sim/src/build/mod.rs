@@ -16,19 +16,19 @@
 //! `tc` puts it: it sees super-segments, and the NIC cuts them behind it. Otherwise super-segments are cut in the host
 //! and queues see wire packets.
 
+mod damage;
 mod queues;
 
 use queues::{limit, spec};
 
 use crate::element::{
-    Coalesce, CorruptSpec, Distribution, DualSpec, DuplicateSpec, FifoSpec, IngressSpec, JitterSpec, Limit,
-    LinkSpec, LossModel, LossSpec, MarkAcks, Pace, PolicerSpec, PortSpec, QueueSpec, ReorderSpec, RxOrder,
-    RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec, Which,
+    Coalesce, DualSpec, FifoSpec, IngressSpec, Limit, LinkSpec, MarkAcks, Pace, PolicerSpec, PortSpec,
+    QueueSpec, ReorderSpec, RxOrder, RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec,
 };
 use crate::engine::{HostId, Network, NodeId, PoolId};
-use tcpassay_case::params::grammar::{self, Buffers, LinkRate, Reorder};
+use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
 use tcpassay_case::topology::{Net, Node, Port, Shape};
-use tcpassay_case::{Adaptive, Case, HostSettings, LinkSettings, Mark, QueueSettings, SmallQueues};
+use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 /// The graph of a case.
@@ -172,9 +172,7 @@ impl Builder<'_> {
         let name = self.name(port);
         let mut path = Vec::new();
         if !port.forward {
-            if link.ack_loss > 0.0 {
-                let model = LossModel::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
-                let spec = LossSpec { model, which: Which::PureAcks };
+            if let Some(spec) = damage::ack_loss(link) {
                 path.push(self.net.add(&format!("loss.{name}"), spec));
             }
             if link.ack_thinning > 1 {
@@ -184,16 +182,14 @@ impl Builder<'_> {
             }
             return path;
         }
-        if let Some(spec) = loss(link) {
+        if let Some(spec) = damage::loss(link) {
             path.push(self.net.add(&format!("loss.{name}"), spec));
         }
-        if link.corrupt > 0.0 {
-            path.push(self.net.add(&format!("corrupt.{name}"), CorruptSpec { probability: link.corrupt }));
+        if let Some(spec) = damage::corrupt(link) {
+            path.push(self.net.add(&format!("corrupt.{name}"), spec));
         }
-        if link.duplicate > 0.0 {
-            path.push(
-                self.net.add(&format!("duplicate.{name}"), DuplicateSpec { probability: link.duplicate }),
-            );
+        if let Some(spec) = damage::duplicate(link) {
+            path.push(self.net.add(&format!("duplicate.{name}"), spec));
         }
         let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
         // A held packet waits for four times what those it waits for take on the wire.
@@ -212,19 +208,7 @@ impl Builder<'_> {
             let spec = SlotSpec { shortest, longest, packets, bytes: Bytes::MAX };
             path.push(self.net.add(&format!("slot.{name}"), spec));
         }
-        if link.jitter.size > Dur::ZERO {
-            let spec = JitterSpec {
-                delay: link.delay,
-                jitter: link.jitter.size,
-                correlation: link.jitter.correlation,
-                distribution: match link.jitter.distribution {
-                    "normal" => Distribution::Normal,
-                    "pareto" => Distribution::Pareto,
-                    "paretonormal" => Distribution::ParetoNormal,
-                    _ => Distribution::Uniform,
-                },
-                keep_order: false,
-            };
+        if let Some(spec) = damage::jitter(link) {
             path.push(self.net.add(&format!("jitter.{name}"), spec));
         }
         path
@@ -424,20 +408,6 @@ const HIDDEN: Coalesce = Coalesce::Hidden {
     long: Dur::from_micros(1160),
     idle: Dur::from_micros(200),
 };
-
-fn loss(link: &LinkSettings) -> Option<LossSpec> {
-    let (model, which) = match &link.loss_model {
-        grammar::LossModel::Bernoulli if link.loss > 0.0 => {
-            (LossModel::Bernoulli { probability: link.loss, correlation: link.loss_correlation }, Which::All)
-        }
-        grammar::LossModel::Bernoulli => return None,
-        grammar::LossModel::GilbertElliott { p, r, bad, good } => {
-            (LossModel::GilbertElliott { p: *p, r: *r, bad: *bad, good: *good }, Which::All)
-        }
-        grammar::LossModel::List(packets) => (LossModel::List(packets.clone()), Which::Data),
-    };
-    Some(LossSpec { model, which })
-}
 
 fn fixed(rate: &LinkRate) -> Option<Rate> {
     match rate {

@@ -1,8 +1,8 @@
 //! Small impairments: corruption and duplication. Both take no time.
 
-use super::dice::Dice;
 use super::{Element, IntoElement};
 use crate::engine::{Core, Io, PacketId};
+use tcpassay_case::draws::Chances;
 use tcpassay_units::Seed;
 
 /// Damages packets, which the checksum of the receiving host finds and drops, so that corruption is loss that the path
@@ -22,33 +22,33 @@ pub struct DuplicateSpec {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
-    Corrupt(f64, Dice),
-    Duplicate(f64, Dice),
+    Corrupt(Chances),
+    Duplicate(Chances),
 }
 
 impl IntoElement for CorruptSpec {
     fn into_element(self, name: &str, seed: Seed) -> Element {
-        let dice = Dice::new(seed.stream(&format!("{name}.corrupt")), 0.0);
-        Element::Damage(Box::new(Damage::Corrupt(self.probability, dice)))
+        let chances = Chances::new(self.probability, seed.stream(&format!("{name}.corrupt")));
+        Element::Damage(Box::new(Damage::Corrupt(chances)))
     }
 }
 
 impl IntoElement for DuplicateSpec {
     fn into_element(self, name: &str, seed: Seed) -> Element {
-        let dice = Dice::new(seed.stream(&format!("{name}.duplicate")), 0.0);
-        Element::Damage(Box::new(Damage::Duplicate(self.probability, dice)))
+        let chances = Chances::new(self.probability, seed.stream(&format!("{name}.duplicate")));
+        Element::Damage(Box::new(Damage::Duplicate(chances)))
     }
 }
 
 impl Damage {
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         match self {
-            Damage::Corrupt(p, dice) => {
-                core.packets[id].corrupt |= dice.chance(*p);
+            Damage::Corrupt(chances) => {
+                core.packets[id].corrupt |= chances.hits();
                 io.forward(core, id);
             }
-            Damage::Duplicate(p, dice) => {
-                let twice = dice.chance(*p);
+            Damage::Duplicate(chances) => {
+                let twice = chances.hits();
                 io.forward(core, id);
                 if twice {
                     let copy = core.packets[id].clone();

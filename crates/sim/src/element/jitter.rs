@@ -1,30 +1,13 @@
 //! Delay that varies, as netem's: `delay DELAY JITTER CORRELATION distribution D`.
 //!
-//! Each packet draws its own delay; a packet with a shorter one overtakes, as in netem, unless the order is kept.
-//! Distributions are computed instead of read from netem's tables, with the formulas that made these (iproute2
-//! `netem/*.c`) and their cut at four standard deviations. Difference: `paretonormal` mixes the two quantiles, a quarter
-//! normal and three quarters Pareto, where the table mixes densities.
+//! Each packet draws its own delay ([`Delays`]); a packet with a shorter one overtakes, as in netem, unless the order is kept.
 
-use super::dice::Dice;
 use super::{Element, IntoElement};
 use crate::engine::{Core, Io, PacketId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use tcpassay_case::draws::{Delays, Distribution};
 use tcpassay_units::{Dur, Seed, Time};
-
-/// The shape of the jitter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Distribution {
-    /// Evenly between `delay - jitter` and `delay + jitter`.
-    #[default]
-    Uniform,
-    /// Normal with standard deviation `jitter`.
-    Normal,
-    /// Pareto of shape 3, shifted to a mean of zero: at least two thirds of `jitter` below, a long tail above.
-    Pareto,
-    /// A quarter normal, three quarters Pareto.
-    ParetoNormal,
-}
 
 /// A delay that varies.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,8 +27,14 @@ pub struct JitterSpec {
 impl IntoElement for JitterSpec {
     fn into_element(self, name: &str, seed: Seed) -> Element {
         Element::Jitter(Box::new(Jitter {
-            spec: self,
-            dice: Dice::new(seed.stream(&format!("{name}.jitter")), self.correlation),
+            draws: Delays::new(
+                self.delay,
+                self.jitter,
+                self.correlation,
+                self.distribution,
+                seed.stream(&format!("{name}.jitter")),
+            ),
+            keep_order: self.keep_order,
             flight: BinaryHeap::new(),
             taken: 0,
             last_due: Time::ZERO,
@@ -55,8 +44,8 @@ impl IntoElement for JitterSpec {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Jitter {
-    spec: JitterSpec,
-    dice: Dice,
+    draws: Delays,
+    keep_order: bool,
     /// By when they leave, then by when they came.
     flight: BinaryHeap<Reverse<(Time, u64, PacketId)>>,
     taken: u64,
@@ -65,8 +54,8 @@ pub(crate) struct Jitter {
 
 impl Jitter {
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
-        let mut due = core.now + self.draw();
-        if self.spec.keep_order {
+        let mut due = core.now + self.draws.draw();
+        if self.keep_order {
             due = due.max(self.last_due);
             self.last_due = due;
         }
@@ -92,42 +81,6 @@ impl Jitter {
     fn arm(&self, io: &Io, core: &mut Core) {
         io.wake_at(core, self.flight.peek().map(|p| p.0.0));
     }
-
-    fn draw(&mut self) -> Dur {
-        let JitterSpec { delay, jitter, distribution, .. } = self.spec;
-        if jitter.is_zero() {
-            return delay;
-        }
-        let deviation = quantile(distribution, self.dice.next());
-        Dur::from_secs_f64(delay.as_secs_f64() + jitter.as_secs_f64() * deviation)
-    }
-}
-
-/// Deviation from the mean, in units of the jitter, below which a share `u` of the draws lies.
-fn quantile(distribution: Distribution, u: f64) -> f64 {
-    match distribution {
-        Distribution::Uniform => 2.0 * u - 1.0,
-        Distribution::Normal => normal(u),
-        Distribution::Pareto => pareto(u),
-        Distribution::ParetoNormal => 0.25 * normal(u) + 0.75 * pareto(u),
-    }
-}
-
-/// (1 - u) to the power -1/3 has mean 3/2 and standard deviation about 0.87; netem's table scales it by 4/3.
-fn pareto(u: f64) -> f64 {
-    let x = libm::pow(1.0 - u, -1.0 / 3.0);
-    ((x - 1.5) * 4.0 / 3.0).min(4.0)
-}
-
-/// The normal quantile by the rational approximation of Abramowitz and Stegun 26.2.23 (error below 4.5e-4, less than a
-/// step of netem's table), cut at four.
-fn normal(u: f64) -> f64 {
-    let tail = u.min(1.0 - u).max(1e-9);
-    let t = libm::sqrt(-2.0 * libm::log(tail));
-    let top = 2.515_517 + t * (0.802_853 + t * 0.010_328);
-    let bottom = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
-    let z = (t - top / bottom).min(4.0);
-    if u < 0.5 { -z } else { z }
 }
 
 #[cfg(test)]
@@ -214,12 +167,5 @@ mod tests {
         };
         let (none, half) = (follow(0.0), follow(0.5));
         assert!(none.abs() < 0.03 && (0.47..0.53).contains(&half), "{none} {half}");
-    }
-
-    #[test]
-    fn the_normal_quantile_is_known_at_its_landmarks() {
-        for (u, z) in [(0.5, 0.0), (0.841_344_7, 1.0), (0.022_750_1, -2.0), (0.998_650_1, 3.0), (0.0, -4.0)] {
-            assert!((normal(u) - z).abs() < 1e-3, "{u} {}", normal(u));
-        }
     }
 }

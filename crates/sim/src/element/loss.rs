@@ -1,9 +1,9 @@
 //! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
 
-use super::dice::Dice;
 use super::{Element, IntoElement};
 use crate::engine::{Core, Drop, Io, Packet, PacketId};
-use tcpassay_units::{Seed, Stream};
+use tcpassay_case::draws::{LossModel, Losses};
+use tcpassay_units::Seed;
 
 /// Which packets something applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,31 +27,6 @@ impl Which {
     }
 }
 
-/// How losses are chosen.
-#[derive(Clone, PartialEq, Debug)]
-pub enum LossModel {
-    /// Each packet with `probability`; `correlation` with the one before, as netem (0: independent).
-    Bernoulli {
-        /// From 0 to 1.
-        probability: f64,
-        /// From 0 to 1.
-        correlation: f64,
-    },
-    /// Two states, good and bad (Gilbert 1960, Elliott 1963), as netem's `gemodel`: the state may change before each packet.
-    GilbertElliott {
-        /// Probability to go from good to bad.
-        p: f64,
-        /// Probability to go from bad to good.
-        r: f64,
-        /// Loss in the bad state (netem's `1-h`).
-        bad: f64,
-        /// Loss in the good state (netem's `1-k`).
-        good: f64,
-    },
-    /// Exactly these, counted from 1 over the packets that the loss applies to, in ascending order.
-    List(Vec<u64>),
-}
-
 /// Loss.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossSpec {
@@ -64,62 +39,23 @@ pub struct LossSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     which: Which,
-    state: State,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    Bernoulli { p: f64, dice: Dice },
-    GilbertElliott { p: f64, r: f64, loss_bad: f64, loss_good: f64, bad: bool, dice: Stream },
-    List { list: Vec<u64>, next: usize, seen: u64 },
+    draws: Losses,
 }
 
 impl IntoElement for LossSpec {
     fn into_element(self, name: &str, seed: Seed) -> Element {
-        let stream = seed.stream(&format!("{name}.loss"));
-        let state = match self.model {
-            LossModel::Bernoulli { probability, correlation } => {
-                State::Bernoulli { p: probability, dice: Dice::new(stream, correlation) }
-            }
-            LossModel::GilbertElliott { p, r, bad, good } => {
-                State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, dice: stream }
-            }
-            LossModel::List(list) => {
-                assert!(list.is_sorted_by(|a, b| a < b), "a list of losses out of order");
-                State::List { list, next: 0, seen: 0 }
-            }
-        };
-        Element::Loss(Box::new(Loss { which: self.which, state }))
+        let which = self.which;
+        let draws = Losses::new(self.model, seed.stream(&format!("{name}.loss")));
+        Element::Loss(Box::new(Loss { which, draws }))
     }
 }
 
 impl Loss {
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
-        if self.which.includes(&core.packets[id]) && self.state.loses() {
+        if self.which.includes(&core.packets[id]) && self.draws.loses() {
             io.drop(core, id, Drop::Loss);
         } else {
             io.forward(core, id);
-        }
-    }
-}
-
-impl State {
-    fn loses(&mut self) -> bool {
-        match self {
-            State::Bernoulli { p, dice } => dice.chance(*p),
-            State::GilbertElliott { p, r, loss_bad, loss_good, bad, dice } => {
-                // netem looks at the loss of the state before the change.
-                let loss = if *bad { *loss_bad } else { *loss_good };
-                let change = dice.chance(if *bad { *r } else { *p });
-                *bad ^= change;
-                dice.chance(loss)
-            }
-            State::List { list, next, seen } => {
-                *seen += 1;
-                let hit = list.get(*next) == Some(seen);
-                *next += usize::from(hit);
-                hit
-            }
         }
     }
 }

@@ -19,7 +19,6 @@
 #[cfg(test)]
 mod conservation_tests;
 mod damage;
-mod dice;
 mod dim;
 #[cfg(test)]
 mod graph_tests;
@@ -42,11 +41,12 @@ mod test_net;
 mod thin;
 
 pub use damage::{CorruptSpec, DuplicateSpec};
-pub use jitter::{Distribution, JitterSpec};
+pub use jitter::JitterSpec;
 pub use link::{Limit, LinkSpec};
-pub use loss::{LossModel, LossSpec, Which};
+pub use loss::{LossSpec, Which};
 pub use mark::MarkAcks;
 pub use policer::{PolicerSpec, SlotSpec};
+pub use tcpassay_case::draws::{Distribution, LossModel};
 
 pub use port::{PortSpec, Share};
 pub use queue::{

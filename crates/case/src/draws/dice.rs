@@ -8,7 +8,7 @@ use tcpassay_units::Stream;
 /// As there, a correlation narrows the distribution (the sum of two uniform numbers is not uniform), so that a loss of
 /// 1 % with 25 % correlation loses less than 1 %; whoever compares with netem gets what netem does.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice {
+pub struct Dice {
     stream: Stream,
     correlation: f64,
     last: f64,

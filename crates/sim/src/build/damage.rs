@@ -1,0 +1,35 @@
+//! The random damage of a link as elements.
+
+use crate::element::{CorruptSpec, DuplicateSpec, JitterSpec, LossSpec, Which};
+use tcpassay_case::LinkSettings;
+use tcpassay_case::draws::{self, LossModel};
+use tcpassay_units::Dur;
+
+pub(super) fn loss(link: &LinkSettings) -> Option<LossSpec> {
+    let model = draws::losses(link)?;
+    let which = if matches!(model, LossModel::List(_)) { Which::Data } else { Which::All };
+    Some(LossSpec { model, which })
+}
+
+pub(super) fn ack_loss(link: &LinkSettings) -> Option<LossSpec> {
+    draws::ack_losses(link).map(|model| LossSpec { model, which: Which::PureAcks })
+}
+
+pub(super) fn corrupt(link: &LinkSettings) -> Option<CorruptSpec> {
+    (link.corrupt > 0.0).then_some(CorruptSpec { probability: link.corrupt })
+}
+
+pub(super) fn duplicate(link: &LinkSettings) -> Option<DuplicateSpec> {
+    (link.duplicate > 0.0).then_some(DuplicateSpec { probability: link.duplicate })
+}
+
+/// What delays a link with jitter, instead of the wire.
+pub(super) fn jitter(link: &LinkSettings) -> Option<JitterSpec> {
+    (link.jitter.size > Dur::ZERO).then_some(JitterSpec {
+        delay: link.delay,
+        jitter: link.jitter.size,
+        correlation: link.jitter.correlation,
+        distribution: draws::distribution(link),
+        keep_order: false,
+    })
+}
