@@ -257,8 +257,10 @@ impl Sender {
             let over = if linux { !recovering || self.board.una >= self.recover } else { false };
             let forgets = over || self.state == CongestionState::Loss || self.board.outstanding() == 0;
             self.dup_bytes = if forgets { 0 } else { self.dup_bytes - known };
-            d.bytes -= known.min(d.bytes);
-            d.packets = d.bytes.div_ceil(self.mss);
+            if known > 0 {
+                d.bytes -= known.min(d.bytes);
+                d.packets = d.bytes.div_ceil(self.mss);
+            }
         } else if a.dup && (self.state != CongestionState::Loss || self.board.nxt > self.recover) {
             // During F-RTO a duplicate means that its new data arrived.
             self.dup_acks += 1;
