@@ -8,11 +8,13 @@
 //! | `assembly` | out-of-order data, SACK blocks, DSACK | RFC 2018, RFC 2883 |
 //! | `window` | receive window and buffer | RFC 9293 section 3.8.6, RFC 7323 |
 //! | `memory` | Linux's account of receive memory | `tcp_input.c`, `tcp_output.c` |
+//! | `answer` | what an ACK says | RFC 9293, RFC 2018 |
 //! | `acks` | when to acknowledge | RFC 1122, RFC 5681; Linux |
 //! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
 //! | `marks` | what a mark has acknowledged at once | RFC 8257; Linux |
 
 mod acks;
+mod answer;
 mod assembly;
 mod ecn;
 mod info;
@@ -20,18 +22,17 @@ mod marks;
 mod memory;
 mod window;
 
-use crate::log::{AckDecision, AckReason, Log, LogEvent};
+use crate::log::{AckReason, Log};
 use crate::seam::Span;
 use crate::{Config, Manners};
 use acks::Acks;
-pub(crate) use acks::{Ask, Verdict};
 use arrayvec::ArrayVec;
 use assembly::Assembly;
 pub(crate) use ecn::{ByteCounts, Echo, ace_of};
 use info::Stats;
 use memory::{Fate, Memory};
 use tcpassay_units::{Dur, Time, count};
-use tcpassay_wire::{AccEcn, Ecn, Flags};
+use tcpassay_wire::Ecn;
 use window::{Offer, Window};
 
 /// A segment with data or FIN, acceptable, in stream positions.
@@ -419,145 +420,6 @@ impl Receiver {
         self.urgent > self.read
     }
 
-    /// An ACK is to go out before anything else.
-    #[inline]
-    pub(crate) fn has_old_ack(&self) -> bool {
-        self.old_ack.is_some()
-    }
-
-    /// That ACK.
-    pub(crate) fn take_old_ack(&mut self) -> Option<OldAck> {
-        self.old_ack.take()
-    }
-
-    /// Whether an ACK waits for a decision, or an old one to be sent.
-    #[inline]
-    pub(crate) fn may_ack(&self) -> bool {
-        self.acks.undecided() || self.old_ack.is_some()
-    }
-
-    /// Whether a pure ACK is due now. To be asked when nothing was left that could carry it; sending is then certain.
-    #[inline]
-    pub(crate) fn ack_due(&mut self, now: Time, srtt: Option<Dur>, log: &mut Log) -> bool {
-        if !self.acks.undecided() {
-            return false;
-        }
-        let ask = Ask {
-            unacked: self.nxt - self.acked.min(self.nxt),
-            gaps: !self.assembly.is_empty(),
-            srtt,
-            nxt: self.nxt,
-            blocks: self.assembly.blocks().len(),
-            rtt: self.window.rtt(),
-        };
-        let at = self.at();
-        if ask.unacked > at.rcv_mss
-            && let Some(memory) = self.memory.as_deref_mut()
-            && memory.offer(at).1
-        {
-            self.acks.stop_quick();
-        }
-        let kept = || {
-            if let Some(memory) = self.memory.as_deref_mut() {
-                return memory.offer(at).0.edge - self.nxt >= self.edge.saturating_sub(self.acked);
-            }
-            // Up to what the scale cannot say.
-            let offer = self.window.offer(self.read, self.nxt, self.edge);
-            self.offer = (self.read, self.nxt, offer);
-            offer.edge - self.nxt + self.window.unit() > self.edge.saturating_sub(self.acked)
-        };
-        let nxt = self.nxt;
-        match self.acks.decide(now, ask, kept) {
-            None => false,
-            Some(Verdict::Now(why)) => {
-                log.put(now, || ack_event(AckDecision::Now, why, nxt));
-                true
-            }
-            Some(Verdict::Delay(at)) => {
-                count(&mut self.stats.delayed, 1);
-                log.put(now, || ack_event(AckDecision::Delayed(at), AckReason::Delay, nxt));
-                false
-            }
-            Some(Verdict::Forgotten) => {
-                self.stats.forgotten += 1;
-                log.put(now, || ack_event(AckDecision::Forgotten, AckReason::CeChange, nxt));
-                false
-            }
-        }
-    }
-
-    /// The window field of a segment that leaves now; it counts as announced.
-    #[inline]
-    pub(crate) fn announce(&mut self) -> u16 {
-        let (read, nxt, field) = self.announced;
-        if read == self.read && nxt == self.nxt {
-            debug_assert!(self.announces_still(field), "memory changed unnoticed");
-            return field;
-        }
-        if self.memory.is_some() {
-            return self.announce_by_memory();
-        }
-        let offer = match self.offer {
-            (read, nxt, offer) if read == self.read && nxt == self.nxt => offer,
-            _ => self.window.offer(self.read, self.nxt, self.edge),
-        };
-        self.edge = offer.edge;
-        self.announced = (self.read, self.nxt, offer.field);
-        offer.field
-    }
-
-    /// The window field of an ACK for the older position `nxt`, with the right edge in force.
-    pub(crate) fn announce_at(&self, nxt: u64) -> u16 {
-        u16::try_from((self.edge - nxt).div_ceil(self.window.unit())).unwrap_or(u16::MAX)
-    }
-
-    /// ECE, or the ACE bits, of a segment that leaves now.
-    #[inline]
-    pub(crate) fn echo_flags(&self) -> Flags {
-        self.echo.flags()
-    }
-
-    /// The accurate ECN option of a segment that leaves now, where there is something to say.
-    pub(crate) fn accecn(&self, handshake: bool) -> Option<AccEcn> {
-        self.echo.option(handshake)
-    }
-
-    /// There is something for the SACK option.
-    #[inline]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.dsack.is_some() || !self.assembly.is_empty()
-    }
-
-    /// SACK blocks of an ACK that leaves now: the DSACK once, then the others.
-    #[inline]
-    pub(crate) fn sacks(&mut self, room: usize) -> ArrayVec<Span, 4> {
-        let mut blocks = ArrayVec::new();
-        if let Some(again) = self.dsack.take() {
-            blocks.push(again);
-        }
-        for b in self.assembly.blocks() {
-            if blocks.len() < room {
-                blocks.push(b.clone());
-            }
-        }
-        blocks
-    }
-
-    /// A segment that acknowledges everything left; `data`: with payload or FIN, in `packets` packets.
-    #[inline]
-    pub(crate) fn ack_sent(&mut self, now: Time, data: bool, packets: u32, log: &mut Log) {
-        if data && self.acks.scheduled {
-            let nxt = self.nxt;
-            log.put(now, || ack_event(AckDecision::Now, AckReason::Piggyback, nxt));
-        }
-        self.acked = self.nxt;
-        if let Some(memory) = self.memory.as_deref_mut() {
-            memory.acked();
-        }
-        self.echo.told();
-        self.acks.sent(!data, packets);
-    }
-
     /// Data left, not a FIN alone.
     #[inline]
     pub(crate) fn replied(&mut self, now: Time) {
@@ -652,8 +514,4 @@ impl Receiver {
     pub(crate) fn set_quickack(&mut self, on: bool) {
         self.acks.set_quick(on);
     }
-}
-
-fn ack_event(decision: AckDecision, why: AckReason, rcv_nxt: u64) -> LogEvent {
-    LogEvent::Ack { decision, why, rcv_nxt }
 }

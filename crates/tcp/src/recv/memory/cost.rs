@@ -1,0 +1,41 @@
+//! What a packet costs besides its bytes.
+
+const PAGE: u64 = 4096;
+/// `NET_SKB_PAD`
+const PAD: u64 = 64;
+/// `sizeof(struct skb_shared_info)`, aligned.
+pub(super) const SHARED: u64 = 320;
+/// `sizeof(struct sk_buff)`, aligned.
+pub(super) const BUFFER: u64 = 256;
+/// `SKB_SMALL_HEAD_SIZE`
+const SMALL: u64 = 640;
+/// `PAGE_ALLOC_COSTLY_ORDER`
+const ORDER: u32 = 3;
+/// `MAX_SKB_FRAGS`
+pub(super) const FRAGMENTS: u64 = 17;
+
+/// What the head of a buffer costs that holds `n` bytes, and what it has room for.
+fn head(n: u64) -> (u64, u64) {
+    let size = n.next_multiple_of(64) + SHARED;
+    let size = if size <= SMALL { SMALL } else { size.next_power_of_two() };
+    (size + BUFFER, size - SHARED)
+}
+
+/// What a packet of `n` bytes with its headers costs (`truesize`), and what may be appended to it at no cost.
+pub(super) fn cost(n: u64) -> (u64, u64) {
+    if PAD + n < PAGE {
+        let (cost, room) = head(PAD + n);
+        return (cost, room - PAD - n);
+    }
+    let linear = PAGE - PAD - SHARED;
+    let (mut cost, _) = head(PAD + linear);
+    let (mut left, mut order) = (n - linear, ORDER);
+    while left > 0 {
+        while order > 0 && left.next_multiple_of(PAGE) < PAGE << order {
+            order -= 1;
+        }
+        cost += PAGE << order;
+        left = left.saturating_sub(PAGE << order);
+    }
+    (cost, 0)
+}
