@@ -10,6 +10,7 @@
 //!   includes the warm-up, and its definition says so. Distributions of latency leave out the warm-up that the run was asked for
 //!   when it was collected.
 
+mod figures;
 mod groups;
 mod rates;
 mod rounds;

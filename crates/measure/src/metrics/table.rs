@@ -1,11 +1,15 @@
 //! Every metric, declared once.
 
+use super::figures::{
+    acks_per_segment, any, at, delayed_ack_timeouts, failures, goodputs_by_host, host_shares, in_network,
+    limited, longest_silence_of, lost, mean_deviation, mean_variation, oscillation, queue_peak_mean,
+    rounds_of, sent, shares, tier_drops, tier_utilisation, timeout_quantile,
+};
 use super::rates::What;
-use super::stats::{count, jain, longest_silence, mean, period, quantile};
+use super::stats::{count, jain, mean, quantile};
 use super::timeouts::timeout_lengths;
-use super::{Context, groups, ratio, utilisation, whole};
-use crate::recording::{CompletionKind, Device, LatencyKind};
-use std::collections::BTreeMap;
+use super::{Context, ratio, utilisation, whole};
+use crate::recording::LatencyKind;
 use tcpassay_units::Dur;
 
 /// One metric.
@@ -562,135 +566,6 @@ pub static TABLE: &[Metric] = &[
         |c| ratio(c.cpu_seconds(), c.read().map(|n| n * 8.0 / 1e9)),
     ),
 ];
-
-fn mean_deviation(c: &Context<'_>, interval: Dur) -> Option<f64> {
-    mean(&c.spreads(interval).1.iter().map(|spread| spread.deviation).collect::<Vec<_>>())
-}
-
-fn mean_variation(c: &Context<'_>, interval: Dur) -> Option<f64> {
-    mean(&c.spreads(interval).1.iter().filter_map(|spread| spread.variation()).collect::<Vec<_>>())
-}
-
-/// The devices of a tier.
-fn of_tier<'a>(c: &Context<'a>, tier: &str) -> Vec<&'a Device> {
-    c.recording.devices.iter().filter(|device| groups::tier(device) == tier).collect()
-}
-
-fn tier_utilisation(c: &Context<'_>, tier: &str) -> Option<f64> {
-    mean(&of_tier(c, tier).into_iter().filter_map(|device| utilisation(c, device)).collect::<Vec<_>>())
-}
-
-fn tier_drops(c: &Context<'_>, tier: &str) -> Option<f64> {
-    let devices = of_tier(c, tier);
-    (!devices.is_empty()).then(|| whole(devices.iter().map(|device| device.counters.drops).sum()))
-}
-
-fn timeout_quantile(c: &Context<'_>, q: f64) -> Option<f64> {
-    quantile(&timeout_lengths(c.recording, &c.flows)?, q)
-}
-
-/// Shares of bytes read by sending host, ascending; absent with one host, which has no share.
-fn host_shares(c: &Context<'_>) -> Option<Vec<f64>> {
-    let hosts = groups::read_by_host(c);
-    let all: f64 = hosts.values().map(|(_, bytes)| bytes).sum();
-    (hosts.len() > 1 && all > 0.0).then(|| super::sorted(hosts.values().map(|(_, bytes)| bytes / all)))
-}
-
-fn at(c: &Context<'_>, kind: LatencyKind, q: f64) -> Option<f64> {
-    c.latency(kind)?.quantile(q).map(Dur::as_secs_f64)
-}
-
-fn any(values: &[f64]) -> Option<&[f64]> {
-    (!values.is_empty()).then_some(values)
-}
-
-fn longest_silence_of(c: &Context<'_>) -> Option<f64> {
-    let interval = c.fine_interval()?;
-    Some((interval * longest_silence(c.fine_rates()?) as u64).as_secs_f64())
-}
-
-fn oscillation(c: &Context<'_>) -> Option<(f64, f64)> {
-    let interval = c.fine_interval()?;
-    let found = period(c.fine_rates()?)?;
-    Some(((interval * found.lag as u64).as_secs_f64(), found.strength))
-}
-
-fn failures(c: &Context<'_>) -> Option<f64> {
-    (!c.ended.is_empty()).then(|| count(c.ended.iter().filter(|x| !x.ok).count()))
-}
-
-fn rounds_of(c: &Context<'_>) -> Vec<f64> {
-    let rounds = c.recording.completions.iter().filter(|x| x.ok && x.kind == CompletionKind::Round);
-    super::sorted(rounds.filter(|x| x.start >= c.window.from).map(super::seconds))
-}
-
-fn goodputs_by_host(c: &Context<'_>) -> Vec<f64> {
-    let mut hosts: BTreeMap<u32, f64> = BTreeMap::new();
-    for ((_, flow), goodput) in c.flow_rows().zip(c.goodputs()) {
-        *hosts.entry(flow.from).or_default() += goodput;
-    }
-    hosts.into_values().collect()
-}
-
-/// Shares of bytes read in the window, ascending; absent with one flow, which has no share.
-fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
-    let read: Vec<f64> =
-        c.flow_rows().map(|(place, flow)| c.bytes_of(place, flow, What::Read).unwrap_or(0.0)).collect();
-    let all: f64 = read.iter().sum();
-    (read.len() > 1 && all > 0.0).then(|| super::sorted(read.iter().map(|bytes| bytes / all)))
-}
-
-/// The counter of all devices, and of whatever else counts under `name`.
-fn in_network(c: &Context<'_>, name: &str, get: impl Fn(&crate::Device) -> u64) -> Option<f64> {
-    let devices = &c.recording.devices;
-    let others: u64 = c.recording.counters.values().filter_map(|counters| counters.get(name)).sum();
-    (!devices.is_empty()).then(|| whole(devices.iter().map(get).sum::<u64>() + others))
-}
-
-fn lost(c: &Context<'_>) -> Option<f64> {
-    Some(in_network(c, "drops", |d| d.counters.drops)? - in_network(c, "drops.thinned", |_| 0)?)
-}
-
-/// All packets that hosts sent; `None` where nobody looked at them.
-fn sent(c: &Context<'_>) -> Option<f64> {
-    let flows = &c.recording.flows;
-    let datagrams = c.recording.counters.get("datagrams").and_then(|d| d.get("sent")).copied().unwrap_or(0);
-    let packets: u64 = flows.iter().map(|f| f.counters.sent_packets + f.counters.acks_sent).sum();
-    flows.iter().all(|f| !f.counters.unseen).then(|| whole(packets + datagrams))
-}
-
-/// The direction against each flow of the test: its sender is the flow's receiver.
-fn reverse<'a>(c: &Context<'a>) -> impl Iterator<Item = &'a crate::Flow> {
-    let ends: BTreeMap<u32, u32> = c.flow_rows().map(|(_, flow)| (flow.connection, flow.to)).collect();
-    c.recording.flows.iter().filter(move |flow| ends.get(&flow.connection) == Some(&flow.from))
-}
-
-fn acks_per_segment(c: &Context<'_>) -> Option<f64> {
-    let acks: u64 = reverse(c).map(|flow| flow.counters.acks_sent).sum();
-    ratio(Some(whole(acks)).filter(|n| *n > 0.0), c.counted(|f| f.counters.delivered_packets))
-}
-
-fn delayed_ack_timeouts(c: &Context<'_>) -> Option<f64> {
-    let said: Vec<u64> = reverse(c).filter_map(|flow| flow.tcp.delayed_ack_timeouts).collect();
-    (!said.is_empty()).then(|| whole(said.iter().sum()))
-}
-
-fn limited(c: &Context<'_>, get: impl Fn(&crate::Flow) -> Option<u64>) -> Option<f64> {
-    let open: f64 = c.flow_rows().filter_map(|(_, flow)| super::open_window(flow, c.whole).seconds()).sum();
-    ratio(c.total(get).map(|ns| ns / 1e9), Some(open))
-}
-
-fn queue_peak_mean(c: &Context<'_>) -> Option<f64> {
-    let series = c.recording.series.as_ref()?;
-    let entity = series.entity(&c.bottleneck()?.name)?;
-    let inside = |i: usize| {
-        let at = entity.time(series.interval, i);
-        at >= c.window.from && at < c.window.to
-    };
-    let column = entity.column("max_backlog_bytes")?.iter().enumerate();
-    let peaks: Vec<f64> = column.filter(|(i, n)| inside(*i) && !n.is_nan()).map(|(_, n)| *n).collect();
-    mean(&peaks)
-}
 
 #[cfg(test)]
 mod tests {
