@@ -20,9 +20,10 @@ ARROWS = {
     "case": {"units", "cc", "tcp", "workload", "measure"},
     "sim": {"units", "wire", "cc", "tcp", "workload", "measure", "case"},
     "script": {"units", "wire", "cc", "tcp"},
+    "linux": set(),
     "bpf": {"units", "cc"},
-    "agent": {"case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
-    "bridge": {"script", "tcp", "units", "wire"},
+    "agent": {"linux", "case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
+    "bridge": {"linux", "script", "tcp", "units", "wire"},
     "python": {"case", "sim", "script", "tcp", "measure", "units"},
 }
 

@@ -1,8 +1,8 @@
 //! What applications call: the workload's [`Sockets`] on the kernel's.
 
-use crate::sys;
 use crate::world::{ENDLESS, Pump, World, quick};
 use std::os::fd::AsFd;
+use tcpassay_linux::sys;
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, Slot, Sockets};
 

@@ -3,7 +3,7 @@
 //! They are a guest's own; those of this machine's kernel belong to the machine. Beta of CUBIC does not reach the slope of its
 //! Reno-friendly region, which Linux computes from it when it starts (`cubictcp_register`).
 
-use crate::setup::{Failure, write_and_check};
+use crate::system::{Failure, write_and_check};
 use tcpassay_case::params::Setting;
 use tcpassay_case::{Case, HostSettings};
 use tcpassay_cc::Hystart;

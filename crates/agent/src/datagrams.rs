@@ -1,11 +1,11 @@
 //! `app.background = udp:<rate>`: datagrams in equal gaps from the first pair's sender to its receiver, as the model sends them.
 
-use crate::setup::Failure;
-use crate::sys;
+use crate::system::Failure;
 use crate::world::World;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::Case;
+use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::Time;
 use tcpassay_workload::{Background, UdpSource};

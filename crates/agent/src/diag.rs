@@ -3,10 +3,10 @@
 //! One dump of each host at every tick of the series: columns of the flow that a socket sends, and of the one that it receives.
 
 use crate::account::Account;
-use crate::netlink::{Netlink, attributes, u32_at};
-use crate::setup::Failure;
+use crate::system::Failure;
 use crate::world::World;
 use std::collections::BTreeMap;
+use tcpassay_linux::netlink::{Netlink, attributes, u32_at};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Column, FlowId, Series};
 use tcpassay_units::{Dur, Time};

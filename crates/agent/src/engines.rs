@@ -4,7 +4,7 @@
 //! controller and its settings that the hosts of the case have; with an object file its BPF program does. They are registered for
 //! the length of the run, and the kernel takes them back should the agent be killed.
 
-use crate::setup::Failure;
+use crate::system::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tcpassay_bpf::objects::Objects;

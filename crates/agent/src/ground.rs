@@ -1,9 +1,9 @@
 //! Where the agent runs, and what is different with it: a guest in virtual time, or the kernel of this machine in real time.
 
-use crate::sys;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use tcpassay_case::params::Substrate;
+use tcpassay_linux::sys;
 
 /// Queue disciplines that a case may need, with the least that `tc` wants to be told to make one.
 const KINDS: [(&str, &str); 10] = [
@@ -18,6 +18,9 @@ const KINDS: [(&str, &str); 10] = [
     ("fq", "fq"),
     ("dualpi2", "dualpi2"),
 ];
+
+/// `time-travel-start`: the guest's clock at boot, in nanoseconds. The runner passes the same.
+pub const BOOT: u64 = 1_000_000_000_000_000_000;
 
 /// The parameter of patch 0008: handles with this major number are links.
 pub const LINK_MAJOR: &str = "/sys/module/sch_tbf/parameters/link_major";
@@ -95,7 +98,7 @@ fn queue_is_taken(handle: u16, words: &str) -> std::io::Result<bool> {
         .args(["qdisc", "replace", "dev", "lo", "root", "handle", &format!("{handle}:")])
         .args(words.split(' '))
         .env_clear()
-        .env("PATH", crate::setup::PATH)
+        .env("PATH", crate::system::PATH)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

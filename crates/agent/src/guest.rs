@@ -6,14 +6,12 @@
 
 use crate::ground::Ground;
 use crate::request::{Answer, Request};
-use crate::{run, script, sys};
+use crate::{run, script};
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
-
-/// `time-travel-start`: the guest's clock at boot, in nanoseconds. The runner passes the same.
-pub const BOOT: u64 = 1_000_000_000_000_000_000;
+use tcpassay_linux::sys;
 
 /// Files that may be open: `fs.nr_open` as the kernel has it (`fs/file.c`).
 const FILES: u64 = 1024 * 1024;

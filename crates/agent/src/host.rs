@@ -10,12 +10,13 @@
 use crate::ground::Ground;
 use crate::machine::pause;
 use crate::request::{Answer, Request};
+use crate::run;
 use crate::setup::NAMES;
-use crate::{run, sys};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
+use tcpassay_linux::sys;
 
 const LOCK: &str = "/run/tcpassay-host.lock";
 

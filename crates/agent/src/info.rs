@@ -1,15 +1,39 @@
 //! `TCP_INFO` of any kernel: a field is there when the kernel's answer is long enough to hold it.
 //!
-//! Offsets are those of `struct tcp_info` (include/uapi/linux/tcp.h), which only ever grows at its end. Times in it are
-//! microseconds, windows are segments.
+//! Times in `struct tcp_info` are microseconds, windows are segments.
 
-use crate::sys;
 use std::io;
 use std::os::fd::BorrowedFd;
+use tcpassay_linux::sys;
+use tcpassay_linux::tcp_info::Field;
 use tcpassay_measure::{Sample, TcpSummary};
 
 /// `ssthresh` before the first congestion (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
+
+const RTO: Field = Field::named("tcpi_rto");
+const SND_MSS: Field = Field::named("tcpi_snd_mss");
+const UNACKED: Field = Field::named("tcpi_unacked");
+const SACKED: Field = Field::named("tcpi_sacked");
+const LOST: Field = Field::named("tcpi_lost");
+const RETRANS: Field = Field::named("tcpi_retrans");
+const RTT: Field = Field::named("tcpi_rtt");
+const RTTVAR: Field = Field::named("tcpi_rttvar");
+const SND_SSTHRESH: Field = Field::named("tcpi_snd_ssthresh");
+const SND_CWND: Field = Field::named("tcpi_snd_cwnd");
+const TOTAL_RETRANS: Field = Field::named("tcpi_total_retrans");
+const PACING_RATE: Field = Field::named("tcpi_pacing_rate");
+const BYTES_ACKED: Field = Field::named("tcpi_bytes_acked");
+const BYTES_RECEIVED: Field = Field::named("tcpi_bytes_received");
+const SEGS_OUT: Field = Field::named("tcpi_segs_out");
+const SEGS_IN: Field = Field::named("tcpi_segs_in");
+const MIN_RTT: Field = Field::named("tcpi_min_rtt");
+const BUSY_TIME: Field = Field::named("tcpi_busy_time");
+const RWND_LIMITED: Field = Field::named("tcpi_rwnd_limited");
+const SNDBUF_LIMITED: Field = Field::named("tcpi_sndbuf_limited");
+const BYTES_SENT: Field = Field::named("tcpi_bytes_sent");
+const DSACK_DUPS: Field = Field::named("tcpi_dsack_dups");
+const TOTAL_RTO: Field = Field::named("tcpi_total_rto");
 
 /// What the kernel says of a connection.
 pub struct Info {
@@ -43,37 +67,32 @@ impl Info {
         Info { bytes, len: answer.len(), alpha: None }
     }
 
-    fn u32(&self, at: usize) -> Option<u64> {
-        let word = self.bytes.get(at..at + 4).filter(|_| at + 4 <= self.len)?;
-        Some(u64::from(u32::from_ne_bytes(word.try_into().expect("4 bytes"))))
-    }
-
-    fn u64(&self, at: usize) -> Option<u64> {
-        let word = self.bytes.get(at..at + 8).filter(|_| at + 8 <= self.len)?;
-        Some(u64::from_ne_bytes(word.try_into().expect("8 bytes")))
+    fn get(&self, field: Field) -> Option<u64> {
+        field.of(&self.bytes[..self.len])
     }
 
     /// Segment size in use.
     pub fn mss(&self) -> u64 {
-        self.u32(16).unwrap_or(0)
+        self.get(SND_MSS).unwrap_or(0)
     }
 
     /// Bytes sent with payload, retransmissions included.
     pub fn bytes_sent(&self) -> Option<u64> {
-        self.u64(200)
+        self.get(BYTES_SENT)
     }
 
     /// Bytes that arrived in order; a FIN counts as one.
     pub fn bytes_received(&self) -> Option<u64> {
-        self.u64(128)
+        self.get(BYTES_RECEIVED)
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        self.u32(76).filter(|n| *n < INFINITE).map(|n| n * self.mss())
+        self.get(SND_SSTHRESH).filter(|n| *n < INFINITE).map(|n| n * self.mss())
     }
 
     fn flight(&self) -> Option<u64> {
-        let (unacked, sacked, lost, retrans) = (self.u32(24)?, self.u32(28)?, self.u32(32)?, self.u32(36)?);
+        let (unacked, sacked, lost, retrans) =
+            (self.get(UNACKED)?, self.get(SACKED)?, self.get(LOST)?, self.get(RETRANS)?);
         Some((unacked + retrans).saturating_sub(sacked + lost) * self.mss())
     }
 
@@ -82,38 +101,38 @@ impl Info {
         #[expect(clippy::cast_precision_loss, reason = "windows, times and rates far below 2^53")]
         let float = |n: Option<u64>| n.map(|n| n as f64);
         Sample {
-            cwnd: float(self.u32(80).map(|n| n * self.mss())),
+            cwnd: float(self.get(SND_CWND).map(|n| n * self.mss())),
             ssthresh: float(self.ssthresh()),
             flight: float(self.flight()),
-            srtt: float(self.u32(68).filter(|n| *n > 0).map(|n| n * 1000)),
-            rto: float(self.u32(8).map(|n| n * 1000)),
+            srtt: float(self.get(RTT).filter(|n| *n > 0).map(|n| n * 1000)),
+            rto: float(self.get(RTO).map(|n| n * 1000)),
             alpha: self.alpha,
-            pacing: float(self.u64(104).filter(|n| *n != u64::MAX).map(|n| n * 8)),
+            pacing: float(self.get(PACING_RATE).filter(|n| *n != u64::MAX).map(|n| n * 8)),
         }
     }
 
     /// The last words of a connection. Times limited are of the time with data outstanding (`tcpi_busy_time`).
     pub fn summary(&self) -> TcpSummary {
         let us = |n: Option<u64>| n.map(|n| n * 1000);
-        let cwnd_limited = match (self.u64(168), self.u64(176), self.u64(184)) {
+        let cwnd_limited = match (self.get(BUSY_TIME), self.get(RWND_LIMITED), self.get(SNDBUF_LIMITED)) {
             (Some(busy), Some(window), Some(buffer)) => Some(busy.saturating_sub(window + buffer)),
             _ => None,
         };
         TcpSummary {
-            cwnd_bytes: self.u32(80).map(|n| n * self.mss()),
+            cwnd_bytes: self.get(SND_CWND).map(|n| n * self.mss()),
             ssthresh_bytes: self.ssthresh(),
-            srtt_ns: us(self.u32(68)).filter(|n| *n > 0),
-            rttvar_ns: us(self.u32(72)),
-            min_rtt_ns: us(self.u32(148)).filter(|n| *n > 0 && *n < u64::from(u32::MAX) * 1000),
-            rto_ns: us(self.u32(8)),
-            retransmits: self.u32(100),
-            spurious_retransmits: self.u32(216),
-            timeouts: self.u32(240).map(|n| n & 0xffff),
-            bytes_acked: self.u64(120),
-            segments_out: self.u32(136),
-            segments_in: self.u32(140),
+            srtt_ns: us(self.get(RTT)).filter(|n| *n > 0),
+            rttvar_ns: us(self.get(RTTVAR)),
+            min_rtt_ns: us(self.get(MIN_RTT)).filter(|n| *n > 0 && *n < u64::from(u32::MAX) * 1000),
+            rto_ns: us(self.get(RTO)),
+            retransmits: self.get(TOTAL_RETRANS),
+            spurious_retransmits: self.get(DSACK_DUPS),
+            timeouts: self.get(TOTAL_RTO),
+            bytes_acked: self.get(BYTES_ACKED),
+            segments_out: self.get(SEGS_OUT),
+            segments_in: self.get(SEGS_IN),
             cwnd_limited_ns: us(cwnd_limited),
-            rwnd_limited_ns: us(self.u64(176)),
+            rwnd_limited_ns: us(self.get(RWND_LIMITED)),
             alpha: self.alpha,
             ..TcpSummary::default()
         }

@@ -12,16 +12,13 @@
 
 use crate::faults;
 use crate::ground::Ground;
-use crate::qdisc::{self, Shaping};
+use crate::qdisc::{self, ETHERNET, Shaping};
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::Setting;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::topology::{Node, Port, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
 use tcpassay_units::{Bytes, Rate};
-
-/// Bytes of an Ethernet header.
-pub const ETHERNET: u32 = 14;
 
 /// A network namespace.
 pub struct Space {

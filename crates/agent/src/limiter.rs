@@ -4,14 +4,14 @@
 //! Only the named device is touched. What stands there and is not the system's default is not ours to replace: it is refused. A
 //! limiter says that it is one by the handle of its root ([`ROOT`]) and by its program.
 
-use crate::lab::ETHERNET;
-use crate::netlink::{Netlink, Qdisc};
-use crate::setup::PATH;
-use crate::sys;
+use crate::qdisc::ETHERNET;
+use crate::system::PATH;
 use serde::Serialize;
 use std::fs;
 use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter::{self, Mark, Settings, State};
+use tcpassay_linux::netlink::{Netlink, Qdisc};
+use tcpassay_linux::sys;
 use tcpassay_units::{Bytes, Rate};
 
 /// Major number of the handle of a limiter's HTB.

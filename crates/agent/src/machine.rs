@@ -9,10 +9,10 @@
 //! | `late` | s | the most by which the agent was late for one of its ticks: nothing of it happened for so long |
 //! | `load` | 1 | load average of one minute at the end |
 
-use crate::setup::Failure;
-use crate::sys;
+use crate::system::Failure;
 use std::fs;
 use std::time::Duration;
+use tcpassay_linux::sys;
 use tcpassay_measure::Environment;
 use tcpassay_units::Dur;
 

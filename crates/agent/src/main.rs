@@ -13,8 +13,8 @@
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
 //! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
 //! the workload run on real sockets ([`world`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
-//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`], [`nstat`], [`trace`]) fill the recording. All
-//! that is unsafe is in [`sys`] and [`script`]'s door.
+//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`](tcpassay_linux::netlink), [`nstat`], [`trace`]) fill the recording. Unsafe code is in the crate
+//! `linux` alone.
 
 mod account;
 mod calls;
@@ -31,9 +31,7 @@ mod info;
 mod lab;
 mod limiter;
 mod machine;
-mod netlink;
 mod nstat;
-mod perf;
 mod probe;
 mod pump;
 mod qdisc;
@@ -44,10 +42,9 @@ mod run;
 mod script;
 mod setup;
 mod shim;
-mod sys;
+mod system;
 mod tap;
 mod trace;
-mod tracefs;
 mod world;
 
 use std::io::{self, BufRead, Write};

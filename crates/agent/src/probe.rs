@@ -5,143 +5,23 @@
 //! spaced out for the loss. A number that is not what the case asked for stops the case.
 
 mod marks;
+mod prober;
+
+pub use prober::{Pace, Path};
+
+use prober::{DISCARD, HEADERS, Probe, Prober, float, row, wrong};
 
 use crate::lab::Lab;
-use crate::setup::{Failure, Spaces};
-use crate::sys;
+use crate::setup::Spaces;
+use crate::system::Failure;
 use crate::tap::Taps;
-use std::fmt::Display;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::{Case, Mark};
-use tcpassay_measure::Environment;
+use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Dur, Rate};
-use tcpassay_wire::Ecn;
-use tcpassay_wire::codec::Content;
-
-const DISCARD: u16 = 9;
-/// IP and UDP headers.
-const HEADERS: u64 = 28;
-const SECOND: u64 = 1_000_000_000;
-
-/// How long to wait, and what to take for the same.
-pub struct Pace {
-    /// When to begin, by the kernel's clock.
-    from: u64,
-    /// Time after which what was sent has arrived, on top of the path's delay.
-    rest: u64,
-    /// By how much a round trip may be longer than asked, on top of its fiftieth part.
-    round_trip: u64,
-    /// By which share a rate may differ.
-    rate: f64,
-    /// Trains for a rate, of which the best counts: in real time something may hold one up.
-    trains: u32,
-    /// How long a train takes at the rate, at least.
-    train: Dur,
-}
-
-impl Pace {
-    /// Exact.
-    pub fn of_virtual_time(from: u64) -> Pace {
-        Pace { from, rest: SECOND, round_trip: 2_000, rate: 0.02, trains: 1, train: Dur::ZERO }
-    }
-
-    /// Among other processes, with timers that are late.
-    pub fn real() -> Pace {
-        let train = Dur::from_millis(5);
-        Pace { from: sys::now(), rest: 20_000_000, round_trip: 1_000_000, rate: 0.05, trains: 20, train }
-    }
-}
-
-/// What was measured.
-pub struct Path {
-    /// Rows of the recording.
-    pub rows: Vec<Environment>,
-    /// In what it is not the path that was asked for.
-    pub wrong: Option<String>,
-}
-
-/// A datagram at a tap.
-struct Probe {
-    at: u64,
-    tap: usize,
-    id: u16,
-    len: u64,
-    ce: bool,
-}
-
-struct Prober<'a> {
-    pace: &'a Pace,
-    /// Payload of a packet of many that one call sends, in real time; 0 where each is sent alone.
-    segment: u64,
-    /// The largest super-segment that stays whole.
-    largest: Bytes,
-    taps: &'a mut Taps,
-    sockets: [OwnedFd; 2],
-    to: [SocketAddrV4; 2],
-    poll: OwnedFd,
-    timer: OwnedFd,
-}
-
-impl Prober<'_> {
-    /// Sleeps until an instant of the kernel's clock.
-    fn until(&mut self, at: u64) -> Result<(), Failure> {
-        let wrong = |e: std::io::Error| format!("a timer: {e}");
-        sys::set_timer(self.timer.as_fd(), at).map_err(wrong)?;
-        let mut events = Vec::new();
-        while sys::now() < at {
-            sys::wait(self.poll.as_fd(), &mut events).map_err(wrong)?;
-        }
-        Ok(())
-    }
-
-    /// Sends a datagram of `len` bytes of IP from one end: 0 is the sender.
-    fn send(&self, end: usize, len: u64) -> std::io::Result<usize> {
-        let payload = vec![0; usize::try_from(len - HEADERS).expect("a packet")];
-        sys::send_to(self.sockets[end].as_fd(), &payload, self.to[end])
-    }
-
-    /// What has passed the taps.
-    fn seen(&mut self) -> Vec<Probe> {
-        let mut all = Vec::new();
-        self.taps.drain(u64::MAX, |seen| {
-            if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD
-            {
-                let e = &seen.packet.envelope;
-                let len = u64::from(seen.len);
-                let len = on_the_wire(len, self.segment);
-                all.push(Probe { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
-            }
-        });
-        // What the other end was sent is of no use to anybody.
-        let mut waste = [0; 16_384];
-        for socket in &self.sockets {
-            while sys::receive(socket.as_fd(), &mut waste).is_ok() {}
-        }
-        all
-    }
-}
-
-/// Bytes of the packets that a super-segment of probes stands for.
-fn on_the_wire(len: u64, segment: u64) -> u64 {
-    if segment == 0 || len <= segment + HEADERS {
-        return len;
-    }
-    let payload = len - HEADERS;
-    payload + payload.div_ceil(segment) * HEADERS
-}
-
-fn row(entity: &str, property: &str, unit: &str, asked: Option<f64>, measured: Option<f64>) -> Environment {
-    let (entity, property, unit) = (entity.to_owned(), property.to_owned(), unit.to_owned());
-    Environment { entity, property, unit, asked, measured }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds and bits a second below 2^53")]
-fn float(n: u64) -> f64 {
-    n as f64
-}
 
 /// Measures the path of the first flow group from the instant `at` on.
 pub fn measure(
@@ -260,10 +140,6 @@ fn round_trip(
         None => wrong(path, "no probe came through"),
     }
     Ok(())
-}
-
-fn wrong(path: &mut Path, why: impl Display) {
-    path.wrong.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
 }
 
 /// A train of full packets, longer than a bucket and a threshold; returns whether any arrived.

@@ -8,13 +8,13 @@
 //! With `app.blocking` every socket that writes has a thread, whose calls return when all is in the send buffer; a connection's next
 //! write waits for that. Reads wait nowhere: a blocking read returns with what has arrived as soon as anything has.
 
-use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use tcpassay_linux::sys;
 
 /// A call's worth: what the kernel takes in one.
 const CHUNK: usize = 1 << 20;

@@ -11,7 +11,6 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
-use crate::lab::ETHERNET;
 use tcpassay_case::params::grammar::{Limit, LossModel};
 use tcpassay_case::{LinkSettings, Mark, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -19,6 +18,9 @@ use tcpassay_units::{Bytes, Dur, Rate};
 /// More packets than a case has.
 const ENDLESS: u32 = 10_000_000;
 const ROOT: &str = "root handle 1: stab overhead -14";
+/// Bytes of an Ethernet header.
+pub const ETHERNET: u32 = 14;
+
 /// The major number of token buckets that serve as a link does (patch 0008 of our kernels).
 pub const LINK: u16 = 2;
 

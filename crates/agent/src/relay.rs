@@ -9,13 +9,14 @@
 
 use crate::faults::{Damaged, Done, Faults, Sort};
 use crate::lab::{Lab, Relayed};
-use crate::setup::{self, Failure, Spaces};
-use crate::sys;
+use crate::setup::{self, Spaces};
+use crate::system::Failure;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use tcpassay_case::Case;
+use tcpassay_linux::sys;
 use tcpassay_units::Seed;
 
 /// `PACKET_VNET_HDR` (`include/uapi/linux/if_packet.h`), and the length of `struct virtio_net_hdr`.

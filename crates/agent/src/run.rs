@@ -14,12 +14,11 @@ use crate::engines::Engines;
 use crate::ground::Ground;
 use crate::lab::Lab;
 use crate::machine::Machine;
-use crate::netlink::{Netlink, Qdisc};
 use crate::probe::{self, Path};
 use crate::relay::Relays;
 use crate::request::{Answer, Request};
-use crate::setup::{self, Failure, Step};
-use crate::sys;
+use crate::setup::{self, Step};
+use crate::system::Failure;
 use crate::tap::{Taps, Way};
 use crate::trace::Trace;
 use crate::world::{Token, World};
@@ -28,6 +27,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use tcpassay_case::params::grammar::LinkRate;
 use tcpassay_case::{Case, completion};
+use tcpassay_linux::netlink::{Netlink, Qdisc};
+use tcpassay_linux::sys;
 use tcpassay_measure::{
     Collector, Column, Device, DeviceCounters, EntitySeries, Interface, Recording, Triple, metrics,
 };
@@ -35,11 +36,11 @@ use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_workload::{Apps, HostId, Plan};
 
 /// A guest's clock at the start of every run; the topology is built and probed before it.
-const START: u64 = crate::guest::BOOT + 100 * 1_000_000_000;
+const START: u64 = crate::ground::BOOT + 100 * 1_000_000_000;
 /// How long after a packet passed it is in the ring of its tap, in real time, with much to spare.
 const SETTLED: u64 = 200_000;
 /// When a guest's path is probed.
-const PROBES: u64 = crate::guest::BOOT + 10 * 1_000_000_000;
+const PROBES: u64 = crate::ground::BOOT + 10 * 1_000_000_000;
 const TICK: Dur = Dur::from_millis(1);
 
 /// Runs a case and writes its recording.

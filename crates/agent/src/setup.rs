@@ -4,10 +4,9 @@
 //! `tc -batch`. Names and values reach them as lines of their standard input, never through a shell.
 
 use crate::controllers;
-use crate::ground::Ground;
+use crate::ground::{Ground, LINK_MAJOR};
 use crate::lab::{Dev, Lab};
-use crate::netlink::Netlink;
-use crate::sys;
+use crate::system::{Failure, PATH, write_and_check};
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -15,16 +14,13 @@ use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
 use tcpassay_case::params::Setting;
 use tcpassay_case::{Case, HostSettings};
+use tcpassay_linux::netlink::Netlink;
+use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_tcp::{DctcpReceiver, EcnMode, LossDetection, Pacing, RecvBuffer};
 
-/// Where `ip` and `tc` are.
-pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 /// Where `ip` looks for namespaces.
 pub const NAMES: &str = "/run/netns";
-
-/// What went wrong, for the outcome of the case.
-pub type Failure = String;
 
 /// The network namespaces that were made.
 pub struct Spaces {
@@ -303,17 +299,6 @@ fn sysctls(case: &Case, lab: &Lab, place: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
-    fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;
-    let got = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    if words(&got) == words(value) {
-        Ok(())
-    } else {
-        Err(format!("{path}: {value} was written and it is {}", got.trim()))
-    }
-}
-
 /// Segmentation where a NIC would, merging where the case says.
 fn offloads(case: &Case, lab: &Lab, dev: &Dev) -> Result<(), Failure> {
     // ETHTOOL_STSO, GTSO, SGRO, GGRO (linux/ethtool.h).
@@ -381,7 +366,7 @@ fn exact_steps(lab: &Lab, place: usize) -> Result<(), Failure> {
 fn links_serve(case: &Case, lab: &Lab) -> Result<(), Failure> {
     let root = format!("root handle {}:", crate::qdisc::LINK);
     if lab.devs.iter().flat_map(|d| &d.queues).any(|line| line.contains(&root)) {
-        return write_and_check(crate::ground::LINK_MAJOR, &crate::qdisc::LINK.to_string());
+        return write_and_check(LINK_MAJOR, &crate::qdisc::LINK.to_string());
     }
     let by = |link: usize| case.link_setting(link, "queue.served_by").0;
     let red = (0..case.links.len()).any(|link| {

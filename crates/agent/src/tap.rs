@@ -5,9 +5,10 @@
 //! segmentation). What arrives at one is seen there, too, unless its NIC merges what it receives: then it is what the neighbour sends.
 //! Of what leaves a device the kernel makes every tap a packet of its own (`dev_queue_xmit_nit`); to look at what arrives costs half.
 
-use crate::sys;
 use std::io;
 use std::os::fd::AsFd;
+use tcpassay_linux::ring::{Ring, packet_ring};
+use tcpassay_linux::sys;
 use tcpassay_wire::codec::{Packet, decode};
 
 const FRAME: u32 = 256;
@@ -37,7 +38,7 @@ pub struct Seen {
 }
 
 struct Tap {
-    ring: sys::Ring,
+    ring: Ring,
     frames: usize,
     next: usize,
 }
@@ -73,7 +74,7 @@ impl Taps {
                 sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?;
             }
         }
-        let ring = sys::packet_ring(socket, BLOCK, blocks, FRAME)?;
+        let ring = packet_ring(socket, BLOCK, blocks, FRAME)?;
         sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;
         self.all.push(Tap { ring, frames, next: 0 });

@@ -11,10 +11,10 @@
 //! What a kernel does not have, it says nothing of. Windows are traced only for the event log, because every segment is an event.
 
 use crate::account::Account;
-use crate::perf::Events;
-use crate::tracefs::{self, Field, Format, Pages};
 use std::collections::BTreeMap;
 use std::io;
+use tcpassay_linux::perf::Events;
+use tcpassay_linux::tracefs::{self, Field, Format, Pages};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Collector, Event, EventKind, EventLog, FlowId, RTO};
 use tcpassay_tcp::CongestionState;
@@ -188,7 +188,7 @@ impl Trace {
             }
         };
         match &mut source {
-            Source::Guest(pages) => pages.drain(|at, record| each(crate::guest::BOOT + at, record)),
+            Source::Guest(pages) => pages.drain(|at, record| each(crate::ground::BOOT + at, record)),
             Source::Machine(events) => events.drain(until, each),
         }
         self.source = Some(source);

@@ -374,7 +374,7 @@ extern "C" fn getsockopt(
     // SAFETY: the caller says in `*len` how much room there is.
     let room = unsafe { *len } as usize;
     let bytes = if (level, option) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
-        tcpassay_script::code::tcp_info(|name| bridge(us).info(fd.into(), name))
+        tcpassay_linux::tcp_info::tcp_info(|name| bridge(us).info(fd.into(), name))
     } else {
         let [level, option] = numbers::option(level, option);
         match bridge(us).ask("getsockopt", vec![int(fd), level, option, Expr::Any, Expr::Any]) {

@@ -4,15 +4,16 @@
 //! long it sends. What cannot be brought above the threshold (one sender behind a NIC of the bottleneck's rate, a queue that holds less)
 //! is not judged, because nothing of the case's own traffic would be marked either.
 
-use super::{DISCARD, Failure, Path, Prober, float, row, wrong};
+use super::prober::{DISCARD, HEADERS, Path, Prober, float, row, wrong};
 use crate::lab::Lab;
 use crate::setup::Spaces;
-use crate::sys;
+use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::Limit;
 use tcpassay_case::topology::Port;
 use tcpassay_case::{Case, Mark, QueueSettings};
+use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Rate};
 
@@ -134,7 +135,7 @@ pub(super) fn measure(
     // In turn, so that whoever has no NIC to wait for does not come first with everything.
     for _ in 0..train.packets {
         for (fd, to, mtu) in &sockets {
-            let payload = vec![0; usize::try_from(mtu - super::HEADERS).expect("a packet")];
+            let payload = vec![0; usize::try_from(mtu - HEADERS).expect("a packet")];
             sys::send_to(fd.as_fd(), &payload, *to).map_err(told)?;
         }
     }

@@ -1,39 +1,13 @@
 //! System calls of a script, made for real: each becomes a job for the thread that makes calls, since it may block.
 
-use super::door::{self, Address, Given};
+use super::arguments::{
+    Job, MOST, Places, Returned, flags, int, judged, length, member, nonsense, room, rooms, short,
+};
 use super::names::{error, number, word};
-use std::net::SocketAddr;
 use std::os::fd::{OwnedFd, RawFd};
+use tcpassay_linux::syscall::{self, Address, Given};
 use tcpassay_script::ast::{Call, Expr};
 use tcpassay_script::run::{Answer, Trouble};
-
-/// What came of a call.
-pub struct Returned {
-    /// What it gave.
-    pub answer: Result<Answer, Trouble>,
-    /// The descriptor that it made.
-    pub made: Option<OwnedFd>,
-}
-
-/// A call, to be made wherever it may block.
-pub type Job = Box<dyn FnOnce() -> Returned + Send>;
-
-/// What the call's `...` stand for.
-pub struct Places {
-    /// `AF_INET` or `AF_INET6`.
-    pub domain: i32,
-    /// Where sockets are bound.
-    pub local: SocketAddr,
-    /// Where they connect to.
-    pub remote: SocketAddr,
-    /// The controller that every socket gets.
-    pub controller: String,
-    /// `CLOCK_REALTIME` when the script began, in nanoseconds.
-    pub began: u64,
-}
-
-/// The most that one call reads or writes.
-const MOST: i64 = 256 << 20;
 
 pub(super) fn answered(given: Given) -> Answer {
     given.map_or_else(|errno| Answer::Error(error(errno)), Answer::Done)
@@ -50,91 +24,31 @@ fn making(make: impl FnOnce() -> Result<OwnedFd, i32> + Send + 'static) -> Job {
     })
 }
 
-pub(super) fn judged(make: impl FnOnce() -> Result<Answer, Trouble> + Send + 'static) -> Job {
-    Box::new(|| Returned { answer: make(), made: None })
-}
-
-fn nonsense<T>(why: &str) -> Result<T, Trouble> {
-    Err(Trouble::Nonsense(why.to_owned()))
-}
-
-/// The number of an argument.
-pub fn int(args: &[Expr], index: usize) -> Result<i64, Trouble> {
-    let number = word(args.get(index))?;
-    number.ok_or_else(|| Trouble::Nonsense(format!("argument {} must be a number", index + 1)))
-}
-
-fn short(args: &[Expr], index: usize) -> Result<i32, Trouble> {
-    let n = int(args, index)?;
-    // Flag words have their highest bit set.
-    i32::try_from(n)
-        .or_else(|_| u32::try_from(n).map(u32::cast_signed))
-        .or_else(|_| nonsense("a number beyond 32 bits"))
-}
-
-pub(super) fn flags(args: &[Expr], index: usize) -> Result<i32, Trouble> {
-    let n = word(args.get(index))?.unwrap_or(0);
-    i32::try_from(n).or_else(|_| nonsense("flags beyond 32 bits"))
-}
-
-fn room(n: i64) -> Result<Vec<u8>, Trouble> {
-    if n > MOST {
-        return Err(Trouble::Unsupported(format!("a buffer of {n} bytes")));
-    }
-    usize::try_from(n).map(|n| vec![0; n]).or_else(|_| nonsense("a size below zero"))
-}
-
-/// `[{..., 1000}, {..., 2000}]`
-pub(super) fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, Trouble> {
-    const WHAT: &str = "a vector of buffers is `[{..., 1000}]`";
-    let Some(Expr::List(items)) = e else { return nonsense(WHAT) };
-    let mut total = 0_i64;
-    let mut one = |item: &Expr| match item {
-        Expr::Group(members) => match members.as_slice() {
-            [(_, Expr::Any), .., (_, Expr::Int(n))] => {
-                total = total.saturating_add(*n);
-                room(total)?;
-                room(*n)
-            }
-            [(_, _), .., (_, Expr::Int(_))] => {
-                Err(Trouble::Unsupported("a vector with a buffer of its own".to_owned()))
-            }
-            _ => nonsense(WHAT),
-        },
-        _ => nonsense(WHAT),
-    };
-    items.iter().map(&mut one).collect()
-}
-
 /// Whether an argument is `NULL`.
 fn null(e: Option<&Expr>) -> bool {
     matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["NULL"])
-}
-
-fn length(args: &[Expr], index: usize) -> Result<usize, Trouble> {
-    usize::try_from(int(args, index)?).or_else(|_| nonsense("a size below zero"))
 }
 
 /// A call with `NULL` where a pointer belongs.
 fn with_null(call: &Call, fd: RawFd, at: &Places) -> Result<Job, Trouble> {
     let args = &call.args;
     let made = match call.name.as_str() {
-        "read" => door::Null::Read(fd, length(args, 2)?),
-        "recv" | "recvfrom" => door::Null::Receive(fd, length(args, 2)?, flags(args, 3)?),
-        "write" => door::Null::Write(fd, length(args, 2)?),
+        "read" => syscall::Null::Read(fd, length(args, 2)?),
+        "recv" | "recvfrom" => syscall::Null::Receive(fd, length(args, 2)?, flags(args, 3)?),
+        "write" => syscall::Null::Write(fd, length(args, 2)?),
         "send" | "sendto" => {
             let flags = flags(args, 3)?;
             let to = (flags & libc::MSG_FASTOPEN != 0).then(|| Address::of(at.remote));
-            door::Null::Send(fd, length(args, 2)?, flags | libc::MSG_NOSIGNAL, to)
+            syscall::Null::Send(fd, length(args, 2)?, flags | libc::MSG_NOSIGNAL, to)
         }
-        "bind" => door::Null::Bind(fd),
-        "connect" => door::Null::Connect(fd),
-        "setsockopt" => door::Null::Set(fd, short(args, 1)?, short(args, 2)?),
-        "getsockopt" => door::Null::Get(fd, short(args, 1)?, short(args, 2)?),
-        "getsockname" | "getpeername" => door::Null::Name(fd, call.name == "getpeername"),
+        "bind" => syscall::Null::Bind(fd),
+        "connect" => syscall::Null::Connect(fd),
+        "setsockopt" => syscall::Null::Set(fd, short(args, 1)?, short(args, 2)?),
+        "getsockopt" => syscall::Null::Get(fd, short(args, 1)?, short(args, 2)?),
+        "getsockname" | "getpeername" => syscall::Null::Name(fd, call.name == "getpeername"),
         other => return Err(Trouble::Unsupported(format!("{other} with NULL"))),
     };
-    Ok(job(move || door::with_null(made)))
+    Ok(job(move || syscall::with_null(made)))
 }
 
 /// The address of a call that opens a connection with data: `None` when it does not.
@@ -142,11 +56,6 @@ fn fast_address(flags: i32, e: Option<&Expr>, at: &Places) -> Option<Address> {
     let unspecified = matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
     (flags & libc::MSG_FASTOPEN != 0)
         .then(|| if unspecified { Address::unspecified() } else { Address::of(at.remote) })
-}
-
-pub(super) fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
-    let Some(Expr::Group(members)) = e else { return None };
-    members.iter().find(|(n, _)| n == name).map(|(_, e)| e)
 }
 
 /// The job of a call on descriptors that are open already.
@@ -165,84 +74,84 @@ pub fn prepare(
         "socket" => socket(args, at)?,
         "bind" => {
             let (fd, local) = (fd()?, Address::of(at.local));
-            job(move || door::bind(fd, &local))
+            job(move || syscall::bind(fd, &local))
         }
         "listen" => {
             let (fd, backlog) = (fd()?, short(args, 1)?);
-            job(move || door::listen(fd, backlog))
+            job(move || syscall::listen(fd, backlog))
         }
         "accept" => {
             let fd = fd()?;
-            making(move || door::accept(fd, 0))
+            making(move || syscall::accept(fd, 0))
         }
         "accept4" => {
             let (fd, flags) = (fd()?, flags(args, 3)?);
-            making(move || door::accept(fd, flags))
+            making(move || syscall::accept(fd, flags))
         }
         "connect" => {
             let fd = fd()?;
             let nobody = matches!(args.get(1), Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
             let to = if nobody { Address::unspecified() } else { Address::of(at.remote) };
-            job(move || door::connect(fd, &to))
+            job(move || syscall::connect(fd, &to))
         }
         "read" => {
             let (fd, mut into) = (fd()?, room(int(args, 2)?)?);
-            job(move || door::read(fd, &mut into))
+            job(move || syscall::read(fd, &mut into))
         }
         "recv" | "recvfrom" => {
             let (fd, mut into, flags) = (fd()?, room(int(args, 2)?)?, flags(args, 3)?);
-            job(move || door::receive(fd, &mut into, flags))
+            job(move || syscall::receive(fd, &mut into, flags))
         }
         "readv" => {
             let (fd, mut into) = (fd()?, rooms(args.get(1))?);
-            job(move || door::read_vector(fd, &mut into))
+            job(move || syscall::read_vector(fd, &mut into))
         }
         "recvmsg" => super::message::receive(fd()?, args, at)?,
         "splice" | "sendfile" => between(call, fd()?, live)?,
-        "open" => making(|| door::zeros(MOST)),
+        "open" => making(|| syscall::zeros(MOST)),
         "write" => {
             let (fd, from) = (fd()?, room(int(args, 2)?)?);
-            job(move || door::write(fd, &from))
+            job(move || syscall::write(fd, &from))
         }
         "send" | "sendto" => {
             let (fd, from, flags) = (fd()?, room(int(args, 2)?)?, flags(args, 3)?);
             let to = fast_address(flags, args.get(4), at);
-            job(move || door::send(fd, &from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
+            job(move || syscall::send(fd, &from, flags | libc::MSG_NOSIGNAL, to.as_ref()))
         }
         "writev" => {
             let (fd, mut from) = (fd()?, rooms(args.get(1))?);
-            job(move || door::write_vector(fd, &mut from))
+            job(move || syscall::write_vector(fd, &mut from))
         }
         "sendmsg" => send_message(fd()?, args, at)?,
         "shutdown" => {
             let (fd, how) = (fd()?, short(args, 1)?);
-            job(move || door::shutdown(fd, how))
+            job(move || syscall::shutdown(fd, how))
         }
         "fcntl" => {
             let (fd, command, argument) = (fd()?, short(args, 1)?, flags(args, 2)?);
             if ![libc::F_GETFL, libc::F_SETFL].contains(&command) {
                 return Err(Trouble::Unsupported(format!("fcntl {command}")));
             }
-            job(move || door::fcntl(fd, command, argument))
+            job(move || syscall::fcntl(fd, command, argument))
         }
         "ioctl" => ask(fd()?, args)?,
         "setsockopt" => {
             let (fd, level, option, value) = (fd()?, short(args, 1)?, short(args, 2)?, bytes(args.get(3))?);
-            job(move || door::set(fd, level, option, &value))
+            job(move || syscall::set(fd, level, option, &value))
         }
         "getsockopt" => get(fd()?, args)?,
         "poll" => poll(args, live)?,
-        "epoll_create" | "epoll_create1" => making(door::epoll),
+        "epoll_create" | "epoll_create1" => making(syscall::epoll),
         "epoll_ctl" => {
             let (epoll, operation, fd) = (fd()?, short(args, 1)?, live(int(args, 2)?)?);
             let events = word(member(args.get(3), "events"))?.unwrap_or(0);
             let events = u32::try_from(events).or_else(|_| nonsense("events beyond 32 bits"))?;
-            job(move || door::epoll_ctl(epoll, operation, fd, events, 0))
+            job(move || syscall::epoll_ctl(epoll, operation, fd, events, 0))
         }
         "epoll_wait" => epoll_wait(fd()?, args)?,
         "getsockname" | "getpeername" => {
             let (fd, peer) = (fd()?, call.name == "getpeername");
-            job(move || door::name(fd, peer).map(|_| 0))
+            job(move || syscall::name(fd, peer).map(|_| 0))
         }
         other => return Err(Trouble::Unsupported(format!("the system call `{other}`"))),
     })
@@ -254,14 +163,14 @@ fn between(call: &Call, fd: RawFd, live: &dyn Fn(i64) -> Result<RawFd, Trouble>)
     if call.name == "sendfile" {
         let (to, from) = (fd, live(int(args, 1)?)?);
         let (offset, n) = (word(args.get(2))?.unwrap_or(0), length(args, 3)?);
-        return Ok(job(move || door::send_file(to, from, offset, n)));
+        return Ok(job(move || syscall::send_file(to, from, offset, n)));
     }
     let (from, to) = (fd, live(int(args, 2)?)?);
     let (n, flags) = (length(args, 4)?, flags(args, 5)?.cast_unsigned());
     if !null(args.get(1)) || !null(args.get(3)) {
         return Err(Trouble::Unsupported("splice with an offset".to_owned()));
     }
-    Ok(job(move || door::splice(from, to, n, flags)))
+    Ok(job(move || syscall::splice(from, to, n, flags)))
 }
 
 fn send_message(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
@@ -270,12 +179,12 @@ fn send_message(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
     }
     let (mut from, flags) = (rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
     let to = fast_address(flags, None, at);
-    Ok(job(move || door::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref())))
+    Ok(job(move || syscall::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref())))
 }
 
 /// close(2) of a descriptor that nothing else uses.
 pub fn close(file: OwnedFd) -> Job {
-    job(move || door::close(file))
+    job(move || syscall::close(file))
 }
 
 /// Whether it is a `sendto` or `sendmsg` that opens a connection.
@@ -296,8 +205,8 @@ fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
     let (domain, controller) = (at.domain, at.controller.clone());
     Ok(making(move || {
         use std::os::fd::AsRawFd;
-        let made = door::socket(domain, kind, protocol)?;
-        door::set(made.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, controller.as_bytes())?;
+        let made = syscall::socket(domain, kind, protocol)?;
+        syscall::set(made.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, controller.as_bytes())?;
         Ok(made)
     }))
 }
@@ -361,7 +270,7 @@ fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
     }
     let request = libc::c_ulong::try_from(request).or_else(|_| nonsense("a request below zero"))?;
     let want = word(args.get(2))?;
-    Ok(judged(move || match door::ask(fd, request) {
+    Ok(judged(move || match syscall::ask(fd, request) {
         Ok(n) => compare(want, n),
         Err(errno) => Ok(Answer::Error(error(errno))),
     }))
@@ -372,7 +281,7 @@ fn get(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
     let want = args.get(3).cloned();
     Ok(judged(move || {
         let mut buffer = [0; 512];
-        let len = match door::get(fd, level, option, &mut buffer) {
+        let len = match syscall::get(fd, level, option, &mut buffer) {
             Ok(len) => len,
             Err(errno) => return Ok(Answer::Error(error(errno))),
         };
@@ -424,7 +333,7 @@ fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, Trouble>) -> Result<J
     let timeout = short(args, 2)?;
     Ok(judged(move || {
         let mut happened = Vec::new();
-        match door::poll(&of, timeout, &mut happened) {
+        match syscall::poll(&of, timeout, &mut happened) {
             Err(errno) => Ok(Answer::Error(error(errno))),
             Ok(n) => {
                 let same = wanted.iter().zip(&happened).all(|(w, live)| w.is_none_or(|w| w == *live));
@@ -449,7 +358,7 @@ fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
     let (most, timeout) = (short(args, 2)?, short(args, 3)?);
     Ok(judged(move || {
         let mut happened = Vec::new();
-        match door::epoll_wait(epoll, most, timeout, &mut happened) {
+        match syscall::epoll_wait(epoll, most, timeout, &mut happened) {
             Err(errno) => Ok(Answer::Error(error(errno))),
             Ok(n) => {
                 let differs = |(w, live): (&Option<i64>, &u32)| w.is_some_and(|w| w != i64::from(*live));

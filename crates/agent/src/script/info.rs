@@ -1,12 +1,12 @@
 //! `TCP_INFO` of a live socket, by the names that blocks of code use.
 
-use super::door;
 use std::os::fd::RawFd;
-use tcpassay_script::code::tcp_info_field as field;
+use tcpassay_linux::syscall;
+use tcpassay_linux::tcp_info::field;
 
 fn ask(fd: RawFd) -> Option<Vec<u8>> {
     let mut bytes = vec![0; 512];
-    let len = door::get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
+    let len = syscall::get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
     bytes.truncate(len);
     Some(bytes)
 }
@@ -20,7 +20,7 @@ pub fn look(fd: RawFd, name: &str) -> Option<i64> {
 pub fn memory(fd: RawFd, name: &str) -> Option<i64> {
     const SO_MEMINFO: i32 = 55;
     let mut bytes = vec![0; 64];
-    let len = door::get(fd, libc::SOL_SOCKET, SO_MEMINFO, &mut bytes).ok()?;
+    let len = syscall::get(fd, libc::SOL_SOCKET, SO_MEMINFO, &mut bytes).ok()?;
     let at = if name == "SK_MEMINFO_RMEM_ALLOC" { 0 } else { 4 };
     let word = bytes[..len].get(at..at + 4)?;
     Some(u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())

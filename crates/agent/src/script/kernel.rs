@@ -10,14 +10,16 @@
 //! the guest) and its timer wheel rounds them up by at most an eighth (`kernel/time/timer.c`), which is all that is allowed there;
 //! the script begins just before a tick. On a host in real time 4 ms are allowed, and an eighth of a wait.
 
-use super::calls::{self, Job, Places, Returned};
+use super::arguments::{Job, Places, Returned, int};
+use super::calls;
 use super::worker::Worker;
-use super::{door, names, wire};
+use super::{names, wire};
 use crate::setup::batch;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use tcpassay_linux::syscall;
 use tcpassay_script::ast::{Body, Call, Expr, Packet};
 use tcpassay_script::code::Value;
 use tcpassay_script::host::Host;
@@ -94,7 +96,7 @@ impl Kernel {
             patience: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(5) },
             tun: None,
             worker: Worker::start()?,
-            started: door::now(),
+            started: syscall::now(),
             host: Host::default(),
             places: Places {
                 domain: libc::AF_INET,
@@ -141,7 +143,7 @@ impl Kernel {
         self.places.remote = SocketAddr::new(mapped(remote), PORT);
         self.places.domain =
             if settings.ip_version == IpVersion::V4 { libc::AF_INET } else { libc::AF_INET6 };
-        self.tun = Some(door::tun("tun0", true).map_err(failed("a TUN device"))?);
+        self.tun = Some(syscall::tun("tun0", true).map_err(failed("a TUN device"))?);
         let (prefix, more) = if v6 { (48, " nodad") } else { (16, "") };
         let mut lines = vec![
             "link set lo up".to_owned(),
@@ -209,9 +211,10 @@ impl Kernel {
         }
         if self.host.no_tso != before.no_tso {
             // linux/ethtool.h: ETHTOOL_STSO, ETHTOOL_GTSO; ETHTOOL_SGSO, ETHTOOL_GGSO.
-            let socket = crate::sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| e.to_string())?;
+            let socket =
+                tcpassay_linux::sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|e| e.to_string())?;
             for (set, get) in [(0x1f, 0x1e), (0x24, 0x23)] {
-                crate::sys::offload(socket.as_fd(), "tun0", set, get, !self.host.no_tso)
+                tcpassay_linux::sys::offload(socket.as_fd(), "tun0", set, get, !self.host.no_tso)
                     .map_err(|e| format!("segmentation offload of the device: {e}"))?;
             }
         }
@@ -221,8 +224,8 @@ impl Kernel {
     fn has_controller(&self, name: &str) -> Result<(), String> {
         let wrong =
             |errno| format!("the congestion controller `{name}`: {} from this kernel", names::error(errno));
-        let socket = door::socket(self.places.domain, libc::SOCK_STREAM, 0).map_err(wrong)?;
-        door::set(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
+        let socket = syscall::socket(self.places.domain, libc::SOCK_STREAM, 0).map_err(wrong)?;
+        syscall::set(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
             .map_err(wrong)?;
         Ok(())
     }
@@ -231,7 +234,7 @@ impl Kernel {
     fn drain(&mut self) -> bool {
         let mut any = false;
         while let Some(tun) = &self.tun {
-            let Ok(n) = door::read(tun.as_raw_fd(), &mut self.buffer) else { break };
+            let Ok(n) = syscall::read(tun.as_raw_fd(), &mut self.buffer) else { break };
             let at = self.now();
             let n = usize::try_from(n).expect("not negative");
             let bytes = &self.buffer[HEADER.min(n)..n];
@@ -293,21 +296,21 @@ impl Kernel {
 
     /// What a call means for the script's packets, before it is made.
     fn note(&mut self, call: &Call) -> Result<(), Trouble> {
-        let fd = || calls::int(&call.args, 0);
+        let fd = || int(&call.args, 0);
         self.accepting = matches!(call.name.as_str(), "accept" | "accept4");
         self.calling = fd().ok();
         match call.name.as_str() {
             "socket" => (self.target, self.subject) = (Target::None, None),
             "listen" => {
-                let at = door::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.places.local);
+                let at = syscall::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.places.local);
                 self.target = Target::Listener(SocketAddr::new(self.places.local.ip(), at.port()));
             }
             "connect" | "sendto" | "send" | "sendmsg" => {
                 let fast = calls::uses_fast_open(call);
                 if call.name == "connect" || fast {
-                    let fresh = door::name(self.live(fd()?)?, true).is_err();
+                    let fresh = syscall::name(self.live(fd()?)?, true).is_err();
                     if fresh && self.subject != Some(fd()?) {
-                        let local = door::name(self.live(fd()?)?, false).ok().flatten();
+                        let local = syscall::name(self.live(fd()?)?, false).ok().flatten();
                         let local = local.filter(|at| at.port() != 0 && !at.ip().is_unspecified());
                         let conn = self.connect_to(local, self.places.remote);
                         self.target = Target::Conn(conn);
@@ -323,7 +326,7 @@ impl Kernel {
     /// `close` takes the descriptor away, so that it has no job that borrows it.
     fn job(&mut self, call: &Call) -> Result<Job, Trouble> {
         if call.name == "close" {
-            let fd = calls::int(&call.args, 0)?;
+            let fd = int(&call.args, 0)?;
             let file = self.files.remove(&fd);
             let file = file.ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))?;
             return Ok(calls::close(file));
@@ -336,8 +339,8 @@ impl Kernel {
         let Some(Expr::List(ends)) = call.args.first() else {
             return Err(Trouble::Unsupported("the ends of a pipe are `[5, 6]`".to_owned()));
         };
-        let (from, to) = (calls::int(ends, 0)?, calls::int(ends, 1)?);
-        match door::pipe() {
+        let (from, to) = (int(ends, 0)?, int(ends, 1)?);
+        match syscall::pipe() {
             Ok((read, write)) => {
                 self.files.insert(from, read);
                 self.files.insert(to, write);
@@ -361,7 +364,7 @@ impl Stack for Kernel {
             // The script before may have set it.
             let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");
             // One microsecond before a tick, so that a timer of n ticks runs one microsecond late.
-            let now = door::now();
+            let now = syscall::now();
             let start = (now / TICK + 3) * TICK - 1000;
             self.started = now;
             self.reach(Time::from_nanos(start - now));
@@ -369,14 +372,14 @@ impl Stack for Kernel {
             // What the kernel sends by itself when a device comes up is not the script's.
             self.drain();
         } else {
-            self.started = door::now();
+            self.started = syscall::now();
         }
-        self.places.began = door::real_time().saturating_sub(door::now().saturating_sub(self.started));
+        self.places.began = syscall::real_time().saturating_sub(syscall::now().saturating_sub(self.started));
         Ok(())
     }
 
     fn now(&self) -> Time {
-        Time::from_nanos(door::now().saturating_sub(self.started))
+        Time::from_nanos(syscall::now().saturating_sub(self.started))
     }
 
     fn step(&mut self, until: Time) -> Step {
@@ -398,14 +401,14 @@ impl Stack for Kernel {
                 return Step::Quiet;
             }
             let Some(tun) = &self.tun else { return Step::Quiet };
-            door::wait(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
+            syscall::wait(tun.as_fd(), self.worker.bell(), (until - now).as_nanos());
         }
     }
 
     fn reach(&mut self, until: Time) {
         while self.now() < until {
             let left = (until - self.now()).as_nanos();
-            door::wait(self.worker.bell(), self.worker.bell(), left);
+            syscall::wait(self.worker.bell(), self.worker.bell(), left);
         }
     }
 
@@ -427,7 +430,7 @@ impl Stack for Kernel {
         }
         let takes =
             !matches!(call.name.as_str(), "socket" | "poll" | "open" | "epoll_create" | "epoll_create1");
-        if takes && calls::int(&call.args, 0).is_ok_and(|fd| !self.files.contains_key(&fd)) {
+        if takes && int(&call.args, 0).is_ok_and(|fd| !self.files.contains_key(&fd)) {
             // No such descriptor is open here, whatever the number means to this process.
             return Ok(Answer::Error("EBADF".to_owned()));
         }
@@ -499,7 +502,7 @@ impl Stack for Kernel {
         let mut framed = vec![0; HEADER];
         framed.extend(bytes.map_err(Trouble::Unsupported)?);
         let tun = self.tun.as_ref().expect("made at the beginning");
-        door::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
+        syscall::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
             Trouble::Unsupported(format!("the device took no packet: {}", names::error(errno)))
         })
     }

@@ -1,9 +1,9 @@
 //! `recvmsg`: what a script says of control messages and of the error queue, compared with what the kernel gave.
 
-use super::calls::{Job, Places, flags, judged, member, rooms};
-use super::door;
+use super::arguments::{Job, Places, flags, judged, member, rooms};
 use super::names::{error, word};
 use std::os::fd::RawFd;
+use tcpassay_linux::syscall;
 use tcpassay_script::ast::Expr;
 use tcpassay_script::run::{Answer, Trouble};
 
@@ -102,7 +102,7 @@ pub fn receive(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
     }
     let began = at.began;
     Ok(judged(move || {
-        let (n, live_flags, found) = match door::receive_message(fd, &mut into, flags) {
+        let (n, live_flags, found) = match syscall::receive_message(fd, &mut into, flags) {
             Ok(got) => got,
             Err(errno) => return Ok(Answer::Error(error(errno))),
         };

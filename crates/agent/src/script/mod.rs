@@ -12,10 +12,10 @@
 //! | `calls`, `names` | calls of the script as calls of the kernel |
 //! | `wire` | packets as the script writes them |
 //! | `info` | `TCP_INFO` by name |
-//! | `door` | what is unsafe |
+//! | `arguments` | arguments of calls, jobs for the thread that makes calls |
 
+mod arguments;
 mod calls;
-mod door;
 mod info;
 mod kernel;
 mod message;
@@ -27,6 +27,7 @@ use kernel::Kernel;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use tcpassay_linux::syscall;
 use tcpassay_script::run::{Options, run_on};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
@@ -52,16 +53,16 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| e.to_string())?;
     let request: Request = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    door::limit_memory(MOST_MEMORY);
+    syscall::limit_memory(MOST_MEMORY);
     let mut options = Options::new(Profile::Linux);
     options.loose = request.loose;
     options.time_limit = Dur::from_secs(request.limit_s);
     for (name, value) in &request.options {
         options.settings.set(name, value)?;
     }
-    crate::sys::unshare_net().map_err(|e| format!("a network namespace: {e}"))?;
+    tcpassay_linux::sys::unshare_net().map_err(|e| format!("a network namespace: {e}"))?;
     // Threads that are started from here on inherit it.
-    let urgent = door::urgent();
+    let urgent = syscall::urgent();
     if let (Err(e), false) = (&urgent, virtual_time) {
         return Err(format!("real-time priority: {e}"));
     }

@@ -1,13 +1,13 @@
 //! The thread that makes a script's calls, so that one that blocks does not stop the script.
 
-use super::calls::{Job, Returned};
-use super::door;
+use super::arguments::{Job, Returned};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use tcpassay_linux::syscall;
 
 /// The thread, seen from the script's side.
 pub struct Worker {
@@ -29,7 +29,7 @@ impl Worker {
         let number = Arc::new(AtomicI32::new(0));
         let (flag, place) = (running.clone(), number.clone());
         std::thread::spawn(move || {
-            place.store(door::thread(), Ordering::SeqCst);
+            place.store(syscall::thread(), Ordering::SeqCst);
             for job in todo {
                 flag.store(true, Ordering::SeqCst);
                 let returned = job();
@@ -41,7 +41,7 @@ impl Worker {
             }
         });
         while number.load(Ordering::SeqCst) == 0 {
-            door::step_aside();
+            syscall::step_aside();
         }
         Ok(Worker { jobs, results, bell, running, thread: number.load(Ordering::SeqCst) })
     }
@@ -61,7 +61,7 @@ impl Worker {
                     return Ok(self.returned());
                 }
             }
-            door::step_aside();
+            syscall::step_aside();
         }
     }
 

@@ -1,11 +1,11 @@
 //! The socket options of a case.
 
 use super::World;
-use crate::setup::Failure;
-use crate::sys;
+use crate::system::Failure;
 use std::io;
 use std::os::fd::BorrowedFd;
 use tcpassay_case::params::Setting;
+use tcpassay_linux::sys;
 use tcpassay_tcp::Pacing;
 use tcpassay_units::Dur;
 

@@ -9,10 +9,8 @@
 mod eval;
 mod names;
 mod read;
-mod tcp_info;
 
 pub use eval::{Env, Failure, Value};
 pub use names::constant;
 pub(crate) use read::parse;
 pub use read::{Claim, Expr, Op, Stmt};
-pub use tcp_info::{tcp_info, tcp_info_field};

@@ -25,7 +25,6 @@ pub struct Field {
 
 impl Field {
     /// A field of no record.
-    #[cfg(test)]
     pub const NOTHING: Field = Field { at: 0, size: 0 };
 
     /// Its value in a record, as the machine has it; 0 where the record ends before it.

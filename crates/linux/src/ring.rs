@@ -1,6 +1,11 @@
 //! Rings that the kernel fills: of a packet socket, and of trace events.
 
-use super::{done, set, set_bytes};
+#![expect(
+    unsafe_code,
+    reason = "mappings that the kernel shares and perf_event_open; each block says why it is sound"
+)]
+
+use crate::sys::{done, set, set_bytes};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,7 +1,6 @@
-//! The kernel's door for scripts: calls exactly as a script makes them, a TUN device, the scheduler.
+//! System calls exactly as a packetdrill script makes them, a TUN device, the scheduler.
 //!
-//! Beside [`crate::sys`] the only unsafe code of the agent. A call here may block, and gives what the kernel gave: a number or
-//! an `errno`.
+//! A call may block. It returns what the kernel returned: a number or an `errno`.
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
@@ -99,14 +98,23 @@ pub fn with_null(call: Null) -> Given {
 
 /// What [`with_null`] calls: descriptors, lengths, flags.
 pub enum Null {
+    /// read(2) of so many bytes.
     Read(RawFd, usize),
+    /// recv(2): bytes, flags.
     Receive(RawFd, usize, i32),
+    /// write(2) of so many bytes.
     Write(RawFd, usize),
+    /// sendto(2): bytes, flags, destination.
     Send(RawFd, usize, i32, Option<Address>),
+    /// bind(2).
     Bind(RawFd),
+    /// connect(2).
     Connect(RawFd),
+    /// setsockopt(2): level, option.
     Set(RawFd, i32, i32),
+    /// getsockopt(2): level, option.
     Get(RawFd, i32, i32),
+    /// getsockname(2), or getpeername(2) if true.
     Name(RawFd, bool),
 }
 

@@ -1,4 +1,4 @@
-//! `struct tcp_info` of include/uapi/linux/tcp.h, which only grows: the names that blocks of code ask for, and their places.
+//! `struct tcp_info` of include/uapi/linux/tcp.h, which only grows: the place of each field.
 
 /// Name, offset, bytes.
 const FIELDS: &[(&str, usize, usize)] = &[
@@ -61,11 +61,53 @@ const FIELDS: &[(&str, usize, usize)] = &[
     ("tcpi_total_rto_time", 244, 4),
 ];
 
+/// A field of whole bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    at: usize,
+    len: usize,
+}
+
+impl Field {
+    /// The field called `name` (`tcpi_rtt`), for constants: a name that is not in the table does not compile there.
+    pub const fn named(name: &str) -> Field {
+        let mut row = 0;
+        while row < FIELDS.len() {
+            if same(FIELDS[row].0.as_bytes(), name.as_bytes()) {
+                return Field { at: FIELDS[row].1, len: FIELDS[row].2 };
+            }
+            row += 1;
+        }
+        panic!("struct tcp_info has no such field")
+    }
+
+    /// Its value in an answer of the kernel; `None` when the answer is too short to have it.
+    pub fn of(self, info: &[u8]) -> Option<u64> {
+        let mut wide = [0; 8];
+        wide[..self.len].copy_from_slice(info.get(self.at..self.at + self.len)?);
+        Some(u64::from_le_bytes(wide))
+    }
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
 /// Bytes of the structure.
 const WHOLE: usize = 248;
 
 /// The value of a name in an answer of the kernel; `None` when the answer is too short to have it.
-pub fn tcp_info_field(info: &[u8], name: &str) -> Option<i64> {
+pub fn field(info: &[u8], name: &str) -> Option<i64> {
     match name {
         "tcpi_snd_wscale" => return Some((*info.get(6)? & 0xf).into()),
         "tcpi_rcv_wscale" => return Some((*info.get(6)? >> 4).into()),
@@ -74,9 +116,7 @@ pub fn tcp_info_field(info: &[u8], name: &str) -> Option<i64> {
         _ => {}
     }
     let &(_, at, len) = FIELDS.iter().find(|(known, ..)| *known == name)?;
-    let mut wide = [0; 8];
-    wide[..len].copy_from_slice(info.get(at..at + len)?);
-    Some(u64::from_le_bytes(wide).cast_signed())
+    Field { at, len }.of(info).map(u64::cast_signed)
 }
 
 /// The structure with what `look` knows; the rest is zero.
@@ -100,13 +140,10 @@ mod tests {
         let mut info = vec![0; 104];
         info[6] = 0x75;
         info[80] = 10;
-        assert_eq!(tcp_info_field(&info, "tcpi_snd_cwnd"), Some(10));
-        assert_eq!(
-            (tcp_info_field(&info, "tcpi_snd_wscale"), tcp_info_field(&info, "tcpi_rcv_wscale")),
-            (Some(5), Some(7))
-        );
-        assert_eq!(tcp_info_field(&info, "tcpi_bytes_acked"), None);
-        assert_eq!(tcp_info_field(&info, "tcpi_nothing"), None);
+        assert_eq!(field(&info, "tcpi_snd_cwnd"), Some(10));
+        assert_eq!((field(&info, "tcpi_snd_wscale"), field(&info, "tcpi_rcv_wscale")), (Some(5), Some(7)));
+        assert_eq!(field(&info, "tcpi_bytes_acked"), None);
+        assert_eq!(field(&info, "tcpi_nothing"), None);
     }
 
     #[test]
@@ -117,11 +154,8 @@ mod tests {
             "tcpi_rcv_wscale" => Some(7),
             _ => None,
         });
-        assert_eq!(tcp_info_field(&made, "tcpi_snd_cwnd"), Some(12));
-        assert_eq!(tcp_info_field(&made, "tcpi_bytes_acked"), Some(1 << 40));
-        assert_eq!(
-            (tcp_info_field(&made, "tcpi_snd_wscale"), tcp_info_field(&made, "tcpi_rcv_wscale")),
-            (Some(0), Some(7))
-        );
+        assert_eq!(field(&made, "tcpi_snd_cwnd"), Some(12));
+        assert_eq!(field(&made, "tcpi_bytes_acked"), Some(1 << 40));
+        assert_eq!((field(&made, "tcpi_snd_wscale"), field(&made, "tcpi_rcv_wscale")), (Some(0), Some(7)));
     }
 }

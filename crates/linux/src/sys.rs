@@ -1,13 +1,10 @@
-//! The kernel's door: the only unsafe code of the agent, each call with its argument.
+//! System calls that `std` does not have. A function is one system call with safe arguments.
 //!
-//! Thin: a function here is one system call (or one mapping) with safe arguments, and knows nothing of cases. `libc` has
+//! Each function returns the error of the system call. `libc` has
 //! the numbers and layouts; what it lacks is declared beside its use with the header it is from.
 
 #![expect(unsafe_code, reason = "system calls that std does not have; each block says why it is sound")]
 
-mod ring;
-
-pub use ring::{Ring, packet_ring, trace_event, write_events_to};
 use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -15,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The result of a call that answers -1 on failure.
-fn done(code: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn done(code: libc::c_int) -> io::Result<libc::c_int> {
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! Every processor has a ring of its own (`include/uapi/linux/perf_event.h`): what is handed over is in the order of time.
 
-use crate::sys::{self, Ring};
+use crate::ring::{self, Ring};
+use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -41,11 +42,11 @@ impl Events {
         for processor in processors()? {
             let mut ring: Option<Ring> = None;
             for id in ids {
-                let fd = sys::trace_event(*id, processor)?;
+                let fd = ring::trace_event(*id, processor)?;
                 match &ring {
                     None => ring = Some(Ring::map(fd, PAGE * (1 + PAGES))?),
                     Some(ring) => {
-                        sys::write_events_to(fd.as_fd(), ring.socket().as_fd())?;
+                        ring::write_events_to(fd.as_fd(), ring.socket().as_fd())?;
                         events.others.push(fd);
                     }
                 }

@@ -32,10 +32,12 @@ pub struct Qdisc {
 /// A netlink socket of one namespace.
 pub struct Netlink(OwnedFd);
 
+/// The 16-bit number at an offset, in the byte order of the machine.
 pub fn u16_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 2).map_or(0, |b| usize::from(u16::from_ne_bytes([b[0], b[1]])))
 }
 
+/// The 32-bit number at an offset, in the byte order of the machine.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("4 bytes")))
 }
