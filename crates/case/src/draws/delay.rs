@@ -4,7 +4,7 @@
 //! `netem/*.c`) and their cut at four standard deviations. Difference: `paretonormal` mixes the two quantiles, a quarter
 //! normal and three quarters Pareto, where the table mixes densities.
 
-use super::dice::Dice;
+use super::correlated::CorrelatedUniform;
 use tcpassay_units::{Dur, Stream};
 
 /// The shape of the jitter.
@@ -27,7 +27,7 @@ pub struct Delays {
     delay: Dur,
     jitter: Dur,
     distribution: Distribution,
-    dice: Dice,
+    rng: CorrelatedUniform,
 }
 
 impl Delays {
@@ -39,7 +39,7 @@ impl Delays {
         distribution: Distribution,
         stream: Stream,
     ) -> Delays {
-        Delays { delay, jitter, distribution, dice: Dice::new(stream, correlation) }
+        Delays { delay, jitter, distribution, rng: CorrelatedUniform::new(stream, correlation) }
     }
 
     /// The delay of the next packet. Draws nothing without jitter.
@@ -47,7 +47,7 @@ impl Delays {
         if self.jitter.is_zero() {
             return self.delay;
         }
-        let deviation = quantile(self.distribution, self.dice.next());
+        let deviation = quantile(self.distribution, self.rng.draw());
         Dur::from_secs_f64(self.delay.as_secs_f64() + self.jitter.as_secs_f64() * deviation)
     }
 }

@@ -1,6 +1,6 @@
 //! Which packets are lost: independently or correlated, in bursts, or exactly those that one names.
 
-use super::dice::Dice;
+use super::correlated::CorrelatedUniform;
 use tcpassay_units::Stream;
 
 /// How losses are chosen.
@@ -34,8 +34,8 @@ pub struct Losses(State);
 
 #[derive(Clone, Debug)]
 enum State {
-    Bernoulli { p: f64, dice: Dice },
-    GilbertElliott { p: f64, r: f64, loss_bad: f64, loss_good: f64, bad: bool, dice: Stream },
+    Bernoulli { p: f64, rng: CorrelatedUniform },
+    GilbertElliott { p: f64, r: f64, loss_bad: f64, loss_good: f64, bad: bool, rng: Stream },
     List { list: Vec<u64>, next: usize, seen: u64 },
 }
 
@@ -44,10 +44,10 @@ impl Losses {
     pub fn new(model: LossModel, stream: Stream) -> Losses {
         Losses(match model {
             LossModel::Bernoulli { probability, correlation } => {
-                State::Bernoulli { p: probability, dice: Dice::new(stream, correlation) }
+                State::Bernoulli { p: probability, rng: CorrelatedUniform::new(stream, correlation) }
             }
             LossModel::GilbertElliott { p, r, bad, good } => {
-                State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, dice: stream }
+                State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, rng: stream }
             }
             LossModel::List(list) => {
                 assert!(list.is_sorted_by(|a, b| a < b), "a list of losses out of order");
@@ -59,13 +59,13 @@ impl Losses {
     /// Whether the next packet is lost.
     pub fn loses(&mut self) -> bool {
         match &mut self.0 {
-            State::Bernoulli { p, dice } => dice.chance(*p),
-            State::GilbertElliott { p, r, loss_bad, loss_good, bad, dice } => {
+            State::Bernoulli { p, rng } => rng.chance(*p),
+            State::GilbertElliott { p, r, loss_bad, loss_good, bad, rng } => {
                 // netem looks at the loss of the state before the change.
                 let loss = if *bad { *loss_bad } else { *loss_good };
-                let change = dice.chance(if *bad { *r } else { *p });
+                let change = rng.chance(if *bad { *r } else { *p });
                 *bad ^= change;
-                dice.chance(loss)
+                rng.chance(loss)
             }
             State::List { list, next, seen } => {
                 *seen += 1;

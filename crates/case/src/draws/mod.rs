@@ -3,12 +3,12 @@
 //! Each kind of decision has a random stream of its own. With the same seed two substrates make the same decisions in the order in which
 //! packets reach the link.
 
+mod correlated;
 mod delay;
-mod dice;
 mod loss;
 
+pub use correlated::CorrelatedUniform;
 pub use delay::{Delays, Distribution};
-pub use dice::Dice;
 pub use loss::{LossModel, Losses};
 
 use crate::params::grammar;
@@ -19,18 +19,18 @@ use tcpassay_units::{Seed, Stream};
 #[derive(Clone, Debug)]
 pub struct Chances {
     probability: f64,
-    dice: Dice,
+    rng: CorrelatedUniform,
 }
 
 impl Chances {
     /// Something with a probability from 0 to 1.
     pub fn new(probability: f64, stream: Stream) -> Chances {
-        Chances { probability, dice: Dice::new(stream, 0.0) }
+        Chances { probability, rng: CorrelatedUniform::new(stream, 0.0) }
     }
 
     /// Whether it happens to the next packet.
     pub fn hits(&mut self) -> bool {
-        self.dice.chance(self.probability)
+        self.rng.chance(self.probability)
     }
 }
 

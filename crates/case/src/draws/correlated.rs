@@ -8,21 +8,21 @@ use tcpassay_units::Stream;
 /// As there, a correlation narrows the distribution (the sum of two uniform numbers is not uniform), so that a loss of
 /// 1 % with 25 % correlation loses less than 1 %; whoever compares with netem gets what netem does.
 #[derive(Clone, Debug)]
-pub struct Dice {
+pub struct CorrelatedUniform {
     stream: Stream,
     correlation: f64,
     last: f64,
 }
 
-impl Dice {
-    /// Dice with `correlation` from 0 to 1. Panics outside.
-    pub fn new(stream: Stream, correlation: f64) -> Dice {
+impl CorrelatedUniform {
+    /// Numbers with a correlation from 0 to 1. Panics outside of this range.
+    pub fn new(stream: Stream, correlation: f64) -> CorrelatedUniform {
         assert!((0.0..=1.0).contains(&correlation), "a correlation of {correlation}");
-        Dice { stream, correlation, last: 0.0 }
+        CorrelatedUniform { stream, correlation, last: 0.0 }
     }
 
     /// The next number in `[0, 1)`.
-    pub fn next(&mut self) -> f64 {
+    pub fn draw(&mut self) -> f64 {
         let new = self.stream.unit();
         if self.correlation > 0.0 {
             self.last = new * (1.0 - self.correlation) + self.last * self.correlation;
@@ -34,6 +34,6 @@ impl Dice {
 
     /// True with probability `p` (without correlation). Draws nothing when `p` is 0.
     pub fn chance(&mut self, p: f64) -> bool {
-        p > 0.0 && self.next() < p
+        p > 0.0 && self.draw() < p
     }
 }
