@@ -354,7 +354,9 @@ class Results:
         ids = sorted({str(run["case"]) for run in self.runs})
         meant = [text] if text in ids else [one for one in ids if text and one.startswith(text)]
         if not meant:
-            raise UserError(f"there is no case `{text}`; `cases` lists them", Place(self.folder))
+            raise UserError(
+                f"there is no case `{text}`; `tcpassay table --cases` lists them", Place(self.folder)
+            )
         if len(meant) > 1:
             some = ", ".join(meant[:3]) + (", ..." if len(meant) > 3 else "")  # noqa: PLR2004 - as many as are read
             raise UserError(f"`{text}` is the beginning of {len(meant)} cases: {some}", Place(self.folder))

@@ -121,7 +121,8 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
         case ("axes", str()):
             return AXIS
         case ("groups", _) | ("groups", _, _):
-            return "a table of `name = { parameter = value, ... }`; names have letters, digits, `_` and `-`"
+            names = "names begin with a letter or a digit, and have letters, digits, `_` and `-`"  # `Word` of the model
+            return f"a table of `name = {{ parameter = value, ... }}`; {names}"
         case ("strategy", "strength") | ("strategy", "family", int(), "strength"):
             return "a whole number from 2 to 6"
         case ("repetitions",):

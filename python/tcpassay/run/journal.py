@@ -27,122 +27,49 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from tcpassay.errors import Place, UserError
-from tcpassay.run.folder import JOURNAL
-from tcpassay.seal import checksum
+from tcpassay.errors import Place
+from tcpassay.run.journal_file import (
+    MINE,
+    NAME,
+    alive,
+    check_closed,
+    check_files,
+    connect,
+    damaged,
+    publish,
+    synchronise,
+    translated,
+    umask,
+)  # fmt: skip
+from tcpassay.run.journal_rows import (
+    CASES,
+    FORGET,
+    SCHEMA,
+    Claim,
+    Counts,
+    Entry,
+    JournalError,
+    Json,
+    NoSpaceError,
+    Outcome,
+    checksum_of,
+    dumps,
+    insert,
+    outcome_checksum,
+    read_text,
+    set_notes,
+    set_values,
+)  # fmt: skip
 
-NAME: Final = JOURNAL
+__all__ = ["NAME", "Claim", "Counts", "Entry", "Journal", "JournalError", "NoSpaceError", "Outcome"]
 _VERSION: Final = "2"
-_CASES: Final = "cases"
-"""The key under which the number of cases is kept."""
-_BUSY_SECONDS: Final = 60.0
 _BATCH: Final = 500
-_NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
-_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-Json = Mapping[str, Any]
-
-
-class Outcome(StrEnum):
-    """What came of a case."""
-
-    DONE = "done"
-    """It ran to its end."""
-    FAILED = "failed"
-    """It ended with an error of its own."""
-    CRASHED = "crashed"
-    """Its process died."""
-    TIMEOUT = "timeout"
-    """It took longer than its limit."""
-    MEMORY = "memory"
-    """It ran out of memory."""
-    PATH = "path"
-    """The path was not what the case asks for, so that nothing was sent over it."""
-    UNSUPPORTED = "unsupported"
-    """A script that needs what the model or the runner lacks."""
-    REFUSED = "refused"
-    """Its values were refused, as they are for a case with an invalid value."""
-
-
-_SCHEMA: Final = f"""
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE owners (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL);
-CREATE TABLE cases (
-    number INTEGER PRIMARY KEY,
-    position INTEGER NOT NULL,
-    content TEXT NOT NULL,
-    content_checksum TEXT NOT NULL,
-    owner INTEGER REFERENCES owners (id),
-    attempts INTEGER NOT NULL DEFAULT 0,
-    outcome TEXT CHECK (outcome IN ({", ".join(f"'{outcome}'" for outcome in Outcome)})),
-    payload TEXT,
-    outcome_checksum TEXT,
-    started REAL,
-    finished REAL
-);
-CREATE INDEX waiting ON cases (position, number) WHERE outcome IS NULL AND owner IS NULL;
-CREATE INDEX running ON cases (owner) WHERE owner IS NOT NULL;
-"""
-
-
-class JournalError(UserError):
-    """The journal cannot be used: it is missing, damaged, of another plan, or cannot be written."""
-
-
-class NoSpaceError(JournalError):
-    """There is no space left. What was recorded before stays; the run can be resumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A case that this process is to run."""
-
-    number: int
-    case: dict[str, Any]
-    attempt: int
-    """From 1; more when a process died while it had the case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What the journal knows of a case."""
-
-    number: int
-    """From 0, in the order of the plan."""
-    case: dict[str, Any]
-    outcome: Outcome | None
-    """`None` for a case that waits or runs."""
-    payload: dict[str, Any] | None
-    running: bool
-    attempts: int
-    """How often it was claimed."""
-    seconds: float | None
-    """Wall time from claim to finish; the case may have waited for the one before it."""
-    damaged: bool = False
-    """Whether it had ended, and what came of it cannot be read any more; then `outcome` is `None`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many cases are where."""
-
-    waiting: int
-    running: int
-    finished: dict[Outcome, int]
-    """By outcome, those that occur."""
-
-    @property
-    def total(self) -> int:
-        """All cases."""
-        return self.waiting + self.running + sum(self.finished.values())
 
 
 class Journal:
@@ -179,22 +106,22 @@ class Journal:
         except OSError as error:
             raise JournalError(f"a journal cannot be written: {error.strerror}", Place(path)) from error
         # As any other file that this user makes.
-        os.fchmod(handle, 0o666 & ~_umask())
+        os.fchmod(handle, 0o666 & ~umask())
         os.close(handle)
         try:
-            with _translated(path), contextlib.closing(_connect(Path(name))) as database:
+            with translated(path), contextlib.closing(connect(Path(name))) as database:
                 # Not in WAL mode yet: there, what does not fit on the disk when the connection is closed stays in the
                 # WAL, without an error.
-                database.executescript("BEGIN;" + _SCHEMA)
-                _set(database, {"version": _VERSION, "plan": plan})
-                _note(database, notes or {})
-                _insert(database, cases, order)
+                database.executescript("BEGIN;" + SCHEMA)
+                set_values(database, {"version": _VERSION, "plan": plan})
+                set_notes(database, notes or {})
+                insert(database, cases, order)
                 database.execute("COMMIT")
                 database.execute("PRAGMA journal_mode = WAL")
-            _no_wal(Path(name), path)
-            _synchronise(Path(name))
-            _publish(Path(name), path)
-            _synchronise(folder)
+            check_closed(Path(name), path)
+            synchronise(Path(name))
+            publish(Path(name), path)
+            synchronise(folder)
         except OSError as error:
             raise NoSpaceError(f"the journal cannot be written: {error.strerror}", Place(path)) from error
         finally:
@@ -208,9 +135,9 @@ class Journal:
         With `plan`, the run must be of the plan with this digest. Raises `JournalError`.
         """
         path = folder / NAME
-        _there(path)
-        with _translated(path):
-            journal = cls(folder, _connect(path), clock)
+        check_files(path)
+        with translated(path):
+            journal = cls(folder, connect(path), clock)
             try:
                 journal._check(plan)
                 journal._register()
@@ -224,9 +151,9 @@ class Journal:
     def peek(cls, folder: Path) -> Self:
         """Open the journal to read it only; whoever works on it is not disturbed. Raises `JournalError`."""
         path = folder / NAME
-        _there(path)
-        with _translated(path):
-            journal = cls(folder, _connect(path, read_only=not os.access(folder, os.W_OK)), time.time)
+        check_files(path)
+        with translated(path):
+            journal = cls(folder, connect(path, read_only=not os.access(folder, os.W_OK)), time.time)
             try:
                 journal._check(None)
             except BaseException:
@@ -268,12 +195,12 @@ class Journal:
     def _finish(
         self, database: sqlite3.Connection, ended: Sequence[tuple[Claim, Outcome, Json | None]], now: float
     ) -> None:
-        texts = [None if payload is None else _dumps(payload) for _, _, payload in ended]
+        texts = [None if payload is None else dumps(payload) for _, _, payload in ended]
         rows = [
             (
                 outcome,
                 text,
-                _outcome_checksum(claim.number, outcome, text),
+                outcome_checksum(claim.number, outcome, text),
                 now,
                 claim.number,
                 self._owner,
@@ -301,14 +228,12 @@ class Journal:
     def reopen(self, outcomes: Iterable[Outcome]) -> int:
         """Forget what came of the cases that ended so: they wait again. How many they are."""
         with self._transaction() as database:
-            return sum(
-                database.execute(f"{_FORGET} outcome = ?", (outcome,)).rowcount for outcome in outcomes
-            )
+            return sum(database.execute(f"{FORGET} outcome = ?", (outcome,)).rowcount for outcome in outcomes)
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Forget what came of these cases: they wait again."""
         with self._transaction() as database:
-            database.executemany(f"{_FORGET} number = ?", [(number,) for number in numbers])
+            database.executemany(f"{FORGET} number = ?", [(number,) for number in numbers])
 
     def replan(
         self,
@@ -326,7 +251,7 @@ class Journal:
             database.execute("CREATE TEMP TABLE old AS SELECT * FROM cases WHERE outcome IS NOT NULL")
             database.execute("CREATE INDEX temp.old_content ON old (content)")
             database.execute("DELETE FROM cases")
-            _insert(database, cases, order)
+            insert(database, cases, order)
             database.execute(
                 "UPDATE cases SET (attempts, outcome, payload, started, finished) = "
                 "(SELECT attempts, outcome, payload, started, finished FROM old WHERE old.content = cases.content) "
@@ -335,25 +260,25 @@ class Journal:
             kept = database.execute("SELECT number, outcome, payload FROM cases WHERE outcome IS NOT NULL")
             database.executemany(
                 "UPDATE cases SET outcome_checksum = ? WHERE number = ?",
-                [(_outcome_checksum(*row), row[0]) for row in kept.fetchall()],
+                [(outcome_checksum(*row), row[0]) for row in kept.fetchall()],
             )
             (gone,) = database.execute(
                 "SELECT count(*) FROM old WHERE content NOT IN (SELECT content FROM cases)"
             ).fetchone()
             database.execute("DROP TABLE old")
-            _set(database, {"plan": plan})
-            _note(database, notes or {})
+            set_values(database, {"plan": plan})
+            set_notes(database, notes or {})
         return int(gone)
 
     def note(self, **notes: str) -> None:
         """Keep something with the journal, in the place of what had its name."""
         with self._transaction() as database:
-            _note(database, notes)
+            set_notes(database, notes)
 
     @property
     def notes(self) -> dict[str, str]:
         """What was kept with the journal."""
-        with _translated(self._folder / NAME):
+        with translated(self._folder / NAME):
             rows = self._database.execute("SELECT key, value FROM meta WHERE key LIKE 'note.%'").fetchall()
         return {key.removeprefix("note."): value for key, value in rows}
 
@@ -367,7 +292,7 @@ class Journal:
         """All cases in the order of the plan, read in batches: what ends meanwhile may show or not."""
         last = -1
         while True:
-            with _translated(self._folder / NAME):
+            with translated(self._folder / NAME):
                 rows = self._database.execute(
                     "SELECT number, content, outcome, payload, outcome_checksum, owner IS NOT NULL, attempts, "
                     "finished - started FROM cases WHERE number > ? ORDER BY number LIMIT ?",
@@ -375,7 +300,7 @@ class Journal:
                 ).fetchall()
             for number, content, outcome, payload, said, running, attempts, seconds in rows:
                 last = number
-                right = None if outcome is None else _outcome_checksum(number, outcome, payload)
+                right = None if outcome is None else outcome_checksum(number, outcome, payload)
                 if said != right:
                     case = from_json(content)
                     yield Entry(number, case, None, None, bool(running), attempts, None, damaged=True)
@@ -394,7 +319,7 @@ class Journal:
 
     def counts(self) -> Counts:
         """How many cases wait, run, and have ended in which way."""
-        with _translated(self._folder / NAME):
+        with translated(self._folder / NAME):
             rows = self._database.execute(
                 "SELECT outcome, owner IS NOT NULL, count(*) FROM cases GROUP BY 1, 2"
             ).fetchall()
@@ -405,7 +330,7 @@ class Journal:
     @property
     def plan(self) -> str:
         """The digest of the plan that the run is of."""
-        with _translated(self._folder / NAME):
+        with translated(self._folder / NAME):
             return str(self._database.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()[0])
 
     def close(self) -> None:
@@ -419,7 +344,7 @@ class Journal:
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
         if self._lock >= 0:
-            _MINE.discard(self._lock_path(self._owner))
+            MINE.discard(self._lock_path(self._owner))
             self._lock_path(self._owner).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
@@ -434,14 +359,14 @@ class Journal:
 
     def _check(self, plan: str | None) -> None:
         path = self._folder / NAME
-        self._database.text_factory = _text
+        self._database.text_factory = read_text
         # With its indices: what is missing there would never be claimed.
         problem = self._database.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if problem != "ok":
-            raise _damaged(path, " ".join(problem.split()))
+            raise damaged(path, " ".join(problem.split()))
         version = self._database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if version is None:
-            raise _damaged(path, "it does not say its version")
+            raise damaged(path, "it does not say its version")
         if version[0] != _VERSION and _is_version(version[0]):
             raise JournalError(
                 f"the journal is of version {version[0]}; this program reads version {_VERSION}", Place(path)
@@ -450,11 +375,11 @@ class Journal:
         rows = self._database.execute(
             "SELECT number, position, content, content_checksum FROM cases"
         ).fetchall()
-        if str(len(rows)) != meta[_CASES]:
-            raise _damaged(path, f"it has {len(rows)} cases and says {meta[_CASES]}")
+        if str(len(rows)) != meta[CASES]:
+            raise damaged(path, f"it has {len(rows)} cases and says {meta[CASES]}")
         for number, position, content, said in rows:
-            if said != _checksum(number, position, content):
-                raise _damaged(path, f"the checksum of its case {number} is wrong")
+            if said != checksum_of(number, position, content):
+                raise damaged(path, f"the checksum of its case {number} is wrong")
         if plan is not None and meta["plan"] != plan:
             raise JournalError(
                 f"the run in this folder is of another plan (digest {meta['plan']}, not {plan})", Place(path)
@@ -464,11 +389,11 @@ class Journal:
         """What the journal says of itself. Raises `JournalError` when it is damaged."""
         meta = {}
         for key, value, said in self._database.execute("SELECT key, value, checksum FROM meta"):
-            if said != _checksum(key, value):
-                raise _damaged(path, f"the checksum of its entry `{key}` is wrong")
+            if said != checksum_of(key, value):
+                raise damaged(path, f"the checksum of its entry `{key}` is wrong")
             meta[key] = value
-        if missing := {"version", "plan", _CASES} - set(meta):
-            raise _damaged(path, f"its entry `{min(missing)}` is missing")
+        if missing := {"version", "plan", CASES} - set(meta):
+            raise damaged(path, f"its entry `{min(missing)}` is missing")
         return meta
 
     def _lock_path(self, owner: int) -> Path:
@@ -485,7 +410,7 @@ class Journal:
                 fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise JournalError(f"a lock cannot be taken: {error.strerror}", Place(path)) from error
-            _MINE.add(path)
+            MINE.add(path)
 
     def _release_dead(self) -> None:
         with self._transaction() as database:
@@ -493,7 +418,7 @@ class Journal:
 
     def _release_dead_in(self, database: sqlite3.Connection) -> None:
         for (owner,) in database.execute("SELECT id FROM owners").fetchall():
-            if owner != self._owner and not _alive(self._lock_path(owner)):
+            if owner != self._owner and not alive(self._lock_path(owner)):
                 database.execute("UPDATE cases SET owner = NULL WHERE owner = ?", (owner,))
                 database.execute("DELETE FROM owners WHERE id = ?", (owner,))
                 self._lock_path(owner).unlink(missing_ok=True)
@@ -514,7 +439,7 @@ class Journal:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if os.getpid() != self._process:
             raise AssertionError("a journal was used in a fork of the process that opened it")
-        with _translated(self._folder / NAME):
+        with translated(self._folder / NAME):
             try:
                 # In here, because an interrupt may come right after it.
                 self._database.execute("BEGIN IMMEDIATE")
@@ -526,150 +451,5 @@ class Journal:
                 raise
 
 
-_MINE: Final[set[Path]] = set()
-"""Lock files that this process holds: its own locks do not stop it, so it would take itself for dead."""
-
-
-def _alive(path: Path) -> bool:
-    """Whether some process holds the lock."""
-    if path in _MINE:
-        return True
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
-def _insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None) -> None:
-    positions = None if order is None else {number: position for position, number in enumerate(order)}
-    count = 0
-    for number, case in enumerate(cases):
-        position, content = number if positions is None else positions[number], _dumps(case)
-        database.execute(
-            "INSERT INTO cases (number, position, content, content_checksum) VALUES (?, ?, ?, ?)",
-            (number, position, content, _checksum(number, position, content)),
-        )
-        count += 1
-    _set(database, {_CASES: str(count)})
-
-
-def _note(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
-    _set(database, {f"note.{name}": value for name, value in notes.items()})
-
-
-def _set(database: sqlite3.Connection, values: Mapping[str, str]) -> None:
-    rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
-    database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
-
-
-_FORGET: Final = (
-    "UPDATE cases SET outcome = NULL, payload = NULL, outcome_checksum = NULL, finished = NULL WHERE"
-)
-
-
-def _checksum(*parts: object) -> str:
-    return checksum("\0".join(map(str, parts)).encode(errors="surrogateescape"))
-
-
-def _outcome_checksum(number: int, outcome: str, payload: str | None) -> str:
-    return _checksum(number, outcome, "none" if payload is None else payload)
-
-
-def _text(raw: bytes) -> str:
-    """A text of the database, also one that damage has made no UTF-8: its checksum tells it."""
-    return raw.decode(errors="surrogateescape")
-
-
 def _is_version(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def _damaged(path: Path, why: str) -> JournalError:
-    message = (
-        f"the journal is damaged: {why}; what result.json says can still be read (load, report, compare), but the run "
-        "cannot go on: start it anew with --force or into another folder"
-    )
-    return JournalError(message, Place(path))
-
-
-def _there(path: Path) -> None:
-    """Raises `JournalError` unless the journal is a file, and its companions are where SQLite expects them."""
-    for file in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
-        if file.is_symlink():
-            raise JournalError("it is a symbolic link, which is not followed here", Place(file))
-        if file.exists() and not file.is_file():
-            raise JournalError("it is not a regular file", Place(file))
-    if not path.is_file():
-        raise JournalError("there is no journal, so no run to resume; start it anew", Place(path))
-
-
-def _no_wal(made: Path, path: Path) -> None:
-    """Raises `NoSpaceError` when closing a database did not bring all of it into its file."""
-    wal = made.with_name(f"{made.name}-wal")
-    if wal.exists() and wal.stat().st_size:
-        raise NoSpaceError("the journal cannot be written, so the disk is most likely full", Place(path))
-
-
-def _dumps(value: Json) -> str:
-    # Four times as quick as the standard library's, and every run passes here several times.
-    return to_json(value).decode()
-
-
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection; `read_only` where the folder cannot be written, so that nobody else changes the file either."""
-    how = "immutable=1" if read_only else "mode=rw"
-    database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
-    )
-    database.execute("PRAGMA synchronous = NORMAL")
-    return database
-
-
-def _umask() -> int:
-    """The mask for new files, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _publish(made: Path, path: Path) -> None:
-    """Give a file its name, unless another took it meanwhile (a rename would replace that)."""
-    try:
-        path.hardlink_to(made)
-    except FileExistsError as error:
-        raise JournalError("another process has just begun a run in this folder", Place(path)) from error
-    except OSError:  # a file system without hard links
-        made.rename(path)
-
-
-def _synchronise(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """What SQLite says, in the user's words."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0)
-        if code in _NO_SPACE:
-            raise NoSpaceError(
-                f"the journal cannot be written, so the disk is most likely full ({error}); what is recorded "
-                "is safe: make space and resume the run",
-                Place(path),
-            ) from error
-        if code & 0xFF in _DAMAGED:
-            raise _damaged(path, str(error)) from error
-        raise JournalError(f"the journal cannot be used: {error}", Place(path)) from error
