@@ -65,6 +65,8 @@ pub(crate) struct AckIn {
     pub accurate_ce: Option<u64>,
     /// The segment carries payload, SYN or FIN: it is not a duplicate ACK (RFC 5681 section 2).
     pub carries_data: bool,
+    /// The segment may update the window, whether it does or not: no duplicate ACK for Linux (`FLAG_WIN_UPDATE`).
+    pub may_update: bool,
 }
 
 /// What an ACK achieved.

@@ -376,7 +376,8 @@ impl Stacks {
             dst: to,
             flow: Flow::id(place, flow.generation),
             notify: small_queues != SmallQueues::Off,
-            accecn: from.settings.stack.ecn == EcnMode::Accurate,
+            // Until the handshake has agreed on it.
+            accecn: false,
         };
         self.conns[c as usize] = Some(Box::new(Conn {
             tcp,

@@ -158,6 +158,7 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
             taps.capture(conn, conn.route.src, now, draft, ecn);
         }
         let len = draft.len;
+        conn.route.accecn = conn.tcp.counts_marks();
         let ticket = net.send_draft(&conn.route, ecn, mss, header);
         if len > 0 {
             count(&mut conn.tally.sent_packets, u64::from(ticket.segs));

@@ -16,7 +16,7 @@ use crate::recv::Arrival;
 use crate::seam::{AckIn, Span};
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
-use tcpassay_wire::{Ecn, Flags, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
 
 /// RFC 7323 section 5.5: TS.Recent is not to be trusted after 24 days without an update.
 const STAMP_LIFE: Dur = Dur::from_secs(24 * 86_400);
@@ -102,6 +102,7 @@ impl Connection {
             }
             self.read_window(segment.window);
         }
+        let newer = self.wl1 < nxt;
         self.wl1 = nxt;
         self.wl2 = ack;
         if ahead > 0 || pure {
@@ -111,7 +112,8 @@ impl Connection {
                     // The long way does again what was done here, and the rest.
                     return false;
                 }
-                let input = self.ack_in(now, segment, ack);
+                let mut input = self.ack_in(now, segment, ack);
+                input.may_update = newer && self.cfg.manners == Manners::Linux;
                 self.send.on_ack(now, &input, &mut self.log);
             }
             if pure {
@@ -201,7 +203,9 @@ impl Connection {
             && self.ts.on
         {
             let before = self.ts.recent;
-            self.note_stamp(now, seq, t);
+            if self.may_note_stamp(segment) {
+                self.note_stamp(now, seq, t);
+            }
             self.reported.newer = self.ts.recent != before;
         }
         if !flags.has(Flags::ACK) {
@@ -318,6 +322,14 @@ impl Connection {
         }
     }
 
+    /// Linux looks at the ACK first: one of the unsent brings no timestamp, whatever the state (`tcp_ack`).
+    fn may_note_stamp(&self, segment: &Segment) -> bool {
+        self.cfg.manners != Manners::Linux
+            || !segment.flags.has(Flags::ACK)
+            || self.state == State::SynReceived
+            || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
+    }
+
     /// The peer's window, from the field of a header.
     #[inline]
     fn read_window(&mut self, field: u16) {
@@ -354,12 +366,14 @@ impl Connection {
             Manners::Linux => ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate,
             Manners::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
         };
-        if ack >= una && (self.wl1 < seq || self.wl1 == seq && same) {
+        let updates = ack >= una && (self.wl1 < seq || self.wl1 == seq && same);
+        if updates {
             self.read_window(segment.window);
             self.wl1 = seq;
             self.wl2 = ack;
         }
         let mut input = self.ack_in(now, segment, ack);
+        input.may_update = updates && self.cfg.manners == Manners::Linux;
         if self.sack && !segment.options.sack.is_empty() {
             self.read_sacks(segment, ack, &mut input);
         }
@@ -399,6 +413,7 @@ impl Connection {
             ece: false,
             accurate_ce: None,
             carries_data: segment.seq_len() > 0,
+            may_update: false,
         }
     }
 
@@ -531,13 +546,17 @@ impl Connection {
         // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
         let window = if self.cfg.manners == Manners::Linux { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));
-        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps }
+        let mut options = Options::default();
+        if self.cfg.manners == Manners::Linux && self.recv.has_blocks() {
+            self.put_sacks(&mut options);
+        }
+        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack }
     }
 
     /// The reset that answers `segment`, which has an ACK field.
     pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
         let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
         let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
-        Reset { seq: segment.ack, ack: None, window: 0, stamps }
+        Reset { seq: segment.ack, ack: None, window: 0, stamps, sack: SackBlocks::default() }
     }
 }

@@ -36,7 +36,7 @@ use open::Opening;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
-use tcpassay_wire::{Ecn, Segment, Timestamps};
+use tcpassay_wire::{Ecn, SackBlocks, Segment, Timestamps};
 use unusual::Challenge;
 
 /// A segment for the network.
@@ -163,6 +163,7 @@ struct Reset {
     /// The window field.
     window: u16,
     stamps: Option<Timestamps>,
+    sack: SackBlocks,
 }
 
 #[derive(Clone, Copy, Default, Debug)]

@@ -303,7 +303,7 @@ impl Connection {
             ack: reset.ack.unwrap_or_default(),
             flags: if reset.ack.is_some() { Flags::RST | Flags::ACK } else { Flags::RST },
             window: reset.window,
-            options: Options { timestamps: reset.stamps, ..Options::default() },
+            options: Options { timestamps: reset.stamps, sack: reset.sack, ..Options::default() },
             ..Segment::default()
         };
         let pos = reset.seq.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
@@ -335,7 +335,7 @@ impl Connection {
         Options { timestamps: self.stamps(now), ..Options::default() }
     }
 
-    fn put_sacks(&mut self, options: &mut Options) {
+    pub(super) fn put_sacks(&mut self, options: &mut Options) {
         if self.sack {
             let room = if self.ts.on { 3 } else { 4 };
             if self.linux_ecn.is_some() {

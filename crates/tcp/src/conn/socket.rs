@@ -168,6 +168,12 @@ impl Connection {
         self.send.is_up()
     }
 
+    /// Whether the flags AE, CWR and ECE are the counter of accurate ECN: the handshake agreed on it, and nothing has ended it.
+    #[inline]
+    pub fn counts_marks(&self) -> bool {
+        self.ecn == EcnMode::Accurate
+    }
+
     /// What the handshake agreed on, and what was offered.
     pub fn agreed_options(&self) -> AgreedOptions {
         let scaled = self.cfg.window_scale && self.open.peer_scales();

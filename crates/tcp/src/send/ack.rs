@@ -71,6 +71,7 @@ impl Sender {
             let fin = fin_acked && prior_una <= self.buf.end;
             return AckOut { acked: self.board.una - prior_una - u64::from(fin), fin_acked };
         }
+        let shared = self.one_timer() && (self.timers.tlp != Time::MAX || self.timers.reorder != Time::MAX);
         self.cc.begin_ack();
         let upto = ack.ack.max(prior_una);
         let same_window = ack.ack < prior_una || ack.window == self.wnd;
@@ -80,7 +81,7 @@ impl Sender {
             dup: false,
             marked: ack.ece && self.hears_ece() || ack.accurate_ce.is_some_and(|n| n > 0),
             dsack: ack.dsack.clone(),
-            informs: ack.carries_data || !same_window || upto > prior_una,
+            informs: ack.carries_data || ack.may_update || !same_window || upto > prior_una,
             bare: ack.sacks.is_empty() && ack.dsack.is_none(),
             prior_out: self.board.outstanding(),
             prior_sacked: self.board.sacked,
@@ -147,7 +148,7 @@ impl Sender {
 
         self.buf.follow(self.cwnd);
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
-        self.update_timers_on_ack(now, a.advanced, log);
+        self.update_timers_on_ack(now, a.advanced, shared, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
     }
@@ -232,7 +233,7 @@ impl Sender {
         self.cc.end_ack();
         self.buf.follow(self.cwnd);
         self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
-        self.update_timers_on_ack(now, true, log);
+        self.update_timers_on_ack(now, true, false, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
     }
 
@@ -261,7 +262,10 @@ impl Sender {
                 d.bytes -= known.min(d.bytes);
                 d.packets = d.bytes.div_ceil(self.mss);
             }
-        } else if a.dup && (self.state != CongestionState::Loss || self.board.nxt > self.recover) {
+        } else if a.dup
+            && !self.is_held()
+            && (self.state != CongestionState::Loss || self.board.nxt > self.recover)
+        {
             // During F-RTO a duplicate means that its new data arrived.
             self.dup_acks += 1;
             let most = self.board.outstanding() - self.board.lost.max(self.mss).min(self.board.outstanding());
@@ -275,6 +279,14 @@ impl Sender {
             d.bytes += more;
             d.packets += u64::from(more > 0);
         }
+    }
+
+    /// Without SACK Linux stays in recovery and Loss when all of what they began with is acknowledged, and nothing more; duplicates are
+    /// not counted then (`tcp_process_loss`, step D of `tcp_fastretrans_alert`).
+    fn is_held(&self) -> bool {
+        self.cfg.manners == Manners::Linux
+            && matches!(self.state, CongestionState::Recovery | CongestionState::Loss)
+            && self.board.una >= self.recover
     }
 
     /// Round-trip samples: Karn's rule by position, the timestamp where positions are ambiguous. Gives the controller's

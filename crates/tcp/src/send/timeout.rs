@@ -45,8 +45,9 @@ impl Sender {
             self.board.renege();
         }
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
-        // RFC 5682 section 2.1: from step 1 again when the same segment times out again; not during another recovery.
-        let restarts = again && matches!(self.frto, Frto::Head(_));
+        // RFC 5682 section 2.1: from step 1 again when the same segment times out again; not during another recovery. In Linux
+        // the second timeout in a row begins it whatever came before (`tcp_enter_loss`).
+        let restarts = again && (self.cfg.manners == Manners::Linux || matches!(self.frto, Frto::Head(_)));
         let head = self.board.front().map_or(0, |s| s.end().min(s.start + self.mss));
         self.frto = if self.cfg.frto && (fresh || restarts) { Frto::Head(head) } else { Frto::Off };
         if fresh {
@@ -76,20 +77,25 @@ impl Sender {
         Ok(())
     }
 
+    /// The timeout was false: in Linux the same ACK may show a loss by RACK (`tcp_fastretrans_alert`).
+    fn look_again(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
+        if self.cfg.manners == Manners::Linux && self.racks() { self.detect(a.now, d, log) } else { 0 }
+    }
+
     /// An ACK in the Loss state.
     pub(super) fn in_loss(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
         if a.advanced
             && let Some(why) = self.proven_false(a, d)
         {
             self.leave(a.now, true, why, log);
-            return 0;
+            return self.look_again(a, d, log);
         }
         let recovered = self.board.una >= self.recover;
         if self.frto != Frto::Off {
             // Step 3b: data that were never retransmitted arrived; the timeout was spurious.
             if d.original {
                 self.leave(a.now, true, "undo: f-rto", log);
-                return 0;
+                return self.look_again(a, d, log);
             }
             if self.board.nxt > self.recover {
                 // Step 3a: a duplicate after new data; the loss was real.

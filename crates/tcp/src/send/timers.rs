@@ -329,9 +329,10 @@ impl Sender {
     }
 
     /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress
-    /// (RFC 6298 sections 5.2 and 5.3); then the probe.
+    /// (RFC 6298 sections 5.2 and 5.3); then the probe. `shared`: until this ACK the timer of probes or of reordering ran, which is
+    /// the same one.
     #[inline]
-    pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, log: &mut Log) {
+    pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, shared: bool, log: &mut Log) {
         if self.board.outstanding() == 0 {
             if self.unsent() == 0 {
                 self.busy.stop(now);
@@ -346,7 +347,12 @@ impl Sender {
             return;
         }
         if advanced && self.timer_restarts() {
-            self.timers.set_rto(now, self.rtt.rto(), log);
+            let mut wait = self.rtt.rto();
+            if shared && self.probe_time(now).is_none() {
+                // What ran was the timer of probes or of reordering: the RTO counts from the first segment (`tcp_rearm_rto`).
+                wait = self.head_timeout(now).since(now);
+            }
+            self.timers.set_rto(now, wait, log);
         }
         if advanced {
             // Set when sending comes to rest.

@@ -74,7 +74,7 @@ impl Sender {
     }
 
     #[inline]
-    fn probe_time(&self, now: Time) -> Option<Time> {
+    pub(super) fn probe_time(&self, now: Time) -> Option<Time> {
         let state_allows = match self.cfg.tlp {
             Tlp::Off => false,
             Tlp::OpenOnly => self.state == Ca::Open,
@@ -85,7 +85,7 @@ impl Sender {
         if !state_allows
             || !self.sack
             || out == 0
-            || self.probe.end.is_some()
+            || self.probe.end.is_some() && !self.one_timer()
             || self.board.sacked > 0
             || rto == Time::MAX
         {
@@ -107,14 +107,41 @@ impl Sender {
                 None => Dur::from_secs(1),
             }
         };
-        Some(now.saturating_add(pto).min(rto).max(now))
+        let mut at = now.saturating_add(pto).min(rto);
+        if self.one_timer() && self.last_sent == now {
+            // Where data have left Linux counts the RTO from the first segment's transmission, unless it is over already
+            // (`tcp_rto_delta_us`).
+            let over = self.board.front().map_or(now, |head| head.sent_at.saturating_add(self.rtt.rto()));
+            if over > now {
+                at = at.min(over);
+            }
+        }
+        Some(at.max(now))
+    }
+
+    /// Probes and retransmissions share a timer, as in Linux since 4.15.
+    pub(super) fn one_timer(&self) -> bool {
+        self.cfg.manners == Manners::Linux && self.cfg.tlp == Tlp::On
+    }
+
+    /// When the RTO is over that counts from the transmission of the first segment, but a tick from now at least (`tcp_rearm_rto`).
+    pub(super) fn head_timeout(&self, now: Time) -> Time {
+        let sent = self.board.front().map_or(now, |head| head.sent_at);
+        sent.saturating_add(self.rtt.rto()).max(now + Dur::from_millis(1))
     }
 
     /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (section 7.3). Without a round trip measured
     /// since the last probe there is none, or probes could keep the estimate from following a path that became longer; Linux does
-    /// not ask.
+    /// not ask (`tcp_send_loss_probe`).
     pub(super) fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
-        self.probe.due = self.probe.measured || self.cfg.tlp == Tlp::OpenOnly;
+        if self.one_timer() && self.probe.is_out() {
+            // One probe at a time: what remains is the RTO (`tcp_send_loss_probe`).
+            let at = self.head_timeout(now);
+            self.timers.set_rto(now, at.since(now), log);
+            return;
+        }
+        self.probe.due =
+            self.probe.measured || self.cfg.manners == Manners::Linux || self.cfg.tlp == Tlp::OpenOnly;
         self.timers.set_rto(now, self.rtt.rto(), log);
     }
 
@@ -140,11 +167,15 @@ impl Sender {
             self.emit_new(now, n, log)
         } else {
             let last = self.board.last_unsacked()?;
-            let last = self.board.trim_to_tail(last, self.mss);
-            // Nothing of an episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
+            let last = self.board.last_segment(last, self.mss);
+            // Nothing of an episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone, and in Linux it is not
+            // counted among the retransmissions in flight (`retrans_out`).
             let undo = self.undo;
             let chunk = self.emit_again(now, last, log);
             self.undo = undo;
+            if self.cfg.manners == Manners::Linux {
+                self.board.uncount(last);
+            }
             self.probe.retransmitted = Some(chunk.span.start..chunk.span.end + u64::from(chunk.fin));
             chunk
         };

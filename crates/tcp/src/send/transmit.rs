@@ -133,8 +133,11 @@ impl Sender {
             }
         }
         // Rule 1.
-        if let Some(answer) = self.send_lost(now, log) {
-            return answer;
+        match self.send_lost(now, log) {
+            // Linux sends the FIN whatever waits to be sent again.
+            Some(Err(Limited::Cwnd)) if self.has_new() && self.ends_stream(self.unsent()) => {}
+            Some(answer) => return answer,
+            None => {}
         }
         // Rule 2.
         let limit = match self.send_new(now, log) {
@@ -296,7 +299,10 @@ impl Sender {
         {
             return answer;
         }
-        let room = self.room();
+        let mut room = self.room();
+        if self.ends_stream(avail) {
+            room = room.max(avail);
+        }
         if self.cfg.tso.is_none() && avail >= self.mss && wnd_room >= self.mss {
             // One whole segment: nothing to decide.
             return if room < self.mss { Err(Limited::Cwnd) } else { Ok(self.emit_new(now, self.mss, log)) };
@@ -318,6 +324,11 @@ impl Sender {
         };
         let n = size::decide(&ask)?;
         Ok(self.emit_new(now, n, log))
+    }
+
+    /// The next segment is the last and has the FIN: Linux does not ask the congestion window for it (`tcp_cwnd_test`).
+    fn ends_stream(&self, avail: u64) -> bool {
+        self.cfg.manners == Manners::Linux && self.buf.fin && avail == self.unsent() && avail <= self.mss
     }
 
     /// The end of the record that is being sent. Those that are sent go.

@@ -384,6 +384,27 @@ impl Board {
         index + 1
     }
 
+    /// Cuts the last segment of `mss` bytes off a record, as the interface cuts a super-segment; gives its index.
+    pub fn last_segment(&mut self, index: usize, mss: u64) -> usize {
+        let s = &self.q[index];
+        let payload = u64::from(s.len) - u64::from(s.is(FIN));
+        if payload <= mss {
+            return index;
+        }
+        let pos = s.start + (payload - 1) / mss * mss;
+        self.split(index, pos);
+        index + 1
+    }
+
+    /// The retransmission of record `index` does not count as in flight.
+    pub fn uncount(&mut self, index: usize) {
+        let s = &mut self.q[index];
+        if s.is(RETX) && !s.is(LOST) {
+            s.flags &= !RETX;
+            self.retx -= u64::from(s.len);
+        }
+    }
+
     /// When what is at `pos` was sent, if it is outstanding.
     pub fn sent_at(&self, pos: u64) -> Option<Time> {
         (self.una <= pos && pos < self.nxt).then(|| self.q[self.find(pos)].sent_at)

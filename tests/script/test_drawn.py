@@ -1,0 +1,49 @@
+"""Scripts that are drawn from a seed: what the model answers, a real Linux 6.1 answers, too."""
+
+import drawn
+import pytest
+
+from tcpassay.errors import UserError
+from tcpassay.kernel import run, scripts, store
+
+PROFILE = "linux-6.1"
+# A retransmission timer of a kernel is late by up to an eighth of a time that may be 3 s here; the check knows no more
+# than the time since the event before.
+LATE_US = 400_000
+
+
+def test_a_seed_gives_one_script_and_the_model_passes_it() -> None:
+    for seed in range(15):
+        text = drawn.drawn(seed, PROFILE)
+        assert text == drawn.drawn(seed, PROFILE)
+        told = drawn.report(text, PROFILE)
+        # Times are written in microseconds.
+        assert told["status"] == "pass" or told["drift_usecs"] == 1, told
+
+
+def test_the_scripts_reach_retransmissions_reports_and_the_ends_of_connections() -> None:
+    texts = [drawn.drawn(seed, PROFILE) for seed in range(60)]
+    sent = [[line for line in text.splitlines() if " > " in line] for text in texts]
+    assert sum(drawn.retransmits(text) for text in texts) > 20
+    assert sum(any("sack " in line for line in lines) for lines in sent) > 5
+    assert sum("< F." in text for text in texts) > 15
+    assert sum("shutdown" in text or "close" in text for text in texts) > 15
+
+
+def test_linux_answers_most_scripts_as_the_model() -> None:
+    # A hundred seeds gave 17 that differ; docs/deviations.md has what is known of them.
+    try:
+        run.agent()
+        store.find()
+    except UserError as error:
+        pytest.skip(f"no script can be run on a kernel: {error}")
+    texts = [drawn.drawn(seed, PROFILE) for seed in range(50)]
+    requests = [
+        scripts.request(text, loose=True, options=(), limit_s=scripts.VIRTUAL_LIMIT_S) for text in texts
+    ]
+    wrong = [
+        f"{seed}: {told['reason']} {told['details'][:2]}"
+        for seed, told in enumerate(scripts.on_kernel(requests))
+        if told["status"] != "pass" and not (told["status"] == "time" and told["drift_usecs"] <= LATE_US)
+    ]
+    assert len(wrong) <= 9, "\n".join(wrong)
