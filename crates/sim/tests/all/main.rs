@@ -1,6 +1,7 @@
 //! Whole runs of the model.
 
 mod determinism;
+mod fallback;
 mod linux;
 mod metrics;
 mod parameters;
