@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -71,3 +73,9 @@ def test_the_interpreter_goes_on_while_a_case_runs(tmp_path: Path) -> None:
         turns += 1
         time.sleep(0.001)
     assert turns > 5
+
+
+def test_the_package_imports_nothing_before_the_command_deals_with_interrupts() -> None:
+    code = "import sys; before = set(sys.modules); import tcpassay; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "tcpassay\n"
