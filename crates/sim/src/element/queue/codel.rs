@@ -98,7 +98,8 @@ impl CoDelState {
             self.dropping = true;
             // Section 5.4: resume near the rate that controlled the queue, if that was not long ago.
             let delta = self.count.wrapping_sub(self.last_count);
-            let recent = now.since(self.drop_next) < spec.interval * 16;
+            // Zero is a state that has not dropped yet, whatever an overflow has counted.
+            let recent = self.drop_next > Time::ZERO && now.since(self.drop_next) < spec.interval * 16;
             if delta > 1 && recent {
                 self.count = delta;
                 self.newton_step();

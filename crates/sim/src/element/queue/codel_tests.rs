@@ -103,6 +103,25 @@ fn a_new_dropping_state_soon_after_resumes_near_the_old_rate() {
 }
 
 #[test]
+fn what_an_overflow_counts_does_not_make_a_first_dropping_state_a_resumed_one() {
+    let mut state = CoDelState::default();
+    state.overflowed(29);
+    let mut line = line(CoDelSpec::INTERNET);
+    line.run_until(200 * MS);
+    let core = line.net.core();
+    let mut list = PacketList::default();
+    for _ in 0..3 {
+        let id = core.packets.insert(data(1460));
+        core.packets[id].stamp = Time::from_nanos(100 * MS);
+        list.push_back(&mut core.packets, id);
+    }
+    state.first_above = Some(Time::from_nanos(200 * MS));
+    let mut io = crate::engine::Io::detached();
+    state.dequeue(&CoDelSpec::INTERNET, &mut io, core, |core| (list.pop_front(&core.packets), list.bytes()));
+    assert_eq!((state.dropping, state.count), (true, 1));
+}
+
+#[test]
 fn a_ce_threshold_marks_what_waited_longer() {
     let spec = CoDelSpec { ce_threshold: Some(Dur::from_millis(2)), ..CoDelSpec::INTERNET };
     let mut line = line(spec);
