@@ -322,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_step_is_told_from_red() {
-        let step = QueueSettings { mark: Mark::Data, ..QueueSettings::plain() };
+        let threshold = Bytes::new(30_000);
+        let step = QueueSettings { mark: Mark::Data, threshold, ..QueueSettings::plain() };
         let red = QueueSettings { kind: "red", ecn: true, ..QueueSettings::plain() };
         let steps = |settings: &QueueSettings| {
             let lines = queue("c1a", settings, Rate::from_gbit(1), Bytes::new(1500), VIRTUAL);
