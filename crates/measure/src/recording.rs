@@ -119,7 +119,8 @@ pub struct Flow {
     /// When its connection was opened.
     #[serde(rename = "start_ns", with = "time")]
     pub start: Time,
-    /// When its connection was closed; `None` when it was open at the end of the run.
+    /// When the sending application closed its connection, or its connection failed; `None` when neither happened in the run. What
+    /// TCP does after `close` (the FIN, TIME-WAIT) does not count, because no application can see how long it takes.
     #[serde(rename = "end_ns", with = "optional_time")]
     pub end: Option<Time>,
     /// What passed.

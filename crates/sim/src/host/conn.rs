@@ -24,6 +24,8 @@ pub(super) struct Conn {
     pub timer: TimerId,
     /// When the engine will fire `timer`; [`Time::MAX`] when it will not.
     pub armed: Time,
+    /// When the application closed it.
+    pub closed: Option<Time>,
     /// When the application's patience with unsent data ends after its close.
     pub linger_until: Time,
     /// Bytes in the queues of this host, and how many there may be.

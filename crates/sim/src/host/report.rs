@@ -145,7 +145,7 @@ impl Stacks {
     pub(super) fn summarise(&mut self, conn: &Conn, end: Option<Time>) {
         let info = conn.tcp.info();
         let flow = self.taps.collector.flow_mut(conn.out);
-        flow.end = end;
+        flow.end = conn.closed.or(end);
         flow.tcp = summary(&info, conn.tcp.gauges().alpha);
         flow.mss = info.mss;
         flow.counters.retransmitted_packets = info.retransmissions;

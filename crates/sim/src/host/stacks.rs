@@ -284,6 +284,7 @@ impl Stacks {
     pub fn close(&mut self, c: u32, now: Time) {
         let linger = self.hosts[self.conn_ref(c).host].settings.linger;
         let conn = self.conn(c);
+        conn.closed = conn.closed.or(Some(now));
         match linger {
             Some(Dur::ZERO) => conn.tcp.abort(now),
             Some(patience) => {
@@ -386,6 +387,7 @@ impl Stacks {
             slot: None,
             timer,
             armed: Time::MAX,
+            closed: None,
             linger_until: Time::MAX,
             queued: 0,
             last_sent: 0,

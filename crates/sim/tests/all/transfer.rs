@@ -1,6 +1,6 @@
 //! Bulk transfers.
 
-use crate::{data, go, goodput};
+use crate::{data, go, goodput, ms};
 
 const CONTROLLERS: [&str; 5] = ["reno", "cubic", "dctcp", "vegas", "mvegas"];
 const PROFILES: [&str; 5] = ["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"];
@@ -54,6 +54,24 @@ fn a_flow_of_a_given_size_is_read_to_the_last_byte_and_ends_the_run() {
     let took = done[0].end - done[0].start;
     assert!((24..30).contains(&took.as_millis()), "{took}");
     assert!(done[0].ideal.unwrap() < took, "an ideal is never slower");
+}
+
+#[test]
+fn a_flow_ends_when_its_application_closes_it_and_not_after_time_wait() {
+    // 60 KB at 10 Mbit/s take some 60 ms; background goes on for the 5 s of the run, and TIME-WAIT would last longer.
+    let rows = [
+        ("stack.profile", "linux"),
+        ("link.rate", "10Mbit"),
+        ("link.delay", "5ms"),
+        ("app.flow_size", "60KB"),
+        ("app.background", "udp:500Kbit"),
+        ("app.duration", "5s"),
+    ];
+    let outcome = go(&rows);
+    assert_eq!(outcome.ended, tcpassay_sim::Ended::Duration);
+    let (flow, done) = (data(&outcome.recording)[0], &outcome.recording.completions[0]);
+    let end = flow.end.expect("it was closed");
+    assert!(done.end <= end + ms(1) && end < done.end + ms(50), "{end:?} {done:?}");
 }
 
 #[test]
