@@ -40,6 +40,8 @@ pub(crate) struct Agreed {
     pub syn_data: u64,
     /// Bytes that went with our SYN and were not acknowledged with it, where that counts as a loss.
     pub syn_data_lost: u64,
+    /// What Linux takes for the window when it derives the first pacing rate, where that is not the initial window.
+    pub rate_window: Option<Bytes>,
     /// The SYN or SYN-ACK was retransmitted: the initial window falls to one segment (RFC 5681 section 3.1).
     pub handshake_lost: bool,
 }

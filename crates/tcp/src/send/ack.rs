@@ -147,7 +147,9 @@ impl Sender {
         self.follow_up(&a, &d, log);
 
         self.buf.follow(self.cwnd);
-        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        if a.prior_out > 0 {
+            self.update_pacing();
+        }
         self.update_timers_on_ack(now, a.advanced, shared, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
         AckOut { acked: d.acked - u64::from(d.fin), fin_acked: self.fin_acked() }
@@ -232,7 +234,7 @@ impl Sender {
         }
         self.cc.end_ack();
         self.buf.follow(self.cwnd);
-        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.update_pacing();
         self.update_timers_on_ack(now, true, false, log);
         debug_assert!(self.board.len() > 32 || self.board.audit() == Ok(()), "{:?}", self.board.audit());
     }

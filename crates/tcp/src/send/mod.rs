@@ -57,7 +57,7 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, EcnMode, Manners, Recovery};
+use crate::config::{Config, EcnMode, Manners, Pacing, Recovery};
 use crate::log::{CongestionState, Log, LogEvent};
 use crate::seam::{Agreed, Span};
 use board::Board;
@@ -260,10 +260,23 @@ impl Sender {
         self.cwnd = self.cc.control.cwnd.get();
         self.buf.follow(self.cwnd);
         self.expand();
-        self.pacer.update(self.cfg.pacing, &self.cc.control, self.rtt.srtt);
+        self.update_pacing();
+        if let Some(window) = agreed.rate_window.filter(|_| self.cc.control.pacing.is_none()) {
+            self.pacer.begin(self.cfg.pacing, window, self.rtt.srtt);
+        }
         if agreed.syn_data_lost > 0 {
             self.resend_syn_data(now, agreed.syn_data_lost, log);
         }
+    }
+
+    /// The rate after an ACK. Linux counts with the window of PRR, and with what is in flight where that is more.
+    #[inline]
+    pub(super) fn update_pacing(&mut self) {
+        let mut control = self.cc.control;
+        if self.cfg.pacing != Pacing::Off && self.cfg.manners == Manners::Linux {
+            control.cwnd = Bytes::new(self.cwnd.max(self.board.outstanding()));
+        }
+        self.pacer.update(self.cfg.pacing, &control, self.rtt.srtt);
     }
 
     /// `n` bytes that went with the SYN were not taken: they are lost, which says nothing of the path (`tcp_rcv_fastopen_synack`,

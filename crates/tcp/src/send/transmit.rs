@@ -197,7 +197,7 @@ impl Sender {
         if autosize == TsoAutosize::Off {
             return self.pacer.rate.map(|rate| rate.bytes_in(Dur::from_millis(1)).get());
         }
-        let rate = match (self.pacer.rate, self.rtt.srtt) {
+        let rate = match (self.pacer.rate.or(self.pacer.first), self.rtt.srtt) {
             (Some(rate), _) => rate,
             (None, Some(srtt)) if !srtt.is_zero() => {
                 let busy = self.cwnd.max(self.board.outstanding());
@@ -512,11 +512,15 @@ impl Sender {
         self.stats.bytes_sent += n;
         self.last_sent = now;
         self.buf.went = true;
+        let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
-            let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
             self.prr.out += self.delivered_size(n, packets);
         }
-        self.pacer.sent(now, n);
+        if self.cfg.manners == Manners::Linux {
+            self.pacer.sent_linux(now, n, packets);
+        } else {
+            self.pacer.sent(now, n);
+        }
         self.timers.uncork = false;
         if self.cc.heeds_sent {
             self.tell(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
@@ -546,7 +550,9 @@ impl Sender {
             self.starved.start(now);
         }
         self.buf.went = false;
-        if limit == Limited::App && self.unsent() > 0 && (self.cfg.cork || self.buf.more) {
+        // In Linux that timer begins when nothing is in flight (`tcp_check_probe_timer`).
+        let alone = self.cfg.manners != Manners::Linux || self.board.outstanding() == 0;
+        if limit == Limited::App && alone && self.unsent() > 0 && (self.cfg.cork || self.buf.more) {
             self.timers.hold_cork(now, self.cork_time(), log);
         }
         if limit == Limited::Rwnd && self.board.outstanding() == 0 {

@@ -1,7 +1,7 @@
 //! Windows, sizes and waiting: RFC 9293 section 3.8.6, Nagle, cork, pacing, super-segments, idle, the send buffer.
 
 use super::*;
-use crate::config::{AfterIdle, Nagle, Pacing, TsoAutosize};
+use crate::config::{AfterIdle, Manners, Nagle, Pacing, TsoAutosize};
 
 fn lens(chunks: &[Chunk]) -> Vec<u64> {
     chunks.iter().map(|c| c.span.end - c.span.start).collect()
@@ -415,4 +415,27 @@ fn a_controller_is_clamped_to_one_segment_and_the_clamp_is_counted() {
     let mut info = crate::Info::empty();
     r.s.fill(r.now, &mut info);
     assert_eq!((info.cwnd, info.clamps), (Bytes::new(1000), 2));
+}
+
+#[test]
+fn linux_paces_from_the_tenth_segment_at_the_rate_of_the_syn_ack_until_data_are_acknowledged() {
+    // `tcp_update_skb_after_send`, `tcp_update_pacing_rate`: ten segments a round trip of 100 ms, twice as fast in slow start. The
+    // initial window is known only later.
+    let cfg = Config {
+        pacing: Pacing::Percent { slow_start: 200, avoidance: 120 },
+        manners: Manners::Linux,
+        initial_window: 40,
+        ..rfc()
+    };
+    let mut r = Rig::with(&cfg, &Agreed { rate_window: Some(Bytes::new(10_000)), ..agreed() });
+    assert_eq!(r.write(14), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(r.wait(), ms(5));
+    assert_eq!(r.fire(), Ok(vec![10]));
+    // Sent 1 ms late, the next waits 1 ms less; however late, it waits for half of the time.
+    r.advance(ms(6));
+    assert_eq!(r.sent(), [11]);
+    assert_eq!(r.wait(), ms(4));
+    r.advance(ms(30));
+    assert_eq!(r.sent(), [12]);
+    assert_eq!(r.wait(), Dur::from_micros(2500));
 }

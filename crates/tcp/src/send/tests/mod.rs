@@ -128,6 +128,7 @@ fn agreed() -> Agreed {
         window: 1_000_000,
         rtt: Some(ms(100)),
         handshake_lost: false,
+        rate_window: None,
         syn_data: 0,
         syn_data_lost: 0,
     }
