@@ -1,6 +1,6 @@
 //! Buffers and duplicate ACKs of the profile `linux`, as Linux 6.1 has them (measured on the substrate `kernel`).
 
-use crate::{Rows, float, go, goodput};
+use crate::{Rows, data, float, go, goodput};
 
 const PATH: Rows = &[
     ("stack.profile", "linux"),
@@ -89,4 +89,22 @@ fn duplicate_acks_beyond_the_third_are_merged_for_a_millisecond() {
 fn datagrams_beside_connections_pass_a_fair_queue() {
     let rate = with(&[("queue.kind", "fq"), ("app.background", "udp:5Mbit")]);
     assert!((38e6..45e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn what_a_slow_reader_reads_in_a_round_trip_counts_by_the_first_buffer_of_each_call() {
+    // tcp_rcv_space_adjust. Linux 6.1 delivers 19.25 Mbit/s to a reader of 4 Mbit/s in the first 300 ms: the rest fills the buffer.
+    let outcome = go(&[
+        ("stack.profile", "linux"),
+        ("stack.cc", "cubic"),
+        ("stack.mss", "1000B"),
+        ("stack.timestamps", "off"),
+        ("app.read_rate", "4Mbit"),
+        ("link.rate", "2Gbit"),
+        ("link.delay", "1ms"),
+        ("queue.limit", "500KB"),
+        ("app.duration", "300ms"),
+    ]);
+    let rate = float(data(&outcome.recording)[0].counters.delivered_wire_bytes) * 8.0 / 0.3;
+    assert!((18.5e6..20e6).contains(&rate), "{rate}");
 }

@@ -442,12 +442,20 @@ impl Connection {
         }
     }
 
+    /// The round trip as the receiver of `segment` sees it. Linux takes the first segment with an echo, if it is a whole one
+    /// (`tcp_rcv_rtt_measure_ts`).
     #[inline]
-    fn stamp_rtt(&self, now: Time, segment: &Segment) -> Option<Dur> {
+    fn stamp_rtt(&mut self, now: Time, segment: &Segment) -> Option<Dur> {
         if !self.ts.on || !self.recv.wants_rtt() {
             return None;
         }
         let ecr = segment.options.timestamps?.ecr;
+        if self.cfg.manners == Manners::Linux {
+            let known = std::mem::replace(&mut self.ts.measured, ecr) == ecr;
+            if known || !self.recv.is_full(u64::from(segment.len)) {
+                return None;
+            }
+        }
         let ms = self.ts.now(now).wrapping_sub(ecr);
         (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
     }

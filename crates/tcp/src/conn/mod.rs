@@ -144,6 +144,8 @@ struct Stamps {
     /// TS.Recent, and when it was set.
     recent: u32,
     recent_at: Time,
+    /// The echo that was last looked at for a round-trip time of the receiver (`rcv_rtt_last_tsecr`).
+    measured: u32,
 }
 
 impl Stamps {

@@ -158,6 +158,9 @@ impl Connection {
             return;
         }
         self.peer_syn(now, segment);
+        if self.ts.on && linux {
+            self.recv.reserve_options(12);
+        }
         self.answer_ecn(flags, ecn);
         self.open.passive = true;
         self.set_state(now, State::SynReceived);
@@ -432,7 +435,7 @@ impl Connection {
             self.recv.compress_nothing();
         }
         if let Some(memory) = self.cfg.recv_memory {
-            self.recv.count_memory(memory, ours - options);
+            self.recv.count_memory(memory, ours - options, scaled);
         }
         if self.cfg.bsd_window {
             self.recv.announce_all(ours.min(u64::from(peer.mss)));

@@ -313,7 +313,9 @@ impl Acks {
             return Some(Verdict::Now(why));
         }
         fast?;
-        let quick = self.always_quick || (self.quick > 0 && !self.pingpong);
+        // Linux's `TCP_QUICKACK` acknowledges what an application has read: see `read`.
+        let kept_on = self.always_quick && !self.rule.adaptive;
+        let quick = kept_on || (self.quick > 0 && !self.pingpong);
         let enough = if self.rule.adaptive {
             ask.unacked > u64::from(self.rule.every.saturating_sub(1)) * self.rcv_mss && window_kept()
         } else {
@@ -477,6 +479,11 @@ impl Acks {
     /// The application read; the first half of `tcp_cleanup_rbuf`. `empty`: nothing is left to read.
     #[inline]
     pub(crate) fn read(&mut self, unacked: u64, empty: bool) {
+        if self.always_quick && self.rule.adaptive {
+            // An application that says `TCP_QUICKACK` after each read (`__tcp_sock_set_quickack`).
+            self.pingpong = false;
+            self.pushed |= self.scheduled;
+        }
         if self.rule.adaptive
             && self.scheduled
             && (unacked > self.rcv_mss || (empty && (self.pushed_twice || (self.pushed && !self.pingpong))))

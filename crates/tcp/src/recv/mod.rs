@@ -139,6 +139,12 @@ impl Receiver {
         (self.window.first(), self.window.wanted_shift())
     }
 
+    /// Every segment will have so many bytes of options, and our SYN-ACK has not been sent.
+    pub(crate) fn reserve_options(&mut self, options: u64) {
+        self.window.reserve(options);
+        self.edge = 1 + u64::from(self.window.first());
+    }
+
     /// The handshake agreed: our window scale, the payload of the peer's full segments, DSACK, and ECN.
     pub(crate) fn agreed(&mut self, shift: u8, mss: u64, dsack: bool, echo: Echo) {
         self.window.shift = shift;
@@ -302,7 +308,7 @@ impl Receiver {
             }
         }
         if len > 0 {
-            self.window.arrived(now, self.nxt, self.edge, a.rtt);
+            self.window.arrived(now, self.nxt, self.round_end(), a.rtt);
             self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
             self.mark(now, len, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
@@ -351,7 +357,7 @@ impl Receiver {
     ) {
         count(&mut self.stats.data_segments, 1);
         self.nxt += len;
-        self.window.arrived(now, self.nxt, self.edge, rtt);
+        self.window.arrived(now, self.nxt, self.round_end(), rtt);
         self.acks.data(now, len, push, self.edge - self.nxt, rto);
         self.mark(now, len, ecn, log);
         let grew = match self.memory.as_deref_mut() {
@@ -471,9 +477,9 @@ impl Receiver {
             return 0;
         }
         self.read += n;
-        self.window.consumed(now, self.read);
-        if let Some(memory) = self.memory.as_deref_mut() {
-            memory.read(now, self.read, self.nxt, self.window.rtt());
+        match self.memory.as_deref_mut() {
+            Some(memory) => memory.read(now, self.read, self.nxt, self.window.rtt()),
+            None => self.window.consumed(now, self.read),
         }
         self.acks.read(self.nxt - self.acked.min(self.nxt), n == readable);
         if !self.finished() && self.worth_telling() {
@@ -509,6 +515,19 @@ impl Receiver {
     #[inline]
     pub(crate) fn wants_rtt(&self) -> bool {
         self.window.tunes()
+    }
+
+    /// A segment of this length says as much as the longest (`tcp_rcv_rtt_measure_ts`).
+    #[inline]
+    pub(crate) fn is_full(&self, len: u64) -> bool {
+        len >= self.acks.rcv_mss()
+    }
+
+    /// What has to arrive until a round trip is over. Linux adds the window announced last to what has arrived
+    /// (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
+    #[inline]
+    fn round_end(&self) -> u64 {
+        if self.adaptive { self.edge + (self.nxt - self.acked.min(self.nxt)) } else { self.edge }
     }
 
     pub(crate) fn set_quickack(&mut self, on: bool) {

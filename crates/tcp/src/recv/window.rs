@@ -91,6 +91,15 @@ impl Window {
         1 << self.shift
     }
 
+    /// A server of Linux rounds its first window to segments without their `options` (`tcp_openreq_init_rwin`).
+    pub(crate) fn reserve(&mut self, options: u64) {
+        if self.tuning == RecvTuning::Linux {
+            let segment = self.mss.saturating_sub(options).max(1);
+            let whole = if self.buf > segment { self.buf / segment * segment } else { self.buf };
+            self.threshold = whole.min(0xffff);
+        }
+    }
+
     /// The first window, unscaled as on every SYN.
     pub(crate) fn first(&self) -> u16 {
         u16::try_from(self.buf.min(self.threshold)).unwrap_or(u16::MAX)
@@ -129,7 +138,8 @@ impl Window {
     /// Whether round-trip times are of use to [`Window::arrived`].
     #[inline]
     pub(crate) fn tunes(&self) -> bool {
-        self.buf != self.max
+        // Linux measures in any case: how long duplicate ACKs are compressed depends on it.
+        self.buf != self.max || self.tuning == RecvTuning::Linux
     }
 
     /// `len` bytes arrived in order; `unread` wait for the application. Gives whether Linux's threshold grew.
@@ -146,7 +156,7 @@ impl Window {
     /// when the segment has one.
     #[inline]
     pub(crate) fn arrived(&mut self, now: Time, nxt: u64, edge: u64, by_timestamp: Option<Dur>) {
-        if self.buf == self.max {
+        if !self.tunes() {
             return;
         }
         if let Some(rtt) = by_timestamp {

@@ -7,11 +7,11 @@ use crate::{MemoryRules, RecvMemory};
 
 impl Receiver {
     /// From now on Linux's account of memory decides; we have announced segments of `advmss`.
-    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64) {
+    pub(crate) fn count_memory(&mut self, memory: RecvMemory, advmss: u64, scaled: bool) {
         if let Some(gso) = memory.gso {
             self.acks.set_mss(advmss.min(gso.get()));
         }
-        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss)));
+        self.memory = Some(Box::new(Memory::new(memory, self.edge - 1, advmss, scaled)));
         self.announced = (0, 0, 0);
     }
 

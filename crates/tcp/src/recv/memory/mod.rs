@@ -69,8 +69,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A server's socket is nobody's before `accept`.
-    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64) -> Memory {
+    /// A server's socket is nobody's before `accept`. `scaled`: both use window scaling.
+    pub(super) fn new(cfg: RecvMemory, first: u64, advmss: u64, scaled: bool) -> Memory {
         let size = cfg.size.get();
         let mut made = Memory {
             cfg,
@@ -91,9 +91,12 @@ impl Memory {
             from: 1,
             since: Time::ZERO,
         };
-        // `tcp_init_buffer_space`: a segment is reserved.
+        // `tcp_init_buffer_space`: a segment is reserved. Without scaling the clamp is 65535 B, until the buffer grows.
         let most = made.window_of(size);
-        made.clamp = if most > 2 * advmss { (most - advmss).max(2 * advmss) } else { most };
+        made.clamp = if scaled { most } else { most.min(0xffff) };
+        if made.clamp > 2 * advmss && made.clamp + advmss > most {
+            made.clamp = (most - advmss).max(2 * advmss);
+        }
         made.threshold = first.min(made.clamp);
         made.space = made.threshold.min(10 * advmss).max(1);
         made
@@ -277,9 +280,11 @@ impl Memory {
         }
     }
 
-    /// The application has read up to `read`, of data up to `nxt`.
+    /// The application has read up to `read`, of data up to `nxt`. Linux measures after each buffer that a call copies from
+    /// (`tcp_recvmsg_locked`). No time passes within a call, so that only the first counts.
     pub(super) fn read(&mut self, now: Time, read: u64, nxt: u64, rtt: Dur) {
         self.known = None;
+        let counted = self.queue.front().or(self.later.first()).map_or(read, |first| first.end.min(read));
         while let Some(first) = self.queue.front().filter(|h| h.end <= read) {
             self.used -= first.cost;
             self.queue.pop_front();
@@ -287,20 +292,20 @@ impl Memory {
         if rtt.is_zero() || now.since(self.since) < rtt {
             return;
         }
-        let copied = read - self.from;
+        let copied = counted.saturating_sub(self.from);
         if self.cfg.rules == MemoryRules::Half {
             if copied > self.space {
                 self.follow(copied);
             }
-            (self.from, self.since) = (read, now);
+            (self.from, self.since) = (counted, now);
             return;
         }
-        let copied = copied.saturating_sub(nxt - read);
+        let copied = copied.saturating_sub(nxt - counted);
         if copied > self.space {
             let ahead = self.later.last().map_or(0, |h| h.end.saturating_sub(nxt));
             self.tune(copied, ahead);
         }
-        (self.from, self.since) = (read, now);
+        (self.from, self.since) = (counted, now);
     }
 
     /// `SO_RCVBUF` of an open connection.
@@ -352,8 +357,10 @@ impl Memory {
         if window < current && !self.shrinks(shift) {
             window = current.next_multiple_of(1 << shift);
         }
+        // Linux remembers the window as it was before the field bounds it (`tcp_select_window`). Without window scaling an autotuned
+        // buffer may hold more than 64 KiB, and ACKs wait when the window shrinks that nobody was told of.
         let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
-        (Offer { field, edge: nxt + (u64::from(field) << shift) }, tight)
+        (Offer { field, edge: nxt + (window >> shift << shift) }, tight)
     }
 }
 
@@ -413,6 +420,7 @@ mod tests {
             },
             18_980,
             1460,
+            true,
         )
     }
 
@@ -440,5 +448,28 @@ mod tests {
         assert_eq!(m.used, 1792);
         m.read(Time::ZERO, 201, 301, Dur::ZERO);
         assert_eq!(m.used, 896);
+    }
+
+    #[test]
+    fn of_one_call_only_the_first_buffer_counts_as_read_in_a_round_trip() {
+        let cfg = RecvMemory {
+            size: Bytes::new(131_072),
+            max: Bytes::new(6 << 20),
+            locked: false,
+            rules: MemoryRules::Half,
+            buffer: Some(Bytes::new(768)),
+            ..memory(131_072).cfg
+        };
+        let mut m = Memory::new(cfg, 65_000, 1000, true);
+        for start in [1, 16_001, 32_001] {
+            m.append(Held { start, end: start + 16_000, cost: 16_768, room: 0 }, start);
+        }
+        let ms = |n| Time::ZERO + Dur::from_millis(n);
+        m.read(ms(10), 40_001, 48_001, Dur::from_millis(1));
+        // 2 * 16,000 and 16 segments; 2 * 48,000 * (16,000 - 10,000) / 10,000 more: 105 segments of 2024.
+        assert_eq!((m.size, m.from, m.used), (212_520, 16_001, 16_768));
+        // What is left of the third buffer, and all that was read since the measurement.
+        m.read(ms(20), 48_001, 48_001, Dur::from_millis(1));
+        assert_eq!((m.space, m.from, m.used), (32_000, 48_001, 0));
     }
 }
