@@ -1,7 +1,9 @@
-"""Writes docs/fidelity.md and docs/fidelity-cases.md: tools/fidelity.py DOCS RESULTS...
+"""Writes docs/fidelity.md and docs/fidelity-cases.md.
 
-RESULTS are of plans/fidelity.toml. The substrates and the seeds may have run apart, into folders of their own. Medians
-over the seeds of a case are compared. Of a run that is in several folders the last counts.
+Use: tools/fidelity.py DOCS RESULTS... [--held RESULTS...]. RESULTS are of plans/fidelity.toml. The substrates and the
+seeds may have run apart, into folders of their own. Medians over the seeds of a case are compared. Of a run that is in
+several folders the last counts. What follows `--held` are results of the same plan whose array was drawn with another
+seed.
 """
 
 import sys
@@ -45,9 +47,23 @@ kernel.
 | 10 % of throughput and 25 % of the p99 round-trip time | **{within[0]:.1%}** ({counts[0]} of {all}) |
 | 5 % of throughput and 15 % of the p99 round-trip time | **{within[1]:.1%}** ({counts[1]} of {all}) |
 
-## Distribution of the errors
+{held}## Distribution of the errors
 
 Absolute values over all cases that have the metric on both sides.
+
+"""
+HELD: Final = """\
+The same factors, drawn as a second array with another seed. The model was corrected by the cases above, and was not
+corrected by these. {all} cases of the second array ran, in random order.
+
+| within | cases of the second array |
+| --- | --: |
+| 10 % of throughput and 25 % of the p99 round-trip time | **{within[0]:.1%}** ({counts[0]} of {all}) |
+| 5 % of throughput and 15 % of the p99 round-trip time | **{within[1]:.1%}** ({counts[1]} of {all}) |
+
+"""
+HELD_MISSES: Final = """
+## Misses of the second array
 
 """
 MISSES: Final = """
@@ -80,13 +96,17 @@ def median(runs: Sequence[Run], metric: str) -> float | None:
 def error(pair: tuple[float | None, float | None]) -> float | None:
     """Of the model, as a share of the kernel's value."""
     model, kernel = pair
+    if model == kernel and model is not None:
+        return 0.0
     return None if model is None or not kernel else model / kernel - 1.0
 
 
 def beyond(case: Case, bounds: tuple[float, float]) -> bool:
     """Whether throughput or p99 round-trip time is off by more."""
-    errors = (error(case[1]["throughput"]), error(case[1]["rtt_p99"]))
-    return any(e is None or abs(e) > most for e, most in zip(errors, bounds, strict=True))
+    pairs = (case[1]["throughput"], case[1]["rtt_p99"])
+    # A metric that neither side has is no difference: no request was complete before the end, say.
+    errors = [(error(pair), most) for pair, most in zip(pairs, bounds, strict=True) if pair != (None, None)]
+    return any(e is None or abs(e) > most for e, most in errors)
 
 
 def cell(metric: str, pair: tuple[float | None, float | None], *, bold: float | None = None) -> str:
@@ -126,8 +146,8 @@ def distribution(cases: Sequence[Case]) -> list[str]:
     for metric, name in METRICS.items():
         errors = [abs(e) for _, metrics in cases if (e := error(metrics[metric])) is not None]
         if errors:
-            shares = [f"{np.percentile(errors, p):.1%}" for p in PERCENTILES]
-            rows.append(line([name, str(len(errors)), *shares]))
+            told = [f"{np.percentile(errors, p):.1%}" for p in PERCENTILES]
+            rows.append(line([name, str(len(errors)), *told]))
     return rows
 
 
@@ -167,29 +187,42 @@ def collect(folders: Sequence[Path]) -> tuple[list[Case], list[str], str, int]:
     return cases, wrong, release, most
 
 
-def main(docs: Path, folders: Sequence[Path]) -> None:
+def size(case: Case) -> float:
+    """How far a case is beyond the bounds of a miss."""
+    pairs = zip(("throughput", "rtt_p99"), BOUNDS[0], strict=True)
+    return max((abs(e) / most if (e := error(case[1][m])) is not None else np.inf) for m, most in pairs)
+
+
+def missed(cases: Sequence[Case]) -> list[Case]:
+    """Cases beyond the bounds, the largest error first."""
+    return sorted((case for case in cases if beyond(case, BOUNDS[0])), key=size, reverse=True)
+
+
+def shares(cases: Sequence[Case]) -> dict[str, Any]:
+    """What the tables of shares tell."""
+    good = [sum(not beyond(case, bounds) for case in cases) for bounds in BOUNDS]
+    return {"within": [n / len(cases) for n in good], "counts": good, "all": len(cases)}
+
+
+def main(docs: Path, folders: Sequence[Path], held: Sequence[Path]) -> None:
     """Writes both pages."""
     cases, wrong, release, seeds = collect(folders)
-    good = [sum(not beyond(case, bounds) for case in cases) for bounds in BOUNDS]
-    misses = [case for case in cases if beyond(case, BOUNDS[0])]
-
-    def size(case: Case) -> float:
-        pairs = zip(("throughput", "rtt_p99"), BOUNDS[0], strict=True)
-        return max((abs(e) / most if (e := error(case[1][m])) is not None else np.inf) for m, most in pairs)
-
-    misses.sort(key=size, reverse=True)
+    others = collect(held)[0] if held else []
+    misses = missed(cases)
     head = HEAD.format(
         release=release,
         factors=len(cases[0][0]),
         seeds="one seed" if seeds == 1 else f"up to {seeds} seeds",
-        within=[n / len(cases) for n in good],
-        counts=good,
-        all=len(cases),
+        held=HELD.format(**shares(others)) if others else "",
+        **shares(cases),
     )
     ended = ["", "## Runs that did not end well", "", *(f"* {text}" for text in wrong)] if wrong else []
-    page = head + "\n".join([*distribution(cases), MISSES.rstrip("\n"), "", *table(misses), *ended])
+    second = [HELD_MISSES.rstrip("\n"), "", *table(missed(others))] if others else []
+    page = head + "\n".join([*distribution(cases), MISSES.rstrip("\n"), "", *table(misses), *second, *ended])
     (docs / "fidelity.md").write_text(page + "\n", encoding="utf-8")
     (docs / "fidelity-cases.md").write_text(CASES + "\n".join(table(cases)) + "\n", encoding="utf-8")
 
 
-main(Path(sys.argv[1]), [Path(folder) for folder in sys.argv[2:]])
+words = sys.argv[2:]
+border = words.index("--held") if "--held" in words else len(words)
+main(Path(sys.argv[1]), [Path(w) for w in words[:border]], [Path(w) for w in words[border + 1 :]])
