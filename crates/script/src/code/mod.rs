@@ -7,10 +7,15 @@
 //! block says, it ends within a second or two and a few megabytes.
 
 mod eval;
+mod expression;
 mod names;
-mod read;
+mod operators;
+mod statement;
+mod syntax;
+mod value;
 
-pub use eval::{Env, Failure, Value};
+pub use eval::Env;
 pub use names::constant;
-pub(crate) use read::parse;
-pub use read::{Claim, Expr, Op, Stmt};
+pub(crate) use statement::parse;
+pub use syntax::{Claim, Expr, Op, Stmt};
+pub use value::{Failure, Value};

@@ -1,8 +1,9 @@
 //! Packets, commands and code of the script.
 
-use super::packet::{Strictness, differences, ip_text};
+use super::compare::{Difference, Strictness, differences};
+use super::packet_text::ip_text;
+use super::runner::{Go, Runner, Stop};
 use super::stack::{Sent, Stack};
-use super::{Difference, Go, Runner, Stop};
 use crate::ast::Body;
 use crate::ast::{Code, Event, IpField, Opt, Packet, Shell, Tcp, When};
 use crate::code::Failure;
@@ -142,12 +143,6 @@ impl<S: Stack> Runner<'_, S> {
 
     fn show(&mut self, live: &Sent) -> Tcp {
         self.stack.map(live.conn).show(&live.segment, &live.options)
-    }
-
-    /// The end of the run, with the stack's last words and state.
-    pub(super) fn stop(&self, status: Status, place: Place, reason: String) -> Stop {
-        let told = matches!(status, Status::Fail | Status::Time);
-        Stop { status, place, reason, details: if told { self.stack.words() } else { Vec::new() } }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The runner has the script, its times and what it compares; a stack has sockets, a clock and packets. Everything in
 //! this module is in the words of the script or of the wire, so that a stack need not know how scripts are judged.
 
-use super::packet::Map;
+use super::sequence_map::Map;
 use crate::ast::{Call, Opt, Packet};
 use crate::code::Value;
 use crate::settings::Settings;

@@ -1,20 +1,14 @@
-//! TCP Fast Open on the host's side: cookies that were given and received, and the socket calls (RFC 7413 section 4).
-//!
-//! Sources: `tcp_fastopen.c`, `tcp_sendmsg_fastopen` and `tcp_fastopen_cache_set` of Linux; `tcp_fastopen.c` of FreeBSD.
-//! There is one peer, and so one entry of the cache. FreeBSD's server makes its cookies from a key of its own, which
-//! scripts cannot know.
+//! System calls and packets that concern TCP Fast Open (RFC 7413 section 4).
 
-use super::calls::{Attempt, Tried, unsupported};
-use super::config::Open;
-use super::model::{Model, Target};
-use super::packet::hex;
-use super::socket::{Role, Socket};
-use super::stack::Trouble;
-use crate::settings::{IpVersion, Settings};
-use crate::siphash::siphash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tcpassay_tcp::{FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
-use tcpassay_units::{Bytes, Dur, Time};
+use super::args::{Attempt, Tried, unsupported};
+use super::fast_open::{Cache, cookies, keys};
+use super::socket::{Open, Role, Socket};
+use super::state::{Model, Target};
+use crate::run::stack::Trouble;
+use crate::settings::IpVersion;
+use tcpassay_tcp::State;
+use tcpassay_tcp::{FastOpen, FastOpenAsk, FastOpenServe, is_cookie};
+use tcpassay_units::{Bytes, Dur};
 use tcpassay_wire::Segment;
 
 /// Bits of Linux's `tcp_fastopen`.
@@ -28,97 +22,8 @@ const OPTION_SPACE: u64 = 40;
 /// `net.inet.tcp.fastopen.path_disable_time`
 const DISABLED_FOR: Dur = Dur::from_secs(900);
 
-/// What the host remembers of the peer.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Cache {
-    cookie: Option<FastOpen>,
-    mss: Option<u16>,
-    /// Linux: ask with the experimental option (1) next time, or not any more (2).
-    try_exp: u8,
-    /// FreeBSD: no Fast Open since then.
-    disabled: Option<Time>,
-}
-
-/// Cookies that a server with these keys gives to this client.
-fn cookies(keys: &[[u64; 2]], settings: &Settings) -> Vec<Vec<u8>> {
-    let (remote, local) = addresses(settings);
-    let path: Vec<u8> = match (remote, local) {
-        (IpAddr::V4(r), IpAddr::V4(l)) => [r.octets(), l.octets()].concat(),
-        (IpAddr::V6(r), IpAddr::V6(l)) => [r.octets(), l.octets()].concat(),
-        _ => Vec::new(),
-    };
-    keys.iter().map(|key| siphash(*key, &path).to_le_bytes().to_vec()).collect()
-}
-
-/// The peer's address and ours: the original's defaults, unless the command line says otherwise.
-fn addresses(settings: &Settings) -> (IpAddr, IpAddr) {
-    let said = |name: &str| settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
-    let v6 = |parts: [u16; 8]| IpAddr::V6(Ipv6Addr::from(parts));
-    let (remote, local) = match settings.ip_version {
-        IpVersion::V4 | IpVersion::V4MappedV6 => {
-            (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)))
-        }
-        IpVersion::V6 => {
-            (v6([0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1]), v6([0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1]))
-        }
-    };
-    (said("remote_ip").unwrap_or(remote), said("local_ip").unwrap_or(local))
-}
-
-/// `a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4`, or 32 hexadecimal digits; several joined by commas.
-pub(super) fn keys(text: &str) -> Option<Vec<[u64; 2]>> {
-    let key = |text: &str| {
-        let words: Option<Vec<u32>> = if text.contains('-') {
-            text.split('-').map(|w| u32::from_str_radix(w, 16).ok()).collect()
-        } else {
-            return None;
-        };
-        let [a, b, c, d] = words?.try_into().ok()?;
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        Some([pair(a, b), pair(c, d)])
-    };
-    text.split(',').map(|t| key(t.trim())).collect()
-}
-
-/// Keys as `TCP_FASTOPEN_KEY` has them: bytes, which scripts write as text with `\x` before two digits.
-pub(super) fn key_of_text(text: &str) -> Option<Vec<[u64; 2]>> {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if let Some(digits) = rest.strip_prefix("\\x").and_then(|r| r.get(..2)) {
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[4..];
-        } else {
-            bytes.push(u8::try_from(c).ok()?);
-            rest = &rest[c.len_utf8()..];
-        }
-    }
-    if let Some(keys) = keys(text) {
-        return Some(keys);
-    }
-    let (whole, rest) = bytes.as_chunks::<16>();
-    let word = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("eight bytes"));
-    (rest.is_empty() && (1..=2).contains(&whole.len()))
-        .then(|| whole.iter().map(|k| [word(&k[..8]), word(&k[8..])]).collect())
-}
-
-/// Words of scripts that stand for something of the host, when the command line does not define them: the cookies of the
-/// usual keys.
-pub(super) fn words(settings: &Settings) -> Vec<(String, String)> {
-    let usual = keys("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").expect("a key");
-    let v6 = settings.ip_version == IpVersion::V6;
-    let mut words = vec![
-        ("TFO_COOKIE".to_owned(), hex(&cookies(&usual, settings)[0])),
-        ("TFO_COOKIE_ZERO".to_owned(), hex(&cookies(&[[0, 0]], settings)[0])),
-    ];
-    let (level, kind) = if v6 { ("SOL_IPV6", "IPV6_RECVERR") } else { ("SOL_IP", "IP_RECVERR") };
-    words.push(("CMSG_LEVEL_IP".to_owned(), level.to_owned()));
-    words.push(("CMSG_TYPE_RECVERR".to_owned(), kind.to_owned()));
-    words
-}
-
 impl Model {
-    fn fast_open_bits(&self) -> u64 {
+    pub(super) fn fast_open_bits(&self) -> u64 {
         self.host.number("net.ipv4.tcp_fastopen").unwrap_or(CLIENT)
     }
 
@@ -142,7 +47,7 @@ impl Model {
     }
 
     /// What a client's SYN asks; `None`: no Fast Open.
-    fn fast_open_ask(&mut self, socket: &Socket) -> Option<FastOpenAsk> {
+    pub(super) fn fast_open_ask(&mut self, socket: &Socket) -> Option<FastOpenAsk> {
         let mtu = u64::from(self.settings.mtu.unwrap_or(1500));
         let headers = if self.settings.ip_version == IpVersion::V6 { 60 } else { 40 };
         let ours = mtu - headers;
@@ -172,7 +77,7 @@ impl Model {
     }
 
     /// Whether data could go with a SYN now.
-    fn has_cookie(&self, socket: &Socket) -> bool {
+    pub(super) fn has_cookie(&self, socket: &Socket) -> bool {
         self.fast_open.cookie.is_some()
             || self.fast_open_bits() & CLIENT_NO_COOKIE != 0
             || socket.options.fast_open_no_cookie
@@ -186,7 +91,7 @@ impl Model {
     }
 
     /// A connection that asks for Fast Open; up to `n` bytes go with its SYN. Gives how many were written.
-    fn open_fast(&mut self, fd: i64, n: u64) -> Result<(usize, u64), Trouble> {
+    pub(super) fn open_fast(&mut self, fd: i64, n: u64) -> Result<(usize, u64), Trouble> {
         let socket = self.socket_at(fd)?.clone();
         let ask = self.fast_open_ask(&socket);
         let room = ask.as_ref().map_or(0, |ask| ask.payload.get());

@@ -1,8 +1,8 @@
-//! What calls that send and receive say of their buffers: how much, and with which flags.
+//! The buffer sizes and the `MSG_*` flags of calls that send or receive.
 
-use super::calls::{int, names};
-use super::stack::Trouble;
+use super::args::{int, names};
 use crate::ast::{Call, Expr};
+use crate::run::stack::Trouble;
 
 /// Flags of sending and receiving in Linux's numbers.
 const MESSAGE_FLAGS: [(i64, &str); 11] = [

@@ -5,9 +5,9 @@
 //! again in smaller segments (RFC 1191).
 
 use super::config;
-use super::model::{Model, Target};
-use super::stack::Trouble;
+use super::state::{Model, Target};
 use crate::ast::Icmp;
+use crate::run::stack::Trouble;
 use crate::settings::IpVersion;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
@@ -112,7 +112,7 @@ impl Model {
     }
 
     /// A segment was longer than the path carries (`tcp_v4_mtu_reduced`, `tcp_mtudisc`).
-    fn too_long(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
+    pub(super) fn too_long(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
         let Target::Peer(index) = self.target else {
             return Err(Trouble::Nonsense("no connection could receive this message".to_owned()));
         };

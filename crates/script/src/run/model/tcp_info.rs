@@ -1,6 +1,6 @@
 //! The names of `TCP_INFO` that blocks of code may ask for, in Linux's units.
 
-use super::world::Peer;
+use super::connections::Peer;
 use crate::code::Value;
 use tcpassay_tcp::{CongestionState, Info, Profile, State};
 use tcpassay_units::{Bytes, Dur, Time};

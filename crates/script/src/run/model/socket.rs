@@ -1,6 +1,6 @@
 //! Sockets: what a file descriptor of the script stands for.
 
-use super::errqueue::Stages;
+use super::error_queue::Stages;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, Connection, RecvBuffer};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -101,6 +101,13 @@ impl Options {
             cfg.synack_retries = cfg.syn_retries;
         }
     }
+}
+
+/// Which way a connection is opened: passive ECN is accepted and not offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Open {
+    Active,
+    Passive,
 }
 
 /// What a socket is.

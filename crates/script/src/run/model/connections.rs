@@ -1,7 +1,7 @@
 //! Virtual time: connections, their timers, and the packets that they sent and the script has not looked at yet.
 
-use super::errqueue::ErrorQueue;
-use super::packet::Map;
+use super::error_queue::ErrorQueue;
+use crate::run::sequence_map::Map;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
 use tcpassay_units::{Bytes, Time};

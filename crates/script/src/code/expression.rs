@@ -1,231 +1,24 @@
-//! Reading a block of code.
+//! Parser of expressions, assignments included.
 
+use super::syntax::{Expr, Op, Stmt};
 use crate::cursor::{Cursor, Parsed};
-use crate::place::Place;
 
 /// Deepest nesting of brackets in an expression, and of blocks.
-const DEEPEST: u32 = 40;
+pub(super) const DEEPEST: u32 = 40;
+
 /// Most operators, calls and lists of a statement. Evaluation recurses over them, so that this bounds its depth, too.
 const MOST_PARTS: u32 = 400;
 
-/// A statement.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Stmt {
-    /// `assert condition, message`
-    Assert(Claim),
-    /// `print(a, b)`
-    Print(Vec<Expr>),
-    /// `name = value`
-    Let(String, Expr),
-    /// An expression for its own sake.
-    Eval(Expr),
-    /// `if a: ... elif b: ... else: ...`: conditions with their statements, then those without a condition.
-    If(Vec<(Expr, Vec<Stmt>)>, Vec<Stmt>),
-}
-
-/// An assertion.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Claim {
-    /// Where it stands.
-    pub place: Place,
-    /// The condition as it is written.
-    pub text: String,
-    /// The condition.
-    pub condition: Expr,
-    /// What is said when it does not hold.
-    pub message: Option<Expr>,
-}
-
-/// An expression.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Expr {
-    /// A whole number.
-    Int(i64),
-    /// A number with decimals.
-    Real(f64),
-    /// A text.
-    Text(String),
-    /// A name.
-    Name(String),
-    /// `not a`, `-a`, `~a`.
-    Unary(Op, Box<Expr>),
-    /// `a op b`.
-    Binary(Op, Box<Expr>, Box<Expr>),
-    /// `a < b <= c`.
-    Compare(Box<Expr>, Vec<(Op, Expr)>),
-    /// `a if c else b`: condition, then, otherwise.
-    If(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// `min(a, b)`.
-    Call(String, Vec<Expr>),
-    /// `text.format(a, b)`.
-    Format(Box<Expr>, Vec<Expr>),
-    /// `(a, b)`, `[a, b]`.
-    List(Vec<Expr>),
-}
-
-/// An operator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "they are Python's")]
-pub enum Op {
-    Or,
-    And,
-    Not,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    In,
-    NotIn,
-    BitOr,
-    BitXor,
-    BitAnd,
-    Shl,
-    Shr,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    FloorDiv,
-    Mod,
-    Pow,
-    Invert,
-}
-
 /// The functions that an expression may call.
-pub(super) const FUNCTIONS: [&str; 8] = ["abs", "bool", "float", "int", "len", "max", "min", "str"];
+const FUNCTIONS: [&str; 8] = ["abs", "bool", "float", "int", "len", "max", "min", "str"];
 
-const REFUSED: [&str; 22] = [
+pub(super) const REFUSED: [&str; 22] = [
     "import", "from", "if", "elif", "else", "for", "while", "def", "class", "try", "with", "return", "exec",
     "eval", "lambda", "del", "global", "raise", "yield", "None", "async", "await",
 ];
 
-/// The statements of `text`, which begins at `place`.
-pub(crate) fn parse(text: &str, place: Place) -> Parsed<Vec<Stmt>> {
-    let mut c = Cursor::within(text, place);
-    let mut body = Vec::new();
-    loop {
-        body.extend(suite(&mut c, text, None, 0)?);
-        if c.at_end() {
-            return Ok(body);
-        }
-    }
-}
-
-/// How far the statement that begins here is indented; `None` when it is not the first of its line. The first line of a block
-/// counts as not indented: what precedes it belongs to the script.
-fn indentation(c: &Cursor<'_>, text: &str) -> Option<usize> {
-    let before = &text[..text.len() - c.rest().len()];
-    let line = before.rsplit('\n').next().unwrap_or("");
-    if !line.trim_start().is_empty() {
-        return None;
-    }
-    let width = line.chars().fold(0, |at, c| if c == '\t' { (at / 8 + 1) * 8 } else { at + 1 });
-    Some(if before.contains('\n') { width } else { 0 })
-}
-
-/// The statements that are indented further than `outer`; at the top of a block every statement, however it is indented.
-fn suite(c: &mut Cursor<'_>, text: &str, outer: Option<usize>, depth: u32) -> Parsed<Vec<Stmt>> {
-    let mut body = Vec::new();
-    let mut own = None;
-    loop {
-        blank(c, true);
-        if c.at_end() {
-            return Ok(body);
-        }
-        if c.starts(";") {
-            c.skip(1);
-            continue;
-        }
-        let column = indentation(c, text);
-        if let (Some(column), Some(outer)) = (column, outer) {
-            if column <= outer {
-                return Ok(body);
-            }
-            if *own.get_or_insert(column) != column {
-                return c.fail("the indentation of the statement before");
-            }
-        }
-        if c.peek_word() == "if" {
-            body.push(branches(c, text, column.unwrap_or(0), depth + 1)?);
-            continue;
-        }
-        body.extend(statement(c)?);
-        ended(c)?;
-    }
-}
-
-fn ended(c: &mut Cursor<'_>) -> Parsed<()> {
-    blank(c, false);
-    if !c.at_end() && !c.starts("\n") && !c.starts(";") {
-        return c.fail("`;` or a new line after a statement");
-    }
-    Ok(())
-}
-
-/// `if a: ... elif b: ... else: ...`, which is indented by `column`.
-fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Stmt> {
-    if depth > DEEPEST {
-        return c.fail("fewer blocks inside blocks");
-    }
-    let mut conditions = Vec::new();
-    loop {
-        // `if` or `elif`.
-        c.skip(c.peek_word().len());
-        let condition = Reader { c, depth: 0, brackets: 0, parts: 0 }.expr()?;
-        conditions.push((condition, branch(c, text, column, depth)?));
-        let before = c.clone();
-        blank(c, true);
-        let aligned = indentation(c, text) == Some(column);
-        match c.peek_word() {
-            "elif" if aligned => {}
-            "else" if aligned => {
-                c.skip("else".len());
-                return Ok(Stmt::If(conditions, branch(c, text, column, depth)?));
-            }
-            _ => {
-                *c = before;
-                return Ok(Stmt::If(conditions, Vec::new()));
-            }
-        }
-    }
-}
-
-/// `: statement; statement`, or `:` and indented lines.
-fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Vec<Stmt>> {
-    blank(c, false);
-    if !c.starts(":") {
-        return c.fail("`:`");
-    }
-    c.skip(1);
-    blank(c, false);
-    let line = c.place().line;
-    let mut body = Vec::new();
-    if c.starts("\n") || c.at_end() {
-        let mut ahead = c.clone();
-        blank(&mut ahead, true);
-        if ahead.at_end() || indentation(&ahead, text).is_some_and(|own| own <= column) {
-            return ahead.fail("an indented statement");
-        }
-        return suite(c, text, Some(column), depth);
-    }
-    loop {
-        body.extend(statement(c)?);
-        ended(c)?;
-        if !c.starts(";") {
-            return Ok(body);
-        }
-        c.skip(1);
-        blank(c, false);
-        if c.at_end() || c.starts("\n") || c.place().line != line {
-            return Ok(body);
-        }
-    }
-}
-
 /// Steps over space, comments, continued lines and, where `lines`, new lines.
-fn blank(c: &mut Cursor<'_>, lines: bool) {
+pub(super) fn blank(c: &mut Cursor<'_>, lines: bool) {
     loop {
         c.take_while(|c| c == ' ' || c == '\t' || c == '\r' || (lines && c == '\n'));
         if c.starts("#") {
@@ -242,41 +35,12 @@ fn blank(c: &mut Cursor<'_>, lines: bool) {
 }
 
 /// Reads expressions; inside brackets lines do not end.
-struct Reader<'a, 'b> {
-    c: &'b mut Cursor<'a>,
-    depth: u32,
-    brackets: u32,
+pub(super) struct Reader<'a, 'b> {
+    pub(super) c: &'b mut Cursor<'a>,
+    pub(super) depth: u32,
+    pub(super) brackets: u32,
     /// Operators, calls and lists so far.
-    parts: u32,
-}
-
-fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
-    let place = c.place();
-    let word = c.peek_word();
-    if REFUSED.contains(&word) {
-        return c.fail("`assert`, `print`, an assignment or an expression");
-    }
-    let mut r = Reader { c, depth: 0, brackets: 0, parts: 0 };
-    match word {
-        "pass" => {
-            r.c.skip(4);
-            Ok(None)
-        }
-        "assert" => {
-            r.c.skip(6);
-            let from = r.c.rest();
-            let condition = r.expr()?;
-            let text = from[..from.len() - r.c.rest().len()].trim().to_owned();
-            let message = if r.eat(",") { Some(r.tuple()?) } else { None };
-            Ok(Some(Stmt::Assert(Claim { place, text, condition, message })))
-        }
-        "print" => {
-            r.c.skip(5);
-            let what = if r.ended() { Expr::List(Vec::new()) } else { r.tuple()? };
-            Ok(Some(Stmt::Print(vec![what])))
-        }
-        _ => r.assignment().map(Some),
-    }
+    pub(super) parts: u32,
 }
 
 impl Reader<'_, '_> {
@@ -290,12 +54,12 @@ impl Reader<'_, '_> {
         blank(self.c, self.brackets > 0);
     }
 
-    fn ended(&mut self) -> bool {
+    pub(super) fn ended(&mut self) -> bool {
         self.blank();
         self.c.at_end() || self.c.starts("\n") || self.c.starts(";")
     }
 
-    fn eat(&mut self, token: &str) -> bool {
+    pub(super) fn eat(&mut self, token: &str) -> bool {
         self.blank();
         let there = self.c.starts(token);
         if there {
@@ -313,7 +77,7 @@ impl Reader<'_, '_> {
         there
     }
 
-    fn assignment(&mut self) -> Parsed<Stmt> {
+    pub(super) fn assignment(&mut self) -> Parsed<Stmt> {
         let before = self.c.clone();
         let name = self.c.peek_word();
         if !name.is_empty() {
@@ -343,7 +107,7 @@ impl Reader<'_, '_> {
     }
 
     /// One expression, or several with commas.
-    fn tuple(&mut self) -> Parsed<Expr> {
+    pub(super) fn tuple(&mut self) -> Parsed<Expr> {
         let first = self.expr()?;
         if !self.eat(",") {
             return Ok(first);
@@ -359,7 +123,7 @@ impl Reader<'_, '_> {
         Ok(Expr::List(items))
     }
 
-    fn expr(&mut self) -> Parsed<Expr> {
+    pub(super) fn expr(&mut self) -> Parsed<Expr> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return self.c.fail("a simpler expression");

@@ -2,11 +2,11 @@
 //!
 //! Source: `tcp_splice_read` of Linux, which stops at urgent data and does not wait there.
 
-use super::calls::{Attempt, Tried, int};
-use super::model::Model;
+use super::args::{Attempt, Tried, int};
 use super::socket::File;
-use super::stack::Trouble;
+use super::state::Model;
 use crate::ast::{Call, Expr};
+use crate::run::stack::Trouble;
 use tcpassay_units::Bytes;
 
 impl Model {

@@ -1,0 +1,89 @@
+//! System calls of a script: a call that blocks continues while the script goes on.
+
+use super::runner::{Blocked, Go, Runner};
+use super::stack::{Answer, Stack};
+use crate::ast::Call;
+use crate::place::Place;
+use crate::report::Status;
+use tcpassay_units::{Dur, Time};
+
+impl<'a, S: Stack> Runner<'a, S> {
+    /// Makes a call; one that blocks goes on beside the script.
+    pub(super) fn call(&mut self, call: &'a Call, end: Option<Time>, place: Place) -> Go {
+        if self.blocked.is_some() {
+            self.finish_blocked(place)?;
+        }
+        let began = self.stack.now();
+        let answer = self.stack.call(call).map_err(|t| self.troubled(t, &call.name, place))?;
+        if answer == Answer::Blocks {
+            self.blocked = Some(Blocked { call, place, began, end });
+            return if end.is_some() { Ok(()) } else { self.finish_blocked(place) };
+        }
+        self.check_result(call, &answer, place)?;
+        self.check_end(began, end, place);
+        Ok(())
+    }
+
+    /// Looks whether the blocked call can return now.
+    pub(super) fn poll_blocked(&mut self) -> Go {
+        let Some(blocked) = self.blocked.clone() else { return Ok(()) };
+        let answer = self.stack.retry(blocked.call);
+        let answer = answer.map_err(|t| self.troubled(t, &blocked.call.name, blocked.place))?;
+        if answer == Answer::Blocks {
+            return Ok(());
+        }
+        self.blocked = None;
+        self.check_result(blocked.call, &answer, blocked.place)?;
+        self.check_end(blocked.began, blocked.end, blocked.place);
+        Ok(())
+    }
+
+    /// Lets time pass until the blocked call returns, which `place` waits for.
+    pub(super) fn finish_blocked(&mut self, place: Place) -> Go {
+        while let Some(blocked) = &self.blocked {
+            let (name, at) = (blocked.call.name.clone(), blocked.place);
+            if !self.step(Time::MAX, place)? {
+                return Err(self.stop(Status::Fail, at, format!("`{name}` blocks for ever")));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_result(&mut self, call: &Call, answer: &Answer, place: Place) -> Go {
+        let want = &call.result;
+        let (value, errno) = match answer {
+            Answer::Done(n) => (*n, None),
+            Answer::Error(errno) => (-1, Some(errno.as_str())),
+            Answer::New if want.value.is_some_and(|fd| fd < 0) => (0, None),
+            Answer::New => (self.stack.made(want.value), None),
+            Answer::Blocks => unreachable!("a call that blocks has no result"),
+        };
+        let same_value = want.value.is_none_or(|w| w == value);
+        // Two names of one number.
+        let one = |name: &str| if name == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { name.to_owned() };
+        let same_errno = want.errno.as_deref().is_none_or(|w| Some(one(w).as_str()) == errno);
+        if same_value && same_errno {
+            return Ok(());
+        }
+        let text = |value: Option<i64>, errno: Option<&str>| {
+            let value = value.map_or("...".to_owned(), |v| v.to_string());
+            errno.map_or(value.clone(), |e| format!("{value} {e}"))
+        };
+        let expected = text(want.value, want.errno.as_deref());
+        let live = text(Some(value), errno);
+        Err(self.stop(Status::Fail, place, format!("{}: expected {expected}, got {live}", call.name)))
+    }
+
+    /// A blocking call returned now.
+    pub(super) fn check_end(&mut self, began: Time, end: Option<Time>, place: Place) {
+        let Some(end) = end else { return };
+        let now = self.stack.now();
+        let wait = end.since(began);
+        let slack = self.settings.tolerance.max(Dur::from_millis(4)).max(wait / 8);
+        if now > end || end.since(now) > slack {
+            let off = if now > end { now - end } else { end - now };
+            let what = format!("the call returned at {now}, expected at {end}");
+            self.note_drift(place, off, wait, &what, Vec::new());
+        }
+    }
+}

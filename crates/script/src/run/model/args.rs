@@ -1,0 +1,94 @@
+//! Arguments of system calls in a script, and what an attempt to make the call gives.
+
+use super::socket::File;
+use crate::ast::{Call, Expr};
+use crate::run::stack::Trouble;
+
+/// What became of an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Attempt {
+    /// It returned this.
+    Done(i64),
+    /// It returned -1 and this `errno`.
+    Error(&'static str),
+    /// It gave a new descriptor: whatever the script calls it.
+    New(Box<File>),
+    /// It blocks.
+    Blocks,
+}
+
+pub(super) type Tried = Result<Attempt, Trouble>;
+
+pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::Unsupported(what.into()))
+}
+
+/// A number where one is needed.
+pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, Trouble> {
+    match args.get(index) {
+        Some(Expr::Int(n)) => Ok(*n),
+        Some(Expr::List(items)) if matches!(items.as_slice(), [Expr::Int(_)]) => int(items, 0),
+        _ => Err(Trouble::Nonsense(format!("argument {} must be a number", index + 1))),
+    }
+}
+
+/// The names of a flag word; none for a number 0 or an absent argument.
+pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
+    match args.get(index) {
+        Some(Expr::Names(names)) => names.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A member of a group by its name.
+pub(super) fn member<'a>(group: &'a [(String, Expr)], name: &str) -> Option<&'a Expr> {
+    group.iter().find(|(n, _)| n == name).map(|(_, e)| e)
+}
+
+/// Whether an argument is a pointer to nowhere: `NULL`, or a number where a buffer belongs.
+fn nowhere(e: &Expr) -> bool {
+    match e {
+        Expr::Int(_) => true,
+        Expr::Names(names) => names.as_slice() == ["NULL"],
+        _ => false,
+    }
+}
+
+/// Whether what a call sends or receives has no buffer.
+///
+/// # Errors
+/// Some of its buffers are there and others are not.
+pub(super) fn bad_buffer(call: &Call) -> Result<bool, Trouble> {
+    let vector = match (call.name.as_str(), call.args.get(1)) {
+        ("readv" | "writev", vector) => vector,
+        ("recvmsg" | "sendmsg", Some(Expr::Group(members))) => {
+            members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e)
+        }
+        (_, Some(buffer)) => return Ok(nowhere(buffer)),
+        (_, None) => return Ok(false),
+    };
+    let Some(Expr::List(items)) = vector else { return Ok(false) };
+    let mut kinds = items.iter().filter_map(|item| match item {
+        Expr::Group(members) => match members.as_slice() {
+            [.., (_, base), (_, Expr::Int(n))] if *n > 0 => Some(nowhere(base)),
+            _ => None,
+        },
+        _ => None,
+    });
+    let first = kinds.next().unwrap_or(false);
+    if kinds.any(|other| other != first) {
+        return unsupported("a vector of which some buffers are bad");
+    }
+    Ok(first)
+}
+
+/// Whether the address, the value or the list of a call is a pointer to nowhere.
+pub(super) fn bad_argument(call: &Call) -> bool {
+    let index = match call.name.as_str() {
+        "setsockopt" | "getsockopt" => 3,
+        "poll" => 0,
+        _ => 1,
+    };
+    let null = |e: &Expr| matches!(e, Expr::Names(names) if names.as_slice() == ["NULL"]);
+    call.args.get(index).is_some_and(null)
+}

@@ -1,0 +1,119 @@
+//! The settings of the model as the profile, the sysctls of the host and the options of a socket give them.
+
+use super::config_freebsd::freebsd;
+use super::config_linux::{buffers, linux};
+use super::controller::cc_name;
+use super::socket::{Open, Options};
+use crate::host::Host;
+use crate::settings::{IpVersion, Settings, Version};
+use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
+use tcpassay_units::{Bytes, Dur};
+
+/// What an empty `sk_buff` counted before 6.3 (`SKB_TRUESIZE`): its structures, and the headers in a kilobyte.
+const SKB_OLD: u64 = 1280;
+
+/// Bytes of the IP and TCP headers.
+pub(super) fn headers(settings: &Settings) -> u64 {
+    if settings.ip_version == IpVersion::V6 { 60 } else { 40 }
+}
+
+/// The stack's switches, or what is unsupported.
+pub(super) fn config(
+    profile: Profile,
+    host: &Host,
+    settings: &Settings,
+    socket: &Options,
+    open: Open,
+) -> Result<Config, String> {
+    let mut cfg = Config::profile(profile);
+    let headers = headers(settings);
+    let mtu = host.route.get("mtu").copied().unwrap_or(u64::from(settings.mtu.unwrap_or(1500)));
+    if mtu <= headers + 20 {
+        return Err(format!("an MTU of {mtu}"));
+    }
+    cfg.mss = Bytes::new(mtu - headers);
+    if let Some(&advmss) = host.route.get("advmss") {
+        cfg.mss = cfg.mss.min(Bytes::new(advmss.max(64)));
+    }
+    let path = host.path_mtu.map_or(mtu, |known| known.min(mtu));
+    cfg.path_mss = Some(Bytes::new(path.saturating_sub(headers).max(48)));
+    if let Some(&n) = host.route.get("initcwnd") {
+        cfg.initial_window = u32::try_from(n).map_err(|_| "initcwnd".to_owned())?;
+    }
+    if let Some(&ms) = host.route.get("rto_min") {
+        cfg.rto.min = Dur::from_millis(ms);
+    }
+    match settings.version {
+        Version::Profile => {}
+        // The table begins 1, 1, 1, 1, 1, 2; of twelve repetitions four come at the first interval.
+        Version::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
+        Version::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
+    }
+    match profile {
+        Profile::Linux | Profile::Linux46 => {
+            let old =
+                Skbs { overhead: Bytes::new(SKB_OLD), headers: Bytes::new(320), initial: Bytes::new(16_384) };
+            cfg.skbs = cfg.skbs.or(Some(old));
+            linux(&mut cfg, host, open)?;
+            if profile == Profile::Linux {
+                cfg.recv_memory = Some(memory(host, settings, open)?);
+            }
+        }
+        Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,
+        Profile::Rfc => {}
+    }
+    if host.route.contains_key("ecn") && cfg.ecn == EcnMode::Off {
+        cfg.ecn = EcnMode::Classic;
+    }
+    cfg.mtu_probing = probing(host, headers)?;
+    socket.apply(&mut cfg);
+    if profile == Profile::Linux {
+        // `tcp_delack_max`: a peer with the same bound must not time out.
+        let most = cfg.rto.min.saturating_sub(Dur::from_millis(1)).max(Dur::from_millis(1));
+        cfg.delayed_ack.timeout = cfg.delayed_ack.timeout.min(most);
+    }
+    if cc_name(profile, host, socket) == "dctcp" {
+        cfg.ecn = EcnMode::Dctcp;
+    }
+    Ok(cfg)
+}
+
+/// Linux's account of receive memory.
+fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, String> {
+    let (size, max) = match host.get("net.ipv4.tcp_rmem") {
+        Some(text) => {
+            let (initial, most) = buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
+            (initial, most.max(initial))
+        }
+        None => (131_072, 6 << 20),
+    };
+    Ok(RecvMemory {
+        size: Bytes::new(size),
+        max: Bytes::new(max),
+        locked: host.number("net.ipv4.tcp_moderate_rcvbuf") == Some(0),
+        shrink: host.number("net.ipv4.tcp_shrink_window").is_some_and(|n| n != 0),
+        passive: open == Open::Passive,
+        ip: Bytes::new(headers(settings) - 20),
+        gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
+        rules: MemoryRules::Measured,
+        buffer: None,
+    })
+}
+
+/// Linux's search for the MTU of the path.
+fn probing(host: &Host, headers: u64) -> Result<Option<MtuProbing>, String> {
+    let number = |key: &str, default: u64| host.number(&format!("net.ipv4.{key}")).unwrap_or(default);
+    let always = match number("tcp_mtu_probing", 0) {
+        0 => return Ok(None),
+        n @ (1 | 2) => n == 2,
+        n => return Err(format!("sysctl net.ipv4.tcp_mtu_probing={n}")),
+    };
+    Ok(Some(MtuProbing {
+        always,
+        base: Bytes::new(number("tcp_base_mss", 1024)),
+        floor: Bytes::new(number("tcp_mtu_probe_floor", 48)),
+        threshold: Bytes::new(number("tcp_probe_threshold", 8)),
+        interval: Dur::from_secs(number("tcp_probe_interval", 600)),
+        headers: Bytes::new(headers),
+    }))
+}

@@ -1,0 +1,65 @@
+//! The congestion controller and the keepalive timer of a socket.
+
+use super::socket::Options;
+use crate::host::Host;
+use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
+use tcpassay_tcp::{Config, Keepalive, Profile};
+use tcpassay_units::Dur;
+
+/// The controller's name, as this project has it.
+pub(super) fn cc_name<'a>(profile: Profile, host: &'a Host, socket: &'a Options) -> &'a str {
+    let set = socket.congestion.as_deref();
+    let sysctl = match profile {
+        Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
+        _ => host.get("net.inet.tcp.cc.algorithm"),
+    };
+    // The public scripts of FreeBSD assume NewReno, its default until 14.
+    let default = if matches!(profile, Profile::Linux | Profile::Linux46) { "cubic" } else { "reno" };
+    match set.or(sysctl).unwrap_or(default) {
+        "newreno" => "reno",
+        other => other,
+    }
+}
+
+/// The controller itself.
+pub(super) fn controller(
+    cfg: &Config,
+    profile: Profile,
+    host: &Host,
+    name: &str,
+) -> Result<Box<dyn Controller>, String> {
+    let module = |parameter: &str, default: u64| {
+        host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
+    };
+    // CUBIC's own, on by default.
+    let linux = matches!(profile, Profile::Linux | Profile::Linux46);
+    let detect = if module("hystart", 1) == 0 { 0 } else { module("hystart_detect", 3) };
+    let hystart = if linux {
+        Hystart::Linux(Detect { train: detect & 1 != 0, delay: detect & 2 != 0 })
+    } else {
+        cfg.hystart
+    };
+    let params = Params {
+        hystart,
+        arithmetic: match profile {
+            Profile::Linux | Profile::Linux46 => Arithmetic::Linux,
+            Profile::FreeBsd | Profile::FreeBsdRack => Arithmetic::FreeBsd,
+            Profile::Rfc => cfg.cc_arithmetic,
+        },
+        byte_counting: cfg.byte_counting,
+        ..Params::default()
+    };
+    tcpassay_cc::build(name, &params).map_err(|_| format!("the congestion controller `{name}`"))
+}
+
+/// Keepalive by the socket's options and the profile's defaults.
+pub(super) fn keepalive(socket: &Options, host: &Host) -> Option<Keepalive> {
+    let secs = |set: Option<u64>, key: &str, default: u64| {
+        set.or_else(|| host.number(&format!("net.ipv4.{key}"))).unwrap_or(default)
+    };
+    socket.keepalive.then(|| Keepalive {
+        idle: Dur::from_secs(secs(socket.keep_idle, "tcp_keepalive_time", 7200)),
+        interval: Dur::from_secs(secs(socket.keep_interval, "tcp_keepalive_intvl", 75)),
+        count: u32::try_from(secs(socket.keep_count, "tcp_keepalive_probes", 9)).unwrap_or(u32::MAX),
+    })
+}

@@ -1,0 +1,160 @@
+//! The error queue of a socket: what became of writes without a copy (`MSG_ZEROCOPY`), and when data left and were acknowledged
+//! (`SO_TIMESTAMPING`).
+//!
+//! Sources: `__msg_zerocopy_callback`, `skb_zerocopy_notify_extend`, `tcp_tx_timestamp`, `__skb_tstamp_tx` and `tcp_ack_tstamp` of Linux.
+//! The interface of packetdrill copies what is sent, and so says every notification here.
+
+use std::collections::VecDeque;
+use tcpassay_units::Time;
+
+/// When a byte of the stream is told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    Scheduled,
+    Sent,
+    Acknowledged,
+}
+
+/// An entry of the queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Note {
+    /// Writes of these numbers are done with.
+    Done(u32, u32),
+    /// A byte reached a stage.
+    Stamp { stage: Stage, at: Time, byte: u64, tail: bool },
+}
+
+/// A byte that is watched: the last one of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Watched {
+    /// Position in the stream, from zero.
+    at: u64,
+    stages: Stages,
+    left: bool,
+}
+
+/// `SO_TIMESTAMPING`, as far as it concerns what is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the interface")]
+pub(super) struct Stages {
+    scheduled: bool,
+    sent: bool,
+    acknowledged: bool,
+    /// `SOF_TIMESTAMPING_OPT_ID`
+    numbered: bool,
+    /// `SOF_TIMESTAMPING_OPT_TSONLY`: no payload comes with it.
+    only: bool,
+    /// `SOF_TIMESTAMPING_SOFTWARE`
+    told: bool,
+}
+
+impl Stages {
+    /// By the names of the flags.
+    pub fn of(names: &[&str]) -> Stages {
+        let has = |name: &str| names.iter().any(|n| n.strip_prefix("SOF_TIMESTAMPING_") == Some(name));
+        Stages {
+            scheduled: has("TX_SCHED"),
+            sent: has("TX_SOFTWARE"),
+            acknowledged: has("TX_ACK"),
+            numbered: has("OPT_ID"),
+            only: has("OPT_TSONLY"),
+            told: has("SOFTWARE"),
+        }
+    }
+
+    fn any(self) -> bool {
+        self.scheduled || self.sent || self.acknowledged
+    }
+}
+
+/// The error queue of a connection, and what will go there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ErrorQueue {
+    pub(super) notes: VecDeque<Note>,
+    /// The number of the next write without a copy.
+    next: u32,
+    /// Such writes that are not acknowledged: the position of their end.
+    copying: VecDeque<(u64, u32)>,
+    watched: Vec<Watched>,
+    /// Bytes written so far.
+    written: u64,
+    /// Bytes acknowledged when stamps were asked for: from there they are numbered.
+    base: u64,
+    /// How often somebody was woken because of the queue.
+    pub wakes: u64,
+}
+
+impl ErrorQueue {
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Something is yet to be told of.
+    pub fn waits(&self) -> bool {
+        !self.watched.is_empty() || !self.copying.is_empty()
+    }
+
+    /// Stamps were asked for when `acked` bytes were acknowledged.
+    pub fn ask_stamps(&mut self, acked: u64) {
+        self.base = acked;
+    }
+
+    /// A call has written `n` bytes.
+    pub fn wrote(&mut self, n: u64, zero_copy: bool, stages: Stages) {
+        if n == 0 {
+            return;
+        }
+        self.written += n;
+        if zero_copy {
+            self.copying.push_back((self.written, self.next));
+            self.next += 1;
+        }
+        if stages.any() {
+            self.watched.push(Watched { at: self.written - 1, stages, left: false });
+        }
+    }
+
+    fn stamp(&mut self, stage: Stage, at: Time, watched: Watched) {
+        if !watched.stages.told {
+            return;
+        }
+        let byte = if watched.stages.numbered { watched.at - self.base.min(watched.at) } else { 0 };
+        self.notes.push_back(Note::Stamp { stage, at, byte, tail: !watched.stages.only });
+        self.wakes += 1;
+    }
+
+    /// Bytes `start..end` of the stream left.
+    pub fn left(&mut self, now: Time, start: u64, end: u64) {
+        for i in 0..self.watched.len() {
+            let watched = self.watched[i];
+            if watched.left || !(start..end).contains(&watched.at) {
+                continue;
+            }
+            self.watched[i].left = true;
+            if watched.stages.scheduled {
+                self.stamp(Stage::Scheduled, now, watched);
+            }
+            if watched.stages.sent {
+                self.stamp(Stage::Sent, now, watched);
+            }
+        }
+    }
+
+    /// `acked` bytes of the stream are acknowledged.
+    pub fn acknowledged(&mut self, now: Time, acked: u64) {
+        while let Some(watched) = self.watched.first().copied().filter(|w| w.at < acked) {
+            self.watched.remove(0);
+            if watched.stages.acknowledged {
+                self.stamp(Stage::Acknowledged, now, watched);
+            }
+        }
+        while let Some((_, number)) = self.copying.front().copied().filter(|(end, _)| *end <= acked) {
+            self.copying.pop_front();
+            match self.notes.back_mut() {
+                Some(Note::Done(_, last)) if *last + 1 == number => *last = number,
+                _ => self.notes.push_back(Note::Done(number, number)),
+            }
+            self.wakes += 1;
+        }
+    }
+}

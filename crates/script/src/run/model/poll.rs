@@ -1,0 +1,146 @@
+//! `poll`, and the events of a socket.
+
+use super::args::{Attempt, Tried, int, member, unsupported};
+use super::socket::Role;
+use super::state::Model;
+use crate::ast::Expr;
+use crate::run::stack::Trouble;
+use tcpassay_tcp::State;
+
+pub(super) const IN: i64 = 1;
+pub(super) const OUT: i64 = 4;
+pub(super) const ERR: i64 = 8;
+pub(super) const HUP: i64 = 16;
+pub(super) const RDHUP: i64 = 0x2000;
+pub(super) const ONESHOT: i64 = 1 << 30;
+pub(super) const EDGE: i64 = 1 << 31;
+
+/// Most descriptors of one call.
+const MOST: usize = 1024;
+
+/// The bits of `POLLIN|POLLOUT`, or of their `EPOLL` names.
+pub(super) fn bits(e: &Expr) -> Result<i64, Trouble> {
+    let Expr::Names(names) = e else {
+        return match e {
+            Expr::Int(n) => Ok(*n),
+            _ => Err(Trouble::Nonsense("events are names joined by `|`".to_owned())),
+        };
+    };
+    let mut made = 0;
+    for name in names {
+        made |= match name.trim_start_matches('E') {
+            "POLLIN" => IN,
+            "POLLRDNORM" => 0x40,
+            "POLLOUT" => OUT,
+            "POLLWRNORM" => 0x100,
+            "POLLERR" => ERR,
+            "POLLHUP" => HUP,
+            "POLLRDHUP" => RDHUP,
+            "POLLPRI" => 2,
+            "POLLONESHOT" => ONESHOT,
+            "POLLET" => EDGE,
+            // One of several watchers is woken; here there is one.
+            "POLLEXCLUSIVE" | "0" => 0,
+            _ => return unsupported(format!("the event {name}")),
+        };
+    }
+    Ok(made)
+}
+
+pub(super) fn words(bits: i64) -> String {
+    let all = [(IN, "IN"), (2, "PRI"), (OUT, "OUT"), (ERR, "ERR"), (HUP, "HUP"), (RDHUP, "RDHUP")];
+    let set: Vec<String> =
+        all.iter().filter(|(b, _)| bits & b != 0).map(|(_, n)| format!("POLL{n}")).collect();
+    if set.is_empty() { "0".to_owned() } else { set.join("|") }
+}
+
+fn number(e: Option<&Expr>) -> Result<i64, Trouble> {
+    match e {
+        Some(Expr::Int(n)) => Ok(*n),
+        _ => Err(Trouble::Nonsense("a descriptor must be a number".to_owned())),
+    }
+}
+
+impl Model {
+    /// What has happened on a socket, as `poll` has it (Linux `tcp_poll`).
+    ///
+    /// # Errors
+    /// It is no socket.
+    pub fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
+        let socket = self.socket_at(fd)?.clone();
+        let peer = match &socket.role {
+            // A connect that is put off is in SYN-SENT, and says that it can write (`tcp_poll`).
+            Role::Fresh if socket.deferred => return Ok(OUT),
+            Role::Fresh => return Ok(OUT | HUP),
+            Role::Listening(queue) => {
+                let open = queue.iter().any(|&p| self.world.peers[p].conn.was_established());
+                return Ok(if open { IN } else { 0 });
+            }
+            Role::Connected(peer) => *peer,
+        };
+        let conn = &self.world.peers[peer].conn;
+        let mut mask = 0;
+        let gone = conn.state() == State::Closed;
+        let read_over = socket.shut_read || conn.peer_has_closed() || gone;
+        if gone || (read_over && socket.shut_write) {
+            mask |= HUP;
+        }
+        if read_over {
+            mask |= IN | RDHUP;
+        }
+        if conn.readable().get() > 0 {
+            mask |= IN;
+        }
+        let opening = match conn.state() {
+            State::SynSent => true,
+            State::SynReceived => !conn.is_fast_open_child(),
+            _ => false,
+        };
+        if !opening && (socket.shut_write || gone || conn.has_room()) {
+            mask |= OUT;
+        }
+        if conn.error().is_some() && !socket.error_told || !self.world.peers[peer].errors.is_empty() {
+            mask |= ERR;
+        }
+        Ok(mask)
+    }
+
+    pub(super) fn poll(&mut self, args: &[Expr]) -> Tried {
+        let Some(Expr::List(items)) = args.first() else {
+            return Err(Trouble::Nonsense("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`".to_owned()));
+        };
+        let timeout = int(args, 2)?;
+        if items.len() > MOST {
+            return unsupported(format!("poll of more than {MOST} descriptors"));
+        }
+        let mut expected = Vec::new();
+        let mut live = Vec::new();
+        let mut count = 0;
+        for item in items {
+            let Expr::Group(members) = item else {
+                return Err(Trouble::Nonsense("a descriptor of poll".to_owned()));
+            };
+            let fd = number(member(members, "fd"))?;
+            let asked = bits(member(members, "events").unwrap_or(&Expr::Int(0)))?;
+            let revents = self.ready(fd)? & (asked | ERR | HUP);
+            count += i64::from(revents != 0);
+            live.push(words(revents));
+            match member(members, "revents") {
+                Some(Expr::Any) | None => expected.push(words(revents)),
+                Some(e) => expected.push(words(bits(e)?)),
+            }
+        }
+        if count == 0 && timeout != 0 && !self.wait_over(timeout) {
+            return Ok(Attempt::Blocks);
+        }
+        if expected == live {
+            return Ok(Attempt::Done(count));
+        }
+        Err(Trouble::Mismatch { expected: expected.join(", "), live: live.join(", ") })
+    }
+
+    /// Whether a call that waits for `timeout` milliseconds (for ever when negative) has waited so long.
+    pub(super) fn wait_over(&self, timeout: i64) -> bool {
+        u64::try_from(timeout).is_ok_and(|ms| self.world.now.since(self.call_began).as_millis() >= ms)
+    }
+}

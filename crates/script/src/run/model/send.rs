@@ -1,0 +1,166 @@
+//! Calls that send data.
+
+use super::args::{Attempt, Tried, bad_buffer, int, names, unsupported};
+use super::buffers::asked;
+use super::error_queue::Stages;
+use super::state::Model;
+use crate::ast::{Call, Expr};
+use tcpassay_tcp::{Profile, State};
+use tcpassay_units::Bytes;
+
+/// Buffers of a segment without a copy (`MAX_SKB_FRAGS`): a vector of more pieces fills several.
+const FRAGMENTS: usize = 17;
+
+impl Model {
+    pub(super) fn send(&mut self, call: &Call) -> Tried {
+        let tried = self.send_some(call)?;
+        if let Attempt::Done(n) = tried {
+            let flags = asked(call)?.1;
+            let socket = self.socket_of(&call.args)?.clone();
+            let zero_copy = flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY");
+            if let (Some(peer), Ok(n)) = (socket.peer(), u64::try_from(n)) {
+                self.note_written(peer, n, zero_copy, socket.options.stages);
+            }
+        }
+        Ok(tried)
+    }
+
+    pub(super) fn send_some(&mut self, call: &Call) -> Tried {
+        let fd = int(&call.args, 0)?;
+        let socket = self.socket_at(fd)?.clone();
+        let (n, flags) = asked(call)?;
+        for flag in &flags {
+            if !matches!(
+                *flag,
+                "MSG_DONTWAIT"
+                    | "MSG_NOSIGNAL"
+                    | "MSG_MORE"
+                    | "MSG_EOR"
+                    | "MSG_FASTOPEN"
+                    | "MSG_OOB"
+                    | "MSG_ZEROCOPY"
+                    | "0"
+            ) {
+                return unsupported(format!("{} with {flag}", call.name));
+            }
+        }
+        let bsd = self.is_bsd();
+        let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
+        let nowhere = names(&call.args, 4) == ["AF_UNSPEC"];
+        if flags.contains(&"MSG_FASTOPEN") && linux && nowhere {
+            return Ok(Attempt::Error("EOPNOTSUPP"));
+        }
+        let bad = n > 0 && bad_buffer(call)?;
+        // What cannot be read does not go with a SYN, which then asks for a cookie only (`tcp_send_syn_data`).
+        if let Some(attempt) = self.send_fast(fd, if bad { 0 } else { n }, &flags)? {
+            return Ok(attempt);
+        }
+        let Some(peer) = socket.peer() else {
+            return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EPIPE" }));
+        };
+        if let Some(error) = self.take_error(fd, peer)? {
+            return Ok(Attempt::Error(error));
+        }
+        let conn = &mut self.world.peers[peer].conn;
+        let nonblocking = socket.nonblocking || flags.contains(&"MSG_DONTWAIT");
+        match conn.state() {
+            _ if socket.shut_write => return Ok(Attempt::Error("EPIPE")),
+            State::Established | State::CloseWait => {}
+            State::SynReceived if conn.is_fast_open_child() => {}
+            State::SynSent | State::SynReceived if nonblocking => {
+                return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EAGAIN" }));
+            }
+            State::SynSent | State::SynReceived => {
+                if self.written < n {
+                    self.hold_ack(fd)?;
+                }
+                return Ok(Attempt::Blocks);
+            }
+            _ => return Ok(Attempt::Error("EPIPE")),
+        }
+        if bad {
+            return Ok(Attempt::Error("EFAULT"));
+        }
+        let more = flags.contains(&"MSG_MORE");
+        if !std::mem::take(&mut self.waits) || conn.check_space() {
+            for end in
+                fragments(call, n, flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY"))
+            {
+                self.fill(peer, end, more, &flags);
+                if end < n && self.written >= end {
+                    self.world.peers[peer].conn.end_record();
+                }
+            }
+        }
+        let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
+        if self.written >= n {
+            return done(n);
+        }
+        match (nonblocking, self.written) {
+            (true, 0) => Ok(Attempt::Error("EAGAIN")),
+            (true, written) => done(written),
+            (false, _) => {
+                self.waits = linux;
+                Ok(Attempt::Blocks)
+            }
+        }
+    }
+
+    /// A call has written `n` bytes, of which the error queue may tell.
+    pub(super) fn note_written(&mut self, peer: usize, n: u64, zero_copy: bool, stages: Stages) {
+        let now = self.world.now;
+        let peer = &mut self.world.peers[peer];
+        peer.errors.wrote(n, zero_copy, stages);
+        if peer.errors.waits() {
+            let info = peer.conn.info();
+            peer.errors.left(now, 0, info.bytes_acked.get() + info.unacked.get());
+        }
+    }
+
+    /// Writes until `n` bytes are written in this call or there is no room; what is written is sent as it may.
+    pub(super) fn fill(&mut self, peer: usize, n: u64, more: bool, flags: &[&str]) {
+        let now = self.world.now;
+        while self.written < n {
+            let conn = &mut self.world.peers[peer].conn;
+            let left = Bytes::new(n - self.written);
+            let taken = conn.write_step(now, left, self.written == 0, more).get();
+            self.written += taken;
+            if flags.contains(&"MSG_EOR") && self.written >= n {
+                conn.end_record();
+            }
+            if flags.contains(&"MSG_OOB") && self.written >= n {
+                conn.mark_urgent();
+            }
+            self.world.flush(peer);
+            if taken == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
+pub(super) fn fragments(call: &Call, n: u64, zero_copy: bool) -> Vec<u64> {
+    let members = match call.args.get(1) {
+        Some(Expr::Group(members)) if zero_copy => members.as_slice(),
+        _ => return vec![n],
+    };
+    let Some((_, Expr::List(pieces))) = members.iter().find(|(name, _)| name == "msg_iov") else {
+        return vec![n];
+    };
+    let lens = pieces.iter().map(|piece| match piece {
+        Expr::Group(members) => match members.last() {
+            Some((_, Expr::Int(n))) => u64::try_from(*n).unwrap_or(0),
+            _ => 0,
+        },
+        _ => 0,
+    });
+    let lens: Vec<u64> = lens.filter(|&n| n > 0).collect();
+    let mut end = 0;
+    let ends = lens.chunks(FRAGMENTS).map(|chunk| {
+        end += chunk.iter().sum::<u64>();
+        end
+    });
+    let ends: Vec<u64> = ends.collect();
+    if ends.is_empty() { vec![n] } else { ends }
+}

@@ -1,0 +1,85 @@
+//! Packets as text, in the syntax of scripts.
+
+use crate::ast::{IpField, Opt, Tcp};
+use std::fmt;
+use tcpassay_wire::Flags;
+
+/// As the language writes flags.
+pub(super) fn flags_text(flags: Flags) -> String {
+    const LETTERS: [(Flags, char); 9] = [
+        (Flags::SYN, 'S'),
+        (Flags::FIN, 'F'),
+        (Flags::RST, 'R'),
+        (Flags::PSH, 'P'),
+        (Flags::URG, 'U'),
+        (Flags::ECE, 'E'),
+        (Flags::CWR, 'W'),
+        (Flags::AE, 'A'),
+        (Flags::ACK, '.'),
+    ];
+    if flags == Flags::NONE {
+        return "-".to_owned();
+    }
+    LETTERS.iter().filter(|(f, _)| flags.has(*f)).map(|(_, c)| *c).collect()
+}
+
+pub(super) fn ip_text(ip: IpField) -> String {
+    match ip {
+        IpField::Unsaid => "any".to_owned(),
+        IpField::Ecn(0) => "noecn".to_owned(),
+        IpField::Ecn(1) => "ect1".to_owned(),
+        IpField::Ecn(2) => "ect0".to_owned(),
+        IpField::Ecn(_) => "ce".to_owned(),
+        IpField::EitherEct => "ect01".to_owned(),
+        IpField::Tos(tos) => format!("tos {tos:#04x}"),
+    }
+}
+
+pub(super) fn options_text(list: &[Opt]) -> String {
+    let parts: Vec<String> = list.iter().map(ToString::to_string).collect();
+    parts.join(",")
+}
+
+impl fmt::Display for Opt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stamp = |s: &Option<u32>| s.map_or("...".to_owned(), |n| n.to_string());
+        match self {
+            Opt::Mss(n) => write!(f, "mss {n}"),
+            Opt::WindowScale(n) => write!(f, "wscale {n}"),
+            Opt::SackPermitted => f.write_str("sackOK"),
+            Opt::Sack(blocks) => {
+                f.write_str("sack")?;
+                blocks.iter().try_for_each(|(s, e)| write!(f, " {s}:{e}"))
+            }
+            Opt::Timestamps(val, ecr) => write!(f, "TS val {} ecr {}", stamp(val), stamp(ecr)),
+            Opt::Nop => f.write_str("nop"),
+            Opt::Eol => f.write_str("eol"),
+            Opt::Md5(text) => write!(f, "md5 {text}"),
+            Opt::FastOpen { experimental, cookie } => {
+                let name = if *experimental { "FOEXP" } else { "FO" };
+                if cookie.is_empty() { f.write_str(name) } else { write!(f, "{name} {cookie}") }
+            }
+            Opt::AccurateEcn(text) => write!(f, "ECN {text}"),
+        }
+    }
+}
+
+/// As the language writes it.
+impl fmt::Display for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.seq.wrapping_add(self.len);
+        write!(f, "{} {}:{end}({})", flags_text(self.flags), self.seq, self.len)?;
+        for (name, value) in
+            [("ack", self.ack), ("win", self.window.map(u32::from)), ("urg", self.urgent.map(u32::from))]
+        {
+            if let Some(n) = value {
+                write!(f, " {name} {n}")?;
+            }
+        }
+        match &self.options {
+            None => f.write_str(" <...>"),
+            Some(list) if list.is_empty() => Ok(()),
+            Some(list) => write!(f, " <{}>", options_text(list)),
+        }
+    }
+}

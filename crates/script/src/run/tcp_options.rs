@@ -1,0 +1,170 @@
+//! TCP options of live segments in the form of the script, in the order in which each stack writes them.
+
+use crate::ast::{Opt, Tcp};
+use tcpassay_tcp::FastOpen;
+use tcpassay_wire::{AccEcn, Options, SackBlocks};
+
+/// How a stack lays out its options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layout {
+    Linux,
+    FreeBsd,
+}
+
+/// Hexadecimal digits, two a byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, b| text + &format!("{b:02x}"))
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+}
+
+/// The option of Fast Open of a packet to inject.
+pub(super) fn fast_open_of(tcp: &Tcp) -> Result<Option<FastOpen>, String> {
+    let found = tcp.options.iter().flatten().find_map(|opt| match opt {
+        Opt::FastOpen { experimental, cookie } => Some((*experimental, cookie)),
+        _ => None,
+    });
+    let Some((experimental, cookie)) = found else { return Ok(None) };
+    let cookie = bytes_of(cookie).ok_or("a cookie to inject must be hexadecimal digits")?;
+    Ok(Some(FastOpen { experimental, cookie }))
+}
+
+/// The fields of accurate ECN's option, as [`AccEcn::counts`] has them.
+const COUNTERS: [&str; 3] = ["e0b", "ceb", "e1b"];
+
+/// `e1b 1 ceb 0 e0b 1`
+pub(super) fn counters_of(text: &str) -> Result<AccEcn, String> {
+    let wrong =
+        || format!("the counters `{text}`: expected e0b, ceb and e1b from either end, of 24 bits each");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut option =
+        AccEcn { e1b_first: words.first().is_none_or(|name| *name == "e1b"), fields: 0, counts: [0; 3] };
+    for pair in words.chunks(2) {
+        let &[name, value] = pair else { return Err(wrong()) };
+        let place = COUNTERS.iter().position(|known| *known == name).ok_or_else(wrong)?;
+        let next = if option.e1b_first {
+            2_usize.checked_sub(option.fields.into())
+        } else {
+            Some(option.fields.into())
+        };
+        let value = value.parse().ok().filter(|&n: &u32| n < 1 << 24).ok_or_else(wrong)?;
+        if next != Some(place) {
+            return Err(wrong());
+        }
+        option.counts[place] = value;
+        option.fields += 1;
+    }
+    Ok(option)
+}
+
+fn counters_text(option: &AccEcn) -> String {
+    let parts: Vec<String> =
+        option.order().map(|place| format!("{} {}", COUNTERS[place], option.counts[place])).collect();
+    parts.join(" ")
+}
+
+/// The SACK blocks without an accurate ECN option beside them.
+fn bare(live: &Options) -> SackBlocks {
+    live.sack.iter().copied().collect()
+}
+
+/// Options in the order in which a stack lays them out.
+pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layout) -> Vec<Opt> {
+    let mut list = Vec::new();
+    let scale = live.window_scale.map(Opt::WindowScale);
+    let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(t.val), Some(t.ecr)));
+    let sack = (!live.sack.is_empty())
+        .then(|| Opt::Sack(live.sack.iter().map(|b| (b.start.get(), b.end.get())).collect()));
+    let fast_open = fast_open.map(|o| Opt::FastOpen { experimental: o.experimental, cookie: hex(&o.cookie) });
+    list.extend(live.mss.map(Opt::Mss));
+    match layout {
+        // `tcp_options_write` of Linux.
+        Layout::Linux => {
+            if let Some(t) = stamps {
+                list.extend(if live.sack_permitted {
+                    vec![Opt::SackPermitted, t]
+                } else {
+                    vec![Opt::Nop, Opt::Nop, t]
+                });
+            }
+            // Accurate ECN's ends where the next NOPs would stand, if they are enough, or NOPs follow it.
+            let mut spare = 0;
+            if let Some(counters) = live.accecn() {
+                list.push(Opt::AccurateEcn(counters_text(&counters)));
+                spare = counters.wire_len() % 4;
+                let padding = live.wire_len() - Options { sack: bare(live), ..*live }.wire_len();
+                if padding > counters.wire_len() {
+                    list.extend((spare..4).map(|_| Opt::Nop));
+                    spare = 0;
+                }
+            }
+            let mut nops = |wanted: u32| {
+                let replaced = if spare <= wanted { std::mem::take(&mut spare) } else { 0 };
+                (replaced..wanted).map(|_| Opt::Nop)
+            };
+            if live.sack_permitted && live.timestamps.is_none() {
+                list.extend(nops(2).chain([Opt::SackPermitted]));
+            }
+            if let Some(scale) = scale {
+                list.extend(nops(1).chain([scale]));
+            }
+            if let Some(sack) = sack {
+                list.extend(nops(2).chain([sack]));
+            }
+            if let Some(fast_open) = fast_open {
+                list.push(fast_open);
+                while !wire_len(&list).is_multiple_of(4) {
+                    list.push(Opt::Nop);
+                }
+            }
+        }
+        // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
+        Layout::FreeBsd => {
+            if let Some(scale) = scale {
+                list.extend([Opt::Nop, scale]);
+            }
+            if live.sack_permitted {
+                list.push(Opt::SackPermitted);
+            }
+            if let Some(t) = stamps {
+                while wire_len(&list) % 4 != 2 {
+                    list.push(Opt::Nop);
+                }
+                list.push(t);
+            }
+            if let Some(sack) = sack {
+                while wire_len(&list) % 4 != 2 {
+                    list.push(Opt::Nop);
+                }
+                list.push(sack);
+            }
+            list.extend(live.accecn().map(|counters| Opt::AccurateEcn(counters_text(&counters))));
+            list.extend(fast_open);
+            while !wire_len(&list).is_multiple_of(4) {
+                list.push(Opt::Eol);
+            }
+        }
+    }
+    list
+}
+
+/// Bytes of a list of options.
+pub(super) fn wire_len(list: &[Opt]) -> usize {
+    let len = |opt: &Opt| match opt {
+        Opt::Mss(_) => 4,
+        Opt::WindowScale(_) => 3,
+        Opt::SackPermitted => 2,
+        Opt::Timestamps(..) => 10,
+        Opt::Sack(blocks) => 2 + 8 * blocks.len(),
+        Opt::Nop | Opt::Eol => 1,
+        Opt::Md5(_) => 18,
+        Opt::FastOpen { experimental, cookie } => 2 + if *experimental { 2 } else { 0 } + cookie.len() / 2,
+        Opt::AccurateEcn(text) => 2 + 3 * (text.split_whitespace().count() / 2),
+    };
+    list.iter().map(len).sum()
+}
