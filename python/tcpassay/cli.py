@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from tcpassay import (
-    __version__,
     commands,
     doctor_commands,
     kernel_commands,
@@ -26,6 +25,7 @@ from tcpassay import (
     table_commands,
     terminal,
 )
+from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.plan import schema, table
 

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tcpassay import __version__, _native
+from tcpassay import _native
+from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
 from tcpassay.kernel import run as guest

@@ -42,7 +42,7 @@ _SEEDS: Final = 1 << 32
 
 def covering(space: Space, demands: Sequence[Demand], seed: int, rows: Rows) -> Rows:
     """Extend by what the demands miss: first the valid cases, then those of each invalid level."""
-    existing = matrix(space, rows)
+    existing = matrix(rows, len(space.parameters))
     invalid = existing >= np.array(space.sizes)
     valid = existing[~invalid.any(axis=1)]
     parts = [existing, covering_array(space, demands, seed, valid)[len(valid) :]]

@@ -110,7 +110,10 @@ class Space:
             return ()
         from tcpassay.cover.tables import tabulate  # noqa: PLC0415 - numpy is a quarter of the start-up time
 
-        return tuple(tabulate(self, constraint) for constraint in self.constraints)
+        for constraint in self.constraints:
+            for name in constraint.parameters:
+                self.parameter(name, f"the constraint {constraint}")
+        return tuple(tabulate(constraint, self.sizes, self.views) for constraint in self.constraints)
 
     @cached_property
     def index(self) -> Mapping[str, int]:

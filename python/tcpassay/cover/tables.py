@@ -1,6 +1,6 @@
 """What constraints allow, as tables: for each combination of valid levels of the parameters that one mentions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tcpassay.cover.space import Rows, Space
 from tcpassay.errors import UserError
 from tcpassay.plan.constraints import (
     Comparison,
@@ -33,9 +32,9 @@ LARGEST_TABLE: Final = 1 << 22
 """Entries of one constraint's table (4 MiB)."""
 
 
-def matrix(space: Space, rows: Rows | Matrix) -> Matrix:
-    """Rows as an array, also when there are none."""
-    return np.array(rows, dtype=np.int32).reshape(len(rows), len(space.parameters))
+def matrix(rows: Sequence[Sequence[int]] | Matrix, columns: int) -> Matrix:
+    """Rows of so many parameters as an array, also when there are no rows."""
+    return np.array(rows, dtype=np.int32).reshape(len(rows), columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +48,23 @@ class Table:
     constraint: Constraint
 
 
-def tabulate(space: Space, constraint: Constraint) -> Table:
-    """What a constraint allows in a space. Raises `UserError` for one that does not fit the space's parameters."""
-    what = f"the constraint {constraint}"
-    scope = tuple(sorted({space.parameter(name, what) for name in constraint.parameters}))
-    shape = tuple(space.sizes[i] for i in scope)
+def tabulate(
+    constraint: Constraint, sizes: Sequence[int], views: Mapping[str, tuple[int, tuple[Value, ...]]]
+) -> Table:
+    """What a constraint allows. Raises `UserError` for a table that is too large or an order that has no meaning.
+
+    `sizes` has the number of valid levels of each parameter; `views` has, for each name that the constraint mentions,
+    the index of the parameter that decides it and its value for each level of that parameter.
+    """
+    scope = tuple(sorted({views[name][0] for name in constraint.parameters}))
+    shape = tuple(sizes[i] for i in scope)
     if prod(shape) > LARGEST_TABLE:
         raise UserError(
             f"the constraint {constraint} ties {len(scope)} parameters with {prod(shape)} combinations of "
             f"levels together; at most {LARGEST_TABLE} are possible: write it as several constraints"
         )
-    levels = {name: space.views[name][1] for name in constraint.parameters}
-    axis = {name: scope.index(space.views[name][0]) for name in constraint.parameters}
+    levels = {name: views[name][1] for name in constraint.parameters}
+    axis = {name: scope.index(views[name][0]) for name in constraint.parameters}
     allowed = _Tabulator(levels, axis, len(scope), constraint).of(constraint.expression)
     return Table(scope, np.ascontiguousarray(np.broadcast_to(allowed, shape)), constraint)
 

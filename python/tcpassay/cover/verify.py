@@ -116,7 +116,7 @@ def verify_rows(
     space: Space, cases: Rows | Matrix, strategy: TWay, examples: int | None = EXAMPLES
 ) -> Report:
     """As `verify`, for cases that are rows already."""
-    rows = matrix(space, cases)
+    rows = matrix(cases, len(space.parameters))
     forbidden, invalid = _judge(space, rows)
     good = np.ones(len(rows), dtype=np.bool_)
     good[[f.case for f in forbidden]] = False

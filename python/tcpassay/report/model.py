@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tcpassay import __version__
+from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES

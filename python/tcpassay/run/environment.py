@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tcpassay import __version__, _native
+from tcpassay import _native
+from tcpassay._native import __version__
 from tcpassay.substrates import release
 
 _LIBRARIES = ("numpy", "polars")

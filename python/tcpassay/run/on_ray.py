@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay import __version__
+from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.run import inputs
 from tcpassay.run.environment import table_version

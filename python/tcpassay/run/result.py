@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from pydantic_core import to_json
 
-from tcpassay import __version__, _native
+from tcpassay import _native
+from tcpassay._native import __version__
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan
 from tcpassay.run import checks

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tcpassay import __version__, substrates
+from tcpassay import substrates
+from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.read import Plan, read
 from tcpassay.run import inputs
