@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 fuzz_target!(|input: (&str, &str)| {
@@ -19,7 +19,7 @@ fuzz_target!(|input: (&str, &str)| {
         command.replace('`', ""),
         code.replace("}%", "")
     );
-    let options = Options { step_limit: 20_000, ..Options::new(Profile::Linux) };
+    let options = RunOptions { step_limit: 20_000, ..RunOptions::new(Profile::Linux) };
     let report = run(&text, &options);
     assert_eq!(report, run(&text, &options), "a run is a function of the script");
 });

@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
-use tcpassay_script::Settings;
-use tcpassay_script::ast::{Call, Expr, Outcome};
-use tcpassay_script::code::Value;
-use tcpassay_script::run::stack::Step;
-use tcpassay_script::run::{Answer, Model, Stack, Target, Trouble};
+use tcpassay_script::ScriptSettings;
+use tcpassay_script::ast::{ExpectedResult, Expr, Syscall};
+use tcpassay_script::code::CodeValue;
+use tcpassay_script::run::target::Step;
+use tcpassay_script::run::{Model, ScriptError, SocketUnderTest, SyscallResult, Target};
 use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::codec::{Content, Envelope, decode, encode};
@@ -35,8 +35,8 @@ const HANDOVER: Duration = Duration::from_millis(200);
 pub type Given = Result<i64, i32>;
 
 struct Waiting {
-    call: Call,
-    answer: Option<Result<Answer, Trouble>>,
+    call: Syscall,
+    answer: Option<Result<SyscallResult, ScriptError>>,
     thread: ThreadId,
 }
 
@@ -61,8 +61,8 @@ pub struct Bridge {
     bell: Condvar,
 }
 
-fn call(name: &str, args: Vec<Expr>) -> Call {
-    Call { name: name.to_owned(), args, result: Outcome { value: None, errno: None }, end: None }
+fn call(name: &str, args: Vec<Expr>) -> Syscall {
+    Syscall { name: name.to_owned(), args, result: ExpectedResult { value: None, errno: None }, end: None }
 }
 
 impl Bridge {
@@ -77,7 +77,7 @@ impl Bridge {
             format!("--so_flags={name}: allowed are {}", names.join(", "))
         })?;
         let mut model = Model::new(profile);
-        model.begin(&Settings::default()).map_err(|trouble| format!("{trouble:?}"))?;
+        model.begin(&ScriptSettings::default()).map_err(|error| format!("{error:?}"))?;
         let state = State {
             model,
             waiting: None,
@@ -99,10 +99,10 @@ impl Bridge {
     }
 
     /// Makes a call, on the thread that may block.
-    fn make(&self, made: &Call) -> Given {
+    fn make(&self, made: &Syscall) -> Given {
         let mut state = self.lock();
         let mut answer = state.model.call(made);
-        if answer == Ok(Answer::Blocks) {
+        if answer == Ok(SyscallResult::Blocks) {
             let thread = std::thread::current().id();
             state.waiting = Some(Waiting { call: made.clone(), answer: None, thread });
             answer = loop {
@@ -114,13 +114,13 @@ impl Bridge {
             };
         }
         match answer {
-            Ok(Answer::Done(n)) => Ok(n),
-            Ok(Answer::Error(name)) => Err(numbers::error(&name)),
-            Ok(Answer::New) => Ok(state.model.made(None)),
-            Ok(Answer::Blocks) => unreachable!("waited for above"),
-            Err(Trouble::Nonsense(_)) => Err(libc::EBADF),
-            Err(trouble) => {
-                eprintln!("tcpassay: {}: {trouble:?}", made.name);
+            Ok(SyscallResult::Done(n)) => Ok(n),
+            Ok(SyscallResult::Error(name)) => Err(numbers::error(&name)),
+            Ok(SyscallResult::NewDescriptor) => Ok(state.model.name_descriptor(None)),
+            Ok(SyscallResult::Blocks) => unreachable!("waited for above"),
+            Err(ScriptError::Invalid(_)) => Err(libc::EBADF),
+            Err(error) => {
+                eprintln!("tcpassay: {}: {error:?}", made.name);
                 Err(libc::EOPNOTSUPP)
             }
         }
@@ -134,7 +134,7 @@ impl Bridge {
     /// A call that leaves a value behind: what it gave, and the value.
     pub fn ask(&self, name: &str, args: Vec<Expr>) -> Result<i64, i32> {
         self.make(&call(name, args))?;
-        Ok(self.lock().model.told())
+        Ok(self.lock().model.output_value())
     }
 
     /// bind(2)
@@ -196,9 +196,9 @@ impl Bridge {
     pub fn info(&self, fd: i64, name: &str) -> Option<i64> {
         let mut state = self.lock();
         let conn = state.model.connection_of(fd)?;
-        state.model.turn(Target::Peer(conn));
+        state.model.set_socket_under_test(SocketUnderTest::Connection(conn));
         match state.model.value(name) {
-            Some(Value::Int(n)) => Some(n),
+            Some(CodeValue::Int(n)) => Some(n),
             _ => None,
         }
     }
@@ -235,20 +235,22 @@ impl Bridge {
         let mut state = self.lock();
         let known = state.ends.iter().rfind(|(_, ends)| **ends == (local, remote)).map(|(conn, _)| *conn);
         let target = match known {
-            Some(conn) if !(segment.flags == Flags::SYN && state.model.is_closed(conn)) => Target::Peer(conn),
+            Some(conn) if !(segment.flags == Flags::SYN && state.model.is_closed(conn)) => {
+                SocketUnderTest::Connection(conn)
+            }
             _ => match state.listening.get(&local) {
-                Some(fd) => Target::Listener(*fd),
+                Some(fd) => SocketUnderTest::Listener(*fd),
                 // Nobody is there, and the model has no host that would answer with a reset.
                 None => return Ok(()),
             },
         };
-        if let Target::Listener(_) = target {
+        if let SocketUnderTest::Listener(_) = target {
             let next = state.model.connections();
             state.ends.insert(next, (local, remote));
         }
-        state.model.turn(target);
-        state.model.receive_segment(&segment, packet.envelope.ecn).map_err(|trouble| {
-            eprintln!("tcpassay: {trouble:?}");
+        state.model.set_socket_under_test(target);
+        state.model.receive_segment(&segment, packet.envelope.ecn).map_err(|error| {
+            eprintln!("tcpassay: {error:?}");
             libc::EINVAL
         })?;
         drop(self.settle(state));
@@ -260,7 +262,7 @@ impl Bridge {
         let mut state = self.lock();
         let last = state.model.now().saturating_add(FOREVER);
         loop {
-            if let Some(sent) = state.model.take() {
+            if let Some(sent) = state.model.next_packet() {
                 let (from, to) = state.ends.get(&sent.conn).copied()?;
                 state.id = state.id.wrapping_add(1);
                 let envelope = Envelope { from, to, ecn: Ecn::from_bits(sent.tos), id: state.id, ttl: 64 };
@@ -302,7 +304,7 @@ impl Bridge {
         while state.model.step(until) == Step::Acted {
             state = self.settle(state);
         }
-        state.model.reach(until);
+        state.model.advance_to(until);
         state
     }
 
@@ -311,7 +313,7 @@ impl Bridge {
         let Some(Waiting { call, answer: None, thread }) = &state.waiting else { return state };
         let (call, thread) = (call.clone(), *thread);
         let answer = state.model.retry(&call);
-        if answer == Ok(Answer::Blocks) {
+        if answer == Ok(SyscallResult::Blocks) {
             return state;
         }
         state.waiting = Some(Waiting { call, answer: Some(answer), thread });

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::process::Command;
-use tcpassay_script::run::{Model, Options, run_on};
+use tcpassay_script::run::{Model, RunOptions, run_on};
 
 /// Runs the script `text` against the model; `options` are those of packetdrill's command line without their dashes.
 /// Returns a JSON object: see `tcpassay_script::report::Report::to_json`.
@@ -16,15 +16,15 @@ pub fn run_script(
     loose: bool,
     options: Vec<[String; 2]>,
 ) -> PyResult<String> {
-    let made = Options::by_name(profile).ok_or_else(|| {
-        let names = Options::names().join(", ");
+    let made = RunOptions::by_name(profile).ok_or_else(|| {
+        let names = RunOptions::names().join(", ");
         PyValueError::new_err(format!("`{profile}` is not a profile; allowed are {names}"))
     })?;
-    let mut made = Options { loose, ..made };
+    let mut made = RunOptions { loose, ..made };
     for [name, value] in &options {
         made.settings.set(name, value).map_err(PyValueError::new_err)?;
     }
-    let mut model = Model::new(made.profile).with_door(execute);
+    let mut model = Model::new(made.profile).with_shell_executor(execute);
     py.detach(|| Ok(run_on(&text, &made, &mut model).to_json().to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! A script as it was read.
 
-use crate::code::Stmt;
-use crate::place::{Place, SyntaxError};
+use crate::code::Statement;
+use crate::position::{Position, SyntaxError};
 use tcpassay_units::Dur;
 use tcpassay_wire::Flags;
 
@@ -11,30 +11,32 @@ pub struct Script {
     /// `--name=value` lines.
     pub options: Vec<OptionLine>,
     /// The command before the first event.
-    pub init: Option<Shell>,
+    pub init: Option<ShellCommand>,
     /// In the order of the text.
-    pub events: Vec<Event>,
+    pub events: Vec<ScriptEvent>,
     /// The command after the last event.
-    pub cleanup: Option<Shell>,
+    pub cleanup: Option<ShellCommand>,
 }
 
 impl Script {
     /// Whether anything in it can fail: a packet that is expected, a call, an assertion, code that cannot be read.
     pub fn tests_something(&self) -> bool {
-        self.events.iter().any(|event| match &event.kind {
-            Kind::Packet(packet) => packet.direction == Direction::Out,
-            Kind::Call(_) => true,
-            Kind::Shell(_) => false,
-            Kind::Code(code) => code.body.as_ref().is_ok_and(|body| asserts(body)) || code.body.is_err(),
+        self.events.iter().any(|event| match &event.action {
+            Action::Packet(packet) => packet.direction == Direction::Out,
+            Action::Call(_) => true,
+            Action::Shell(_) => false,
+            Action::Code(code) => code.body.as_ref().is_ok_and(|body| asserts(body)) || code.body.is_err(),
         })
     }
 }
 
-fn asserts(body: &[Stmt]) -> bool {
+fn asserts(body: &[Statement]) -> bool {
     body.iter().any(|stmt| match stmt {
-        Stmt::Assert(_) => true,
-        Stmt::If(branches, otherwise) => branches.iter().any(|(_, body)| asserts(body)) || asserts(otherwise),
-        Stmt::Print(_) | Stmt::Let(..) | Stmt::Eval(_) => false,
+        Statement::Assert(_) => true,
+        Statement::If(branches, otherwise) => {
+            branches.iter().any(|(_, body)| asserts(body)) || asserts(otherwise)
+        }
+        Statement::Print(_) | Statement::Let(..) | Statement::Eval(_) => false,
     })
 }
 
@@ -46,32 +48,32 @@ pub struct OptionLine {
     /// Empty when there is none.
     pub value: String,
     /// Where it stands.
-    pub place: Place,
+    pub position: Position,
 }
 
 /// Commands for a shell, between backquotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shell {
+pub struct ShellCommand {
     /// The text.
     pub text: String,
     /// Where it begins.
-    pub place: Place,
+    pub position: Position,
 }
 
 /// Something that happens, or is expected, at a time.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Event {
+pub struct ScriptEvent {
     /// Where it begins.
-    pub place: Place,
+    pub position: Position,
     /// When.
-    pub when: When,
+    pub when: EventTime,
     /// What.
-    pub kind: Kind,
+    pub action: Action,
 }
 
 /// The time of an event: since the start of the script, or since the event before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
+pub enum EventTime {
     /// `0.5`
     Absolute(Dur),
     /// `+0.5`
@@ -86,24 +88,24 @@ pub enum When {
 
 /// What an event is.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Kind {
+pub enum Action {
     /// A packet.
-    Packet(Packet),
+    Packet(ScriptPacket),
     /// A system call.
-    Call(Call),
+    Call(Syscall),
     /// Commands.
-    Shell(Shell),
+    Shell(ShellCommand),
     /// `%{ ... }%`
-    Code(Code),
+    Code(CodeBlock),
 }
 
 /// A block of code.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Code {
+pub struct CodeBlock {
     /// The text between the braces.
     pub text: String,
     /// Its statements; or why it is more than the evaluator knows.
-    pub body: Result<Vec<Stmt>, SyntaxError>,
+    pub body: Result<Vec<Statement>, SyntaxError>,
 }
 
 /// Which way a packet goes.
@@ -117,7 +119,7 @@ pub enum Direction {
 
 /// A packet, to be injected or expected.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Packet {
+pub struct ScriptPacket {
     /// Which way.
     pub direction: Direction,
     /// `[ect0]`, `[tos 0x2]` and the like.
@@ -125,7 +127,7 @@ pub struct Packet {
     /// `[ttl 64]`, `[hlim 64]`: the hop limit, when written.
     pub hops: Option<u8>,
     /// What it carries.
-    pub body: Body,
+    pub body: PacketBody,
 }
 
 /// What is said about the TOS byte (IPv6: traffic class).
@@ -143,16 +145,16 @@ pub enum IpField {
 
 /// What a packet carries.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Body {
+pub enum PacketBody {
     /// A TCP segment.
-    Tcp(Tcp),
+    Tcp(TcpPacket),
     /// An ICMP message about one.
-    Icmp(Icmp),
+    Icmp(IcmpMessage),
 }
 
 /// A TCP segment.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Tcp {
+pub struct TcpPacket {
     /// Its flags.
     pub flags: Flags,
     /// First sequence number.
@@ -168,12 +170,12 @@ pub struct Tcp {
     /// The urgent pointer, when written.
     pub urgent: Option<u16>,
     /// Options; `None` for `<...>`: whatever they are.
-    pub options: Option<Vec<Opt>>,
+    pub options: Option<Vec<TcpOption>>,
 }
 
 /// A TCP option, in the order of the header.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Opt {
+pub enum TcpOption {
     /// `mss 1460`
     Mss(u16),
     /// `wscale 7`
@@ -203,7 +205,7 @@ pub enum Opt {
 
 /// An ICMP message about a segment that the stack had sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Icmp {
+pub struct IcmpMessage {
     /// `unreachable`, `time_exceeded`, ...
     pub kind: String,
     /// `host_unreachable`, `frag_needed`, ...; empty when there is none.
@@ -216,20 +218,20 @@ pub struct Icmp {
 
 /// A system call.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Call {
+pub struct Syscall {
     /// Its name.
     pub name: String,
     /// Arguments.
     pub args: Vec<Expr>,
     /// What it must give.
-    pub result: Outcome,
+    pub result: ExpectedResult,
     /// For a call that blocks: when it returns, counted as the event's own time.
     pub end: Option<Dur>,
 }
 
 /// What a call must give.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct ExpectedResult {
     /// `None` for `...`.
     pub value: Option<i64>,
     /// `EINPROGRESS`

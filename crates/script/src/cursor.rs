@@ -1,6 +1,6 @@
 //! A place in a text that moves forward: what the parsers are made of.
 
-use crate::place::{Place, SyntaxError};
+use crate::position::{Position, SyntaxError};
 
 /// Gives what a parser found, or where and why it found nothing.
 pub(crate) type Parsed<T> = Result<T, SyntaxError>;
@@ -22,13 +22,13 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, line: 1, column: 1 }
     }
 
-    /// The same for a part of another text, which began at `place`.
-    pub fn within(text: &'a str, place: Place) -> Cursor<'a> {
-        Cursor { text, at: 0, line: place.line, column: place.column }
+    /// The same for a part of another text, which began at `position`.
+    pub fn within(text: &'a str, position: Position) -> Cursor<'a> {
+        Cursor { text, at: 0, line: position.line, column: position.column }
     }
 
-    pub fn place(&self) -> Place {
-        Place { line: self.line, column: self.column }
+    pub fn position(&self) -> Position {
+        Position { line: self.line, column: self.column }
     }
 
     /// What is left.
@@ -166,7 +166,7 @@ impl<'a> Cursor<'a> {
         let capitals = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
         if capitals {
             return self
-                .lacks(&format!("the word `{word}`, where {what} stands; -D {word}=VALUE defines it"));
+                .unsupported(&format!("the word `{word}`, where {what} stands; -D {word}=VALUE defines it"));
         }
         self.fail(what)
     }
@@ -196,9 +196,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// The error that `what` is not understood here, though it belongs to the language.
-    pub fn lacks<T>(&self, what: &str) -> Parsed<T> {
+    pub fn unsupported<T>(&self, what: &str) -> Parsed<T> {
         let found = String::new();
-        Err(SyntaxError { place: self.place(), expected: what.to_owned(), found, lacking: true })
+        Err(SyntaxError { position: self.position(), expected: what.to_owned(), found, unsupported: true })
     }
 
     /// The error that `expected` does not stand here.
@@ -206,7 +206,7 @@ impl<'a> Cursor<'a> {
         let mut shown = self.clone();
         shown.space();
         let expected = expected.to_owned();
-        Err(SyntaxError { place: shown.place(), expected, found: shown.here(), lacking: false })
+        Err(SyntaxError { position: shown.position(), expected, found: shown.here(), unsupported: false })
     }
 
     /// What stands here, shortened.

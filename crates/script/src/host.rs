@@ -2,26 +2,26 @@
 //!
 //! Commands are never executed here. Those whose effect is known change the host; those that only look, or that concern what the
 //! model does not have, do nothing; any other is reported as unsupported,
-//! unless the caller gives a [`Door`].
+//! unless the caller gives a [`ShellExecutor`].
 
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
 
 /// What executes a command for a script whose commands the user allows (`--allow-shell`); an error says why it failed.
-pub type Door = fn(&str) -> Result<(), String>;
+pub type ShellExecutor = fn(&str) -> Result<(), String>;
 
 /// Sysctls by their dotted names, and the interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Host {
+pub struct HostSettings {
     sysctls: BTreeMap<String, String>,
     /// How long commands slept since somebody asked.
-    pub slept: Dur,
+    pub sleep_time: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
     /// The interface refuses everything (`pfifo limit 0`).
-    pub jammed: bool,
+    pub local_drop: bool,
     /// What was known of peers was flushed (`ip tcp_metrics flush`) since somebody asked.
-    pub forgot_peers: bool,
+    pub metrics_flushed: bool,
     /// What routers said of the path's MTU.
     pub path_mtu: Option<u64>,
     /// Scripts of a shell that commands may call, by the name that they call them by.
@@ -63,9 +63,9 @@ const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiv
 pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
 
 /// Scripts that call scripts.
-const DEEPEST: u32 = 4;
+const MAX_DEPTH: u32 = 4;
 /// Bytes of the longest packet of IP.
-const LONGEST_PACKET: u64 = 65_535;
+const MAX_IP_PACKET: u64 = 65_535;
 /// Queues of an interface that neither delay nor drop what a script sends.
 const QUEUES: &[&str] =
     &["pfifo", "pfifo_fast", "bfifo", "fq", "fq_codel", "noqueue", "mq", "clsact", "ingress"];
@@ -109,7 +109,7 @@ const NOTHING: &[&str] = &[
     "set+e",
 ];
 
-impl Host {
+impl HostSettings {
     /// The value of a sysctl that a script has set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.sysctls.get(name).map(String::as_str)
@@ -134,15 +134,15 @@ impl Host {
         self.sysctls.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?, v.as_str())))
     }
 
-    /// Takes in commands; what is not known goes through `door`, if there is one.
+    /// Takes in commands; what is not known goes through `executor`, if there is one.
     ///
     /// # Errors
     /// The first line that is unsupported, or failed behind the door.
-    pub fn run(&mut self, text: &str, door: Option<Door>) -> Result<(), String> {
-        self.run_at(text, door, 0)
+    pub fn run(&mut self, text: &str, executor: Option<ShellExecutor>) -> Result<(), String> {
+        self.run_at(text, executor, 0)
     }
 
-    fn run_at(&mut self, text: &str, door: Option<Door>, depth: u32) -> Result<(), String> {
+    fn run_at(&mut self, text: &str, executor: Option<ShellExecutor>, depth: u32) -> Result<(), String> {
         let joined = text.replace("\\\n", " ");
         for line in joined.split(['\n', ';']).flat_map(|l| l.split("&&")) {
             // What follows `||` is for a failure.
@@ -152,15 +152,15 @@ impl Host {
             }
             let called = line.split_whitespace().next().unwrap_or("");
             if let Some(text) = self.files.get(called).cloned() {
-                if depth == DEEPEST {
-                    return Err(format!("{called}: scripts that call scripts, more than {DEEPEST} deep"));
+                if depth == MAX_DEPTH {
+                    return Err(format!("{called}: scripts that call scripts, more than {MAX_DEPTH} deep"));
                 }
-                self.run_at(&text, door, depth + 1).map_err(|what| format!("{called}: {what}"))?;
+                self.run_at(&text, executor, depth + 1).map_err(|what| format!("{called}: {what}"))?;
                 continue;
             }
-            match (self.command(line), door) {
+            match (self.command(line), executor) {
                 (Ok(()), _) => {}
-                (Err(()), Some(door)) => door(line)?,
+                (Err(()), Some(executor)) => executor(line)?,
                 (Err(()), None) => return Err(line.to_owned()),
             }
         }
@@ -185,7 +185,7 @@ impl Host {
             "sleep" => {
                 let seconds = args.first().and_then(|a| a.parse::<f64>().ok());
                 let seconds = seconds.filter(|s| (0.0..1e6).contains(s)).ok_or(())?;
-                self.slept = self.slept.saturating_add(Dur::from_secs_f64(seconds));
+                self.sleep_time = self.sleep_time.saturating_add(Dur::from_secs_f64(seconds));
                 Ok(())
             }
             "ethtool" => {
@@ -209,12 +209,12 @@ impl Host {
                 if adds && !args.iter().any(|word| QUEUES.contains(word)) {
                     return Err(());
                 }
-                self.jammed = args.windows(2).any(|w| w == ["limit", "0"]);
+                self.local_drop = args.windows(2).any(|w| w == ["limit", "0"]);
                 Ok(())
             }
             "ifconfig" if args.contains(&"mtu") => {
                 self.route
-                    .insert("mtu".to_owned(), after(args, "mtu").filter(|&n| n <= LONGEST_PACKET).ok_or(())?);
+                    .insert("mtu".to_owned(), after(args, "mtu").filter(|&n| n <= MAX_IP_PACKET).ok_or(())?);
                 Ok(())
             }
             _ if name.starts_with("sysctl_restore_") => Ok(()),
@@ -274,7 +274,7 @@ impl Host {
         let args: Vec<&str> = args.iter().filter(|a| !a.starts_with('-')).copied().collect();
         match args.as_slice() {
             ["tcp_metrics" | "tcpmetrics" | "metrics", "flush" | "f" | "delete" | "del", ..] => {
-                self.forgot_peers = true;
+                self.metrics_flushed = true;
                 Ok(())
             }
             [
@@ -285,7 +285,7 @@ impl Host {
             | ["route" | "ro" | "r", "show" | "get" | "flush", ..] => Ok(()),
             ["link", ..] => {
                 if let Some(mtu) = after(&args, "mtu") {
-                    if mtu > LONGEST_PACKET {
+                    if mtu > MAX_IP_PACKET {
                         return Err(());
                     }
                     self.route.insert("mtu".to_owned(), mtu);
@@ -297,7 +297,7 @@ impl Host {
                     ["advmss", "mtu", "initcwnd", "initrwnd", "rto_min", "quickack", "features", "congctl"]
                 {
                     if let Some(n) = after(&args, name) {
-                        if n > u64::from(u32::MAX) || (name == "mtu" && n > LONGEST_PACKET) {
+                        if n > u64::from(u32::MAX) || (name == "mtu" && n > MAX_IP_PACKET) {
                             return Err(());
                         }
                         self.route.insert(name.to_owned(), n);

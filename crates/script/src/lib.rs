@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`parse`] | text to [`ast`], with the place of the first error |
 //! | [`code`] | blocks `%{ }%`: a small part of Python, evaluated |
-//! | [`Settings`] | the options of the original's command line |
+//! | [`ScriptSettings`] | the options of the original's command line |
 //! | [`host`] | shell lines: sysctls and routes that are known; nothing is executed |
 //! | [`run`] | sockets over [`tcpassay_tcp::Connection`], packets in and out, virtual time |
 //! | [`report`] | results as JSON and as text |
@@ -19,12 +19,12 @@ pub mod code;
 mod cursor;
 pub mod host;
 mod parse;
-mod place;
+mod position;
 pub mod report;
 pub mod run;
 mod settings;
 mod siphash;
 
 pub use parse::{parse, select};
-pub use place::{Place, SyntaxError};
-pub use settings::{IpVersion, Settings};
+pub use position::{Position, SyntaxError};
+pub use settings::{IpVersion, ScriptSettings};

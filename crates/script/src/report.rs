@@ -1,6 +1,6 @@
 //! What became of a script.
 
-use crate::place::Place;
+use crate::position::Position;
 use serde_json::{Value, json};
 use tcpassay_units::Dur;
 
@@ -38,7 +38,7 @@ pub struct Report {
     /// The result.
     pub status: Status,
     /// Where it was decided; `None` for a pass.
-    pub place: Option<Place>,
+    pub position: Option<Position>,
     /// Why, in a line; empty for a pass.
     pub reason: String,
     /// Lines that explain it: both packets, the state of the connection, the stack's last events.
@@ -59,7 +59,7 @@ impl Report {
     pub(crate) fn passed() -> Report {
         Report {
             status: Status::Pass,
-            place: None,
+            position: None,
             reason: String::new(),
             details: Vec::new(),
             drift: Dur::ZERO,
@@ -70,16 +70,16 @@ impl Report {
         }
     }
 
-    pub(crate) fn stopped(status: Status, place: Place, reason: String) -> Report {
-        Report { status, place: Some(place), reason, ..Report::passed() }
+    pub(crate) fn stopped(status: Status, position: Position, reason: String) -> Report {
+        Report { status, position: Some(position), reason, ..Report::passed() }
     }
 
     /// As JSON: `status`, `line`, `column`, `reason`, `details`, `drift_usecs`, `error_usecs`, `virtual_time_usecs`, `events`, `printed`.
     pub fn to_json(&self) -> Value {
         json!({
             "status": self.status.name(),
-            "line": self.place.map(|p| p.line),
-            "column": self.place.map(|p| p.column),
+            "line": self.position.map(|p| p.line),
+            "column": self.position.map(|p| p.column),
             "reason": self.reason,
             "details": self.details,
             "drift_usecs": self.drift.as_nanos().div_ceil(1000),

@@ -17,7 +17,7 @@ pub enum IpVersion {
 
 /// Which version of a profile's stack runs, where no sysctl says that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Version {
+pub enum StackVersion {
     /// The one that the profile describes.
     #[default]
     Profile,
@@ -29,7 +29,7 @@ pub enum Version {
 
 /// What governs a run, from the command line and from the script.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Settings {
+pub struct ScriptSettings {
     /// `--ip_version`
     pub ip_version: IpVersion,
     /// `--mtu` of the interface; 1500 when it is not given.
@@ -51,7 +51,7 @@ pub struct Settings {
     /// `--sysctl name=value`: what the host has set before the script.
     pub sysctls: Vec<(String, String)>,
     /// By the name of the stack.
-    pub version: Version,
+    pub version: StackVersion,
     /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
     pub addresses: Vec<(String, IpAddr)>,
 }
@@ -89,7 +89,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tun_dev",
 ];
 
-impl Settings {
+impl ScriptSettings {
     /// Takes in one option, without its dashes.
     ///
     /// # Errors
@@ -153,10 +153,10 @@ impl Settings {
     /// The script with its defined words replaced, as the original does it: not in texts, commands, code and comments.
     ///
     /// # Errors
-    /// It would be longer than [`LONGEST`].
+    /// It would be longer than [`MAX_SCRIPT_SIZE`].
     pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
-        let long = || format!("a script of more than {LONGEST} bytes");
-        if text.len() > LONGEST {
+        let long = || format!("a script of more than {MAX_SCRIPT_SIZE} bytes");
+        if text.len() > MAX_SCRIPT_SIZE {
             return Err(long());
         }
         if self.defines.is_empty() {
@@ -179,7 +179,7 @@ impl Settings {
                 Some((_, value)) => made.push_str(value),
                 None => made.push_str(piece),
             }
-            if made.len() > LONGEST {
+            if made.len() > MAX_SCRIPT_SIZE {
                 return Err(long());
             }
             rest = after;
@@ -201,4 +201,4 @@ fn quoted(text: &str, quote: char) -> usize {
 }
 
 /// Most bytes of a script: more than a hundred times the longest public one.
-const LONGEST: usize = 4 << 20;
+const MAX_SCRIPT_SIZE: usize = 4 << 20;

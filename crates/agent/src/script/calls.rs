@@ -1,16 +1,17 @@
 //! System calls of a script, made for real: each becomes a job for the thread that makes calls, since it may block.
 
 use super::arguments::{
-    Job, MOST, Places, Returned, flags, int, judged, length, member, nonsense, room, rooms, short,
+    Job, MAX_BUFFER, Returned, SocketEnvironment, compared, flags, int, invalid, length, member, room, rooms,
+    short,
 };
 use super::names::{error, number, word};
 use std::os::fd::{OwnedFd, RawFd};
 use tcpassay_linux::syscall::{self, Address, Given};
-use tcpassay_script::ast::{Call, Expr};
-use tcpassay_script::run::{Answer, Trouble};
+use tcpassay_script::ast::{Expr, Syscall};
+use tcpassay_script::run::{ScriptError, SyscallResult};
 
-pub(super) fn answered(given: Given) -> Answer {
-    given.map_or_else(|errno| Answer::Error(error(errno)), Answer::Done)
+pub(super) fn answered(given: Given) -> SyscallResult {
+    given.map_or_else(|errno| SyscallResult::Error(error(errno)), SyscallResult::Done)
 }
 
 fn job(make: impl FnOnce() -> Given + Send + 'static) -> Job {
@@ -19,8 +20,8 @@ fn job(make: impl FnOnce() -> Given + Send + 'static) -> Job {
 
 fn making(make: impl FnOnce() -> Result<OwnedFd, i32> + Send + 'static) -> Job {
     Box::new(|| match make() {
-        Ok(fd) => Returned { answer: Ok(Answer::New), made: Some(fd) },
-        Err(errno) => Returned { answer: Ok(Answer::Error(error(errno))), made: None },
+        Ok(fd) => Returned { answer: Ok(SyscallResult::NewDescriptor), made: Some(fd) },
+        Err(errno) => Returned { answer: Ok(SyscallResult::Error(error(errno))), made: None },
     })
 }
 
@@ -30,7 +31,7 @@ fn null(e: Option<&Expr>) -> bool {
 }
 
 /// A call with `NULL` where a pointer belongs.
-fn with_null(call: &Call, fd: RawFd, at: &Places) -> Result<Job, Trouble> {
+fn with_null(call: &Syscall, fd: RawFd, at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let args = &call.args;
     let made = match call.name.as_str() {
         "read" => syscall::Null::Read(fd, length(args, 2)?),
@@ -46,13 +47,13 @@ fn with_null(call: &Call, fd: RawFd, at: &Places) -> Result<Job, Trouble> {
         "setsockopt" => syscall::Null::Set(fd, short(args, 1)?, short(args, 2)?),
         "getsockopt" => syscall::Null::Get(fd, short(args, 1)?, short(args, 2)?),
         "getsockname" | "getpeername" => syscall::Null::Name(fd, call.name == "getpeername"),
-        other => return Err(Trouble::Unsupported(format!("{other} with NULL"))),
+        other => return Err(ScriptError::Unsupported(format!("{other} with NULL"))),
     };
     Ok(job(move || syscall::with_null(made)))
 }
 
 /// The address of a call that opens a connection with data: `None` when it does not.
-fn fast_address(flags: i32, e: Option<&Expr>, at: &Places) -> Option<Address> {
+fn fast_address(flags: i32, e: Option<&Expr>, at: &SocketEnvironment) -> Option<Address> {
     let unspecified = matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
     (flags & libc::MSG_FASTOPEN != 0)
         .then(|| if unspecified { Address::unspecified() } else { Address::of(at.remote) })
@@ -60,10 +61,10 @@ fn fast_address(flags: i32, e: Option<&Expr>, at: &Places) -> Option<Address> {
 
 /// The job of a call on descriptors that are open already.
 pub fn prepare(
-    call: &Call,
-    live: &dyn Fn(i64) -> Result<RawFd, Trouble>,
-    at: &Places,
-) -> Result<Job, Trouble> {
+    call: &Syscall,
+    live: &dyn Fn(i64) -> Result<RawFd, ScriptError>,
+    at: &SocketEnvironment,
+) -> Result<Job, ScriptError> {
     let args = &call.args;
     let fd = || live(int(args, 0)?);
     let pointer = if matches!(call.name.as_str(), "setsockopt" | "getsockopt") { 3 } else { 1 };
@@ -108,7 +109,7 @@ pub fn prepare(
         }
         "recvmsg" => super::message::receive(fd()?, args, at)?,
         "splice" | "sendfile" => between(call, fd()?, live)?,
-        "open" => making(|| syscall::zeros(MOST)),
+        "open" => making(|| syscall::zeros(MAX_BUFFER)),
         "write" => {
             let (fd, from) = (fd()?, room(int(args, 2)?)?);
             job(move || syscall::write(fd, &from))
@@ -130,7 +131,7 @@ pub fn prepare(
         "fcntl" => {
             let (fd, command, argument) = (fd()?, short(args, 1)?, flags(args, 2)?);
             if ![libc::F_GETFL, libc::F_SETFL].contains(&command) {
-                return Err(Trouble::Unsupported(format!("fcntl {command}")));
+                return Err(ScriptError::Unsupported(format!("fcntl {command}")));
             }
             job(move || syscall::fcntl(fd, command, argument))
         }
@@ -145,7 +146,7 @@ pub fn prepare(
         "epoll_ctl" => {
             let (epoll, operation, fd) = (fd()?, short(args, 1)?, live(int(args, 2)?)?);
             let events = word(member(args.get(3), "events"))?.unwrap_or(0);
-            let events = u32::try_from(events).or_else(|_| nonsense("events beyond 32 bits"))?;
+            let events = u32::try_from(events).or_else(|_| invalid("events beyond 32 bits"))?;
             job(move || syscall::epoll_ctl(epoll, operation, fd, events, 0))
         }
         "epoll_wait" => epoll_wait(fd()?, args)?,
@@ -153,12 +154,16 @@ pub fn prepare(
             let (fd, peer) = (fd()?, call.name == "getpeername");
             job(move || syscall::name(fd, peer).map(|_| 0))
         }
-        other => return Err(Trouble::Unsupported(format!("the system call `{other}`"))),
+        other => return Err(ScriptError::Unsupported(format!("the system call `{other}`"))),
     })
 }
 
 /// splice(2) and sendfile(2): data from one descriptor to another; `fd` is the first argument.
-fn between(call: &Call, fd: RawFd, live: &dyn Fn(i64) -> Result<RawFd, Trouble>) -> Result<Job, Trouble> {
+fn between(
+    call: &Syscall,
+    fd: RawFd,
+    live: &dyn Fn(i64) -> Result<RawFd, ScriptError>,
+) -> Result<Job, ScriptError> {
     let args = &call.args;
     if call.name == "sendfile" {
         let (to, from) = (fd, live(int(args, 1)?)?);
@@ -168,14 +173,14 @@ fn between(call: &Call, fd: RawFd, live: &dyn Fn(i64) -> Result<RawFd, Trouble>)
     let (from, to) = (fd, live(int(args, 2)?)?);
     let (n, flags) = (length(args, 4)?, flags(args, 5)?.cast_unsigned());
     if !null(args.get(1)) || !null(args.get(3)) {
-        return Err(Trouble::Unsupported("splice with an offset".to_owned()));
+        return Err(ScriptError::Unsupported("splice with an offset".to_owned()));
     }
     Ok(job(move || syscall::splice(from, to, n, flags)))
 }
 
-fn send_message(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
+fn send_message(fd: RawFd, args: &[Expr], at: &SocketEnvironment) -> Result<Job, ScriptError> {
     if member(args.get(1), "msg_control").is_some_and(|e| *e != Expr::List(Vec::new())) {
-        return Err(Trouble::Unsupported("a control message to send".to_owned()));
+        return Err(ScriptError::Unsupported("a control message to send".to_owned()));
     }
     let (mut from, flags) = (rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
     let to = fast_address(flags, None, at);
@@ -188,7 +193,7 @@ pub fn close(file: OwnedFd) -> Job {
 }
 
 /// Whether it is a `sendto` or `sendmsg` that opens a connection.
-pub fn uses_fast_open(call: &Call) -> bool {
+pub fn uses_fast_open(call: &Syscall) -> bool {
     let index = match call.name.as_str() {
         "sendto" | "send" => 3,
         "sendmsg" => 2,
@@ -197,10 +202,10 @@ pub fn uses_fast_open(call: &Call) -> bool {
     flags(&call.args, index).is_ok_and(|flags| flags & libc::MSG_FASTOPEN != 0)
 }
 
-fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
+fn socket(args: &[Expr], at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let (kind, protocol) = (flags(args, 1)?, flags(args, 2)?);
     if ![0, libc::IPPROTO_TCP].contains(&protocol) || kind & 0xf != libc::SOCK_STREAM {
-        return Err(Trouble::Unsupported("a socket that is not TCP".to_owned()));
+        return Err(ScriptError::Unsupported("a socket that is not TCP".to_owned()));
     }
     let (domain, controller) = (at.domain, at.controller.clone());
     Ok(making(move || {
@@ -212,7 +217,7 @@ fn socket(args: &[Expr], at: &Places) -> Result<Job, Trouble> {
 }
 
 /// The value of a socket option.
-fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
+fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, ScriptError> {
     match e {
         Some(Expr::Text(text)) => Ok(unescaped(text)),
         Some(Expr::List(items)) if items.len() == 1 => bytes(items.first()),
@@ -221,7 +226,9 @@ fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
                 ["onoff", "linger", "l_onoff", "l_linger"].contains(&name.as_str())
             };
             if !members.iter().all(known) {
-                return Err(Trouble::Unsupported("a structure as the value of a socket option".to_owned()));
+                return Err(ScriptError::Unsupported(
+                    "a structure as the value of a socket option".to_owned(),
+                ));
             }
             let mut made = Vec::new();
             for (_, e) in members {
@@ -232,7 +239,7 @@ fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, Trouble> {
         e => {
             let n = word(e)?.unwrap_or(0);
             let n = i32::try_from(n).or_else(|_| u32::try_from(n).map(u32::cast_signed));
-            Ok(n.or_else(|_| nonsense("an option beyond 32 bits"))?.to_ne_bytes().to_vec())
+            Ok(n.or_else(|_| invalid("an option beyond 32 bits"))?.to_ne_bytes().to_vec())
         }
     }
 }
@@ -251,56 +258,56 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// A value of 32 bits that the script may compare; whether it has a sign is not known: `0xffffffff` is -1.
-fn compare(want: Option<i64>, live: i64) -> Result<Answer, Trouble> {
+fn compare(want: Option<i64>, live: i64) -> Result<SyscallResult, ScriptError> {
     let same =
         |want: i64| want == live || u32::try_from(want).is_ok_and(|n| i64::from(n.cast_signed()) == live);
     match want {
         Some(want) if !same(want) => {
-            Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{live}]") })
+            Err(ScriptError::Mismatch { expected: format!("[{want}]"), live: format!("[{live}]") })
         }
-        _ => Ok(Answer::Done(0)),
+        _ => Ok(SyscallResult::Done(0)),
     }
 }
 
-fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
     let request = int(args, 1)?;
     let known = ["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD", "SIOCATMARK"].map(number);
     if !known.contains(&Ok(request)) {
-        return Err(Trouble::Unsupported(format!("ioctl {request:#x}")));
+        return Err(ScriptError::Unsupported(format!("ioctl {request:#x}")));
     }
-    let request = libc::c_ulong::try_from(request).or_else(|_| nonsense("a request below zero"))?;
+    let request = libc::c_ulong::try_from(request).or_else(|_| invalid("a request below zero"))?;
     let want = word(args.get(2))?;
-    Ok(judged(move || match syscall::ask(fd, request) {
+    Ok(compared(move || match syscall::ask(fd, request) {
         Ok(n) => compare(want, n),
-        Err(errno) => Ok(Answer::Error(error(errno))),
+        Err(errno) => Ok(SyscallResult::Error(error(errno))),
     }))
 }
 
-fn get(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+fn get(fd: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
     let (level, option) = (short(args, 1)?, short(args, 2)?);
     let want = args.get(3).cloned();
-    Ok(judged(move || {
+    Ok(compared(move || {
         let mut buffer = [0; 512];
         let len = match syscall::get(fd, level, option, &mut buffer) {
             Ok(len) => len,
-            Err(errno) => return Ok(Answer::Error(error(errno))),
+            Err(errno) => return Ok(SyscallResult::Error(error(errno))),
         };
         match &want {
             Some(Expr::Text(text)) => {
                 let live = String::from_utf8_lossy(&buffer[..len]);
                 let live = live.trim_end_matches('\0');
                 if live == text {
-                    Ok(Answer::Done(0))
+                    Ok(SyscallResult::Done(0))
                 } else {
-                    Err(Trouble::Mismatch { expected: text.clone(), live: live.to_owned() })
+                    Err(ScriptError::Mismatch { expected: text.clone(), live: live.to_owned() })
                 }
             }
             Some(Expr::Group(_)) => {
                 let wanted = bytes(want.as_ref())?;
                 if buffer.starts_with(&wanted) {
-                    Ok(Answer::Done(0))
+                    Ok(SyscallResult::Done(0))
                 } else {
-                    Err(Trouble::Mismatch {
+                    Err(ScriptError::Mismatch {
                         expected: format!("{wanted:?}"),
                         live: format!("{:?}", &buffer[..len]),
                     })
@@ -314,41 +321,44 @@ fn get(fd: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
     }))
 }
 
-fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, Trouble>) -> Result<Job, Trouble> {
+fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, ScriptError>) -> Result<Job, ScriptError> {
     let Some(Expr::List(items)) = args.first() else {
-        return nonsense("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`");
+        return invalid("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`");
     };
     let events = |e: Option<&Expr>| {
         let n = word(e)?;
-        n.map(|n| i16::try_from(n).or_else(|_| nonsense("events beyond 16 bits"))).transpose()
+        n.map(|n| i16::try_from(n).or_else(|_| invalid("events beyond 16 bits"))).transpose()
     };
     let mut of = Vec::new();
     let mut wanted = Vec::new();
     for item in items {
         let fd = word(member(Some(item), "fd"))?;
-        let fd = live(fd.ok_or_else(|| Trouble::Nonsense("poll wants `fd=`".to_owned()))?)?;
+        let fd = live(fd.ok_or_else(|| ScriptError::Invalid("poll wants `fd=`".to_owned()))?)?;
         of.push((fd, events(member(Some(item), "events"))?.unwrap_or(0)));
         wanted.push(events(member(Some(item), "revents"))?);
     }
     let timeout = short(args, 2)?;
-    Ok(judged(move || {
+    Ok(compared(move || {
         let mut happened = Vec::new();
         match syscall::poll(&of, timeout, &mut happened) {
-            Err(errno) => Ok(Answer::Error(error(errno))),
+            Err(errno) => Ok(SyscallResult::Error(error(errno))),
             Ok(n) => {
                 let same = wanted.iter().zip(&happened).all(|(w, live)| w.is_none_or(|w| w == *live));
                 if same {
-                    return Ok(Answer::Done(n));
+                    return Ok(SyscallResult::Done(n));
                 }
                 let wanted: Vec<i16> =
                     wanted.iter().zip(&happened).map(|(w, live)| w.unwrap_or(*live)).collect();
-                Err(Trouble::Mismatch { expected: format!("{wanted:#x?}"), live: format!("{happened:#x?}") })
+                Err(ScriptError::Mismatch {
+                    expected: format!("{wanted:#x?}"),
+                    live: format!("{happened:#x?}"),
+                })
             }
         }
     }))
 }
 
-fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
+fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
     let events = |e: &Expr| word(member(Some(e), "events"));
     let wanted: Vec<Option<i64>> = match args.get(1) {
         Some(Expr::List(items)) => items.iter().map(events).collect::<Result<_, _>>()?,
@@ -356,17 +366,17 @@ fn epoll_wait(epoll: RawFd, args: &[Expr]) -> Result<Job, Trouble> {
         _ => Vec::new(),
     };
     let (most, timeout) = (short(args, 2)?, short(args, 3)?);
-    Ok(judged(move || {
+    Ok(compared(move || {
         let mut happened = Vec::new();
         match syscall::epoll_wait(epoll, most, timeout, &mut happened) {
-            Err(errno) => Ok(Answer::Error(error(errno))),
+            Err(errno) => Ok(SyscallResult::Error(error(errno))),
             Ok(n) => {
                 let differs = |(w, live): (&Option<i64>, &u32)| w.is_some_and(|w| w != i64::from(*live));
                 if wanted.iter().zip(&happened).any(differs) {
                     let (expected, live) = (format!("{wanted:#x?}"), format!("{happened:#x?}"));
-                    return Err(Trouble::Mismatch { expected, live });
+                    return Err(ScriptError::Mismatch { expected, live });
                 }
-                Ok(Answer::Done(n))
+                Ok(SyscallResult::Done(n))
             }
         }
     }))
@@ -378,8 +388,8 @@ mod tests {
 
     #[test]
     fn a_value_of_32_bits_may_be_written_with_and_without_its_sign() {
-        assert_eq!(compare(Some(0xffff_ffff), -1), Ok(Answer::Done(0)));
-        assert_eq!(compare(Some(-1), -1), Ok(Answer::Done(0)));
+        assert_eq!(compare(Some(0xffff_ffff), -1), Ok(SyscallResult::Done(0)));
+        assert_eq!(compare(Some(-1), -1), Ok(SyscallResult::Done(0)));
         assert!(compare(Some(1), -1).is_err());
     }
 
@@ -392,7 +402,7 @@ mod tests {
     fn vectors_larger_than_the_runner_takes_are_unsupported() {
         let part = |n: i64| Expr::Group(vec![(String::new(), Expr::Any), (String::new(), Expr::Int(n))]);
         assert_eq!(rooms(Some(&Expr::List(vec![part(5), part(0)]))).unwrap(), [vec![0_u8; 5], vec![]]);
-        let large = Expr::List(vec![part(MOST), part(1)]);
-        assert!(matches!(rooms(Some(&large)), Err(Trouble::Unsupported(_))));
+        let large = Expr::List(vec![part(MAX_BUFFER), part(1)]);
+        assert!(matches!(rooms(Some(&large)), Err(ScriptError::Unsupported(_))));
     }
 }

@@ -10,7 +10,7 @@
 //! the guest) and its timer wheel rounds them up by at most an eighth (`kernel/time/timer.c`), which is all that is allowed there;
 //! the script begins just before a tick. On a host in real time 4 ms are allowed, and an eighth of a wait.
 
-use super::arguments::{Job, Places, Returned, int};
+use super::arguments::{Job, Returned, SocketEnvironment, int};
 use super::calls;
 use super::worker::Worker;
 use super::{names, wire};
@@ -20,12 +20,12 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use tcpassay_linux::syscall;
-use tcpassay_script::ast::{Body, Call, Expr, Packet};
-use tcpassay_script::code::Value;
-use tcpassay_script::host::Host;
-use tcpassay_script::run::stack::{Sent, Step};
-use tcpassay_script::run::{Answer, Map, Stack, Trouble};
-use tcpassay_script::{IpVersion, Settings};
+use tcpassay_script::ast::{Expr, PacketBody, ScriptPacket, Syscall};
+use tcpassay_script::code::CodeValue;
+use tcpassay_script::host::HostSettings;
+use tcpassay_script::run::target::{SentPacket, Step};
+use tcpassay_script::run::{ScriptError, SequenceMap, SyscallResult, Target};
+use tcpassay_script::{IpVersion, ScriptSettings};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::codec::{Content, decode};
@@ -45,33 +45,33 @@ struct Conn {
     /// Our end; unknown until it has sent something, when the kernel chose its port.
     local: Option<SocketAddr>,
     remote: SocketAddr,
-    map: Map,
+    map: SequenceMap,
     /// First sequence number of the last packet that we sent.
     last: u32,
 }
 
 /// What inbound packets are about.
 #[derive(Clone, Copy)]
-enum Target {
+enum SocketUnderTest {
     None,
     Listener(SocketAddr),
-    Conn(usize),
+    Connection(usize),
 }
 
 /// The kernel that this process runs on, in the namespace that it is in.
 pub struct Kernel {
     virtual_time: bool,
-    patience: Dur,
+    packet_timeout: Dur,
     tun: Option<OwnedFd>,
     worker: Worker,
     started: u64,
-    host: Host,
-    places: Places,
+    host: HostSettings,
+    environment: SocketEnvironment,
     gateway: IpAddr,
     files: BTreeMap<i64, OwnedFd>,
-    made: Option<OwnedFd>,
+    new_file: Option<OwnedFd>,
     conns: Vec<Conn>,
-    target: Target,
+    socket_under_test: SocketUnderTest,
     /// The socket that names in code are about.
     subject: Option<i64>,
     /// The socket of the last call.
@@ -79,12 +79,12 @@ pub struct Kernel {
     /// The last call made a connection: the descriptor that it gives is the subject.
     accepting: bool,
     pending: Option<Returned>,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentPacket>,
     buffer: Vec<u8>,
 }
 
-fn failed(what: &str) -> impl Fn(std::io::Error) -> Trouble + '_ {
-    move |e| Trouble::Unsupported(format!("{what}: {e}"))
+fn failed(what: &str) -> impl Fn(std::io::Error) -> ScriptError + '_ {
+    move |e| ScriptError::Unsupported(format!("{what}: {e}"))
 }
 
 impl Kernel {
@@ -93,12 +93,12 @@ impl Kernel {
         let unknown = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0);
         Ok(Kernel {
             virtual_time,
-            patience: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(5) },
+            packet_timeout: if virtual_time { Dur::from_secs(130) } else { Dur::from_secs(5) },
             tun: None,
             worker: Worker::start()?,
             started: syscall::now(),
-            host: Host::default(),
-            places: Places {
+            host: HostSettings::default(),
+            environment: SocketEnvironment {
                 domain: libc::AF_INET,
                 local: unknown,
                 remote: unknown,
@@ -107,9 +107,9 @@ impl Kernel {
             },
             gateway: unknown.ip(),
             files: BTreeMap::new(),
-            made: None,
+            new_file: None,
             conns: Vec::new(),
-            target: Target::None,
+            socket_under_test: SocketUnderTest::None,
             subject: None,
             calling: None,
             accepting: false,
@@ -119,13 +119,14 @@ impl Kernel {
         })
     }
 
-    fn live(&self, fd: i64) -> Result<RawFd, Trouble> {
+    fn live(&self, fd: i64) -> Result<RawFd, ScriptError> {
         let file = self.files.get(&fd);
-        file.map(AsRawFd::as_raw_fd).ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))
+        file.map(AsRawFd::as_raw_fd)
+            .ok_or_else(|| ScriptError::Invalid(format!("descriptor {fd} is not open")))
     }
 
     /// Addresses, routes and the device.
-    fn network(&mut self, settings: &Settings) -> Result<(), Trouble> {
+    fn network(&mut self, settings: &ScriptSettings) -> Result<(), ScriptError> {
         let v6 = settings.ip_version == IpVersion::V6;
         let named = |name: &str, v4: &str, v6_text: &str| {
             let set = settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
@@ -139,9 +140,9 @@ impl Kernel {
             IpAddr::V4(ip) if settings.ip_version == IpVersion::V4MappedV6 => ip.to_ipv6_mapped().into(),
             ip => ip,
         };
-        self.places.local = SocketAddr::new(mapped(local), PORT);
-        self.places.remote = SocketAddr::new(mapped(remote), PORT);
-        self.places.domain =
+        self.environment.local = SocketAddr::new(mapped(local), PORT);
+        self.environment.remote = SocketAddr::new(mapped(remote), PORT);
+        self.environment.domain =
             if settings.ip_version == IpVersion::V4 { libc::AF_INET } else { libc::AF_INET6 };
         self.tun = Some(syscall::tun("tun0", true).map_err(failed("a TUN device"))?);
         let (prefix, more) = if v6 { (48, " nodad") } else { (16, "") };
@@ -154,11 +155,11 @@ impl Kernel {
             lines.push(format!("link set tun0 mtu {mtu}"));
         }
         lines.push(self.route_line("add"));
-        batch("ip", &lines).map_err(Trouble::Unsupported)
+        batch("ip", &lines).map_err(ScriptError::Unsupported)
     }
 
     fn route_line(&self, what: &str) -> String {
-        let prefix = match self.places.remote.ip().to_canonical() {
+        let prefix = match self.environment.remote.ip().to_canonical() {
             IpAddr::V4(ip) => format!("{ip}/24").replace(&format!(".{}/", ip.octets()[3]), ".0/"),
             IpAddr::V6(ip) => format!("{ip}/128"),
         };
@@ -173,7 +174,7 @@ impl Kernel {
     }
 
     /// Puts into effect what commands have changed.
-    fn apply(&mut self, before: &Host) -> Result<(), String> {
+    fn apply(&mut self, before: &HostSettings) -> Result<(), String> {
         let changed: Vec<(String, String)> = self
             .host
             .all("")
@@ -184,7 +185,7 @@ impl Kernel {
             if key == "net.ipv4.tcp_congestion_control" {
                 // By socket option: a namespace may refuse what root may use.
                 self.has_controller(&value)?;
-                self.places.controller = value;
+                self.environment.controller = value;
                 continue;
             }
             let path = match key.strip_prefix("module.") {
@@ -204,9 +205,9 @@ impl Kernel {
             let lines: Vec<String> = mtu.into_iter().chain([self.route_line("replace")]).collect();
             batch("ip", &lines)?;
         }
-        if self.host.jammed != before.jammed {
+        if self.host.local_drop != before.local_drop {
             // Packets as `tc` counts them; the second is the usual length of a device's queue.
-            let limit = if self.host.jammed { 0 } else { 1000 };
+            let limit = if self.host.local_drop { 0 } else { 1000 };
             batch("tc", &[format!("qdisc replace dev tun0 root pfifo limit {limit}")])?;
         }
         if self.host.no_tso != before.no_tso {
@@ -224,7 +225,7 @@ impl Kernel {
     fn has_controller(&self, name: &str) -> Result<(), String> {
         let wrong =
             |errno| format!("the congestion controller `{name}`: {} from this kernel", names::error(errno));
-        let socket = syscall::socket(self.places.domain, libc::SOCK_STREAM, 0).map_err(wrong)?;
+        let socket = syscall::socket(self.environment.domain, libc::SOCK_STREAM, 0).map_err(wrong)?;
         syscall::set(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
             .map_err(wrong)?;
         Ok(())
@@ -253,7 +254,7 @@ impl Kernel {
                 known.map.iss = segment.seq;
             }
             known.last = segment.seq.get();
-            self.sent.push_back(Sent { at, conn, segment, options, tos, hops });
+            self.sent.push_back(SentPacket { at, conn, segment, options, tos, hops });
             any = true;
         }
         any
@@ -271,39 +272,42 @@ impl Kernel {
     /// A connection that a call has opened without saying so: the first write after a `connect` that was put off, or a `connect`
     /// of a socket that was connected before.
     fn adopt(&mut self, from: SocketAddr, to: SocketAddr) -> Option<usize> {
-        let remote = SocketAddr::new(self.places.remote.ip().to_canonical(), self.places.remote.port());
+        let remote =
+            SocketAddr::new(self.environment.remote.ip().to_canonical(), self.environment.remote.port());
         if to != remote {
             return None;
         }
         let conn = self.connect_to(Some(from), to);
-        self.target = Target::Conn(conn);
+        self.socket_under_test = SocketUnderTest::Connection(conn);
         self.subject = self.calling.or(self.subject);
         Some(conn)
     }
 
     fn connect_to(&mut self, local: Option<SocketAddr>, remote: SocketAddr) -> usize {
         let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
-        let map = Map::new(SeqNum::new(0));
+        let map = SequenceMap::new(SeqNum::new(0));
         let conn = Conn { local: local.map(canonical), remote: canonical(remote), map, last: 0 };
         self.conns.push(conn);
         self.conns.len() - 1
     }
 
-    fn answer(&mut self, returned: Returned) -> Result<Answer, Trouble> {
-        self.made = returned.made;
+    fn answer(&mut self, returned: Returned) -> Result<SyscallResult, ScriptError> {
+        self.new_file = returned.made;
         returned.answer
     }
 
     /// What a call means for the script's packets, before it is made.
-    fn note(&mut self, call: &Call) -> Result<(), Trouble> {
+    fn note(&mut self, call: &Syscall) -> Result<(), ScriptError> {
         let fd = || int(&call.args, 0);
         self.accepting = matches!(call.name.as_str(), "accept" | "accept4");
         self.calling = fd().ok();
         match call.name.as_str() {
-            "socket" => (self.target, self.subject) = (Target::None, None),
+            "socket" => (self.socket_under_test, self.subject) = (SocketUnderTest::None, None),
             "listen" => {
-                let at = syscall::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.places.local);
-                self.target = Target::Listener(SocketAddr::new(self.places.local.ip(), at.port()));
+                let at =
+                    syscall::name(self.live(fd()?)?, false).ok().flatten().unwrap_or(self.environment.local);
+                self.socket_under_test =
+                    SocketUnderTest::Listener(SocketAddr::new(self.environment.local.ip(), at.port()));
             }
             "connect" | "sendto" | "send" | "sendmsg" => {
                 let fast = calls::uses_fast_open(call);
@@ -312,8 +316,8 @@ impl Kernel {
                     if fresh && self.subject != Some(fd()?) {
                         let local = syscall::name(self.live(fd()?)?, false).ok().flatten();
                         let local = local.filter(|at| at.port() != 0 && !at.ip().is_unspecified());
-                        let conn = self.connect_to(local, self.places.remote);
-                        self.target = Target::Conn(conn);
+                        let conn = self.connect_to(local, self.environment.remote);
+                        self.socket_under_test = SocketUnderTest::Connection(conn);
                         self.subject = Some(fd()?);
                     }
                 }
@@ -324,42 +328,42 @@ impl Kernel {
     }
 
     /// `close` takes the descriptor away, so that it has no job that borrows it.
-    fn job(&mut self, call: &Call) -> Result<Job, Trouble> {
+    fn job(&mut self, call: &Syscall) -> Result<Job, ScriptError> {
         if call.name == "close" {
             let fd = int(&call.args, 0)?;
             let file = self.files.remove(&fd);
-            let file = file.ok_or_else(|| Trouble::Nonsense(format!("descriptor {fd} is not open")))?;
+            let file = file.ok_or_else(|| ScriptError::Invalid(format!("descriptor {fd} is not open")))?;
             return Ok(calls::close(file));
         }
-        calls::prepare(call, &|fd| self.live(fd), &self.places)
+        calls::prepare(call, &|fd| self.live(fd), &self.environment)
     }
 
     /// pipe(2), which makes two descriptors.
-    fn pipe(&mut self, call: &Call) -> Result<Answer, Trouble> {
+    fn pipe(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let Some(Expr::List(ends)) = call.args.first() else {
-            return Err(Trouble::Unsupported("the ends of a pipe are `[5, 6]`".to_owned()));
+            return Err(ScriptError::Unsupported("the ends of a pipe are `[5, 6]`".to_owned()));
         };
         let (from, to) = (int(ends, 0)?, int(ends, 1)?);
         match syscall::pipe() {
             Ok((read, write)) => {
                 self.files.insert(from, read);
                 self.files.insert(to, write);
-                Ok(Answer::Done(0))
+                Ok(SyscallResult::Done(0))
             }
-            Err(errno) => Ok(Answer::Error(names::error(errno))),
+            Err(errno) => Ok(SyscallResult::Error(names::error(errno))),
         }
     }
 }
 
-impl Stack for Kernel {
-    fn begin(&mut self, settings: &Settings) -> Result<(), Trouble> {
+impl Target for Kernel {
+    fn begin(&mut self, settings: &ScriptSettings) -> Result<(), ScriptError> {
         self.network(settings)?;
         let before = self.host.clone();
         for (name, value) in &settings.sysctls {
             self.host.set(name, value);
         }
         self.host.files.extend(settings.shell_files.iter().cloned());
-        self.apply(&before).map_err(Trouble::Unsupported)?;
+        self.apply(&before).map_err(ScriptError::Unsupported)?;
         if self.virtual_time {
             // The script before may have set it.
             let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");
@@ -367,14 +371,15 @@ impl Stack for Kernel {
             let now = syscall::now();
             let start = (now / TICK + 3) * TICK - 1000;
             self.started = now;
-            self.reach(Time::from_nanos(start - now));
+            self.advance_to(Time::from_nanos(start - now));
             self.started = start;
             // What the kernel sends by itself when a device comes up is not the script's.
             self.drain();
         } else {
             self.started = syscall::now();
         }
-        self.places.began = syscall::real_time().saturating_sub(syscall::now().saturating_sub(self.started));
+        self.environment.began =
+            syscall::real_time().saturating_sub(syscall::now().saturating_sub(self.started));
         Ok(())
     }
 
@@ -405,18 +410,18 @@ impl Stack for Kernel {
         }
     }
 
-    fn reach(&mut self, until: Time) {
+    fn advance_to(&mut self, until: Time) {
         while self.now() < until {
             let left = (until - self.now()).as_nanos();
             syscall::wait(self.worker.bell(), self.worker.bell(), left);
         }
     }
 
-    fn patience(&self) -> Dur {
-        self.patience
+    fn packet_timeout(&self) -> Dur {
+        self.packet_timeout
     }
 
-    fn slack(&self, wait: Dur, settings: &Settings) -> Dur {
+    fn allowed_time_error(&self, wait: Dur, settings: &ScriptSettings) -> Dur {
         if !self.virtual_time {
             let least = if settings.tolerance.is_zero() { Dur::from_millis(4) } else { settings.tolerance };
             return least.max(wait / 8);
@@ -424,7 +429,7 @@ impl Stack for Kernel {
         if wait.is_zero() { AT_ONCE } else { Dur::from_nanos(TICK) + wait / 8 }
     }
 
-    fn call(&mut self, call: &Call) -> Result<Answer, Trouble> {
+    fn call(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         if call.name == "pipe" {
             return self.pipe(call);
         }
@@ -432,31 +437,31 @@ impl Stack for Kernel {
             !matches!(call.name.as_str(), "socket" | "poll" | "open" | "epoll_create" | "epoll_create1");
         if takes && int(&call.args, 0).is_ok_and(|fd| !self.files.contains_key(&fd)) {
             // No such descriptor is open here, whatever the number means to this process.
-            return Ok(Answer::Error("EBADF".to_owned()));
+            return Ok(SyscallResult::errno("EBADF"));
         }
         // An argument that cannot be made sense of says nothing about the kernel.
-        let lacking = |trouble| match trouble {
-            Trouble::Nonsense(what) => Trouble::Unsupported(format!("{}: {what}", call.name)),
+        let lacking = |error| match error {
+            ScriptError::Invalid(what) => ScriptError::Unsupported(format!("{}: {what}", call.name)),
             other => other,
         };
         self.note(call).map_err(lacking)?;
         let job = self.job(call).map_err(lacking)?;
         match self.worker.make(job).map_err(failed("a thread for calls"))? {
             Some(returned) => self.answer(returned),
-            None => Ok(Answer::Blocks),
+            None => Ok(SyscallResult::Blocks),
         }
     }
 
-    fn retry(&mut self, _: &Call) -> Result<Answer, Trouble> {
+    fn retry(&mut self, _: &Syscall) -> Result<SyscallResult, ScriptError> {
         match self.pending.take().or_else(|| self.worker.returned()) {
             Some(returned) => self.answer(returned),
-            None => Ok(Answer::Blocks),
+            None => Ok(SyscallResult::Blocks),
         }
     }
 
-    fn made(&mut self, fd: Option<i64>) -> i64 {
+    fn name_descriptor(&mut self, fd: Option<i64>) -> i64 {
         let fd = fd.unwrap_or_else(|| self.files.keys().next_back().map_or(3, |last| last + 1));
-        if let Some(made) = self.made.take() {
+        if let Some(made) = self.new_file.take() {
             self.files.insert(fd, made);
         }
         if self.accepting {
@@ -465,84 +470,84 @@ impl Stack for Kernel {
         fd
     }
 
-    fn inject(&mut self, packet: &Packet) -> Result<(), Trouble> {
-        if let Target::Listener(local) = self.target {
+    fn inject(&mut self, packet: &ScriptPacket) -> Result<(), ScriptError> {
+        if let SocketUnderTest::Listener(local) = self.socket_under_test {
             let port = u16::try_from(self.conns.len()).ok().and_then(|number| PORT.checked_add(number));
             let Some(port) = port else {
-                return Err(Trouble::Unsupported("more connections than there are ports".to_owned()));
+                return Err(ScriptError::Unsupported("more connections than there are ports".to_owned()));
             };
-            let remote = SocketAddr::new(self.places.remote.ip(), port);
-            self.target = Target::Conn(self.connect_to(Some(local), remote));
+            let remote = SocketAddr::new(self.environment.remote.ip(), port);
+            self.socket_under_test = SocketUnderTest::Connection(self.connect_to(Some(local), remote));
         }
-        if let Target::None = self.target {
+        if let SocketUnderTest::None = self.socket_under_test {
             // The host answers for a port that is closed.
-            let (local, remote) = (self.places.local, self.places.remote);
-            self.target = Target::Conn(self.connect_to(Some(local), remote));
+            let (local, remote) = (self.environment.local, self.environment.remote);
+            self.socket_under_test = SocketUnderTest::Connection(self.connect_to(Some(local), remote));
         }
-        let Target::Conn(index) = self.target else {
-            return Err(Trouble::Nonsense("no socket could receive this packet".to_owned()));
+        let SocketUnderTest::Connection(index) = self.socket_under_test else {
+            return Err(ScriptError::Invalid("no socket could receive this packet".to_owned()));
         };
         self.drain();
         let conn = &mut self.conns[index];
         let Some(local) = conn.local else {
-            return Err(Trouble::Nonsense(
+            return Err(ScriptError::Invalid(
                 "the connection has sent nothing that could be answered".to_owned(),
             ));
         };
         let bytes = match &packet.body {
-            Body::Tcp(tcp) => {
-                let live = conn.map.live(tcp).map_err(Trouble::Unsupported)?;
+            PacketBody::Tcp(tcp) => {
+                let live = conn.map.live(tcp).map_err(ScriptError::Unsupported)?;
                 wire::segment(conn.remote, local, wire::tos(packet.ip), &live)
             }
-            Body::Icmp(icmp) => {
+            PacketBody::Icmp(icmp) => {
                 let seq = icmp.seq.map_or(conn.last, |seq| conn.map.our_number(seq));
                 wire::icmp(local, conn.remote, seq, icmp)
             }
         };
         let mut framed = vec![0; HEADER];
-        framed.extend(bytes.map_err(Trouble::Unsupported)?);
+        framed.extend(bytes.map_err(ScriptError::Unsupported)?);
         let tun = self.tun.as_ref().expect("made at the beginning");
         syscall::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
-            Trouble::Unsupported(format!("the device took no packet: {}", names::error(errno)))
+            ScriptError::Unsupported(format!("the device took no packet: {}", names::error(errno)))
         })
     }
 
-    fn take(&mut self) -> Option<Sent> {
+    fn next_packet(&mut self) -> Option<SentPacket> {
         self.drain();
         self.sent.pop_front()
     }
 
-    fn target(&self) -> Option<usize> {
-        match self.target {
-            Target::Conn(conn) => Some(conn),
+    fn connection_under_test(&self) -> Option<usize> {
+        match self.socket_under_test {
+            SocketUnderTest::Connection(conn) => Some(conn),
             _ => None,
         }
     }
 
-    fn map(&mut self, conn: usize) -> &mut Map {
+    fn sequence_map(&mut self, conn: usize) -> &mut SequenceMap {
         &mut self.conns[conn].map
     }
 
     fn shell(&mut self, text: &str) -> Result<(), String> {
         let before = self.host.clone();
         self.host.run(text, None)?;
-        if std::mem::take(&mut self.host.forgot_peers) && !self.conns.is_empty() {
+        if std::mem::take(&mut self.host.metrics_flushed) && !self.conns.is_empty() {
             // A new namespace knows nobody.
             batch("ip", &["tcp_metrics flush all".to_owned()])?;
         }
         self.apply(&before)
     }
 
-    fn value(&self, name: &str) -> Option<Value> {
+    fn value(&self, name: &str) -> Option<CodeValue> {
         if name == "SK_MEMINFO_RMEM_ALLOC" || name == "SK_MEMINFO_RCVBUF" {
             let fd = self.files.get(&self.subject?)?;
-            return super::info::memory(fd.as_raw_fd(), name).map(Value::Int);
+            return super::info::memory(fd.as_raw_fd(), name).map(CodeValue::Int);
         }
         let fd = self.files.get(&self.subject?)?;
-        super::info::look(fd.as_raw_fd(), name).map(Value::Int)
+        super::info::look(fd.as_raw_fd(), name).map(CodeValue::Int)
     }
 
-    fn words(&self) -> Vec<String> {
+    fn diagnostics(&self) -> Vec<String> {
         let Some(fd) = self.subject.and_then(|fd| self.files.get(&fd)) else { return Vec::new() };
         super::info::words(fd.as_raw_fd())
     }

@@ -1,11 +1,11 @@
 //! `recvmsg`: what a script says of control messages and of the error queue, compared with what the kernel gave.
 
-use super::arguments::{Job, Places, flags, judged, member, rooms};
+use super::arguments::{Job, SocketEnvironment, compared, flags, member, rooms};
 use super::names::{error, word};
 use std::os::fd::RawFd;
 use tcpassay_linux::syscall;
 use tcpassay_script::ast::Expr;
-use tcpassay_script::run::{Answer, Trouble};
+use tcpassay_script::run::{ScriptError, SyscallResult};
 
 /// What a stamp in a control message may be off, in nanoseconds: what the original allows.
 const STAMP: u64 = 4_000_000;
@@ -34,7 +34,7 @@ const ERROR: [(&str, usize, usize); 6] = [
     ("ee_data", 12, 4),
 ];
 
-fn wanted(data: Option<&Expr>) -> Result<Wanted, Trouble> {
+fn wanted(data: Option<&Expr>) -> Result<Wanted, ScriptError> {
     let Some(group @ Expr::Group(members)) = data else {
         return Ok(word(data)?.map_or(Wanted::Anything, Wanted::Number));
     };
@@ -54,7 +54,7 @@ fn wanted(data: Option<&Expr>) -> Result<Wanted, Trouble> {
         let seconds = part("scm_sec")?.saturating_mul(1_000_000_000);
         return Ok(Wanted::Stamp(seconds.saturating_add(part("scm_nsec")?)));
     }
-    Err(Trouble::Unsupported("a control message of this form".to_owned()))
+    Err(ScriptError::Unsupported("a control message of this form".to_owned()))
 }
 
 /// A whole number of `len` bytes, as this machine has it.
@@ -89,7 +89,7 @@ fn difference(want: &Wanted, live: &[u8], began: u64) -> Option<(String, String)
 }
 
 /// recvmsg(2), and the comparison.
-pub fn receive(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
+pub fn receive(fd: RawFd, args: &[Expr], at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let message = args.get(1);
     let (mut into, flags) = (rooms(member(message, "msg_iov"))?, flags(args, 2)?);
     let flags_wanted = word(member(message, "msg_flags"))?;
@@ -101,12 +101,12 @@ pub fn receive(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
         }
     }
     let began = at.began;
-    Ok(judged(move || {
+    Ok(compared(move || {
         let (n, live_flags, found) = match syscall::receive_message(fd, &mut into, flags) {
             Ok(got) => got,
-            Err(errno) => return Ok(Answer::Error(error(errno))),
+            Err(errno) => return Ok(SyscallResult::Error(error(errno))),
         };
-        let mismatch = |expected: String, live: String| Err(Trouble::Mismatch { expected, live });
+        let mismatch = |expected: String, live: String| Err(ScriptError::Mismatch { expected, live });
         if let Some(want) = flags_wanted
             && want & i64::from(SHOWN) != i64::from(live_flags & SHOWN)
         {
@@ -130,7 +130,7 @@ pub fn receive(fd: RawFd, args: &[Expr], at: &Places) -> Result<Job, Trouble> {
                 return mismatch(expected, live);
             }
         }
-        Ok(Answer::Done(n))
+        Ok(SyscallResult::Done(n))
     }))
 }
 

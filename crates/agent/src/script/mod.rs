@@ -28,12 +28,12 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use tcpassay_linux::syscall;
-use tcpassay_script::run::{Options, run_on};
+use tcpassay_script::run::{RunOptions, run_on};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
 /// Bytes of address space that a script's process may have: a guest has not much more.
-const MOST_MEMORY: u64 = 2 << 30;
+const MAX_MEMORY: u64 = 2 << 30;
 
 /// A script to run.
 #[derive(Deserialize, Serialize)]
@@ -53,8 +53,8 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| e.to_string())?;
     let request: Request = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    syscall::limit_memory(MOST_MEMORY);
-    let mut options = Options::new(Profile::Linux);
+    syscall::limit_memory(MAX_MEMORY);
+    let mut options = RunOptions::new(Profile::Linux);
     options.loose = request.loose;
     options.time_limit = Dur::from_secs(request.limit_s);
     for (name, value) in &request.options {

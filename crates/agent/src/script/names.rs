@@ -1,7 +1,8 @@
 //! The names that scripts use, as this kernel's numbers (`libc`; what it lacks with the header it is from).
 
+use std::borrow::Cow;
 use tcpassay_script::ast::Expr;
-use tcpassay_script::run::Trouble;
+use tcpassay_script::run::ScriptError;
 
 #[expect(clippy::cast_possible_wrap, reason = "no request of ioctl(2) has its highest bit set")]
 const fn plain(request: libc::c_ulong) -> i64 {
@@ -82,20 +83,23 @@ const ERRORS: &[(&str, i32)] = errors! {
 };
 
 /// The name of an `errno`.
-pub fn error(errno: i32) -> String {
+pub fn error(errno: i32) -> Cow<'static, str> {
     let known = ERRORS.iter().find(|(_, n)| *n == errno);
-    known.map_or_else(|| format!("E{errno}"), |(name, _)| (*name).to_owned())
+    known.map_or_else(|| Cow::Owned(format!("E{errno}")), |(name, _)| Cow::Borrowed(*name))
 }
 
 /// The number of one name.
-pub fn number(name: &str) -> Result<i64, Trouble> {
+pub fn number(name: &str) -> Result<i64, ScriptError> {
     let known = NUMBERS.iter().chain(OTHERS).find(|(known, _)| *known == name);
     let error = || ERRORS.iter().find(|(known, _)| *known == name).map(|(_, n)| i64::from(*n));
-    known.map(|(_, n)| *n).or_else(error).ok_or_else(|| Trouble::Unsupported(format!("the name `{name}`")))
+    known
+        .map(|(_, n)| *n)
+        .or_else(error)
+        .ok_or_else(|| ScriptError::Unsupported(format!("the name `{name}`")))
 }
 
 /// A number, or names joined by `|`; `None` for `...` and for what is not there.
-pub fn word(e: Option<&Expr>) -> Result<Option<i64>, Trouble> {
+pub fn word(e: Option<&Expr>) -> Result<Option<i64>, ScriptError> {
     match e {
         None | Some(Expr::Any) => Ok(None),
         Some(Expr::Int(n)) => Ok(Some(*n)),
@@ -107,7 +111,7 @@ pub fn word(e: Option<&Expr>) -> Result<Option<i64>, Trouble> {
             }
             Ok(Some(sum))
         }
-        Some(_) => Err(Trouble::Nonsense("expected a number or names joined by `|`".to_owned())),
+        Some(_) => Err(ScriptError::Invalid("expected a number or names joined by `|`".to_owned())),
     }
 }
 
@@ -124,6 +128,6 @@ mod tests {
         assert_eq!(word(Some(&edge)), Ok(Some(0x8000_0001)));
         assert_eq!(number("ECONNREFUSED"), Ok(111));
         assert_eq!(error(libc::EINPROGRESS), "EINPROGRESS");
-        assert_eq!(number("SO_NOTHING"), Err(Trouble::Unsupported("the name `SO_NOTHING`".to_owned())));
+        assert_eq!(number("SO_NOTHING"), Err(ScriptError::Unsupported("the name `SO_NOTHING`".to_owned())));
     }
 }

@@ -4,7 +4,7 @@
 //! the padding.
 
 use std::net::{IpAddr, SocketAddr};
-use tcpassay_script::ast::{Icmp, IpField, Opt, Tcp};
+use tcpassay_script::ast::{IcmpMessage, IpField, TcpOption, TcpPacket};
 use tcpassay_wire::Flags;
 
 /// The TOS byte that an inbound packet carries.
@@ -72,17 +72,17 @@ fn pseudo(from: IpAddr, to: IpAddr, protocol: u8, len: usize) -> Vec<u8> {
 }
 
 /// The bytes of options as the script has them, padded with zeros to whole words.
-fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
+fn options(list: &[TcpOption]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for opt in list {
         match opt {
-            Opt::Mss(n) => {
+            TcpOption::Mss(n) => {
                 bytes.extend([2, 4]);
                 bytes.extend(n.to_be_bytes());
             }
-            Opt::WindowScale(n) => bytes.extend([3, 3, *n]),
-            Opt::SackPermitted => bytes.extend([4, 2]),
-            Opt::Sack(blocks) => {
+            TcpOption::WindowScale(n) => bytes.extend([3, 3, *n]),
+            TcpOption::SackPermitted => bytes.extend([4, 2]),
+            TcpOption::Sack(blocks) => {
                 let len =
                     u8::try_from(2 + 8 * blocks.len()).map_err(|_| "too many SACK blocks".to_owned())?;
                 bytes.extend([5, len]);
@@ -91,14 +91,14 @@ fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
                     bytes.extend(end.to_be_bytes());
                 }
             }
-            Opt::Timestamps(val, ecr) => {
+            TcpOption::Timestamps(val, ecr) => {
                 bytes.extend([8, 10]);
                 bytes.extend(val.unwrap_or(0).to_be_bytes());
                 bytes.extend(ecr.unwrap_or(0).to_be_bytes());
             }
-            Opt::Nop => bytes.push(1),
-            Opt::Eol => bytes.push(0),
-            Opt::FastOpen { experimental, cookie } => {
+            TcpOption::Nop => bytes.push(1),
+            TcpOption::Eol => bytes.push(0),
+            TcpOption::FastOpen { experimental, cookie } => {
                 let cookie = bytes_of(cookie).ok_or("a cookie to inject must be hexadecimal digits")?;
                 let magic: &[u8] = if *experimental { &[0xf9, 0x89] } else { &[] };
                 let len = u8::try_from(2 + magic.len() + cookie.len()).map_err(|_| "too long a cookie")?;
@@ -106,12 +106,12 @@ fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
                 bytes.extend(magic);
                 bytes.extend(cookie);
             }
-            Opt::Md5(digest) => {
+            TcpOption::Md5(digest) => {
                 let digest = bytes_of(digest).filter(|digest| digest.len() == 16);
                 bytes.extend([19, 18]);
                 bytes.extend(digest.ok_or("an MD5 digest to inject must be 32 hexadecimal digits")?);
             }
-            Opt::AccurateEcn(_) => return Err(format!("the TCP option {opt}")),
+            TcpOption::AccurateEcn(_) => return Err(format!("the TCP option {opt}")),
         }
     }
     while !bytes.len().is_multiple_of(4) {
@@ -127,7 +127,7 @@ fn options(list: &[Opt]) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What cannot be written.
-pub fn segment(from: SocketAddr, to: SocketAddr, tos: u8, tcp: &Tcp) -> Result<Vec<u8>, String> {
+pub fn segment(from: SocketAddr, to: SocketAddr, tos: u8, tcp: &TcpPacket) -> Result<Vec<u8>, String> {
     const PROTOCOL: u8 = 6;
     let options = options(tcp.options.as_deref().unwrap_or_default())?;
     let header = 20 + options.len();
@@ -152,7 +152,7 @@ pub fn segment(from: SocketAddr, to: SocketAddr, tos: u8, tcp: &Tcp) -> Result<V
 }
 
 /// Type and code of an ICMP message (IANA's registries; names as in scripts).
-fn kind(icmp: &Icmp, v4: bool) -> Option<(u8, u8)> {
+fn kind(icmp: &IcmpMessage, v4: bool) -> Option<(u8, u8)> {
     let code = |names: &[(&str, u8)]| {
         let plain = icmp.code.is_empty().then_some(0).or_else(|| icmp.code.parse().ok());
         names.iter().find(|(name, _)| *name == icmp.code).map(|(_, n)| *n).or(plain)
@@ -202,7 +202,7 @@ fn kind(icmp: &Icmp, v4: bool) -> Option<(u8, u8)> {
 ///
 /// # Errors
 /// What cannot be written.
-pub fn icmp(from: SocketAddr, to: SocketAddr, seq: u32, icmp: &Icmp) -> Result<Vec<u8>, String> {
+pub fn icmp(from: SocketAddr, to: SocketAddr, seq: u32, icmp: &IcmpMessage) -> Result<Vec<u8>, String> {
     let v4 = from.is_ipv4();
     let (kind, code) = kind(icmp, v4).ok_or_else(|| format!("ICMP {} {}", icmp.kind, icmp.code))?;
     let mut echoed = ip_header(from.ip(), to.ip(), 0, 6, 20)?;
@@ -226,7 +226,7 @@ pub fn icmp(from: SocketAddr, to: SocketAddr, seq: u32, icmp: &Icmp) -> Result<V
 }
 
 /// The TOS byte of a live packet, and its TCP options in their order; none when it is no TCP packet without IP options.
-pub fn read(bytes: &[u8]) -> Option<(u8, Vec<Opt>)> {
+pub fn read(bytes: &[u8]) -> Option<(u8, Vec<TcpOption>)> {
     let (tos, tcp) = match bytes.first()? >> 4 {
         4 => (*bytes.get(1)?, bytes.get(usize::from(bytes[0] & 0xf) * 4..)?),
         6 => (bytes[0] << 4 | bytes.get(1)? >> 4, bytes.get(40..)?),
@@ -236,7 +236,7 @@ pub fn read(bytes: &[u8]) -> Option<(u8, Vec<Opt>)> {
     let mut list = Vec::new();
     while let Some((&kind, after)) = rest.split_first() {
         if kind < 2 {
-            list.push(if kind == 0 { Opt::Eol } else { Opt::Nop });
+            list.push(if kind == 0 { TcpOption::Eol } else { TcpOption::Nop });
             rest = after;
             continue;
         }
@@ -245,19 +245,19 @@ pub fn read(bytes: &[u8]) -> Option<(u8, Vec<Opt>)> {
         let word =
             |at: usize| body.get(at..at + 4).map(|b| u32::from_be_bytes(b.try_into().expect("4 bytes")));
         list.push(match (kind, body.len()) {
-            (2, 2) => Opt::Mss(u16::from_be_bytes([body[0], body[1]])),
-            (3, 1) => Opt::WindowScale(body[0]),
-            (4, 0) => Opt::SackPermitted,
-            (5, n) if n % 8 == 0 => {
-                Opt::Sack((0..n / 8).map(|i| Some((word(8 * i)?, word(8 * i + 4)?))).collect::<Option<_>>()?)
-            }
-            (8, 8) => Opt::Timestamps(word(0), word(4)),
-            (34, _) => Opt::FastOpen { experimental: false, cookie: hexadecimal(body) },
+            (2, 2) => TcpOption::Mss(u16::from_be_bytes([body[0], body[1]])),
+            (3, 1) => TcpOption::WindowScale(body[0]),
+            (4, 0) => TcpOption::SackPermitted,
+            (5, n) if n % 8 == 0 => TcpOption::Sack(
+                (0..n / 8).map(|i| Some((word(8 * i)?, word(8 * i + 4)?))).collect::<Option<_>>()?,
+            ),
+            (8, 8) => TcpOption::Timestamps(word(0), word(4)),
+            (34, _) => TcpOption::FastOpen { experimental: false, cookie: hexadecimal(body) },
             (254, _) if body.starts_with(&[0xf9, 0x89]) => {
-                Opt::FastOpen { experimental: true, cookie: hexadecimal(&body[2..]) }
+                TcpOption::FastOpen { experimental: true, cookie: hexadecimal(&body[2..]) }
             }
             // Accurate ECN and what no script can name.
-            _ => Opt::AccurateEcn(format!("kind {kind} {}", hexadecimal(body))),
+            _ => TcpOption::AccurateEcn(format!("kind {kind} {}", hexadecimal(body))),
         });
         rest = &rest[len..];
     }
@@ -284,23 +284,23 @@ mod tests {
     use super::*;
     use tcpassay_wire::codec::{Content, decode};
 
-    fn packet(v6: bool) -> (Vec<u8>, Vec<Opt>) {
+    fn packet(v6: bool) -> (Vec<u8>, Vec<TcpOption>) {
         let (from, to) = if v6 {
             ("[2001:db8::1]:80".parse().unwrap(), "[fd3d:fa7b:d17d::1]:8080".parse().unwrap())
         } else {
             ("192.0.2.1:80".parse().unwrap(), "192.168.0.1:8080".parse().unwrap())
         };
         let list = vec![
-            Opt::Nop,
-            Opt::Timestamps(Some(7), Some(9)),
-            Opt::Sack(vec![(100, 200)]),
-            Opt::Mss(1000),
+            TcpOption::Nop,
+            TcpOption::Timestamps(Some(7), Some(9)),
+            TcpOption::Sack(vec![(100, 200)]),
+            TcpOption::Mss(1000),
             // To whole words: what pads a list comes back as ends of it.
-            Opt::Nop,
-            Opt::Nop,
-            Opt::Nop,
+            TcpOption::Nop,
+            TcpOption::Nop,
+            TcpOption::Nop,
         ];
-        let tcp = Tcp {
+        let tcp = TcpPacket {
             flags: Flags::ACK | Flags::PSH | Flags::AE,
             seq: 0xffff_fff0,
             any_seq: false,
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn an_icmp_message_echoes_the_segment_and_has_a_right_checksum() {
-        let message = Icmp {
+        let message = IcmpMessage {
             kind: "unreachable".to_owned(),
             code: "frag_needed".to_owned(),
             mtu: Some(1200),

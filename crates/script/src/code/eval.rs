@@ -2,30 +2,30 @@
 
 use super::names::constant;
 use super::operators::{binary, braces, compare, function, unary};
-use super::syntax::{Claim, Expr, Op, Stmt};
-use super::value::{Failure, Value, beyond, measure, truth};
+use super::syntax::{Assertion, CodeExpr, Operator, Statement};
+use super::value::{CodeError, CodeValue, measure, truth, unsupported};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// Most that a value may be: characters of its texts, and one for each item of its lists.
-const LARGEST: usize = 1 << 16;
+const MAX_VALUE_SIZE: usize = 1 << 16;
 
 /// Lists inside lists.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
-/// Most that all variables may be together, in the unit of [`LARGEST`].
-const MOST_HELD: usize = 1 << 22;
+/// Most that all variables may be together, in the unit of [`MAX_VALUE_SIZE`].
+const MAX_VARIABLES_SIZE: usize = 1 << 22;
 
 /// Bytes that a script may print.
-const MOST_PRINTED: usize = 1 << 20;
+const MAX_PRINTED: usize = 1 << 20;
 
-/// Most that a script may evaluate, in the unit of [`LARGEST`]: a second or two.
-const MOST_STEPS: usize = 1 << 28;
+/// Most that a script may evaluate, in the unit of [`MAX_VALUE_SIZE`]: a second or two.
+const MAX_STEPS: usize = 1 << 28;
 
 /// Variables of a script, which live from block to block, and what was printed.
 #[derive(Clone, Debug, Default)]
-pub struct Env {
-    names: BTreeMap<String, Value>,
+pub struct CodeEnvironment {
+    names: BTreeMap<String, CodeValue>,
     /// What the variables are together.
     held: usize,
     /// What was evaluated so far.
@@ -35,40 +35,46 @@ pub struct Env {
     pub printed: Vec<String>,
 }
 
-impl Env {
+impl CodeEnvironment {
     /// Runs the statements; `look` gives what the stack says under a name such as `tcpi_snd_cwnd`.
     ///
     /// # Errors
     /// An assertion that does not hold, a name that nobody knows, nonsense, more than the limits allow.
-    pub fn run(&mut self, body: &[Stmt], look: &dyn Fn(&str) -> Option<Value>) -> Result<(), Failure> {
+    pub fn run(
+        &mut self,
+        body: &[Statement],
+        look: &dyn Fn(&str) -> Option<CodeValue>,
+    ) -> Result<(), CodeError> {
         for stmt in body {
             self.step(1)?;
             match stmt {
-                Stmt::Assert(claim) => self.assert(claim, look)?,
-                Stmt::Print(items) => {
-                    let items: Result<Vec<Value>, Failure> =
+                Statement::Assert(assertion) => self.assert(assertion, look)?,
+                Statement::Print(items) => {
+                    let items: Result<Vec<CodeValue>, CodeError> =
                         items.iter().map(|e| self.value(e, look)).collect();
-                    let line = Value::List(items?).to_string();
+                    let line = CodeValue::List(items?).to_string();
                     self.bytes_printed += line.len() + 1;
-                    if self.bytes_printed > MOST_PRINTED {
-                        return beyond(format!("the code prints more than {MOST_PRINTED} bytes"));
+                    if self.bytes_printed > MAX_PRINTED {
+                        return unsupported(format!("the code prints more than {MAX_PRINTED} bytes"));
                     }
                     self.printed.push(line);
                 }
-                Stmt::Let(name, value) => {
+                Statement::Let(name, value) => {
                     let value = self.value(value, look)?;
                     self.held += name.len() + measure(&value).0;
                     if let Some(old) = self.names.insert(name.clone(), value) {
                         self.held -= name.len() + measure(&old).0;
                     }
-                    if self.held > MOST_HELD {
-                        return beyond(format!("the variables take more than {MOST_HELD} bytes"));
+                    if self.held > MAX_VARIABLES_SIZE {
+                        return unsupported(format!(
+                            "the variables take more than {MAX_VARIABLES_SIZE} bytes"
+                        ));
                     }
                 }
-                Stmt::Eval(e) => {
+                Statement::Eval(e) => {
                     self.value(e, look)?;
                 }
-                Stmt::If(branches, otherwise) => {
+                Statement::If(branches, otherwise) => {
                     let mut chosen = otherwise;
                     for (condition, body) in branches {
                         if truth(&self.value(condition, look)?) {
@@ -85,61 +91,69 @@ impl Env {
 
     /// An assertion that does not hold is told as it is written, with the values of its names, and with its message unless that
     /// repeats one of the values.
-    fn assert(&self, claim: &Claim, look: &dyn Fn(&str) -> Option<Value>) -> Result<(), Failure> {
-        if truth(&self.value(&claim.condition, look)?) {
+    fn assert(
+        &self,
+        assertion: &Assertion,
+        look: &dyn Fn(&str) -> Option<CodeValue>,
+    ) -> Result<(), CodeError> {
+        if truth(&self.value(&assertion.condition, look)?) {
             return Ok(());
         }
-        let seen = self.seen(&claim.condition, look);
+        let seen = self.seen(&assertion.condition, look);
         let shown: Vec<String> = seen.iter().map(|(name, value)| format!("{name} is {value}")).collect();
-        let mut said = claim.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut said = assertion.text.split_whitespace().collect::<Vec<_>>().join(" ");
         if !shown.is_empty() {
             said = format!("{said}: {}", shown.join(", "));
         }
-        if let Some(message) = &claim.message {
+        if let Some(message) = &assertion.message {
             let message = self.value(message, look)?.to_string();
             if !seen.iter().any(|(_, value)| value.to_string() == message) {
                 said = format!("{said} ({message})");
             }
         }
-        Err(Failure::Assert(claim.place, said))
+        Err(CodeError::AssertionFailed(assertion.position, said))
     }
 
     /// Gives a variable a value before the first block: a number, where the text is one.
     pub fn define(&mut self, name: &str, text: &str) {
         let text = text.trim_matches('"');
-        let value = text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Int);
+        let value = text.parse().map_or_else(|_| CodeValue::Text(text.to_owned()), CodeValue::Int);
         self.names.insert(name.to_owned(), value);
     }
 
     /// `n` more was evaluated.
-    fn step(&self, n: usize) -> Result<(), Failure> {
+    fn step(&self, n: usize) -> Result<(), CodeError> {
         self.steps.set(self.steps.get() + n);
-        if self.steps.get() > MOST_STEPS {
-            return beyond("the code evaluates too much".to_owned());
+        if self.steps.get() > MAX_STEPS {
+            return unsupported("the code evaluates too much".to_owned());
         }
         Ok(())
     }
 
     /// The value, unless it is too large.
-    fn within(&self, value: Value) -> Result<Value, Failure> {
+    fn within(&self, value: CodeValue) -> Result<CodeValue, CodeError> {
         let (size, depth) = measure(&value);
         self.step(size)?;
-        if size > LARGEST || depth > DEEPEST {
-            return beyond(format!(
-                "a value of more than {LARGEST} characters or items, or {DEEPEST} lists deep"
+        if size > MAX_VALUE_SIZE || depth > MAX_DEPTH {
+            return unsupported(format!(
+                "a value of more than {MAX_VALUE_SIZE} characters or items, or {MAX_DEPTH} lists deep"
             ));
         }
         Ok(value)
     }
 
-    fn values(&self, items: &[Expr], look: &dyn Fn(&str) -> Option<Value>) -> Result<Vec<Value>, Failure> {
+    fn values(
+        &self,
+        items: &[CodeExpr],
+        look: &dyn Fn(&str) -> Option<CodeValue>,
+    ) -> Result<Vec<CodeValue>, CodeError> {
         let mut made = Vec::new();
         let mut size = 0;
         for item in items {
             let value = self.value(item, look)?;
             size += measure(&value).0;
-            if size > LARGEST {
-                return beyond(format!("a list of more than {LARGEST} characters or items"));
+            if size > MAX_VALUE_SIZE {
+                return unsupported(format!("a list of more than {MAX_VALUE_SIZE} characters or items"));
             }
             made.push(value);
         }
@@ -147,7 +161,11 @@ impl Env {
     }
 
     /// The names in a condition that does not hold, with their values.
-    fn seen<'a>(&self, condition: &'a Expr, look: &dyn Fn(&str) -> Option<Value>) -> Vec<(&'a str, Value)> {
+    fn seen<'a>(
+        &self,
+        condition: &'a CodeExpr,
+        look: &dyn Fn(&str) -> Option<CodeValue>,
+    ) -> Vec<(&'a str, CodeValue)> {
         let mut names = Vec::new();
         collect(condition, &mut names);
         names
@@ -157,51 +175,54 @@ impl Env {
             .collect()
     }
 
-    fn name(&self, name: &str, look: &dyn Fn(&str) -> Option<Value>) -> Result<Value, Failure> {
+    fn name(&self, name: &str, look: &dyn Fn(&str) -> Option<CodeValue>) -> Result<CodeValue, CodeError> {
         if let Some(value) = self.names.get(name) {
             return Ok(value.clone());
         }
-        constant(name).map(Value::Int).or_else(|| look(name)).ok_or_else(|| Failure::Unknown(name.to_owned()))
+        constant(name)
+            .map(CodeValue::Int)
+            .or_else(|| look(name))
+            .ok_or_else(|| CodeError::UnknownName(name.to_owned()))
     }
 
-    fn value(&self, e: &Expr, look: &dyn Fn(&str) -> Option<Value>) -> Result<Value, Failure> {
+    fn value(&self, e: &CodeExpr, look: &dyn Fn(&str) -> Option<CodeValue>) -> Result<CodeValue, CodeError> {
         self.step(1)?;
         let made = match e {
-            Expr::Int(n) => return Ok(Value::Int(*n)),
-            Expr::Real(x) => return Ok(Value::Real(*x)),
-            Expr::Text(t) => Value::Text(t.clone()),
-            Expr::Name(name) => self.name(name, look)?,
-            Expr::List(items) => Value::List(self.values(items, look)?),
-            Expr::Unary(op, a) => unary(*op, &self.value(a, look)?)?,
-            Expr::Binary(Op::Or, a, b) => {
+            CodeExpr::Int(n) => return Ok(CodeValue::Int(*n)),
+            CodeExpr::Real(x) => return Ok(CodeValue::Real(*x)),
+            CodeExpr::Text(t) => CodeValue::Text(t.clone()),
+            CodeExpr::Name(name) => self.name(name, look)?,
+            CodeExpr::List(items) => CodeValue::List(self.values(items, look)?),
+            CodeExpr::Unary(op, a) => unary(*op, &self.value(a, look)?)?,
+            CodeExpr::Binary(Operator::Or, a, b) => {
                 let a = self.value(a, look)?;
                 if truth(&a) { a } else { self.value(b, look)? }
             }
-            Expr::Binary(Op::And, a, b) => {
+            CodeExpr::Binary(Operator::And, a, b) => {
                 let a = self.value(a, look)?;
                 if truth(&a) { self.value(b, look)? } else { a }
             }
-            Expr::Binary(op, a, b) => binary(*op, &self.value(a, look)?, &self.value(b, look)?)?,
-            Expr::Compare(first, rest) => {
+            CodeExpr::Binary(op, a, b) => binary(*op, &self.value(a, look)?, &self.value(b, look)?)?,
+            CodeExpr::Compare(first, rest) => {
                 let mut left = self.value(first, look)?;
                 for (op, right) in rest {
                     let right = self.value(right, look)?;
                     if !compare(*op, &left, &right)? {
-                        return Ok(Value::Int(0));
+                        return Ok(CodeValue::Int(0));
                     }
                     left = right;
                 }
-                Value::Int(1)
+                CodeValue::Int(1)
             }
-            Expr::If(condition, then, otherwise) => {
+            CodeExpr::If(condition, then, otherwise) => {
                 let branch = if truth(&self.value(condition, look)?) { then } else { otherwise };
                 self.value(branch, look)?
             }
-            Expr::Call(name, args) => {
+            CodeExpr::Call(name, args) => {
                 let args = self.values(args, look)?;
                 function(name, &args)?
             }
-            Expr::Format(text, args) => {
+            CodeExpr::Format(text, args) => {
                 let args = self.values(args, look)?;
                 braces(&self.value(text, look)?.to_string(), &args)
             }
@@ -210,26 +231,26 @@ impl Env {
     }
 }
 
-fn collect<'a>(e: &'a Expr, names: &mut Vec<&'a str>) {
+fn collect<'a>(e: &'a CodeExpr, names: &mut Vec<&'a str>) {
     match e {
-        Expr::Name(n) if !names.contains(&n.as_str()) => names.push(n),
-        Expr::Unary(_, a) => collect(a, names),
-        Expr::Binary(_, a, b) => {
+        CodeExpr::Name(n) if !names.contains(&n.as_str()) => names.push(n),
+        CodeExpr::Unary(_, a) => collect(a, names),
+        CodeExpr::Binary(_, a, b) => {
             collect(a, names);
             collect(b, names);
         }
-        Expr::Compare(a, rest) => {
+        CodeExpr::Compare(a, rest) => {
             collect(a, names);
             for (_, b) in rest {
                 collect(b, names);
             }
         }
-        Expr::Call(_, items) | Expr::List(items) => {
+        CodeExpr::Call(_, items) | CodeExpr::List(items) => {
             for i in items {
                 collect(i, names);
             }
         }
-        Expr::If(a, b, c) => {
+        CodeExpr::If(a, b, c) => {
             for i in [a, b, c] {
                 collect(i, names);
             }

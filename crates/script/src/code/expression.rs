@@ -1,18 +1,18 @@
 //! Parser of expressions, assignments included.
 
-use super::syntax::{Expr, Op, Stmt};
+use super::syntax::{CodeExpr, Operator, Statement};
 use crate::cursor::{Cursor, Parsed};
 
 /// Deepest nesting of brackets in an expression, and of blocks.
-pub(super) const DEEPEST: u32 = 40;
+pub(super) const MAX_DEPTH: u32 = 40;
 
 /// Most operators, calls and lists of a statement. Evaluation recurses over them, so that this bounds its depth, too.
-const MOST_PARTS: u32 = 400;
+const MAX_OPERATORS: u32 = 400;
 
 /// The functions that an expression may call.
 const FUNCTIONS: [&str; 8] = ["abs", "bool", "float", "int", "len", "max", "min", "str"];
 
-pub(super) const REFUSED: [&str; 22] = [
+pub(super) const KEYWORDS: [&str; 22] = [
     "import", "from", "if", "elif", "else", "for", "while", "def", "class", "try", "with", "return", "exec",
     "eval", "lambda", "del", "global", "raise", "yield", "None", "async", "await",
 ];
@@ -35,7 +35,7 @@ pub(super) fn blank(c: &mut Cursor<'_>, lines: bool) {
 }
 
 /// Reads expressions; inside brackets lines do not end.
-pub(super) struct Reader<'a, 'b> {
+pub(super) struct ExpressionParser<'a, 'b> {
     pub(super) c: &'b mut Cursor<'a>,
     pub(super) depth: u32,
     pub(super) brackets: u32,
@@ -43,11 +43,11 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) parts: u32,
 }
 
-impl Reader<'_, '_> {
+impl ExpressionParser<'_, '_> {
     /// Another operator, call or list.
     fn part(&mut self) -> Parsed<()> {
         self.parts += 1;
-        if self.parts > MOST_PARTS { self.c.fail("a simpler expression") } else { Ok(()) }
+        if self.parts > MAX_OPERATORS { self.c.fail("a simpler expression") } else { Ok(()) }
     }
 
     fn blank(&mut self) {
@@ -77,37 +77,40 @@ impl Reader<'_, '_> {
         there
     }
 
-    pub(super) fn assignment(&mut self) -> Parsed<Stmt> {
+    pub(super) fn assignment(&mut self) -> Parsed<Statement> {
         let before = self.c.clone();
         let name = self.c.peek_word();
         if !name.is_empty() {
             self.c.skip(name.len());
             if self.eat("=") && !self.c.starts("=") {
-                return Ok(Stmt::Let(name.to_owned(), self.tuple()?));
+                return Ok(Statement::Let(name.to_owned(), self.tuple()?));
             }
             for (token, op) in [
-                ("+=", Op::Add),
-                ("-=", Op::Sub),
-                ("*=", Op::Mul),
-                ("//=", Op::FloorDiv),
-                ("/=", Op::Div),
-                ("%=", Op::Mod),
-                ("|=", Op::BitOr),
-                ("&=", Op::BitAnd),
+                ("+=", Operator::Add),
+                ("-=", Operator::Sub),
+                ("*=", Operator::Mul),
+                ("//=", Operator::FloorDiv),
+                ("/=", Operator::Div),
+                ("%=", Operator::Mod),
+                ("|=", Operator::BitOr),
+                ("&=", Operator::BitAnd),
             ] {
                 if self.eat(token) {
                     self.part()?;
-                    let old = Box::new(Expr::Name(name.to_owned()));
-                    return Ok(Stmt::Let(name.to_owned(), Expr::Binary(op, old, Box::new(self.expr()?))));
+                    let old = Box::new(CodeExpr::Name(name.to_owned()));
+                    return Ok(Statement::Let(
+                        name.to_owned(),
+                        CodeExpr::Binary(op, old, Box::new(self.expr()?)),
+                    ));
                 }
             }
         }
         *self.c = before;
-        self.tuple().map(Stmt::Eval)
+        self.tuple().map(Statement::Eval)
     }
 
     /// One expression, or several with commas.
-    pub(super) fn tuple(&mut self) -> Parsed<Expr> {
+    pub(super) fn tuple(&mut self) -> Parsed<CodeExpr> {
         let first = self.expr()?;
         if !self.eat(",") {
             return Ok(first);
@@ -120,12 +123,12 @@ impl Reader<'_, '_> {
                 break;
             }
         }
-        Ok(Expr::List(items))
+        Ok(CodeExpr::List(items))
     }
 
-    pub(super) fn expr(&mut self) -> Parsed<Expr> {
+    pub(super) fn expr(&mut self) -> Parsed<CodeExpr> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return self.c.fail("a simpler expression");
         }
         let then = self.either()?;
@@ -135,7 +138,7 @@ impl Reader<'_, '_> {
             if !self.eat_word("else") {
                 return self.c.fail("`else`");
             }
-            Expr::If(Box::new(condition), Box::new(then), Box::new(self.expr()?))
+            CodeExpr::If(Box::new(condition), Box::new(then), Box::new(self.expr()?))
         } else {
             then
         };
@@ -143,25 +146,25 @@ impl Reader<'_, '_> {
         Ok(made)
     }
 
-    fn either(&mut self) -> Parsed<Expr> {
+    fn either(&mut self) -> Parsed<CodeExpr> {
         let mut left = self.both()?;
         while self.eat_word("or") {
             self.part()?;
-            left = Expr::Binary(Op::Or, Box::new(left), Box::new(self.both()?));
+            left = CodeExpr::Binary(Operator::Or, Box::new(left), Box::new(self.both()?));
         }
         Ok(left)
     }
 
-    fn both(&mut self) -> Parsed<Expr> {
+    fn both(&mut self) -> Parsed<CodeExpr> {
         let mut left = self.negated()?;
         while self.eat_word("and") {
             self.part()?;
-            left = Expr::Binary(Op::And, Box::new(left), Box::new(self.negated()?));
+            left = CodeExpr::Binary(Operator::And, Box::new(left), Box::new(self.negated()?));
         }
         Ok(left)
     }
 
-    fn negated(&mut self) -> Parsed<Expr> {
+    fn negated(&mut self) -> Parsed<CodeExpr> {
         let mut nots = 0;
         while self.eat_word("not") {
             nots += 1;
@@ -169,52 +172,52 @@ impl Reader<'_, '_> {
         }
         let mut made = self.comparison()?;
         for _ in 0..nots {
-            made = Expr::Unary(Op::Not, Box::new(made));
+            made = CodeExpr::Unary(Operator::Not, Box::new(made));
         }
         Ok(made)
     }
 
-    fn comparison(&mut self) -> Parsed<Expr> {
+    fn comparison(&mut self) -> Parsed<CodeExpr> {
         let first = self.binary(0)?;
         let mut rest = Vec::new();
         loop {
             let op = if self.eat("==") {
-                Op::Eq
+                Operator::Eq
             } else if self.eat("!=") {
-                Op::Ne
+                Operator::Ne
             } else if self.eat("<=") {
-                Op::Le
+                Operator::Le
             } else if self.eat(">=") {
-                Op::Ge
+                Operator::Ge
             } else if self.eat("<") {
-                Op::Lt
+                Operator::Lt
             } else if self.eat(">") {
-                Op::Gt
+                Operator::Gt
             } else if self.eat_word("in") {
-                Op::In
+                Operator::In
             } else if self.eat_word("not") {
                 if !self.eat_word("in") {
                     return self.c.fail("`in`");
                 }
-                Op::NotIn
+                Operator::NotIn
             } else {
                 break;
             };
             self.part()?;
             rest.push((op, self.binary(0)?));
         }
-        Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
+        Ok(if rest.is_empty() { first } else { CodeExpr::Compare(Box::new(first), rest) })
     }
 
     /// Operators by how tightly they bind, the loosest first.
-    fn binary(&mut self, level: usize) -> Parsed<Expr> {
-        const LEVELS: [&[(&str, Op)]; 6] = [
-            &[("|", Op::BitOr)],
-            &[("^", Op::BitXor)],
-            &[("&", Op::BitAnd)],
-            &[("<<", Op::Shl), (">>", Op::Shr)],
-            &[("+", Op::Add), ("-", Op::Sub)],
-            &[("*", Op::Mul), ("//", Op::FloorDiv), ("/", Op::Div), ("%", Op::Mod)],
+    fn binary(&mut self, level: usize) -> Parsed<CodeExpr> {
+        const LEVELS: [&[(&str, Operator)]; 6] = [
+            &[("|", Operator::BitOr)],
+            &[("^", Operator::BitXor)],
+            &[("&", Operator::BitAnd)],
+            &[("<<", Operator::Shl), (">>", Operator::Shr)],
+            &[("+", Operator::Add), ("-", Operator::Sub)],
+            &[("*", Operator::Mul), ("//", Operator::FloorDiv), ("/", Operator::Div), ("%", Operator::Mod)],
         ];
         let Some(ops) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
@@ -227,7 +230,7 @@ impl Reader<'_, '_> {
                 if self.c.starts(token) {
                     self.c.skip(token.len());
                     self.part()?;
-                    left = Expr::Binary(*op, Box::new(left), Box::new(self.binary(level + 1)?));
+                    left = CodeExpr::Binary(*op, Box::new(left), Box::new(self.binary(level + 1)?));
                     continue 'more;
                 }
             }
@@ -235,28 +238,28 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn unary(&mut self) -> Parsed<Expr> {
+    fn unary(&mut self) -> Parsed<CodeExpr> {
         let op = if self.eat("-") {
-            Op::Sub
+            Operator::Sub
         } else if self.eat("~") {
-            Op::Invert
+            Operator::Invert
         } else if self.eat("+") {
-            Op::Add
+            Operator::Add
         } else {
             let base = self.atom()?;
             return if self.eat("**") {
-                Ok(Expr::Binary(Op::Pow, Box::new(base), Box::new(self.unary_deeper()?)))
+                Ok(CodeExpr::Binary(Operator::Pow, Box::new(base), Box::new(self.unary_deeper()?)))
             } else {
                 Ok(base)
             };
         };
-        Ok(Expr::Unary(op, Box::new(self.unary_deeper()?)))
+        Ok(CodeExpr::Unary(op, Box::new(self.unary_deeper()?)))
     }
 
-    fn unary_deeper(&mut self) -> Parsed<Expr> {
+    fn unary_deeper(&mut self) -> Parsed<CodeExpr> {
         self.part()?;
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return self.c.fail("a simpler expression");
         }
         let made = self.unary();
@@ -264,24 +267,24 @@ impl Reader<'_, '_> {
         made
     }
 
-    fn atom(&mut self) -> Parsed<Expr> {
+    fn atom(&mut self) -> Parsed<CodeExpr> {
         const WHAT: &str = "an expression of numbers, texts, names and operators";
         self.blank();
         let made = match self.c.peek() {
             Some(open @ ('(' | '[')) => {
                 self.c.skip(1);
                 let items = self.items(if open == '(' { ")" } else { "]" })?;
-                match <[Expr; 1]>::try_from(items) {
+                match <[CodeExpr; 1]>::try_from(items) {
                     Ok([one]) if open == '(' => one,
-                    Ok([one]) => Expr::List(vec![one]),
-                    Err(items) => Expr::List(items),
+                    Ok([one]) => CodeExpr::List(vec![one]),
+                    Err(items) => CodeExpr::List(items),
                 }
             }
             Some('"' | '\'') => self.text()?,
             Some(x) if x.is_ascii_digit() || x == '.' => self.number()?,
             _ => {
                 let name = self.c.peek_word();
-                if name.is_empty() || REFUSED.contains(&name) {
+                if name.is_empty() || KEYWORDS.contains(&name) {
                     return self.c.fail(WHAT);
                 }
                 let before = self.c.clone();
@@ -291,15 +294,15 @@ impl Reader<'_, '_> {
                         return before.fail(&format!("one of the functions {}", FUNCTIONS.join(", ")));
                     }
                     self.c.skip(1);
-                    Expr::Call(name.to_owned(), self.items(")")?)
+                    CodeExpr::Call(name.to_owned(), self.items(")")?)
                 } else {
-                    Expr::Name(name.to_owned())
+                    CodeExpr::Name(name.to_owned())
                 }
             }
         };
         if self.c.starts(".format(") {
             self.c.skip(".format(".len());
-            return Ok(Expr::Format(Box::new(made), self.items(")")?));
+            return Ok(CodeExpr::Format(Box::new(made), self.items(")")?));
         }
         if self.c.starts(".") || self.c.starts("[") {
             return self.c.fail("an operator: attributes and subscripts are not evaluated");
@@ -307,7 +310,7 @@ impl Reader<'_, '_> {
         Ok(made)
     }
 
-    fn items(&mut self, close: &str) -> Parsed<Vec<Expr>> {
+    fn items(&mut self, close: &str) -> Parsed<Vec<CodeExpr>> {
         self.part()?;
         self.brackets += 1;
         let mut items = Vec::new();
@@ -324,13 +327,13 @@ impl Reader<'_, '_> {
         Ok(items)
     }
 
-    fn text(&mut self) -> Parsed<Expr> {
+    fn text(&mut self) -> Parsed<CodeExpr> {
         let quote = self.c.bump().expect("a quote was seen");
         let mut text = String::new();
         loop {
             match self.c.bump() {
                 None | Some('\n') => return self.c.fail("the end of the text"),
-                Some(c) if c == quote => return Ok(Expr::Text(text)),
+                Some(c) if c == quote => return Ok(CodeExpr::Text(text)),
                 Some('\\') => text.extend(self.c.bump().map(|c| match c {
                     'n' => '\n',
                     't' => '\t',
@@ -341,10 +344,10 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn number(&mut self) -> Parsed<Expr> {
+    fn number(&mut self) -> Parsed<CodeExpr> {
         let before = self.c.clone();
         if self.c.starts("0x") || self.c.starts("0X") {
-            return Ok(Expr::Int(self.c.number("a number of 64 bits")?));
+            return Ok(CodeExpr::Int(self.c.number("a number of 64 bits")?));
         }
         let whole = self.c.take_while(|c| c.is_ascii_digit() || c == '.' || c == 'e');
         // Python 2's long integers.
@@ -352,13 +355,13 @@ impl Reader<'_, '_> {
             self.c.skip(1);
         }
         if let Ok(n) = whole.parse::<i64>() {
-            return Ok(Expr::Int(n));
+            return Ok(CodeExpr::Int(n));
         }
         if whole.chars().all(|c| c.is_ascii_digit()) {
             return before.fail("a number of 64 bits");
         }
         match whole.parse::<f64>() {
-            Ok(x) => Ok(Expr::Real(x)),
+            Ok(x) => Ok(CodeExpr::Real(x)),
             Err(_) => before.fail("a number"),
         }
     }

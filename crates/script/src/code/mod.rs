@@ -14,8 +14,8 @@ mod statement;
 mod syntax;
 mod value;
 
-pub use eval::Env;
+pub use eval::CodeEnvironment;
 pub use names::constant;
 pub(crate) use statement::parse;
-pub use syntax::{Claim, Expr, Op, Stmt};
-pub use value::{Failure, Value};
+pub use syntax::{Assertion, CodeExpr, Operator, Statement};
+pub use value::{CodeError, CodeValue};

@@ -1,139 +1,144 @@
 //! Operators and functions of expressions.
 
-use super::syntax::Op;
-use super::value::{Failure, Value, beyond, real, too_large, truth};
+use super::syntax::Operator;
+use super::value::{CodeError, CodeValue, real, too_large, truth, unsupported};
 
-pub(super) fn unary(op: Op, a: &Value) -> Result<Value, Failure> {
+pub(super) fn unary(op: Operator, a: &CodeValue) -> Result<CodeValue, CodeError> {
     Ok(match (op, a) {
-        (Op::Not, a) => Value::Int(i64::from(!truth(a))),
-        (Op::Sub, Value::Int(n)) => Value::Int(n.checked_neg().ok_or_else(too_large)?),
-        (Op::Sub, a) => Value::Real(-real(a)?),
-        (Op::Invert, Value::Int(n)) => Value::Int(!n),
-        (Op::Add, a) => a.clone(),
-        (_, a) => return Err(Failure::Wrong(format!("no such sign before `{a}`"))),
+        (Operator::Not, a) => CodeValue::Int(i64::from(!truth(a))),
+        (Operator::Sub, CodeValue::Int(n)) => CodeValue::Int(n.checked_neg().ok_or_else(too_large)?),
+        (Operator::Sub, a) => CodeValue::Real(-real(a)?),
+        (Operator::Invert, CodeValue::Int(n)) => CodeValue::Int(!n),
+        (Operator::Add, a) => a.clone(),
+        (_, a) => return Err(CodeError::Invalid(format!("no such sign before `{a}`"))),
     })
 }
 
-pub(super) fn binary(op: Op, a: &Value, b: &Value) -> Result<Value, Failure> {
-    if let (Value::Int(a), Value::Int(b)) = (a, b) {
+pub(super) fn binary(op: Operator, a: &CodeValue, b: &CodeValue) -> Result<CodeValue, CodeError> {
+    if let (CodeValue::Int(a), CodeValue::Int(b)) = (a, b) {
         return whole(op, *a, *b);
     }
-    if let (Op::Mod, Value::Text(text)) = (op, a) {
+    if let (Operator::Mod, CodeValue::Text(text)) = (op, a) {
         return Ok(percents(text, b));
     }
-    if let (Op::Add, Value::Text(_), _) | (Op::Add, _, Value::Text(_)) = (op, a, b) {
-        return Ok(Value::Text(format!("{a}{b}")));
+    if let (Operator::Add, CodeValue::Text(_), _) | (Operator::Add, _, CodeValue::Text(_)) = (op, a, b) {
+        return Ok(CodeValue::Text(format!("{a}{b}")));
     }
-    if matches!(a, Value::List(_))
-        || matches!(b, Value::List(_))
-        || (op == Op::Mul && is_text(a) != is_text(b))
+    if matches!(a, CodeValue::List(_))
+        || matches!(b, CodeValue::List(_))
+        || (op == Operator::Mul && is_text(a) != is_text(b))
     {
-        return beyond("an operation on lists, or a text that is repeated".to_owned());
+        return unsupported("an operation on lists, or a text that is repeated".to_owned());
     }
     let (x, y) = (real(a)?, real(b)?);
-    let zero = || Failure::Wrong("a division by zero".to_owned());
-    Ok(Value::Real(match op {
-        Op::Add => x + y,
-        Op::Sub => x - y,
-        Op::Mul => x * y,
-        Op::Div | Op::FloorDiv | Op::Mod if y == 0.0 => return Err(zero()),
-        Op::Div => x / y,
-        Op::FloorDiv => (x / y).floor(),
-        Op::Mod => x - y * (x / y).floor(),
-        Op::Pow => x.powf(y),
-        _ => return Err(Failure::Wrong(format!("no such operation on `{a}` and `{b}`"))),
+    let zero = || CodeError::Invalid("a division by zero".to_owned());
+    Ok(CodeValue::Real(match op {
+        Operator::Add => x + y,
+        Operator::Sub => x - y,
+        Operator::Mul => x * y,
+        Operator::Div | Operator::FloorDiv | Operator::Mod if y == 0.0 => return Err(zero()),
+        Operator::Div => x / y,
+        Operator::FloorDiv => (x / y).floor(),
+        Operator::Mod => x - y * (x / y).floor(),
+        Operator::Pow => x.powf(y),
+        _ => return Err(CodeError::Invalid(format!("no such operation on `{a}` and `{b}`"))),
     }))
 }
 
-fn is_text(v: &Value) -> bool {
-    matches!(v, Value::Text(_))
+fn is_text(v: &CodeValue) -> bool {
+    matches!(v, CodeValue::Text(_))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as Python does")]
-fn whole(op: Op, a: i64, b: i64) -> Result<Value, Failure> {
-    let zero = || Failure::Wrong("a division by zero".to_owned());
+fn whole(op: Operator, a: i64, b: i64) -> Result<CodeValue, CodeError> {
+    let zero = || CodeError::Invalid("a division by zero".to_owned());
     let shift = || u32::try_from(b).ok().filter(|&n| n < 63).ok_or_else(too_large);
     let made = match op {
-        Op::Add => a.checked_add(b),
-        Op::Sub => a.checked_sub(b),
-        Op::Mul => a.checked_mul(b),
-        Op::Div | Op::FloorDiv | Op::Mod if b == 0 => return Err(zero()),
+        Operator::Add => a.checked_add(b),
+        Operator::Sub => a.checked_sub(b),
+        Operator::Mul => a.checked_mul(b),
+        Operator::Div | Operator::FloorDiv | Operator::Mod if b == 0 => return Err(zero()),
         // The smallest number has no opposite: its quotient by -1 is no number of 64 bits.
-        Op::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
-        Op::Div => return Ok(Value::Real(a as f64 / b as f64)),
-        Op::FloorDiv => {
+        Operator::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
+        Operator::Div => return Ok(CodeValue::Real(a as f64 / b as f64)),
+        Operator::FloorDiv => {
             a.checked_div_euclid(b).map(|q| if b < 0 && a.rem_euclid(b) != 0 { q - 1 } else { q })
         }
-        Op::Mod => {
+        Operator::Mod => {
             let r = a.wrapping_rem_euclid(b);
             Some(if b < 0 && r != 0 { r + b } else { r })
         }
-        Op::BitOr => Some(a | b),
-        Op::BitXor => Some(a ^ b),
-        Op::BitAnd => Some(a & b),
-        Op::Shl => a.checked_mul(1 << shift()?),
-        Op::Shr if b >= 63 => Some(a >> 63),
-        Op::Shr => Some(a >> shift()?),
-        Op::Pow => u32::try_from(b).ok().and_then(|n| a.checked_pow(n)),
-        _ => return Err(Failure::Wrong("no such operation on numbers".to_owned())),
+        Operator::BitOr => Some(a | b),
+        Operator::BitXor => Some(a ^ b),
+        Operator::BitAnd => Some(a & b),
+        Operator::Shl => a.checked_mul(1 << shift()?),
+        Operator::Shr if b >= 63 => Some(a >> 63),
+        Operator::Shr => Some(a >> shift()?),
+        Operator::Pow => u32::try_from(b).ok().and_then(|n| a.checked_pow(n)),
+        _ => return Err(CodeError::Invalid("no such operation on numbers".to_owned())),
     };
-    made.map(Value::Int).ok_or_else(too_large)
+    made.map(CodeValue::Int).ok_or_else(too_large)
 }
 
 /// Whether two values are the same, as Python has it: a whole number may equal one with decimals.
 #[expect(clippy::cast_precision_loss, reason = "a number with decimals has no more")]
-fn equal(a: &Value, b: &Value) -> bool {
+fn equal(a: &CodeValue, b: &CodeValue) -> bool {
     match (a, b) {
-        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
-        (Value::Int(whole), Value::Real(real)) | (Value::Real(real), Value::Int(whole)) => {
+        (CodeValue::List(a), CodeValue::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (CodeValue::Int(whole), CodeValue::Real(real)) | (CodeValue::Real(real), CodeValue::Int(whole)) => {
             (*whole as f64).partial_cmp(real) == Some(std::cmp::Ordering::Equal)
         }
         _ => a == b,
     }
 }
 
-pub(super) fn compare(op: Op, a: &Value, b: &Value) -> Result<bool, Failure> {
+pub(super) fn compare(op: Operator, a: &CodeValue, b: &CodeValue) -> Result<bool, CodeError> {
     match (op, a, b) {
-        (Op::In | Op::NotIn, _, Value::List(items)) => {
-            return Ok(items.iter().any(|item| equal(a, item)) == (op == Op::In));
+        (Operator::In | Operator::NotIn, _, CodeValue::List(items)) => {
+            return Ok(items.iter().any(|item| equal(a, item)) == (op == Operator::In));
         }
-        (Op::In | Op::NotIn, Value::Text(part), Value::Text(text)) => {
-            return Ok(text.contains(part.as_str()) == (op == Op::In));
+        (Operator::In | Operator::NotIn, CodeValue::Text(part), CodeValue::Text(text)) => {
+            return Ok(text.contains(part.as_str()) == (op == Operator::In));
         }
-        (Op::Eq | Op::Ne, Value::List(_), _) | (Op::Eq | Op::Ne, _, Value::List(_)) => {
-            return Ok(equal(a, b) == (op == Op::Eq));
+        (Operator::Eq | Operator::Ne, CodeValue::List(_), _)
+        | (Operator::Eq | Operator::Ne, _, CodeValue::List(_)) => {
+            return Ok(equal(a, b) == (op == Operator::Eq));
         }
-        (Op::Lt | Op::Le | Op::Gt | Op::Ge, Value::List(_), _)
-        | (Op::Lt | Op::Le | Op::Gt | Op::Ge, _, Value::List(_)) => {
-            return beyond("the order of lists".to_owned());
+        (Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge, CodeValue::List(_), _)
+        | (Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge, _, CodeValue::List(_)) => {
+            return unsupported("the order of lists".to_owned());
         }
         _ => {}
     }
     let order = match (a, b) {
-        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
-        (Value::Int(_) | Value::Real(_), Value::Int(_) | Value::Real(_)) => real(a)?.partial_cmp(&real(b)?),
+        (CodeValue::Int(a), CodeValue::Int(b)) => Some(a.cmp(b)),
+        (CodeValue::Text(a), CodeValue::Text(b)) => Some(a.cmp(b)),
+        (CodeValue::Int(_) | CodeValue::Real(_), CodeValue::Int(_) | CodeValue::Real(_)) => {
+            real(a)?.partial_cmp(&real(b)?)
+        }
         _ => None,
     };
     Ok(match op {
-        Op::Eq => order.is_some_and(std::cmp::Ordering::is_eq),
-        Op::Ne => !order.is_some_and(std::cmp::Ordering::is_eq),
-        Op::Lt => order.is_some_and(std::cmp::Ordering::is_lt),
-        Op::Le => order.is_some_and(std::cmp::Ordering::is_le),
-        Op::Gt => order.is_some_and(std::cmp::Ordering::is_gt),
-        Op::Ge => order.is_some_and(std::cmp::Ordering::is_ge),
-        _ => return Err(Failure::Wrong(format!("`{b}` is not a list"))),
+        Operator::Eq => order.is_some_and(std::cmp::Ordering::is_eq),
+        Operator::Ne => !order.is_some_and(std::cmp::Ordering::is_eq),
+        Operator::Lt => order.is_some_and(std::cmp::Ordering::is_lt),
+        Operator::Le => order.is_some_and(std::cmp::Ordering::is_le),
+        Operator::Gt => order.is_some_and(std::cmp::Ordering::is_gt),
+        Operator::Ge => order.is_some_and(std::cmp::Ordering::is_ge),
+        _ => return Err(CodeError::Invalid(format!("`{b}` is not a list"))),
     })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit is refused")]
-pub(super) fn function(name: &str, args: &[Value]) -> Result<Value, Failure> {
+pub(super) fn function(name: &str, args: &[CodeValue]) -> Result<CodeValue, CodeError> {
     let items = match args {
-        [Value::List(items)] => items.as_slice(),
+        [CodeValue::List(items)] => items.as_slice(),
         _ => args,
     };
-    let wrong = || Failure::Wrong(format!("`{name}` of {} values", args.len()));
-    let best = |op: Op| {
+    let wrong = || CodeError::Invalid(format!("`{name}` of {} values", args.len()));
+    let best = |op: Operator| {
         let mut best = items.first().cloned().ok_or_else(wrong)?;
         for v in items {
             if compare(op, v, &best)? {
@@ -143,29 +148,33 @@ pub(super) fn function(name: &str, args: &[Value]) -> Result<Value, Failure> {
         Ok(best)
     };
     match (name, args) {
-        ("min", _) => best(Op::Lt),
-        ("max", _) => best(Op::Gt),
-        ("abs", [Value::Int(n)]) => n.checked_abs().map(Value::Int).ok_or_else(too_large),
-        ("abs", [v]) => Ok(Value::Real(real(v)?.abs())),
-        ("int", [Value::Text(t)]) => t.trim().parse().map(Value::Int).map_err(|_| wrong()),
-        ("int", [Value::Int(n)]) => Ok(Value::Int(*n)),
+        ("min", _) => best(Operator::Lt),
+        ("max", _) => best(Operator::Gt),
+        ("abs", [CodeValue::Int(n)]) => n.checked_abs().map(CodeValue::Int).ok_or_else(too_large),
+        ("abs", [v]) => Ok(CodeValue::Real(real(v)?.abs())),
+        ("int", [CodeValue::Text(t)]) => t.trim().parse().map(CodeValue::Int).map_err(|_| wrong()),
+        ("int", [CodeValue::Int(n)]) => Ok(CodeValue::Int(*n)),
         ("int", [v]) => match real(v)?.trunc() {
-            x if x.abs() < 9.2e18 => Ok(Value::Int(x as i64)),
+            x if x.abs() < 9.2e18 => Ok(CodeValue::Int(x as i64)),
             _ => Err(too_large()),
         },
-        ("float", [v]) => Ok(Value::Real(real(v)?)),
-        ("bool", [v]) => Ok(Value::Int(i64::from(truth(v)))),
-        ("str", [v]) => Ok(Value::Text(v.to_string())),
-        ("len", [Value::List(items)]) => Ok(Value::Int(i64::try_from(items.len()).map_err(|_| wrong())?)),
-        ("len", [Value::Text(t)]) => Ok(Value::Int(i64::try_from(t.chars().count()).map_err(|_| wrong())?)),
+        ("float", [v]) => Ok(CodeValue::Real(real(v)?)),
+        ("bool", [v]) => Ok(CodeValue::Int(i64::from(truth(v)))),
+        ("str", [v]) => Ok(CodeValue::Text(v.to_string())),
+        ("len", [CodeValue::List(items)]) => {
+            Ok(CodeValue::Int(i64::try_from(items.len()).map_err(|_| wrong())?))
+        }
+        ("len", [CodeValue::Text(t)]) => {
+            Ok(CodeValue::Int(i64::try_from(t.chars().count()).map_err(|_| wrong())?))
+        }
         _ => Err(wrong()),
     }
 }
 
 /// `"a %d b %s" % (x, y)`: each directive is replaced, whatever its kind.
-fn percents(text: &str, args: &Value) -> Value {
+fn percents(text: &str, args: &CodeValue) -> CodeValue {
     let mut args = match args {
-        Value::List(items) => items.clone(),
+        CodeValue::List(items) => items.clone(),
         one => vec![one.clone()],
     }
     .into_iter();
@@ -181,11 +190,11 @@ fn percents(text: &str, args: &Value) -> Value {
             _ => made.push_str(&args.next().map(|v| v.to_string()).unwrap_or_default()),
         }
     }
-    Value::Text(made)
+    CodeValue::Text(made)
 }
 
 /// `"a {} b".format(x)`, each argument once.
-pub(super) fn braces(text: &str, args: &[Value]) -> Value {
+pub(super) fn braces(text: &str, args: &[CodeValue]) -> CodeValue {
     let mut args = args.iter();
     let mut made = String::new();
     let mut parts = text.split('{');
@@ -195,5 +204,5 @@ pub(super) fn braces(text: &str, args: &[Value]) -> Value {
         made.push_str(&args.next().map(ToString::to_string).unwrap_or_default());
         made.push_str(after);
     }
-    Value::Text(made)
+    CodeValue::Text(made)
 }

@@ -1,13 +1,13 @@
 //! Parser of statements and blocks.
 
-use super::expression::{DEEPEST, REFUSED, Reader, blank};
-use super::syntax::{Claim, Expr, Stmt};
+use super::expression::{ExpressionParser, KEYWORDS, MAX_DEPTH, blank};
+use super::syntax::{Assertion, CodeExpr, Statement};
 use crate::cursor::{Cursor, Parsed};
-use crate::place::Place;
+use crate::position::Position;
 
-/// The statements of `text`, which begins at `place`.
-pub(crate) fn parse(text: &str, place: Place) -> Parsed<Vec<Stmt>> {
-    let mut c = Cursor::within(text, place);
+/// The statements of `text`, which begins at `position`.
+pub(crate) fn parse(text: &str, position: Position) -> Parsed<Vec<Statement>> {
+    let mut c = Cursor::within(text, position);
     let mut body = Vec::new();
     loop {
         body.extend(suite(&mut c, text, None, 0)?);
@@ -30,7 +30,7 @@ fn indentation(c: &Cursor<'_>, text: &str) -> Option<usize> {
 }
 
 /// The statements that are indented further than `outer`; at the top of a block every statement, however it is indented.
-fn suite(c: &mut Cursor<'_>, text: &str, outer: Option<usize>, depth: u32) -> Parsed<Vec<Stmt>> {
+fn suite(c: &mut Cursor<'_>, text: &str, outer: Option<usize>, depth: u32) -> Parsed<Vec<Statement>> {
     let mut body = Vec::new();
     let mut own = None;
     loop {
@@ -69,15 +69,15 @@ fn ended(c: &mut Cursor<'_>) -> Parsed<()> {
 }
 
 /// `if a: ... elif b: ... else: ...`, which is indented by `column`.
-fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Stmt> {
-    if depth > DEEPEST {
+fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Statement> {
+    if depth > MAX_DEPTH {
         return c.fail("fewer blocks inside blocks");
     }
     let mut conditions = Vec::new();
     loop {
         // `if` or `elif`.
         c.skip(c.peek_word().len());
-        let condition = Reader { c, depth: 0, brackets: 0, parts: 0 }.expr()?;
+        let condition = ExpressionParser { c, depth: 0, brackets: 0, parts: 0 }.expr()?;
         conditions.push((condition, branch(c, text, column, depth)?));
         let before = c.clone();
         blank(c, true);
@@ -86,25 +86,25 @@ fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed
             "elif" if aligned => {}
             "else" if aligned => {
                 c.skip("else".len());
-                return Ok(Stmt::If(conditions, branch(c, text, column, depth)?));
+                return Ok(Statement::If(conditions, branch(c, text, column, depth)?));
             }
             _ => {
                 *c = before;
-                return Ok(Stmt::If(conditions, Vec::new()));
+                return Ok(Statement::If(conditions, Vec::new()));
             }
         }
     }
 }
 
 /// `: statement; statement`, or `:` and indented lines.
-fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Vec<Stmt>> {
+fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Vec<Statement>> {
     blank(c, false);
     if !c.starts(":") {
         return c.fail("`:`");
     }
     c.skip(1);
     blank(c, false);
-    let line = c.place().line;
+    let line = c.position().line;
     let mut body = Vec::new();
     if c.starts("\n") || c.at_end() {
         let mut ahead = c.clone();
@@ -122,19 +122,19 @@ fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<V
         }
         c.skip(1);
         blank(c, false);
-        if c.at_end() || c.starts("\n") || c.place().line != line {
+        if c.at_end() || c.starts("\n") || c.position().line != line {
             return Ok(body);
         }
     }
 }
 
-fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
-    let place = c.place();
+fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Statement>> {
+    let position = c.position();
     let word = c.peek_word();
-    if REFUSED.contains(&word) {
+    if KEYWORDS.contains(&word) {
         return c.fail("`assert`, `print`, an assignment or an expression");
     }
-    let mut r = Reader { c, depth: 0, brackets: 0, parts: 0 };
+    let mut r = ExpressionParser { c, depth: 0, brackets: 0, parts: 0 };
     match word {
         "pass" => {
             r.c.skip(4);
@@ -146,12 +146,12 @@ fn statement(c: &mut Cursor<'_>) -> Parsed<Option<Stmt>> {
             let condition = r.expr()?;
             let text = from[..from.len() - r.c.rest().len()].trim().to_owned();
             let message = if r.eat(",") { Some(r.tuple()?) } else { None };
-            Ok(Some(Stmt::Assert(Claim { place, text, condition, message })))
+            Ok(Some(Statement::Assert(Assertion { position, text, condition, message })))
         }
         "print" => {
             r.c.skip(5);
-            let what = if r.ended() { Expr::List(Vec::new()) } else { r.tuple()? };
-            Ok(Some(Stmt::Print(vec![what])))
+            let what = if r.ended() { CodeExpr::List(Vec::new()) } else { r.tuple()? };
+            Ok(Some(Statement::Print(vec![what])))
         }
         _ => r.assignment().map(Some),
     }

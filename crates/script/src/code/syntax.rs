@@ -1,38 +1,38 @@
 //! Statements and expressions of a block of code.
 
-use crate::place::Place;
+use crate::position::Position;
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Stmt {
+pub enum Statement {
     /// `assert condition, message`
-    Assert(Claim),
+    Assert(Assertion),
     /// `print(a, b)`
-    Print(Vec<Expr>),
+    Print(Vec<CodeExpr>),
     /// `name = value`
-    Let(String, Expr),
+    Let(String, CodeExpr),
     /// An expression for its own sake.
-    Eval(Expr),
+    Eval(CodeExpr),
     /// `if a: ... elif b: ... else: ...`: conditions with their statements, then those without a condition.
-    If(Vec<(Expr, Vec<Stmt>)>, Vec<Stmt>),
+    If(Vec<(CodeExpr, Vec<Statement>)>, Vec<Statement>),
 }
 
 /// An assertion.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Claim {
+pub struct Assertion {
     /// Where it stands.
-    pub place: Place,
+    pub position: Position,
     /// The condition as it is written.
     pub text: String,
     /// The condition.
-    pub condition: Expr,
+    pub condition: CodeExpr,
     /// What is said when it does not hold.
-    pub message: Option<Expr>,
+    pub message: Option<CodeExpr>,
 }
 
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Expr {
+pub enum CodeExpr {
     /// A whole number.
     Int(i64),
     /// A number with decimals.
@@ -42,25 +42,25 @@ pub enum Expr {
     /// A name.
     Name(String),
     /// `not a`, `-a`, `~a`.
-    Unary(Op, Box<Expr>),
+    Unary(Operator, Box<CodeExpr>),
     /// `a op b`.
-    Binary(Op, Box<Expr>, Box<Expr>),
+    Binary(Operator, Box<CodeExpr>, Box<CodeExpr>),
     /// `a < b <= c`.
-    Compare(Box<Expr>, Vec<(Op, Expr)>),
+    Compare(Box<CodeExpr>, Vec<(Operator, CodeExpr)>),
     /// `a if c else b`: condition, then, otherwise.
-    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    If(Box<CodeExpr>, Box<CodeExpr>, Box<CodeExpr>),
     /// `min(a, b)`.
-    Call(String, Vec<Expr>),
+    Call(String, Vec<CodeExpr>),
     /// `text.format(a, b)`.
-    Format(Box<Expr>, Vec<Expr>),
+    Format(Box<CodeExpr>, Vec<CodeExpr>),
     /// `(a, b)`, `[a, b]`.
-    List(Vec<Expr>),
+    List(Vec<CodeExpr>),
 }
 
 /// An operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "they are Python's")]
-pub enum Op {
+pub enum Operator {
     Or,
     And,
     Not,

@@ -1,11 +1,11 @@
 //! Values of expressions, and the limits of evaluation.
 
-use crate::place::Place;
+use crate::position::Position;
 use std::fmt;
 
 /// What an expression is worth.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum CodeValue {
     /// A whole number; truth values are 0 and 1.
     Int(i64),
     /// A number with decimals.
@@ -13,16 +13,16 @@ pub enum Value {
     /// A text.
     Text(String),
     /// A list or tuple.
-    List(Vec<Value>),
+    List(Vec<CodeValue>),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for CodeValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Int(n) => n.fmt(f),
-            Value::Real(x) => x.fmt(f),
-            Value::Text(t) => f.write_str(t),
-            Value::List(items) => {
+            CodeValue::Int(n) => n.fmt(f),
+            CodeValue::Real(x) => x.fmt(f),
+            CodeValue::Text(t) => f.write_str(t),
+            CodeValue::List(items) => {
                 for (i, item) in items.iter().enumerate() {
                     f.write_str(if i == 0 { "" } else { " " })?;
                     item.fmt(f)?;
@@ -35,23 +35,23 @@ impl fmt::Display for Value {
 
 /// Why a block did not run to its end.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Failure {
+pub enum CodeError {
     /// An assertion does not hold: where, and what its message says.
-    Assert(Place, String),
+    AssertionFailed(Position, String),
     /// A name that this evaluator does not know.
-    Unknown(String),
+    UnknownName(String),
     /// An operation that makes no sense, such as dividing by zero.
-    Wrong(String),
+    Invalid(String),
     /// More than this evaluator does: a number beyond 64 bits, a long text, many steps.
-    Beyond(String),
+    Unsupported(String),
 }
 
-/// How large a value is, in the unit of [`LARGEST`], and how deep its lists are.
-pub(super) fn measure(value: &Value) -> (usize, usize) {
+/// How large a value is, in the unit of [`MAX_VALUE_SIZE`], and how deep its lists are.
+pub(super) fn measure(value: &CodeValue) -> (usize, usize) {
     match value {
-        Value::Int(_) | Value::Real(_) => (1, 0),
-        Value::Text(text) => (1 + text.len(), 0),
-        Value::List(items) => {
+        CodeValue::Int(_) | CodeValue::Real(_) => (1, 0),
+        CodeValue::Text(text) => (1 + text.len(), 0),
+        CodeValue::List(items) => {
             let (mut size, mut depth) = (1, 0);
             for (s, d) in items.iter().map(measure) {
                 size += s;
@@ -62,28 +62,28 @@ pub(super) fn measure(value: &Value) -> (usize, usize) {
     }
 }
 
-pub(super) fn truth(v: &Value) -> bool {
+pub(super) fn truth(v: &CodeValue) -> bool {
     match v {
-        Value::Int(n) => *n != 0,
-        Value::Real(x) => *x != 0.0,
-        Value::Text(t) => !t.is_empty(),
-        Value::List(items) => !items.is_empty(),
+        CodeValue::Int(n) => *n != 0,
+        CodeValue::Real(x) => *x != 0.0,
+        CodeValue::Text(t) => !t.is_empty(),
+        CodeValue::List(items) => !items.is_empty(),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as Python does")]
-pub(super) fn real(v: &Value) -> Result<f64, Failure> {
+pub(super) fn real(v: &CodeValue) -> Result<f64, CodeError> {
     match v {
-        Value::Int(n) => Ok(*n as f64),
-        Value::Real(x) => Ok(*x),
-        other => Err(Failure::Wrong(format!("`{other}` is not a number"))),
+        CodeValue::Int(n) => Ok(*n as f64),
+        CodeValue::Real(x) => Ok(*x),
+        other => Err(CodeError::Invalid(format!("`{other}` is not a number"))),
     }
 }
 
-pub(super) fn beyond<T>(what: String) -> Result<T, Failure> {
-    Err(Failure::Beyond(what))
+pub(super) fn unsupported<T>(what: String) -> Result<T, CodeError> {
+    Err(CodeError::Unsupported(what))
 }
 
-pub(super) fn too_large() -> Failure {
-    Failure::Beyond("a number beyond 64 bits".to_owned())
+pub(super) fn too_large() -> CodeError {
+    CodeError::Unsupported("a number beyond 64 bits".to_owned())
 }

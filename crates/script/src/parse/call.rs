@@ -1,32 +1,32 @@
 //! System calls.
 
-use crate::ast::{Call, Expr, Outcome};
+use crate::ast::{ExpectedResult, Expr, Syscall};
 use crate::cursor::{Cursor, Parsed};
 
 /// Deeper nesting than any struct has, so that a hostile text cannot exhaust the stack.
-const DEEPEST: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 
 /// `name(arguments) = result errno (note)`
-pub(super) fn call(c: &mut Cursor<'_>) -> Parsed<Call> {
+pub(super) fn call(c: &mut Cursor<'_>) -> Parsed<Syscall> {
     let name = c.word("the name of a system call")?.to_owned();
     c.need("(")?;
     let args = list(c, ")", 0)?;
     c.need("=")?;
     let result = outcome(c)?;
-    Ok(Call { name, args, result, end: None })
+    Ok(Syscall { name, args, result, end: None })
 }
 
-fn outcome(c: &mut Cursor<'_>) -> Parsed<Outcome> {
+fn outcome(c: &mut Cursor<'_>) -> Parsed<ExpectedResult> {
     c.space();
-    let mut out = Outcome { value: None, errno: None };
+    let mut out = ExpectedResult { value: None, errno: None };
     if !c.eat("...") {
         out.value = Some(c.number("what the call gives: a number or `...`")?);
     }
-    let line = c.place().line;
+    let line = c.position().line;
     // On the same line only: the next line begins with a time, or a comment.
     c.take_while(|c| c == ' ' || c == '\t');
     let word = c.peek_word();
-    if word.starts_with('E') && c.place().line == line {
+    if word.starts_with('E') && c.position().line == line {
         c.skip(word.len());
         out.errno = Some(word.to_owned());
         c.take_while(|c| c == ' ' || c == '\t');
@@ -57,7 +57,7 @@ fn list(c: &mut Cursor<'_>, close: &str, depth: u32) -> Parsed<Vec<Expr>> {
 fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
     const WHAT: &str = "an argument: a number, a name, a text, `...`, `[...]` or `{...}`";
     c.space();
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return c.fail("fewer brackets inside brackets");
     }
     if c.eat("...") {

@@ -1,6 +1,6 @@
 //! `#ifdef`, `#ifndef`, `#else`, `#endif`: parts of a script for one stack, as nplab's packetdrill has them.
 
-use crate::place::{Place, SyntaxError};
+use crate::position::{Position, SyntaxError};
 
 /// The text without the parts that are for other stacks: their lines are empty, so that places stay.
 ///
@@ -11,18 +11,18 @@ pub fn select(text: &str, defined: &[&str]) -> Result<String, SyntaxError> {
         return Ok(text.to_owned());
     }
     // Whether each enclosing part counts, and where it began.
-    let mut parts: Vec<(bool, Place)> = Vec::new();
+    let mut parts: Vec<(bool, Position)> = Vec::new();
     let mut made = String::with_capacity(text.len());
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        let place = Place { line: number, column: 1 };
+        let position = Position { line: number, column: 1 };
         let mut words = line.split_whitespace();
         let fail = |expected: &str| {
             let found = format!("`{}`", line.trim());
-            Err(SyntaxError { place, expected: expected.to_owned(), found, lacking: false })
+            Err(SyntaxError { position, expected: expected.to_owned(), found, unsupported: false })
         };
         match words.next() {
             Some(word @ ("#ifdef" | "#ifndef")) => match words.next() {
-                Some(name) => parts.push((defined.contains(&name) == (word == "#ifdef"), place)),
+                Some(name) => parts.push((defined.contains(&name) == (word == "#ifdef"), position)),
                 None => return fail("a name after the directive"),
             },
             Some("#else") => match parts.last_mut() {
@@ -43,11 +43,11 @@ pub fn select(text: &str, defined: &[&str]) -> Result<String, SyntaxError> {
     }
     match parts.last() {
         None => Ok(made),
-        Some(&(_, place)) => Err(SyntaxError {
-            place,
+        Some(&(_, position)) => Err(SyntaxError {
+            position,
             expected: "`#endif` after it".to_owned(),
             found: "the end of the script".to_owned(),
-            lacking: false,
+            unsupported: false,
         }),
     }
 }

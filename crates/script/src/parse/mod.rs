@@ -10,10 +10,10 @@ mod packet;
 
 pub use condition::select;
 
-use crate::ast::{Code, Event, Kind, OptionLine, Script, Shell, When};
+use crate::ast::{Action, CodeBlock, EventTime, OptionLine, Script, ScriptEvent, ShellCommand};
 use crate::code;
 use crate::cursor::{Cursor, Parsed};
-use crate::place::SyntaxError;
+use crate::position::SyntaxError;
 use tcpassay_units::Dur;
 
 /// Reads a whole script.
@@ -72,7 +72,7 @@ pub(crate) fn options(text: &str) -> Vec<OptionLine> {
 }
 
 fn option_line(c: &mut Cursor<'_>) -> Parsed<OptionLine> {
-    let place = c.place();
+    let position = c.position();
     c.skip(2);
     let name = c.word("the name of an option")?.to_owned();
     c.take_while(|c| c == ' ' || c == '\t');
@@ -89,47 +89,47 @@ fn option_line(c: &mut Cursor<'_>) -> Parsed<OptionLine> {
             value = format!("{value}{quote}{quoted}{quote}");
         }
     }
-    Ok(OptionLine { name, value, place })
+    Ok(OptionLine { name, value, position })
 }
 
-fn shell(c: &mut Cursor<'_>) -> Parsed<Shell> {
-    let place = c.place();
+fn shell(c: &mut Cursor<'_>) -> Parsed<ShellCommand> {
+    let position = c.position();
     c.skip(1);
     let text = c.quoted('`', "a command")?.to_owned();
-    Ok(Shell { text, place })
+    Ok(ShellCommand { text, position })
 }
 
-fn event(c: &mut Cursor<'_>) -> Parsed<Event> {
-    let place = c.place();
+fn event(c: &mut Cursor<'_>) -> Parsed<ScriptEvent> {
+    let position = c.position();
     let (when, end) = time(c)?;
     c.space();
-    let kind = match c.peek() {
-        Some('<' | '>') => Kind::Packet(packet::packet(c)?),
-        Some('`') => Kind::Shell(shell(c)?),
+    let action = match c.peek() {
+        Some('<' | '>') => Action::Packet(packet::packet(c)?),
+        Some('`') => Action::Shell(shell(c)?),
         Some('%') if c.starts("%{") => {
             c.skip(2);
-            let begin = c.place();
+            let begin = c.position();
             let text = c.until("}%", "a block of code")?;
-            Kind::Code(Code { text: text.to_owned(), body: code::parse(text, begin) })
+            Action::Code(CodeBlock { text: text.to_owned(), body: code::parse(text, begin) })
         }
         Some(x) if x.is_ascii_alphabetic() => {
             let mut call = call::call(c)?;
             call.end = end;
-            return Ok(Event { place, when, kind: Kind::Call(call) });
+            return Ok(ScriptEvent { position, when, action: Action::Call(call) });
         }
         _ => return c.fail("a packet (`<` or `>`), a system call, a command or `%{`"),
     };
     if end.is_some() {
         return c.fail("a system call after a time that has an end");
     }
-    Ok(Event { place, when, kind })
+    Ok(ScriptEvent { position, when, action })
 }
 
 /// The time of an event, and the end of a call that blocks.
-fn time(c: &mut Cursor<'_>) -> Parsed<(When, Option<Dur>)> {
+fn time(c: &mut Cursor<'_>) -> Parsed<(EventTime, Option<Dur>)> {
     c.space();
     if c.eat("*") {
-        return Ok((When::Any, None));
+        return Ok((EventTime::Any, None));
     }
     let relative = c.eat("+");
     let start = seconds(c)?;
@@ -140,7 +140,7 @@ fn time(c: &mut Cursor<'_>) -> Parsed<(When, Option<Dur>)> {
         if end < start {
             return before.fail("an end that is not before the beginning");
         }
-        let range = if relative { When::RelativeRange } else { When::AbsoluteRange };
+        let range = if relative { EventTime::RelativeRange } else { EventTime::AbsoluteRange };
         return Ok((range(start, end), None));
     }
     let end = if c.eat("...") {
@@ -149,7 +149,7 @@ fn time(c: &mut Cursor<'_>) -> Parsed<(When, Option<Dur>)> {
     } else {
         None
     };
-    Ok((if relative { When::Relative(start) } else { When::Absolute(start) }, end))
+    Ok((if relative { EventTime::Relative(start) } else { EventTime::Absolute(start) }, end))
 }
 
 /// A time in seconds, with up to nine decimals.

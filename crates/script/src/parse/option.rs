@@ -1,6 +1,6 @@
 //! TCP options.
 
-use crate::ast::Opt;
+use crate::ast::TcpOption;
 use crate::cursor::{Cursor, Parsed};
 
 const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP, md5 or ECN";
@@ -37,7 +37,7 @@ const ELSEWHERE: [&str; 27] = [
 ];
 
 /// `<mss 1460,nop,...>`; `None` for `<...>`.
-pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<Opt>>> {
+pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<TcpOption>>> {
     c.need("<")?;
     if c.eat("...") {
         c.need(">")?;
@@ -59,16 +59,16 @@ pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<Opt>>> {
     }
 }
 
-fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
+fn option(c: &mut Cursor<'_>) -> Parsed<TcpOption> {
     c.space();
     let before = c.clone();
     let word = c.word(WHAT)?;
     Ok(match word {
-        "mss" => Opt::Mss(c.number("an MSS, 0 to 65535")?),
-        "wscale" => Opt::WindowScale(c.number("a window scale, 0 to 255")?),
-        "sackOK" => Opt::SackPermitted,
-        "nop" => Opt::Nop,
-        "eol" => Opt::Eol,
+        "mss" => TcpOption::Mss(c.number("an MSS, 0 to 65535")?),
+        "wscale" => TcpOption::WindowScale(c.number("a window scale, 0 to 255")?),
+        "sackOK" => TcpOption::SackPermitted,
+        "nop" => TcpOption::Nop,
+        "eol" => TcpOption::Eol,
         "sack" => sack(c)?,
         "TS" => {
             if !c.eat_word("val") {
@@ -78,19 +78,19 @@ fn option(c: &mut Cursor<'_>) -> Parsed<Opt> {
             if !c.eat_word("ecr") {
                 return c.fail("`ecr`");
             }
-            Opt::Timestamps(val, stamp(c)?)
+            TcpOption::Timestamps(val, stamp(c)?)
         }
         "FO" | "FOEXP" => {
             let cookie = until_next(c);
             let cookie = cookie.trim().trim_start_matches("cookie").trim().to_owned();
-            Opt::FastOpen { experimental: word == "FOEXP", cookie }
+            TcpOption::FastOpen { experimental: word == "FOEXP", cookie }
         }
-        "md5" => Opt::Md5(until_next(c).trim().to_owned()),
+        "md5" => TcpOption::Md5(until_next(c).trim().to_owned()),
         "ECN" | "AccECN" | "ACCECN" => {
             let words: Vec<&str> = until_next(c).split_whitespace().collect();
-            Opt::AccurateEcn(words.join(" "))
+            TcpOption::AccurateEcn(words.join(" "))
         }
-        _ if ELSEWHERE.contains(&word) => return before.lacks(&format!("the TCP option `{word}`")),
+        _ if ELSEWHERE.contains(&word) => return before.unsupported(&format!("the TCP option `{word}`")),
         _ => return before.fail(WHAT),
     })
 }
@@ -107,7 +107,7 @@ fn stamp(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
     c.number("a timestamp, 0 to 4294967295, or `...`").map(Some)
 }
 
-fn sack(c: &mut Cursor<'_>) -> Parsed<Opt> {
+fn sack(c: &mut Cursor<'_>) -> Parsed<TcpOption> {
     let mut blocks = Vec::new();
     loop {
         c.space();
@@ -115,7 +115,7 @@ fn sack(c: &mut Cursor<'_>) -> Parsed<Opt> {
             return if blocks.is_empty() {
                 c.fail("a SACK block, as in `1001:2001`")
             } else {
-                Ok(Opt::Sack(blocks))
+                Ok(TcpOption::Sack(blocks))
             };
         }
         if blocks.len() == 4 {

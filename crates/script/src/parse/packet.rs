@@ -1,12 +1,12 @@
 //! Packets.
 
 use super::option;
-use crate::ast::{Body, Direction, Icmp, IpField, Packet, Tcp};
+use crate::ast::{Direction, IcmpMessage, IpField, PacketBody, ScriptPacket, TcpPacket};
 use crate::cursor::{Cursor, Parsed};
 use tcpassay_wire::Flags;
 
 /// `<` or `>`, and what follows.
-pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
+pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
     let direction = if c.eat("<") {
         Direction::In
     } else {
@@ -20,21 +20,21 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
     let echoed = if echoes(c) { echoed(c)? } else { None };
     c.space();
     if c.peek().is_some_and(|x| x.is_ascii_digit()) && ports(c) {
-        return c.lacks("a packet with ports of its own");
+        return c.unsupported("a packet with ports of its own");
     }
     let body = match c.peek_word() {
         word @ ("ipv4" | "ipv6" | "gre" | "GREv0" | "mpls" | "GRE" | "MPLS" | "psp") => {
-            return c.lacks(&format!("a packet inside another: {word}"));
+            return c.unsupported(&format!("a packet inside another: {word}"));
         }
         word @ ("udp" | "sctp" | "udplite" | "UDP" | "SCTP" | "UDPLite" | "dccp") => {
-            return c.lacks(&format!("a packet of {}", word.to_ascii_uppercase()));
+            return c.unsupported(&format!("a packet of {}", word.to_ascii_uppercase()));
         }
         "icmp" | "icmpv6" => {
             let icmp = icmp(c)?;
-            Body::Icmp(Icmp { seq: echoed.or(icmp.seq), ..icmp })
+            PacketBody::Icmp(IcmpMessage { seq: echoed.or(icmp.seq), ..icmp })
         }
         _ if echoed.is_some() => return c.fail("`icmp`, which the echoed header belongs to"),
-        _ => Body::Tcp(tcp(c, direction)?),
+        _ => PacketBody::Tcp(tcp(c, direction)?),
     };
     let end = c.clone();
     if c.eat("/") {
@@ -47,12 +47,12 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<Packet> {
         c.need(">")?;
         c.number::<u16>("a port, 0 to 65535")?;
         c.need(")")?;
-        return end.lacks("TCP inside UDP");
+        return end.unsupported("TCP inside UDP");
     }
     if c.eat("{") {
-        return end.lacks("a packet that is changed at random");
+        return end.unsupported("a packet that is changed at random");
     }
-    Ok(Packet { direction, ip, hops, body })
+    Ok(ScriptPacket { direction, ip, hops, body })
 }
 
 /// `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
@@ -79,7 +79,7 @@ fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> 
                 "flowlabel" => {
                     let _ = c.number::<u32>("a flow label")?;
                     if direction == Direction::Out {
-                        return before.lacks("the flow label of a packet");
+                        return before.unsupported("the flow label of a packet");
                     }
                 }
                 _ => {
@@ -95,7 +95,7 @@ fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> 
     Ok(field)
 }
 
-fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<Tcp> {
+fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<TcpPacket> {
     let flags = flags(c)?;
     let any_seq = direction == Direction::Out && c.eat("...");
     let (seq, end) = if any_seq {
@@ -115,7 +115,7 @@ fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<Tcp> {
         return after.fail(&format!("the length {} of {seq}:{end}", end.wrapping_sub(seq)));
     }
     let options = Some(Vec::new());
-    let mut tcp = Tcp { flags, seq, any_seq, len, ack: None, window: None, urgent: None, options };
+    let mut tcp = TcpPacket { flags, seq, any_seq, len, ack: None, window: None, urgent: None, options };
     loop {
         c.space();
         match c.peek_word() {
@@ -177,15 +177,15 @@ fn flags(c: &mut Cursor<'_>) -> Parsed<Flags> {
 }
 
 /// `icmp unreachable frag_needed mtu 1000 [1:1461(1460)]`
-fn icmp(c: &mut Cursor<'_>) -> Parsed<Icmp> {
+fn icmp(c: &mut Cursor<'_>) -> Parsed<IcmpMessage> {
     c.word("icmp")?;
     let kind = c.word("the type of an ICMP message")?.to_owned();
-    let mut icmp = Icmp { kind, code: String::new(), mtu: None, seq: None };
+    let mut icmp = IcmpMessage { kind, code: String::new(), mtu: None, seq: None };
     loop {
         c.space();
         match c.peek_word() {
             "" => break,
-            "id" => return c.lacks("an ICMP message with an identifier"),
+            "id" => return c.unsupported("an ICMP message with an identifier"),
             "mtu" => {
                 c.skip(3);
                 icmp.mtu = Some(c.number("an MTU")?);
@@ -224,7 +224,7 @@ fn echoed(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
     }
     c.space();
     if let word @ ("udp" | "raw" | "sctp" | "UDP" | "RAW" | "SCTP") = c.peek_word() {
-        return c.lacks(&format!("an ICMP message about a packet of {}", word.to_ascii_uppercase()));
+        return c.unsupported(&format!("an ICMP message about a packet of {}", word.to_ascii_uppercase()));
     }
     // Flags of the echoed header may stand before it.
     if c.peek().is_some_and(|c| !c.is_ascii_digit()) {

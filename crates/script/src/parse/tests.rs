@@ -1,31 +1,31 @@
 //! Literals of the language, tier by tier, and errors with their places.
 
 use super::*;
-use crate::ast::{Body, Call, Direction, Expr, IpField, Opt, Packet, Tcp};
+use crate::ast::{Direction, Expr, IpField, PacketBody, ScriptPacket, Syscall, TcpOption, TcpPacket};
 use proptest::prelude::*;
 use tcpassay_wire::Flags;
 
-fn events(text: &str) -> Vec<Event> {
+fn events(text: &str) -> Vec<ScriptEvent> {
     parse(text).unwrap_or_else(|e| panic!("{text}: {e}")).events
 }
 
-fn packet(text: &str) -> Packet {
-    match events(text).remove(0).kind {
-        Kind::Packet(p) => p,
+fn packet(text: &str) -> ScriptPacket {
+    match events(text).remove(0).action {
+        Action::Packet(p) => p,
         other => panic!("{other:?}"),
     }
 }
 
-fn tcp(text: &str) -> Tcp {
+fn tcp(text: &str) -> TcpPacket {
     match packet(text).body {
-        Body::Tcp(tcp) => tcp,
-        other @ Body::Icmp(_) => panic!("{other:?}"),
+        PacketBody::Tcp(tcp) => tcp,
+        other @ PacketBody::Icmp(_) => panic!("{other:?}"),
     }
 }
 
-fn call(text: &str) -> Call {
-    match events(text).remove(0).kind {
-        Kind::Call(call) => call,
+fn call(text: &str) -> Syscall {
+    match events(text).remove(0).action {
+        Action::Call(call) => call,
         other => panic!("{other:?}"),
     }
 }
@@ -37,19 +37,19 @@ fn error(text: &str) -> String {
 #[test]
 fn times_are_absolute_relative_ranges_or_any() {
     let ms = Dur::from_millis;
-    let times: Vec<When> = events("0 `a` 0.5 `a` +.1 `a` 0.60~0.65 `a` +.3~+.400 `a` * `a` `end`")
+    let times: Vec<EventTime> = events("0 `a` 0.5 `a` +.1 `a` 0.60~0.65 `a` +.3~+.400 `a` * `a` `end`")
         .iter()
         .map(|e| e.when)
         .collect();
     assert_eq!(
         times,
         [
-            When::Absolute(Dur::ZERO),
-            When::Absolute(ms(500)),
-            When::Relative(ms(100)),
-            When::AbsoluteRange(ms(600), ms(650)),
-            When::RelativeRange(ms(300), ms(400)),
-            When::Any,
+            EventTime::Absolute(Dur::ZERO),
+            EventTime::Absolute(ms(500)),
+            EventTime::Relative(ms(100)),
+            EventTime::AbsoluteRange(ms(600), ms(650)),
+            EventTime::RelativeRange(ms(300), ms(400)),
+            EventTime::Any,
         ]
     );
 }
@@ -78,7 +78,14 @@ fn tier_a_a_syn_with_every_common_option() {
     assert_eq!((syn.seq, syn.len, syn.ack, syn.window), (0, 0, None, Some(32_792)));
     assert_eq!(
         syn.options,
-        Some(vec![Opt::Mss(1000), Opt::SackPermitted, Opt::Nop, Opt::Nop, Opt::Nop, Opt::WindowScale(7)])
+        Some(vec![
+            TcpOption::Mss(1000),
+            TcpOption::SackPermitted,
+            TcpOption::Nop,
+            TcpOption::Nop,
+            TcpOption::Nop,
+            TcpOption::WindowScale(7)
+        ])
     );
 }
 
@@ -94,12 +101,12 @@ fn tier_b_sack_blocks_and_timestamps() {
     let ack = tcp("+0 < . 1:1(0) ack 1 win 257 <sack 16061:17521 20441:26281,nop,nop>");
     assert_eq!(
         ack.options,
-        Some(vec![Opt::Sack(vec![(16_061, 17_521), (20_441, 26_281)]), Opt::Nop, Opt::Nop])
+        Some(vec![TcpOption::Sack(vec![(16_061, 17_521), (20_441, 26_281)]), TcpOption::Nop, TcpOption::Nop])
     );
     let stamped = tcp("+0 > S 0:0(0) <TS val 100 ecr 0,TS val ... ecr 7>");
     assert_eq!(
         stamped.options,
-        Some(vec![Opt::Timestamps(Some(100), Some(0)), Opt::Timestamps(None, Some(7))])
+        Some(vec![TcpOption::Timestamps(Some(100), Some(0)), TcpOption::Timestamps(None, Some(7))])
     );
 }
 
@@ -130,10 +137,10 @@ fn tier_e_fast_open_options() {
     assert_eq!(
         syn.options,
         Some(vec![
-            Opt::Mss(1460),
-            Opt::FastOpen { experimental: true, cookie: "TFO_COOKIE".to_owned() },
-            Opt::FastOpen { experimental: false, cookie: String::new() },
-            Opt::Nop,
+            TcpOption::Mss(1460),
+            TcpOption::FastOpen { experimental: true, cookie: "TFO_COOKIE".to_owned() },
+            TcpOption::FastOpen { experimental: false, cookie: String::new() },
+            TcpOption::Nop,
         ])
     );
 }
@@ -142,12 +149,16 @@ fn tier_e_fast_open_options() {
 fn tier_f_accurate_ecn_is_read() {
     assert_eq!(tcp("+0 > SEWA 0:0(0) <...>").flags, Flags::SYN | Flags::ECE | Flags::CWR | Flags::AE);
     let ack = tcp("+0 > EA. 1:1(0) ack 1 <ECN e1b 1 ceb 0 e0b 1,nop>");
-    assert_eq!(ack.options, Some(vec![Opt::AccurateEcn("e1b 1 ceb 0 e0b 1".to_owned()), Opt::Nop]));
+    assert_eq!(
+        ack.options,
+        Some(vec![TcpOption::AccurateEcn("e1b 1 ceb 0 e0b 1".to_owned()), TcpOption::Nop])
+    );
 }
 
 #[test]
 fn tier_g_icmp_urgent_data_tos_and_no_flags() {
-    let Body::Icmp(icmp) = packet("+0 < icmp unreachable frag_needed mtu 1200 [1:1461(1460)]").body else {
+    let PacketBody::Icmp(icmp) = packet("+0 < icmp unreachable frag_needed mtu 1200 [1:1461(1460)]").body
+    else {
         panic!("an ICMP message");
     };
     assert_eq!(
@@ -203,7 +214,7 @@ fn an_error_says_where_and_what_was_expected() {
 
 #[test]
 fn code_beyond_the_evaluator_is_kept_with_the_reason() {
-    let Kind::Code(code) = events("+0 %{\nimport os }%").remove(0).kind else { panic!("code") };
+    let Action::Code(code) = events("+0 %{\nimport os }%").remove(0).action else { panic!("code") };
     let why = code.body.unwrap_err();
     assert_eq!(
         why.to_string(),
@@ -213,7 +224,7 @@ fn code_beyond_the_evaluator_is_kept_with_the_reason() {
 
 #[test]
 fn what_other_versions_have_is_told_with_its_place_and_is_no_syntax_error() {
-    for (text, place, what) in [
+    for (text, position, what) in [
         ("+0 < udp (1000)", "1:6", "a packet of UDP"),
         ("+0 > sctp: INIT[flgs=0]", "1:6", "a packet of SCTP"),
         ("+0 < 8080 > 53000 S 0:0(0) win 5", "1:6", "a packet with ports of its own"),
@@ -232,8 +243,8 @@ fn what_other_versions_have_is_told_with_its_place_and_is_no_syntax_error() {
         ),
     ] {
         let error = parse(text).expect_err(text);
-        assert!(error.lacking, "{text}: {error}");
-        assert_eq!(error.to_string(), format!("{place}: {what}"), "{text}");
+        assert!(error.unsupported, "{text}: {error}");
+        assert_eq!(error.to_string(), format!("{position}: {what}"), "{text}");
     }
 }
 
@@ -260,8 +271,8 @@ fn a_range_that_ends_before_it_begins_is_an_error() {
 
 #[test]
 fn code_may_have_conditions() {
-    let body = |text: &str| match events(text).remove(0).kind {
-        Kind::Code(code) => code.body,
+    let body = |text: &str| match events(text).remove(0).action {
+        Action::Code(code) => code.body,
         other => panic!("{other:?}"),
     };
     for good in [

@@ -1,62 +1,67 @@
 //! System calls of a script: a call that blocks continues while the script goes on.
 
-use super::runner::{Blocked, Go, Runner};
-use super::stack::{Answer, Stack};
-use crate::ast::Call;
-use crate::place::Place;
+use super::runner::{BlockedCall, RunResult, Runner};
+use super::target::{SyscallResult, Target};
+use crate::ast::Syscall;
+use crate::position::Position;
 use crate::report::Status;
 use tcpassay_units::{Dur, Time};
 
-impl<'a, S: Stack> Runner<'a, S> {
+impl<'a, S: Target> Runner<'a, S> {
     /// Makes a call; one that blocks goes on beside the script.
-    pub(super) fn call(&mut self, call: &'a Call, end: Option<Time>, place: Place) -> Go {
+    pub(super) fn call(&mut self, call: &'a Syscall, end: Option<Time>, position: Position) -> RunResult {
         if self.blocked.is_some() {
-            self.finish_blocked(place)?;
+            self.finish_blocked(position)?;
         }
         let began = self.stack.now();
-        let answer = self.stack.call(call).map_err(|t| self.troubled(t, &call.name, place))?;
-        if answer == Answer::Blocks {
-            self.blocked = Some(Blocked { call, place, began, end });
-            return if end.is_some() { Ok(()) } else { self.finish_blocked(place) };
+        let answer = self.stack.call(call).map_err(|t| self.stop_for(t, &call.name, position))?;
+        if answer == SyscallResult::Blocks {
+            self.blocked = Some(BlockedCall { call, position, began, end });
+            return if end.is_some() { Ok(()) } else { self.finish_blocked(position) };
         }
-        self.check_result(call, &answer, place)?;
-        self.check_end(began, end, place);
+        self.check_result(call, &answer, position)?;
+        self.check_end(began, end, position);
         Ok(())
     }
 
     /// Looks whether the blocked call can return now.
-    pub(super) fn poll_blocked(&mut self) -> Go {
+    pub(super) fn poll_blocked(&mut self) -> RunResult {
         let Some(blocked) = self.blocked.clone() else { return Ok(()) };
         let answer = self.stack.retry(blocked.call);
-        let answer = answer.map_err(|t| self.troubled(t, &blocked.call.name, blocked.place))?;
-        if answer == Answer::Blocks {
+        let answer = answer.map_err(|t| self.stop_for(t, &blocked.call.name, blocked.position))?;
+        if answer == SyscallResult::Blocks {
             return Ok(());
         }
         self.blocked = None;
-        self.check_result(blocked.call, &answer, blocked.place)?;
-        self.check_end(blocked.began, blocked.end, blocked.place);
+        self.check_result(blocked.call, &answer, blocked.position)?;
+        self.check_end(blocked.began, blocked.end, blocked.position);
         Ok(())
     }
 
-    /// Lets time pass until the blocked call returns, which `place` waits for.
-    pub(super) fn finish_blocked(&mut self, place: Place) -> Go {
+    /// Lets time pass until the blocked call returns, which `position` waits for.
+    pub(super) fn finish_blocked(&mut self, position: Position) -> RunResult {
         while let Some(blocked) = &self.blocked {
-            let (name, at) = (blocked.call.name.clone(), blocked.place);
-            if !self.step(Time::MAX, place)? {
+            let (name, at) = (blocked.call.name.clone(), blocked.position);
+            if !self.step(Time::MAX, position)? {
                 return Err(self.stop(Status::Fail, at, format!("`{name}` blocks for ever")));
             }
         }
         Ok(())
     }
 
-    pub(super) fn check_result(&mut self, call: &Call, answer: &Answer, place: Place) -> Go {
+    pub(super) fn check_result(
+        &mut self,
+        call: &Syscall,
+        answer: &SyscallResult,
+        position: Position,
+    ) -> RunResult {
         let want = &call.result;
         let (value, errno) = match answer {
-            Answer::Done(n) => (*n, None),
-            Answer::Error(errno) => (-1, Some(errno.as_str())),
-            Answer::New if want.value.is_some_and(|fd| fd < 0) => (0, None),
-            Answer::New => (self.stack.made(want.value), None),
-            Answer::Blocks => unreachable!("a call that blocks has no result"),
+            SyscallResult::Done(n) => (*n, None),
+            SyscallResult::Error(errno) => (-1, Some(&**errno)),
+            SyscallResult::NewDescriptor if want.value.is_some_and(|fd| fd < 0) => (0, None),
+            SyscallResult::NewDescriptor => (self.stack.name_descriptor(want.value), None),
+            SyscallResult::Blocks => unreachable!("a call that blocks has no result"),
         };
         let same_value = want.value.is_none_or(|w| w == value);
         // Two names of one number.
@@ -71,11 +76,11 @@ impl<'a, S: Stack> Runner<'a, S> {
         };
         let expected = text(want.value, want.errno.as_deref());
         let live = text(Some(value), errno);
-        Err(self.stop(Status::Fail, place, format!("{}: expected {expected}, got {live}", call.name)))
+        Err(self.stop(Status::Fail, position, format!("{}: expected {expected}, got {live}", call.name)))
     }
 
     /// A blocking call returned now.
-    pub(super) fn check_end(&mut self, began: Time, end: Option<Time>, place: Place) {
+    pub(super) fn check_end(&mut self, began: Time, end: Option<Time>, position: Position) {
         let Some(end) = end else { return };
         let now = self.stack.now();
         let wait = end.since(began);
@@ -83,7 +88,7 @@ impl<'a, S: Stack> Runner<'a, S> {
         if now > end || end.since(now) > slack {
             let off = if now > end { now - end } else { end - now };
             let what = format!("the call returned at {now}, expected at {end}");
-            self.note_drift(place, off, wait, &what, Vec::new());
+            self.note_drift(position, off, wait, &what, Vec::new());
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Comparison of an expected packet with the one that the stack sent.
 
 use super::packet_text::{flags_text, ip_text, options_text};
-use super::stack::Sent;
-use crate::ast::{IpField, Opt, Packet, Tcp};
+use super::target::SentPacket;
+use crate::ast::{IpField, ScriptPacket, TcpOption, TcpPacket};
 use tcpassay_wire::Flags;
 
 /// A field of a packet, as expected and as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Difference {
+pub struct FieldDifference {
     /// Which field.
     pub field: &'static str,
     /// As the script wants it.
@@ -27,17 +27,17 @@ pub(super) struct Strictness {
 
 /// What differs between the expected packet and the live one.
 pub(super) fn differences(
-    want: &Packet,
-    tcp: &Tcp,
-    live: &Tcp,
-    sent: &Sent,
+    want: &ScriptPacket,
+    tcp: &TcpPacket,
+    live: &TcpPacket,
+    sent: &SentPacket,
     how: Strictness,
-) -> Vec<Difference> {
+) -> Vec<FieldDifference> {
     let tos = sent.tos;
     let mut list = Vec::new();
     let mut check = |field, same: bool, expected: String, live: String| {
         if !same {
-            list.push(Difference { field, expected, live });
+            list.push(FieldDifference { field, expected, live });
         }
     };
     let flags = |f: Flags| if how.loose { f.without(Flags::PSH) } else { f };
@@ -50,7 +50,7 @@ pub(super) fn differences(
     if let (Some(a), Some(b), false) = (tcp.window, live.window, how.loose) {
         check("win", a == b, a.to_string(), b.to_string());
     }
-    let urgent = |t: &Tcp| u32::from(t.urgent.unwrap_or(0));
+    let urgent = |t: &TcpPacket| u32::from(t.urgent.unwrap_or(0));
     check("urg", urgent(tcp) == urgent(live), urgent(tcp).to_string(), urgent(live).to_string());
     if let (Some(a), Some(b)) = (&tcp.options, &live.options)
         && !(how.loose && tcp.flags.has(Flags::SYN))
@@ -71,9 +71,9 @@ pub(super) fn differences(
     list
 }
 
-fn same_options(want: &[Opt], live: &[Opt], stamps: Option<u32>) -> bool {
-    let same = |(a, b): (&Opt, &Opt)| match (a, b) {
-        (Opt::Timestamps(val, ecr), Opt::Timestamps(live_val, live_ecr)) => {
+fn same_options(want: &[TcpOption], live: &[TcpOption], stamps: Option<u32>) -> bool {
+    let same = |(a, b): (&TcpOption, &TcpOption)| match (a, b) {
+        (TcpOption::Timestamps(val, ecr), TcpOption::Timestamps(live_val, live_ecr)) => {
             let close = |a: u32, b: u32| {
                 stamps.is_none_or(|within| a.wrapping_sub(b).min(b.wrapping_sub(a)) <= within)
             };

@@ -1,65 +1,75 @@
 //! Packets, commands and code of the script.
 
-use super::compare::{Difference, Strictness, differences};
+use super::compare::{FieldDifference, Strictness, differences};
 use super::packet_text::ip_text;
-use super::runner::{Go, Runner, Stop};
-use super::stack::{Sent, Stack};
-use crate::ast::Body;
-use crate::ast::{Code, Event, IpField, Opt, Packet, Shell, Tcp, When};
-use crate::code::Failure;
-use crate::place::Place;
+use super::runner::{RunResult, Runner, Stop};
+use super::target::{SentPacket, Target};
+use crate::ast::PacketBody;
+use crate::ast::{
+    CodeBlock, EventTime, IpField, ScriptEvent, ScriptPacket, ShellCommand, TcpOption, TcpPacket,
+};
+use crate::code::CodeError;
+use crate::position::Position;
 use crate::report::Status;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
-impl<S: Stack> Runner<'_, S> {
-    pub(super) fn shell(&mut self, shell: &Shell) -> Go {
-        self.stack.shell(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.place, line))
+impl<S: Target> Runner<'_, S> {
+    pub(super) fn shell(&mut self, shell: &ShellCommand) -> RunResult {
+        self.stack.shell(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.position, line))
     }
 
-    pub(super) fn code(&mut self, code: &Code, place: Place) -> Go {
+    pub(super) fn code(&mut self, code: &CodeBlock, position: Position) -> RunResult {
         let body = match &code.body {
             Ok(body) => body,
             Err(error) => {
                 let why = format!("code: expected {}, found {}", error.expected, error.found);
-                return Err(self.stop(Status::Unsupported, error.place, why));
+                return Err(self.stop(Status::Unsupported, error.position, why));
             }
         };
         let stack = &*self.stack;
         self.env.run(body, &|name: &str| stack.value(name)).map_err(|failure| match failure {
-            Failure::Assert(at, said) => self.stop(Status::Fail, at, format!("assertion failed: {said}")),
-            Failure::Unknown(name) => {
-                self.stop(Status::Unsupported, place, format!("the name `{name}` in code"))
+            CodeError::AssertionFailed(at, said) => {
+                self.stop(Status::Fail, at, format!("assertion failed: {said}"))
             }
-            Failure::Wrong(why) => self.stop(Status::Fail, place, format!("code: {why}")),
-            Failure::Beyond(what) => self.stop(Status::Unsupported, place, format!("code: {what}")),
+            CodeError::UnknownName(name) => {
+                self.stop(Status::Unsupported, position, format!("the name `{name}` in code"))
+            }
+            CodeError::Invalid(why) => self.stop(Status::Fail, position, format!("code: {why}")),
+            CodeError::Unsupported(what) => self.stop(Status::Unsupported, position, format!("code: {what}")),
         })
     }
 
     /// A packet of the script arrives at the stack.
-    pub(super) fn inject(&mut self, packet: &Packet, place: Place) -> Go {
+    pub(super) fn inject(&mut self, packet: &ScriptPacket, position: Position) -> RunResult {
         self.steps += 1;
-        self.stack.inject(packet).map_err(|trouble| self.troubled(trouble, "", place))?;
+        self.stack.inject(packet).map_err(|error| self.stop_for(error, "", position))?;
         self.poll_blocked()
     }
 
     /// The next packet of the stack must be this one.
-    pub(super) fn expect(&mut self, want: &Packet, start: Time, end: Time, event: &Event) -> Go {
-        let place = event.place;
-        let Body::Tcp(tcp) = &want.body else {
-            return Err(self.stop(Status::Unsupported, place, "an outbound ICMP message".to_owned()));
+    pub(super) fn expect(
+        &mut self,
+        want: &ScriptPacket,
+        start: Time,
+        end: Time,
+        event: &ScriptEvent,
+    ) -> RunResult {
+        let position = event.position;
+        let PacketBody::Tcp(tcp) = &want.body else {
+            return Err(self.stop(Status::Unsupported, position, "an outbound ICMP message".to_owned()));
         };
         self.take_all();
-        let Some(conn) = self.stack.target() else {
-            return Err(self.stop(Status::Fail, place, "no connection could send this packet".to_owned()));
+        let Some(conn) = self.stack.connection_under_test() else {
+            return Err(self.stop(Status::Fail, position, "no connection could send this packet".to_owned()));
         };
-        let mut live = self.next_sent(conn, tcp, end, place)?;
+        let mut live = self.next_sent(conn, tcp, end, position)?;
         // An expected payload may be covered by several live segments, of one size but for the last.
         let whole = tcp.len;
         let first = live.segment.len;
         while !self.settings.strict_segments && live.segment.len < whole && live.segment.len > 0 {
             self.take_all();
-            let follows = self.ahead.front().is_some_and(|next| {
+            let follows = self.unchecked.front().is_some_and(|next| {
                 let (a, b) = (&live.segment, &next.segment);
                 next.conn == conn
                     && b.seq == a.end()
@@ -69,7 +79,7 @@ impl<S: Stack> Runner<'_, S> {
             if !follows {
                 break;
             }
-            let next = self.ahead.pop_front().expect("seen above");
+            let next = self.unchecked.pop_front().expect("seen above");
             let s = &mut live.segment;
             s.len += next.segment.len;
             s.flags = next.segment.flags | Flags::from_bits(s.flags.without(Flags::PSH).bits());
@@ -87,53 +97,59 @@ impl<S: Stack> Runner<'_, S> {
         if !differ.is_empty() {
             let fields: Vec<&str> = differ.iter().map(|d| d.field).collect();
             let mut stop =
-                self.stop(Status::Fail, place, format!("outbound packet: {} differ", fields.join(", ")));
+                self.stop(Status::Fail, position, format!("outbound packet: {} differ", fields.join(", ")));
             stop.details.splice(0..0, details);
             return Err(stop);
         }
-        if event.when != When::Any {
+        if event.when != EventTime::Any {
             let off = if live.at < start { start - live.at } else { live.at.since(end) };
             let what = format!("outbound packet at {}, expected at {}", live.at, range(start, end));
-            self.note_drift(place, off, start.since(self.base), &what, details);
+            self.note_drift(position, off, start.since(self.base), &what, details);
         }
         Ok(())
     }
 
     /// Everything that the stack has sent so far.
     fn take_all(&mut self) {
-        while let Some(sent) = self.stack.take() {
-            self.ahead.push_back(sent);
+        while let Some(sent) = self.stack.next_packet() {
+            self.unchecked.push_back(sent);
         }
     }
 
     /// The next packet of the connection, waited for until some time after `end`. What others send is passed over, as in the
     /// original, which looks at the socket under test alone.
-    fn next_sent(&mut self, conn: usize, tcp: &Tcp, end: Time, place: Place) -> Result<Sent, Stop> {
-        let last = end.saturating_add(self.stack.patience());
+    fn next_sent(
+        &mut self,
+        conn: usize,
+        tcp: &TcpPacket,
+        end: Time,
+        position: Position,
+    ) -> Result<SentPacket, Stop> {
+        let last = end.saturating_add(self.stack.packet_timeout());
         loop {
             self.take_all();
-            while let Some(sent) = self.ahead.pop_front() {
+            while let Some(sent) = self.unchecked.pop_front() {
                 if sent.conn == conn {
                     return Ok(sent);
                 }
             }
-            let outlook = self.stack.outlook();
-            if !self.step(last, place)? {
-                let then = if outlook.is_empty() { outlook } else { format!("; {outlook}") };
+            let next_action = self.stack.next_action();
+            if !self.step(last, position)? {
+                let then = if next_action.is_empty() { next_action } else { format!("; {next_action}") };
                 let what = format!("the stack sent nothing; expected {tcp} at {}{then}", end_text(end));
-                return Err(self.stop(Status::Fail, place, what));
+                return Err(self.stop(Status::Fail, position, what));
             }
         }
     }
 
     /// What the script's packet tells about its numbers.
-    fn learn(&mut self, conn: usize, tcp: &Tcp, live: &Sent) {
-        let map = self.stack.map(conn);
+    fn learn(&mut self, conn: usize, tcp: &TcpPacket, live: &SentPacket) {
+        let map = self.stack.sequence_map(conn);
         if tcp.flags.has(Flags::SYN) && live.segment.flags.has(Flags::SYN) {
             map.script_iss = tcp.seq;
         }
         let written = tcp.options.iter().flatten().find_map(|o| match o {
-            Opt::Timestamps(Some(val), _) => Some(*val),
+            TcpOption::Timestamps(Some(val), _) => Some(*val),
             _ => None,
         });
         if let (Some(script), Some(stamps)) = (written, live.segment.options.timestamps) {
@@ -141,19 +157,19 @@ impl<S: Stack> Runner<'_, S> {
         }
     }
 
-    fn show(&mut self, live: &Sent) -> Tcp {
-        self.stack.map(live.conn).show(&live.segment, &live.options)
+    fn show(&mut self, live: &SentPacket) -> TcpPacket {
+        self.stack.sequence_map(live.conn).show(&live.segment, &live.options)
     }
 }
 
 /// Both packets, one above the other, and the fields that differ.
 fn side_by_side(
-    want: &Packet,
-    tcp: &Tcp,
-    live: &Tcp,
+    want: &ScriptPacket,
+    tcp: &TcpPacket,
+    live: &TcpPacket,
     (start, end): (Time, Time),
-    sent: &Sent,
-    differ: &[Difference],
+    sent: &SentPacket,
+    differ: &[FieldDifference],
 ) -> Vec<String> {
     let said = |ip: IpField| match ip {
         IpField::Unsaid => String::new(),

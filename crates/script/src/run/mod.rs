@@ -1,6 +1,6 @@
 //! Runs a script against a stack under test.
 //!
-//! The runner works against the trait [`Stack`]. Two types implement it: [`Model`], which runs in virtual time, and the
+//! The runner works against the trait [`Target`]. Two types implement it: [`Model`], which runs in virtual time, and the
 //! kernel of the agent (`tcpassay-agent`, module `script::kernel`).
 //!
 //! | file | content |
@@ -35,33 +35,33 @@ mod options;
 mod packet_text;
 mod runner;
 mod sequence_map;
-pub mod stack;
+pub mod target;
 mod tcp_options;
 
-use crate::code::Env;
+use crate::code::CodeEnvironment;
 use crate::parse::{parse, select};
-use crate::place::Place;
+use crate::position::Position;
 use crate::report::{Report, Status};
-pub use compare::Difference;
+pub use compare::FieldDifference;
 use model::fast_open;
-pub use model::{Model, Target};
-pub use options::Options;
+pub use model::{Model, SocketUnderTest};
+pub use options::RunOptions;
 use runner::Runner;
-pub use sequence_map::Map;
-pub use stack::{Answer, Stack, Trouble};
+pub use sequence_map::SequenceMap;
 use std::collections::VecDeque;
+pub use target::{ScriptError, SyscallResult, Target};
 use tcpassay_units::{Dur, Time};
 
 /// Runs the script `text` against the model.
-pub fn run(text: &str, options: &Options) -> Report {
+pub fn run(text: &str, options: &RunOptions) -> Report {
     run_on(text, options, &mut Model::new(options.profile))
 }
 
 /// Runs the script `text` against a stack that has just been made.
-pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report {
+pub fn run_on<S: Target>(text: &str, options: &RunOptions, stack: &mut S) -> Report {
     let mut settings = options.settings.clone();
     let mut words = settings.clone();
-    let start = Place { line: 1, column: 1 };
+    let start = Position { line: 1, column: 1 };
     let chosen = select(text, &[stack.platform()]);
     for line in chosen.as_deref().map_or_else(|_| Vec::new(), crate::parse::options) {
         // What is wrong with one is said below.
@@ -76,14 +76,14 @@ pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report 
     let script = match expanded.and_then(|text| parse(&text)) {
         Ok(script) => script,
         Err(error) => {
-            let status = if error.lacking { Status::Unsupported } else { Status::Syntax };
-            return Report::stopped(status, error.place, error.reason());
+            let status = if error.unsupported { Status::Unsupported } else { Status::Syntax };
+            return Report::stopped(status, error.position, error.reason());
         }
     };
     for line in &script.options {
         if let Err(reason) = settings.set(&line.name, &line.value) {
             let status = if reason.contains("not supported") { Status::Unsupported } else { Status::Syntax };
-            return Report::stopped(status, line.place, reason);
+            return Report::stopped(status, line.position, reason);
         }
     }
     if !script.tests_something() {
@@ -91,7 +91,7 @@ pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report 
             "expected a packet of the stack, a system call or an assertion; this script tests nothing";
         return Report::stopped(Status::Syntax, start, reason.to_owned());
     }
-    let mut env = Env::default();
+    let mut env = CodeEnvironment::default();
     for (name, value) in &settings.defines {
         env.define(name, value);
     }
@@ -99,7 +99,7 @@ pub fn run_on<S: Stack>(text: &str, options: &Options, stack: &mut S) -> Report 
         options,
         settings,
         stack,
-        ahead: VecDeque::new(),
+        unchecked: VecDeque::new(),
         env,
         blocked: None,
         base: Time::ZERO,

@@ -1,6 +1,6 @@
 //! Packets as text, in the syntax of scripts.
 
-use crate::ast::{IpField, Opt, Tcp};
+use crate::ast::{IpField, TcpOption, TcpPacket};
 use std::fmt;
 use tcpassay_wire::Flags;
 
@@ -35,37 +35,37 @@ pub(super) fn ip_text(ip: IpField) -> String {
     }
 }
 
-pub(super) fn options_text(list: &[Opt]) -> String {
+pub(super) fn options_text(list: &[TcpOption]) -> String {
     let parts: Vec<String> = list.iter().map(ToString::to_string).collect();
     parts.join(",")
 }
 
-impl fmt::Display for Opt {
+impl fmt::Display for TcpOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stamp = |s: &Option<u32>| s.map_or("...".to_owned(), |n| n.to_string());
         match self {
-            Opt::Mss(n) => write!(f, "mss {n}"),
-            Opt::WindowScale(n) => write!(f, "wscale {n}"),
-            Opt::SackPermitted => f.write_str("sackOK"),
-            Opt::Sack(blocks) => {
+            TcpOption::Mss(n) => write!(f, "mss {n}"),
+            TcpOption::WindowScale(n) => write!(f, "wscale {n}"),
+            TcpOption::SackPermitted => f.write_str("sackOK"),
+            TcpOption::Sack(blocks) => {
                 f.write_str("sack")?;
                 blocks.iter().try_for_each(|(s, e)| write!(f, " {s}:{e}"))
             }
-            Opt::Timestamps(val, ecr) => write!(f, "TS val {} ecr {}", stamp(val), stamp(ecr)),
-            Opt::Nop => f.write_str("nop"),
-            Opt::Eol => f.write_str("eol"),
-            Opt::Md5(text) => write!(f, "md5 {text}"),
-            Opt::FastOpen { experimental, cookie } => {
+            TcpOption::Timestamps(val, ecr) => write!(f, "TS val {} ecr {}", stamp(val), stamp(ecr)),
+            TcpOption::Nop => f.write_str("nop"),
+            TcpOption::Eol => f.write_str("eol"),
+            TcpOption::Md5(text) => write!(f, "md5 {text}"),
+            TcpOption::FastOpen { experimental, cookie } => {
                 let name = if *experimental { "FOEXP" } else { "FO" };
                 if cookie.is_empty() { f.write_str(name) } else { write!(f, "{name} {cookie}") }
             }
-            Opt::AccurateEcn(text) => write!(f, "ECN {text}"),
+            TcpOption::AccurateEcn(text) => write!(f, "ECN {text}"),
         }
     }
 }
 
 /// As the language writes it.
-impl fmt::Display for Tcp {
+impl fmt::Display for TcpPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.seq.wrapping_add(self.len);
         write!(f, "{} {}:{end}({})", flags_text(self.flags), self.seq, self.len)?;

@@ -1,20 +1,20 @@
 //! The loop over the events of a script.
 
-use super::options::Options;
-use super::stack::{Sent, Stack, Step, Trouble};
-use crate::ast::{Call, Event, Kind, Script, When};
-use crate::code::Env;
-use crate::place::Place;
+use super::options::RunOptions;
+use super::target::{ScriptError, SentPacket, Step, Target};
+use crate::ast::{Action, EventTime, Script, ScriptEvent, Syscall};
+use crate::code::CodeEnvironment;
+use crate::position::Position;
 use crate::report::{Report, Status};
-use crate::settings::Settings;
+use crate::settings::ScriptSettings;
 use std::collections::VecDeque;
 use tcpassay_units::{Dur, Time};
 
 /// A call that has not returned yet.
 #[derive(Clone, Debug)]
-pub(super) struct Blocked<'a> {
-    pub(super) call: &'a Call,
-    pub(super) place: Place,
+pub(super) struct BlockedCall<'a> {
+    pub(super) call: &'a Syscall,
+    pub(super) position: Position,
     /// When it was made.
     pub(super) began: Time,
     /// When it is to return; `None` when the script gave no time.
@@ -25,21 +25,21 @@ pub(super) struct Blocked<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     pub(super) status: Status,
-    pub(super) place: Place,
+    pub(super) position: Position,
     pub(super) reason: String,
     pub(super) details: Vec<String>,
 }
 
-pub(super) type Go = Result<(), Stop>;
+pub(super) type RunResult = Result<(), Stop>;
 
 pub(super) struct Runner<'a, S> {
-    pub(super) options: &'a Options,
-    pub(super) settings: Settings,
+    pub(super) options: &'a RunOptions,
+    pub(super) settings: ScriptSettings,
     pub(super) stack: &'a mut S,
     /// Packets that were taken from the stack and not looked at yet.
-    pub(super) ahead: VecDeque<Sent>,
-    pub(super) env: Env,
-    pub(super) blocked: Option<Blocked<'a>>,
+    pub(super) unchecked: VecDeque<SentPacket>,
+    pub(super) env: CodeEnvironment,
+    pub(super) blocked: Option<BlockedCall<'a>>,
     /// When the last event finished.
     pub(super) base: Time,
     /// The largest error in time so far, and where.
@@ -51,10 +51,10 @@ pub(super) struct Runner<'a, S> {
     pub(super) steps: u64,
 }
 
-impl<'a, S: Stack> Runner<'a, S> {
-    pub(super) fn script(&mut self, script: &'a Script) -> Go {
+impl<'a, S: Target> Runner<'a, S> {
+    pub(super) fn script(&mut self, script: &'a Script) -> RunResult {
         let begun = self.stack.begin(&self.settings);
-        begun.map_err(|trouble| self.troubled(trouble, "", Place { line: 1, column: 1 }))?;
+        begun.map_err(|error| self.stop_for(error, "", Position { line: 1, column: 1 }))?;
         if let Some(shell) = &script.init {
             self.shell(shell)?;
         }
@@ -63,18 +63,18 @@ impl<'a, S: Stack> Runner<'a, S> {
             self.event(event)?;
             self.base = self.stack.now();
         }
-        if let Some(place) = self.blocked.as_ref().map(|b| b.place) {
-            self.finish_blocked(place)?;
+        if let Some(position) = self.blocked.as_ref().map(|b| b.position) {
+            self.finish_blocked(position)?;
         }
         Ok(())
     }
 
-    pub(super) fn report(self, end: Go) -> Report {
+    pub(super) fn report(self, end: RunResult) -> Report {
         let stop = end.err().or(self.drifted);
         let mut report = match stop {
             None => Report::passed(),
             Some(stop) => {
-                let mut report = Report::stopped(stop.status, stop.place, stop.reason);
+                let mut report = Report::stopped(stop.status, stop.position, stop.reason);
                 report.details = stop.details;
                 report
             }
@@ -87,58 +87,58 @@ impl<'a, S: Stack> Runner<'a, S> {
         report
     }
 
-    pub(super) fn event(&mut self, event: &'a Event) -> Go {
+    pub(super) fn event(&mut self, event: &'a ScriptEvent) -> RunResult {
         let (start, end) = match event.when {
-            When::Absolute(at) => (Time::ZERO + at, Time::ZERO + at),
-            When::Relative(after) => (self.base + after, self.base + after),
-            When::AbsoluteRange(from, to) => (Time::ZERO + from, Time::ZERO + to),
-            When::RelativeRange(from, to) => (self.base + from, self.base + to),
-            When::Any => (self.stack.now(), Time::MAX),
+            EventTime::Absolute(at) => (Time::ZERO + at, Time::ZERO + at),
+            EventTime::Relative(after) => (self.base + after, self.base + after),
+            EventTime::AbsoluteRange(from, to) => (Time::ZERO + from, Time::ZERO + to),
+            EventTime::RelativeRange(from, to) => (self.base + from, self.base + to),
+            EventTime::Any => (self.stack.now(), Time::MAX),
         };
-        let is_out = matches!(&event.kind, Kind::Packet(p) if p.direction == crate::ast::Direction::Out);
+        let is_out = matches!(&event.action, Action::Packet(p) if p.direction == crate::ast::Direction::Out);
         if !is_out {
-            self.advance(start, event.place)?;
-            if start < self.stack.now() && event.when != When::Any {
+            self.advance(start, event.position)?;
+            if start < self.stack.now() && event.when != EventTime::Any {
                 let late = self.stack.now() - start;
                 let wait = start.since(self.base);
-                self.note_drift(event.place, late, wait, "the event comes too late", Vec::new());
+                self.note_drift(event.position, late, wait, "the event comes too late", Vec::new());
             }
         }
-        match &event.kind {
-            Kind::Packet(packet) if is_out => self.expect(packet, start, end, event),
-            Kind::Packet(packet) => self.inject(packet, event.place),
-            Kind::Call(call) => {
+        match &event.action {
+            Action::Packet(packet) if is_out => self.expect(packet, start, end, event),
+            Action::Packet(packet) => self.inject(packet, event.position),
+            Action::Call(call) => {
                 let end = call.end.map(|d| match event.when {
-                    When::Relative(_) => self.base + d,
+                    EventTime::Relative(_) => self.base + d,
                     _ => Time::ZERO + d,
                 });
-                self.call(call, end, event.place)
+                self.call(call, end, event.position)
             }
-            Kind::Shell(shell) => self.shell(shell),
-            Kind::Code(code) => self.code(code, event.place),
+            Action::Shell(shell) => self.shell(shell),
+            Action::Code(code) => self.code(code, event.position),
         }
     }
 
     /// Lets time pass up to `until`: timers run, and a call that blocks may return.
-    pub(super) fn advance(&mut self, until: Time, place: Place) -> Go {
-        while self.step(until, place)? {}
-        self.stack.reach(until);
-        self.check_limits(place)?;
+    pub(super) fn advance(&mut self, until: Time, position: Position) -> RunResult {
+        while self.step(until, position)? {}
+        self.stack.advance_to(until);
+        self.check_limits(position)?;
         self.poll_blocked()
     }
 
     /// Lets the stack do the next thing that it does by itself, at most until `until`; whether there was one.
-    pub(super) fn step(&mut self, until: Time, place: Place) -> Result<bool, Stop> {
+    pub(super) fn step(&mut self, until: Time, position: Position) -> Result<bool, Stop> {
         if self.stack.step(until) == Step::Quiet {
             return Ok(false);
         }
         self.steps += 1;
-        self.check_limits(place)?;
+        self.check_limits(position)?;
         self.poll_blocked()?;
         Ok(true)
     }
 
-    pub(super) fn check_limits(&self, place: Place) -> Go {
+    pub(super) fn check_limits(&self, position: Position) -> RunResult {
         let passed = self.stack.now().since(Time::ZERO);
         let reason = if passed > self.options.time_limit {
             format!("stopped after {} of virtual time", self.options.time_limit)
@@ -147,38 +147,45 @@ impl<'a, S: Stack> Runner<'a, S> {
         } else {
             return Ok(());
         };
-        Err(self.stop(Status::Fail, place, reason))
+        Err(self.stop(Status::Fail, position, reason))
     }
 
     /// The end of the run, because of what a call or a packet met.
-    pub(super) fn troubled(&self, trouble: Trouble, who: &str, place: Place) -> Stop {
+    pub(super) fn stop_for(&self, error: ScriptError, who: &str, position: Position) -> Stop {
         let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
-        match trouble {
-            Trouble::Unsupported(what) => self.stop(Status::Unsupported, place, what),
-            Trouble::Nonsense(why) => self.stop(Status::Fail, place, format!("{who}{why}")),
-            Trouble::Mismatch { expected, live } => {
-                self.stop(Status::Fail, place, format!("{who}expected {expected}, got {live}"))
+        match error {
+            ScriptError::Unsupported(what) => self.stop(Status::Unsupported, position, what),
+            ScriptError::Invalid(why) => self.stop(Status::Fail, position, format!("{who}{why}")),
+            ScriptError::Mismatch { expected, live } => {
+                self.stop(Status::Fail, position, format!("{who}expected {expected}, got {live}"))
             }
         }
     }
 
     /// An error in time is remembered; the script goes on.
-    pub(super) fn note_drift(&mut self, place: Place, off: Dur, wait: Dur, what: &str, details: Vec<String>) {
-        if off <= self.settings.tolerance.max(self.stack.slack(wait, &self.settings)) {
+    pub(super) fn note_drift(
+        &mut self,
+        position: Position,
+        off: Dur,
+        wait: Dur,
+        what: &str,
+        details: Vec<String>,
+    ) {
+        if off <= self.settings.tolerance.max(self.stack.allowed_time_error(wait, &self.settings)) {
             self.allowed = self.allowed.max(off);
             return;
         }
         self.drift = self.drift.max(off);
         if self.drifted.is_none() {
-            let mut stop = self.stop(Status::Time, place, format!("{what}: off by {off}"));
+            let mut stop = self.stop(Status::Time, position, format!("{what}: off by {off}"));
             stop.details.splice(0..0, details);
             self.drifted = Some(stop);
         }
     }
 
     /// The end of the run, with the stack's last words and state.
-    pub(super) fn stop(&self, status: Status, place: Place, reason: String) -> Stop {
+    pub(super) fn stop(&self, status: Status, position: Position, reason: String) -> Stop {
         let told = matches!(status, Status::Fail | Status::Time);
-        Stop { status, place, reason, details: if told { self.stack.words() } else { Vec::new() } }
+        Stop { status, position, reason, details: if told { self.stack.diagnostics() } else { Vec::new() } }
     }
 }

@@ -1,14 +1,14 @@
 //! Packets of the script and of the stack: to and fro, and what differs.
 
 use super::tcp_options::counters_of;
-use crate::ast::{Opt, Tcp};
+use crate::ast::{TcpOption, TcpPacket};
 use std::collections::BTreeMap;
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Flags, Options, SackBlock, Segment, Timestamps};
 
 /// How the numbers of one connection map.
 #[derive(Clone, Debug)]
-pub struct Map {
+pub struct SequenceMap {
     /// Our initial sequence number.
     pub iss: SeqNum,
     /// What the script calls it.
@@ -23,10 +23,10 @@ pub struct Map {
     pub settled: bool,
 }
 
-impl Map {
+impl SequenceMap {
     /// Of a connection whose initial sequence number is `iss`.
-    pub fn new(iss: SeqNum) -> Map {
-        Map {
+    pub fn new(iss: SeqNum) -> SequenceMap {
+        SequenceMap {
             iss,
             script_iss: 0,
             irs: SeqNum::new(0),
@@ -68,7 +68,7 @@ impl Map {
     ///
     /// # Errors
     /// What the model cannot take.
-    pub fn inject(&mut self, tcp: &Tcp) -> Result<Segment, String> {
+    pub fn inject(&mut self, tcp: &TcpPacket) -> Result<Segment, String> {
         let syn = tcp.flags.has(Flags::SYN);
         if syn && !self.settled {
             self.irs = SeqNum::new(tcp.seq);
@@ -77,23 +77,23 @@ impl Map {
         let mut counters = None;
         for opt in tcp.options.iter().flatten() {
             match opt {
-                Opt::Mss(n) => options.mss = Some(*n),
-                Opt::WindowScale(n) => options.window_scale = Some(*n),
-                Opt::SackPermitted => options.sack_permitted = true,
-                Opt::Timestamps(val, ecr) => {
+                TcpOption::Mss(n) => options.mss = Some(*n),
+                TcpOption::WindowScale(n) => options.window_scale = Some(*n),
+                TcpOption::SackPermitted => options.sack_permitted = true,
+                TcpOption::Timestamps(val, ecr) => {
                     let val = val.ok_or("a timestamp to inject must be a number")?;
                     let ecr = ecr.ok_or("a timestamp to inject must be a number")?;
                     options.timestamps = Some(Timestamps { val, ecr: self.stamp_in(ecr) });
                 }
-                Opt::Sack(blocks) => {
+                TcpOption::Sack(blocks) => {
                     let ours = self.ours(syn);
                     let live = |n: &u32| SeqNum::new(n.wrapping_add(ours));
                     options.sack =
                         blocks.iter().map(|(s, e)| SackBlock { start: live(s), end: live(e) }).collect();
                 }
                 // Fast Open's goes beside the segment.
-                Opt::Nop | Opt::Eol | Opt::FastOpen { .. } | Opt::Md5(_) => {}
-                Opt::AccurateEcn(text) => counters = Some(counters_of(text)?),
+                TcpOption::Nop | TcpOption::Eol | TcpOption::FastOpen { .. } | TcpOption::Md5(_) => {}
+                TcpOption::AccurateEcn(text) => counters = Some(counters_of(text)?),
             }
         }
         if let Some(counters) = counters {
@@ -118,24 +118,24 @@ impl Map {
     ///
     /// # Errors
     /// A timestamp that is no number.
-    pub fn live(&mut self, tcp: &Tcp) -> Result<Tcp, String> {
+    pub fn live(&mut self, tcp: &TcpPacket) -> Result<TcpPacket, String> {
         let syn = tcp.flags.has(Flags::SYN);
         if syn {
             self.irs = SeqNum::new(tcp.seq);
         }
         let (ours, theirs) = (self.ours(syn), self.theirs(syn));
-        let option = |opt: &Opt| match opt {
-            Opt::Timestamps(Some(val), Some(ecr)) => {
-                Ok(Opt::Timestamps(Some(*val), Some(self.stamp_in(*ecr))))
+        let option = |opt: &TcpOption| match opt {
+            TcpOption::Timestamps(Some(val), Some(ecr)) => {
+                Ok(TcpOption::Timestamps(Some(*val), Some(self.stamp_in(*ecr))))
             }
-            Opt::Timestamps(..) => Err("a timestamp to inject must be a number".to_owned()),
-            Opt::Sack(blocks) => Ok(Opt::Sack(
+            TcpOption::Timestamps(..) => Err("a timestamp to inject must be a number".to_owned()),
+            TcpOption::Sack(blocks) => Ok(TcpOption::Sack(
                 blocks.iter().map(|(s, e)| (s.wrapping_add(ours), e.wrapping_add(ours))).collect(),
             )),
             other => Ok(other.clone()),
         };
         let options = tcp.options.iter().flatten().map(option).collect::<Result<_, _>>()?;
-        Ok(Tcp {
+        Ok(TcpPacket {
             seq: tcp.seq.wrapping_add(theirs),
             ack: tcp.ack.map(|n| n.wrapping_add(ours)),
             options: Some(options),
@@ -149,10 +149,10 @@ impl Map {
     }
 
     /// A segment of the stack in the words of the script; `options` are its options in the order of the header.
-    pub fn show(&self, live: &Segment, options: &[Opt]) -> Tcp {
+    pub fn show(&self, live: &Segment, options: &[TcpOption]) -> TcpPacket {
         let syn = live.flags.has(Flags::SYN);
         let ack = live.flags.has(Flags::ACK);
-        Tcp {
+        TcpPacket {
             flags: live.flags,
             seq: live.seq.get().wrapping_sub(self.ours(syn)),
             any_seq: false,
@@ -165,11 +165,13 @@ impl Map {
     }
 
     /// An option of the stack in the words of the script.
-    fn option(&self, live: &Opt, syn: bool) -> Opt {
+    fn option(&self, live: &TcpOption, syn: bool) -> TcpOption {
         let theirs = self.theirs(syn);
         match live {
-            Opt::Timestamps(val, ecr) => Opt::Timestamps(val.map(|val| self.stamp_out(val)), *ecr),
-            Opt::Sack(blocks) => Opt::Sack(
+            TcpOption::Timestamps(val, ecr) => {
+                TcpOption::Timestamps(val.map(|val| self.stamp_out(val)), *ecr)
+            }
+            TcpOption::Sack(blocks) => TcpOption::Sack(
                 blocks.iter().map(|(s, e)| (s.wrapping_sub(theirs), e.wrapping_sub(theirs))).collect(),
             ),
             other => other.clone(),

@@ -1,12 +1,12 @@
 //! TCP options of live segments in the form of the script, in the order in which each stack writes them.
 
-use crate::ast::{Opt, Tcp};
+use crate::ast::{TcpOption, TcpPacket};
 use tcpassay_tcp::FastOpen;
 use tcpassay_wire::{AccEcn, Options, SackBlocks};
 
 /// How a stack lays out its options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Layout {
+pub(super) enum OptionLayout {
     Linux,
     FreeBsd,
 }
@@ -24,9 +24,9 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 }
 
 /// The option of Fast Open of a packet to inject.
-pub(super) fn fast_open_of(tcp: &Tcp) -> Result<Option<FastOpen>, String> {
+pub(super) fn fast_open_of(tcp: &TcpPacket) -> Result<Option<FastOpen>, String> {
     let found = tcp.options.iter().flatten().find_map(|opt| match opt {
-        Opt::FastOpen { experimental, cookie } => Some((*experimental, cookie)),
+        TcpOption::FastOpen { experimental, cookie } => Some((*experimental, cookie)),
         _ => None,
     });
     let Some((experimental, cookie)) = found else { return Ok(None) };
@@ -46,25 +46,27 @@ pub(super) fn counters_of(text: &str) -> Result<AccEcn, String> {
         AccEcn { e1b_first: words.first().is_none_or(|name| *name == "e1b"), fields: 0, counts: [0; 3] };
     for pair in words.chunks(2) {
         let &[name, value] = pair else { return Err(wrong()) };
-        let place = COUNTERS.iter().position(|known| *known == name).ok_or_else(wrong)?;
+        let position = COUNTERS.iter().position(|known| *known == name).ok_or_else(wrong)?;
         let next = if option.e1b_first {
             2_usize.checked_sub(option.fields.into())
         } else {
             Some(option.fields.into())
         };
         let value = value.parse().ok().filter(|&n: &u32| n < 1 << 24).ok_or_else(wrong)?;
-        if next != Some(place) {
+        if next != Some(position) {
             return Err(wrong());
         }
-        option.counts[place] = value;
+        option.counts[position] = value;
         option.fields += 1;
     }
     Ok(option)
 }
 
 fn counters_text(option: &AccEcn) -> String {
-    let parts: Vec<String> =
-        option.order().map(|place| format!("{} {}", COUNTERS[place], option.counts[place])).collect();
+    let parts: Vec<String> = option
+        .order()
+        .map(|position| format!("{} {}", COUNTERS[position], option.counts[position]))
+        .collect();
     parts.join(" ")
 }
 
@@ -74,41 +76,46 @@ fn bare(live: &Options) -> SackBlocks {
 }
 
 /// Options in the order in which a stack lays them out.
-pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layout) -> Vec<Opt> {
+pub(super) fn ordered_options(
+    live: &Options,
+    fast_open: Option<&FastOpen>,
+    layout: OptionLayout,
+) -> Vec<TcpOption> {
     let mut list = Vec::new();
-    let scale = live.window_scale.map(Opt::WindowScale);
-    let stamps = live.timestamps.map(|t| Opt::Timestamps(Some(t.val), Some(t.ecr)));
+    let scale = live.window_scale.map(TcpOption::WindowScale);
+    let stamps = live.timestamps.map(|t| TcpOption::Timestamps(Some(t.val), Some(t.ecr)));
     let sack = (!live.sack.is_empty())
-        .then(|| Opt::Sack(live.sack.iter().map(|b| (b.start.get(), b.end.get())).collect()));
-    let fast_open = fast_open.map(|o| Opt::FastOpen { experimental: o.experimental, cookie: hex(&o.cookie) });
-    list.extend(live.mss.map(Opt::Mss));
+        .then(|| TcpOption::Sack(live.sack.iter().map(|b| (b.start.get(), b.end.get())).collect()));
+    let fast_open =
+        fast_open.map(|o| TcpOption::FastOpen { experimental: o.experimental, cookie: hex(&o.cookie) });
+    list.extend(live.mss.map(TcpOption::Mss));
     match layout {
         // `tcp_options_write` of Linux.
-        Layout::Linux => {
+        OptionLayout::Linux => {
             if let Some(t) = stamps {
                 list.extend(if live.sack_permitted {
-                    vec![Opt::SackPermitted, t]
+                    vec![TcpOption::SackPermitted, t]
                 } else {
-                    vec![Opt::Nop, Opt::Nop, t]
+                    vec![TcpOption::Nop, TcpOption::Nop, t]
                 });
             }
             // Accurate ECN's ends where the next NOPs would stand, if they are enough, or NOPs follow it.
             let mut spare = 0;
             if let Some(counters) = live.accecn() {
-                list.push(Opt::AccurateEcn(counters_text(&counters)));
+                list.push(TcpOption::AccurateEcn(counters_text(&counters)));
                 spare = counters.wire_len() % 4;
                 let padding = live.wire_len() - Options { sack: bare(live), ..*live }.wire_len();
                 if padding > counters.wire_len() {
-                    list.extend((spare..4).map(|_| Opt::Nop));
+                    list.extend((spare..4).map(|_| TcpOption::Nop));
                     spare = 0;
                 }
             }
             let mut nops = |wanted: u32| {
                 let replaced = if spare <= wanted { std::mem::take(&mut spare) } else { 0 };
-                (replaced..wanted).map(|_| Opt::Nop)
+                (replaced..wanted).map(|_| TcpOption::Nop)
             };
             if live.sack_permitted && live.timestamps.is_none() {
-                list.extend(nops(2).chain([Opt::SackPermitted]));
+                list.extend(nops(2).chain([TcpOption::SackPermitted]));
             }
             if let Some(scale) = scale {
                 list.extend(nops(1).chain([scale]));
@@ -119,34 +126,34 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
             if let Some(fast_open) = fast_open {
                 list.push(fast_open);
                 while !wire_len(&list).is_multiple_of(4) {
-                    list.push(Opt::Nop);
+                    list.push(TcpOption::Nop);
                 }
             }
         }
         // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
-        Layout::FreeBsd => {
+        OptionLayout::FreeBsd => {
             if let Some(scale) = scale {
-                list.extend([Opt::Nop, scale]);
+                list.extend([TcpOption::Nop, scale]);
             }
             if live.sack_permitted {
-                list.push(Opt::SackPermitted);
+                list.push(TcpOption::SackPermitted);
             }
             if let Some(t) = stamps {
                 while wire_len(&list) % 4 != 2 {
-                    list.push(Opt::Nop);
+                    list.push(TcpOption::Nop);
                 }
                 list.push(t);
             }
             if let Some(sack) = sack {
                 while wire_len(&list) % 4 != 2 {
-                    list.push(Opt::Nop);
+                    list.push(TcpOption::Nop);
                 }
                 list.push(sack);
             }
-            list.extend(live.accecn().map(|counters| Opt::AccurateEcn(counters_text(&counters))));
+            list.extend(live.accecn().map(|counters| TcpOption::AccurateEcn(counters_text(&counters))));
             list.extend(fast_open);
             while !wire_len(&list).is_multiple_of(4) {
-                list.push(Opt::Eol);
+                list.push(TcpOption::Eol);
             }
         }
     }
@@ -154,17 +161,19 @@ pub(super) fn lay_out(live: &Options, fast_open: Option<&FastOpen>, layout: Layo
 }
 
 /// Bytes of a list of options.
-pub(super) fn wire_len(list: &[Opt]) -> usize {
-    let len = |opt: &Opt| match opt {
-        Opt::Mss(_) => 4,
-        Opt::WindowScale(_) => 3,
-        Opt::SackPermitted => 2,
-        Opt::Timestamps(..) => 10,
-        Opt::Sack(blocks) => 2 + 8 * blocks.len(),
-        Opt::Nop | Opt::Eol => 1,
-        Opt::Md5(_) => 18,
-        Opt::FastOpen { experimental, cookie } => 2 + if *experimental { 2 } else { 0 } + cookie.len() / 2,
-        Opt::AccurateEcn(text) => 2 + 3 * (text.split_whitespace().count() / 2),
+pub(super) fn wire_len(list: &[TcpOption]) -> usize {
+    let len = |opt: &TcpOption| match opt {
+        TcpOption::Mss(_) => 4,
+        TcpOption::WindowScale(_) => 3,
+        TcpOption::SackPermitted => 2,
+        TcpOption::Timestamps(..) => 10,
+        TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
+        TcpOption::Nop | TcpOption::Eol => 1,
+        TcpOption::Md5(_) => 18,
+        TcpOption::FastOpen { experimental, cookie } => {
+            2 + if *experimental { 2 } else { 0 } + cookie.len() / 2
+        }
+        TcpOption::AccurateEcn(text) => 2 + 3 * (text.split_whitespace().count() / 2),
     };
     list.iter().map(len).sum()
 }

@@ -1,15 +1,15 @@
 //! Commands, the files that they call, and switches that the model lacks.
 
 use super::{accepted, linux, verdict};
-use tcpassay_script::host::Host;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::host::HostSettings;
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 const CALL: &str = "\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
                     +0 < S 0:0(0) win 5\n+0 > S. 0:0(0) ack 1 <...>";
 
 fn with_files(text: &str, files: &[(&str, &str)]) -> String {
-    let mut options = Options::new(Profile::Linux);
+    let mut options = RunOptions::new(Profile::Linux);
     for (name, body) in files {
         options.settings.set("shell-file", &format!("{name}\n{body}")).unwrap();
     }
@@ -19,13 +19,13 @@ fn with_files(text: &str, files: &[(&str, &str)]) -> String {
 #[test]
 fn a_file_of_the_scripts_folder_is_what_a_command_calls() {
     let own = "#!/bin/sh\n# own\nsysctl -q net.ipv4.tcp_fastopen=0x3 > /dev/null 2>&1\nsysctl -q net.ipv4.tcp_sack=0";
-    let mut host = Host::default();
+    let mut host = HostSettings::default();
     host.files.insert("./defaults.sh".to_owned(), own.to_owned());
     host.run("./defaults.sh", None).unwrap();
     assert_eq!(host.get("net.ipv4.tcp_fastopen"), Some("0x3"));
     assert_eq!(host.get("net.ipv4.tcp_rmem"), None);
     // Without one of its own, the name means google's.
-    let mut host = Host::default();
+    let mut host = HostSettings::default();
     host.run("./defaults.sh || true", None).unwrap();
     assert_eq!(host.get("net.ipv4.tcp_fastopen"), Some("0x70403"));
 }

@@ -1,7 +1,7 @@
 //! The error queue, pipes and files, and what Linux does with segments that are not as they should be.
 
 use crate::verdict;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 const SERVER: &str = "
@@ -17,7 +17,7 @@ const SERVER: &str = "
 
 fn linux(text: &str) -> String {
     let text = format!("`sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\"`\n{SERVER}{text}");
-    verdict(&run(&text, &Options::new(Profile::Linux)))
+    verdict(&run(&text, &RunOptions::new(Profile::Linux)))
 }
 
 fn note(first: u32, last: u32) -> String {

@@ -2,11 +2,11 @@
 
 use crate::verdict;
 use std::fmt::Write;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 fn freebsd(text: &str) -> String {
-    verdict(&run(text, &Options::new(Profile::FreeBsd)))
+    verdict(&run(text, &RunOptions::new(Profile::FreeBsd)))
 }
 
 const ACTIVE: &str = "
@@ -115,7 +115,7 @@ fn a_sysctl_of_the_command_line_makes_it_an_older_version() {
 +0 accept(3, ..., ...) = 4
 +0 < . 1:2(1) ack 1 win 65535
 +.1 > . 1:1(0) ack 2 win 65535";
-    let mut options = Options::new(Profile::FreeBsd);
+    let mut options = RunOptions::new(Profile::FreeBsd);
     assert_eq!(
         verdict(&run(script, &options)),
         "time 9 outbound packet at 0.050000000, expected at 0.110000000: off by 60ms"
@@ -155,7 +155,7 @@ fn without_prr_the_window_begins_at_one_segment_and_creeps_up_while_less_than_ha
 +0 > P. 12001:13001(1000) ack 1
 +.01 < . 1:1(0) ack 9001 win 65535
 +0 > . 13001:13001(0) ack 1";
-    let run_as = |name: &str| verdict(&run(&script, &Options::by_name(name).expect("a stack")));
+    let run_as = |name: &str| verdict(&run(&script, &RunOptions::by_name(name).expect("a stack")));
     assert_eq!(run_as("freebsd-12"), "pass 0 ");
     assert!(run_as("freebsd").starts_with("time 30 outbound packet at 0.250000000"), "{}", run_as("freebsd"));
 }
@@ -279,7 +279,7 @@ fn ecn_plus_marks_the_syn_ack_and_ecn_plus_plus_every_packet() {
 +.1 close(4) = 0
 +0 >[{control}] F. 4001:4001(0) ack 1 <nop,nop,sack 1001:2001>"
         );
-        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        let report = run(&script, &RunOptions::by_name("freebsd").expect("a stack"));
         assert_eq!(verdict(&report), "pass 0 ", "{kind}");
     }
 }
@@ -309,7 +309,7 @@ fn in_syn_received_a_reset_in_the_window_is_challenged_and_the_window_is_the_fir
 +0 < F. 1:1(0) ack 1 win 32767
 +0 > . 1:1(0) ack 2 win 65535"
         );
-        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        let report = run(&script, &RunOptions::by_name("freebsd").expect("a stack"));
         assert_eq!(verdict(&report), "pass 0 ", "{last}");
     }
 }
@@ -329,7 +329,7 @@ fn cwr_without_data_is_heard_and_answered() {
 +0 >[noecn] E. 1:1(0) ack 2001
 +.1 <[noecn] W. 2001:2001(0) ack 1 win 65535
 +0 >[noecn] . 1:1(0) ack 2001";
-    let report = run(script, &Options::by_name("freebsd").expect("a stack"));
+    let report = run(script, &RunOptions::by_name("freebsd").expect("a stack"));
     assert_eq!(verdict(&report), "pass 0 ");
 }
 
@@ -354,7 +354,7 @@ fn a_challenge_does_not_repeat_the_fin_and_a_fin_takes_no_room_of_the_window() {
 +.1 `sysctl net.inet.tcp.insecure_rst=0`
 +0 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0"
     );
-    let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+    let report = run(&script, &RunOptions::by_name("freebsd").expect("a stack"));
     assert_eq!(verdict(&report), "pass 0 ");
 }
 
@@ -372,7 +372,7 @@ fn syn_with_fin_is_dropped_where_drop_synfin_says_so() {
 +0 < SF 17:20(3) win 32767 <mss 1460,sackOK,eol,eol>
 {rest}"
         );
-        let report = run(&script, &Options::by_name("freebsd").expect("a stack"));
+        let report = run(&script, &RunOptions::by_name("freebsd").expect("a stack"));
         assert_eq!(verdict(&report), "pass 0 ", "{drop}");
     }
 }

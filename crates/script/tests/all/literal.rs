@@ -1,9 +1,9 @@
 //! Code and commands.
 
 use super::{plain, verdict};
-use tcpassay_script::host::Host;
+use tcpassay_script::host::HostSettings;
 use tcpassay_script::report::Status;
-use tcpassay_script::run::{Model, Options, run_on};
+use tcpassay_script::run::{Model, RunOptions, run_on};
 use tcpassay_tcp::Profile;
 
 #[test]
@@ -39,7 +39,7 @@ fn expressions_are_those_of_python() {
 
 #[test]
 fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
-    let mut host = Host::default();
+    let mut host = HostSettings::default();
     let text = "../common/defaults.sh\nsysctl -q net.ipv4.tcp_ecn=1 # on\n../common/set_sysctls.py \\\n \
                 /proc/sys/net/ipv4/tcp_min_tso_segs=10 /proc/sys/net/ipv4/tcp_frto=0\n\
                 sysctl net.ipv4.tcp_rmem=\"4096 5000 6000\"; ethtool -K tun0 tso off gso off\n\
@@ -57,13 +57,13 @@ fn commands_set_sysctls_routes_and_offloads_and_nothing_else() {
 
 #[test]
 fn a_command_that_is_not_known_is_executed_only_where_the_user_allows_it() {
-    fn door(line: &str) -> Result<(), String> {
+    fn executor(line: &str) -> Result<(), String> {
         if line == "reboot" { Ok(()) } else { Err(format!("{line}: failed")) }
     }
     let run = |allowed: bool, text: &str| {
-        let mut options = Options::new(Profile::Linux);
+        let mut options = RunOptions::new(Profile::Linux);
         options.settings.allow_shell = allowed;
-        verdict(&run_on(text, &options, &mut Model::new(Profile::Linux).with_door(door)))
+        verdict(&run_on(text, &options, &mut Model::new(Profile::Linux).with_shell_executor(executor)))
     };
     let with = |text: &str| format!("{text}\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3");
     assert_eq!(run(false, &with("`reboot`")), "unsupported 1 reboot");

@@ -17,7 +17,7 @@ mod sockets;
 mod waiting;
 
 use tcpassay_script::report::Report;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 /// An accepted connection of profile `linux` whose peer offers `options`; then `rest`.
@@ -41,11 +41,11 @@ fn plain(rest: &str) -> Report {
 }
 
 fn linux(text: &str) -> Report {
-    run(text, &Options::new(Profile::Linux))
+    run(text, &RunOptions::new(Profile::Linux))
 }
 
 /// `status line reason`
 fn verdict(report: &Report) -> String {
-    let line = report.place.map_or(0, |p| p.line);
+    let line = report.position.map_or(0, |p| p.line);
     format!("{} {line} {}", report.status.name(), report.reason)
 }

@@ -2,7 +2,7 @@
 
 use super::{linux, plain, verdict};
 use tcpassay_script::report::Status;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
@@ -55,7 +55,7 @@ fn nothing_sent_is_told_with_what_the_stack_waits_for() {
 fn an_expected_packet_must_be_the_next_one() {
     let report = plain("+0 write(4, ..., 1000) = 1000\n+.5 < . 1:1(0) ack 1001 win 5\n+0 > . 1:1(0) ack 1");
     assert_eq!(report.status, Status::Fail);
-    assert_eq!(report.place.unwrap().line, 11);
+    assert_eq!(report.position.unwrap().line, 11);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_unknown_is_unsupported_and_never_a_pass() {
     ] {
         let report = plain(line);
         assert_eq!((report.status, &*report.reason), (Status::Unsupported, reason), "{line}");
-        assert_eq!(report.place.unwrap().line, 9);
+        assert_eq!(report.position.unwrap().line, 9);
     }
 }
 
@@ -109,7 +109,7 @@ fn what_is_unknown_is_unsupported_and_never_a_pass() {
 fn a_syntax_error_has_its_place() {
     let report = plain("+0 < Q 1:1(0) ack 1 win 5");
     assert_eq!(report.status, Status::Syntax);
-    assert_eq!(report.place.unwrap().to_string(), "9:6");
+    assert_eq!(report.position.unwrap().to_string(), "9:6");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn loose_comparison_ignores_window_push_and_the_options_of_a_syn() {
 +0 write(4, ..., 1000) = 1000
 +0 > . 1:1001(1000) ack 1";
     assert_eq!(linux(script).status, Status::Fail);
-    let options = Options { loose: true, ..Options::new(Profile::Linux) };
+    let options = RunOptions { loose: true, ..RunOptions::new(Profile::Linux) };
     assert_eq!(run(script, &options).status, Status::Pass);
 }
 
@@ -144,7 +144,7 @@ fn a_script_that_never_ends_is_stopped_by_virtual_time() {
 #[test]
 fn a_script_that_never_ends_is_stopped_by_steps() {
     let text = super::accepted(",sackOK,nop,nop", ",nop,nop,sackOK", &"+0 `true`\n".repeat(50));
-    let options = Options { step_limit: 20, ..Options::new(Profile::Linux) };
+    let options = RunOptions { step_limit: 20, ..RunOptions::new(Profile::Linux) };
     assert_eq!(run(&text, &options).reason, "stopped after 20 steps");
 }
 

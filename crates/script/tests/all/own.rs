@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use tcpassay_script::report::Status;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 
 fn scripts(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -28,7 +28,7 @@ fn wrong(folder: &str, least: usize) -> String {
     for path in found {
         let text = std::fs::read_to_string(&path).expect("it can be read");
         let name = text.lines().next().and_then(|l| l.strip_prefix("// profile: ")).expect("a profile");
-        let options = Options::by_name(name).expect("a known stack");
+        let options = RunOptions::by_name(name).expect("a known stack");
         let report = run(&text, &options);
         if report.status != Status::Pass {
             wrong.push(format!("{}: {} {:#?}", path.display(), report.reason, report));

@@ -1,7 +1,7 @@
 //! Whatever a script says, the runner ends with a report.
 
 use proptest::prelude::*;
-use tcpassay_script::run::{Options, run};
+use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 const LINES: &[&str] = &[
@@ -62,7 +62,7 @@ proptest! {
             text.push_str(LINES[line]);
             text.push('\n');
         }
-        let options = Options::new(Profile::ALL[profile]);
+        let options = RunOptions::new(Profile::ALL[profile]);
         let report = run(&text, &options);
         prop_assert!(report.events <= 40);
     }

@@ -82,7 +82,7 @@ fn a_defined_word_stands_for_its_value() {
     );
     let own = format!("--define=SIZE=700 // the script's own\n{text}");
     assert_eq!(verdict(&linux(&own)), "pass 0 ");
-    let mut options = tcpassay_script::run::Options::new(tcpassay_tcp::Profile::Linux);
+    let mut options = tcpassay_script::run::RunOptions::new(tcpassay_tcp::Profile::Linux);
     options.settings.set("D", "SIZE=700").unwrap();
     assert_eq!(tcpassay_script::run::run(&text, &options).status, Status::Pass);
 }

@@ -1,34 +1,18 @@
 //! Arguments of system calls in a script, and what an attempt to make the call gives.
 
-use super::socket::File;
-use crate::ast::{Call, Expr};
-use crate::run::stack::Trouble;
+use crate::ast::{Expr, Syscall};
+use crate::run::target::ScriptError;
 
-/// What became of an attempt.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum Attempt {
-    /// It returned this.
-    Done(i64),
-    /// It returned -1 and this `errno`.
-    Error(&'static str),
-    /// It gave a new descriptor: whatever the script calls it.
-    New(Box<File>),
-    /// It blocks.
-    Blocks,
-}
-
-pub(super) type Tried = Result<Attempt, Trouble>;
-
-pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, Trouble> {
-    Err(Trouble::Unsupported(what.into()))
+pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, ScriptError> {
+    Err(ScriptError::Unsupported(what.into()))
 }
 
 /// A number where one is needed.
-pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, Trouble> {
+pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
     match args.get(index) {
         Some(Expr::Int(n)) => Ok(*n),
         Some(Expr::List(items)) if matches!(items.as_slice(), [Expr::Int(_)]) => int(items, 0),
-        _ => Err(Trouble::Nonsense(format!("argument {} must be a number", index + 1))),
+        _ => Err(ScriptError::Invalid(format!("argument {} must be a number", index + 1))),
     }
 }
 
@@ -58,7 +42,7 @@ fn nowhere(e: &Expr) -> bool {
 ///
 /// # Errors
 /// Some of its buffers are there and others are not.
-pub(super) fn bad_buffer(call: &Call) -> Result<bool, Trouble> {
+pub(super) fn bad_buffer(call: &Syscall) -> Result<bool, ScriptError> {
     let vector = match (call.name.as_str(), call.args.get(1)) {
         ("readv" | "writev", vector) => vector,
         ("recvmsg" | "sendmsg", Some(Expr::Group(members))) => {
@@ -83,7 +67,7 @@ pub(super) fn bad_buffer(call: &Call) -> Result<bool, Trouble> {
 }
 
 /// Whether the address, the value or the list of a call is a pointer to nowhere.
-pub(super) fn bad_argument(call: &Call) -> bool {
+pub(super) fn bad_argument(call: &Syscall) -> bool {
     let index = match call.name.as_str() {
         "setsockopt" | "getsockopt" => 3,
         "poll" => 0,

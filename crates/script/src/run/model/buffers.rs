@@ -1,8 +1,8 @@
 //! The buffer sizes and the `MSG_*` flags of calls that send or receive.
 
 use super::args::{int, names};
-use crate::ast::{Call, Expr};
-use crate::run::stack::Trouble;
+use crate::ast::{Expr, Syscall};
+use crate::run::target::ScriptError;
 
 /// Flags of sending and receiving in Linux's numbers.
 const MESSAGE_FLAGS: [(i64, &str); 11] = [
@@ -29,12 +29,12 @@ fn message_flags(args: &[Expr], index: usize) -> Vec<&str> {
     }
 }
 
-fn size(n: i64) -> Result<u64, Trouble> {
-    u64::try_from(n).map_err(|_| Trouble::Nonsense("a size below zero".to_owned()))
+fn size(n: i64) -> Result<u64, ScriptError> {
+    u64::try_from(n).map_err(|_| ScriptError::Invalid("a size below zero".to_owned()))
 }
 
 /// How much a call that sends or receives asks for, and its flags.
-pub(super) fn asked(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
+pub(super) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError> {
     let args = &call.args;
     match call.name.as_str() {
         "readv" | "writev" => Ok((vector(args.get(1))?, Vec::new())),
@@ -44,8 +44,8 @@ pub(super) fn asked(call: &Call) -> Result<(u64, Vec<&str>), Trouble> {
 }
 
 /// `[{..., 1000}, {..., 2000}]`
-fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
-    let nonsense = || Trouble::Nonsense("a vector of buffers is `[{..., 1000}]`".to_owned());
+fn vector(e: Option<&Expr>) -> Result<u64, ScriptError> {
+    let nonsense = || ScriptError::Invalid("a vector of buffers is `[{..., 1000}]`".to_owned());
     let Some(Expr::List(items)) = e else { return Err(nonsense()) };
     let mut sum = 0_u64;
     for item in items {
@@ -56,9 +56,9 @@ fn vector(e: Option<&Expr>) -> Result<u64, Trouble> {
     Ok(sum)
 }
 
-fn message(e: Option<&Expr>) -> Result<u64, Trouble> {
+fn message(e: Option<&Expr>) -> Result<u64, ScriptError> {
     let Some(Expr::Group(members)) = e else {
-        return Err(Trouble::Nonsense("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
+        return Err(ScriptError::Invalid("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
     };
     vector(members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e))
 }

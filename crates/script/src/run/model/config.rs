@@ -3,9 +3,9 @@
 use super::config_freebsd::freebsd;
 use super::config_linux::{buffers, linux};
 use super::controller::cc_name;
-use super::socket::{Open, Options};
-use crate::host::Host;
-use crate::settings::{IpVersion, Settings, Version};
+use super::socket::{OpenMode, SocketOptions};
+use crate::host::HostSettings;
+use crate::settings::{IpVersion, ScriptSettings, StackVersion};
 use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur};
 
@@ -13,17 +13,17 @@ use tcpassay_units::{Bytes, Dur};
 const SKB_OLD: u64 = 1280;
 
 /// Bytes of the IP and TCP headers.
-pub(super) fn headers(settings: &Settings) -> u64 {
+pub(super) fn headers(settings: &ScriptSettings) -> u64 {
     if settings.ip_version == IpVersion::V6 { 60 } else { 40 }
 }
 
 /// The stack's switches, or what is unsupported.
 pub(super) fn config(
     profile: Profile,
-    host: &Host,
-    settings: &Settings,
-    socket: &Options,
-    open: Open,
+    host: &HostSettings,
+    settings: &ScriptSettings,
+    socket: &SocketOptions,
+    open: OpenMode,
 ) -> Result<Config, String> {
     let mut cfg = Config::profile(profile);
     let headers = headers(settings);
@@ -44,10 +44,10 @@ pub(super) fn config(
         cfg.rto.min = Dur::from_millis(ms);
     }
     match settings.version {
-        Version::Profile => {}
+        StackVersion::Profile => {}
         // The table begins 1, 1, 1, 1, 1, 2; of twelve repetitions four come at the first interval.
-        Version::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
-        Version::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
+        StackVersion::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
+        StackVersion::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
     }
     match profile {
         Profile::Linux | Profile::Linux46 => {
@@ -79,7 +79,7 @@ pub(super) fn config(
 }
 
 /// Linux's account of receive memory.
-fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, String> {
+fn memory(host: &HostSettings, settings: &ScriptSettings, open: OpenMode) -> Result<RecvMemory, String> {
     let (size, max) = match host.get("net.ipv4.tcp_rmem") {
         Some(text) => {
             let (initial, most) = buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
@@ -92,7 +92,7 @@ fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, St
         max: Bytes::new(max),
         locked: host.number("net.ipv4.tcp_moderate_rcvbuf") == Some(0),
         shrink: host.number("net.ipv4.tcp_shrink_window").is_some_and(|n| n != 0),
-        passive: open == Open::Passive,
+        passive: open == OpenMode::Passive,
         ip: Bytes::new(headers(settings) - 20),
         gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
         rules: MemoryRules::Measured,
@@ -101,7 +101,7 @@ fn memory(host: &Host, settings: &Settings, open: Open) -> Result<RecvMemory, St
 }
 
 /// Linux's search for the MTU of the path.
-fn probing(host: &Host, headers: u64) -> Result<Option<MtuProbing>, String> {
+fn probing(host: &HostSettings, headers: u64) -> Result<Option<MtuProbing>, String> {
     let number = |key: &str, default: u64| host.number(&format!("net.ipv4.{key}")).unwrap_or(default);
     let always = match number("tcp_mtu_probing", 0) {
         0 => return Ok(None),

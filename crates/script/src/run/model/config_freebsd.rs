@@ -1,7 +1,7 @@
 //! The sysctls of FreeBSD as settings of the model.
 
-use super::socket::Open;
-use crate::host::Host;
+use super::socket::OpenMode;
+use crate::host::HostSettings;
 use tcpassay_tcp::{Config, ControlEcn, EcnMode, Persist, Recovery, RecvBuffer};
 use tcpassay_units::{Bytes, Dur};
 
@@ -51,10 +51,10 @@ fn persist(cfg: &mut Config) -> &mut Persist {
     cfg.persist.as_mut().expect("FreeBSD has one")
 }
 
-pub(super) fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
+pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
     // It counts marks in the header alone (`tcp_ecn.c`).
     cfg.ecn_option = false;
-    cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
     let mut space = 65_536;
     for (key, text) in host.all("net.inet.tcp.") {
         let wrong = || format!("sysctl net.inet.tcp.{key}={text}");
@@ -62,7 +62,7 @@ pub(super) fn freebsd(cfg: &mut Config, host: &Host, open: Open) -> Result<(), S
         match key {
             "ecn.enable" => {
                 cfg.ecn = match (number()?, open) {
-                    (0, _) | (2 | 4, Open::Active) => EcnMode::Off,
+                    (0, _) | (2 | 4, OpenMode::Active) => EcnMode::Off,
                     (1 | 2, _) => EcnMode::Classic,
                     (3 | 4, _) => EcnMode::Accurate,
                     _ => return Err(wrong()),

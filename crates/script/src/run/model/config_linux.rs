@@ -1,7 +1,7 @@
 //! The sysctls of Linux as settings of the model.
 
-use super::socket::Open;
-use crate::host::{DCTCP_RECEIVER, Host};
+use super::socket::OpenMode;
+use crate::host::{DCTCP_RECEIVER, HostSettings};
 use tcpassay_tcp::{AfterIdle, Config, DctcpReceiver, EcnMode, LossDetection, RecvBuffer, RecvTuning, Tlp};
 use tcpassay_units::{Bytes, Dur};
 
@@ -86,12 +86,12 @@ fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
     Some(())
 }
 
-pub(super) fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), String> {
-    // Without TSO the kernel still makes super-segments, which leave it in pieces (`World::flush`).
+pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
+    // Without TSO the kernel still makes super-segments, which leave it in pieces (`ConnectionTable::flush`).
     cfg.tso = Some(Bytes::new(GSO));
     // tcp_rmem: half of it is window at first.
     cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
-    cfg.ecn = if open == Open::Passive { EcnMode::Classic } else { EcnMode::Off };
+    cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
     cfg.dctcp_receiver = match host.get(DCTCP_RECEIVER) {
         None => cfg.dctcp_receiver,
         Some("0") => DctcpReceiver::Immediate,
@@ -114,8 +114,8 @@ pub(super) fn linux(cfg: &mut Config, host: &Host, open: Open) -> Result<(), Str
             "tcp_window_scaling" => cfg.window_scale = number()? != 0,
             "tcp_ecn" => {
                 cfg.ecn = match (number()?, open) {
-                    (0, _) | (2 | 5, Open::Active) => EcnMode::Off,
-                    (1 | 2, _) | (4, Open::Active) => EcnMode::Classic,
+                    (0, _) | (2 | 5, OpenMode::Active) => EcnMode::Off,
+                    (1 | 2, _) | (4, OpenMode::Active) => EcnMode::Classic,
                     (3..=5, _) => EcnMode::Accurate,
                     _ => return Err(format!("sysctl net.ipv4.tcp_ecn={text}")),
                 }

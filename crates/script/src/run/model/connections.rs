@@ -1,29 +1,29 @@
 //! Virtual time: connections, their timers, and the packets that they sent and the script has not looked at yet.
 
 use super::error_queue::ErrorQueue;
-use crate::run::sequence_map::Map;
+use crate::run::sequence_map::SequenceMap;
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
 /// What both systems begin with.
-pub(super) const HOPS: u8 = 64;
+pub(super) const DEFAULT_HOP_LIMIT: u8 = 64;
 
 /// How many entries of the stack's log a mismatch shows.
-const REMEMBERED: usize = 24;
+const MAX_LOG_ENTRIES: usize = 24;
 
 /// A route that carries segments of another size (without options) than before. Linux looks it up when it sends, and thinks of
 /// it when it sends next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Route {
+pub(super) enum RouteMtu {
     Changed(Bytes),
-    Found(Bytes),
+    LookedUp(Bytes),
 }
 
 /// When data came and went last; before the first, when the connection opened (`lrcvtime` and `lsndtime` of Linux).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct DataTimes {
     pub received: Time,
     pub sent: Time,
     open: bool,
@@ -33,34 +33,34 @@ pub(super) struct Times {
 
 /// One connection.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
+pub(super) struct ModelConnection {
     pub conn: Connection,
-    pub map: Map,
+    pub map: SequenceMap,
     /// A packet of the script has come to it.
     pub begun: bool,
     /// The error of an ICMP message that ended it.
     pub icmp_error: Option<&'static str>,
-    pub route: Option<Route>,
+    pub route: Option<RouteMtu>,
     pub errors: ErrorQueue,
     /// How often a writer was woken that had found no room.
-    pub rooms: u64,
+    pub write_wakeups: u64,
     /// The TOS byte of its packets, less ECN.
     pub tos: u8,
     /// The hop limit of its packets.
     pub hops: u8,
     /// What it has received and sent.
-    pub times: Times,
+    pub times: DataTimes,
     /// Its SYN has no options (`TCP_NOOPT`).
-    pub bare: bool,
+    pub no_options: bool,
     /// Its last log entries.
     pub log: VecDeque<LogEntry>,
 }
 
 /// A packet of the stack.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
+pub(super) struct QueuedPacket {
     pub at: Time,
-    pub peer: usize,
+    pub connection: usize,
     pub out: Outgoing,
     pub tos: u8,
     pub hops: u8,
@@ -70,75 +70,75 @@ pub(super) struct Live {
 
 /// Everything that has a time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct World {
+pub(super) struct ConnectionTable {
     pub now: Time,
-    pub peers: Vec<Peer>,
+    pub connections: Vec<ModelConnection>,
     /// Sent and not looked at.
-    pub sent: VecDeque<Live>,
+    pub sent: VecDeque<QueuedPacket>,
     /// Super-segments are cut before they are seen: the interface has no TSO.
-    pub cut: bool,
+    pub no_tso: bool,
     /// The interface refuses everything.
-    pub jammed: bool,
+    pub local_drop: bool,
     /// Timers run and segments handled.
     pub steps: u64,
 }
 
-impl World {
-    pub fn add(&mut self, conn: Connection, map: Map) -> usize {
+impl ConnectionTable {
+    pub fn add(&mut self, conn: Connection, map: SequenceMap) -> usize {
         let mut conn = conn;
         conn.set_log(true);
-        if self.jammed {
+        if self.local_drop {
             conn.set_jammed(true);
         }
-        self.peers.push(Peer {
+        self.connections.push(ModelConnection {
             conn,
             map,
             begun: false,
             icmp_error: None,
             route: None,
             errors: ErrorQueue::default(),
-            rooms: 0,
-            times: Times::default(),
+            write_wakeups: 0,
+            times: DataTimes::default(),
             tos: 0,
-            hops: HOPS,
-            bare: false,
+            hops: DEFAULT_HOP_LIMIT,
+            no_options: false,
             log: VecDeque::new(),
         });
-        self.peers.len() - 1
+        self.connections.len() - 1
     }
 
     /// Collects what the connection has to say after something happened to it.
     pub fn flush(&mut self, index: usize) {
-        let peer = &mut self.peers[index];
-        if let Some(Route::Found(size)) = peer.route {
-            peer.route = None;
-            peer.conn.set_path(self.now, size, false);
+        let entry = &mut self.connections[index];
+        if let Some(RouteMtu::LookedUp(size)) = entry.route {
+            entry.route = None;
+            entry.conn.set_path(self.now, size, false);
         }
-        while let Some(out) = peer.conn.poll_transmit(self.now) {
-            if let Some(Route::Changed(size)) = peer.route {
-                peer.route = Some(Route::Found(size));
+        while let Some(out) = entry.conn.poll_transmit(self.now) {
+            if let Some(RouteMtu::Changed(size)) = entry.route {
+                entry.route = Some(RouteMtu::LookedUp(size));
             }
-            if self.jammed {
+            if self.local_drop {
                 continue;
             }
             let at = self.now;
-            let (tos, hops) = (peer.tos, peer.hops);
+            let (tos, hops) = (entry.tos, entry.hops);
             let s = &out.segment;
             if s.len > 0 {
-                peer.times.sent = at;
+                entry.times.sent = at;
             }
-            if s.len > 0 && peer.errors.waits() {
+            if s.len > 0 && entry.errors.waits() {
                 let syn = s.flags.has(Flags::SYN);
-                let start = s.seq.distance(peer.map.iss + u32::from(!syn));
+                let start = s.seq.distance(entry.map.iss + u32::from(!syn));
                 let start = u64::try_from(start).unwrap_or(0);
-                peer.errors.left(at, start, start + u64::from(s.len));
+                entry.errors.left(at, start, start + u64::from(s.len));
             }
             // No interface of packetdrill's cuts what has a counter in its flags (`NETIF_F_GSO_ACCECN`).
-            let apart = self.cut || peer.conn.agreed_options().accurate;
+            let apart = self.no_tso || entry.conn.agreed_options().accurate;
             if apart && !out.segment.flags.has(Flags::SYN) {
-                self.sent.extend(pieces(out).map(|out| Live {
+                self.sent.extend(pieces(out).map(|out| QueuedPacket {
                     at,
-                    peer: index,
+                    connection: index,
                     out,
                     tos,
                     hops,
@@ -146,49 +146,49 @@ impl World {
                 }));
             } else {
                 let syn = out.segment.flags.has(Flags::SYN);
-                let fast_open = peer.conn.sent_fast_open().filter(|_| syn).cloned();
-                self.sent.push_back(Live { at, peer: index, out, tos, hops, fast_open });
+                let fast_open = entry.conn.sent_fast_open().filter(|_| syn).cloned();
+                self.sent.push_back(QueuedPacket { at, connection: index, out, tos, hops, fast_open });
             }
         }
-        let bytes = peer.conn.info().bytes_received.get();
-        let opened = !peer.times.open && peer.conn.was_established();
+        let bytes = entry.conn.info().bytes_received.get();
+        let opened = !entry.times.open && entry.conn.was_established();
         if opened {
-            (peer.times.open, peer.times.sent) = (true, self.now);
+            (entry.times.open, entry.times.sent) = (true, self.now);
         }
-        if opened || bytes > peer.times.bytes {
-            (peer.times.received, peer.times.bytes) = (self.now, bytes);
+        if opened || bytes > entry.times.bytes {
+            (entry.times.received, entry.times.bytes) = (self.now, bytes);
         }
-        if peer.errors.waits() {
-            peer.errors.acknowledged(self.now, peer.conn.info().bytes_acked.get());
+        if entry.errors.waits() {
+            entry.errors.acknowledged(self.now, entry.conn.info().bytes_acked.get());
         }
-        for entry in peer.conn.drain_log() {
-            if peer.log.len() == REMEMBERED {
-                peer.log.pop_front();
+        for event in entry.conn.drain_log() {
+            if entry.log.len() == MAX_LOG_ENTRIES {
+                entry.log.pop_front();
             }
-            peer.log.push_back(entry);
+            entry.log.push_back(event);
         }
     }
 
     /// The interface refuses everything from now on, or nothing any more.
-    pub fn jam(&mut self, on: bool) {
-        if on != self.jammed {
-            self.jammed = on;
-            self.peers.iter_mut().for_each(|peer| peer.conn.set_jammed(on));
+    pub fn set_local_drop(&mut self, on: bool) {
+        if on != self.local_drop {
+            self.local_drop = on;
+            self.connections.iter_mut().for_each(|entry| entry.conn.set_jammed(on));
         }
     }
 
     /// The earliest timer of any connection.
     pub fn next_timer(&self) -> Option<Time> {
-        self.peers.iter().filter_map(|p| p.conn.next_timer()).min()
+        self.connections.iter().filter_map(|p| p.conn.next_timer()).min()
     }
 
     /// Runs what is due at `at`.
     pub fn fire(&mut self, at: Time) {
         self.now = self.now.max(at);
-        for index in 0..self.peers.len() {
-            if self.peers[index].conn.next_timer().is_some_and(|t| t <= self.now) {
+        for index in 0..self.connections.len() {
+            if self.connections[index].conn.next_timer().is_some_and(|t| t <= self.now) {
                 self.steps += 1;
-                self.peers[index].conn.on_timer(self.now);
+                self.connections[index].conn.on_timer(self.now);
                 self.flush(index);
             }
         }

@@ -1,13 +1,13 @@
 //! The congestion controller and the keepalive timer of a socket.
 
-use super::socket::Options;
-use crate::host::Host;
+use super::socket::SocketOptions;
+use crate::host::HostSettings;
 use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{Config, Keepalive, Profile};
 use tcpassay_units::Dur;
 
 /// The controller's name, as this project has it.
-pub(super) fn cc_name<'a>(profile: Profile, host: &'a Host, socket: &'a Options) -> &'a str {
+pub(super) fn cc_name<'a>(profile: Profile, host: &'a HostSettings, socket: &'a SocketOptions) -> &'a str {
     let set = socket.congestion.as_deref();
     let sysctl = match profile {
         Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
@@ -25,7 +25,7 @@ pub(super) fn cc_name<'a>(profile: Profile, host: &'a Host, socket: &'a Options)
 pub(super) fn controller(
     cfg: &Config,
     profile: Profile,
-    host: &Host,
+    host: &HostSettings,
     name: &str,
 ) -> Result<Box<dyn Controller>, String> {
     let module = |parameter: &str, default: u64| {
@@ -53,7 +53,7 @@ pub(super) fn controller(
 }
 
 /// Keepalive by the socket's options and the profile's defaults.
-pub(super) fn keepalive(socket: &Options, host: &Host) -> Option<Keepalive> {
+pub(super) fn keepalive(socket: &SocketOptions, host: &HostSettings) -> Option<Keepalive> {
     let secs = |set: Option<u64>, key: &str, default: u64| {
         set.or_else(|| host.number(&format!("net.ipv4.{key}"))).unwrap_or(default)
     };

@@ -1,42 +1,42 @@
 //! `epoll_ctl` and `epoll_wait`.
 
-use super::args::{Attempt, Tried, int, member, names};
+use super::args::{int, member, names};
 use super::poll::{EDGE, ERR, HUP, IN, ONESHOT, OUT, bits, words};
+use super::socket::{EpollItem, WakeupCounts};
 use super::socket::{File, Role};
-use super::socket::{Wakes, Watch};
 use super::state::Model;
 use crate::ast::Expr;
-use crate::run::stack::Trouble;
+use crate::run::target::{ScriptError, SyscallResult};
 
 impl Model {
-    pub(super) fn epoll_ctl(&mut self, args: &[Expr]) -> Tried {
+    pub(super) fn epoll_ctl(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let (epoll, fd) = (int(args, 0)?, int(args, 2)?);
         let events = match args.get(3) {
             Some(Expr::Group(members)) => bits(member(members, "events").unwrap_or(&Expr::Int(0)))?,
             _ => 0,
         };
         let File::Epoll(watches) = self.file(epoll)? else {
-            return Err(Trouble::Nonsense(format!("descriptor {epoll} is not one of epoll")));
+            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not one of epoll")));
         };
         let at = watches.iter().position(|w| w.fd == fd);
-        let watch = Watch { fd, events, seen: 0, disarmed: false, wakes: Wakes::default() };
+        let watch = EpollItem { fd, events, seen: 0, disarmed: false, wakes: WakeupCounts::default() };
         match (names(args, 1).as_slice(), at) {
             (["EPOLL_CTL_ADD"], None) => watches.push(watch),
-            (["EPOLL_CTL_ADD"], Some(_)) => return Ok(Attempt::Error("EEXIST")),
+            (["EPOLL_CTL_ADD"], Some(_)) => return Ok(SyscallResult::errno("EEXIST")),
             (["EPOLL_CTL_MOD"], Some(at)) => watches[at] = watch,
             (["EPOLL_CTL_DEL"], Some(at)) => {
                 watches.remove(at);
             }
-            _ => return Ok(Attempt::Error("ENOENT")),
+            _ => return Ok(SyscallResult::errno("ENOENT")),
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
-    pub(super) fn epoll_wait(&mut self, args: &[Expr]) -> Tried {
+    pub(super) fn epoll_wait(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let epoll = int(args, 0)?;
         let timeout = int(args, 3)?;
         let File::Epoll(mut watches) = self.file(epoll)?.clone() else {
-            return Err(Trouble::Nonsense(format!("descriptor {epoll} is not one of epoll")));
+            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not one of epoll")));
         };
         let mut live = Vec::new();
         for watch in watches.iter_mut().filter(|w| !w.disarmed) {
@@ -44,7 +44,7 @@ impl Model {
             // An edge: something that was not there when this was last reported, or somebody was woken for since.
             let wakes = self.wakes(watch.fd);
             let woken = wakes.errors > watch.wakes.errors && now & ERR != 0
-                || wakes.rooms > watch.wakes.rooms && now & OUT != 0
+                || wakes.write_wakeups > watch.wakes.write_wakeups && now & OUT != 0
                 || wakes.arrivals > watch.wakes.arrivals && now & IN != 0;
             let fresh = if watch.events & EDGE == 0 || woken { now } else { now & !watch.seen };
             watch.seen &= now;
@@ -58,7 +58,7 @@ impl Model {
         if live.is_empty() && timeout != 0 && !self.wait_over(timeout) {
             let File::Epoll(kept) = self.file(epoll)? else { unreachable!("seen above") };
             *kept = watches;
-            return Ok(Attempt::Blocks);
+            return Ok(SyscallResult::Blocks);
         }
         let File::Epoll(kept) = self.file(epoll)? else { unreachable!("seen above") };
         *kept = watches;
@@ -76,29 +76,30 @@ impl Model {
                 }
                 wanted
             }
-            _ => return Ok(Attempt::Done(count)),
+            _ => return Ok(SyscallResult::Done(count)),
         };
         if count > 0 && wanted != live {
-            return Err(Trouble::Mismatch { expected: wanted.join(", "), live: live.join(", ") });
+            return Err(ScriptError::Mismatch { expected: wanted.join(", "), live: live.join(", ") });
         }
-        Ok(Attempt::Done(count))
+        Ok(SyscallResult::Done(count))
     }
 
     /// How often somebody was woken who waits for this socket.
-    pub(super) fn wakes(&mut self, fd: i64) -> Wakes {
-        let Some(File::Socket(socket)) = self.files.get(&fd) else { return Wakes::default() };
+    pub(super) fn wakes(&mut self, fd: i64) -> WakeupCounts {
+        let Some(File::Socket(socket)) = self.files.get(&fd) else { return WakeupCounts::default() };
         match &socket.role {
-            Role::Fresh => Wakes::default(),
+            Role::Fresh => WakeupCounts::default(),
             Role::Listening(queue) => {
-                let open = queue.iter().filter(|&&p| self.world.peers[p].conn.was_established()).count();
+                let open =
+                    queue.iter().filter(|&&p| self.table.connections[p].conn.was_established()).count();
                 let arrivals = socket.accepted + u64::try_from(open).expect("few connections");
-                Wakes { arrivals, ..Wakes::default() }
+                WakeupCounts { arrivals, ..WakeupCounts::default() }
             }
-            Role::Connected(peer) => {
-                let peer = &self.world.peers[*peer];
+            Role::Connected(index) => {
+                let entry = &self.table.connections[*index];
                 // The end of the stream wakes readers, too.
-                let arrivals = peer.times.bytes + u64::from(peer.conn.peer_has_closed());
-                Wakes { errors: peer.errors.wakes, rooms: peer.rooms, arrivals }
+                let arrivals = entry.times.bytes + u64::from(entry.conn.peer_has_closed());
+                WakeupCounts { errors: entry.errors.wakes, write_wakeups: entry.write_wakeups, arrivals }
             }
         }
     }

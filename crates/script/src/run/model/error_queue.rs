@@ -9,7 +9,7 @@ use tcpassay_units::Time;
 
 /// When a byte of the stream is told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
+pub(super) enum TimestampKind {
     Scheduled,
     Sent,
     Acknowledged,
@@ -17,26 +17,26 @@ pub(super) enum Stage {
 
 /// An entry of the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Note {
+pub(super) enum QueueEntry {
     /// Writes of these numbers are done with.
-    Done(u32, u32),
+    ZeroCopyDone(u32, u32),
     /// A byte reached a stage.
-    Stamp { stage: Stage, at: Time, byte: u64, tail: bool },
+    Timestamp { stage: TimestampKind, at: Time, byte: u64, tail: bool },
 }
 
 /// A byte that is watched: the last one of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Watched {
+struct WatchedByte {
     /// Position in the stream, from zero.
     at: u64,
-    stages: Stages,
+    stages: TimestampingFlags,
     left: bool,
 }
 
 /// `SO_TIMESTAMPING`, as far as it concerns what is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the interface")]
-pub(super) struct Stages {
+pub(super) struct TimestampingFlags {
     scheduled: bool,
     sent: bool,
     acknowledged: bool,
@@ -48,11 +48,11 @@ pub(super) struct Stages {
     told: bool,
 }
 
-impl Stages {
+impl TimestampingFlags {
     /// By the names of the flags.
-    pub fn of(names: &[&str]) -> Stages {
+    pub fn of(names: &[&str]) -> TimestampingFlags {
         let has = |name: &str| names.iter().any(|n| n.strip_prefix("SOF_TIMESTAMPING_") == Some(name));
-        Stages {
+        TimestampingFlags {
             scheduled: has("TX_SCHED"),
             sent: has("TX_SOFTWARE"),
             acknowledged: has("TX_ACK"),
@@ -70,12 +70,12 @@ impl Stages {
 /// The error queue of a connection, and what will go there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ErrorQueue {
-    pub(super) notes: VecDeque<Note>,
+    pub(super) entries: VecDeque<QueueEntry>,
     /// The number of the next write without a copy.
     next: u32,
     /// Such writes that are not acknowledged: the position of their end.
     copying: VecDeque<(u64, u32)>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedByte>,
     /// Bytes written so far.
     written: u64,
     /// Bytes acknowledged when stamps were asked for: from there they are numbered.
@@ -86,7 +86,7 @@ pub(super) struct ErrorQueue {
 
 impl ErrorQueue {
     pub fn is_empty(&self) -> bool {
-        self.notes.is_empty()
+        self.entries.is_empty()
     }
 
     /// Something is yet to be told of.
@@ -100,7 +100,7 @@ impl ErrorQueue {
     }
 
     /// A call has written `n` bytes.
-    pub fn wrote(&mut self, n: u64, zero_copy: bool, stages: Stages) {
+    pub fn wrote(&mut self, n: u64, zero_copy: bool, stages: TimestampingFlags) {
         if n == 0 {
             return;
         }
@@ -110,16 +110,16 @@ impl ErrorQueue {
             self.next += 1;
         }
         if stages.any() {
-            self.watched.push(Watched { at: self.written - 1, stages, left: false });
+            self.watched.push(WatchedByte { at: self.written - 1, stages, left: false });
         }
     }
 
-    fn stamp(&mut self, stage: Stage, at: Time, watched: Watched) {
+    fn stamp(&mut self, stage: TimestampKind, at: Time, watched: WatchedByte) {
         if !watched.stages.told {
             return;
         }
         let byte = if watched.stages.numbered { watched.at - self.base.min(watched.at) } else { 0 };
-        self.notes.push_back(Note::Stamp { stage, at, byte, tail: !watched.stages.only });
+        self.entries.push_back(QueueEntry::Timestamp { stage, at, byte, tail: !watched.stages.only });
         self.wakes += 1;
     }
 
@@ -132,10 +132,10 @@ impl ErrorQueue {
             }
             self.watched[i].left = true;
             if watched.stages.scheduled {
-                self.stamp(Stage::Scheduled, now, watched);
+                self.stamp(TimestampKind::Scheduled, now, watched);
             }
             if watched.stages.sent {
-                self.stamp(Stage::Sent, now, watched);
+                self.stamp(TimestampKind::Sent, now, watched);
             }
         }
     }
@@ -145,14 +145,14 @@ impl ErrorQueue {
         while let Some(watched) = self.watched.first().copied().filter(|w| w.at < acked) {
             self.watched.remove(0);
             if watched.stages.acknowledged {
-                self.stamp(Stage::Acknowledged, now, watched);
+                self.stamp(TimestampKind::Acknowledged, now, watched);
             }
         }
         while let Some((_, number)) = self.copying.front().copied().filter(|(end, _)| *end <= acked) {
             self.copying.pop_front();
-            match self.notes.back_mut() {
-                Some(Note::Done(_, last)) if *last + 1 == number => *last = number,
-                _ => self.notes.push_back(Note::Done(number, number)),
+            match self.entries.back_mut() {
+                Some(QueueEntry::ZeroCopyDone(_, last)) if *last + 1 == number => *last = number,
+                _ => self.entries.push_back(QueueEntry::ZeroCopyDone(number, number)),
             }
             self.wakes += 1;
         }

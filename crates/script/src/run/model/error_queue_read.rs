@@ -1,10 +1,10 @@
 //! `recvmsg` with `MSG_ERRQUEUE`: an entry of the error queue is compared with the control messages in the script.
 
-use super::args::{Attempt, Tried, member, names, unsupported};
-use super::error_queue::{Note, Stage, Stages};
+use super::args::{member, names, unsupported};
+use super::error_queue::{QueueEntry, TimestampKind, TimestampingFlags};
 use super::state::Model;
-use crate::ast::{Call, Expr};
-use crate::run::stack::Trouble;
+use crate::ast::{Expr, Syscall};
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_units::{Dur, Time};
 
 fn is_name(e: Option<&Expr>, wanted: &str) -> bool {
@@ -22,7 +22,7 @@ fn says(e: Option<&Expr>, number: u64, name: &str) -> bool {
 }
 
 /// How a note looks, or what the control messages of a script say that it is not.
-fn mismatch(note: &Note, messages: &[Expr], tolerance: Dur) -> Option<String> {
+fn mismatch(note: &QueueEntry, messages: &[Expr], tolerance: Dur) -> Option<String> {
     let groups: Vec<&[(String, Expr)]> = messages
         .iter()
         .filter_map(|m| match m {
@@ -45,7 +45,7 @@ fn mismatch(note: &Note, messages: &[Expr], tolerance: Dur) -> Option<String> {
     let Some(error) = error else { return Some("an extended error".to_owned()) };
     let stamp = data(&|e| is_name(Some(e), "SCM_TIMESTAMPING"));
     match *note {
-        Note::Done(first, last) => {
+        QueueEntry::ZeroCopyDone(first, last) => {
             let same = says(member(error, "ee_errno"), 0, "")
                 && says(member(error, "ee_origin"), 5, "SO_EE_ORIGIN_ZEROCOPY")
                 && says(member(error, "ee_code"), 1, "SO_EE_CODE_ZEROCOPY_COPIED")
@@ -57,11 +57,11 @@ fn mismatch(note: &Note, messages: &[Expr], tolerance: Dur) -> Option<String> {
                 )
             })
         }
-        Note::Stamp { stage, at, byte, .. } => {
+        QueueEntry::Timestamp { stage, at, byte, .. } => {
             let (number, name) = match stage {
-                Stage::Sent => (0, "SCM_TSTAMP_SND"),
-                Stage::Scheduled => (1, "SCM_TSTAMP_SCHED"),
-                Stage::Acknowledged => (2, "SCM_TSTAMP_ACK"),
+                TimestampKind::Sent => (0, "SCM_TSTAMP_SND"),
+                TimestampKind::Scheduled => (1, "SCM_TSTAMP_SCHED"),
+                TimestampKind::Acknowledged => (2, "SCM_TSTAMP_ACK"),
             };
             let when = stamp.is_none_or(|stamp| {
                 let part = |name| match member(stamp, name) {
@@ -83,37 +83,41 @@ fn mismatch(note: &Note, messages: &[Expr], tolerance: Dur) -> Option<String> {
 
 impl Model {
     /// `recvmsg` with `MSG_ERRQUEUE`.
-    pub(super) fn receive_error(&mut self, call: &Call, peer: Option<usize>) -> Tried {
-        let Some(peer) = peer else { return Ok(Attempt::Error("EAGAIN")) };
+    pub(super) fn receive_error(
+        &mut self,
+        call: &Syscall,
+        index: Option<usize>,
+    ) -> Result<SyscallResult, ScriptError> {
+        let Some(index) = index else { return Ok(SyscallResult::errno("EAGAIN")) };
         let Some(Expr::Group(message)) = call.args.get(1) else {
             return unsupported(format!("{} with MSG_ERRQUEUE", call.name));
         };
-        let queue = &mut self.world.peers[peer].errors;
-        let Some(note) = queue.notes.pop_front() else { return Ok(Attempt::Error("EAGAIN")) };
+        let queue = &mut self.table.connections[index].errors;
+        let Some(note) = queue.entries.pop_front() else { return Ok(SyscallResult::errno("EAGAIN")) };
         if let Some(Expr::List(messages)) = member(message, "msg_control") {
             let tolerance = self.settings.tolerance;
             if let Some(live) = mismatch(&note, messages, tolerance) {
                 let expected = "another note of the error queue".to_owned();
-                return Err(Trouble::Mismatch { expected, live });
+                return Err(ScriptError::Mismatch { expected, live });
             }
         }
-        let tail = matches!(note, Note::Stamp { tail: true, .. });
+        let tail = matches!(note, QueueEntry::Timestamp { tail: true, .. });
         let live = if tail { ["MSG_ERRQUEUE", "MSG_TRUNC"].as_slice() } else { &["MSG_ERRQUEUE"] };
         let flags: Vec<&str> = match member(message, "msg_flags") {
             Some(Expr::Names(names)) => names.iter().map(String::as_str).collect(),
             _ => live.to_vec(),
         };
         if flags.len() != live.len() || !live.iter().all(|f| flags.contains(f)) {
-            return Err(Trouble::Mismatch { expected: flags.join("|"), live: live.join("|") });
+            return Err(ScriptError::Mismatch { expected: flags.join("|"), live: live.join("|") });
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// The names of `SO_TIMESTAMPING`, which stand in brackets.
-    pub(super) fn stages(args: &[Expr]) -> Stages {
+    pub(super) fn stages(args: &[Expr]) -> TimestampingFlags {
         match args.get(3) {
-            Some(Expr::List(items)) => Stages::of(&names(items, 0)),
-            _ => Stages::of(&names(args, 3)),
+            Some(Expr::List(items)) => TimestampingFlags::of(&names(items, 0)),
+            _ => TimestampingFlags::of(&names(args, 3)),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! scripts cannot know.
 
 use crate::run::tcp_options::hex;
-use crate::settings::{IpVersion, Settings};
+use crate::settings::{IpVersion, ScriptSettings};
 use crate::siphash::siphash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tcpassay_tcp::FastOpen;
@@ -23,7 +23,7 @@ pub(super) struct Cache {
 }
 
 /// Cookies that a server with these keys gives to this client.
-pub(super) fn cookies(keys: &[[u64; 2]], settings: &Settings) -> Vec<Vec<u8>> {
+pub(super) fn cookies(keys: &[[u64; 2]], settings: &ScriptSettings) -> Vec<Vec<u8>> {
     let (remote, local) = addresses(settings);
     let path: Vec<u8> = match (remote, local) {
         (IpAddr::V4(r), IpAddr::V4(l)) => [r.octets(), l.octets()].concat(),
@@ -34,7 +34,7 @@ pub(super) fn cookies(keys: &[[u64; 2]], settings: &Settings) -> Vec<Vec<u8>> {
 }
 
 /// The peer's address and ours: the original's defaults, unless the command line says otherwise.
-fn addresses(settings: &Settings) -> (IpAddr, IpAddr) {
+fn addresses(settings: &ScriptSettings) -> (IpAddr, IpAddr) {
     let said = |name: &str| settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
     let v6 = |parts: [u16; 8]| IpAddr::V6(Ipv6Addr::from(parts));
     let (remote, local) = match settings.ip_version {
@@ -87,7 +87,7 @@ pub(super) fn key_of_text(text: &str) -> Option<Vec<[u64; 2]>> {
 
 /// Words of scripts that stand for something of the host, when the command line does not define them: the cookies of the
 /// usual keys.
-pub(crate) fn words(settings: &Settings) -> Vec<(String, String)> {
+pub(crate) fn words(settings: &ScriptSettings) -> Vec<(String, String)> {
     let usual = keys("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").expect("a key");
     let v6 = settings.ip_version == IpVersion::V6;
     let mut words = vec![

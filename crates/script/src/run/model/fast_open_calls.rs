@@ -1,10 +1,10 @@
 //! System calls and packets that concern TCP Fast Open (RFC 7413 section 4).
 
-use super::args::{Attempt, Tried, unsupported};
+use super::args::unsupported;
 use super::fast_open::{Cache, cookies, keys};
-use super::socket::{Open, Role, Socket};
-use super::state::{Model, Target};
-use crate::run::stack::Trouble;
+use super::socket::{OpenMode, Role, Socket};
+use super::state::{Model, SocketUnderTest};
+use crate::run::target::{ScriptError, SyscallResult};
 use crate::settings::IpVersion;
 use tcpassay_tcp::State;
 use tcpassay_tcp::{FastOpen, FastOpenAsk, FastOpenServe, is_cookie};
@@ -52,7 +52,7 @@ impl Model {
         let headers = if self.settings.ip_version == IpVersion::V6 { 60 } else { 40 };
         let ours = mtu - headers;
         let bsd = self.is_bsd();
-        let now = self.world.now;
+        let now = self.table.now;
         let cache = &mut self.fast_open;
         let most = socket.options.maxseg.unwrap_or(ours).min(ours);
         let mss = cache.mss.map_or(most, u64::from).min(most);
@@ -91,44 +91,49 @@ impl Model {
     }
 
     /// A connection that asks for Fast Open; up to `n` bytes go with its SYN. Gives how many were written.
-    pub(super) fn open_fast(&mut self, fd: i64, n: u64) -> Result<(usize, u64), Trouble> {
+    pub(super) fn open_fast(&mut self, fd: i64, n: u64) -> Result<(usize, u64), ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         let ask = self.fast_open_ask(&socket);
         let room = ask.as_ref().map_or(0, |ask| ask.payload.get());
-        let peer = self.make(&socket, Open::Active)?;
+        let index = self.new_connection(&socket, OpenMode::Active)?;
         let bsd = self.is_bsd();
-        let conn = &mut self.world.peers[peer].conn;
+        let conn = &mut self.table.connections[index].conn;
         if let Some(ask) = ask {
             conn.ask_fast_open(ask);
         }
         // FreeBSD keeps what does not go with the SYN in the socket; Linux leaves it to the caller.
         let keep = if bsd { n } else { n.min(room) };
-        let written = conn.write(self.world.now, Bytes::new(keep)).get();
-        self.socket_at(fd)?.role = Role::Connected(peer);
-        self.target = Target::Peer(peer);
-        self.world.flush(peer);
-        Ok((peer, written))
+        let written = conn.write(self.table.now, Bytes::new(keep)).get();
+        self.socket_at(fd)?.role = Role::Connected(index);
+        self.socket_under_test = SocketUnderTest::Connection(index);
+        self.table.flush(index);
+        Ok((index, written))
     }
 
     /// `connect` with `TCP_FASTOPEN_CONNECT`: with a cookie it returns at once, and the first write opens.
-    pub(super) fn connect_fast(&mut self, fd: i64) -> Result<Option<Attempt>, Trouble> {
+    pub(super) fn connect_fast(&mut self, fd: i64) -> Result<Option<SyscallResult>, ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         if socket.deferred {
-            return Ok(Some(Attempt::Error("EISCONN")));
+            return Ok(Some(SyscallResult::errno("EISCONN")));
         }
         if !socket.options.fast_open_connect || self.is_bsd() || self.fast_open_bits() & CLIENT == 0 {
             return Ok(None);
         }
         if self.has_cookie(&socket) {
             self.socket_at(fd)?.deferred = true;
-            return Ok(Some(Attempt::Done(0)));
+            return Ok(Some(SyscallResult::Done(0)));
         }
         self.open_fast(fd, 0)?;
-        Ok(Some(if socket.nonblocking { Attempt::Error("EINPROGRESS") } else { Attempt::Blocks }))
+        Ok(Some(if socket.nonblocking { SyscallResult::errno("EINPROGRESS") } else { SyscallResult::Blocks }))
     }
 
     /// A write of `n` bytes that opens a connection, where this is one.
-    pub(super) fn send_fast(&mut self, fd: i64, n: u64, flags: &[&str]) -> Result<Option<Attempt>, Trouble> {
+    pub(super) fn send_fast(
+        &mut self,
+        fd: i64,
+        n: u64,
+        flags: &[&str],
+    ) -> Result<Option<SyscallResult>, ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         let bsd = self.is_bsd();
         let asked = flags.contains(&"MSG_FASTOPEN");
@@ -137,22 +142,29 @@ impl Model {
             return Ok(None);
         }
         if asked && self.fast_open_bits() & CLIENT == 0 {
-            return Ok(Some(Attempt::Error("EOPNOTSUPP")));
+            return Ok(Some(SyscallResult::errno("EOPNOTSUPP")));
         }
         match socket.role {
             Role::Fresh => {}
             Role::Connected(_) if implied => return Ok(None),
-            Role::Connected(peer) => {
+            Role::Connected(index) => {
                 let opening =
-                    matches!(self.world.peers[peer].conn.state(), State::SynSent | State::SynReceived);
-                if !opening && !socket.connect_told && self.world.peers[peer].conn.error().is_none() {
+                    matches!(self.table.connections[index].conn.state(), State::SynSent | State::SynReceived);
+                if !opening
+                    && !socket.connect_reported
+                    && self.table.connections[index].conn.error().is_none()
+                {
                     // The first call after the handshake finds it done, and writes.
-                    self.socket_at(fd)?.connect_told = true;
+                    self.socket_at(fd)?.connect_reported = true;
                     return Ok(None);
                 }
-                return Ok(asked.then_some(Attempt::Error(if opening { "EALREADY" } else { "EISCONN" })));
+                return Ok(asked.then_some(SyscallResult::errno(if opening {
+                    "EALREADY"
+                } else {
+                    "EISCONN"
+                })));
             }
-            Role::Listening(_) => return Ok(Some(Attempt::Error("EISCONN"))),
+            Role::Listening(_) => return Ok(Some(SyscallResult::errno("EISCONN"))),
         }
         self.fast_call = true;
         let (_, written) = self.open_fast(fd, n)?;
@@ -160,33 +172,33 @@ impl Model {
         let opened = self.socket_at(fd)?;
         opened.deferred = false;
         let nonblocking = opened.nonblocking || flags.contains(&"MSG_DONTWAIT");
-        let done = |n: u64| Attempt::Done(i64::try_from(n).unwrap_or(i64::MAX));
+        let done = |n: u64| SyscallResult::Done(i64::try_from(n).unwrap_or(i64::MAX));
         Ok(Some(if bsd || (nonblocking && written > 0) {
             done(written)
         } else if nonblocking {
-            Attempt::Error("EINPROGRESS")
+            SyscallResult::errno("EINPROGRESS")
         } else {
             if written < n {
                 self.hold_ack(fd)?;
             }
-            self.socket_at(fd)?.connect_told = true;
-            Attempt::Blocks
+            self.socket_at(fd)?.connect_reported = true;
+            SyscallResult::Blocks
         }))
     }
 
     /// Somebody waits to write: the third segment of the handshake may carry it.
-    pub(super) fn hold_ack(&mut self, fd: i64) -> Result<(), Trouble> {
-        if let Some(peer) = self.socket_at(fd)?.peer() {
-            self.world.peers[peer].conn.hold_handshake_ack(true);
+    pub(super) fn hold_ack(&mut self, fd: i64) -> Result<(), ScriptError> {
+        if let Some(index) = self.socket_at(fd)?.connection() {
+            self.table.connections[index].conn.hold_handshake_ack(true);
         }
         Ok(())
     }
 
     /// After the peer's SYN-ACK arrived: what the host learns from it.
-    pub(super) fn learn_fast_open(&mut self, peer: usize, segment: &Segment) {
-        let Some(answer) = self.world.peers[peer].conn.fast_open_answer().cloned() else { return };
+    pub(super) fn learn_fast_open(&mut self, index: usize, segment: &Segment) {
+        let Some(answer) = self.table.connections[index].conn.fast_open_answer().cloned() else { return };
         let bsd = self.is_bsd();
-        let now = self.world.now;
+        let now = self.table.now;
         let cache = &mut self.fast_open;
         let told = answer.option.is_some();
         // Linux ignores a cookie that it has not asked for.
@@ -214,7 +226,12 @@ impl Model {
     }
 
     /// `setsockopt` of the options of Fast Open, with the errors of Linux.
-    pub(super) fn set_fast_open(&mut self, fd: i64, name: &str, value: i64) -> Tried {
+    pub(super) fn set_fast_open(
+        &mut self,
+        fd: i64,
+        name: &str,
+        value: i64,
+    ) -> Result<SyscallResult, ScriptError> {
         let client = self.fast_open_bits() & CLIENT != 0;
         let bsd = self.is_bsd();
         let socket = self.socket_at(fd)?;
@@ -224,15 +241,15 @@ impl Model {
         match name {
             _ if bsd => {}
             "TCP_FASTOPEN_CONNECT" if !client && (value == 0 || value == 1) => {
-                return Ok(Attempt::Error("EOPNOTSUPP"));
+                return Ok(SyscallResult::errno("EOPNOTSUPP"));
             }
             "TCP_FASTOPEN_CONNECT" if !fresh || !(0..=1).contains(&value) => {
-                return Ok(Attempt::Error("EINVAL"));
+                return Ok(SyscallResult::errno("EINVAL"));
             }
             "TCP_FASTOPEN_NO_COOKIE" if !early || !(0..=1).contains(&value) => {
-                return Ok(Attempt::Error("EINVAL"));
+                return Ok(SyscallResult::errno("EINVAL"));
             }
-            "TCP_FASTOPEN" if !early || value < 0 => return Ok(Attempt::Error("EINVAL")),
+            "TCP_FASTOPEN" if !early || value < 0 => return Ok(SyscallResult::errno("EINVAL")),
             _ => {}
         }
         match name {
@@ -241,6 +258,6 @@ impl Model {
             "TCP_FASTOPEN_NO_COOKIE" => options.fast_open_no_cookie = value != 0,
             _ => return unsupported(format!("the socket option {name}")),
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 }

@@ -1,25 +1,25 @@
 //! `getsockopt`, and the control message `TCP_CM_INQ`.
 
-use super::args::{Attempt, Tried, int, names, unsupported};
+use super::args::{int, names, unsupported};
 use super::controller;
 use super::socket::Role;
 use super::state::Model;
-use crate::ast::{Call, Expr};
-use crate::run::stack::Trouble;
+use crate::ast::{Expr, Syscall};
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::State;
 use tcpassay_units::Dur;
 
 impl Model {
-    pub(super) fn getsockopt(&mut self, args: &[Expr]) -> Tried {
+    pub(super) fn getsockopt(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let fd = int(args, 0)?;
         let level = names(args, 1).join("|");
         let name = names(args, 2).join("|");
-        let peer = self.socket_at(fd)?.peer();
+        let index = self.socket_at(fd)?.connection();
         let o = self.socket_at(fd)?.options.clone();
         let sign = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let value = match name.as_str() {
-            "SO_ERROR" => match peer {
-                Some(peer) => self.take_error(fd, peer)?.map_or(0, number_of),
+            "SO_ERROR" => match index {
+                Some(index) => self.take_error(fd, index)?.map_or(0, number_of),
                 None => 0,
             },
             "TCP_NODELAY" => i64::from(o.nodelay),
@@ -35,9 +35,9 @@ impl Model {
             "TCP_KEEPCNT" => sign(o.keep_count.unwrap_or(9)),
             "SO_SNDBUF" => match (o.sndbuf, self.is_bsd()) {
                 (Some(n), _) => sign(n),
-                (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.sendspace", 32_768)),
-                (None, false) => match peer {
-                    Some(peer) => sign(self.world.peers[peer].conn.send_buffer().get()),
+                (None, true) => sign(self.bsd_buffer(index, "net.inet.tcp.sendspace", 32_768)),
+                (None, false) => match index {
+                    Some(index) => sign(self.table.connections[index].conn.send_buffer().get()),
                     None => self
                         .host
                         .get("net.ipv4.tcp_wmem")
@@ -47,9 +47,9 @@ impl Model {
             },
             "SO_RCVBUF" => match (o.rcvbuf, self.is_bsd()) {
                 (Some(n), _) => sign(n),
-                (None, true) => sign(self.bsd_buffer(peer, "net.inet.tcp.recvspace", 65_536)),
+                (None, true) => sign(self.bsd_buffer(index, "net.inet.tcp.recvspace", 65_536)),
                 (None, false) => {
-                    let size = peer.and_then(|peer| self.world.peers[peer].conn.info().rcv_memory);
+                    let size = index.and_then(|index| self.table.connections[index].conn.info().rcv_memory);
                     let Some((_, size)) = size else { return unsupported("SO_RCVBUF that was not set") };
                     sign(size.get())
                 }
@@ -70,8 +70,8 @@ impl Model {
             }
             "TCP_DEFER_ACCEPT" => i64::from(o.defer_accept),
             "SO_REUSEADDR" | "SO_REUSEPORT" if o.other.is_empty() => 0,
-            "TCP_MAXSEG" => match peer {
-                Some(peer) => sign(self.world.peers[peer].conn.info().mss.get()),
+            "TCP_MAXSEG" => match index {
+                Some(index) => sign(self.table.connections[index].conn.info().mss.get()),
                 None => sign(o.maxseg.unwrap_or(536)),
             },
             "TCP_USER_TIMEOUT" => sign(o.user_timeout.unwrap_or(0)),
@@ -82,9 +82,9 @@ impl Model {
                 let live = controller::cc_name(self.profile, &self.host, &o).to_owned();
                 let live = if self.is_bsd() && live == "reno" { "newreno".to_owned() } else { live };
                 if let Some(want) = text(args.get(3)).filter(|want| *want != "..." && *want != live) {
-                    return Err(Trouble::Mismatch { expected: want.to_owned(), live });
+                    return Err(ScriptError::Mismatch { expected: want.to_owned(), live });
                 }
-                return Ok(Attempt::Done(0));
+                return Ok(SyscallResult::Done(0));
             }
             "SO_TYPE" => 1,
             "SO_PROTOCOL" => 6,
@@ -95,7 +95,7 @@ impl Model {
                 None => return unsupported(format!("the socket option {level} {name}")),
             },
         };
-        self.told = value;
+        self.output_value = value;
         let wanted = match args.get(3) {
             // An error by its name.
             Some(Expr::List(items)) => match items.as_slice() {
@@ -107,15 +107,15 @@ impl Model {
         if let Some(want) = wanted
             && want != value
         {
-            return Err(Trouble::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
+            return Err(ScriptError::Mismatch { expected: format!("[{want}]"), live: format!("[{value}]") });
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// FreeBSD's size of a buffer: the sysctl's, and a whole number of segments once it is connected (`tcp_mss`).
-    pub(super) fn bsd_buffer(&self, peer: Option<usize>, sysctl: &str, default: u64) -> u64 {
+    pub(super) fn bsd_buffer(&self, index: Option<usize>, sysctl: &str, default: u64) -> u64 {
         let size = self.host.number(sysctl).unwrap_or(default);
-        let Some(conn) = peer.map(|p| &self.world.peers[p].conn) else { return size };
+        let Some(conn) = index.map(|p| &self.table.connections[p].conn) else { return size };
         let told = matches!(conn.state(), State::SynReceived) || conn.was_established();
         let mss = conn.segment_size().get().max(1);
         if told { size.next_multiple_of(mss) } else { size }
@@ -128,7 +128,12 @@ impl Model {
     }
 
     /// The control message of `recvmsg` that the script expects: `TCP_CM_INQ`.
-    pub(super) fn check_control(&mut self, call: &Call, peer: usize, inq: bool) -> Result<(), Trouble> {
+    pub(super) fn check_control(
+        &mut self,
+        call: &Syscall,
+        index: usize,
+        inq: bool,
+    ) -> Result<(), ScriptError> {
         let Some(Expr::Group(members)) = call.args.get(1) else { return Ok(()) };
         let Some((_, Expr::List(messages))) = members.iter().find(|(name, _)| name == "msg_control") else {
             return Ok(());
@@ -140,12 +145,12 @@ impl Model {
             let (true, Some(Expr::Int(want))) = (is_inq && inq, part("cmsg_data")) else {
                 return unsupported("a control message other than TCP_CM_INQ");
             };
-            let conn = &self.world.peers[peer].conn;
+            let conn = &self.table.connections[index].conn;
             let there = conn.readable().get();
             // Linux `tcp_inq_hint`: the end of the stream shows as one byte.
             let live = if there == 0 && conn.peer_has_closed() { 1 } else { there };
             if i64::try_from(live) != Ok(*want) {
-                return Err(Trouble::Mismatch {
+                return Err(ScriptError::Mismatch {
                     expected: format!("cmsg_data={want}"),
                     live: format!("cmsg_data={live}"),
                 });

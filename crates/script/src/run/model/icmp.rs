@@ -5,15 +5,15 @@
 //! again in smaller segments (RFC 1191).
 
 use super::config;
-use super::state::{Model, Target};
-use crate::ast::Icmp;
-use crate::run::stack::Trouble;
+use super::state::{Model, SocketUnderTest};
+use crate::ast::IcmpMessage;
+use crate::run::target::ScriptError;
 use crate::settings::IpVersion;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
 /// The error that an application is told, by the message's type and code.
-fn error(icmp: &Icmp) -> Option<&'static str> {
+fn error(icmp: &IcmpMessage) -> Option<&'static str> {
     Some(match (icmp.kind.as_str(), icmp.code.as_str()) {
         (
             "unreachable",
@@ -44,7 +44,7 @@ fn error(icmp: &Icmp) -> Option<&'static str> {
 }
 
 /// FreeBSD's hard errors: the others change nothing (`tcp_ctlinput`, `icmp6_input`, `inetctlerrmap`).
-fn hard_error(icmp: &Icmp) -> Option<&'static str> {
+fn hard_error(icmp: &IcmpMessage) -> Option<&'static str> {
     match (icmp.kind.as_str(), icmp.code.as_str()) {
         (
             "unreachable",
@@ -62,7 +62,7 @@ fn hard_error(icmp: &Icmp) -> Option<&'static str> {
 }
 
 /// Whether Linux forgets a request of a peer for it (`tcp_v4_err`, `icmpv6_err_convert`).
-fn ends_request(icmp: &Icmp, v6: bool) -> bool {
+fn ends_request(icmp: &IcmpMessage, v6: bool) -> bool {
     match (icmp.kind.as_str(), icmp.code.as_str()) {
         ("parameter_problem", _) => true,
         ("time_exceeded", _) | ("unreachable", "" | "net_unreachable" | "host_unreachable") => !v6,
@@ -73,12 +73,12 @@ fn ends_request(icmp: &Icmp, v6: bool) -> bool {
 
 impl Model {
     /// An ICMP message of the script arrives.
-    pub(super) fn inject_icmp(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
+    pub(super) fn inject_icmp(&mut self, icmp: &IcmpMessage) -> Result<(), ScriptError> {
         if matches!(icmp.code.as_str(), "frag_needed" | "packet_too_big") || icmp.kind == "packet_too_big" {
             return self.too_long(icmp);
         }
-        let Target::Peer(index) = self.target else {
-            return Err(Trouble::Nonsense("no connection could receive this message".to_owned()));
+        let SocketUnderTest::Connection(index) = self.socket_under_test else {
+            return Err(ScriptError::Invalid("no connection could receive this message".to_owned()));
         };
         let bsd = self.is_bsd();
         if bsd && (hard_error(icmp).is_none() || self.host.number("net.inet.tcp.icmp_may_rst") == Some(0))
@@ -87,34 +87,34 @@ impl Model {
             return Ok(());
         }
         let Some(error) = hard_error(icmp).filter(|_| bsd).or_else(|| error(icmp)) else {
-            return Err(Trouble::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
+            return Err(ScriptError::Unsupported(format!("ICMP {} {}", icmp.kind, icmp.code)));
         };
         let v6 = self.settings.ip_version == IpVersion::V6;
-        let peer = &mut self.world.peers[index];
+        let entry = &mut self.table.connections[index];
         // Only about what is outstanding: while the connection opens, the SYN.
         let current = icmp.seq.is_none_or(|seq| seq == 0);
-        let opening = match peer.conn.state() {
+        let opening = match entry.conn.state() {
             State::SynSent => true,
             // A child of Fast Open that has not been acknowledged.
-            State::SynReceived => !bsd && peer.conn.is_fast_open_child(),
+            State::SynReceived => !bsd && entry.conn.is_fast_open_child(),
             _ => false,
         };
         if !bsd && current && ends_request(icmp, v6) {
-            peer.conn.forget_request(self.world.now);
+            entry.conn.forget_request(self.table.now);
         }
         if opening && current {
-            peer.conn.abort(self.world.now);
-            peer.icmp_error = Some(error);
+            entry.conn.abort(self.table.now);
+            entry.icmp_error = Some(error);
             // Nobody is told (`tcp_done`).
-            while peer.conn.poll_transmit(self.world.now).is_some() {}
+            while entry.conn.poll_transmit(self.table.now).is_some() {}
         }
         Ok(())
     }
 
     /// A segment was longer than the path carries (`tcp_v4_mtu_reduced`, `tcp_mtudisc`).
-    pub(super) fn too_long(&mut self, icmp: &Icmp) -> Result<(), Trouble> {
-        let Target::Peer(index) = self.target else {
-            return Err(Trouble::Nonsense("no connection could receive this message".to_owned()));
+    pub(super) fn too_long(&mut self, icmp: &IcmpMessage) -> Result<(), ScriptError> {
+        let SocketUnderTest::Connection(index) = self.socket_under_test else {
+            return Err(ScriptError::Invalid("no connection could receive this message".to_owned()));
         };
         let headers = config::headers(&self.settings);
         // What a router may say at least: `ip_rt_min_pmtu` of Linux, RFC 8200 section 5, `net.inet.tcp.minmss` of FreeBSD.
@@ -125,27 +125,27 @@ impl Model {
         };
         let mtu = u64::from(icmp.mtu.unwrap_or(0)).max(least);
         let v6 = headers == 60;
-        let (bsd, now) = (self.is_bsd(), self.world.now);
+        let (bsd, now) = (self.is_bsd(), self.table.now);
         // FreeBSD's IPv4 compares with the segment size, which is the default one before the handshake is done.
-        let opening =
-            self.world.peers[index].conn.state() == State::SynSent && icmp.seq.is_none_or(|seq| seq == 0);
+        let opening = self.table.connections[index].conn.state() == State::SynSent
+            && icmp.seq.is_none_or(|seq| seq == 0);
         if !(bsd && opening && !v6) {
             self.host.path_mtu = Some(self.host.path_mtu.map_or(mtu, |known| known.min(mtu)));
         }
-        let peer = &mut self.world.peers[index];
+        let entry = &mut self.table.connections[index];
         if opening {
             if !bsd || v6 {
-                peer.conn.set_syn_path(now, Bytes::new(mtu - headers));
-                self.world.flush(index);
+                entry.conn.set_syn_path(now, Bytes::new(mtu - headers));
+                self.table.flush(index);
             }
             return Ok(());
         }
-        let info = peer.conn.info();
+        let info = entry.conn.info();
         let una = info.bytes_acked.get() + 1;
         let current = icmp.seq.is_none_or(|seq| (una..una + info.unacked.get()).contains(&u64::from(seq)));
         if current {
-            peer.conn.set_path(self.world.now, Bytes::new(mtu - headers), true);
-            self.world.flush(index);
+            entry.conn.set_path(self.table.now, Bytes::new(mtu - headers), true);
+            self.table.flush(index);
         }
         Ok(())
     }

@@ -40,4 +40,4 @@ mod syscalls;
 mod target;
 mod tcp_info;
 
-pub use state::{Model, Target};
+pub use state::{Model, SocketUnderTest};

@@ -1,10 +1,10 @@
 //! Packets of the script that arrive at the model.
 
-use super::socket::{File, Open, Role, Socket};
-use super::state::{Model, Target};
-use crate::ast::{IpField, Opt, Tcp};
-use crate::run::sequence_map::Map;
-use crate::run::stack::Trouble;
+use super::socket::{File, OpenMode, Role, Socket};
+use super::state::{Model, SocketUnderTest};
+use crate::ast::{IpField, TcpOption, TcpPacket};
+use crate::run::sequence_map::SequenceMap;
+use crate::run::target::ScriptError;
 use crate::run::tcp_options::fast_open_of;
 use tcpassay_tcp::State;
 use tcpassay_units::SeqNum;
@@ -13,89 +13,91 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 impl Model {
     /// The connection that the next inbound packet is for; a listening socket makes one, and where there is none a closed
     /// one answers.
-    pub(super) fn receiver(&mut self) -> Result<usize, Trouble> {
-        let peer = match self.target {
-            Target::Peer(peer) => return Ok(peer),
-            Target::Listener(fd) if self.listens(fd) => return self.new_child(fd),
-            Target::Listener(_) | Target::None => self.make(&Socket::new(), Open::Passive)?,
+    pub(super) fn receiver(&mut self) -> Result<usize, ScriptError> {
+        let index = match self.socket_under_test {
+            SocketUnderTest::Connection(index) => return Ok(index),
+            SocketUnderTest::Listener(fd) if self.listens(fd) => return self.new_child(fd),
+            SocketUnderTest::Listener(_) | SocketUnderTest::None => {
+                self.new_connection(&Socket::new(), OpenMode::Passive)?
+            }
         };
-        let closed = &mut self.world.peers[peer];
-        closed.conn.abort(self.world.now);
+        let closed = &mut self.table.connections[index];
+        closed.conn.abort(self.table.now);
         // Its answers repeat the numbers of what they answer.
-        closed.map = Map::new(SeqNum::new(0));
+        closed.map = SequenceMap::new(SeqNum::new(0));
         closed.begun = true;
-        self.world.flush(peer);
-        self.target = Target::Peer(peer);
-        Ok(peer)
+        self.table.flush(index);
+        self.socket_under_test = SocketUnderTest::Connection(index);
+        Ok(index)
     }
 
-    pub(super) fn new_child(&mut self, fd: i64) -> Result<usize, Trouble> {
+    pub(super) fn new_child(&mut self, fd: i64) -> Result<usize, ScriptError> {
         let Some(File::Socket(listener)) = self.files.get(&fd).cloned() else {
-            return Err(Trouble::Nonsense("the listening socket is closed".to_owned()));
+            return Err(ScriptError::Invalid("the listening socket is closed".to_owned()));
         };
-        let peer = self.make(&listener, Open::Passive)?;
+        let index = self.new_connection(&listener, OpenMode::Passive)?;
         if let Some(serve) = self.fast_open_serve(&listener) {
-            self.world.peers[peer].conn.serve_fast_open(serve);
+            self.table.connections[index].conn.serve_fast_open(serve);
         }
         if let Some(File::Socket(listener)) = self.files.get_mut(&fd)
             && let Role::Listening(queue) = &mut listener.role
         {
-            queue.push(peer);
+            queue.push(index);
         }
-        self.target = Target::Peer(peer);
-        Ok(peer)
+        self.socket_under_test = SocketUnderTest::Connection(index);
+        Ok(index)
     }
 
     /// A segment arrives at the connection that the script is about, or at its listening socket.
     ///
     /// # Errors
     /// There is neither; or the connection cannot be made.
-    pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), Trouble> {
-        let peer = self.receiver()?;
-        let conn = &mut self.world.peers[peer].conn;
+    pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), ScriptError> {
+        let index = self.receiver()?;
+        let conn = &mut self.table.connections[index].conn;
         let opening = conn.state() == State::SynSent;
-        conn.on_segment(self.world.now, segment, ecn);
+        conn.on_segment(self.table.now, segment, ecn);
         if opening {
-            self.learn_fast_open(peer, segment);
+            self.learn_fast_open(index, segment);
         }
-        self.world.flush(peer);
-        let peer = &mut self.world.peers[peer];
-        peer.rooms += u64::from(peer.conn.make_space(self.world.now));
+        self.table.flush(index);
+        let entry = &mut self.table.connections[index];
+        entry.write_wakeups += u64::from(entry.conn.make_space(self.table.now));
         Ok(())
     }
 
-    pub(super) fn inject_tcp(&mut self, tcp: &Tcp, ecn: Ecn) -> Result<(), Trouble> {
-        let mut peer = self.receiver()?;
-        let mut segment = self.live(peer, tcp)?;
-        if self.world.peers[peer].conn.yields_to(&segment) {
+    pub(super) fn inject_tcp(&mut self, tcp: &TcpPacket, ecn: Ecn) -> Result<(), ScriptError> {
+        let mut index = self.receiver()?;
+        let mut segment = self.live(index, tcp)?;
+        if self.table.connections[index].conn.yields_to(&segment) {
             // A SYN for a connection that is over begins another, if a socket still listens.
             let listener = self.files.keys().rev().copied().find(|&fd| self.listens(fd));
-            self.target = listener.map_or(Target::None, Target::Listener);
-            let before = self.world.peers[peer].map.clone();
-            peer = self.receiver()?;
-            self.world.peers[peer].map.script_iss = before.script_iss;
-            segment = self.live(peer, tcp)?;
+            self.socket_under_test = listener.map_or(SocketUnderTest::None, SocketUnderTest::Listener);
+            let before = self.table.connections[index].map.clone();
+            index = self.receiver()?;
+            self.table.connections[index].map.script_iss = before.script_iss;
+            segment = self.live(index, tcp)?;
         }
         let syn_fin = tcp.flags.has(Flags::SYN | Flags::FIN);
         if syn_fin && self.is_bsd() && self.host.number("net.inet.tcp.drop_synfin") == Some(1) {
             return Ok(());
         }
-        if tcp.options.iter().flatten().any(|o| matches!(o, Opt::Md5(_))) {
+        if tcp.options.iter().flatten().any(|o| matches!(o, TcpOption::Md5(_))) {
             // Signed, and no key is set: both systems drop it without a word (`tcp_inbound_md5_hash`, `tcp_signature_check`).
             return Ok(());
         }
-        if let Some(option) = fast_open_of(tcp).map_err(Trouble::Unsupported)? {
-            self.world.peers[peer].conn.hear_fast_open(option);
+        if let Some(option) = fast_open_of(tcp).map_err(ScriptError::Unsupported)? {
+            self.table.connections[index].conn.hear_fast_open(option);
         }
         self.receive_segment(&segment, ecn)
     }
 
     /// The segment of the script as the connection sees it.
-    pub(super) fn live(&mut self, peer: usize, tcp: &Tcp) -> Result<Segment, Trouble> {
-        let peer = &mut self.world.peers[peer];
-        peer.map.settled = !matches!(peer.conn.state(), State::Listen | State::SynSent) && peer.begun;
-        peer.begun = true;
-        peer.map.inject(tcp).map_err(Trouble::Unsupported)
+    pub(super) fn live(&mut self, index: usize, tcp: &TcpPacket) -> Result<Segment, ScriptError> {
+        let entry = &mut self.table.connections[index];
+        entry.map.settled = !matches!(entry.conn.state(), State::Listen | State::SynSent) && entry.begun;
+        entry.begun = true;
+        entry.map.inject(tcp).map_err(ScriptError::Unsupported)
     }
 }
 

@@ -1,10 +1,10 @@
 //! `poll`, and the events of a socket.
 
-use super::args::{Attempt, Tried, int, member, unsupported};
+use super::args::{int, member, unsupported};
 use super::socket::Role;
 use super::state::Model;
 use crate::ast::Expr;
-use crate::run::stack::Trouble;
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::State;
 
 pub(super) const IN: i64 = 1;
@@ -16,14 +16,14 @@ pub(super) const ONESHOT: i64 = 1 << 30;
 pub(super) const EDGE: i64 = 1 << 31;
 
 /// Most descriptors of one call.
-const MOST: usize = 1024;
+const MAX_DESCRIPTORS: usize = 1024;
 
 /// The bits of `POLLIN|POLLOUT`, or of their `EPOLL` names.
-pub(super) fn bits(e: &Expr) -> Result<i64, Trouble> {
+pub(super) fn bits(e: &Expr) -> Result<i64, ScriptError> {
     let Expr::Names(names) = e else {
         return match e {
             Expr::Int(n) => Ok(*n),
-            _ => Err(Trouble::Nonsense("events are names joined by `|`".to_owned())),
+            _ => Err(ScriptError::Invalid("events are names joined by `|`".to_owned())),
         };
     };
     let mut made = 0;
@@ -54,10 +54,10 @@ pub(super) fn words(bits: i64) -> String {
     if set.is_empty() { "0".to_owned() } else { set.join("|") }
 }
 
-fn number(e: Option<&Expr>) -> Result<i64, Trouble> {
+fn number(e: Option<&Expr>) -> Result<i64, ScriptError> {
     match e {
         Some(Expr::Int(n)) => Ok(*n),
-        _ => Err(Trouble::Nonsense("a descriptor must be a number".to_owned())),
+        _ => Err(ScriptError::Invalid("a descriptor must be a number".to_owned())),
     }
 }
 
@@ -66,19 +66,19 @@ impl Model {
     ///
     /// # Errors
     /// It is no socket.
-    pub fn ready(&mut self, fd: i64) -> Result<i64, Trouble> {
+    pub fn ready(&mut self, fd: i64) -> Result<i64, ScriptError> {
         let socket = self.socket_at(fd)?.clone();
-        let peer = match &socket.role {
+        let index = match &socket.role {
             // A connect that is put off is in SYN-SENT, and says that it can write (`tcp_poll`).
             Role::Fresh if socket.deferred => return Ok(OUT),
             Role::Fresh => return Ok(OUT | HUP),
             Role::Listening(queue) => {
-                let open = queue.iter().any(|&p| self.world.peers[p].conn.was_established());
+                let open = queue.iter().any(|&p| self.table.connections[p].conn.was_established());
                 return Ok(if open { IN } else { 0 });
             }
-            Role::Connected(peer) => *peer,
+            Role::Connected(index) => *index,
         };
-        let conn = &self.world.peers[peer].conn;
+        let conn = &self.table.connections[index].conn;
         let mut mask = 0;
         let gone = conn.state() == State::Closed;
         let read_over = socket.shut_read || conn.peer_has_closed() || gone;
@@ -99,26 +99,30 @@ impl Model {
         if !opening && (socket.shut_write || gone || conn.has_room()) {
             mask |= OUT;
         }
-        if conn.error().is_some() && !socket.error_told || !self.world.peers[peer].errors.is_empty() {
+        if conn.error().is_some() && !socket.error_reported
+            || !self.table.connections[index].errors.is_empty()
+        {
             mask |= ERR;
         }
         Ok(mask)
     }
 
-    pub(super) fn poll(&mut self, args: &[Expr]) -> Tried {
+    pub(super) fn poll(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let Some(Expr::List(items)) = args.first() else {
-            return Err(Trouble::Nonsense("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`".to_owned()));
+            return Err(ScriptError::Invalid(
+                "poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`".to_owned(),
+            ));
         };
         let timeout = int(args, 2)?;
-        if items.len() > MOST {
-            return unsupported(format!("poll of more than {MOST} descriptors"));
+        if items.len() > MAX_DESCRIPTORS {
+            return unsupported(format!("poll of more than {MAX_DESCRIPTORS} descriptors"));
         }
         let mut expected = Vec::new();
         let mut live = Vec::new();
         let mut count = 0;
         for item in items {
             let Expr::Group(members) = item else {
-                return Err(Trouble::Nonsense("a descriptor of poll".to_owned()));
+                return Err(ScriptError::Invalid("a descriptor of poll".to_owned()));
             };
             let fd = number(member(members, "fd"))?;
             let asked = bits(member(members, "events").unwrap_or(&Expr::Int(0)))?;
@@ -131,16 +135,16 @@ impl Model {
             }
         }
         if count == 0 && timeout != 0 && !self.wait_over(timeout) {
-            return Ok(Attempt::Blocks);
+            return Ok(SyscallResult::Blocks);
         }
         if expected == live {
-            return Ok(Attempt::Done(count));
+            return Ok(SyscallResult::Done(count));
         }
-        Err(Trouble::Mismatch { expected: expected.join(", "), live: live.join(", ") })
+        Err(ScriptError::Mismatch { expected: expected.join(", "), live: live.join(", ") })
     }
 
     /// Whether a call that waits for `timeout` milliseconds (for ever when negative) has waited so long.
     pub(super) fn wait_over(&self, timeout: i64) -> bool {
-        u64::try_from(timeout).is_ok_and(|ms| self.world.now.since(self.call_began).as_millis() >= ms)
+        u64::try_from(timeout).is_ok_and(|ms| self.table.now.since(self.call_began).as_millis() >= ms)
     }
 }

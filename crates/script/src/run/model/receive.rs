@@ -1,18 +1,18 @@
 //! Calls that receive data.
 
-use super::args::{Attempt, Tried, bad_buffer, int, unsupported};
-use super::buffers::asked;
+use super::args::{bad_buffer, int, unsupported};
+use super::buffers::requested;
 use super::state::Model;
-use crate::ast::Call;
-use crate::run::stack::Trouble;
+use crate::ast::Syscall;
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
 impl Model {
-    pub(super) fn receive(&mut self, call: &Call) -> Tried {
+    pub(super) fn receive(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
-        let (n, flags) = asked(call)?;
+        let (n, flags) = requested(call)?;
         for flag in &flags {
             if !matches!(
                 *flag,
@@ -29,57 +29,61 @@ impl Model {
             }
         }
         if flags.contains(&"MSG_ERRQUEUE") {
-            return self.receive_error(call, socket.peer());
+            return self.receive_error(call, socket.connection());
         }
         if socket.deferred {
             // In SYN-SENT, whatever was not sent yet.
             let waits = !socket.nonblocking && !flags.contains(&"MSG_DONTWAIT");
-            return Ok(if waits { Attempt::Blocks } else { Attempt::Error("EAGAIN") });
+            return Ok(if waits { SyscallResult::Blocks } else { SyscallResult::errno("EAGAIN") });
         }
-        let Some(peer) = socket.peer() else { return Ok(Attempt::Error("ENOTCONN")) };
+        let Some(index) = socket.connection() else { return Ok(SyscallResult::errno("ENOTCONN")) };
         if flags.contains(&"MSG_OOB") {
-            return self.receive_urgent(fd, peer, flags.contains(&"MSG_PEEK"));
+            return self.receive_urgent(fd, index, flags.contains(&"MSG_PEEK"));
         }
-        let now = self.world.now;
-        let n = self.stop_at_mark(fd, peer, n)?;
-        let conn = &mut self.world.peers[peer].conn;
+        let now = self.table.now;
+        let n = self.stop_at_mark(fd, index, n)?;
+        let conn = &mut self.table.connections[index].conn;
         let there = conn.readable().get();
         let all =
             flags.contains(&"MSG_WAITALL") && there < n && !conn.peer_has_closed() && conn.error().is_none();
         if there > 0 && n > 0 && bad_buffer(call)? && !flags.contains(&"MSG_TRUNC") {
-            return Ok(Attempt::Error("EFAULT"));
+            return Ok(SyscallResult::errno("EFAULT"));
         }
         if there > 0 && !all || n == 0 {
             let got =
                 if flags.contains(&"MSG_PEEK") { there.min(n) } else { conn.read(now, Bytes::new(n)).get() };
-            self.world.flush(peer);
-            self.check_control(call, peer, socket.options.inq)?;
-            return Ok(Attempt::Done(i64::try_from(got).expect("a read of bytes that fit")));
+            self.table.flush(index);
+            self.check_control(call, index, socket.options.inq)?;
+            return Ok(SyscallResult::Done(i64::try_from(got).expect("a read of bytes that fit")));
         }
         if conn.peer_closed() {
-            return Ok(Attempt::Done(0));
+            return Ok(SyscallResult::Done(0));
         }
-        if let Some(error) = self.take_error(fd, peer)? {
-            return Ok(Attempt::Error(error));
+        if let Some(error) = self.take_error(fd, index)? {
+            return Ok(SyscallResult::errno(error));
         }
         if socket.shut_read {
-            return Ok(Attempt::Done(0));
+            return Ok(SyscallResult::Done(0));
         }
-        let state = self.world.peers[peer].conn.state();
+        let state = self.table.connections[index].conn.state();
         if state == State::Closed {
-            return Ok(if socket.connect_told { Attempt::Done(0) } else { Attempt::Error("ENOTCONN") });
+            return Ok(if socket.connect_reported {
+                SyscallResult::Done(0)
+            } else {
+                SyscallResult::errno("ENOTCONN")
+            });
         }
         if socket.nonblocking || flags.contains(&"MSG_DONTWAIT") {
-            return Ok(Attempt::Error("EAGAIN"));
+            return Ok(SyscallResult::errno("EAGAIN"));
         }
-        Ok(Attempt::Blocks)
+        Ok(SyscallResult::Blocks)
     }
 
     /// A read ends before the urgent byte, and unless that is in line with the others it is left out (`tcp_recvmsg_locked`).
-    pub(super) fn stop_at_mark(&mut self, fd: i64, peer: usize, n: u64) -> Result<u64, Trouble> {
+    pub(super) fn stop_at_mark(&mut self, fd: i64, index: usize, n: u64) -> Result<u64, ScriptError> {
         let inline = self.socket_at(fd)?.options.flag("SO_OOBINLINE");
-        let now = self.world.now;
-        let conn = &mut self.world.peers[peer].conn;
+        let now = self.table.now;
+        let conn = &mut self.table.connections[index].conn;
         Ok(match conn.urgent_ahead() {
             Some((ahead, _)) if !ahead.is_zero() => n.min(ahead.get()),
             Some((_, true)) if !inline && n > 0 => {
@@ -91,24 +95,29 @@ impl Model {
     }
 
     /// `MSG_OOB` (`tcp_recv_urg`).
-    pub(super) fn receive_urgent(&mut self, fd: i64, peer: usize, keep: bool) -> Tried {
-        let read = self.world.peers[peer].conn.info().bytes_received.get();
-        let ahead = self.world.peers[peer].conn.urgent_ahead();
-        let left = self.world.peers[peer].conn.readable().get();
+    pub(super) fn receive_urgent(
+        &mut self,
+        fd: i64,
+        index: usize,
+        keep: bool,
+    ) -> Result<SyscallResult, ScriptError> {
+        let read = self.table.connections[index].conn.info().bytes_received.get();
+        let ahead = self.table.connections[index].conn.urgent_ahead();
+        let left = self.table.connections[index].conn.readable().get();
         let socket = self.socket_at(fd)?;
         let Some((before, there)) = ahead.filter(|_| !socket.options.flag("SO_OOBINLINE")) else {
-            return Ok(Attempt::Error("EINVAL"));
+            return Ok(SyscallResult::errno("EINVAL"));
         };
         if !there {
-            return Ok(Attempt::Error("EAGAIN"));
+            return Ok(SyscallResult::errno("EAGAIN"));
         }
         let end = read - left + before.get() + 1;
         if socket.urgent_taken == end {
-            return Ok(Attempt::Error("EINVAL"));
+            return Ok(SyscallResult::errno("EINVAL"));
         }
         if !keep {
             socket.urgent_taken = end;
         }
-        Ok(Attempt::Done(1))
+        Ok(SyscallResult::Done(1))
     }
 }

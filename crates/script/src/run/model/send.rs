@@ -1,10 +1,11 @@
 //! Calls that send data.
 
-use super::args::{Attempt, Tried, bad_buffer, int, names, unsupported};
-use super::buffers::asked;
-use super::error_queue::Stages;
+use super::args::{bad_buffer, int, names, unsupported};
+use super::buffers::requested;
+use super::error_queue::TimestampingFlags;
 use super::state::Model;
-use crate::ast::{Call, Expr};
+use crate::ast::{Expr, Syscall};
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::{Profile, State};
 use tcpassay_units::Bytes;
 
@@ -12,23 +13,23 @@ use tcpassay_units::Bytes;
 const FRAGMENTS: usize = 17;
 
 impl Model {
-    pub(super) fn send(&mut self, call: &Call) -> Tried {
+    pub(super) fn send(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let tried = self.send_some(call)?;
-        if let Attempt::Done(n) = tried {
-            let flags = asked(call)?.1;
+        if let SyscallResult::Done(n) = tried {
+            let flags = requested(call)?.1;
             let socket = self.socket_of(&call.args)?.clone();
             let zero_copy = flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY");
-            if let (Some(peer), Ok(n)) = (socket.peer(), u64::try_from(n)) {
-                self.note_written(peer, n, zero_copy, socket.options.stages);
+            if let (Some(index), Ok(n)) = (socket.connection(), u64::try_from(n)) {
+                self.note_written(index, n, zero_copy, socket.options.stages);
             }
         }
         Ok(tried)
     }
 
-    pub(super) fn send_some(&mut self, call: &Call) -> Tried {
+    pub(super) fn send_some(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let fd = int(&call.args, 0)?;
         let socket = self.socket_at(fd)?.clone();
-        let (n, flags) = asked(call)?;
+        let (n, flags) = requested(call)?;
         for flag in &flags {
             if !matches!(
                 *flag,
@@ -48,80 +49,80 @@ impl Model {
         let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
         let nowhere = names(&call.args, 4) == ["AF_UNSPEC"];
         if flags.contains(&"MSG_FASTOPEN") && linux && nowhere {
-            return Ok(Attempt::Error("EOPNOTSUPP"));
+            return Ok(SyscallResult::errno("EOPNOTSUPP"));
         }
         let bad = n > 0 && bad_buffer(call)?;
         // What cannot be read does not go with a SYN, which then asks for a cookie only (`tcp_send_syn_data`).
         if let Some(attempt) = self.send_fast(fd, if bad { 0 } else { n }, &flags)? {
             return Ok(attempt);
         }
-        let Some(peer) = socket.peer() else {
-            return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EPIPE" }));
+        let Some(index) = socket.connection() else {
+            return Ok(SyscallResult::errno(if bsd { "ENOTCONN" } else { "EPIPE" }));
         };
-        if let Some(error) = self.take_error(fd, peer)? {
-            return Ok(Attempt::Error(error));
+        if let Some(error) = self.take_error(fd, index)? {
+            return Ok(SyscallResult::errno(error));
         }
-        let conn = &mut self.world.peers[peer].conn;
+        let conn = &mut self.table.connections[index].conn;
         let nonblocking = socket.nonblocking || flags.contains(&"MSG_DONTWAIT");
         match conn.state() {
-            _ if socket.shut_write => return Ok(Attempt::Error("EPIPE")),
+            _ if socket.shut_write => return Ok(SyscallResult::errno("EPIPE")),
             State::Established | State::CloseWait => {}
             State::SynReceived if conn.is_fast_open_child() => {}
             State::SynSent | State::SynReceived if nonblocking => {
-                return Ok(Attempt::Error(if bsd { "ENOTCONN" } else { "EAGAIN" }));
+                return Ok(SyscallResult::errno(if bsd { "ENOTCONN" } else { "EAGAIN" }));
             }
             State::SynSent | State::SynReceived => {
                 if self.written < n {
                     self.hold_ack(fd)?;
                 }
-                return Ok(Attempt::Blocks);
+                return Ok(SyscallResult::Blocks);
             }
-            _ => return Ok(Attempt::Error("EPIPE")),
+            _ => return Ok(SyscallResult::errno("EPIPE")),
         }
         if bad {
-            return Ok(Attempt::Error("EFAULT"));
+            return Ok(SyscallResult::errno("EFAULT"));
         }
         let more = flags.contains(&"MSG_MORE");
         if !std::mem::take(&mut self.waits) || conn.check_space() {
             for end in
                 fragments(call, n, flags.contains(&"MSG_ZEROCOPY") && socket.options.flag("SO_ZEROCOPY"))
             {
-                self.fill(peer, end, more, &flags);
+                self.fill(index, end, more, &flags);
                 if end < n && self.written >= end {
-                    self.world.peers[peer].conn.end_record();
+                    self.table.connections[index].conn.end_record();
                 }
             }
         }
-        let done = |n: u64| Ok(Attempt::Done(i64::try_from(n).expect("a write of bytes that fit")));
+        let done = |n: u64| Ok(SyscallResult::Done(i64::try_from(n).expect("a write of bytes that fit")));
         if self.written >= n {
             return done(n);
         }
         match (nonblocking, self.written) {
-            (true, 0) => Ok(Attempt::Error("EAGAIN")),
+            (true, 0) => Ok(SyscallResult::errno("EAGAIN")),
             (true, written) => done(written),
             (false, _) => {
                 self.waits = linux;
-                Ok(Attempt::Blocks)
+                Ok(SyscallResult::Blocks)
             }
         }
     }
 
     /// A call has written `n` bytes, of which the error queue may tell.
-    pub(super) fn note_written(&mut self, peer: usize, n: u64, zero_copy: bool, stages: Stages) {
-        let now = self.world.now;
-        let peer = &mut self.world.peers[peer];
-        peer.errors.wrote(n, zero_copy, stages);
-        if peer.errors.waits() {
-            let info = peer.conn.info();
-            peer.errors.left(now, 0, info.bytes_acked.get() + info.unacked.get());
+    pub(super) fn note_written(&mut self, index: usize, n: u64, zero_copy: bool, stages: TimestampingFlags) {
+        let now = self.table.now;
+        let entry = &mut self.table.connections[index];
+        entry.errors.wrote(n, zero_copy, stages);
+        if entry.errors.waits() {
+            let info = entry.conn.info();
+            entry.errors.left(now, 0, info.bytes_acked.get() + info.unacked.get());
         }
     }
 
     /// Writes until `n` bytes are written in this call or there is no room; what is written is sent as it may.
-    pub(super) fn fill(&mut self, peer: usize, n: u64, more: bool, flags: &[&str]) {
-        let now = self.world.now;
+    pub(super) fn fill(&mut self, index: usize, n: u64, more: bool, flags: &[&str]) {
+        let now = self.table.now;
         while self.written < n {
-            let conn = &mut self.world.peers[peer].conn;
+            let conn = &mut self.table.connections[index].conn;
             let left = Bytes::new(n - self.written);
             let taken = conn.write_step(now, left, self.written == 0, more).get();
             self.written += taken;
@@ -131,7 +132,7 @@ impl Model {
             if flags.contains(&"MSG_OOB") && self.written >= n {
                 conn.mark_urgent();
             }
-            self.world.flush(peer);
+            self.table.flush(index);
             if taken == 0 {
                 break;
             }
@@ -140,7 +141,7 @@ impl Model {
 }
 
 /// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
-pub(super) fn fragments(call: &Call, n: u64, zero_copy: bool) -> Vec<u64> {
+pub(super) fn fragments(call: &Syscall, n: u64, zero_copy: bool) -> Vec<u64> {
     let members = match call.args.get(1) {
         Some(Expr::Group(members)) if zero_copy => members.as_slice(),
         _ => return vec![n],

@@ -1,14 +1,14 @@
 //! `setsockopt`.
 
-use super::args::{Attempt, Tried, int, names, unsupported};
-use super::connections::HOPS;
+use super::args::{int, names, unsupported};
+use super::connections::DEFAULT_HOP_LIMIT;
 use super::getsockopt::text;
-use super::socket::{self, Options};
-use super::socket::{Open, Role};
+use super::socket::{self, SocketOptions};
+use super::socket::{OpenMode, Role};
 use super::state::Model;
 use super::{config, controller, fast_open};
 use crate::ast::Expr;
-use crate::run::stack::Trouble;
+use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
@@ -59,14 +59,14 @@ const INERT: &[&str] = &[
 ];
 
 impl Model {
-    pub(super) fn setsockopt(&mut self, args: &[Expr]) -> Tried {
+    pub(super) fn setsockopt(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let fd = int(args, 0)?;
         let level = names(args, 1).join("|");
         let name = names(args, 2).join("|");
         let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
         let socket = self.socket_at(fd)?;
         let listening = matches!(socket.role, Role::Listening(_));
-        let peer = socket.peer();
+        let index = socket.connection();
         let o = &mut socket.options;
         let value = int(args, 3);
         if value.as_ref().is_ok_and(|&n| !(i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&n)) {
@@ -85,28 +85,28 @@ impl Model {
             "TCP_MAXSEG" => {
                 let n = positive()?;
                 if linux && n != 0 && !(88..=32767).contains(&n) {
-                    return Ok(Attempt::Error("EINVAL"));
+                    return Ok(SyscallResult::errno("EINVAL"));
                 }
                 o.maxseg = (n > 0).then_some(n);
             }
             "TCP_USER_TIMEOUT" => match value.clone()? {
-                n if n < 0 => return Ok(Attempt::Error("EINVAL")),
+                n if n < 0 => return Ok(SyscallResult::errno("EINVAL")),
                 n => o.user_timeout = Some(n.unsigned_abs()),
             },
             "TCP_NOTSENT_LOWAT" => o.notsent_lowat = Some(positive()?),
             "TCP_RTO_MIN_US" | "TCP_RTO_MAX_MS" | "TCP_DELACK_MAX_US" if linux => {
-                return self.set_timer_bounds(fd, peer, &name, value?);
+                return self.set_timer_bounds(fd, index, &name, value?);
             }
             "TCP_SYNCNT" => match positive()? {
                 n @ 1..=127 => o.syn_count = Some(n),
-                _ => return Ok(Attempt::Error("EINVAL")),
+                _ => return Ok(SyscallResult::errno("EINVAL")),
             },
             "TCP_DEFER_ACCEPT" => o.defer_accept = positive()? != 0,
             "TCP_LINGER2" => o.fin_wait2 = Some(positive()?).filter(|&secs| secs > 0),
             "TCP_KEEPINIT" => o.keep_init = Some(positive()?),
             "TCP_FASTOPEN_KEY" => {
                 let Some(key) = text(args.get(3)).and_then(fast_open::key_of_text) else {
-                    return Ok(Attempt::Error("EINVAL"));
+                    return Ok(SyscallResult::errno("EINVAL"));
                 };
                 o.fast_open_key = Some(key);
             }
@@ -116,87 +116,93 @@ impl Model {
             }
             "TCP_INQ" => match value.clone()? {
                 0 | 1 => o.inq = value.clone()? == 1,
-                _ => return Ok(Attempt::Error("EINVAL")),
+                _ => return Ok(SyscallResult::errno("EINVAL")),
             },
-            "TCP_CONGESTION" => return self.set_controller(fd, peer, args),
+            "TCP_CONGESTION" => return self.set_controller(fd, index, args),
             "TCP_QUICKACK" => {
                 let on = positive()? != 0;
-                if let Some(peer) = peer {
-                    let now = self.world.now;
-                    self.world.peers[peer].conn.set_quickack(now, on);
-                    self.world.flush(peer);
+                if let Some(index) = index {
+                    let now = self.table.now;
+                    self.table.connections[index].conn.set_quickack(now, on);
+                    self.table.flush(index);
                 }
             }
             "SO_LINGER" => {
                 let Some((on, time)) = linger(args.get(3)) else {
-                    return Err(Trouble::Nonsense("SO_LINGER is `{onoff=1, linger=0}`".to_owned()));
+                    return Err(ScriptError::Invalid("SO_LINGER is `{onoff=1, linger=0}`".to_owned()));
                 };
                 o.linger = on.then_some(time);
             }
             "SO_TIMESTAMPING" | "IP_TOS" | "IPV6_TCLASS" | "IP_TTL" | "IPV6_UNICAST_HOPS" => {
-                return self.set_header(fd, peer, (level, name), args);
+                return self.set_header(fd, index, (level, name), args);
             }
-            "TCP_NOOPT" => o.bare = positive()? != 0,
+            "TCP_NOOPT" => o.no_options = positive()? != 0,
             _ if INERT.contains(&name.as_str()) => {
                 o.other.insert((level, name), value.unwrap_or(0));
-                return Ok(Attempt::Done(0));
+                return Ok(SyscallResult::Done(0));
             }
             _ => return unsupported(format!("the socket option {level} {name}")),
         }
-        if !listening && let Some(peer) = peer {
-            self.refresh(fd, peer, &name)?;
+        if !listening && let Some(index) = index {
+            self.refresh(fd, index, &name)?;
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// What the IP header says, and when the error queue tells that a packet left.
     pub(super) fn set_header(
         &mut self,
         fd: i64,
-        peer: Option<usize>,
+        index: Option<usize>,
         option: (String, String),
         args: &[Expr],
-    ) -> Tried {
+    ) -> Result<SyscallResult, ScriptError> {
         let o = &mut self.socket_at(fd)?.options;
         match option.1.as_str() {
             "SO_TIMESTAMPING" => {
                 o.stages = Model::stages(args);
-                if let Some(peer) = peer {
-                    let peer = &mut self.world.peers[peer];
-                    peer.errors.ask_stamps(peer.conn.info().bytes_acked.get());
+                if let Some(index) = index {
+                    let entry = &mut self.table.connections[index];
+                    entry.errors.ask_stamps(entry.conn.info().bytes_acked.get());
                 }
             }
             "IP_TOS" | "IPV6_TCLASS" => {
                 let Some(tos) = service(args.get(3)) else {
-                    return Err(Trouble::Nonsense(
+                    return Err(ScriptError::Invalid(
                         "a type of service is a byte, or one by its name".to_owned(),
                     ));
                 };
                 o.tos = tos & !3;
                 o.other.insert(option, i64::from(tos));
-                if let Some(peer) = peer {
-                    self.world.peers[peer].tos = tos & !3;
+                if let Some(index) = index {
+                    self.table.connections[index].tos = tos & !3;
                 }
             }
             _ => {
                 o.hops = u8::try_from(int(args, 3)?).ok();
-                let hops = o.hops.unwrap_or(HOPS);
+                let hops = o.hops.unwrap_or(DEFAULT_HOP_LIMIT);
                 o.other.insert(option, i64::from(hops));
-                if let Some(peer) = peer {
-                    self.world.peers[peer].hops = hops;
+                if let Some(index) = index {
+                    self.table.connections[index].hops = hops;
                 }
             }
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// Bounds of timers, with Linux's errors for what is out of range: the two ticks of `TCP_TIMEOUT_MIN`, `TCP_RTO_MIN`,
     /// `TCP_DELACK_MAX` and `TCP_RTO_MAX_SEC`.
-    pub(super) fn set_timer_bounds(&mut self, fd: i64, peer: Option<usize>, name: &str, value: i64) -> Tried {
+    pub(super) fn set_timer_bounds(
+        &mut self,
+        fd: i64,
+        index: Option<usize>,
+        name: &str,
+        value: i64,
+    ) -> Result<SyscallResult, ScriptError> {
         let ms = name == "TCP_RTO_MAX_MS";
         let allowed = if ms { 1000..=120_000 } else { 2000..=200_000 };
         if !allowed.contains(&value) {
-            return Ok(Attempt::Error("EINVAL"));
+            return Ok(SyscallResult::errno("EINVAL"));
         }
         let value = value.unsigned_abs();
         let time = Some(if ms { Dur::from_millis(value) } else { Dur::from_micros(value) });
@@ -206,50 +212,55 @@ impl Model {
             "TCP_RTO_MAX_MS" => o.rto_max = time,
             _ => o.delay_max = time,
         }
-        if let Some(peer) = peer {
+        if let Some(index) = index {
             let options = o.clone();
-            let cfg = config::config(self.profile, &self.host, &self.settings, &options, Open::Active)
-                .map_err(Trouble::Unsupported)?;
-            let conn = &mut self.world.peers[peer].conn;
+            let cfg = config::config(self.profile, &self.host, &self.settings, &options, OpenMode::Active)
+                .map_err(ScriptError::Unsupported)?;
+            let conn = &mut self.table.connections[index].conn;
             conn.set_timer_bounds(cfg.rto.min, cfg.rto.max, cfg.delayed_ack.timeout);
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// `TCP_CONGESTION`
-    pub(super) fn set_controller(&mut self, fd: i64, peer: Option<usize>, args: &[Expr]) -> Tried {
+    pub(super) fn set_controller(
+        &mut self,
+        fd: i64,
+        index: Option<usize>,
+        args: &[Expr],
+    ) -> Result<SyscallResult, ScriptError> {
         let Some(text) = text(args.get(3)) else {
-            return Err(Trouble::Nonsense("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
+            return Err(ScriptError::Invalid("a controller is `[\"reno\"]` or `\"reno\"`".to_owned()));
         };
-        let probe = Options { congestion: Some(text.to_owned()), ..Options::default() };
+        let probe = SocketOptions { congestion: Some(text.to_owned()), ..SocketOptions::default() };
         let name = controller::cc_name(self.profile, &self.host, &probe).to_owned();
         if tcpassay_cc::names().iter().all(|n| *n != name) {
             return unsupported(format!("the congestion controller `{text}`"));
         }
         let text = text.to_owned();
         self.socket_at(fd)?.options.congestion = Some(text);
-        if let Some(peer) = peer {
+        if let Some(index) = index {
             // DCTCP's marks are agreed on in the handshake.
             if name == "dctcp" {
                 return unsupported("DCTCP on an open connection");
             }
             let options = self.socket_at(fd)?.options.clone();
-            let cfg = config::config(self.profile, &self.host, &self.settings, &options, Open::Active)
-                .map_err(Trouble::Unsupported)?;
+            let cfg = config::config(self.profile, &self.host, &self.settings, &options, OpenMode::Active)
+                .map_err(ScriptError::Unsupported)?;
             let cc = controller::controller(&cfg, self.profile, &self.host, &name)
-                .map_err(Trouble::Unsupported)?;
-            self.world.peers[peer].conn.set_controller(cc);
+                .map_err(ScriptError::Unsupported)?;
+            self.table.connections[index].conn.set_controller(cc);
         }
-        Ok(Attempt::Done(0))
+        Ok(SyscallResult::Done(0))
     }
 
     /// Gives a socket's options to its connection.
-    pub(super) fn refresh(&mut self, fd: i64, peer: usize, name: &str) -> Result<(), Trouble> {
+    pub(super) fn refresh(&mut self, fd: i64, index: usize, name: &str) -> Result<(), ScriptError> {
         let options = self.socket_at(fd)?.options.clone();
         let keepalive = controller::keepalive(&options, &self.host);
-        let now = self.world.now;
-        socket::update(&mut self.world.peers[peer].conn, now, name, &options, keepalive);
-        self.world.flush(peer);
+        let now = self.table.now;
+        socket::update(&mut self.table.connections[index].conn, now, name, &options, keepalive);
+        self.table.flush(index);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Sockets: what a file descriptor of the script stands for.
 
-use super::error_queue::Stages;
+use super::error_queue::TimestampingFlags;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, Connection, RecvBuffer};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -8,7 +8,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// Options of a socket, as far as they govern the stack; the others are remembered only.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
-pub(super) struct Options {
+pub(super) struct SocketOptions {
     pub nodelay: bool,
     pub cork: bool,
     pub keepalive: bool,
@@ -47,14 +47,14 @@ pub(super) struct Options {
     /// `IP_TTL` or `IPV6_UNICAST_HOPS`
     pub hops: Option<u8>,
     /// `TCP_NOOPT`
-    pub bare: bool,
+    pub no_options: bool,
     /// `SO_TIMESTAMPING`
-    pub stages: Stages,
+    pub stages: TimestampingFlags,
     /// Whatever else was set, by level and name.
     pub other: BTreeMap<(String, String), i64>,
 }
 
-impl Options {
+impl SocketOptions {
     /// Whether an option that is only remembered was set to something.
     pub fn flag(&self, name: &str) -> bool {
         self.other.iter().any(|((_, n), &value)| n == name && value != 0)
@@ -64,7 +64,7 @@ impl Options {
     pub fn apply(&self, cfg: &mut Config) {
         cfg.nodelay = self.nodelay;
         cfg.cork = self.cork;
-        if self.bare {
+        if self.no_options {
             (cfg.timestamps, cfg.sack, cfg.window_scale) = (false, false, false);
         }
         if let Some(n) = self.sndbuf {
@@ -105,7 +105,7 @@ impl Options {
 
 /// Which way a connection is opened: passive ECN is accepted and not offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Open {
+pub(super) enum OpenMode {
     Active,
     Passive,
 }
@@ -126,16 +126,16 @@ pub(super) enum Role {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Socket {
     pub role: Role,
-    pub options: Options,
+    pub options: SocketOptions,
     pub nonblocking: bool,
     /// `shutdown(SHUT_RD)`, `shutdown(SHUT_WR)`
     pub shut_read: bool,
     pub shut_write: bool,
     pub bound: bool,
     /// The error of the connection was told to the application.
-    pub error_told: bool,
+    pub error_reported: bool,
     /// A `connect` has said that it succeeded.
-    pub connect_told: bool,
+    pub connect_reported: bool,
     /// Connections that `accept` has taken from it.
     pub accepted: u64,
     /// `connect` was put off to the first write (`TCP_FASTOPEN_CONNECT`).
@@ -148,13 +148,13 @@ impl Socket {
     pub fn new() -> Socket {
         Socket {
             role: Role::Fresh,
-            options: Options::default(),
+            options: SocketOptions::default(),
             nonblocking: false,
             shut_read: false,
             shut_write: false,
             bound: false,
-            error_told: false,
-            connect_told: false,
+            error_reported: false,
+            connect_reported: false,
             accepted: 0,
             deferred: false,
             urgent_taken: 0,
@@ -162,9 +162,9 @@ impl Socket {
     }
 
     /// The connection of a connected socket.
-    pub fn peer(&self) -> Option<usize> {
+    pub fn connection(&self) -> Option<usize> {
         match self.role {
-            Role::Connected(peer) => Some(peer),
+            Role::Connected(index) => Some(index),
             _ => None,
         }
     }
@@ -172,32 +172,32 @@ impl Socket {
 
 /// How often somebody was woken who waits for a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Wakes {
+pub(super) struct WakeupCounts {
     /// Because of its error queue.
     pub errors: u64,
     /// Because there was room to write again.
-    pub rooms: u64,
+    pub write_wakeups: u64,
     /// Bytes, the end of the stream or connections that came.
     pub arrivals: u64,
 }
 
 /// An event that an epoll descriptor watches.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Watch {
+pub(super) struct EpollItem {
     pub fd: i64,
     pub events: i64,
     /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
     pub seen: i64,
     pub disarmed: bool,
     /// How often somebody had been woken when this was last reported.
-    pub wakes: Wakes,
+    pub wakes: WakeupCounts,
 }
 
 /// What a descriptor stands for.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum File {
     Socket(Box<Socket>),
-    Epoll(Vec<Watch>),
+    Epoll(Vec<EpollItem>),
     /// A pipe, or a file that is long enough.
     Plain,
 }
@@ -207,7 +207,7 @@ pub(super) fn update(
     conn: &mut Connection,
     now: Time,
     name: &str,
-    options: &Options,
+    options: &SocketOptions,
     keepalive: Option<tcpassay_tcp::Keepalive>,
 ) {
     let low = options.notsent_lowat.filter(|&n| n > 0 && n < u64::from(u32::MAX)).map(Bytes::new);

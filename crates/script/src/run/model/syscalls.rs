@@ -1,14 +1,14 @@
 //! Dispatch of system calls by name.
 
-use super::args::{Attempt, Tried, bad_argument, unsupported};
-use super::open::socket;
+use super::args::{bad_argument, unsupported};
 use super::socket::File;
 use super::state::Model;
-use crate::ast::{Call, Expr};
+use crate::ast::{Expr, Syscall};
+use crate::run::target::{ScriptError, SyscallResult};
 
 impl Model {
     /// Tries a call once.
-    pub(super) fn attempt(&mut self, call: &Call) -> Tried {
+    pub(super) fn try_syscall(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let args = &call.args;
         let takes = !matches!(
             call.name.as_str(),
@@ -17,18 +17,18 @@ impl Model {
         if let (true, Some(Expr::Int(fd))) = (takes, args.first())
             && !self.files.contains_key(fd)
         {
-            return Ok(Attempt::Error("EBADF"));
+            return Ok(SyscallResult::errno("EBADF"));
         }
         match call.name.as_str() {
-            "socket" => socket(args),
+            "socket" => self.socket(args),
             "bind" | "connect" | "getsockname" | "getpeername" | "setsockopt" | "getsockopt" | "poll"
                 if bad_argument(call) =>
             {
-                Ok(Attempt::Error("EFAULT"))
+                Ok(SyscallResult::errno("EFAULT"))
             }
             "bind" => {
                 self.socket_of(args)?.bound = true;
-                Ok(Attempt::Done(0))
+                Ok(SyscallResult::Done(0))
             }
             "listen" => self.listen(args),
             "accept" | "accept4" => self.accept(args),
@@ -42,13 +42,13 @@ impl Model {
             "setsockopt" => self.setsockopt(args),
             "getsockopt" => self.getsockopt(args),
             "poll" => self.poll(args),
-            "epoll_create" | "epoll_create1" => Ok(Attempt::New(Box::new(File::Epoll(Vec::new())))),
+            "epoll_create" | "epoll_create1" => Ok(self.new_descriptor(File::Epoll(Vec::new()))),
             "epoll_ctl" => self.epoll_ctl(args),
             "epoll_wait" => self.epoll_wait(args),
-            "open" => Ok(Attempt::New(Box::new(File::Plain))),
+            "open" => Ok(self.new_descriptor(File::Plain)),
             "pipe" => self.pipe(args),
             "splice" | "sendfile" => self.splice(call),
-            "getsockname" | "getpeername" => Ok(Attempt::Done(0)),
+            "getsockname" | "getpeername" => Ok(SyscallResult::Done(0)),
             other => unsupported(format!("the system call `{other}`")),
         }
     }

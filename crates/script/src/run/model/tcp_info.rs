@@ -1,7 +1,7 @@
 //! The names of `TCP_INFO` that blocks of code may ask for, in Linux's units.
 
-use super::connections::Peer;
-use crate::code::Value;
+use super::connections::ModelConnection;
+use crate::code::CodeValue;
 use tcpassay_tcp::{CongestionState, Info, Profile, State};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -9,19 +9,19 @@ use tcpassay_units::{Bytes, Dur, Time};
 const NO_SSTHRESH: i64 = 0x7fff_ffff;
 
 /// The value of `name`; `None` when the model has none.
-pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Option<Value> {
-    let info = peer.conn.info_at(now);
+pub(super) fn look(entry: &ModelConnection, now: Time, profile: Profile, name: &str) -> Option<CodeValue> {
+    let info = entry.conn.info_at(now);
     let bsd = matches!(profile, Profile::FreeBsd | Profile::FreeBsdRack);
     let mss = info.mss.get().max(1);
     let segments = |b: Bytes| int(b.get().div_ceil(mss));
     let whole = |b: Bytes| int(b.get() / mss);
     let micros = |d: Dur| int(d.as_micros());
-    let agreed = peer.conn.agreed_options();
+    let agreed = entry.conn.agreed_options();
     let counted = info.accurate.unwrap_or_default();
     if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
-        return Some(Value::Int(state(named, bsd)));
+        return Some(CodeValue::Int(state(named, bsd)));
     }
-    Some(Value::Int(match name {
+    Some(CodeValue::Int(match name {
         "tcpi_state" => state(info.state, bsd),
         "tcpi_ca_state" => match info.ca_state {
             CongestionState::Open => 0,
@@ -31,7 +31,7 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
             CongestionState::Loss => 4,
         },
         "tcpi_options" => {
-            let syn_data = peer.conn.used_syn_data();
+            let syn_data = entry.conn.used_syn_data();
             let bits = [
                 (agreed.timestamps, 1),
                 (agreed.sack, 2),
@@ -70,11 +70,11 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_segs_out" => int(info.segments_out),
         "tcpi_data_segs_in" => int(info.data_segments_in),
         // Whole milliseconds, as of ticks.
-        "tcpi_last_data_recv" if !bsd => int(now.since(peer.times.received).as_millis()),
-        "tcpi_last_data_sent" if !bsd => int(now.since(peer.times.sent).as_millis()),
+        "tcpi_last_data_recv" if !bsd => int(now.since(entry.times.received).as_millis()),
+        "tcpi_last_data_sent" if !bsd => int(now.since(entry.times.sent).as_millis()),
         "tcpi_notsent_bytes" => int(info.notsent.get()),
         "tcpi_rcv_ooopack" => int(info.out_of_order_in),
-        "tcpi_delivered" if !bsd => int(info.delivered_packets) + handshake_delivered(peer),
+        "tcpi_delivered" if !bsd => int(info.delivered_packets) + handshake_delivered(entry),
         "tcpi_delivered" => int(info.delivered_packets),
         "tcpi_delivered_ce" => info.accurate.map_or(segments(info.delivered_ce), |a| int(a.delivered_ce)),
         "tcpi_received_ce" => int(counted.received_ce),
@@ -100,8 +100,8 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
         "tcpi_reord_seen" => int(info.reorderings),
         "tcpi_rcv_mss" => int(info.rcv_mss.get()),
         "tcpi_probes" => int(u64::from(info.probes)),
-        "tcpi_snd_nxt" if bsd => int(u64::from(peer.conn.next_numbers().0.get())),
-        "tcpi_rcv_nxt" if bsd => int(u64::from(peer.conn.next_numbers().1.get())),
+        "tcpi_snd_nxt" if bsd => int(u64::from(entry.conn.next_numbers().0.get())),
+        "tcpi_rcv_nxt" if bsd => int(u64::from(entry.conn.next_numbers().1.get())),
         "tcpi_sndbuf_limited" => micros(info.limited_sndbuf),
         "tcpi_fackets" => 0,
         _ => return None,
@@ -109,17 +109,17 @@ pub(super) fn look(peer: &Peer, now: Time, profile: Profile, name: &str) -> Opti
 }
 
 /// The same for a socket without a connection, of which only the state is known.
-pub(super) fn look_unconnected(live: State, bsd: bool, name: &str) -> Option<Value> {
+pub(super) fn look_unconnected(live: State, bsd: bool, name: &str) -> Option<CodeValue> {
     if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
-        return Some(Value::Int(state(named, bsd)));
+        return Some(CodeValue::Int(state(named, bsd)));
     }
-    (name == "tcpi_state").then(|| Value::Int(state(live, bsd)))
+    (name == "tcpi_state").then(|| CodeValue::Int(state(live, bsd)))
 }
 
 /// Linux counts the SYN or SYN-ACK as delivered, too, and with it data that went along.
-fn handshake_delivered(peer: &Peer) -> i64 {
-    let opening = peer.conn.state() == State::SynReceived || !peer.conn.was_established();
-    let with_data = peer.conn.fast_open_answer().is_some_and(|a| a.sent > 0 && a.acked == a.sent);
+fn handshake_delivered(entry: &ModelConnection) -> i64 {
+    let opening = entry.conn.state() == State::SynReceived || !entry.conn.was_established();
+    let with_data = entry.conn.fast_open_answer().is_some_and(|a| a.sent > 0 && a.acked == a.sent);
     i64::from(!opening && !with_data)
 }
 
