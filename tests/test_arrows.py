@@ -77,8 +77,9 @@ def imports(part: str) -> set[str]:
 
 
 def test_plans_know_nothing_of_running_and_drawing() -> None:
-    # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrates` to have cases checked.
-    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "substrates"}
+    # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrates` to have cases checked,
+    # `script.files` for the profile that a script names.
+    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "script", "substrates"}
 
 
 def test_covering_arrays_know_plans_and_nothing_else() -> None:

@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
-from tcpassay import output, scripts, terminal
+from tcpassay import output, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
-from tcpassay.kernel.scripts import PLACES
+from tcpassay.script import batch
+from tcpassay.script import files as script_files
+from tcpassay.script import results as forms
+from tcpassay.script.linux import PLACES
+from tcpassay.script.model import Wanted
 
 FAILED, USER = 1, 2
 
@@ -62,23 +66,23 @@ def script(
     """
     _allowed("compare", compare, ("exact", "loose"))
     _allowed("on", on, PLACES)
-    paths, options = scripts.arguments(files)
+    paths, options = script_files.arguments(files)
     if not paths:
         raise UserError("no script was given; see `tcpassay script --help`")
     if junit is not None:
         output.check(junit, "the JUnit file")
-    wanted = scripts.Wanted(profile, compare == "loose", tuple(options), on, kernel)
+    wanted = Wanted(profile, compare == "loose", tuple(options), on, kernel)
     results = []
-    for result in scripts.run_all(scripts.find(paths), wanted):
+    for result in batch.run(script_files.find(paths), wanted):
         results.append(result)
         if not (json_ or markdown):
             _show(result, quiet=quiet)
     if junit is not None:
-        output.write(junit, scripts.junit(results), "the JUnit file")
+        output.write(junit, forms.junit(results), "the JUnit file")
     if json_:
-        terminal.print_json(scripts.as_json(results))
+        terminal.print_json(forms.as_json(results))
     elif markdown:
-        typer.echo(scripts.markdown(results), nl=False)
+        typer.echo(forms.markdown(results), nl=False)
     else:
         _summary(results)
     statuses = {result.status for result in results}
@@ -99,24 +103,24 @@ def add(app: typer.Typer) -> None:
     app.command(context_settings=settings)(script)
 
 
-def _show(result: scripts.Result, *, quiet: bool) -> None:
-    reason = f"  {scripts.shown(result.reason)}" if result.reason else ""
+def _show(result: forms.Result, *, quiet: bool) -> None:
+    reason = f"  {forms.shown(result.reason)}" if result.reason else ""
     if result.attempts > 1:
         reason += f"  (attempt {result.attempts})"
     typer.echo(f"{result.status:<11} {result.place}{reason}")
     if quiet:
         return
     for line in (*result.printed, *result.details):
-        typer.echo(f"    {scripts.shown(line)}")
+        typer.echo(f"    {forms.shown(line)}")
     if result.status == "time":
         typer.echo(f"    passes with --tolerance_usecs={result.drift_usecs}")
 
 
-def _summary(results: list[scripts.Result]) -> None:
-    folders = scripts.counts(results)
+def _summary(results: list[forms.Result]) -> None:
+    folders = forms.counts(results)
     total = sum(folders.values(), Counter[str]())
     # What never happened needs no column, but that all passed must be seen.
-    statuses = [each for each in scripts.STATUSES if total[each] or each == "pass"]
+    statuses = [each for each in forms.STATUSES if total[each] or each == "pass"]
     width = max(len(folder) for folder in (*folders, "all"))
     typer.echo("")
     typer.echo(f"{'':<{width}}  " + "  ".join(f"{status:>11}" for status in statuses))

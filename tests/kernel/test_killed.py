@@ -14,7 +14,8 @@ import pytest
 from tests import patience
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, scripts, store
+from tcpassay.kernel import run, store
+from tcpassay.script import linux
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -149,15 +150,15 @@ def test_scripts_of_a_guest_that_somebody_kills_are_run_again(monkeypatch: pytes
         return ended
 
     monkeypatch.setattr(run, "boot", first_is_killed)
-    asked = scripts.request(
+    asked = linux.request(
         "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n",
         loose=False,
         options=[],
-        limit_s=scripts.VIRTUAL_LIMIT_S,
+        limit_s=linux.VIRTUAL_LIMIT_S,
     )
-    assert [report["status"] for report in scripts.on_kernel([asked, asked])] == ["pass", "pass"]
+    assert [report["status"] for report in linux.on_kernel([asked, asked])] == ["pass", "pass"]
     assert len(killed) == 2
     killed.clear()
     monkeypatch.setattr(run, "boot", lambda *_: run.Ended("Linux", late=False, code=-signal.SIGKILL))
     with pytest.raises(UserError, match="somebody killed the guest 3 times\nLinux"):
-        scripts.on_kernel([asked])
+        linux.on_kernel([asked])

@@ -4,7 +4,8 @@ import drawn
 import pytest
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, scripts, store
+from tcpassay.kernel import run, store
+from tcpassay.script import linux
 
 PROFILE = "linux-6.1"
 # A retransmission timer of a kernel is late by up to an eighth of a time that may be 3 s here; the check knows no more
@@ -38,12 +39,10 @@ def test_linux_answers_most_scripts_as_the_model() -> None:
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")
     texts = [drawn.drawn(seed, PROFILE) for seed in range(50)]
-    requests = [
-        scripts.request(text, loose=True, options=(), limit_s=scripts.VIRTUAL_LIMIT_S) for text in texts
-    ]
+    requests = [linux.request(text, loose=True, options=(), limit_s=linux.VIRTUAL_LIMIT_S) for text in texts]
     wrong = [
         f"{seed}: {told['reason']} {told['details'][:2]}"
-        for seed, told in enumerate(scripts.on_kernel(requests))
+        for seed, told in enumerate(linux.on_kernel(requests))
         if told["status"] != "pass" and not (told["status"] == "time" and told["drift_usecs"] <= LATE_US)
     ]
     assert len(wrong) <= 9, "\n".join(wrong)

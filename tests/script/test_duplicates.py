@@ -8,7 +8,8 @@ from duplicates import Segment
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, scripts, store
+from tcpassay.kernel import run, store
+from tcpassay.script import linux
 
 # Cases of one connection: their data fit into a receive buffer that is read.
 BATCH = 60
@@ -88,12 +89,10 @@ def test_linux_reports_every_overlap_of_old_new_and_queued_data() -> None:
         pytest.skip(f"no script can be run on a kernel: {error}")
     # A script costs a process of the guest: of the cases with a FIN a sample.
     texts = [duplicates.script(cases) for cases in without_fin() + with_fin()[::12]]
-    requests = [
-        scripts.request(text, loose=False, options=(), limit_s=scripts.VIRTUAL_LIMIT_S) for text in texts
-    ]
+    requests = [linux.request(text, loose=False, options=(), limit_s=linux.VIRTUAL_LIMIT_S) for text in texts]
     wrong = [
         f"{report['line']}: {report['reason']} {report['details'][:3]}\n{before(text, report['line'])}"
-        for text, report in zip(texts, scripts.on_kernel(requests), strict=True)
+        for text, report in zip(texts, linux.on_kernel(requests), strict=True)
         if report["status"] != "pass"
     ]
     assert not wrong, wrong[0]

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from pkt import call, write
 from tcpassay import cli
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, scripts, store
+from tcpassay.kernel import run, store
+from tcpassay.script import linux
 
 REPOSITORY = Path(__file__).parent.parent.parent
 GOOD = """`../common/defaults.sh`
@@ -83,13 +84,13 @@ def test_on_this_host_a_script_that_fails_is_tried_again_and_says_so(tmp_path: P
     made = {Path(one["file"]).stem: one for one in json.loads(result.output)["scripts"]}
     late = {name: one["reason"] for name, one in made.items() if one["status"] == "time"}
     if late:
-        pytest.skip(f"this machine was late in each of {scripts.ATTEMPTS} attempts: {late}")
+        pytest.skip(f"this machine was late in each of {linux.ATTEMPTS} attempts: {late}")
     assert {name: one["status"] for name, one in made.items()} == {
         "bad": "fail",
         "blocking": "pass",
         "good": "pass",
     }
-    assert made["bad"]["attempts"] == scripts.ATTEMPTS
+    assert made["bad"]["attempts"] == linux.ATTEMPTS
     assert made["good"]["profile"] == os.uname().release
 
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pkt import GOOD, LATE, call, write
-from tcpassay import scripts
 from tcpassay.errors import UserError
 from tcpassay.run import pool
+from tcpassay.script import batch, files, model
 
 
 def test_all_pass_is_exit_code_0(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_first_line_that_names_no_profile_is_told_with_file_and_line(tmp_path:
 def test_what_is_neither_a_file_nor_a_folder_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pkt")
     with pytest.raises(UserError, match="neither a file nor a folder"):
-        scripts.find([tmp_path / "pipe.pkt"])
-    assert scripts.find([write(tmp_path, good=GOOD)]) == [tmp_path / "good.pkt"]
+        files.find([tmp_path / "pipe.pkt"])
+    assert files.find([write(tmp_path, good=GOOD)]) == [tmp_path / "good.pkt"]
 
 
 def test_a_script_that_ends_its_process_is_crashed_and_the_others_go_on(
@@ -149,7 +149,7 @@ def test_a_script_that_ends_its_process_is_crashed_and_the_others_go_on(
     # A worker that ends itself, hangs or takes memory at a word in the script, as a fault of the runner would.
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setattr(pool, "WORKER", [str(tmp_path / "bad_worker.py")])
-    monkeypatch.setattr(scripts, "SECONDS", 20.0)
+    monkeypatch.setattr(batch, "SECONDS", 20.0)
     write(tmp_path, a=GOOD, b="// end\n" + GOOD, c="// hang\n" + GOOD, d="// memory\n" + GOOD, e=GOOD)
     result = call(tmp_path, "--json", "--junit", tmp_path / "out.xml")
     assert result.exit_code == 1, result.output
@@ -165,10 +165,10 @@ def test_a_script_that_ends_its_process_is_crashed_and_the_others_go_on(
 
 WORKER = """
 import os, time
-from tcpassay import scripts
 from tcpassay.run import worker
+from tcpassay.script import model
 
-real = scripts.answer
+real = model.answer
 
 
 def answer(request):
@@ -182,7 +182,7 @@ def answer(request):
     return real(request)
 
 
-scripts.answer = answer
+model.answer = answer
 worker.main()
 """
 
@@ -251,7 +251,7 @@ def test_a_shell_script_beside_the_script_is_what_it_calls(tmp_path: Path) -> No
 
 def test_a_file_that_is_not_there_is_told() -> None:
     with pytest.raises(UserError, match="no such file or folder"):
-        scripts.find([Path("/nowhere/x.pkt")])
+        files.find([Path("/nowhere/x.pkt")])
 
 
 REPOSITORY = Path(__file__).parents[2]
@@ -262,7 +262,7 @@ SAMPLE = REPOSITORY.parent / "shared" / "packetdrill"
 def test_the_public_sample_passes_as_far_as_docs_scripts_md_says() -> None:
     page = (REPOSITORY / "docs" / "scripts.md").read_text(encoding="utf-8")
     for folder, profile in (("google", "linux"), ("freebsd", "freebsd")):
-        for file in scripts.find([SAMPLE / folder]):
-            result = scripts.run(file, scripts.Wanted(profile, loose=False, options=()))
+        for file in files.find([SAMPLE / folder]):
+            result = model.run(file, model.Wanted(profile, loose=False, options=()))
             row = f"| {file.relative_to(SAMPLE)} | {profile} | {result.status} |"
             assert row in page, f"docs/scripts.md is not up to date: {row}"

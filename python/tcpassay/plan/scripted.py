@@ -14,15 +14,11 @@ from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import document, model, table
 from tcpassay.plan.document import Document
 from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
+from tcpassay.script.files import REAL, profile_of
 
-LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a script; a larger file is another one."""
 SCRIPT: Final = "script"
 """What tells these cases apart; no parameter has this name."""
 PROFILE: Final = "stack.profile"
-REAL: Final = "linux"
-"""The profile that speaks of the Linux of today, so of what runs in a guest or on a host."""
-_SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -115,17 +111,6 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
             triples: dict[str, model.Scalar] = {SCRIPT: file, PROFILE: profile}
             said = {name: str(value) for name, value in (script.as_json() | {SUBSTRATE: substrate}).items()}
             yield Case(name_of(said), triples, where | triples, substrate=substrate, script=script)
-
-
-def profile_of(file: Path) -> str:
-    """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
-    try:
-        said = _SAID.match(
-            regular.read_bytes(file, largest=LARGEST).partition(b"\n")[0].decode(errors="replace")
-        )
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", Place(file)) from error
-    return said[1] if said else REAL
 
 
 def _said(file: Path) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from tcpassay import regular, scripts
+from tcpassay import regular
 from tcpassay.output import write_whole
 from tcpassay.plan.read import Plan
+from tcpassay.script.files import shell_files
 from tcpassay.seal import checksum
 
 FOLDER: Final = "inputs"
@@ -42,7 +43,7 @@ def _called(script: str, base: Path) -> set[str]:
     except OSError:
         return set()
     parent = PurePath(script).parent
-    return {os.path.normpath(parent / name) for name in scripts.shell_files(text, base / script)}
+    return {os.path.normpath(parent / name) for name in shell_files(text, base / script)}
 
 
 def _is_file(path: Path) -> bool:

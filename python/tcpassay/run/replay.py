@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpassay import __version__, load, regular, substrates
+from tcpassay import load, regular, substrates
+from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.judge import Finding
 from tcpassay.plan.model import PlanFile

@@ -60,14 +60,14 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
 
 def _done(request: dict[str, Any]) -> dict[str, Any]:
     if "packetdrill" in request:
-        from tcpassay import scripts  # noqa: PLC0415
+        from tcpassay.script import model  # noqa: PLC0415 - the workers of a plan need no XML
 
-        with substrates.at_most(scripts.MEMORY):
-            return {"report": scripts.answer(request["packetdrill"])}
+        with substrates.at_most(model.MEMORY):
+            return {"report": model.answer(request["packetdrill"])}
     if "script" in request:
-        from tcpassay.run import scripted  # noqa: PLC0415 - most plans have none
+        from tcpassay.script import case  # noqa: PLC0415 - most plans have no script, and it takes time to import
 
-        return scripted.run(request)
+        return case.run(request)
     substrate = substrates.of(request["substrate"])
     if request["expect"] == "refused":
         try:

@@ -8,13 +8,17 @@ another. On the host time is real: a script that fails is run again, and the res
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, store
+from tcpassay.kernel import run as guest
+from tcpassay.kernel import store
 from tcpassay.scratch import folder as scratch_folder
+from tcpassay.script import model
+from tcpassay.script.results import Result
 
 PLACES: Final = ("model", "kernel", "host")
 # Attempts on a host, whose time is real, and of guests that somebody kills.
@@ -27,6 +31,23 @@ SEED: Final = 1
 
 Request = dict[str, Any]
 Report = dict[str, Any]
+
+
+def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
+    """Runs scripts in a guest (`on` is `kernel`) or on this host (`host`), in this order. Raises `UserError`."""
+    limit = VIRTUAL_LIMIT_S if wanted.on == "kernel" else REAL_LIMIT_S
+    requests = []
+    for file in files:
+        asked = model.request(file, replace(wanted, profile="linux"))
+        requests.append(request(asked["text"], loose=wanted.loose, options=asked["options"], limit_s=limit))
+    if wanted.on == "kernel":
+        kernel = store.find(wanted.kernel)
+        reports: Iterable[Report] = on_kernel(requests, kernel=kernel.name)
+        release = kernel.release
+    else:
+        reports, release = on_host(requests), os.uname().release
+    for file, report in zip(files, reports, strict=True):
+        yield Result.of(file, release, report)
 
 
 def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit_s: int) -> Request:
@@ -60,10 +81,10 @@ class _KilledError(Exception):
 def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
     """The reports of the scripts that one guest has dealt with, at least one."""
     with scratch_folder() as place:
-        (place / "init").symlink_to(run.agent())
+        (place / "init").symlink_to(guest.agent())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
-        ended = run.boot(image, place, SEED, run.PATIENCE_S)
-        end = ended.console.strip()[-run.LAST_WORDS :]
+        ended = guest.boot(image, place, SEED, guest.PATIENCE_S)
+        end = ended.console.strip()[-guest.LAST_WORDS :]
         if ended.outside:
             raise _KilledError(end)
         try:
@@ -110,7 +131,7 @@ def on_host(requests: list[Request]) -> Iterator[Report]:
 def _host_once(one: Request) -> Report:
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
-            [run.agent(), "script"],
+            [guest.agent(), "script"],
             input=json.dumps(one),
             capture_output=True,
             text=True,

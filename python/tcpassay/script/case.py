@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay import scripts
 from tcpassay.errors import UserError
 from tcpassay.judge.finding import Finding, Severity
+from tcpassay.script import linux, model
+from tcpassay.script.results import Result
 
 ORACLE: Final = "script"
 _OUTCOMES: Final = {
@@ -39,11 +40,11 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     asked, place = request["script"], Path(request["base"]) / request["script"]["file"]
     kind, _, which = request["substrate"].partition(":")
     options = tuple((name, value) for name, value in asked["options"])
-    wanted = scripts.Wanted(asked["profile"], asked["loose"], options, kind, which or None)
+    wanted = model.Wanted(asked["profile"], asked["loose"], options, kind, which or None)
     started, elsewhere = time.process_time(), _children()
     try:
         # On the model it runs in this process, which is a worker already.
-        result = scripts.run(place, wanted) if kind == "model" else next(scripts.run_all([place], wanted))
+        result = model.run(place, wanted) if kind == "model" else next(linux.run([place], wanted))
     except UserError as error:
         return {"outcome": "failed", "message": str(error)}
     took = time.process_time() - started + _children() - elsewhere
@@ -76,7 +77,7 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _finding(result: scripts.Result, where: str) -> dict[str, Any]:
+def _finding(result: Result, where: str) -> dict[str, Any]:
     """The mismatch, with the place in the script and what `tcpassay script` prints below it."""
     at = result.virtual_time_usecs * 1000
     hint = [f"It passes with --tolerance_usecs={result.drift_usecs}."] if result.status == "time" else []

@@ -1,0 +1,86 @@
+"""Runs packetdrill scripts on the model, in this process."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay import _native
+from tcpassay.errors import Place, UserError
+from tcpassay.script.files import profile_of, read, shell_options
+from tcpassay.script.results import Result
+
+MEMORY: Final = 1 << 30
+"""Bytes that a script may take on the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run is made with."""
+
+    profile: str | None
+    """Of the model; nothing for what the first line of a script says."""
+    loose: bool
+    options: tuple[tuple[str, str], ...]
+    on: str = "model"
+    kernel: str | None = None
+
+
+_OLDER = {
+    "freebsd": ("as freebsd-12", "freebsd-12", ()),
+    "linux": (
+        "with --sysctl net.ipv4.tcp_syn_linear_timeouts=0",
+        "linux",
+        (("sysctl", "net.ipv4.tcp_syn_linear_timeouts=0"),),
+    ),
+}
+"""Other versions and settings, which public scripts may have been written for: what to say, profile, options."""
+
+
+def run(file: Path, wanted: Wanted) -> Result:
+    """Runs one script against the model, in this process. Where it does not pass, the reason says with what it does."""
+    asked = request(file, wanted)
+    return Result.of(file, asked["profile"], answer(asked))
+
+
+def request(file: Path, wanted: Wanted) -> dict[str, Any]:
+    """What `answer` needs. Raises `UserError` for a file that cannot be read and a profile that there is not."""
+    text = read(file)
+    place = None
+    if (profile := wanted.profile) is None:
+        profile, place = profile_of(file), Place(file, 1)
+    options = [*wanted.options, *shell_options(text, file)]
+    with _told(place):
+        _native.run_script("", profile, wanted.loose, [])
+    with _told(None):
+        _native.run_script("", profile, wanted.loose, [list(pair) for pair in options])
+    return {"text": text, "profile": profile, "loose": wanted.loose, "options": options}
+
+
+@contextlib.contextmanager
+def _told(place: Place | None) -> Iterator[None]:
+    """What the data plane finds wrong with a request is told with its place."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(str(error), place) from error
+
+
+def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """The report of a script on the model."""
+    profile, options = asked["profile"], [tuple(pair) for pair in asked["options"]]
+    report = _on_model(asked, profile, options)
+    if report["status"] not in {"time", "fail"} or profile not in _OLDER:
+        return report
+    how, older, more = _OLDER[profile]
+    if _on_model(asked, older, [*options, *more])["status"] != "pass":
+        return report
+    return report | {"reason": f"{report['reason']}; passes {how}"}
+
+
+def _on_model(asked: dict[str, Any], profile: str, options: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    made = _native.run_script(asked["text"], profile, asked["loose"], [list(pair) for pair in options])
+    found: dict[str, Any] = json.loads(made)
+    return found
