@@ -444,7 +444,8 @@ impl Connection {
 
     /// The round trip as the receiver of `segment` sees it. Linux takes the first segment with an echo, if it is a whole one
     /// (`tcp_rcv_rtt_measure_ts`).
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn stamp_rtt(&mut self, now: Time, segment: &Segment) -> Option<Dur> {
         if !self.ts.on || !self.recv.wants_rtt() {
             return None;

@@ -41,15 +41,20 @@ impl Receiver {
             rtt: self.window.rtt(),
         };
         let at = self.at();
+        let mut offered = None;
         if ask.unacked > at.rcv_mss
             && let Some(memory) = self.memory.as_deref_mut()
-            && memory.offer(at).1
         {
-            self.acks.stop_quick();
+            let (offer, tight) = memory.offer(at);
+            offered = Some(offer);
+            if tight {
+                self.acks.stop_quick();
+            }
         }
         let kept = || {
             if let Some(memory) = self.memory.as_deref_mut() {
-                return memory.offer(at).0.edge - self.nxt >= self.edge.saturating_sub(self.acked);
+                let offer = offered.unwrap_or_else(|| memory.offer_again(at).0);
+                return offer.edge - self.nxt >= self.edge.saturating_sub(self.acked);
             }
             // Up to what the scale cannot say.
             let offer = self.window.offer(self.read, self.nxt, self.edge);

@@ -308,7 +308,7 @@ impl Receiver {
             }
         }
         if len > 0 {
-            self.window.arrived(now, self.nxt, self.round_end(), a.rtt);
+            self.measure(now, a.rtt);
             self.acks.data(now, len, a.push, self.edge.saturating_sub(self.nxt), a.rto);
             self.mark(now, len, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
@@ -357,7 +357,7 @@ impl Receiver {
     ) {
         count(&mut self.stats.data_segments, 1);
         self.nxt += len;
-        self.window.arrived(now, self.nxt, self.round_end(), rtt);
+        self.measure(now, rtt);
         self.acks.data(now, len, push, self.edge - self.nxt, rto);
         self.mark(now, len, ecn, log);
         let grew = match self.memory.as_deref_mut() {
@@ -523,9 +523,18 @@ impl Receiver {
         len >= self.acks.rcv_mss()
     }
 
+    /// Data have arrived in order up to RCV.NXT. Most segments neither measure a round trip nor end one.
+    #[inline]
+    fn measure(&mut self, now: Time, by_timestamp: Option<Dur>) {
+        if self.window.tunes() && (by_timestamp.is_some() || self.window.round_is_over(self.nxt)) {
+            let end = self.round_end();
+            self.window.arrived(now, self.nxt, end, by_timestamp);
+        }
+    }
+
     /// What has to arrive until a round trip is over. Linux adds the window announced last to what has arrived
     /// (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
-    #[inline]
+    #[inline(never)]
     fn round_end(&self) -> u64 {
         if self.adaptive { self.edge + (self.nxt - self.acked.min(self.nxt)) } else { self.edge }
     }

@@ -152,9 +152,15 @@ impl Window {
         true
     }
 
+    /// Whether a window's worth has arrived when `nxt` has, or none is counted yet.
+    #[inline]
+    pub(crate) fn round_is_over(&self, nxt: u64) -> bool {
+        nxt >= self.round_end
+    }
+
     /// In-order data arrived up to `nxt`; `edge` is the right edge. `by_timestamp` is now - TSecr,
     /// when the segment has one.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arrived(&mut self, now: Time, nxt: u64, edge: u64, by_timestamp: Option<Dur>) {
         if !self.tunes() {
             return;
@@ -162,7 +168,7 @@ impl Window {
         if let Some(rtt) = by_timestamp {
             self.sample(rtt);
         }
-        if nxt >= self.round_end {
+        if self.round_is_over(nxt) {
             if self.round_end > 0 {
                 // A window arrives in a round trip or more, never less.
                 let took = now.since(self.round_at);

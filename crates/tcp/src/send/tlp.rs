@@ -73,7 +73,8 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place that counts")]
+    #[inline(always)]
     pub(super) fn probe_time(&self, now: Time) -> Option<Time> {
         let state_allows = match self.cfg.tlp {
             Tlp::Off => false,

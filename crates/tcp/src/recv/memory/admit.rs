@@ -59,7 +59,7 @@ impl Receiver {
         if !memory.has_place(nxt) && !measured {
             self.acks.stop_quick();
             self.assembly.cut(memory.prune_hard());
-            if memory.used > memory.size && !(in_order && memory.queue.is_empty()) {
+            if memory.used > memory.size && (!in_order || memory.has_unread()) {
                 return Fate::Dropped;
             }
         } else if memory.used > memory.size {
@@ -70,7 +70,7 @@ impl Receiver {
                 }
                 memory.refused = true;
                 self.acks.demand(AckReason::Answer);
-                if !memory.queue.is_empty() && len > 0 {
+                if memory.has_unread() && len > 0 {
                     return Fate::Dropped;
                 }
             }
@@ -111,8 +111,9 @@ impl Receiver {
     pub(in crate::recv) fn announce_by_memory(&mut self) -> u16 {
         let at = self.at();
         let memory = self.memory.as_deref_mut().expect("asked where there is one");
-        let (offer, tight) = memory.offer(at);
+        let (offer, tight) = memory.offer_again(at);
         memory.limit = memory.limit.max(offer.edge);
+        memory.known = None;
         // With the new edge and everything acknowledged the same comes out.
         if !tight && !memory.refused && at.acked == at.nxt && at.edge == offer.edge {
             // The answer until something arrives or is read.

@@ -21,7 +21,7 @@ use super::window::Offer;
 use crate::{MemoryRules, RecvMemory};
 use cost::{BUFFER, FRAGMENTS, SHARED, cost};
 use std::collections::VecDeque;
-use tcpassay_units::{Dur, Time};
+use tcpassay_units::{Bytes, Dur, Time};
 
 /// `MAX_TCP_HEADER` of a kernel without tunnels and wireless networks.
 const TCP_HEADER: u64 = 192;
@@ -34,6 +34,11 @@ struct Held {
     cost: u64,
     /// What the next may append: bytes that are copied, or fragments that are attached.
     room: u64,
+}
+
+impl Held {
+    /// No buffer: nothing can be appended to it, and every position is behind it.
+    const NONE: Held = Held { start: 0, end: 0, cost: 0, room: 0 };
 }
 
 /// The account.
@@ -51,15 +56,19 @@ pub(crate) struct Memory {
     clamp: u64,
     threshold: u64,
     advmss: u64,
-    /// In order and unread; out of order.
+    /// The last buffer in order, while a part of it is unread; otherwise its end is zero. An application that reads at once never
+    /// has another one.
+    last: Held,
+    /// What is before it, in order and unread.
     queue: VecDeque<Held>,
+    /// Out of order.
     later: Vec<Held>,
     /// `ICSK_ACK_NOMEM`: the next ACK shuts the window.
     refused: bool,
     /// `rcv_mwnd_seq`
     limit: u64,
     /// The window that was last computed, while nothing that it depends on has changed.
-    known: Option<(At, Offer, bool)>,
+    known: Option<(Offer, bool)>,
     /// An application holds the socket.
     owned: bool,
     /// What was read in the best round trip (`rcvq_space`), and what is counted now.
@@ -81,6 +90,7 @@ impl Memory {
             clamp: 0,
             threshold: first,
             advmss,
+            last: Held::NONE,
             queue: VecDeque::new(),
             later: Vec::new(),
             refused: false,
@@ -103,6 +113,7 @@ impl Memory {
     }
 
     /// `tcp_win_from_space`
+    #[inline]
     fn window_of(&self, space: u64) -> u64 {
         match self.cfg.rules {
             MemoryRules::Half => space - space / 2,
@@ -134,33 +145,53 @@ impl Memory {
     }
 
     /// The next `len` bytes, from `start`, while [`Memory::is_plain`]; gives whether the threshold rose.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
     pub(super) fn take_next(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
         self.known = None;
-        if let Some(last) = self.queue.back_mut()
-            && last.end == start
-            && last.room > 0
-            && len <= self.advmss
-        {
-            last.room -= 1;
-            last.end += len;
-            last.cost += len;
-            self.used += len;
-            return self.grow(len, len, rcv_mss);
+        if len > self.advmss {
+            return self.take_many(start, len, rcv_mss);
         }
+        if self.last.room > 0 && self.last.end == start {
+            self.last.room -= 1;
+            self.last.end += len;
+            self.last.cost += len;
+            self.used += len;
+        } else {
+            let buffer = self.cfg.buffer.map_or(0, Bytes::get);
+            self.push(Held { start, end: start + len, cost: buffer + len, room: FRAGMENTS - 1 });
+        }
+        self.grow(len, len, rcv_mss)
+    }
+
+    /// [`Memory::take_next`] of more than a segment.
+    #[inline(never)]
+    fn take_many(&mut self, start: u64, len: u64, rcv_mss: u64) -> bool {
         let (cost, room) = self.price(len, 0);
-        self.used += cost;
-        self.queue.push_back(Held { start, end: start + len, cost, room });
+        self.push(Held { start, end: start + len, cost, room });
         self.grow(len, cost, rcv_mss)
     }
 
+    #[inline]
     fn free(&self) -> u64 {
         self.window_of(self.size.saturating_sub(self.used))
     }
 
     /// `__tcp_select_window`, of a connection that announces `wnd`; and whether less than half of the buffer is free, which ends
     /// quick ACKs.
+    #[inline]
     fn select(&self, shift: u8, rcv_mss: u64, wnd: u64) -> (u64, bool) {
+        let full = self.clamp.min(self.window_of(self.size));
+        let free = self.free();
+        if shift == 0 || self.cfg.shrink || full == 0 || free < full / 2 {
+            return self.select_seldom(shift, rcv_mss, wnd);
+        }
+        (round_up(free.min(self.threshold), shift), false)
+    }
+
+    /// [`Memory::select`] in every case.
+    #[inline(never)]
+    fn select_seldom(&self, shift: u8, rcv_mss: u64, wnd: u64) -> (u64, bool) {
         let unit = 1 << shift;
         let allowed = self.window_of(self.size);
         let full = self.clamp.min(allowed);
@@ -180,7 +211,7 @@ impl Memory {
         }
         free = free.min(self.threshold);
         let window = if shift > 0 {
-            free.next_multiple_of(unit)
+            round_up(free, shift)
         } else if wnd + mss <= free || wnd > free {
             free / mss * mss
         } else if mss == full && free > wnd + full / 2 {
@@ -215,14 +246,12 @@ impl Memory {
     /// `tcp_grow_window`; gives whether the threshold rose.
     #[inline]
     fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
-        if len < 128 || self.clamp <= self.threshold { false } else { self.open(len, cost, rcv_mss) }
+        len >= 128 && self.clamp.min(self.free()) > self.threshold && self.open(len, cost, rcv_mss)
     }
 
+    #[inline(never)]
     fn open(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
         let most = self.clamp.min(self.free());
-        if most <= self.threshold {
-            return false;
-        }
         // `truesize_adjust`: fragments without the buffer that holds them.
         let cost = if self.cfg.buffer.is_some() { len } else { cost };
         let more = if self.window_of(cost) <= len {
@@ -282,22 +311,25 @@ impl Memory {
 
     /// The application has read up to `read`, of data up to `nxt`. Linux measures after each buffer that a call copies from
     /// (`tcp_recvmsg_locked`). No time passes within a call, so that only the first counts.
+    #[inline]
     pub(super) fn read(&mut self, now: Time, read: u64, nxt: u64, rtt: Dur) {
         self.known = None;
-        let counted = self.queue.front().or(self.later.first()).map_or(read, |first| first.end.min(read));
-        while let Some(first) = self.queue.front().filter(|h| h.end <= read) {
-            self.used -= first.cost;
-            self.queue.pop_front();
+        if !rtt.is_zero() && now.since(self.since) >= rtt {
+            self.adjust(now, read, nxt);
         }
-        if rtt.is_zero() || now.since(self.since) < rtt {
-            return;
-        }
+        self.release(read);
+    }
+
+    /// `tcp_rcv_space_adjust`: a round trip of reading is over.
+    #[inline(never)]
+    fn adjust(&mut self, now: Time, read: u64, nxt: u64) {
+        let counted = self.first_end().map_or(read, |end| end.min(read));
         let copied = counted.saturating_sub(self.from);
+        (self.from, self.since) = (counted, now);
         if self.cfg.rules == MemoryRules::Half {
             if copied > self.space {
                 self.follow(copied);
             }
-            (self.from, self.since) = (counted, now);
             return;
         }
         let copied = copied.saturating_sub(nxt - counted);
@@ -305,7 +337,6 @@ impl Memory {
             let ahead = self.later.last().map_or(0, |h| h.end.saturating_sub(nxt));
             self.tune(copied, ahead);
         }
-        (self.from, self.since) = (counted, now);
     }
 
     /// `SO_RCVBUF` of an open connection.
@@ -324,29 +355,39 @@ impl Memory {
         (self.used, self.size)
     }
 
-    pub(super) fn acked(&mut self) {
-        if self.refused {
-            self.refused = false;
-            self.known = None;
-        }
-    }
-
-    /// The window that an ACK announces, and whether less than half of the buffer is free.
+    /// Everything that has arrived is acknowledged.
     #[inline]
-    pub(super) fn offer(&mut self, at: At) -> (Offer, bool) {
-        match self.known {
-            Some((known, offer, tight)) if known == at => {
-                debug_assert_eq!((offer, tight), self.offer_anew(at), "memory changed unnoticed");
-                (offer, tight)
-            }
-            _ => {
-                let (offer, tight) = self.offer_anew(at);
-                self.known = Some((at, offer, tight));
-                (offer, tight)
-            }
-        }
+    pub(super) fn acked(&mut self) {
+        self.refused = false;
+        self.known = None;
     }
 
+    /// The window that an ACK announces, and whether less than half of the buffer is free; computed from what holds now.
+    #[expect(clippy::inline_always, reason = "once for each ACK, from one place")]
+    #[inline(always)]
+    pub(super) fn offer(&mut self, at: At) -> (Offer, bool) {
+        let made = self.offer_anew(at);
+        self.known = Some(made);
+        made
+    }
+
+    /// [`Memory::offer`], as it was if nothing has changed since it was asked for.
+    #[inline]
+    pub(super) fn offer_again(&mut self, at: At) -> (Offer, bool) {
+        if let Some(known) = self.known {
+            debug_assert_eq!(known, self.offer_anew(at), "memory changed unnoticed");
+            return known;
+        }
+        self.offer_seldom(at)
+    }
+
+    #[inline(never)]
+    fn offer_seldom(&mut self, at: At) -> (Offer, bool) {
+        self.offer(at)
+    }
+
+    #[expect(clippy::inline_always, reason = "once for each ACK, from one place")]
+    #[inline(always)]
     fn offer_anew(&self, at: At) -> (Offer, bool) {
         let At { nxt, edge, acked, rcv_mss, shift } = at;
         if self.refused {
@@ -355,13 +396,19 @@ impl Memory {
         let current = edge.saturating_sub(nxt);
         let (mut window, tight) = self.select(shift, rcv_mss, edge.saturating_sub(acked));
         if window < current && !self.shrinks(shift) {
-            window = current.next_multiple_of(1 << shift);
+            window = round_up(current, shift);
         }
         // Linux remembers the window as it was before the field bounds it (`tcp_select_window`). Without window scaling an autotuned
         // buffer may hold more than 64 KiB, and ACKs wait when the window shrinks that nobody was told of.
         let field = u16::try_from(window >> shift).unwrap_or(u16::MAX);
         (Offer { field, edge: nxt + (window >> shift << shift) }, tight)
     }
+}
+
+/// The next multiple of 2^`shift`.
+#[inline]
+fn round_up(n: u64, shift: u8) -> u64 {
+    (n + (1 << shift) - 1) >> shift << shift
 }
 
 /// Where the receiver stands when it announces a window.
@@ -389,7 +436,6 @@ pub(super) enum Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpassay_units::Bytes;
 
     #[test]
     fn a_packet_costs_its_pages_and_structures() {

@@ -14,7 +14,10 @@ impl Memory {
     /// What of the queue of the future has come in order.
     fn settle(&mut self, nxt: u64) {
         let ready = self.later.partition_point(|h| h.start < nxt);
-        self.queue.extend(self.later.drain(..ready));
+        for i in 0..ready {
+            self.follow_up(self.later[i]);
+        }
+        self.later.drain(..ready);
     }
 
     /// `tcp_clamp_window`: the buffer grows to what is used, up to its maximum; if that is not enough, the window shrinks.
@@ -75,15 +78,60 @@ impl Memory {
     #[inline]
     pub(super) fn append(&mut self, held: Held, nxt: u64) {
         let len = held.end - held.start.max(nxt);
-        if let Some(mut last) = self.queue.back().copied()
-            && let Some(more) = self.join(&mut last, &held, len)
-        {
+        let mut last = self.last;
+        if let Some(more) = self.join(&mut last, &held, len) {
             self.used += more;
-            *self.queue.back_mut().expect("it is there") = last;
-            return;
+            self.last = last;
+        } else {
+            self.push(held);
         }
+    }
+
+    /// `held` is the last in order from now on, a buffer of its own.
+    #[inline]
+    pub(super) fn push(&mut self, held: Held) {
         self.used += held.cost;
-        self.queue.push_back(held);
+        self.follow_up(held);
+    }
+
+    #[inline]
+    fn follow_up(&mut self, held: Held) {
+        if self.has_unread() {
+            self.queue.push_back(self.last);
+        }
+        self.last = held;
+    }
+
+    /// Something in order is unread.
+    #[inline]
+    pub(super) fn has_unread(&self) -> bool {
+        self.last.end > 0
+    }
+
+    /// What has been read up to `read` goes, in whole buffers.
+    #[inline]
+    pub(super) fn release(&mut self, read: u64) {
+        if !self.queue.is_empty() {
+            self.release_first(read);
+        }
+        if self.last.end <= read && self.queue.is_empty() {
+            self.used -= self.last.cost;
+            self.last = Held::NONE;
+        }
+    }
+
+    #[inline(never)]
+    fn release_first(&mut self, read: u64) {
+        while let Some(first) = self.queue.front().filter(|h| h.end <= read) {
+            self.used -= first.cost;
+            self.queue.pop_front();
+        }
+    }
+
+    /// The end of the buffer that is read next.
+    pub(super) fn first_end(&self) -> Option<u64> {
+        let last = self.has_unread().then_some(&self.last);
+        self.queue.front().or(last).or(self.later.first()).map(|held| held.end)
     }
 
     /// What came with a SYN is kept, whatever the buffer (`sk_forced_mem_schedule`).
@@ -115,5 +163,68 @@ impl Memory {
         }
         let ahead = self.later.last().map_or(0, |h| h.end - nxt);
         self.tune(self.space, ahead);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RecvMemory;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use tcpassay_units::{Bytes, Dur, Time};
+
+    /// An account of packets from an interface, or through `tun`.
+    fn memory(interface: bool) -> Memory {
+        let cfg = RecvMemory {
+            size: Bytes::new(1 << 20),
+            max: Bytes::new(1 << 20),
+            ip: Bytes::new(20),
+            gso: None,
+            locked: true,
+            shrink: false,
+            passive: false,
+            rules: MemoryRules::Half,
+            buffer: interface.then(|| Bytes::new(768)),
+        };
+        Memory::new(cfg, 65_000, 1000, true)
+    }
+
+    proptest! {
+        // The model is one list of buffers, as `sk_receive_queue` is. Reads end inside of buffers, too.
+        #[test]
+        fn the_account_is_the_cost_of_the_buffers_that_are_not_read_to_their_end(
+            interface: bool,
+            steps in prop::collection::vec((1_u64..3000, 0_u64..12_000, any::<bool>()), 1..200),
+        ) {
+            let mut memory = memory(interface);
+            let mut list: VecDeque<Held> = VecDeque::new();
+            let (mut nxt, mut read) = (1, 1);
+            for (len, wanted, predicted) in steps {
+                let (cost, room) = memory.price(len, 32);
+                let held = Held { start: nxt, end: nxt + len, cost, room };
+                let taken = if interface { len.div_ceil(1000) } else { len };
+                match list.back_mut().filter(|last| last.room >= taken) {
+                    Some(last) => {
+                        last.end += len;
+                        last.room -= taken;
+                        last.cost += if interface { len } else { 0 };
+                    }
+                    None => list.push_back(held),
+                }
+                if interface && predicted && len <= 1000 {
+                    memory.take_next(nxt, len, 1000);
+                } else {
+                    memory.append(held, nxt);
+                }
+                nxt += len;
+                read = nxt.min(read + wanted.saturating_sub(6000));
+                memory.read(Time::ZERO, read, nxt, Dur::ZERO);
+                list.retain(|held| held.end > read);
+                prop_assert_eq!(memory.used, list.iter().map(|held| held.cost).sum::<u64>());
+                prop_assert_eq!(memory.first_end(), list.front().map(|held| held.end));
+                prop_assert_eq!(memory.has_unread(), read < nxt);
+            }
+        }
     }
 }
