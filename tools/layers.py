@@ -25,7 +25,7 @@ USE = re.compile(r"(?P<public>\bpub(?:\([^)]*\))?\s+)?\buse\s+(?P<tree>[^;]+);")
 PATH = re.compile(r"(?<![\w:])(?P<path>[a-z_]\w*(?:::\w+)+)")
 COMMENT = re.compile(r"//[^\n]*")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
-TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))?\s+)?mod \w+ \{")
+TEST_MODULE = re.compile(r"#\[cfg\(test\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?mod \w+ \{")
 
 
 def use_tree(text: str) -> list[str]:

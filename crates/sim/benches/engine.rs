@@ -3,8 +3,8 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use tcpassay_sim::element::{
-    CoDelSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossModel, LossSpec, Pace, PieSpec,
-    PortSpec, QueueSpec, RxSpec, Which,
+    CoDelSpec, DisciplineSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossModel, LossSpec,
+    Pace, PieSpec, PortSpec, QueueSpec, RxSpec, Which,
 };
 use tcpassay_sim::engine::{Core, FlowId, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
@@ -63,12 +63,12 @@ fn elements(c: &mut Criterion) {
     let rate = Rate::from_gbit(10);
     let delay = Dur::from_micros(50);
     element(c, "link", LinkSpec::new(rate, delay));
-    let fifo = QueueSpec::Fifo(FifoSpec::UNLIMITED);
-    let port = |queue| PortSpec::new(queue, Pace::Fixed(rate), delay);
-    element(c, "port, fifo", port(fifo.clone()));
-    element(c, "port, codel", port(QueueSpec::CoDel(CoDelSpec::INTERNET)));
-    element(c, "port, fq_codel", port(QueueSpec::FqCoDel(FqCoDelSpec::LINUX)));
-    element(c, "port, pie", port(QueueSpec::Pie(PieSpec::RFC)));
+    let fifo = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
+    let port = |queue: QueueSpec| PortSpec::new(queue, Pace::Fixed(rate), delay);
+    element(c, "port, fifo", port(fifo.into()));
+    element(c, "port, codel", port(DisciplineSpec::CoDel(CoDelSpec::INTERNET).into()));
+    element(c, "port, fq_codel", port(DisciplineSpec::FqCoDel(FqCoDelSpec::LINUX).into()));
+    element(c, "port, pie", port(DisciplineSpec::Pie(PieSpec::RFC).into()));
     element(c, "port, htb", port(QueueSpec::Htb(HtbSpec::single(rate, Bytes::new(15_000), fifo))));
     let loss = LossModel::Bernoulli { probability: 0.001, correlation: 0.0 };
     element(c, "loss", LossSpec { model: loss, which: Which::All });

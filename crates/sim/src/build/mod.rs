@@ -19,11 +19,12 @@
 mod damage;
 mod queues;
 
+use crate::element::DisciplineSpec;
 use queues::{limit, spec};
 
 use crate::element::{
     Coalesce, DualSpec, FifoSpec, IngressSpec, Limit, LinkSpec, MarkAcks, Pace, PolicerSpec, PortSpec,
-    QueueSpec, ReorderSpec, RxOrder, RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec,
+    ReorderSpec, RxOrder, RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec,
 };
 use crate::engine::{HostId, Network, NodeId, PoolId};
 use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
@@ -269,7 +270,7 @@ impl Builder<'_> {
             let limit = host.nic.queue.map_or(Limit::NONE, Limit::packets);
             // Above a link of its own the NIC's queue is that link's.
             let mark_above = if separate { nic.mark_above } else { None };
-            let queue = QueueSpec::Fifo(FifoSpec { limit, mark_above });
+            let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
             let pace = host.nic.rate.map_or(Pace::Unlimited, Pace::Fixed);
             let spec = PortSpec {
                 segment: true,
@@ -310,18 +311,18 @@ impl Builder<'_> {
         match (buffers, queue.kind, pace) {
             (Some((at, Buffers::Shared(_))), _, pace) => {
                 let share = Some(Share { pool: self.pools[at], alpha: Some(1.0) });
-                let fifo = QueueSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above });
+                let fifo = DisciplineSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above });
                 self.net.add(name, PortSpec { share, ..PortSpec::new(fifo, pace, delay) })
             }
             (Some((_, Buffers::Dual(size))), _, pace) => {
-                let dual = QueueSpec::Dual(DualSpec { limit: Limit::bytes(size), mark_above });
+                let dual = DisciplineSpec::Dual(DualSpec { limit: Limit::bytes(size), mark_above });
                 self.net.add(name, PortSpec::new(dual, pace, delay))
             }
             (_, "fifo", Pace::Fixed(rate)) => {
                 self.net.add(name, LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) })
             }
             (_, "fifo", pace) => {
-                let fifo = QueueSpec::Fifo(FifoSpec { limit, mark_above });
+                let fifo = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
                 self.net.add(name, PortSpec::new(fifo, pace, delay))
             }
             (_, _, pace) => {

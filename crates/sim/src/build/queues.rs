@@ -1,8 +1,8 @@
 //! From `queue.*` to the discipline of a port.
 
 use crate::element::{
-    CoDelSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, Limit, PieSpec, QueueSpec, RedSpec,
-    TbfSpec,
+    CoDelSpec, DisciplineSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, Limit, PieSpec,
+    QueueSpec, RedSpec, TbfSpec,
 };
 use tcpassay_case::params::grammar;
 use tcpassay_case::{Mark, QueueSettings};
@@ -35,10 +35,8 @@ fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: Limit) -> Limit {
 /// The discipline of a port that sends at `rate`.
 pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
     let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
-    let fifo = QueueSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
+    let fifo = DisciplineSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
     let shaped = || queue.rate.expect("checked: a shaper has a rate");
-    // What Linux takes for a full frame: the MTU and an Ethernet header.
-    let frame = mtu + Bytes::new(14);
     match queue.kind {
         "htb" => {
             // tc's default: what passes in a tick of a nanosecond, and 1600 bytes.
@@ -46,14 +44,23 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
             if queue.classes == 1 {
                 QueueSpec::Htb(HtbSpec::single(shaped(), burst, fifo))
             } else {
-                QueueSpec::Htb(HtbSpec::equal(shaped(), queue.classes, burst, &fifo))
+                QueueSpec::Htb(HtbSpec::equal(shaped(), queue.classes, burst, fifo))
             }
         }
         "tbf" => {
             let burst = queue.burst.unwrap_or_else(|| shaped().bytes_in(Dur::from_millis(1)).max(mtu * 10));
-            QueueSpec::Tbf(TbfSpec { rate: shaped(), burst, inner: Box::new(fifo) })
+            QueueSpec::Tbf(TbfSpec { rate: shaped(), burst, inner: fifo })
         }
-        "red" => QueueSpec::Red(RedSpec {
+        _ => QueueSpec::Plain(plain(queue, mtu, rate, fifo)),
+    }
+}
+
+/// A discipline that is no shaper.
+fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) -> DisciplineSpec {
+    // What Linux takes for a full frame: the MTU and an Ethernet header.
+    let frame = mtu + Bytes::new(14);
+    match queue.kind {
+        "red" => DisciplineSpec::Red(RedSpec {
             min: queue.red.0,
             max: queue.red.1,
             max_p: queue.red.2,
@@ -64,13 +71,13 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
             packet_time: rate.time_for(mtu),
             limit: limit(queue),
         }),
-        "codel" => QueueSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, Limit::packets(1000)))),
-        "fq_codel" => QueueSpec::FqCoDel(FqCoDelSpec {
+        "codel" => DisciplineSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, Limit::packets(1000)))),
+        "fq_codel" => DisciplineSpec::FqCoDel(FqCoDelSpec {
             codel: codel(queue, frame, packets_or(queue, mtu, FqCoDelSpec::LINUX.codel.limit)),
             quantum: frame,
             ..FqCoDelSpec::LINUX
         }),
-        "pie" => QueueSpec::Pie(PieSpec {
+        "pie" => DisciplineSpec::Pie(PieSpec {
             target: queue.target.unwrap_or(PieSpec::RFC.target),
             update: queue.interval.unwrap_or(PieSpec::RFC.update),
             ecn: queue.ecn,
@@ -78,13 +85,13 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
             limit: packets_or(queue, mtu, PieSpec::RFC.limit),
             ..PieSpec::RFC
         }),
-        "fq" => QueueSpec::Fq(FqSpec {
+        "fq" => DisciplineSpec::Fq(FqSpec {
             quantum: frame * 2,
             initial_quantum: frame * 10,
             limit: packets_or(queue, mtu, FqSpec::LINUX.limit),
             ..FqSpec::LINUX
         }),
-        "dualpi2" => QueueSpec::DualPi2(DualPi2Spec {
+        "dualpi2" => DisciplineSpec::DualPi2(DualPi2Spec {
             target: queue.target.unwrap_or(DualPi2Spec::LINUX.target),
             update: queue.interval.unwrap_or(DualPi2Spec::LINUX.update),
             mtu: frame,

@@ -2,7 +2,9 @@
 
 use super::test_net::{Line, numbered};
 use super::*;
-use crate::engine::Packet;
+use crate::element::DisciplineSpec;
+use crate::element::QueueSpec;
+use crate::engine::{FlowId, Packet};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_wire::{Ecn, Flags};
@@ -79,12 +81,12 @@ fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> R
 
 const RATE: Rate = Rate::from_mbit(50);
 
-fn port(queue: QueueSpec) -> PortSpec {
+fn port(queue: impl Into<QueueSpec>) -> PortSpec {
     PortSpec { overhead: 38, ..PortSpec::new(queue, Pace::Fixed(RATE), Dur::from_micros(700)) }
 }
 
-fn fifo() -> QueueSpec {
-    QueueSpec::Fifo(FifoSpec { limit: Limit::packets(20), mark_above: Some(Bytes::new(20_000)) })
+fn fifo() -> DisciplineSpec {
+    DisciplineSpec::Fifo(FifoSpec { limit: Limit::packets(20), mark_above: Some(Bytes::new(20_000)) })
 }
 
 /// One property for each element.
@@ -143,16 +145,16 @@ conserved! {
     tbf_conserves: port(QueueSpec::Tbf(TbfSpec {
         rate: Rate::from_mbit(30),
         burst: Bytes::new(5_000),
-        inner: Box::new(fifo()),
+        inner: fifo(),
     }));
     htb_conserves: PortSpec {
         segment: true,
-        ..port(QueueSpec::Htb(HtbSpec::equal(Rate::from_mbit(30), 3, Bytes::new(3_000), &fifo())))
+        ..port(QueueSpec::Htb(HtbSpec::equal(Rate::from_mbit(30), 3, Bytes::new(3_000), fifo())))
     };
     htb_over_codel_conserves: port(QueueSpec::Htb(HtbSpec::equal(
-        Rate::from_mbit(10), 2, Bytes::new(3_000), &QueueSpec::CoDel(shallow_codel()),
+        Rate::from_mbit(10), 2, Bytes::new(3_000), DisciplineSpec::CoDel(shallow_codel()),
     )));
-    red_conserves: port(QueueSpec::Red(RedSpec {
+    red_conserves: port(DisciplineSpec::Red(RedSpec {
         min: Bytes::new(5_000),
         max: Bytes::new(15_000),
         max_p: 0.2,
@@ -163,27 +165,27 @@ conserved! {
         packet_time: Dur::from_micros(240),
         limit: Limit::packets(30),
     }));
-    codel_conserves: port(QueueSpec::CoDel(shallow_codel()));
-    fq_codel_conserves: port(QueueSpec::FqCoDel(FqCoDelSpec {
+    codel_conserves: port(DisciplineSpec::CoDel(shallow_codel()));
+    fq_codel_conserves: port(DisciplineSpec::FqCoDel(FqCoDelSpec {
         codel: shallow_codel(),
         queues: 2,
         quantum: Bytes::new(500),
         drop_batch: 5,
     }));
-    pie_conserves: port(QueueSpec::Pie(PieSpec {
+    pie_conserves: port(DisciplineSpec::Pie(PieSpec {
         target: Dur::from_micros(500),
         update: Dur::from_millis(1),
         max_burst: Dur::from_millis(2),
         ..PieSpec::RFC
     }));
-    fq_conserves: port(QueueSpec::Fq(FqSpec { flow_limit: 10, limit: Limit::packets(25), ..FqSpec::LINUX }));
-    dualpi2_conserves: port(QueueSpec::DualPi2(DualPi2Spec {
+    fq_conserves: port(DisciplineSpec::Fq(FqSpec { flow_limit: 10, limit: Limit::packets(25), ..FqSpec::LINUX }));
+    dualpi2_conserves: port(DisciplineSpec::DualPi2(DualPi2Spec {
         target: Dur::from_micros(500),
         update: Dur::from_millis(1),
         limit: Limit::packets(40),
         ..DualPi2Spec::LINUX
     }));
-    two_buffers_conserve: port(QueueSpec::Dual(DualSpec { limit: Limit::packets(9), mark_above: None }));
+    two_buffers_conserve: port(DisciplineSpec::Dual(DualSpec { limit: Limit::packets(9), mark_above: None }));
     segmentation_conserves: SplitSpec;
     a_plain_receiver_conserves: RxSpec::PLAIN;
     a_busy_receiver_conserves: busy_rx();

@@ -1,6 +1,5 @@
 //! Small impairments: corruption and duplication. Both take no time.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Io, PacketId};
 use tcpassay_case::draws::Chances;
 use tcpassay_units::Seed;
@@ -26,17 +25,17 @@ pub(crate) enum Damage {
     Duplicate(Chances),
 }
 
-impl IntoElement for CorruptSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
+impl CorruptSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Damage {
         let chances = Chances::new(self.probability, seed.stream(&format!("{name}.corrupt")));
-        Element::Damage(Box::new(Damage::Corrupt(chances)))
+        Damage::Corrupt(chances)
     }
 }
 
-impl IntoElement for DuplicateSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
+impl DuplicateSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Damage {
         let chances = Chances::new(self.probability, seed.stream(&format!("{name}.duplicate")));
-        Element::Damage(Box::new(Damage::Duplicate(chances)))
+        Damage::Duplicate(chances)
     }
 }
 

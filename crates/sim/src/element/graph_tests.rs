@@ -1,8 +1,10 @@
 //! Elements that need more than one neighbour: marks on returning ACKs, switches, equal-cost paths.
 
 use super::*;
-use crate::engine::{Core, HostId, Hosts, Network, NodeId, Packet, PacketId, Seen, TimerId};
-use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
+use crate::element::DisciplineSpec;
+use crate::element::QueueSpec;
+use crate::engine::{Core, FlowId, HostId, Hosts, Network, NodeId, Packet, PacketId, Seen, TimerId};
+use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 #[derive(Default)]
@@ -45,8 +47,8 @@ impl Limiter {
         let mut net = Network::new(Seed(1));
         let (a, to_a) = net.add_host("a");
         let (b, to_b) = net.add_host("b");
-        let fifo = QueueSpec::Fifo(FifoSpec::UNLIMITED);
-        let htb = HtbSpec::equal(Rate::from_mbit(24), 2, Bytes::new(1500), &fifo);
+        let fifo = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
+        let htb = HtbSpec::equal(Rate::from_mbit(24), 2, Bytes::new(1500), fifo);
         let shaper = net.add("shaper", PortSpec::new(QueueSpec::Htb(htb), Pace::Unlimited, Dur::ZERO));
         net.set_egress(a, &[shaper, to_b]);
         let mark = net.add("mark", MarkAcks { queue: shaper, above: Bytes::new(3000) });

@@ -2,7 +2,6 @@
 //!
 //! Each packet draws its own delay ([`Delays`]); a packet with a shorter one overtakes, as in netem, unless the order is kept.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Io, PacketId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,9 +23,9 @@ pub struct JitterSpec {
     pub keep_order: bool,
 }
 
-impl IntoElement for JitterSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
-        Element::Jitter(Box::new(Jitter {
+impl JitterSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Jitter {
+        Jitter {
             draws: Delays::new(
                 self.delay,
                 self.jitter,
@@ -38,7 +37,7 @@ impl IntoElement for JitterSpec {
             flight: BinaryHeap::new(),
             taken: 0,
             last_due: Time::ZERO,
-        }))
+        }
     }
 }
 

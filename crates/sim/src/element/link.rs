@@ -11,8 +11,8 @@
 
 #![expect(clippy::inline_always, reason = "a link stands in the run loop")]
 
+use super::backlog::Backlog;
 use super::ring::Ring;
-use super::{Backlog, Element, IntoElement};
 use crate::engine::{Core, Drop, FlowId, Io, Ticket};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
@@ -74,9 +74,9 @@ impl LinkSpec {
     }
 }
 
-impl IntoElement for LinkSpec {
-    fn into_element(self, _: &str, _: Seed) -> Element {
-        Element::Link(Link {
+impl LinkSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> Link {
+        Link {
             free_at: Time::ZERO,
             flight: Ring::default(),
             waiting_bytes: 0,
@@ -88,7 +88,7 @@ impl IntoElement for LinkSpec {
             usual: Usual::default(),
             mark_above: self.mark_above.unwrap_or(Bytes::MAX).get(),
             limit: self.limit,
-        })
+        }
     }
 }
 

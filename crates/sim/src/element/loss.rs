@@ -1,6 +1,5 @@
 //! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Drop, Io, Packet, PacketId};
 use tcpassay_case::draws::{LossModel, Losses};
 use tcpassay_units::Seed;
@@ -42,11 +41,11 @@ pub(crate) struct Loss {
     draws: Losses,
 }
 
-impl IntoElement for LossSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
+impl LossSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Loss {
         let which = self.which;
         let draws = Losses::new(self.model, seed.stream(&format!("{name}.loss")));
-        Element::Loss(Box::new(Loss { which, draws }))
+        Loss { which, draws }
     }
 }
 

@@ -3,9 +3,9 @@
 //! A shaper at the sender that marks data waits a round trip, and for the receiver's delayed ACK, until the sender
 //! hears of it; setting ECE on ACKs that pass the shaper's host tells it at once.
 
-use crate::element::{Backlog, Element, IntoElement};
+use super::backlog::Backlog;
 use crate::engine::{Core, Io, NodeId, PacketId};
-use tcpassay_units::{Bytes, Seed};
+use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
 /// Sets ECE on the ACKs of a flow while more than a threshold waits in the queue that its data passes the other way.
@@ -27,11 +27,5 @@ impl MarkAcks {
             io.marked(core, id);
         }
         io.forward(core, id);
-    }
-}
-
-impl IntoElement for MarkAcks {
-    fn into_element(self, _: &str, _: Seed) -> Element {
-        Element::MarkAcks(self)
     }
 }

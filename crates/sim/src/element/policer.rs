@@ -1,6 +1,5 @@
 //! A policer and a slotted medium.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Drop, Io, PacketId, PacketList};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Stream, Time};
 
@@ -22,16 +21,10 @@ pub(crate) struct Policer {
     carry: Carry,
 }
 
-impl IntoElement for PolicerSpec {
-    fn into_element(self, _: &str, _: Seed) -> Element {
+impl PolicerSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> Policer {
         let depth = self.rate.time_for(self.burst);
-        Element::Policer(Box::new(Policer {
-            rate: self.rate,
-            depth,
-            tokens: depth,
-            checked: Time::ZERO,
-            carry: Carry::default(),
-        }))
+        Policer { rate: self.rate, depth, tokens: depth, checked: Time::ZERO, carry: Carry::default() }
     }
 }
 
@@ -75,8 +68,8 @@ pub(crate) struct Slot {
     waiting: PacketList,
 }
 
-impl IntoElement for SlotSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
+impl SlotSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Slot {
         assert!(self.shortest <= self.longest, "slots of no length");
         assert!(self.packets > 0 && !self.bytes.is_zero(), "slots that carry nothing");
         let mut slot = Slot {
@@ -88,7 +81,7 @@ impl IntoElement for SlotSpec {
             waiting: PacketList::default(),
         };
         slot.next(Time::ZERO);
-        Element::Slot(Box::new(slot))
+        slot
     }
 }
 

@@ -4,12 +4,14 @@
 //! discipline, for shapers, traces, buffers shared with other ports, segmentation on the way out (TSO), and hosts that
 //! want to know when a packet has left.
 
+use super::backlog::Backlog;
 use super::pace::Pacer;
+use super::queue::QueueSpec;
 use super::queue::{Offer, Queue};
 use super::split::split;
-use super::{Backlog, Element, IntoElement, Pace, QueueSpec};
 use crate::engine::{Core, Drop, FlowId, Io, Notice, PacketId, PacketList, PoolId, Sent};
 use std::collections::VecDeque;
+use tcpassay_case::pace::Pace;
 use tcpassay_units::{Dur, Seed, Time};
 
 /// A share of a buffer that several ports of a switch have in common.
@@ -44,14 +46,22 @@ pub struct PortSpec {
 
 impl PortSpec {
     /// `queue` before `pace`, whose packets arrive `delay` later.
-    pub const fn new(queue: QueueSpec, pace: Pace, delay: Dur) -> PortSpec {
-        PortSpec { queue, pace, delay, overhead: 0, segment: false, share: None, tx_coalesce: Dur::ZERO }
+    pub fn new(queue: impl Into<QueueSpec>, pace: Pace, delay: Dur) -> PortSpec {
+        PortSpec {
+            queue: queue.into(),
+            pace,
+            delay,
+            overhead: 0,
+            segment: false,
+            share: None,
+            tx_coalesce: Dur::ZERO,
+        }
     }
 }
 
-impl IntoElement for PortSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
-        Element::Port(Box::new(Port {
+impl PortSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Port {
+        Port {
             queue: Queue::new(self.queue, name, seed),
             pacer: Pacer::new(self.pace),
             delay: self.delay,
@@ -64,7 +74,7 @@ impl IntoElement for PortSpec {
             flight: PacketList::default(),
             completions: VecDeque::new(),
             tell_at: None,
-        }))
+        }
     }
 }
 

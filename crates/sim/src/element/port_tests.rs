@@ -1,4 +1,5 @@
 use super::*;
+use crate::element::DisciplineSpec;
 use crate::element::test_net::{Line, data, numbered};
 use crate::element::{FifoSpec, Limit, LinkSpec};
 use crate::engine::{FlowId, HostId, Hosts, Network, Packet, TimerId};
@@ -6,7 +7,7 @@ use tcpassay_units::{Bytes, Rate};
 use tcpassay_wire::{Ecn, Segment};
 
 fn fifo(rate: Rate, delay: Dur) -> PortSpec {
-    PortSpec::new(QueueSpec::Fifo(FifoSpec::UNLIMITED), Pace::Fixed(rate), delay)
+    PortSpec::new(DisciplineSpec::Fifo(FifoSpec::UNLIMITED), Pace::Fixed(rate), delay)
 }
 
 #[test]
@@ -16,7 +17,7 @@ fn a_port_with_a_fifo_does_what_a_link_does() {
     let delay = Dur::from_micros(700);
     let mark_above = Some(Bytes::new(4_000));
     let mut link = Line::new(LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) });
-    let queue = QueueSpec::Fifo(FifoSpec { limit, mark_above });
+    let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
     let mut port = Line::new(PortSpec::new(queue, Pace::Fixed(rate), delay));
     let mut dice = Seed(5).stream("arrivals");
     let mut now = 0;
@@ -77,7 +78,7 @@ fn completions_are_collected_for_the_coalescing_time() {
 
 #[test]
 fn a_packet_dropped_in_the_host_is_told_too() {
-    let queue = QueueSpec::Fifo(FifoSpec { limit: Limit::packets(1), mark_above: None });
+    let queue = DisciplineSpec::Fifo(FifoSpec { limit: Limit::packets(1), mark_above: None });
     let mut line = Line::new(PortSpec::new(queue, Pace::Fixed(Rate::from_gbit(1)), Dur::ZERO));
     for _ in 0..3 {
         let mut p = data(1460);
@@ -91,7 +92,7 @@ fn a_packet_dropped_in_the_host_is_told_too() {
 
 #[test]
 fn a_trace_sends_at_its_opportunities() {
-    let queue = QueueSpec::Fifo(FifoSpec::UNLIMITED);
+    let queue = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
     let mut line = Line::new(PortSpec::new(queue, Pace::from_trace("2\n3\n").unwrap(), Dur::from_millis(10)));
     for _ in 0..3 {
         line.send(data(1460));

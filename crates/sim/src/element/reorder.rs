@@ -1,6 +1,5 @@
 //! Reordering: single packets held back, or bursts that arrive backwards.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Io, PacketId, PacketList};
 use std::collections::VecDeque;
 use tcpassay_units::{Dur, Seed, Stream, Time};
@@ -48,9 +47,9 @@ pub(crate) enum Reorder {
     },
 }
 
-impl IntoElement for ReorderSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
-        let reorder = match self {
+impl ReorderSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Reorder {
+        match self {
             ReorderSpec::HoldBack { probability, gap, longest } => {
                 assert!(gap > 0, "a packet that nothing passes is not reordered");
                 let dice = seed.stream(&format!("{name}.reorder"));
@@ -60,8 +59,7 @@ impl IntoElement for ReorderSpec {
                 assert!(size > 1, "a burst of one has no order");
                 Reorder::Reverse { size, longest, burst: PacketList::default(), due: Time::ZERO }
             }
-        };
-        Element::Reorder(Box::new(reorder))
+        }
     }
 }
 

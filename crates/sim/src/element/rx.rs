@@ -16,7 +16,6 @@
 
 use super::dim::Dim;
 use super::gro::Merging;
-use super::{Element, IntoElement};
 use crate::engine::{Core, Drop, Io, PacketId, PacketList};
 use std::ops::RangeInclusive;
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
@@ -89,9 +88,9 @@ impl RxSpec {
 /// NAPI's budget: packets of one poll.
 const BUDGET: u32 = 64;
 
-impl IntoElement for RxSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
-        Element::Rx(Box::new(Rx {
+impl RxSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Rx {
+        Rx {
             dice: seed.stream(&format!("{name}.order")),
             merging: self.gro_max.map(Merging::new),
             spec: self,
@@ -102,7 +101,7 @@ impl IntoElement for RxSpec {
             flush_at: None,
             dim: Dim::new(),
             last_arrival: Time::ZERO,
-        }))
+        }
     }
 }
 

@@ -4,20 +4,12 @@
 //! see one announcement; with accurate ECN the bit is part of a counter and stays on all), FIN and PSH on the last only,
 //! everything else, and the ECN field of the IP header, is on every packet.
 
-use super::{Element, IntoElement};
 use crate::engine::{Arena, Core, Io, PacketId, PacketList};
-use tcpassay_units::Seed;
 use tcpassay_wire::Flags;
 
 /// Splits super-segments, in no time. For a path whose port does not ([`PortSpec::segment`](super::PortSpec)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SplitSpec;
-
-impl IntoElement for SplitSpec {
-    fn into_element(self, _: &str, _: Seed) -> Element {
-        Element::Split
-    }
-}
 
 #[inline]
 pub(crate) fn receive(io: &mut Io, core: &mut Core, id: PacketId) {

@@ -3,7 +3,6 @@
 //! Among equal ports the flow chooses, by a hash of its number and the switch's own salt: every packet of a flow takes
 //! the same path, and two switches in a row do not make the same choice.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, FlowId, HostId, Io, NodeId, PacketId, Ticket};
 use tcpassay_units::Seed;
 
@@ -22,10 +21,10 @@ pub struct IngressSpec {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ingress(u8);
 
-impl IntoElement for IngressSpec {
-    fn into_element(self, _: &str, _: Seed) -> Element {
+impl IngressSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> Ingress {
         assert!(self.band < 2, "a switch has two buffers a port");
-        Element::Ingress(Ingress(self.band))
+        Ingress(self.band)
     }
 }
 
@@ -56,10 +55,11 @@ fn no_route(dst: HostId) -> ! {
     panic!("a switch without a route to host {}", dst.0)
 }
 
-impl IntoElement for SwitchSpec {
-    fn into_element(self, name: &str, seed: Seed) -> Element {
+impl SwitchSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Switch {
+        let SwitchSpec = self;
         let salt = seed.stream(&format!("{name}.ecmp")).bits32();
-        Element::Switch(Switch { salt, routes: Vec::new(), ports: Vec::new() })
+        Switch { salt, routes: Vec::new(), ports: Vec::new() }
     }
 }
 

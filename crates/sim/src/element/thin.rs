@@ -1,6 +1,5 @@
 //! ACK thinning: a return path that forwards one pure ACK in so many, the newest.
 
-use super::{Element, IntoElement};
 use crate::engine::{Core, Drop, FlowId, HostId, Io, Kind, Packet, PacketId};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Dur, Seed, SeqNum, Time};
@@ -41,10 +40,10 @@ struct Flow {
     group: Option<(PacketId, u16, Time)>,
 }
 
-impl IntoElement for ThinSpec {
-    fn into_element(self, _: &str, _: Seed) -> Element {
+impl ThinSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> Thin {
         assert!(self.one_in > 0, "one ACK in none");
-        Element::Thin(Box::new(Thin { spec: self, flows: BTreeMap::new(), ends: VecDeque::new(), held: 0 }))
+        Thin { spec: self, flows: BTreeMap::new(), ends: VecDeque::new(), held: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What elements and hosts may do: read the clock, hold packets, pass them on, ask to be woken.
 
 use super::counters::{Counters, Drop};
-use super::network::{HostId, NodeId, TimerId};
+use super::ids::{HostId, NodeId, TimerId};
 use super::packet::{Arena, FlowId, Packet, PacketId, Route, Ticket};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;

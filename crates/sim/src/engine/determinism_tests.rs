@@ -1,9 +1,10 @@
 //! A run is a function of the network, the hosts and the seed, and of nothing else.
 
 use super::*;
+use crate::element::DisciplineSpec;
 use crate::element::{
     Coalesce, Distribution, DuplicateSpec, FqCoDelSpec, JitterSpec, LinkSpec, LossModel, LossSpec, Pace,
-    PortSpec, QueueSpec, RxSpec, Which,
+    PortSpec, RxSpec, Which,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Stream, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -74,7 +75,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
         distribution: Distribution::Normal,
         keep_order: false,
     };
-    let queue = QueueSpec::FqCoDel(FqCoDelSpec::LINUX);
+    let queue = DisciplineSpec::FqCoDel(FqCoDelSpec::LINUX);
     let coalesce = Coalesce::Adaptive;
     let there = [
         net.add("queue", PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(80)), Dur::ZERO)),

@@ -65,6 +65,7 @@ mod counters;
 #[cfg(test)]
 mod determinism_tests;
 mod fetch;
+mod ids;
 mod network;
 mod packet;
 mod scheduler;
@@ -72,7 +73,8 @@ mod stats;
 
 pub use self::core::{Core, Seen};
 pub use counters::{Counters, Drop, Dropped};
-pub use network::{HostId, Hosts, Network, NodeId, PoolId, TimerId};
+pub use ids::{HostId, NodeId, PoolId, TimerId};
+pub use network::{Hosts, Network};
 pub use packet::{Arena, FlowId, Kind, MTU, Packet, PacketId, PacketList};
 pub use scheduler::{Scheduler, SourceId};
 pub use stats::{Histogram, QueueSample, QueueStats};

@@ -3,7 +3,7 @@
 //! A packet lies in one [`Arena`] for its whole life and travels as a [`PacketId`]; queues and flights are lists threaded
 //! through the packets themselves, so that no element allocates.
 
-use super::network::HostId;
+use super::ids::HostId;
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Flags, Segment};
 

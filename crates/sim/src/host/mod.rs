@@ -11,6 +11,7 @@
 //!
 //! It must not know the parameter table: it is given [`HostSettings`].
 
+mod captures;
 mod conn;
 mod log;
 mod report;
@@ -18,7 +19,7 @@ mod sockets;
 mod stacks;
 mod taps;
 
-pub(crate) use stacks::{Stacks, StacksSpec};
+pub(crate) use stacks::{Owner, Stacks, StacksSpec};
 
 use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId, fetch};
 use sockets::Calls;
@@ -42,15 +43,6 @@ struct HostApps {
     timer: TimerId,
     armed: Time,
     busy: bool,
-}
-
-/// Whose timer it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner {
-    Nobody,
-    Conn(u32),
-    Apps(u32),
-    Datagrams,
 }
 
 impl World {

@@ -1,90 +1,13 @@
 //! What the hosts tell the recording besides the hot path's counters.
 
-use super::conn::{Conn, Flow};
+use super::conn::Conn;
 use super::stacks::Stacks;
 use super::taps::{Taps, tell_tally};
-use crate::engine::{FlowId, HostId, Kind, NodeId, Packet, Seen};
-use std::collections::BTreeMap;
+use crate::engine::{Kind, NodeId, Packet, Seen};
 use tcpassay_case::{IdlePath, completion};
-use tcpassay_measure::{Captured, Collector, InterfaceId, Sample, TcpSummary};
+use tcpassay_measure::{InterfaceId, Sample, TcpSummary};
 use tcpassay_tcp::{Gauges, Info};
 use tcpassay_units::{Bytes, Dur, Time};
-use tcpassay_wire::{Ecn, Segment};
-
-/// State of reporting.
-#[derive(Debug, Default)]
-pub(super) struct Report {
-    /// Flows in the recording.
-    pub records: u32,
-    pub datagrams_sent: u64,
-    pub datagrams_received: u64,
-    /// Capture point of each host, then of each watched element.
-    hosts: Vec<InterfaceId>,
-    nodes: Vec<(NodeId, InterfaceId)>,
-    captured: u16,
-    /// The idle path between a client and a server.
-    idle: BTreeMap<(u32, u32), IdlePath>,
-}
-
-impl Report {
-    /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
-    #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
-    pub fn capture(
-        &mut self,
-        collector: &mut Collector,
-        flows: &[Flow],
-        at: Time,
-        host: usize,
-        (flow, from): (FlowId, HostId),
-        segment: &Segment,
-        ecn: Ecn,
-    ) {
-        let interface = self.hosts[host].0;
-        self.put(collector, flows, at, interface, (flow, from), Some(segment), ecn, None);
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the fields of a captured packet")]
-    fn put(
-        &mut self,
-        collector: &mut Collector,
-        flows: &[Flow],
-        at: Time,
-        interface: u32,
-        (flow, from): (FlowId, HostId),
-        segment: Option<&Segment>,
-        ecn: Ecn,
-        note: Option<&'static str>,
-    ) {
-        let (place, _) = Flow::place(flow);
-        let Some(f) = flows.get(place) else { return };
-        let (client, server) = (f.key.client.0, f.key.server.0);
-        let ports = ports(place, f);
-        let from_client = u32::from(from.0) == client;
-        let (from, to) = if from_client { (client, server) } else { (server, client) };
-        let (from_port, to_port) = if from_client { ports } else { (ports.1, ports.0) };
-        self.captured = self.captured.wrapping_add(1);
-        collector.packet(Captured {
-            at,
-            interface,
-            from,
-            to,
-            from_port,
-            to_port,
-            ecn,
-            id: self.captured,
-            note: note.map(std::borrow::Cow::Borrowed),
-            segment: segment.copied(),
-            datagram_len: 0,
-        });
-    }
-}
-
-/// Ports of client and server: each connection of a place has another client's port.
-fn ports(place: usize, flow: &Flow) -> (u16, u16) {
-    let n = place as u64 + u64::from(flow.count) * 7919;
-    let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");
-    (client, 5001 + flow.key.part)
-}
 
 impl Stacks {
     /// Capture points of the hosts and of watched elements.

@@ -1,6 +1,5 @@
 //! The stacks of all hosts: connections, their timers, what they send and receive.
 
-use super::Owner;
 use super::conn::{Conn, Flow, NONE};
 use super::taps::{After, Taps, serve, tell_tally, transmit};
 use crate::engine::{Core, FlowId, HostId, Packet, PacketId, Route, TimerId};
@@ -12,6 +11,15 @@ use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenS
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, Plan, Slot, UdpSource};
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    Nobody,
+    Conn(u32),
+    Apps(u32),
+    Datagrams,
+}
 
 /// What the stacks are made of.
 pub(crate) struct StacksSpec {

@@ -1,8 +1,8 @@
 //! The hot path of a connection in its host: what arrives, what leaves, and who looks on.
 
+use super::captures::Report;
 use super::conn::{Conn, Flow};
 use super::log::event;
-use super::report::Report;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::{Collector, Delivery, FlowCounters};

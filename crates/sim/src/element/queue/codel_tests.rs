@@ -1,5 +1,5 @@
 use super::*;
-use crate::element::QueueSpec;
+use crate::element::DisciplineSpec;
 use crate::element::test_net::{Line, data, ect0};
 use crate::element::{Pace, PortSpec};
 use tcpassay_units::Rate;
@@ -8,7 +8,7 @@ const MS: u64 = 1_000_000;
 
 /// One packet of 1500 bytes leaves each millisecond.
 fn line(spec: CoDelSpec) -> Line {
-    Line::new(PortSpec::new(QueueSpec::CoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+    Line::new(PortSpec::new(DisciplineSpec::CoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
 }
 
 /// The instants, in ms, at which packets had been dropped, when `n` arrive at once and one a millisecond after that.

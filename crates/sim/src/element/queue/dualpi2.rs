@@ -185,7 +185,7 @@ impl DualPi2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::QueueSpec;
+    use crate::element::DisciplineSpec;
     use crate::element::test_net::{Line, data, numbered};
     use crate::element::{Pace, PortSpec};
     use crate::engine::Packet;
@@ -193,7 +193,7 @@ mod tests {
 
     fn line() -> Line {
         let pace = Pace::Fixed(Rate::from_mbit(12));
-        Line::new(PortSpec::new(QueueSpec::DualPi2(DualPi2Spec::LINUX), pace, Dur::ZERO))
+        Line::new(PortSpec::new(DisciplineSpec::DualPi2(DualPi2Spec::LINUX), pace, Dur::ZERO))
     }
 
     fn l4s(seq: u32) -> Packet {

@@ -192,12 +192,13 @@ impl Dual {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::element::DisciplineSpec;
     use crate::element::test_net::{Line, ect0, numbered};
-    use crate::element::{Pace, PortSpec, QueueSpec};
+    use crate::element::{Pace, PortSpec};
     use crate::engine::Packet;
     use tcpassay_units::{Dur, Rate};
 
-    fn line(queue: QueueSpec) -> Line {
+    fn line(queue: DisciplineSpec) -> Line {
         Line::new(PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
     }
 
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn busy_flows_take_turns_of_a_quantum() {
         let initial_quantum = Bytes::new(3028);
-        let mut line = line(QueueSpec::Fq(FqSpec { initial_quantum, ..FqSpec::LINUX }));
+        let mut line = line(DisciplineSpec::Fq(FqSpec { initial_quantum, ..FqSpec::LINUX }));
         for n in 0..4 {
             line.send(of_flow(1, n, 0));
         }
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_flow_has_its_first_quantum_once_and_a_plain_one_after_a_pause() {
-        let mut line = line(QueueSpec::Fq(FqSpec::LINUX));
+        let mut line = line(DisciplineSpec::Fq(FqSpec::LINUX));
         let turns = |line: &mut Line, from: u32| {
             for n in 0..20 {
                 line.send(of_flow(1, from + n, 0));
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_flow_keeps_to_its_limit() {
-        let mut line = line(QueueSpec::Fq(FqSpec { flow_limit: 3, ..FqSpec::LINUX }));
+        let mut line = line(DisciplineSpec::Fq(FqSpec { flow_limit: 3, ..FqSpec::LINUX }));
         for n in 0..6 {
             line.send(of_flow(1, n, 0));
         }
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_sender_alone_on_its_buffer_gets_half() {
-        let mut line = line(QueueSpec::Dual(DualSpec { limit: Limit::NONE, mark_above: None }));
+        let mut line = line(DisciplineSpec::Dual(DualSpec { limit: Limit::NONE, mark_above: None }));
         for n in 0..100 {
             line.send(of_flow(1, n, 0));
             line.send(of_flow(2, n, 0));
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn each_buffer_has_its_own_limit_and_threshold() {
         let spec = DualSpec { limit: Limit::packets(3), mark_above: Some(Bytes::new(1500)) };
-        let mut line = line(QueueSpec::Dual(spec));
+        let mut line = line(DisciplineSpec::Dual(spec));
         for band in [0, 0, 0, 0, 0, 1, 1] {
             let mut p = ect0(1460);
             p.band = band;

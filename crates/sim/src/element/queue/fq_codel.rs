@@ -168,14 +168,14 @@ impl FqCoDel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::QueueSpec;
+    use crate::element::DisciplineSpec;
     use crate::element::test_net::{Line, numbered};
     use crate::element::{Limit, Pace, PortSpec};
     use crate::engine::Packet;
     use tcpassay_units::{Dur, Rate};
 
     fn line(spec: FqCoDelSpec) -> Line {
-        Line::new(PortSpec::new(QueueSpec::FqCoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+        Line::new(PortSpec::new(DisciplineSpec::FqCoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
     }
 
     fn of_flow(flow: u32, seq: u32, len: u32) -> Packet {

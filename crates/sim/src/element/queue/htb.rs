@@ -10,7 +10,7 @@
 //! every dequeue instead of through a queue of expected changes, the turn goes over all leaves of a priority and not class by
 //! class within inner classes, and there is no hysteresis (the kernel's default).
 
-use super::{Offer, Queue, QueueSpec};
+use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
 use crate::engine::{Core, FlowId, Io, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
@@ -41,14 +41,20 @@ pub struct HtbClass {
     pub prio: u8,
     /// Of leaves: bytes sent in one turn.
     pub quantum: Bytes,
-    /// Of leaves: what waits. Must not be a shaper.
-    pub queue: QueueSpec,
+    /// Of leaves: what waits.
+    pub queue: DisciplineSpec,
 }
 
 impl HtbClass {
     /// A class as `tc` makes it: priority 0, both bursts equal, and a quantum of a tenth of the bytes a second at `rate`
     /// (`r2q` 10), from 1000 to 200,000.
-    pub fn new(parent: Option<usize>, rate: Rate, ceil: Rate, burst: Bytes, queue: QueueSpec) -> HtbClass {
+    pub fn new(
+        parent: Option<usize>,
+        rate: Rate,
+        ceil: Rate,
+        burst: Bytes,
+        queue: DisciplineSpec,
+    ) -> HtbClass {
         let quantum = (rate.bits_per_sec() / 8 / 10).clamp(1_000, 200_000);
         HtbClass { parent, rate, ceil, burst, cburst: burst, prio: 0, quantum: Bytes::new(quantum), queue }
     }
@@ -56,15 +62,15 @@ impl HtbClass {
 
 impl HtbSpec {
     /// One class for all flows.
-    pub fn single(rate: Rate, burst: Bytes, queue: QueueSpec) -> HtbSpec {
+    pub fn single(rate: Rate, burst: Bytes, queue: DisciplineSpec) -> HtbSpec {
         HtbSpec { classes: vec![HtbClass::new(None, rate, rate, burst, queue)] }
     }
 
     /// `leaves` equal classes, each of which may borrow all that the others leave of `rate`. Panics when `leaves` is zero.
-    pub fn equal(rate: Rate, leaves: u32, burst: Bytes, queue: &QueueSpec) -> HtbSpec {
+    pub fn equal(rate: Rate, leaves: u32, burst: Bytes, queue: DisciplineSpec) -> HtbSpec {
         let share = rate.mul_f64(1.0 / f64::from(leaves));
-        let mut classes = vec![HtbClass::new(None, rate, rate, burst, queue.clone())];
-        classes.extend((0..leaves).map(|_| HtbClass::new(Some(0), share, rate, burst, queue.clone())));
+        let mut classes = vec![HtbClass::new(None, rate, rate, burst, queue)];
+        classes.extend((0..leaves).map(|_| HtbClass::new(Some(0), share, rate, burst, queue)));
         HtbSpec { classes }
     }
 }
@@ -141,7 +147,7 @@ struct Leaf {
     prio: u8,
     quantum: i64,
     deficit: [i64; DEPTH],
-    queue: Queue,
+    queue: Discipline,
 }
 
 #[derive(Clone, Debug)]
@@ -175,14 +181,10 @@ impl Htb {
                 filled: Time::ZERO,
             });
             if leaf {
-                assert!(
-                    !matches!(c.queue, QueueSpec::Tbf(_) | QueueSpec::Htb(_)),
-                    "a shaper inside a shaper"
-                );
                 assert!(c.prio < 8, "a priority above 7");
                 let quantum = i64::try_from(c.quantum.get()).expect("a quantum below 2^63");
                 assert!(quantum > 0, "a quantum of zero");
-                let queue = Queue::new(c.queue, &format!("{name}.{at}"), seed);
+                let queue = Discipline::new(c.queue, &format!("{name}.{at}"), seed);
                 leaves.push(Leaf { class: at, prio: c.prio, quantum, deficit: [0; DEPTH], queue });
             }
         }
@@ -199,27 +201,21 @@ impl Htb {
         self.account(before, after);
     }
 
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Offer {
-        loop {
-            let (leaf, level) = match self.choose(core.now) {
-                Ok(chosen) => chosen,
-                Err(offer) => return offer,
-            };
+    /// The next packet; the error is the instant at which a class may send.
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Result<Option<PacketId>, Time> {
+        while let Some((leaf, level)) = self.choose(core.now)? {
             let queue = &mut self.leaves[leaf].queue;
             let before = queue.total();
-            let offer = queue.dequeue(io, core);
+            let packet = queue.dequeue(io, core);
             let after = queue.total();
             self.account(before, after);
-            match offer {
-                Offer::Packet(id) => {
-                    self.charge(leaf, level, core.now, core.packets[id].size().get());
-                    return offer;
-                }
-                Offer::At(_) => unreachable!("a shaper inside a shaper"),
-                // The leaf dropped all it had.
-                Offer::Nothing => {}
+            // A leaf may have dropped all that it had.
+            if let Some(id) = packet {
+                self.charge(leaf, level, core.now, core.packets[id].size().get());
+                return Ok(packet);
             }
         }
+        Ok(None)
     }
 
     pub fn total(&self) -> Backlog {
@@ -240,7 +236,7 @@ impl Htb {
     }
 
     /// The leaf that sends next and the level of the class that lends; otherwise when to ask again.
-    fn choose(&self, now: Time) -> Result<(usize, usize), Offer> {
+    fn choose(&self, now: Time) -> Result<Option<(usize, usize)>, Time> {
         let mut best: Option<(usize, u8, usize, usize)> = None;
         let mut soonest: Option<Time> = None;
         for (at, leaf) in self.leaves.iter().enumerate() {
@@ -271,9 +267,9 @@ impl Htb {
             }
         }
         match (best, soonest) {
-            (Some((level, _, _, leaf)), _) => Ok((leaf, level)),
-            (None, Some(at)) => Err(Offer::At(at)),
-            (None, None) => Err(Offer::Nothing),
+            (Some((level, _, _, leaf)), _) => Ok(Some((leaf, level))),
+            (None, Some(at)) => Err(at),
+            (None, None) => Ok(None),
         }
     }
 

@@ -1,9 +1,11 @@
 use super::*;
+use crate::element::DisciplineSpec;
+use crate::element::QueueSpec;
 use crate::element::queue::FifoSpec;
 use crate::element::test_net::{Line, data};
 use crate::element::{Limit, Pace, PortSpec};
 
-const FIFO: QueueSpec = QueueSpec::Fifo(FifoSpec::UNLIMITED);
+const FIFO: DisciplineSpec = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
 
 fn port(spec: HtbSpec) -> Line {
     Line::new(PortSpec::new(QueueSpec::Htb(spec), Pace::Unlimited, Dur::ZERO))
@@ -45,7 +47,7 @@ fn a_super_segment_takes_the_bucket_below_zero_once() {
 
 #[test]
 fn a_leaf_alone_borrows_up_to_its_ceiling() {
-    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO));
+    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO));
     for _ in 0..101 {
         line.send(of_flow(0, 1460));
     }
@@ -57,7 +59,7 @@ fn a_leaf_alone_borrows_up_to_its_ceiling() {
 
 #[test]
 fn two_busy_leaves_share_the_parent_equally() {
-    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO));
+    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO));
     for _ in 0..200 {
         line.send(of_flow(0, 1460));
         line.send(of_flow(1, 1460));
@@ -69,7 +71,7 @@ fn two_busy_leaves_share_the_parent_equally() {
 
 #[test]
 fn guaranteed_rates_hold_and_the_rest_goes_to_the_better_priority() {
-    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO);
+    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO);
     // Leaf 0: 1 Mbit/s, leaf 1: 2 Mbit/s; of the 5 Mbit/s between, leaf 0 is offered all first.
     (spec.classes[1].rate, spec.classes[2].rate) = (Rate::from_mbit(1), Rate::from_mbit(2));
     (spec.classes[1].prio, spec.classes[2].prio) = (0, 1);
@@ -86,7 +88,7 @@ fn guaranteed_rates_hold_and_the_rest_goes_to_the_better_priority() {
 
 #[test]
 fn a_leaf_never_exceeds_its_ceiling() {
-    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO);
+    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO);
     spec.classes[1].ceil = Rate::from_mbit(5);
     let mut line = port(spec);
     for _ in 0..500 {
@@ -100,7 +102,7 @@ fn a_leaf_never_exceeds_its_ceiling() {
 
 #[test]
 fn quanta_divide_what_is_borrowed() {
-    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO);
+    let mut spec = HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO);
     for (class, quantum) in [(1, 3000), (2, 9000)] {
         spec.classes[class].rate = Rate::from_bits_per_sec(8_000);
         spec.classes[class].quantum = Bytes::new(quantum);
@@ -144,7 +146,7 @@ fn a_grandparent_lends_only_when_the_parent_cannot() {
 
 #[test]
 fn a_leaf_marks_data_above_its_threshold() {
-    let fifo = QueueSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above: Some(Bytes::new(3000)) });
+    let fifo = DisciplineSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above: Some(Bytes::new(3000)) });
     let mut line = port(HtbSpec::single(Rate::from_mbit(8), Bytes::new(1500), fifo));
     for _ in 0..5 {
         let mut p = data(1460);
@@ -161,7 +163,7 @@ fn a_leaf_marks_data_above_its_threshold() {
 
 #[test]
 fn the_backlog_of_a_flow_is_that_of_its_class() {
-    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), &FIFO));
+    let mut line = port(HtbSpec::equal(Rate::from_mbit(8), 2, Bytes::new(1500), FIFO));
     for _ in 0..10 {
         line.send(of_flow(0, 1460));
     }

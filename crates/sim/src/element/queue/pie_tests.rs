@@ -1,5 +1,5 @@
 use super::*;
-use crate::element::QueueSpec;
+use crate::element::DisciplineSpec;
 use crate::element::test_net::{Line, data, ect0};
 use crate::element::{Pace, PortSpec};
 use tcpassay_units::Rate;
@@ -90,7 +90,7 @@ fn a_packet_passes_while_the_delay_is_low_now_whatever_it_was_at_the_last_update
 #[test]
 fn drops_are_never_closer_than_the_accumulated_probability_says() {
     let mut line = Line::new(PortSpec::new(
-        QueueSpec::Fifo(crate::element::FifoSpec::UNLIMITED),
+        DisciplineSpec::Fifo(crate::element::FifoSpec::UNLIMITED),
         Pace::Unlimited,
         Dur::ZERO,
     ));
@@ -117,8 +117,11 @@ fn drops_are_never_closer_than_the_accumulated_probability_says() {
 #[test]
 fn the_controller_holds_the_delay_near_the_target() {
     // 12 Mbit/s; packets come at 110 % of that for 20 s.
-    let mut line =
-        Line::new(PortSpec::new(QueueSpec::Pie(PieSpec::RFC), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO));
+    let mut line = Line::new(PortSpec::new(
+        DisciplineSpec::Pie(PieSpec::RFC),
+        Pace::Fixed(Rate::from_mbit(12)),
+        Dur::ZERO,
+    ));
     line.net.collect(line.node, Dur::from_secs(1), tcpassay_units::Time::ZERO);
     let mut last = 0;
     for n in 0..22_000_u64 {

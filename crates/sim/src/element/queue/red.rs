@@ -131,7 +131,7 @@ impl Red {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::QueueSpec;
+    use crate::element::DisciplineSpec;
     use crate::element::test_net::{Line, data, ect0};
     use crate::element::{Pace, PortSpec};
     use tcpassay_units::Rate;
@@ -153,7 +153,7 @@ mod tests {
     /// A stopped port: packets only come in.
     fn fill(spec: RedSpec, packets: u32, ecn: bool) -> Line {
         let pace = Pace::Fixed(Rate::from_bits_per_sec(1));
-        let mut line = Line::new(PortSpec::new(QueueSpec::Red(spec), pace, Dur::ZERO));
+        let mut line = Line::new(PortSpec::new(DisciplineSpec::Red(spec), pace, Dur::ZERO));
         for _ in 0..packets {
             line.send(if ecn { ect0(1460) } else { data(1460) });
         }

@@ -5,21 +5,21 @@
 //! larger than the bucket is dropped. Difference: no peak rate, and no rounding of a packet's time (the remainder is
 //! carried to the next).
 
-use super::{Offer, Queue, QueueSpec};
+use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
 use crate::element::split::split;
 use crate::engine::{Core, Drop, Io, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// A token bucket before another discipline.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TbfSpec {
     /// The rate that is not exceeded in the long run.
     pub rate: Rate,
     /// What may pass at once after idleness.
     pub burst: Bytes,
-    /// What waits. Must not be a shaper.
-    pub inner: Box<QueueSpec>,
+    /// What waits.
+    pub inner: DisciplineSpec,
 }
 
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Tbf {
     tokens: Dur,
     checked: Time,
     carry: Carry,
-    inner: Queue,
+    inner: Discipline,
     /// The packet that waits for tokens, taken from `inner`.
     head: Option<PacketId>,
     head_bytes: u64,
@@ -39,7 +39,6 @@ pub(crate) struct Tbf {
 
 impl Tbf {
     pub fn new(spec: TbfSpec, name: &str, seed: Seed) -> Tbf {
-        assert!(!matches!(*spec.inner, QueueSpec::Tbf(_) | QueueSpec::Htb(_)), "a shaper inside a shaper");
         let depth = spec.rate.time_for(spec.burst);
         Tbf {
             rate: spec.rate,
@@ -48,7 +47,7 @@ impl Tbf {
             tokens: depth,
             checked: Time::ZERO,
             carry: Carry::default(),
-            inner: Queue::new(*spec.inner, name, seed),
+            inner: Discipline::new(spec.inner, name, seed),
             head: None,
             head_bytes: 0,
         }
@@ -68,15 +67,12 @@ impl Tbf {
         }
     }
 
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Offer {
+    /// The next packet; the error is the instant at which its tokens are there.
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Result<Option<PacketId>, Time> {
         if self.head.is_none() {
-            match self.inner.dequeue(io, core) {
-                Offer::Packet(id) => {
-                    self.head = Some(id);
-                    self.head_bytes = core.packets[id].size().get();
-                }
-                other => return other,
-            }
+            let Some(id) = self.inner.dequeue(io, core) else { return Ok(None) };
+            self.head = Some(id);
+            self.head_bytes = core.packets[id].size().get();
         }
         let id = self.head.expect("taken above");
         self.tokens = self.depth.min(self.tokens + (core.now - self.checked));
@@ -84,12 +80,12 @@ impl Tbf {
         let mut carry = self.carry;
         let cost = self.rate.tx_time(Bytes::new(self.head_bytes), &mut carry);
         if cost > self.tokens {
-            return Offer::At(core.now + (cost - self.tokens));
+            return Err(core.now + (cost - self.tokens));
         }
         self.tokens -= cost;
         self.carry = carry;
         self.head = None;
-        Offer::Packet(id)
+        Ok(Some(id))
     }
 
     pub fn total(&self) -> Backlog {
@@ -104,12 +100,13 @@ impl Tbf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::element::QueueSpec;
     use crate::element::queue::FifoSpec;
     use crate::element::test_net::{Line, data};
     use crate::element::{Pace, PortSpec};
 
     fn tbf(burst: u64) -> Line {
-        let inner = Box::new(QueueSpec::Fifo(FifoSpec::UNLIMITED));
+        let inner = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
         let spec = TbfSpec { rate: Rate::from_mbit(8), burst: Bytes::new(burst), inner };
         Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO))
     }
@@ -163,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_rate_holds_over_a_thousand_packets_to_the_nanosecond() {
-        let inner = Box::new(QueueSpec::Fifo(FifoSpec::UNLIMITED));
+        let inner = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
         let spec = TbfSpec { rate: Rate::from_gbit(3), burst: Bytes::new(1499), inner };
         let mut line = Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO));
         for _ in 0..1001 {

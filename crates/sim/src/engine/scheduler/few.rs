@@ -3,7 +3,7 @@
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
-use super::{IDLE, Key, SourceId};
+use super::key::{IDLE, Key, SourceId};
 
 /// How many.
 const FEW: usize = 4;

@@ -10,54 +10,17 @@
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
 mod few;
+mod key;
 mod tree;
 mod wheel;
 
+pub use key::SourceId;
+
 use few::Few;
+use key::{IDLE, Key, Place, SOURCE_BITS, Slot, nanos_of, source_of, time_of};
 use tcpassay_units::{Time, count};
 use tree::Tree;
 use wheel::Wheel;
-
-/// A place in the event queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SourceId(pub(crate) u32);
-
-impl SourceId {
-    /// Of what never waits.
-    pub(crate) const NONE: SourceId = SourceId(u32::MAX);
-}
-
-/// A wake-up in one number, so that the queue is a minimum over numbers: the time above, then the insertion, then the
-/// source. Insertions are unique, so the source never decides.
-type Key = u128;
-
-/// No wake-up pending: later than every other key.
-const IDLE: Key = Key::MAX;
-/// Bits of a key for the source: four million of them.
-const SOURCE_BITS: u32 = 22;
-
-/// Where the wake-up of a source lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// In none.
-    Out,
-    /// Among the few.
-    Few,
-    /// In the wheel.
-    Near,
-    /// In the tree.
-    Far,
-}
-
-/// A source.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// Its wake-up. One that was taken keeps its key until another is set.
-    key: Key,
-    /// The next source in its bucket of the wheel.
-    next: u32,
-    place: Place,
-}
 
 /// The event queue. See the module.
 #[derive(Clone, Debug, Default)]
@@ -216,22 +179,6 @@ impl Scheduler {
             Place::Far => self.far.put(source, IDLE),
         }
     }
-}
-
-#[inline]
-fn nanos_of(key: Key) -> u64 {
-    (key >> 64) as u64
-}
-
-#[inline]
-fn time_of(key: Key) -> Time {
-    Time::from_nanos(nanos_of(key))
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the lowest bits are the source")]
-fn source_of(key: Key) -> SourceId {
-    SourceId(key as u32 & ((1 << SOURCE_BITS) - 1))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The tree has four children to a node, which lie together in one cache line. A walk stops where the winner did not change.
 
-use super::{IDLE, Key, SourceId};
+use super::key::{IDLE, Key, SourceId};
 
 /// Four neighbours of the tree: a cache line.
 #[derive(Clone, Copy, Debug)]

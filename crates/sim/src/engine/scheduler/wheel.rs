@@ -7,7 +7,7 @@
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
-use super::{IDLE, Key, Place, Slot, SourceId, nanos_of, source_of};
+use super::key::{IDLE, Key, Place, Slot, SourceId, nanos_of, source_of};
 
 /// Buckets: a turn.
 const BUCKETS: usize = 4096;

@@ -1,0 +1,112 @@
+//! Any discipline that is no shaper: what waits may leave at once.
+
+use super::codel::{CoDel, CoDelSpec};
+use super::dualpi2::{DualPi2, DualPi2Spec};
+use super::fair::{Dual, DualSpec, Fq, FqSpec};
+use super::fifo::{Fifo, FifoSpec};
+use super::fq_codel::{FqCoDel, FqCoDelSpec};
+use super::pie::{Pie, PieSpec};
+use super::red::{Red, RedSpec};
+use crate::element::backlog::Backlog;
+use crate::engine::{Core, FlowId, Io, PacketId};
+use tcpassay_units::Seed;
+
+/// A queueing discipline that is no shaper.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum DisciplineSpec {
+    /// First in, first out.
+    Fifo(FifoSpec),
+    /// Random early detection.
+    Red(RedSpec),
+    /// CoDel.
+    CoDel(CoDelSpec),
+    /// Flow queueing under CoDel.
+    FqCoDel(FqCoDelSpec),
+    /// PIE.
+    Pie(PieSpec),
+    /// Fair queueing.
+    Fq(FqSpec),
+    /// L4S and classic traffic in two coupled queues.
+    DualPi2(DualPi2Spec),
+    /// Two buffers for the halves of a switch's input ports, in turn.
+    Dual(DualSpec),
+}
+
+/// The state of a [`DisciplineSpec`].
+#[derive(Clone, Debug)]
+pub(crate) enum Discipline {
+    Fifo(Fifo),
+    Red(Box<Red>),
+    CoDel(Box<CoDel>),
+    FqCoDel(Box<FqCoDel>),
+    Pie(Box<Pie>),
+    Fq(Box<Fq>),
+    DualPi2(Box<DualPi2>),
+    Dual(Box<Dual>),
+}
+
+impl Discipline {
+    pub fn new(spec: DisciplineSpec, name: &str, seed: Seed) -> Discipline {
+        match spec {
+            DisciplineSpec::Fifo(s) => Discipline::Fifo(Fifo::new(s)),
+            DisciplineSpec::Red(s) => Discipline::Red(Box::new(Red::new(s, name, seed))),
+            DisciplineSpec::CoDel(s) => Discipline::CoDel(Box::new(CoDel::new(s))),
+            DisciplineSpec::FqCoDel(s) => Discipline::FqCoDel(Box::new(FqCoDel::new(s, name, seed))),
+            DisciplineSpec::Pie(s) => Discipline::Pie(Box::new(Pie::new(s, name, seed))),
+            DisciplineSpec::Fq(s) => Discipline::Fq(Box::new(Fq::new(s))),
+            DisciplineSpec::DualPi2(s) => Discipline::DualPi2(Box::new(DualPi2::new(s, name, seed))),
+            DisciplineSpec::Dual(s) => Discipline::Dual(Box::new(Dual::new(s))),
+        }
+    }
+
+    /// Takes a packet, or drops it or another. Its `stamp` is the present instant.
+    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+        match self {
+            Discipline::Fifo(q) => q.enqueue(io, core, id),
+            Discipline::Red(q) => q.enqueue(io, core, id),
+            Discipline::CoDel(q) => q.enqueue(io, core, id),
+            Discipline::FqCoDel(q) => q.enqueue(io, core, id),
+            Discipline::Pie(q) => q.enqueue(io, core, id),
+            Discipline::Fq(q) => q.enqueue(io, core, id),
+            Discipline::DualPi2(q) => q.enqueue(io, core, id),
+            Discipline::Dual(q) => q.enqueue(io, core, id),
+        }
+    }
+
+    /// Gives up the next packet. May drop packets on the way.
+    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+        match self {
+            Discipline::Fifo(q) => q.dequeue(core),
+            Discipline::Red(q) => q.dequeue(core),
+            Discipline::CoDel(q) => q.dequeue(io, core),
+            Discipline::FqCoDel(q) => q.dequeue(io, core),
+            Discipline::Pie(q) => q.dequeue(core),
+            Discipline::Fq(q) => q.dequeue(core),
+            Discipline::DualPi2(q) => q.dequeue(io, core),
+            Discipline::Dual(q) => q.dequeue(core),
+        }
+    }
+
+    /// Everything that waits.
+    pub fn total(&self) -> Backlog {
+        match self {
+            Discipline::Fifo(q) => q.total(),
+            Discipline::Red(q) => q.total(),
+            Discipline::CoDel(q) => q.total(),
+            Discipline::FqCoDel(q) => q.total(),
+            Discipline::Pie(q) => q.total(),
+            Discipline::Fq(q) => q.total(),
+            Discipline::DualPi2(q) => q.total(),
+            Discipline::Dual(q) => q.total(),
+        }
+    }
+
+    /// What waits before a packet of `flow`.
+    pub fn backlog(&self, flow: FlowId) -> Backlog {
+        match self {
+            Discipline::FqCoDel(q) => q.backlog(flow),
+            Discipline::Fq(q) => q.backlog(flow),
+            other => other.total(),
+        }
+    }
+}
