@@ -140,14 +140,14 @@ impl CoDelState {
 
     /// RFC 8289 section 5.2: the next drop comes an interval over the root of the count later.
     fn law(&self, spec: &CoDelSpec, from: Time) -> Time {
-        let ns = u128::from(spec.interval.as_nanos()) * u128::from(self.inverse_root) >> 16;
+        let ns = (u128::from(spec.interval.as_nanos()) * u128::from(self.inverse_root)) >> 16;
         from + Dur::from_nanos(u64::try_from(ns).expect("less than the interval"))
     }
 
     /// `x (3 - count x^2) / 2` in the arithmetic of Linux (`codel_Newton_step`).
     fn newton_step(&mut self) {
         let root = u64::from(self.inverse_root) << 16;
-        let square = root * root >> 32;
+        let square = (root * root) >> 32;
         let value = (3_u64 << 32).wrapping_sub(u64::from(self.count) * square) >> 2;
         let value = value.wrapping_mul(root) >> (32 - 2 + 1);
         self.inverse_root = u16::try_from((value >> 16) & 0xffff).expect("16 bits");
