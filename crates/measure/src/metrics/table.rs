@@ -253,37 +253,37 @@ pub static TABLE: &[Metric] = &[
     metric(
         "queue_delay_mean",
         "s",
-        "Mean of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "Mean of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| c.latency(LatencyKind::QueueDelay)?.mean_ns().map(|ns| ns / 1e9),
     ),
     metric(
         "queue_delay_p50",
         "s",
-        "Median of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "Median of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.5),
     ),
     metric(
         "queue_delay_p90",
         "s",
-        "90th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "90th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.9),
     ),
     metric(
         "queue_delay_p99",
         "s",
-        "99th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "99th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.99),
     ),
     metric(
         "queue_delay_p999",
         "s",
-        "99.9th percentile of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "99.9th percentile of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| at(c, LatencyKind::QueueDelay, 0.999),
     ),
     metric(
         "queue_delay_max",
         "s",
-        "Maximum of the wait of a packet in the bottleneck, without its own transmission, after the warm-up",
+        "Maximum of the wait of a packet, also one of background traffic, in the bottleneck, without its own transmission, after the warm-up",
         |c| c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64),
     ),
     metric(
