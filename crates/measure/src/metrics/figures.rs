@@ -1,9 +1,11 @@
 //! What the rows of the table of metrics ask of a recording.
 
+use super::context::{Context, open_window, ratio, seconds, utilisation, whole};
+use super::groups;
 use super::rates::What;
+use super::stats::sorted;
 use super::stats::{count, longest_silence, mean, period, quantile};
 use super::timeouts::timeout_lengths;
-use super::{Context, groups, ratio, utilisation, whole};
 use crate::recording::{CompletionKind, Device, LatencyKind};
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
@@ -38,7 +40,7 @@ pub(super) fn timeout_quantile(c: &Context<'_>, q: f64) -> Option<f64> {
 pub(super) fn host_shares(c: &Context<'_>) -> Option<Vec<f64>> {
     let hosts = groups::read_by_host(c);
     let all: f64 = hosts.values().map(|(_, bytes)| bytes).sum();
-    (hosts.len() > 1 && all > 0.0).then(|| super::sorted(hosts.values().map(|(_, bytes)| bytes / all)))
+    (hosts.len() > 1 && all > 0.0).then(|| sorted(hosts.values().map(|(_, bytes)| bytes / all)))
 }
 
 pub(super) fn at(c: &Context<'_>, kind: LatencyKind, q: f64) -> Option<f64> {
@@ -66,7 +68,7 @@ pub(super) fn failures(c: &Context<'_>) -> Option<f64> {
 
 pub(super) fn rounds_of(c: &Context<'_>) -> Vec<f64> {
     let rounds = c.recording.completions.iter().filter(|x| x.ok && x.kind == CompletionKind::Round);
-    super::sorted(rounds.filter(|x| x.start >= c.window.from).map(super::seconds))
+    sorted(rounds.filter(|x| x.start >= c.window.from).map(seconds))
 }
 
 pub(super) fn goodputs_by_host(c: &Context<'_>) -> Vec<f64> {
@@ -82,7 +84,7 @@ pub(super) fn shares(c: &Context<'_>) -> Option<Vec<f64>> {
     let read: Vec<f64> =
         c.flow_rows().map(|(place, flow)| c.bytes_of(place, flow, What::Read).unwrap_or(0.0)).collect();
     let all: f64 = read.iter().sum();
-    (read.len() > 1 && all > 0.0).then(|| super::sorted(read.iter().map(|bytes| bytes / all)))
+    (read.len() > 1 && all > 0.0).then(|| sorted(read.iter().map(|bytes| bytes / all)))
 }
 
 /// The counter of all devices, and of whatever else counts under `name`.
@@ -121,7 +123,7 @@ pub(super) fn delayed_ack_timeouts(c: &Context<'_>) -> Option<f64> {
 }
 
 pub(super) fn limited(c: &Context<'_>, get: impl Fn(&crate::Flow) -> Option<u64>) -> Option<f64> {
-    let open: f64 = c.flow_rows().filter_map(|(_, flow)| super::open_window(flow, c.whole).seconds()).sum();
+    let open: f64 = c.flow_rows().filter_map(|(_, flow)| open_window(flow, c.whole).seconds()).sum();
     ratio(c.total(get).map(|ns| ns / 1e9), Some(open))
 }
 

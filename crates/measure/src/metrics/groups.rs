@@ -1,7 +1,8 @@
 //! Metrics by host and by tier of the network.
 
+use super::context::{Context, ratio, utilisation};
 use super::rates::What;
-use super::{Context, mean, ratio, utilisation};
+use super::stats::mean;
 use crate::recording::Device;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -95,6 +95,13 @@ pub fn count(n: usize) -> f64 {
     n as f64
 }
 
+/// The values, ascending.
+pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

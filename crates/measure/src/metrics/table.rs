@@ -1,5 +1,6 @@
 //! Every metric, declared once.
 
+use super::context::{Context, ratio, utilisation, whole};
 use super::figures::{
     acks_per_segment, any, at, delayed_ack_timeouts, failures, goodputs_by_host, host_shares, in_network,
     limited, longest_silence_of, lost, mean_deviation, mean_variation, oscillation, queue_peak_mean,
@@ -8,7 +9,6 @@ use super::figures::{
 use super::rates::What;
 use super::stats::{count, jain, mean, quantile};
 use super::timeouts::timeout_lengths;
-use super::{Context, ratio, utilisation, whole};
 use crate::recording::LatencyKind;
 use tcpassay_units::Dur;
 

@@ -1,5 +1,6 @@
 //! How long senders waited for their retransmission timeouts.
 
+use super::stats::sorted;
 use crate::event::{EventKind, RTO};
 use crate::recording::Recording;
 use std::collections::BTreeSet;
@@ -36,5 +37,5 @@ pub(super) fn timeout_lengths(recording: &Recording, flows: &BTreeSet<u32>) -> O
             _ => {}
         }
     }
-    Some(super::sorted(lengths.into_iter()))
+    Some(sorted(lengths.into_iter()))
 }
