@@ -1,25 +1,25 @@
-//! A script as it was read.
+//! The syntax tree of a script.
 
 use crate::code::Statement;
 use crate::position::{Position, SyntaxError};
 use tcpassay_units::Dur;
 use tcpassay_wire::Flags;
 
-/// A whole script.
+/// A parsed script.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Script {
     /// `--name=value` lines.
     pub options: Vec<OptionLine>,
     /// The command before the first event.
     pub init: Option<ShellCommand>,
-    /// In the order of the text.
+    /// The events in the order of the text.
     pub events: Vec<ScriptEvent>,
     /// The command after the last event.
     pub cleanup: Option<ShellCommand>,
 }
 
 impl Script {
-    /// Whether anything in it can fail: a packet that is expected, a call, an assertion, code that cannot be read.
+    /// Returns true if the script can fail: it has an expected packet, a call, an assertion, or code that cannot be parsed.
     pub fn tests_something(&self) -> bool {
         self.events.iter().any(|event| match &event.action {
             Action::Packet(packet) => packet.direction == Direction::Out,
@@ -43,35 +43,35 @@ fn asserts(body: &[Statement]) -> bool {
 /// A line `--name=value`, or `--name`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionLine {
-    /// Without the dashes.
+    /// The name without the dashes.
     pub name: String,
-    /// Empty when there is none.
+    /// The value; empty if there is none.
     pub value: String,
-    /// Where it stands.
+    /// The position of the line.
     pub position: Position,
 }
 
 /// Commands for a shell, between backquotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommand {
-    /// The text.
+    /// The commands.
     pub text: String,
-    /// Where it begins.
+    /// The position of the beginning.
     pub position: Position,
 }
 
-/// Something that happens, or is expected, at a time.
+/// An event of the script with its time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScriptEvent {
-    /// Where it begins.
+    /// The position of the beginning.
     pub position: Position,
-    /// When.
+    /// The time.
     pub when: EventTime,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
-/// The time of an event: since the start of the script, or since the event before.
+/// The time of an event: since the start of the script, or since the previous event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventTime {
     /// `0.5`
@@ -86,54 +86,54 @@ pub enum EventTime {
     Any,
 }
 
-/// What an event is.
+/// The action of an event.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// A packet.
+    /// A packet to inject or to expect.
     Packet(ScriptPacket),
     /// A system call.
     Call(Syscall),
-    /// Commands.
+    /// Shell commands.
     Shell(ShellCommand),
     /// `%{ ... }%`
     Code(CodeBlock),
 }
 
-/// A block of code.
+/// A code block, `%{ ... }%`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CodeBlock {
     /// The text between the braces.
     pub text: String,
-    /// Its statements; or why it is more than the evaluator knows.
+    /// The statements, or the syntax error.
     pub body: Result<Vec<Statement>, SyntaxError>,
 }
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// `<`: from the script to the stack.
+    /// `<`: the script injects the packet.
     In,
-    /// `>`: from the stack.
+    /// `>`: the stack must send the packet.
     Out,
 }
 
-/// A packet, to be injected or expected.
+/// A packet to inject or to expect.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScriptPacket {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// `[ect0]`, `[tos 0x2]` and the like.
+    /// The TOS byte, as in `[ect0]` or `[tos 0x2]`.
     pub ip: IpField,
-    /// `[ttl 64]`, `[hlim 64]`: the hop limit, when written.
+    /// The hop limit of `[ttl 64]` or `[hlim 64]`; `None` if it is not written.
     pub hops: Option<u8>,
-    /// What it carries.
+    /// The content of the packet.
     pub body: PacketBody,
 }
 
-/// What is said about the TOS byte (IPv6: traffic class).
+/// The TOS byte (IPv6: traffic class) in the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpField {
-    /// Nothing: Not-ECT inbound, not looked at outbound.
+    /// Not written. An inbound packet is Not-ECT; an outbound packet is not checked.
     Unsaid,
     /// These two ECN bits.
     Ecn(u8),
@@ -143,33 +143,33 @@ pub enum IpField {
     Tos(u8),
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PacketBody {
     /// A TCP segment.
     Tcp(TcpPacket),
-    /// An ICMP message about one.
+    /// An ICMP message about a TCP segment.
     Icmp(IcmpMessage),
 }
 
 /// A TCP segment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpPacket {
-    /// Its flags.
+    /// The flags.
     pub flags: Flags,
-    /// First sequence number.
+    /// The first sequence number.
     pub seq: u32,
-    /// The sequence number is not looked at: written `...`.
+    /// The script has `...`: the sequence number is not compared.
     pub any_seq: bool,
-    /// Payload bytes.
+    /// The length of the payload in bytes.
     pub len: u32,
-    /// The acknowledgement field, when written.
+    /// The acknowledgment number; `None` if it is not written.
     pub ack: Option<u32>,
-    /// The window field, unscaled, when written.
+    /// The window field without scaling; `None` if it is not written.
     pub window: Option<u16>,
-    /// The urgent pointer, when written.
+    /// The urgent pointer; `None` if it is not written.
     pub urgent: Option<u16>,
-    /// Options; `None` for `<...>`: whatever they are.
+    /// The options; `None` for `<...>`, which accepts any options.
     pub options: Option<Vec<TcpOption>>,
 }
 
@@ -190,55 +190,55 @@ pub enum TcpOption {
     Nop,
     /// `eol`
     Eol,
-    /// `FO cookie`, or the request without one; `FOEXP` for the experimental kind.
+    /// `FO cookie`, or `FO` for a request; `FOEXP` for the experimental option.
     FastOpen {
-        /// Kind 254 instead of 34.
+        /// Option kind 254 instead of 34.
         experimental: bool,
-        /// The cookie, in hexadecimal digits or as a name; empty for a request.
+        /// The cookie as hexadecimal digits or a name; empty for a request.
         cookie: String,
     },
     /// `md5 valid`, `md5 invalid`, or a digest in hexadecimal digits (RFC 2385).
     Md5(String),
-    /// `ECN e1b 1 ceb 0 e0b 1`: counters of accurate ECN, as written.
+    /// `ECN e1b 1 ceb 0 e0b 1`: the counters of the accurate ECN option as text.
     AccurateEcn(String),
 }
 
-/// An ICMP message about a segment that the stack had sent.
+/// An ICMP message about a segment that the stack has sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IcmpMessage {
-    /// `unreachable`, `time_exceeded`, ...
+    /// The type: `unreachable`, `time_exceeded`, ...
     pub kind: String,
-    /// `host_unreachable`, `frag_needed`, ...; empty when there is none.
+    /// The code: `host_unreachable`, `frag_needed`, ...; empty if there is none.
     pub code: String,
-    /// `mtu`, where it has one.
+    /// The MTU of the message, if it has one.
     pub mtu: Option<u32>,
-    /// First sequence number of the echoed header, when written.
+    /// The first sequence number of the echoed header; `None` if it is not written.
     pub seq: Option<u32>,
 }
 
 /// A system call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Syscall {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Arguments.
+    /// The arguments.
     pub args: Vec<Expr>,
-    /// What it must give.
+    /// The expected result.
     pub result: ExpectedResult,
-    /// For a call that blocks: when it returns, counted as the event's own time.
+    /// When a blocking call must return, relative to the same time as the event.
     pub end: Option<Dur>,
 }
 
-/// What a call must give.
+/// The expected result of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ExpectedResult {
-    /// `None` for `...`.
+    /// The value; `None` for `...`.
     pub value: Option<i64>,
-    /// `EINPROGRESS`
+    /// The error, such as `EINPROGRESS`.
     pub errno: Option<String>,
 }
 
-/// An argument.
+/// An argument of a system call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     /// `...`
@@ -251,7 +251,7 @@ pub enum Expr {
     Text(String),
     /// `[a, b]`
     List(Vec<Expr>),
-    /// `{a, name=b, name(n)=c}`: the names of unnamed members are empty.
+    /// `{a, name=b, name(n)=c}`. The name of an unnamed member is empty.
     Group(Vec<(String, Expr)>),
     /// `htons(8080)`
     Made(String, Vec<Expr>),

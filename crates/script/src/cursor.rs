@@ -1,14 +1,13 @@
-//! A place in a text that moves forward: what the parsers are made of.
+//! A position in a text that moves forward, with the primitives of the parsers.
 
 use crate::position::{Position, SyntaxError};
 
-/// Gives what a parser found, or where and why it found nothing.
+/// The result of a parser.
 pub(crate) type Parsed<T> = Result<T, SyntaxError>;
 
-/// How much of the text an error shows.
+/// The maximum number of characters of the text in an error.
 const SHOWN: usize = 20;
 
-/// A text and a place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
@@ -22,7 +21,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, line: 1, column: 1 }
     }
 
-    /// The same for a part of another text, which began at `position`.
+    /// A cursor on a part of another text. The part begins at `position`.
     pub fn within(text: &'a str, position: Position) -> Cursor<'a> {
         Cursor { text, at: 0, line: position.line, column: position.column }
     }
@@ -31,7 +30,7 @@ impl<'a> Cursor<'a> {
         Position { line: self.line, column: self.column }
     }
 
-    /// What is left.
+    /// The text after the cursor.
     pub fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -60,7 +59,7 @@ impl<'a> Cursor<'a> {
         Some(c)
     }
 
-    /// Steps over `n` bytes, which must end at a character's edge.
+    /// Skips `n` bytes, which must end at a character boundary.
     pub fn skip(&mut self, n: usize) {
         let end = self.at + n;
         while self.at < end {
@@ -68,7 +67,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The characters from here on that `want` takes.
+    /// Skips characters as long as `want` returns true, and returns them.
     pub fn take_while(&mut self, want: impl Fn(char) -> bool) -> &'a str {
         let start = self.at;
         while self.peek().is_some_and(&want) {
@@ -77,7 +76,7 @@ impl<'a> Cursor<'a> {
         &self.text[start..self.at]
     }
 
-    /// Steps over white space and comments.
+    /// Skips white space and comments.
     pub fn space(&mut self) {
         loop {
             self.take_while(char::is_whitespace);
@@ -88,13 +87,13 @@ impl<'a> Cursor<'a> {
             {
                 self.skip(n + 4);
             } else {
-                // A comment that has no end is left for the parser to stumble over.
+                // The parser reports an unterminated comment as a syntax error.
                 return;
             }
         }
     }
 
-    /// Whether `token` stands here, after space; steps over it.
+    /// Skips white space, and `token` if it follows. Returns true if it did.
     pub fn eat(&mut self, token: &str) -> bool {
         self.space();
         let there = self.starts(token);
@@ -104,7 +103,7 @@ impl<'a> Cursor<'a> {
         there
     }
 
-    /// Whether the whole word stands here, after space; steps over it.
+    /// Skips white space, and the whole word `word` if it follows. Returns true if it did.
     pub fn eat_word(&mut self, word: &str) -> bool {
         self.space();
         let there = self.peek_word() == word;
@@ -118,7 +117,7 @@ impl<'a> Cursor<'a> {
         if self.eat(token) { Ok(()) } else { self.fail(&format!("`{token}`")) }
     }
 
-    /// The name that begins here; empty when none does.
+    /// The identifier at the cursor; empty if there is none.
     pub fn peek_word(&self) -> &'a str {
         let rest = self.rest();
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -128,7 +127,7 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
-    /// A name.
+    /// Skips white space and an identifier, and returns the identifier.
     pub fn word(&mut self, what: &str) -> Parsed<&'a str> {
         self.space();
         let word = self.peek_word();
@@ -139,7 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(word)
     }
 
-    /// A whole number, decimal or hexadecimal, that fits `T`.
+    /// Skips and returns an integer, decimal or hexadecimal, in the range of `T`.
     pub fn number<T: TryFrom<i128>>(&mut self, what: &str) -> Parsed<T> {
         self.space();
         let start = self.clone();
@@ -160,7 +159,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The error that no number stands here; a word in capitals is one that the caller defines.
+    /// The error for a missing number. A word in capitals is taken as one that `-D` must define.
     fn no_number<T>(&self, what: &str) -> Parsed<T> {
         let word = self.peek_word();
         let capitals = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
@@ -171,7 +170,7 @@ impl<'a> Cursor<'a> {
         self.fail(what)
     }
 
-    /// Everything up to `close`, which is stepped over; no escapes.
+    /// Skips the text to `close` and `close` itself, and returns the text. There are no escapes.
     pub fn until(&mut self, close: &str, what: &str) -> Parsed<&'a str> {
         let Some(n) = self.rest().find(close) else {
             return self.fail(&format!("{what}, ended by `{close}`"));
@@ -181,7 +180,7 @@ impl<'a> Cursor<'a> {
         Ok(body)
     }
 
-    /// Everything up to `close`, which is stepped over; a backslash takes its meaning from the character after it.
+    /// The same, but a backslash escapes the next character.
     pub fn quoted(&mut self, close: char, what: &str) -> Parsed<&'a str> {
         let mut escaped = false;
         for (n, c) in self.rest().char_indices() {
@@ -195,13 +194,13 @@ impl<'a> Cursor<'a> {
         self.fail(&format!("{what}, ended by `{close}`"))
     }
 
-    /// The error that `what` is not understood here, though it belongs to the language.
+    /// The error that `what` belongs to the language and is not supported.
     pub fn unsupported<T>(&self, what: &str) -> Parsed<T> {
         let found = String::new();
         Err(SyntaxError { position: self.position(), expected: what.to_owned(), found, unsupported: true })
     }
 
-    /// The error that `expected` does not stand here.
+    /// The error that the text at the cursor is not `expected`.
     pub fn fail<T>(&self, expected: &str) -> Parsed<T> {
         let mut shown = self.clone();
         shown.space();
@@ -209,7 +208,7 @@ impl<'a> Cursor<'a> {
         Err(SyntaxError { position: shown.position(), expected, found: shown.here(), unsupported: false })
     }
 
-    /// What stands here, shortened.
+    /// The text at the cursor, shortened.
     fn here(&self) -> String {
         if self.at_end() {
             return "the end of the script".to_owned();

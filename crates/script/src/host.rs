@@ -1,36 +1,35 @@
-//! The host that a script's commands describe: sysctls, the route, the interface.
+//! The settings of the host that shell commands of a script change: sysctls, the route, the interface.
 //!
-//! Commands are never executed here. Those whose effect is known change the host; those that only look, or that concern what the
-//! model does not have, do nothing; any other is reported as unsupported,
-//! unless the caller gives a [`ShellExecutor`].
+//! Commands are not executed. A known command changes the settings. A command that only reads, or whose effect the model does
+//! not have, is ignored. Any other command is unsupported, unless the caller provides a [`ShellExecutor`].
 
 use std::collections::BTreeMap;
 use tcpassay_units::Dur;
 
-/// What executes a command for a script whose commands the user allows (`--allow-shell`); an error says why it failed.
+/// Executes a command of a script if the user allows it (`--allow-shell`). The error says why the command failed.
 pub type ShellExecutor = fn(&str) -> Result<(), String>;
 
-/// Sysctls by their dotted names, and the interface.
+/// The settings of the host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostSettings {
     sysctls: BTreeMap<String, String>,
-    /// How long commands slept since somebody asked.
+    /// The total time of `sleep` commands. The reader resets it.
     pub sleep_time: Dur,
     /// TSO and GSO are off.
     pub no_tso: bool,
-    /// The interface refuses everything (`pfifo limit 0`).
+    /// The queue of the interface drops every packet (`pfifo limit 0`).
     pub local_drop: bool,
-    /// What was known of peers was flushed (`ip tcp_metrics flush`) since somebody asked.
+    /// The TCP metrics were flushed (`ip tcp_metrics flush`). The reader resets it.
     pub metrics_flushed: bool,
-    /// What routers said of the path's MTU.
+    /// The path MTU of ICMP messages.
     pub path_mtu: Option<u64>,
-    /// Scripts of a shell that commands may call, by the name that they call them by.
+    /// Shell scripts by the name with which commands call them.
     pub files: BTreeMap<String, String>,
-    /// `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) of the route.
+    /// The attributes of the route: `advmss`, `mtu`, `initcwnd`, `initrwnd`, `rto_min` (ms) and others.
     pub route: BTreeMap<String, u64>,
 }
 
-/// What google/packetdrill's `defaults.sh` sets.
+/// The sysctls that `defaults.sh` of google/packetdrill sets.
 const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_rmem", "4096 540000 15728640"),
     ("tcp_wmem", "4096 262144 4194304"),
@@ -56,21 +55,20 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_min_tso_segs", "2"),
 ];
 
-/// The DCTCP receiver of this project's patched kernels, as a file and as a key of [`Host::get`]: 0 immediate, 1 clear-timer,
-/// 2 rearm.
+/// The file that selects the DCTCP receiver of this project's patched kernels: 0 immediate, 1 clear-timer, 2 rearm.
 const DCTCP_RECEIVER_FILE: &str = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
-/// See above.
+/// The key of the DCTCP receiver in [`HostSettings::get`].
 pub const DCTCP_RECEIVER: &str = "module.tcp_dctcp.dctcp_receiver";
 
-/// Scripts that call scripts.
+/// The maximum depth of shell scripts that call each other.
 const MAX_DEPTH: u32 = 4;
-/// Bytes of the longest packet of IP.
+/// The maximum size of an IP packet in bytes.
 const MAX_IP_PACKET: u64 = 65_535;
-/// Queues of an interface that neither delay nor drop what a script sends.
+/// Queue disciplines that neither delay nor drop the packets of a script.
 const QUEUES: &[&str] =
     &["pfifo", "pfifo_fast", "bfifo", "fq", "fq_codel", "noqueue", "mq", "clsact", "ingress"];
 
-/// Commands that change nothing that a script can see here.
+/// Commands without effect on the settings.
 const NOTHING: &[&str] = &[
     "sockstat",
     "tcpdrop",
@@ -110,17 +108,17 @@ const NOTHING: &[&str] = &[
 ];
 
 impl HostSettings {
-    /// The value of a sysctl that a script has set.
+    /// The value of a sysctl; `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.sysctls.get(name).map(String::as_str)
     }
 
-    /// Sets a sysctl.
+    /// Sets a sysctl without checking its name.
     pub fn set(&mut self, name: &str, value: &str) {
         self.sysctls.insert(name.to_owned(), value.to_owned());
     }
 
-    /// A sysctl that is one number.
+    /// The value of a sysctl that is one number.
     pub fn number(&self, name: &str) -> Option<u64> {
         let text = self.get(name)?.trim();
         match text.strip_prefix("0x") {
@@ -129,15 +127,15 @@ impl HostSettings {
         }
     }
 
-    /// Every sysctl below a prefix: the rest of its name, and its value.
+    /// The sysctls with a prefix: the rest of the name, and the value.
     pub fn all<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.sysctls.iter().filter_map(move |(k, v)| Some((k.strip_prefix(prefix)?, v.as_str())))
     }
 
-    /// Takes in commands; what is not known goes through `executor`, if there is one.
+    /// Applies commands. `executor` executes unknown commands.
     ///
     /// # Errors
-    /// The first line that is unsupported, or failed behind the door.
+    /// The first line that is unsupported, or the error of `executor`.
     pub fn run(&mut self, text: &str, executor: Option<ShellExecutor>) -> Result<(), String> {
         self.run_at(text, executor, 0)
     }
@@ -145,7 +143,7 @@ impl HostSettings {
     fn run_at(&mut self, text: &str, executor: Option<ShellExecutor>, depth: u32) -> Result<(), String> {
         let joined = text.replace("\\\n", " ");
         for line in joined.split(['\n', ';']).flat_map(|l| l.split("&&")) {
-            // What follows `||` is for a failure.
+            // The command after `||` runs only after a failure.
             let line = line.split(" #").next().unwrap_or("").split("||").next().unwrap_or("").trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -153,7 +151,9 @@ impl HostSettings {
             let called = line.split_whitespace().next().unwrap_or("");
             if let Some(text) = self.files.get(called).cloned() {
                 if depth == MAX_DEPTH {
-                    return Err(format!("{called}: scripts that call scripts, more than {MAX_DEPTH} deep"));
+                    return Err(format!(
+                        "{called}: shell scripts call each other more than {MAX_DEPTH} deep"
+                    ));
                 }
                 self.run_at(&text, executor, depth + 1).map_err(|what| format!("{called}: {what}"))?;
                 continue;
@@ -227,10 +227,10 @@ impl HostSettings {
         let joined = args.iter().filter(|a| !a.starts_with('-')).copied().collect::<Vec<_>>().join(" ");
         let joined = joined.replace(['"', '\''], "").replace(" = ", "=");
         if !joined.contains('=') {
-            // Only looks.
+            // The command only reads.
             return Ok(());
         }
-        // A value may consist of several numbers; a name never does.
+        // A word without `=` belongs to the value before it.
         let mut pairs: Vec<String> = Vec::new();
         for word in joined.split_whitespace() {
             match pairs.last_mut() {
@@ -244,7 +244,7 @@ impl HostSettings {
         pairs.iter().try_for_each(|p| self.assign(p))
     }
 
-    /// `/proc/sys/net/ipv4/tcp_sack=1` or `net.ipv4.tcp_sack=1`
+    /// Sets a sysctl from `/proc/sys/net/ipv4/tcp_sack=1` or `net.ipv4.tcp_sack=1`.
     fn assign(&mut self, pair: &str) -> Result<(), ()> {
         let (key, value) = pair.split_once('=').ok_or(())?;
         let key = key.trim().trim_start_matches("/proc/sys/").replace('/', ".");
@@ -259,7 +259,7 @@ impl HostSettings {
         {
             return Err(());
         }
-        // No switch has more than 32 bits.
+        // No sysctl has more than 32 bits.
         if value.trim().parse::<f64>().is_ok_and(|n| n.abs() > f64::from(u32::MAX)) {
             return Err(());
         }
@@ -313,7 +313,7 @@ impl HostSettings {
     }
 }
 
-/// The words without where the output goes, unless the command is `echo`, whose output sets switches.
+/// The words without redirections. The redirection of `echo` stays, because it sets a sysctl.
 fn redirected(words: &[String]) -> Vec<&str> {
     let echo = words.first().is_some_and(|word| word == "echo");
     let mut made = Vec::new();
@@ -330,7 +330,7 @@ fn redirected(words: &[String]) -> Vec<&str> {
     made
 }
 
-/// The words of a line as a shell has them, with what stands in quotes as one; without expansions but `$((...))`, a product of numbers.
+/// Splits a line into words as a shell does. Quoted text is one word. The only expansion is `$((...))` of a product.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -350,7 +350,7 @@ fn words(line: &str) -> Vec<String> {
     words.iter().map(|w| products(w)).collect()
 }
 
-/// `$((15*1024*1024))` is its value.
+/// Replaces `$((15*1024*1024))` by its value.
 fn products(word: &str) -> String {
     let Some((before, rest)) = word.split_once("$((") else { return word.to_owned() };
     let Some((inner, after)) = rest.split_once("))") else { return word.to_owned() };
@@ -362,7 +362,7 @@ fn products(word: &str) -> String {
     }
 }
 
-/// The number after a word, which `lock` may precede and `ms` may follow.
+/// The number after a word. `lock` may precede it, and `s` or `ms` may follow it.
 fn after(args: &[&str], word: &str) -> Option<u64> {
     let at = args.iter().position(|a| *a == word)?;
     let value = args[at + 1..].iter().find(|a| **a != "lock")?;

@@ -1,18 +1,19 @@
-//! packetdrill scripts: the language, and a runner in virtual time.
+//! packetdrill scripts: the language, and a runner.
 //!
-//! A script says when packets arrive, what an application calls, and what the stack must then send and return. Here it runs
-//! against the model TCP: no clock, no interface, no root, and the same result each time.
+//! A script contains inbound packets and system calls with their times, and the packets and results that the stack must
+//! produce. The runner works against the trait [`run::Target`]. The model is a target in virtual time that needs neither root
+//! nor an interface, and whose results are reproducible. The agent has a target for real kernels.
 //!
-//! | part | what |
+//! | module | content |
 //! | --- | --- |
-//! | [`parse`] | text to [`ast`], with the place of the first error |
-//! | [`code`] | blocks `%{ }%`: a small part of Python, evaluated |
-//! | [`ScriptSettings`] | the options of the original's command line |
-//! | [`host`] | shell lines: sysctls and routes that are known; nothing is executed |
-//! | [`run`] | sockets over [`tcpassay_tcp::Connection`], packets in and out, virtual time |
-//! | [`report`] | results as JSON and as text |
+//! | [`parse`] | parser, whose result is in [`ast`] and whose errors have a position |
+//! | [`code`] | code blocks `%{ }%`: evaluator of a subset of Python |
+//! | [`ScriptSettings`] | the options of packetdrill's command line |
+//! | [`host`] | shell commands: settings of sysctls, routes and the interface |
+//! | [`run`] | the runner, and the model as its target |
+//! | [`report`] | the result of a run, also as JSON |
 //!
-//! It must not know a real kernel, files or a clock.
+//! The crate does not use a kernel, files or a clock.
 
 pub mod ast;
 pub mod code;

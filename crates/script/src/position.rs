@@ -1,13 +1,13 @@
-//! Where something stands in a script, and what is wrong there.
+//! Positions in a script, and syntax errors.
 
 use std::fmt;
 
-/// A place in a script; both count from 1, the column in characters.
+/// A position in a script. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Position {
-    /// Line.
+    /// The line, from 1.
     pub line: u32,
-    /// Column.
+    /// The column in characters, from 1.
     pub column: u32,
 }
 
@@ -17,22 +17,22 @@ impl fmt::Display for Position {
     }
 }
 
-/// The text is not a script, or not one that is understood here.
+/// A syntax error, or a part of the language that is not supported.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{position}: {}", self.reason())]
 pub struct SyntaxError {
-    /// Where.
+    /// The position of the error.
     pub position: Position,
-    /// What could have stood there; what is not understood, when `unsupported`.
+    /// The syntax that was expected; the unsupported construct if `unsupported`.
     pub expected: String,
-    /// What stands there.
+    /// The text at the position.
     pub found: String,
-    /// It belongs to the language, and neither the model nor the runner has it.
+    /// The construct belongs to the language, but the runner does not support it.
     pub unsupported: bool,
 }
 
 impl SyntaxError {
-    /// The error without its place.
+    /// The error without its position.
     pub fn reason(&self) -> String {
         if self.unsupported {
             self.expected.clone()

@@ -1,4 +1,4 @@
-//! What became of a script.
+//! Results of scripts.
 
 use crate::position::Position;
 use serde_json::{Value, json};
@@ -7,20 +7,20 @@ use tcpassay_units::Dur;
 /// The result of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Everything was as expected.
+    /// All events were as expected.
     Pass,
-    /// Everything but time: the largest error is [`Report::drift`].
+    /// All events were as expected except for their times. [`Report::drift`] is the largest error.
     Time,
-    /// Something was not as expected.
+    /// An event was not as expected.
     Fail,
-    /// It needs what the model or the runner does not have; never a pass.
+    /// The script needs something that the target or the runner does not support.
     Unsupported,
-    /// The text is not a script.
+    /// The script has a syntax error.
     Syntax,
 }
 
 impl Status {
-    /// Its name in results.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Status::Pass => "pass",
@@ -32,26 +32,26 @@ impl Status {
     }
 }
 
-/// What became of a script, and why.
+/// The result of a script with its reason.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// The result.
+    /// Whether the script passed.
     pub status: Status,
-    /// Where it was decided; `None` for a pass.
+    /// The position of the event that decided the result; `None` for a pass.
     pub position: Option<Position>,
-    /// Why, in a line; empty for a pass.
+    /// The reason in one line; empty for a pass.
     pub reason: String,
-    /// Lines that explain it: both packets, the state of the connection, the stack's last events.
+    /// Lines that explain the reason: both packets, the state of the connection, the last events of the stack.
     pub details: Vec<String>,
-    /// The largest error in time beyond what is allowed; zero when there is none.
+    /// The largest error in time beyond the tolerance; zero if there is none.
     pub drift: Dur,
-    /// The largest error in time, whether allowed or not.
+    /// The largest error in time, also within the tolerance.
     pub error: Dur,
-    /// Virtual time that the script took.
+    /// The virtual time at the end of the script.
     pub virtual_time: Dur,
-    /// Events of the script that were reached.
+    /// The number of events that were reached.
     pub events: u64,
-    /// What its code printed.
+    /// The lines that code blocks printed.
     pub printed: Vec<String>,
 }
 
@@ -74,7 +74,8 @@ impl Report {
         Report { status, position: Some(position), reason, ..Report::passed() }
     }
 
-    /// As JSON: `status`, `line`, `column`, `reason`, `details`, `drift_usecs`, `error_usecs`, `virtual_time_usecs`, `events`, `printed`.
+    /// The report as JSON with the keys `status`, `line`, `column`, `reason`, `details`, `drift_usecs`, `error_usecs`,
+    /// `virtual_time_usecs`, `events` and `printed`.
     pub fn to_json(&self) -> Value {
         json!({
             "status": self.status.name(),

@@ -1,62 +1,62 @@
-//! The options of packetdrill's command line, which a script's `--` lines may set, too.
+//! The options of packetdrill's command line. The `--` lines of a script may also set them.
 
 use std::net::IpAddr;
 use tcpassay_units::Dur;
 
-/// How addresses look.
+/// The address family of sockets and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IpVersion {
     /// IPv4 on both sides.
     #[default]
     V4,
-    /// An IPv6 socket that speaks IPv4 (`::ffff:192.0.2.1`).
+    /// An IPv6 socket with IPv4 packets (`::ffff:192.0.2.1`).
     V4MappedV6,
     /// IPv6 on both sides.
     V6,
 }
 
-/// Which version of a profile's stack runs, where no sysctl says that.
+/// Differences between versions of a stack that have no sysctl.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StackVersion {
-    /// The one that the profile describes.
+    /// The version of the profile.
     #[default]
     Profile,
-    /// FreeBSD 12: a SYN or SYN-ACK goes again five times at the same interval before that doubles (`tcp_syn_backoff`).
+    /// FreeBSD 12: the interval of SYN and SYN-ACK retransmissions doubles only after the fifth one (`tcp_syn_backoff`).
     FreeBsd12,
-    /// Linux 6.1: an ACK for what was never sent is not answered, and one that acknowledges nothing new does not shut the window.
+    /// Linux 6.1: an ACK for data that was never sent is not answered, and a duplicate ACK cannot close the window.
     Linux61,
 }
 
-/// What governs a run, from the command line and from the script.
+/// The options of packetdrill, from the command line and from the script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ScriptSettings {
     /// `--ip_version`
     pub ip_version: IpVersion,
-    /// `--mtu` of the interface; 1500 when it is not given.
+    /// `--mtu`: the MTU of the interface; 1500 if absent.
     pub mtu: Option<u16>,
-    /// `--mss`: what a long inbound packet says of the length of its segments (`gso_size`); the stack sees it whole.
+    /// `--mss`: the segment size (`gso_size`) of an inbound GSO packet. The stack receives the packet as a whole.
     pub gso: Option<u16>,
-    /// `--tolerance_usecs`: how far a time may be off. Nothing by default, because time is virtual.
+    /// `--tolerance_usecs`: the allowed error in time. It is zero by default, because time is virtual.
     pub tolerance: Dur,
-    /// `--tcp_ts_tick_usecs`: one tick of the timestamp clock; zero leaves timestamps unchecked.
+    /// `--tcp_ts_tick_usecs`: the tick of the timestamp clock. With zero, timestamps are not compared.
     pub ts_tick: Dur,
-    /// `--strict_segments`: one packet of the script is one packet of the stack.
+    /// `--strict_segments`: an expected packet matches exactly one packet of the stack.
     pub strict_segments: bool,
-    /// `-D name=value`: words of the script and what stands for them.
+    /// `-D name=value`: words of the script and their replacement.
     pub defines: Vec<(String, String)>,
-    /// `--allow-shell`: commands that are not known may be executed. Its name is none that a script's own line could have.
+    /// `--allow-shell`: unknown commands are executed. The name contains `-`, so a `--` line of a script cannot set it.
     pub allow_shell: bool,
-    /// Scripts of a shell that may be called by this name, with their text: what stands beside the script in its folder.
+    /// Shell scripts in the folder of the script: the name by which commands call them, and their text.
     pub shell_files: Vec<(String, String)>,
-    /// `--sysctl name=value`: what the host has set before the script.
+    /// `--sysctl name=value`: sysctls that are set before the script.
     pub sysctls: Vec<(String, String)>,
-    /// By the name of the stack.
+    /// The version of the stack.
     pub version: StackVersion,
     /// `--local_ip`, `--remote_ip`, `--gateway_ip`.
     pub addresses: Vec<(String, IpAddr)>,
 }
 
-/// Options that concern a real interface or the original program only.
+/// Options without effect here: they concern a real interface or the program packetdrill.
 const WITHOUT_EFFECT: &[&str] = &[
     "bind_port",
     "connect_port",
@@ -90,10 +90,10 @@ const WITHOUT_EFFECT: &[&str] = &[
 ];
 
 impl ScriptSettings {
-    /// Takes in one option, without its dashes.
+    /// Sets one option; `name` is without the dashes.
     ///
     /// # Errors
-    /// What is allowed, when the name or the value is not.
+    /// The name or the value is not allowed. The message says what is.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let bad = |what: &str| Err(format!("`--{name}={value}`: expected {what}"));
         match name {
@@ -150,10 +150,10 @@ impl ScriptSettings {
         Ok(())
     }
 
-    /// The script with its defined words replaced, as the original does it: not in texts, commands, code and comments.
+    /// The script with defined words replaced. As in packetdrill, strings, commands, code and comments stay unchanged.
     ///
     /// # Errors
-    /// It would be longer than [`MAX_SCRIPT_SIZE`].
+    /// The result is longer than [`MAX_SCRIPT_SIZE`].
     pub(crate) fn expand(&self, text: &str) -> Result<String, String> {
         let long = || format!("a script of more than {MAX_SCRIPT_SIZE} bytes");
         if text.len() > MAX_SCRIPT_SIZE {
@@ -188,7 +188,7 @@ impl ScriptSettings {
     }
 }
 
-/// Bytes of what stands between two of these quotes at the beginning of `text`, with both; a backslash keeps one from counting.
+/// The size in bytes of the quoted string at the beginning of `text`, with its quotes. A backslash escapes a quote.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (n, c) in text.char_indices().skip(1) {
@@ -200,5 +200,5 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Most bytes of a script: more than a hundred times the longest public one.
+/// The maximum size of a script in bytes: more than 100 times the longest public script.
 const MAX_SCRIPT_SIZE: usize = 4 << 20;

@@ -1,4 +1,6 @@
-//! SipHash-2-4 (Aumasson and Bernstein 2012): what Linux makes cookies of Fast Open with.
+//! SipHash-2-4 (Aumasson and Bernstein 2012). Linux computes Fast Open cookies with it.
+//!
+//! The function is hand-written because it is short and the test vectors of the paper cover it.
 
 /// The hash of `data` under `key`.
 pub(crate) fn siphash(key: [u64; 2], data: &[u8]) -> u64 {
@@ -11,7 +13,7 @@ pub(crate) fn siphash(key: [u64; 2], data: &[u8]) -> u64 {
     let (words, rest) = data.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    // The length of real keys and addresses is below 256.
+    // The last byte is the length modulo 256.
     last[7] = u8::try_from(data.len() & 0xff).expect("masked");
     for word in words.iter().chain([&last]) {
         let word = u64::from_le_bytes(*word);
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_test_vectors_of_the_paper_hold() {
-        // Key 00 01 .. 0f, data 00 01 .. 0e (appendix A), and of the reference implementation the empty one.
+        // Appendix A: key 00 01 .. 0f, data 00 01 .. 0e. The second vector, for empty data, is from the reference implementation.
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
         let data: Vec<u8> = (0..15).collect();
         assert_eq!(siphash(key, &data), 0xa129_ca61_49be_45e5);

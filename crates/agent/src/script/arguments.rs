@@ -1,4 +1,4 @@
-//! Arguments of calls in scripts, and jobs for the thread that makes calls.
+//! Arguments of system calls in a script, and jobs for the thread that makes the calls.
 
 use super::names::word;
 use std::net::SocketAddr;
@@ -6,35 +6,35 @@ use std::os::fd::OwnedFd;
 use tcpassay_script::ast::Expr;
 use tcpassay_script::run::{ScriptError, SyscallResult};
 
-/// What came of a call.
+/// The result of a job.
 pub struct Returned {
-    /// What it gave.
+    /// The result of the call.
     pub answer: Result<SyscallResult, ScriptError>,
-    /// The descriptor that it made.
+    /// The new descriptor.
     pub made: Option<OwnedFd>,
 }
 
-/// A call, to be made wherever it may block.
+/// A system call that the worker thread makes, because it may block.
 pub type Job = Box<dyn FnOnce() -> Returned + Send>;
 
-/// What the call's `...` stand for.
+/// The values of `...` in arguments.
 pub struct SocketEnvironment {
     /// `AF_INET` or `AF_INET6`.
     pub domain: i32,
-    /// Where sockets are bound.
+    /// The address of `bind`.
     pub local: SocketAddr,
-    /// Where they connect to.
+    /// The address of `connect`.
     pub remote: SocketAddr,
-    /// The controller that every socket gets.
+    /// The congestion controller of every socket.
     pub controller: String,
     /// `CLOCK_REALTIME` when the script began, in nanoseconds.
     pub began: u64,
 }
 
-/// The most that one call reads or writes.
+/// The maximum number of bytes of one call.
 pub(super) const MAX_BUFFER: i64 = 256 << 20;
 
-/// A job that compares what the kernel gave with what the script says.
+/// A job that compares the values of the kernel with the script.
 pub(super) fn compared(make: impl FnOnce() -> Result<SyscallResult, ScriptError> + Send + 'static) -> Job {
     Box::new(|| Returned { answer: make(), made: None })
 }
@@ -43,7 +43,7 @@ pub(super) fn invalid<T>(why: &str) -> Result<T, ScriptError> {
     Err(ScriptError::Invalid(why.to_owned()))
 }
 
-/// The number of an argument.
+/// The argument `index`, which must be a number.
 pub fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
     let number = word(args.get(index))?;
     number.ok_or_else(|| ScriptError::Invalid(format!("argument {} must be a number", index + 1)))
@@ -51,7 +51,7 @@ pub fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
 
 pub(super) fn short(args: &[Expr], index: usize) -> Result<i32, ScriptError> {
     let n = int(args, index)?;
-    // Flag words have their highest bit set.
+    // Flags may set the highest bit.
     i32::try_from(n)
         .or_else(|_| u32::try_from(n).map(u32::cast_signed))
         .or_else(|_| invalid("a number beyond 32 bits"))
@@ -66,12 +66,12 @@ pub(super) fn room(n: i64) -> Result<Vec<u8>, ScriptError> {
     if n > MAX_BUFFER {
         return Err(ScriptError::Unsupported(format!("a buffer of {n} bytes")));
     }
-    usize::try_from(n).map(|n| vec![0; n]).or_else(|_| invalid("a size below zero"))
+    usize::try_from(n).map(|n| vec![0; n]).or_else(|_| invalid("a negative size"))
 }
 
-/// `[{..., 1000}, {..., 2000}]`
+/// The buffers of a vector, `[{..., 1000}, {..., 2000}]`.
 pub(super) fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, ScriptError> {
-    const WHAT: &str = "a vector of buffers is `[{..., 1000}]`";
+    const WHAT: &str = "a vector of buffers must have the form `[{..., 1000}]`";
     let Some(Expr::List(items)) = e else { return invalid(WHAT) };
     let mut total = 0_i64;
     let mut one = |item: &Expr| match item {
@@ -92,7 +92,7 @@ pub(super) fn rooms(e: Option<&Expr>) -> Result<Vec<Vec<u8>>, ScriptError> {
 }
 
 pub(super) fn length(args: &[Expr], index: usize) -> Result<usize, ScriptError> {
-    usize::try_from(int(args, index)?).or_else(|_| invalid("a size below zero"))
+    usize::try_from(int(args, index)?).or_else(|_| invalid("a negative size"))
 }
 
 pub(super) fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {

@@ -1,4 +1,4 @@
-//! System calls of a script, made for real: each becomes a job for the thread that makes calls, since it may block.
+//! System calls of a script on the kernel. Each call is a job for the worker thread, because it may block.
 
 use super::arguments::{
     Job, MAX_BUFFER, Returned, SocketEnvironment, compared, flags, int, invalid, length, member, room, rooms,
@@ -25,12 +25,12 @@ fn making(make: impl FnOnce() -> Result<OwnedFd, i32> + Send + 'static) -> Job {
     })
 }
 
-/// Whether an argument is `NULL`.
+/// Returns true if an argument is `NULL`.
 fn null(e: Option<&Expr>) -> bool {
     matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["NULL"])
 }
 
-/// A call with `NULL` where a pointer belongs.
+/// The job of a call with `NULL` as a pointer.
 fn with_null(call: &Syscall, fd: RawFd, at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let args = &call.args;
     let made = match call.name.as_str() {
@@ -52,14 +52,14 @@ fn with_null(call: &Syscall, fd: RawFd, at: &SocketEnvironment) -> Result<Job, S
     Ok(job(move || syscall::with_null(made)))
 }
 
-/// The address of a call that opens a connection with data: `None` when it does not.
+/// The address of a call with `MSG_FASTOPEN`; `None` without that flag.
 fn fast_address(flags: i32, e: Option<&Expr>, at: &SocketEnvironment) -> Option<Address> {
     let unspecified = matches!(e, Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
     (flags & libc::MSG_FASTOPEN != 0)
         .then(|| if unspecified { Address::unspecified() } else { Address::of(at.remote) })
 }
 
-/// The job of a call on descriptors that are open already.
+/// The job of a call. `live` maps descriptors of the script to those of the process.
 pub fn prepare(
     call: &Syscall,
     live: &dyn Fn(i64) -> Result<RawFd, ScriptError>,
@@ -180,19 +180,19 @@ fn between(
 
 fn send_message(fd: RawFd, args: &[Expr], at: &SocketEnvironment) -> Result<Job, ScriptError> {
     if member(args.get(1), "msg_control").is_some_and(|e| *e != Expr::List(Vec::new())) {
-        return Err(ScriptError::Unsupported("a control message to send".to_owned()));
+        return Err(ScriptError::Unsupported("a control message in sendmsg".to_owned()));
     }
     let (mut from, flags) = (rooms(member(args.get(1), "msg_iov"))?, flags(args, 2)?);
     let to = fast_address(flags, None, at);
     Ok(job(move || syscall::send_message(fd, &mut from, flags | libc::MSG_NOSIGNAL, to.as_ref())))
 }
 
-/// close(2) of a descriptor that nothing else uses.
+/// close(2) of a descriptor.
 pub fn close(file: OwnedFd) -> Job {
     job(move || syscall::close(file))
 }
 
-/// Whether it is a `sendto` or `sendmsg` that opens a connection.
+/// Returns true if a call has the flag `MSG_FASTOPEN`.
 pub fn uses_fast_open(call: &Syscall) -> bool {
     let index = match call.name.as_str() {
         "sendto" | "send" => 3,
@@ -244,7 +244,7 @@ fn bytes(e: Option<&Expr>) -> Result<Vec<u8>, ScriptError> {
     }
 }
 
-/// A text with the bytes that `\x` and two digits stand for.
+/// The bytes of a string. `\x` and two digits are one byte.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut made = Vec::new();
     let mut rest = text.as_bytes();
@@ -257,7 +257,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     made
 }
 
-/// A value of 32 bits that the script may compare; whether it has a sign is not known: `0xffffffff` is -1.
+/// Compares a 32-bit value with the script. Its sign is unknown, so `0xffffffff` equals -1.
 fn compare(want: Option<i64>, live: i64) -> Result<SyscallResult, ScriptError> {
     let same =
         |want: i64| want == live || u32::try_from(want).is_ok_and(|n| i64::from(n.cast_signed()) == live);
@@ -275,7 +275,7 @@ fn ask(fd: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
     if !known.contains(&Ok(request)) {
         return Err(ScriptError::Unsupported(format!("ioctl {request:#x}")));
     }
-    let request = libc::c_ulong::try_from(request).or_else(|_| invalid("a request below zero"))?;
+    let request = libc::c_ulong::try_from(request).or_else(|_| invalid("a negative request"))?;
     let want = word(args.get(2))?;
     Ok(compared(move || match syscall::ask(fd, request) {
         Ok(n) => compare(want, n),
@@ -323,7 +323,9 @@ fn get(fd: RawFd, args: &[Expr]) -> Result<Job, ScriptError> {
 
 fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, ScriptError>) -> Result<Job, ScriptError> {
     let Some(Expr::List(items)) = args.first() else {
-        return invalid("poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`");
+        return invalid(
+            "the descriptors of poll must have the form `[{fd=3, events=POLLIN, revents=POLLIN}]`",
+        );
     };
     let events = |e: Option<&Expr>| {
         let n = word(e)?;
@@ -333,7 +335,10 @@ fn poll(args: &[Expr], live: &dyn Fn(i64) -> Result<RawFd, ScriptError>) -> Resu
     let mut wanted = Vec::new();
     for item in items {
         let fd = word(member(Some(item), "fd"))?;
-        let fd = live(fd.ok_or_else(|| ScriptError::Invalid("poll wants `fd=`".to_owned()))?)?;
+        let fd =
+            live(fd.ok_or_else(|| {
+                ScriptError::Invalid("an entry of poll must have the member `fd`".to_owned())
+            })?)?;
         of.push((fd, events(member(Some(item), "events"))?.unwrap_or(0)));
         wanted.push(events(member(Some(item), "revents"))?);
     }

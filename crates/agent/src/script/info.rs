@@ -1,4 +1,4 @@
-//! `TCP_INFO` of a live socket, by the names that blocks of code use.
+//! The fields of `TCP_INFO` of a socket, by the names in code blocks.
 
 use std::os::fd::RawFd;
 use tcpassay_linux::syscall;
@@ -11,7 +11,7 @@ fn ask(fd: RawFd) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The value of a name; `None` when the kernel does not say it.
+/// The value of a field; `None` if the kernel does not have it.
 pub fn look(fd: RawFd, name: &str) -> Option<i64> {
     field(&ask(fd)?, name)
 }
@@ -26,7 +26,7 @@ pub fn memory(fd: RawFd, name: &str) -> Option<i64> {
     Some(u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())
 }
 
-/// The state of a connection, for the text of a mismatch.
+/// The state of a connection as lines of text, for the report of a failure.
 pub fn words(fd: RawFd) -> Vec<String> {
     let Some(info) = ask(fd) else { return Vec::new() };
     let told = |names: &[&str]| {

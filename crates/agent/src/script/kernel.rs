@@ -1,14 +1,14 @@
-//! A real Linux as the stack of a script: a TUN device in a network namespace of its own, and sockets.
+//! A real Linux kernel as the target of a script: a TUN device in its own network namespace, and sockets.
 //!
-//! The script's side of the wire is the device's user side; the stack's packets are read from there, at the instant at which the
-//! reader wakes. Addresses are packetdrill's: 192.168.0.1 here, 192.0.2.1 there, port 8080.
+//! The agent writes inbound packets to the TUN device and reads outbound packets from it. The time of an outbound packet is the
+//! time at which the reader wakes. The addresses are those of packetdrill: local 192.168.0.1, remote 192.0.2.1, port 8080.
 //!
 //! # Time
 //!
-//! In a guest in virtual time everything that happens at once happens at one instant, but for a microsecond or two when one
-//! thread hands a call to another; 100 us are allowed. Timers of the kernel run on ticks (1 ms in
-//! the guest) and its timer wheel rounds them up by at most an eighth (`kernel/time/timer.c`), which is all that is allowed there;
-//! the script begins just before a tick. On a host in real time 4 ms are allowed, and an eighth of a wait.
+//! In a guest in virtual time, the clock advances by about 1 us when one thread passes a call to another; 100 us are allowed.
+//! Kernel timers expire on ticks (1 ms in the guest), and the timer wheel rounds them up by at most one eighth
+//! (`kernel/time/timer.c`); that much is allowed. The script begins just before a tick. On a host in real time, 4 ms or one
+//! eighth of the wait are allowed.
 
 use super::arguments::{Job, Returned, SocketEnvironment, int};
 use super::calls;
@@ -33,24 +33,23 @@ use tcpassay_wire::codec::{Content, decode};
 const PORT: u16 = 8080;
 /// `struct virtio_net_hdr`.
 const HEADER: usize = 10;
-/// Switches of what a kernel may be built without, so that it is off; a script that only sets them sees no difference.
-/// `tcp_syncookies` of 2 is another matter.
+/// Sysctls of features that a kernel may be built without. Setting them has no effect then. `tcp_syncookies=2` is an exception.
 const ABSENT: [&str; 3] = ["net.ipv4.tcp_syncookies", "net.ipv4.tcp_fack", "net.mptcp.enabled"];
 const TICK: u64 = 1_000_000;
-/// What a guest's clock may advance while threads hand calls over (about 1 us each).
+/// The allowed error in time without a wait, in a guest: the clock advances by about 1 us per passed call.
 const AT_ONCE: Dur = Dur::from_micros(100);
 
-/// One connection of the script.
+/// A connection of the script.
 struct Conn {
-    /// Our end; unknown until it has sent something, when the kernel chose its port.
+    /// The local address; `None` until the connection has sent a packet if the kernel chooses the port.
     local: Option<SocketAddr>,
     remote: SocketAddr,
     map: SequenceMap,
-    /// First sequence number of the last packet that we sent.
+    /// The first sequence number of the last packet that the kernel sent.
     last: u32,
 }
 
-/// What inbound packets are about.
+/// The socket that inbound packets refer to.
 #[derive(Clone, Copy)]
 enum SocketUnderTest {
     None,
@@ -58,7 +57,7 @@ enum SocketUnderTest {
     Connection(usize),
 }
 
-/// The kernel that this process runs on, in the namespace that it is in.
+/// The kernel of this process, in the network namespace of this process.
 pub struct Kernel {
     virtual_time: bool,
     packet_timeout: Dur,
@@ -72,11 +71,11 @@ pub struct Kernel {
     new_file: Option<OwnedFd>,
     conns: Vec<Conn>,
     socket_under_test: SocketUnderTest,
-    /// The socket that names in code are about.
+    /// The socket that code blocks refer to.
     subject: Option<i64>,
     /// The socket of the last call.
     calling: Option<i64>,
-    /// The last call made a connection: the descriptor that it gives is the subject.
+    /// The last call was `accept`. Its new descriptor becomes the subject.
     accepting: bool,
     pending: Option<Returned>,
     sent: VecDeque<SentPacket>,
@@ -88,7 +87,7 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> ScriptError + '_ {
 }
 
 impl Kernel {
-    /// `virtual_time` says that the clock stands still while something runs.
+    /// `virtual_time`: the clock stands still while a thread runs.
     pub fn new(virtual_time: bool) -> std::io::Result<Kernel> {
         let unknown = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0);
         Ok(Kernel {
@@ -125,7 +124,7 @@ impl Kernel {
             .ok_or_else(|| ScriptError::Invalid(format!("descriptor {fd} is not open")))
     }
 
-    /// Addresses, routes and the device.
+    /// Creates the device, its addresses and its routes.
     fn network(&mut self, settings: &ScriptSettings) -> Result<(), ScriptError> {
         let v6 = settings.ip_version == IpVersion::V6;
         let named = |name: &str, v4: &str, v6_text: &str| {
@@ -135,7 +134,7 @@ impl Kernel {
         let local = named("local_ip", "192.168.0.1", "fd3d:fa7b:d17d::1");
         let remote = named("remote_ip", "192.0.2.1", "2001:db8::1");
         self.gateway = named("gateway_ip", "192.168.0.2", "fd3d:fa7b:d17d::2");
-        // A mapped socket has addresses of the other family than its packets.
+        // A mapped socket has IPv6 addresses and IPv4 packets.
         let mapped = |ip: IpAddr| match ip {
             IpAddr::V4(ip) if settings.ip_version == IpVersion::V4MappedV6 => ip.to_ipv6_mapped().into(),
             ip => ip,
@@ -173,7 +172,7 @@ impl Kernel {
         format!("route {what} {prefix} via {} dev tun0 {}", self.gateway, attributes.join(" "))
     }
 
-    /// Puts into effect what commands have changed.
+    /// Applies the settings that commands have changed.
     fn apply(&mut self, before: &HostSettings) -> Result<(), String> {
         let changed: Vec<(String, String)> = self
             .host
@@ -183,13 +182,13 @@ impl Kernel {
             .collect();
         for (key, value) in changed {
             if key == "net.ipv4.tcp_congestion_control" {
-                // By socket option: a namespace may refuse what root may use.
+                // Set by socket option, because a namespace restricts the sysctl to allowed controllers.
                 self.has_controller(&value)?;
                 self.environment.controller = value;
                 continue;
             }
             let path = match key.strip_prefix("module.") {
-                // Of the whole kernel, which in a guest is ours alone.
+                // A module parameter affects the whole kernel. Only in a guest does no other process use the kernel.
                 Some(key) if self.virtual_time => format!("/sys/module/{}", key.replace('.', "/parameters/")),
                 Some(_) => return Err(format!("{key}={value}: it would change this host")),
                 None => format!("/proc/sys/{}", key.replace('.', "/")),
@@ -206,7 +205,7 @@ impl Kernel {
             batch("ip", &lines)?;
         }
         if self.host.local_drop != before.local_drop {
-            // Packets as `tc` counts them; the second is the usual length of a device's queue.
+            // In packets. 1000 is the default `txqueuelen`.
             let limit = if self.host.local_drop { 0 } else { 1000 };
             batch("tc", &[format!("qdisc replace dev tun0 root pfifo limit {limit}")])?;
         }
@@ -231,7 +230,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes in what the kernel has sent; whether there was something.
+    /// Reads the packets that the kernel has sent. Returns true if there were any.
     fn drain(&mut self) -> bool {
         let mut any = false;
         while let Some(tun) = &self.tun {
@@ -240,7 +239,7 @@ impl Kernel {
             let n = usize::try_from(n).expect("not negative");
             let bytes = &self.buffer[HEADER.min(n)..n];
             let (Ok(packet), Some((tos, options))) = (decode(bytes), wire::read(bytes)) else { continue };
-            // Both headers are longer, or they would not have been read.
+            // `decode` has checked the length of the IP header.
             let hops = if bytes[0] >> 4 == 6 { bytes[7] } else { bytes[8] };
             let Content::Tcp(segment) = packet.content else { continue };
             let (from, to) = (packet.envelope.from, packet.envelope.to);
@@ -269,8 +268,8 @@ impl Kernel {
         })
     }
 
-    /// A connection that a call has opened without saying so: the first write after a `connect` that was put off, or a `connect`
-    /// of a socket that was connected before.
+    /// Registers a connection that a call has opened implicitly: by the first write after a deferred `connect`, or by a second
+    /// `connect` of a socket.
     fn adopt(&mut self, from: SocketAddr, to: SocketAddr) -> Option<usize> {
         let remote =
             SocketAddr::new(self.environment.remote.ip().to_canonical(), self.environment.remote.port());
@@ -296,7 +295,7 @@ impl Kernel {
         returned.answer
     }
 
-    /// What a call means for the script's packets, before it is made.
+    /// Updates the socket under test before a call is made.
     fn note(&mut self, call: &Syscall) -> Result<(), ScriptError> {
         let fd = || int(&call.args, 0);
         self.accepting = matches!(call.name.as_str(), "accept" | "accept4");
@@ -327,7 +326,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `close` takes the descriptor away, so that it has no job that borrows it.
+    /// The job of a call. `close` takes ownership of the descriptor.
     fn job(&mut self, call: &Syscall) -> Result<Job, ScriptError> {
         if call.name == "close" {
             let fd = int(&call.args, 0)?;
@@ -338,10 +337,12 @@ impl Kernel {
         calls::prepare(call, &|fd| self.live(fd), &self.environment)
     }
 
-    /// pipe(2), which makes two descriptors.
+    /// pipe(2), which creates two descriptors.
     fn pipe(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let Some(Expr::List(ends)) = call.args.first() else {
-            return Err(ScriptError::Unsupported("the ends of a pipe are `[5, 6]`".to_owned()));
+            return Err(ScriptError::Unsupported(
+                "the descriptors of a pipe must have the form `[5, 6]`".to_owned(),
+            ));
         };
         let (from, to) = (int(ends, 0)?, int(ends, 1)?);
         match syscall::pipe() {
@@ -365,7 +366,7 @@ impl Target for Kernel {
         self.host.files.extend(settings.shell_files.iter().cloned());
         self.apply(&before).map_err(ScriptError::Unsupported)?;
         if self.virtual_time {
-            // The script before may have set it.
+            // A previous script may have set it.
             let _ = std::fs::write("/sys/module/tcp_dctcp/parameters/dctcp_receiver", "0");
             // One microsecond before a tick, so that a timer of n ticks runs one microsecond late.
             let now = syscall::now();
@@ -373,7 +374,7 @@ impl Target for Kernel {
             self.started = now;
             self.advance_to(Time::from_nanos(start - now));
             self.started = start;
-            // What the kernel sends by itself when a device comes up is not the script's.
+            // The packets that the kernel sends when the device comes up do not belong to the script.
             self.drain();
         } else {
             self.started = syscall::now();
@@ -388,7 +389,7 @@ impl Target for Kernel {
     }
 
     fn step(&mut self, until: Time) -> Step {
-        // A call without a time in the script may block for ever; this is for ever.
+        // The maximum wait for a call without an end time.
         let most = Dur::from_secs(if self.virtual_time { 100_000 } else { 100 });
         let until = until.min(self.now().saturating_add(most));
         loop {
@@ -436,10 +437,10 @@ impl Target for Kernel {
         let takes =
             !matches!(call.name.as_str(), "socket" | "poll" | "open" | "epoll_create" | "epoll_create1");
         if takes && int(&call.args, 0).is_ok_and(|fd| !self.files.contains_key(&fd)) {
-            // No such descriptor is open here, whatever the number means to this process.
+            // The descriptor is not open in the script. The same number may be open in this process.
             return Ok(SyscallResult::errno("EBADF"));
         }
-        // An argument that cannot be made sense of says nothing about the kernel.
+        // An invalid argument is a limitation of the runner and not a failure of the kernel.
         let lacking = |error| match error {
             ScriptError::Invalid(what) => ScriptError::Unsupported(format!("{}: {what}", call.name)),
             other => other,
@@ -480,19 +481,17 @@ impl Target for Kernel {
             self.socket_under_test = SocketUnderTest::Connection(self.connect_to(Some(local), remote));
         }
         if let SocketUnderTest::None = self.socket_under_test {
-            // The host answers for a port that is closed.
+            // The packet goes to a closed port.
             let (local, remote) = (self.environment.local, self.environment.remote);
             self.socket_under_test = SocketUnderTest::Connection(self.connect_to(Some(local), remote));
         }
         let SocketUnderTest::Connection(index) = self.socket_under_test else {
-            return Err(ScriptError::Invalid("no socket could receive this packet".to_owned()));
+            return Err(ScriptError::Invalid("no socket can receive this packet".to_owned()));
         };
         self.drain();
         let conn = &mut self.conns[index];
         let Some(local) = conn.local else {
-            return Err(ScriptError::Invalid(
-                "the connection has sent nothing that could be answered".to_owned(),
-            ));
+            return Err(ScriptError::Invalid("the connection has sent no packet yet".to_owned()));
         };
         let bytes = match &packet.body {
             PacketBody::Tcp(tcp) => {
@@ -508,7 +507,7 @@ impl Target for Kernel {
         framed.extend(bytes.map_err(ScriptError::Unsupported)?);
         let tun = self.tun.as_ref().expect("made at the beginning");
         syscall::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
-            ScriptError::Unsupported(format!("the device took no packet: {}", names::error(errno)))
+            ScriptError::Unsupported(format!("the TUN device rejected the packet: {}", names::error(errno)))
         })
     }
 
@@ -532,7 +531,7 @@ impl Target for Kernel {
         let before = self.host.clone();
         self.host.run(text, None)?;
         if std::mem::take(&mut self.host.metrics_flushed) && !self.conns.is_empty() {
-            // A new namespace knows nobody.
+            // The metrics of a new namespace are empty.
             batch("ip", &["tcp_metrics flush all".to_owned()])?;
         }
         self.apply(&before)

@@ -1,4 +1,4 @@
-//! `recvmsg`: what a script says of control messages and of the error queue, compared with what the kernel gave.
+//! `recvmsg`: the control messages and flags of the kernel are compared with those in the script.
 
 use super::arguments::{Job, SocketEnvironment, compared, flags, member, rooms};
 use super::names::{error, word};
@@ -7,20 +7,20 @@ use tcpassay_linux::syscall;
 use tcpassay_script::ast::Expr;
 use tcpassay_script::run::{ScriptError, SyscallResult};
 
-/// What a stamp in a control message may be off, in nanoseconds: what the original allows.
+/// The allowed error of a timestamp in a control message, in nanoseconds, as in packetdrill.
 const STAMP: u64 = 4_000_000;
-/// The flags of a message that scripts write.
+/// The flags of a message that are compared.
 const SHOWN: i32 = libc::MSG_ERRQUEUE | libc::MSG_TRUNC | libc::MSG_CTRUNC | libc::MSG_OOB | libc::MSG_EOR;
 
-/// What a control message must carry.
+/// The expected content of a control message.
 #[derive(Clone, Debug)]
 enum Wanted {
     Anything,
-    /// A number of 32 bits, such as that of `TCP_CM_INQ`.
+    /// A 32-bit number, for example of `TCP_CM_INQ`.
     Number(i64),
-    /// `struct sock_extended_err`: members by their offset and size.
+    /// Members of `struct sock_extended_err`: name, offset, size, value.
     Error(Vec<(&'static str, usize, usize, i64)>),
-    /// The first of three stamps, in nanoseconds since the script began.
+    /// The first of three timestamps, in nanoseconds since the start of the script.
     Stamp(u64),
 }
 
@@ -57,14 +57,14 @@ fn wanted(data: Option<&Expr>) -> Result<Wanted, ScriptError> {
     Err(ScriptError::Unsupported("a control message of this form".to_owned()))
 }
 
-/// A whole number of `len` bytes, as this machine has it.
+/// An integer of `len` bytes in little-endian order.
 fn number(bytes: &[u8], at: usize, len: usize) -> Option<i64> {
     let mut wide = [0; 8];
     wide[..len].copy_from_slice(bytes.get(at..at + len)?);
     Some(i64::from_le_bytes(wide))
 }
 
-/// What differs, in words.
+/// The expected and the actual text of a difference; `None` if there is none.
 fn difference(want: &Wanted, live: &[u8], began: u64) -> Option<(String, String)> {
     let told = |n: Option<i64>| n.map_or("nothing".to_owned(), |n| n.to_string());
     match want {
@@ -88,7 +88,7 @@ fn difference(want: &Wanted, live: &[u8], began: u64) -> Option<(String, String)
     }
 }
 
-/// recvmsg(2), and the comparison.
+/// The job of recvmsg(2) with the comparison.
 pub fn receive(fd: RawFd, args: &[Expr], at: &SocketEnvironment) -> Result<Job, ScriptError> {
     let message = args.get(1);
     let (mut into, flags) = (rooms(member(message, "msg_iov"))?, flags(args, 2)?);

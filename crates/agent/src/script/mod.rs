@@ -1,18 +1,18 @@
-//! packetdrill scripts on a real Linux: the runner of `tcpassay_script`, with this kernel as the stack.
+//! packetdrill scripts on a real Linux kernel: the runner of `tcpassay_script` with this kernel as its target.
 //!
-//! A script runs in a process and a network namespace of its own (`tcpassay-agent script`, a request on standard input, a report
-//! on standard output), so that a call that never returns ends with it. As init of a guest the agent starts one such process
-//! after the other.
+//! Each script runs in its own process and network namespace (`tcpassay-agent script`: a request on standard input, a report on
+//! standard output), so that a call that never returns ends with the process. As init of a guest, the agent starts these
+//! processes one after the other.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | `kernel` | the stack: device, clock, packets, sockets |
-//! | `worker` | the thread that makes calls |
-//! | `message` | `recvmsg`, and the error queue |
-//! | `calls`, `names` | calls of the script as calls of the kernel |
-//! | `wire` | packets as the script writes them |
+//! | `kernel` | the target: device, clock, packets, sockets |
+//! | `worker` | the thread that makes system calls |
+//! | `message` | `recvmsg` and the error queue |
+//! | `calls`, `names` | system calls of the script as system calls of the kernel |
+//! | `wire` | encoding of the packets of the script |
 //! | `info` | `TCP_INFO` by name |
-//! | `arguments` | arguments of calls, jobs for the thread that makes calls |
+//! | `arguments` | arguments of system calls, jobs for the worker thread |
 
 mod arguments;
 mod calls;
@@ -32,19 +32,19 @@ use tcpassay_script::run::{RunOptions, run_on};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
-/// Bytes of address space that a script's process may have: a guest has not much more.
+/// The maximum address space of the process of a script in bytes. It is about the memory of a guest.
 const MAX_MEMORY: u64 = 2 << 30;
 
 /// A script to run.
 #[derive(Deserialize, Serialize)]
 pub struct Request {
-    /// Its text.
+    /// The text of the script.
     text: String,
-    /// Window, PSH and the options of a SYN do not count.
+    /// The runner does not compare the window, PSH and the options of a SYN.
     loose: bool,
-    /// Of packetdrill's command line, without dashes.
+    /// Options of packetdrill's command line: name without dashes, value.
     options: Vec<(String, String)>,
-    /// Seconds after which it is stopped, by the clock of the kernel.
+    /// The time limit in seconds of the clock of the kernel.
     limit_s: u64,
 }
 
@@ -61,7 +61,7 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
         options.settings.set(name, value)?;
     }
     tcpassay_linux::sys::unshare_net().map_err(|e| format!("a network namespace: {e}"))?;
-    // Threads that are started from here on inherit it.
+    // New threads inherit the priority.
     let urgent = syscall::urgent();
     if let (Err(e), false) = (&urgent, virtual_time) {
         return Err(format!("real-time priority: {e}"));
@@ -73,8 +73,8 @@ pub fn main(virtual_time: bool) -> Result<(), String> {
     std::process::exit(0);
 }
 
-/// Runs every script, one after the other, each in a process of its own; the reports, or what went wrong instead. Each is also
-/// told when it is there.
+/// Runs the scripts one after the other, each in its own process. Returns the reports, or objects with the key `wrong` and an
+/// error. `tell` receives each of them when it is complete.
 pub fn all(requests: &[Request], mut tell: impl FnMut(&serde_json::Value)) -> Vec<serde_json::Value> {
     let mut reports = Vec::new();
     for request in requests {

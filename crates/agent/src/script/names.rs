@@ -1,4 +1,4 @@
-//! The names that scripts use, as this kernel's numbers (`libc`; what it lacks with the header it is from).
+//! The numbers of the names in scripts on this kernel. Numbers that `libc` does not define have a comment with their header.
 
 use std::borrow::Cow;
 use tcpassay_script::ast::Expr;
@@ -43,7 +43,7 @@ const NUMBERS: &[(&str, i64)] = table! {
     EPOLL_CTL_ADD EPOLL_CTL_MOD EPOLL_CTL_DEL
 };
 
-/// Names that `libc` has not, or has by another.
+/// Names that `libc` does not define, or defines with another name or type.
 const OTHERS: &[(&str, i64)] = &[
     ("SOL_TCP", libc::IPPROTO_TCP as i64),
     ("FIONREAD", plain(libc::FIONREAD)),
@@ -51,7 +51,7 @@ const OTHERS: &[(&str, i64)] = &[
     ("SIOCINQ", plain(libc::FIONREAD)),
     ("SIOCOUTQ", plain(libc::TIOCOUTQ)),
     ("SIOCOUTQNSD", 0x894b), // linux/sockios.h
-    // Negative in `libc`, whose constant is an int.
+    // A negative int in `libc`.
     ("EPOLLET", 0x8000_0000),
     ("SIOCATMARK", 0x8905),
     ("SO_EE_ORIGIN_ZEROCOPY", 5), // linux/errqueue.h
@@ -88,7 +88,7 @@ pub fn error(errno: i32) -> Cow<'static, str> {
     known.map_or_else(|| Cow::Owned(format!("E{errno}")), |(name, _)| Cow::Borrowed(*name))
 }
 
-/// The number of one name.
+/// The number of a name.
 pub fn number(name: &str) -> Result<i64, ScriptError> {
     let known = NUMBERS.iter().chain(OTHERS).find(|(known, _)| *known == name);
     let error = || ERRORS.iter().find(|(known, _)| *known == name).map(|(_, n)| i64::from(*n));
@@ -98,7 +98,7 @@ pub fn number(name: &str) -> Result<i64, ScriptError> {
         .ok_or_else(|| ScriptError::Unsupported(format!("the name `{name}`")))
 }
 
-/// A number, or names joined by `|`; `None` for `...` and for what is not there.
+/// The value of a number or of names joined by `|`. `None` for `...` and for an absent argument.
 pub fn word(e: Option<&Expr>) -> Result<Option<i64>, ScriptError> {
     match e {
         None | Some(Expr::Any) => Ok(None),

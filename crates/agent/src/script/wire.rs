@@ -1,13 +1,13 @@
-//! Packets of a script to bytes, as written: options in their order, payload of zeros; and the options of live ones back.
+//! Encoding of the packets of a script, and decoding of the TCP options of received packets.
 //!
-//! `tcpassay_wire::codec` writes segments as Linux does; a script may want others, such as two options of a kind or none of
-//! the padding.
+//! The options are encoded in the order of the script, and the payload is zero. `tcpassay_wire::codec` encodes options as Linux
+//! does. A script may want other options, such as one kind twice.
 
 use std::net::{IpAddr, SocketAddr};
 use tcpassay_script::ast::{IcmpMessage, IpField, TcpOption, TcpPacket};
 use tcpassay_wire::Flags;
 
-/// The TOS byte that an inbound packet carries.
+/// The TOS byte of an inbound packet.
 pub fn tos(ip: IpField) -> u8 {
     match ip {
         IpField::Unsaid => 0,
@@ -62,7 +62,7 @@ fn ip_header(from: IpAddr, to: IpAddr, tos: u8, protocol: u8, len: usize) -> Res
     Ok(header)
 }
 
-/// The pseudo header, for the checksum.
+/// The pseudo header of the checksum.
 fn pseudo(from: IpAddr, to: IpAddr, protocol: u8, len: usize) -> Vec<u8> {
     let mut bytes = octets(from);
     bytes.extend(octets(to));
@@ -71,7 +71,7 @@ fn pseudo(from: IpAddr, to: IpAddr, protocol: u8, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of options as the script has them, padded with zeros to whole words.
+/// The bytes of the options, padded with zeros to a multiple of 4.
 fn options(list: &[TcpOption]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for opt in list {
@@ -123,10 +123,10 @@ fn options(list: &[TcpOption]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A TCP packet whose numbers are live ones.
+/// The bytes of a TCP packet. `tcp` has the numbers of the kernel.
 ///
 /// # Errors
-/// What cannot be written.
+/// A value that a packet cannot carry.
 pub fn segment(from: SocketAddr, to: SocketAddr, tos: u8, tcp: &TcpPacket) -> Result<Vec<u8>, String> {
     const PROTOCOL: u8 = 6;
     let options = options(tcp.options.as_deref().unwrap_or_default())?;
@@ -144,14 +144,14 @@ pub fn segment(from: SocketAddr, to: SocketAddr, tos: u8, tcp: &TcpPacket) -> Re
     bytes.extend([0, 0]);
     bytes.extend(tcp.urgent.unwrap_or(0).to_be_bytes());
     bytes.extend(options);
-    // Zeros change no checksum.
+    // The zeros of the payload do not change the checksum.
     let checksum = !sum(&[&pseudo(from.ip(), to.ip(), PROTOCOL, len), &bytes[start..]]);
     bytes[start + 16..start + 18].copy_from_slice(&checksum.to_be_bytes());
     bytes.resize(start + len, 0);
     Ok(bytes)
 }
 
-/// Type and code of an ICMP message (IANA's registries; names as in scripts).
+/// The type and code of an ICMP message (IANA registries) by the names of packetdrill.
 fn kind(icmp: &IcmpMessage, v4: bool) -> Option<(u8, u8)> {
     let code = |names: &[(&str, u8)]| {
         let plain = icmp.code.is_empty().then_some(0).or_else(|| icmp.code.parse().ok());
@@ -201,7 +201,7 @@ fn kind(icmp: &IcmpMessage, v4: bool) -> Option<(u8, u8)> {
 /// An ICMP message from `to` about a segment `from -> to` whose first sequence number was `seq`.
 ///
 /// # Errors
-/// What cannot be written.
+/// A value that a packet cannot carry.
 pub fn icmp(from: SocketAddr, to: SocketAddr, seq: u32, icmp: &IcmpMessage) -> Result<Vec<u8>, String> {
     let v4 = from.is_ipv4();
     let (kind, code) = kind(icmp, v4).ok_or_else(|| format!("ICMP {} {}", icmp.kind, icmp.code))?;
@@ -225,7 +225,7 @@ pub fn icmp(from: SocketAddr, to: SocketAddr, seq: u32, icmp: &IcmpMessage) -> R
     Ok(bytes)
 }
 
-/// The TOS byte of a live packet, and its TCP options in their order; none when it is no TCP packet without IP options.
+/// The TOS byte and the TCP options of a packet. `None` if it is not a TCP packet or has IP options.
 pub fn read(bytes: &[u8]) -> Option<(u8, Vec<TcpOption>)> {
     let (tos, tcp) = match bytes.first()? >> 4 {
         4 => (*bytes.get(1)?, bytes.get(usize::from(bytes[0] & 0xf) * 4..)?),
@@ -256,7 +256,7 @@ pub fn read(bytes: &[u8]) -> Option<(u8, Vec<TcpOption>)> {
             (254, _) if body.starts_with(&[0xf9, 0x89]) => {
                 TcpOption::FastOpen { experimental: true, cookie: hexadecimal(&body[2..]) }
             }
-            // Accurate ECN and what no script can name.
+            // AccECN, and options that scripts cannot express.
             _ => TcpOption::AccurateEcn(format!("kind {kind} {}", hexadecimal(body))),
         });
         rest = &rest[len..];
@@ -264,7 +264,7 @@ pub fn read(bytes: &[u8]) -> Option<(u8, Vec<TcpOption>)> {
     Some((tos, list))
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// The bytes of hexadecimal digits.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
@@ -295,7 +295,7 @@ mod tests {
             TcpOption::Timestamps(Some(7), Some(9)),
             TcpOption::Sack(vec![(100, 200)]),
             TcpOption::Mss(1000),
-            // To whole words: what pads a list comes back as ends of it.
+            // The list has whole words. Otherwise the padding would be decoded as `eol`.
             TcpOption::Nop,
             TcpOption::Nop,
             TcpOption::Nop,

@@ -1,4 +1,4 @@
-//! The thread that makes a script's calls, so that one that blocks does not stop the script.
+//! The thread that makes the system calls of a script, so that a blocking call does not stop the script.
 
 use super::arguments::{Job, Returned};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tcpassay_linux::syscall;
 
-/// The thread, seen from the script's side.
+/// A handle of the thread.
 pub struct Worker {
     jobs: Sender<Job>,
     results: Receiver<Returned>,
@@ -19,7 +19,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread; it ends with the process.
+    /// Starts the thread. It ends with the process.
     pub fn start() -> io::Result<Worker> {
         let (jobs, todo) = channel::<Job>();
         let (done, results) = channel();
@@ -34,7 +34,7 @@ impl Worker {
                 flag.store(true, Ordering::SeqCst);
                 let returned = job();
                 flag.store(false, Ordering::SeqCst);
-                // The bell first, so that who takes the result finds it rung and can silence it.
+                // The byte is written first, so that the receiver of the result can clear it.
                 if rings.write_all(&[0]).is_err() || done.send(returned).is_err() {
                     return;
                 }
@@ -46,7 +46,7 @@ impl Worker {
         Ok(Worker { jobs, results, bell, running, thread: number.load(Ordering::SeqCst) })
     }
 
-    /// Has a call made; returns when it has returned, or sleeps in the kernel.
+    /// Makes a call. Returns when the call has returned or sleeps in the kernel (`None`).
     pub fn make(&mut self, job: Job) -> io::Result<Option<Returned>> {
         self.jobs.send(job).map_err(|_| io::Error::other("the thread that makes calls is gone"))?;
         let stat = format!("/proc/self/task/{}/stat", self.thread);
@@ -65,7 +65,7 @@ impl Worker {
         }
     }
 
-    /// What the last call gave, when it has returned; told once.
+    /// The result of the last call if it has returned. The result is delivered once.
     pub fn returned(&mut self) -> Option<Returned> {
         let returned = self.results.try_recv().ok()?;
         while self.bell.read(&mut [0]).is_ok() {}

@@ -7,39 +7,39 @@ use super::value::{CodeError, CodeValue, measure, truth, unsupported};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Most that a value may be: characters of its texts, and one for each item of its lists.
+/// The maximum size of a value: the bytes of its strings, plus one for each value and item.
 const MAX_VALUE_SIZE: usize = 1 << 16;
 
-/// Lists inside lists.
+/// The maximum depth of nested lists.
 const MAX_DEPTH: usize = 16;
 
-/// Most that all variables may be together, in the unit of [`MAX_VALUE_SIZE`].
+/// The maximum total size of all variables, in the unit of [`MAX_VALUE_SIZE`].
 const MAX_VARIABLES_SIZE: usize = 1 << 22;
 
-/// Bytes that a script may print.
+/// The maximum number of bytes that a script prints.
 const MAX_PRINTED: usize = 1 << 20;
 
-/// Most that a script may evaluate, in the unit of [`MAX_VALUE_SIZE`]: a second or two.
+/// The maximum total size of the values that a script evaluates, in the unit of [`MAX_VALUE_SIZE`]. It takes about two seconds.
 const MAX_STEPS: usize = 1 << 28;
 
-/// Variables of a script, which live from block to block, and what was printed.
+/// The variables of a script, which all its code blocks share, and the printed lines.
 #[derive(Clone, Debug, Default)]
 pub struct CodeEnvironment {
     names: BTreeMap<String, CodeValue>,
-    /// What the variables are together.
+    /// The total size of the variables.
     held: usize,
-    /// What was evaluated so far.
+    /// The total size of the evaluated values.
     steps: Cell<usize>,
     bytes_printed: usize,
-    /// A line a `print`.
+    /// The printed lines.
     pub printed: Vec<String>,
 }
 
 impl CodeEnvironment {
-    /// Runs the statements; `look` gives what the stack says under a name such as `tcpi_snd_cwnd`.
+    /// Runs the statements. `look` returns the value that the target has for a name such as `tcpi_snd_cwnd`.
     ///
     /// # Errors
-    /// An assertion that does not hold, a name that nobody knows, nonsense, more than the limits allow.
+    /// See [`CodeError`].
     pub fn run(
         &mut self,
         body: &[Statement],
@@ -89,7 +89,7 @@ impl CodeEnvironment {
         Ok(())
     }
 
-    /// An assertion that does not hold is told as it is written, with the values of its names, and with its message unless that
+    /// The error of a false assertion has its source text and the values of its names. It has the message, too, unless that
     /// repeats one of the values.
     fn assert(
         &self,
@@ -114,23 +114,23 @@ impl CodeEnvironment {
         Err(CodeError::AssertionFailed(assertion.position, said))
     }
 
-    /// Gives a variable a value before the first block: a number, where the text is one.
+    /// Defines a variable before the first block. The value is an integer if the text is one, and a string otherwise.
     pub fn define(&mut self, name: &str, text: &str) {
         let text = text.trim_matches('"');
         let value = text.parse().map_or_else(|_| CodeValue::Text(text.to_owned()), CodeValue::Int);
         self.names.insert(name.to_owned(), value);
     }
 
-    /// `n` more was evaluated.
+    /// Counts `n` evaluation steps.
     fn step(&self, n: usize) -> Result<(), CodeError> {
         self.steps.set(self.steps.get() + n);
         if self.steps.get() > MAX_STEPS {
-            return unsupported("the code evaluates too much".to_owned());
+            return unsupported("the code takes too many steps".to_owned());
         }
         Ok(())
     }
 
-    /// The value, unless it is too large.
+    /// Returns the value if it is within the limits.
     fn within(&self, value: CodeValue) -> Result<CodeValue, CodeError> {
         let (size, depth) = measure(&value);
         self.step(size)?;
@@ -160,7 +160,7 @@ impl CodeEnvironment {
         Ok(made)
     }
 
-    /// The names in a condition that does not hold, with their values.
+    /// The names in a condition and their values.
     fn seen<'a>(
         &self,
         condition: &'a CodeExpr,

@@ -3,10 +3,10 @@
 use super::syntax::{CodeExpr, Operator, Statement};
 use crate::cursor::{Cursor, Parsed};
 
-/// Deepest nesting of brackets in an expression, and of blocks.
+/// The maximum nesting of brackets in an expression, and of blocks.
 pub(super) const MAX_DEPTH: u32 = 40;
 
-/// Most operators, calls and lists of a statement. Evaluation recurses over them, so that this bounds its depth, too.
+/// The maximum number of operators, calls and lists in a statement. It also bounds the recursion of the evaluator.
 const MAX_OPERATORS: u32 = 400;
 
 /// The functions that an expression may call.
@@ -17,7 +17,7 @@ pub(super) const KEYWORDS: [&str; 22] = [
     "eval", "lambda", "del", "global", "raise", "yield", "None", "async", "await",
 ];
 
-/// Steps over space, comments, continued lines and, where `lines`, new lines.
+/// Skips white space, comments and continued lines, and newlines if `lines` is true.
 pub(super) fn blank(c: &mut Cursor<'_>, lines: bool) {
     loop {
         c.take_while(|c| c == ' ' || c == '\t' || c == '\r' || (lines && c == '\n'));
@@ -34,17 +34,17 @@ pub(super) fn blank(c: &mut Cursor<'_>, lines: bool) {
     }
 }
 
-/// Reads expressions; inside brackets lines do not end.
+/// The parser of expressions. Inside brackets a newline is white space.
 pub(super) struct ExpressionParser<'a, 'b> {
     pub(super) c: &'b mut Cursor<'a>,
     pub(super) depth: u32,
     pub(super) brackets: u32,
-    /// Operators, calls and lists so far.
+    /// The number of operators, calls and lists so far.
     pub(super) parts: u32,
 }
 
 impl ExpressionParser<'_, '_> {
-    /// Another operator, call or list.
+    /// Counts an operator, a call or a list.
     fn part(&mut self) -> Parsed<()> {
         self.parts += 1;
         if self.parts > MAX_OPERATORS { self.c.fail("a simpler expression") } else { Ok(()) }
@@ -109,7 +109,7 @@ impl ExpressionParser<'_, '_> {
         self.tuple().map(Statement::Eval)
     }
 
-    /// One expression, or several with commas.
+    /// An expression, or a list of expressions separated by commas.
     pub(super) fn tuple(&mut self) -> Parsed<CodeExpr> {
         let first = self.expr()?;
         if !self.eat(",") {
@@ -209,7 +209,7 @@ impl ExpressionParser<'_, '_> {
         Ok(if rest.is_empty() { first } else { CodeExpr::Compare(Box::new(first), rest) })
     }
 
-    /// Operators by how tightly they bind, the loosest first.
+    /// Binary operators by precedence; level 0 binds least.
     fn binary(&mut self, level: usize) -> Parsed<CodeExpr> {
         const LEVELS: [&[(&str, Operator)]; 6] = [
             &[("|", Operator::BitOr)],
@@ -350,7 +350,7 @@ impl ExpressionParser<'_, '_> {
             return Ok(CodeExpr::Int(self.c.number("a number of 64 bits")?));
         }
         let whole = self.c.take_while(|c| c.is_ascii_digit() || c == '.' || c == 'e');
-        // Python 2's long integers.
+        // The suffix `L` of long integers in Python 2.
         if self.c.starts("L") {
             self.c.skip(1);
         }

@@ -1,10 +1,10 @@
-//! Blocks of code between `%{` and `}%`: a small part of Python, evaluated, never executed.
+//! Code blocks between `%{` and `}%`: a parser and an evaluator of a subset of Python.
 //!
-//! Statements: `assert`, `print`, assignment (also `+=` and its like), an expression, `pass`, `if` with `elif` and `else`.
-//! Expressions: numbers, texts, names, `or`/`and`/`not`, chained comparisons, arithmetic and bits, `a if b else c`, a few functions, `%` and `.format`
-//! of a text. Everything else is refused when it is read, so that the script is reported as unsupported and never passes.
-//! There are no loops, and what a statement may be, a value may hold and all code may evaluate and print is bounded: whatever a
-//! block says, it ends within a second or two and a few megabytes.
+//! Statements: `assert`, `print`, assignment (also `+=` and similar), expressions, `pass`, `if` with `elif` and `else`.
+//! Expressions: numbers, strings, names, `or`, `and`, `not`, chained comparisons, arithmetic and bit operators,
+//! `a if b else c`, a few functions, `%` and `.format` of a string. The parser rejects everything else, and the script is
+//! reported as unsupported. There are no loops. The size of statements and values, the number of evaluation steps and the
+//! output are bounded, so every block ends within about two seconds and a few megabytes.
 
 mod eval;
 mod expression;

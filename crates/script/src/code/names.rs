@@ -1,4 +1,4 @@
-//! The constants that blocks of code may name (`linux/tcp.h`, and FreeBSD's states).
+//! The named constants of code blocks (`linux/tcp.h`, and the states of FreeBSD).
 
 /// The value of a named constant.
 pub fn constant(name: &str) -> Option<i64> {

@@ -10,7 +10,7 @@ pub(super) fn unary(op: Operator, a: &CodeValue) -> Result<CodeValue, CodeError>
         (Operator::Sub, a) => CodeValue::Real(-real(a)?),
         (Operator::Invert, CodeValue::Int(n)) => CodeValue::Int(!n),
         (Operator::Add, a) => a.clone(),
-        (_, a) => return Err(CodeError::Invalid(format!("no such sign before `{a}`"))),
+        (_, a) => return Err(CodeError::Invalid(format!("the unary operator is not defined for `{a}`"))),
     })
 }
 
@@ -28,7 +28,7 @@ pub(super) fn binary(op: Operator, a: &CodeValue, b: &CodeValue) -> Result<CodeV
         || matches!(b, CodeValue::List(_))
         || (op == Operator::Mul && is_text(a) != is_text(b))
     {
-        return unsupported("an operation on lists, or a text that is repeated".to_owned());
+        return unsupported("an operation on lists, or a repeated string".to_owned());
     }
     let (x, y) = (real(a)?, real(b)?);
     let zero = || CodeError::Invalid("a division by zero".to_owned());
@@ -41,7 +41,7 @@ pub(super) fn binary(op: Operator, a: &CodeValue, b: &CodeValue) -> Result<CodeV
         Operator::FloorDiv => (x / y).floor(),
         Operator::Mod => x - y * (x / y).floor(),
         Operator::Pow => x.powf(y),
-        _ => return Err(CodeError::Invalid(format!("no such operation on `{a}` and `{b}`"))),
+        _ => return Err(CodeError::Invalid(format!("the operator is not defined for `{a}` and `{b}`"))),
     }))
 }
 
@@ -58,7 +58,7 @@ fn whole(op: Operator, a: i64, b: i64) -> Result<CodeValue, CodeError> {
         Operator::Sub => a.checked_sub(b),
         Operator::Mul => a.checked_mul(b),
         Operator::Div | Operator::FloorDiv | Operator::Mod if b == 0 => return Err(zero()),
-        // The smallest number has no opposite: its quotient by -1 is no number of 64 bits.
+        // `i64::MIN / -1` exceeds 64 bits.
         Operator::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
         Operator::Div => return Ok(CodeValue::Real(a as f64 / b as f64)),
         Operator::FloorDiv => {
@@ -75,12 +75,12 @@ fn whole(op: Operator, a: i64, b: i64) -> Result<CodeValue, CodeError> {
         Operator::Shr if b >= 63 => Some(a >> 63),
         Operator::Shr => Some(a >> shift()?),
         Operator::Pow => u32::try_from(b).ok().and_then(|n| a.checked_pow(n)),
-        _ => return Err(CodeError::Invalid("no such operation on numbers".to_owned())),
+        _ => return Err(CodeError::Invalid("the operator is not defined for numbers".to_owned())),
     };
     made.map(CodeValue::Int).ok_or_else(too_large)
 }
 
-/// Whether two values are the same, as Python has it: a whole number may equal one with decimals.
+/// Equality as in Python: an integer may equal a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "a number with decimals has no more")]
 fn equal(a: &CodeValue, b: &CodeValue) -> bool {
     match (a, b) {
@@ -171,7 +171,7 @@ pub(super) fn function(name: &str, args: &[CodeValue]) -> Result<CodeValue, Code
     }
 }
 
-/// `"a %d b %s" % (x, y)`: each directive is replaced, whatever its kind.
+/// `"a %d b %s" % (x, y)`. Every directive is replaced by the text of its argument.
 fn percents(text: &str, args: &CodeValue) -> CodeValue {
     let mut args = match args {
         CodeValue::List(items) => items.clone(),
@@ -193,7 +193,7 @@ fn percents(text: &str, args: &CodeValue) -> CodeValue {
     CodeValue::Text(made)
 }
 
-/// `"a {} b".format(x)`, each argument once.
+/// `"a {} b".format(x)`. Every `{...}` is replaced by the next argument.
 pub(super) fn braces(text: &str, args: &[CodeValue]) -> CodeValue {
     let mut args = args.iter();
     let mut made = String::new();

@@ -5,7 +5,7 @@ use super::syntax::{Assertion, CodeExpr, Statement};
 use crate::cursor::{Cursor, Parsed};
 use crate::position::Position;
 
-/// The statements of `text`, which begins at `position`.
+/// Parses the code block `text`, which begins at `position`.
 pub(crate) fn parse(text: &str, position: Position) -> Parsed<Vec<Statement>> {
     let mut c = Cursor::within(text, position);
     let mut body = Vec::new();
@@ -17,8 +17,8 @@ pub(crate) fn parse(text: &str, position: Position) -> Parsed<Vec<Statement>> {
     }
 }
 
-/// How far the statement that begins here is indented; `None` when it is not the first of its line. The first line of a block
-/// counts as not indented: what precedes it belongs to the script.
+/// The indentation of the statement at the cursor; `None` if it is not the first statement of its line. The first line of a
+/// block has indentation 0, because the text before it belongs to the script.
 fn indentation(c: &Cursor<'_>, text: &str) -> Option<usize> {
     let before = &text[..text.len() - c.rest().len()];
     let line = before.rsplit('\n').next().unwrap_or("");
@@ -29,7 +29,7 @@ fn indentation(c: &Cursor<'_>, text: &str) -> Option<usize> {
     Some(if before.contains('\n') { width } else { 0 })
 }
 
-/// The statements that are indented further than `outer`; at the top of a block every statement, however it is indented.
+/// The statements with a larger indentation than `outer`. At the top level (`None`) the indentation does not matter.
 fn suite(c: &mut Cursor<'_>, text: &str, outer: Option<usize>, depth: u32) -> Parsed<Vec<Statement>> {
     let mut body = Vec::new();
     let mut own = None;
@@ -68,7 +68,7 @@ fn ended(c: &mut Cursor<'_>) -> Parsed<()> {
     Ok(())
 }
 
-/// `if a: ... elif b: ... else: ...`, which is indented by `column`.
+/// Parses `if a: ... elif b: ... else: ...` with indentation `column`.
 fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Statement> {
     if depth > MAX_DEPTH {
         return c.fail("fewer blocks inside blocks");
@@ -96,7 +96,7 @@ fn branches(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed
     }
 }
 
-/// `: statement; statement`, or `:` and indented lines.
+/// Parses `: statement; statement`, or `:` and indented lines.
 fn branch(c: &mut Cursor<'_>, text: &str, column: usize, depth: u32) -> Parsed<Vec<Statement>> {
     blank(c, false);
     if !c.starts(":") {

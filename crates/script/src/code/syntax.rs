@@ -1,8 +1,8 @@
-//! Statements and expressions of a block of code.
+//! The syntax tree of a code block.
 
 use crate::position::Position;
 
-/// A statement.
+/// A statement of a code block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Statement {
     /// `assert condition, message`
@@ -11,33 +11,33 @@ pub enum Statement {
     Print(Vec<CodeExpr>),
     /// `name = value`
     Let(String, CodeExpr),
-    /// An expression for its own sake.
+    /// An expression statement.
     Eval(CodeExpr),
-    /// `if a: ... elif b: ... else: ...`: conditions with their statements, then those without a condition.
+    /// `if a: ... elif b: ... else: ...`: conditions with their statements, and the statements after `else`.
     If(Vec<(CodeExpr, Vec<Statement>)>, Vec<Statement>),
 }
 
-/// An assertion.
+/// An `assert` statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Assertion {
-    /// Where it stands.
+    /// The position of the statement.
     pub position: Position,
-    /// The condition as it is written.
+    /// The source text of the condition.
     pub text: String,
     /// The condition.
     pub condition: CodeExpr,
-    /// What is said when it does not hold.
+    /// The message of a failure.
     pub message: Option<CodeExpr>,
 }
 
-/// An expression.
+/// An expression of a code block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CodeExpr {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number with decimals.
+    /// A floating-point number.
     Real(f64),
-    /// A text.
+    /// A string.
     Text(String),
     /// A name.
     Name(String),

@@ -1,16 +1,16 @@
-//! Values of expressions, and the limits of evaluation.
+//! Values of expressions, and errors of evaluation.
 
 use crate::position::Position;
 use std::fmt;
 
-/// What an expression is worth.
+/// The value of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CodeValue {
-    /// A whole number; truth values are 0 and 1.
+    /// An integer. Boolean values are 0 and 1.
     Int(i64),
-    /// A number with decimals.
+    /// A floating-point number.
     Real(f64),
-    /// A text.
+    /// A string.
     Text(String),
     /// A list or tuple.
     List(Vec<CodeValue>),
@@ -33,20 +33,20 @@ impl fmt::Display for CodeValue {
     }
 }
 
-/// Why a block did not run to its end.
+/// Why the evaluation of a block stopped.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CodeError {
-    /// An assertion does not hold: where, and what its message says.
+    /// An assertion is false: its position and message.
     AssertionFailed(Position, String),
-    /// A name that this evaluator does not know.
+    /// An unknown name.
     UnknownName(String),
-    /// An operation that makes no sense, such as dividing by zero.
+    /// An invalid operation, such as a division by zero.
     Invalid(String),
-    /// More than this evaluator does: a number beyond 64 bits, a long text, many steps.
+    /// A limit of the evaluator is exceeded: a number beyond 64 bits, a long string, too many steps.
     Unsupported(String),
 }
 
-/// How large a value is, in the unit of [`MAX_VALUE_SIZE`], and how deep its lists are.
+/// The size of a value (1 plus the bytes of its strings and the sizes of its items), and the depth of its lists.
 pub(super) fn measure(value: &CodeValue) -> (usize, usize) {
     match value {
         CodeValue::Int(_) | CodeValue::Real(_) => (1, 0),

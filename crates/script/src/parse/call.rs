@@ -3,10 +3,10 @@
 use crate::ast::{ExpectedResult, Expr, Syscall};
 use crate::cursor::{Cursor, Parsed};
 
-/// Deeper nesting than any struct has, so that a hostile text cannot exhaust the stack.
+/// The maximum nesting of arguments. It bounds the recursion of the parser.
 const MAX_DEPTH: u32 = 16;
 
-/// `name(arguments) = result errno (note)`
+/// Parses `name(arguments) = result errno (note)`.
 pub(super) fn call(c: &mut Cursor<'_>) -> Parsed<Syscall> {
     let name = c.word("the name of a system call")?.to_owned();
     c.need("(")?;
@@ -23,7 +23,7 @@ fn outcome(c: &mut Cursor<'_>) -> Parsed<ExpectedResult> {
         out.value = Some(c.number("what the call gives: a number or `...`")?);
     }
     let line = c.position().line;
-    // On the same line only: the next line begins with a time, or a comment.
+    // Only on the same line, because the next line begins with a time or a comment.
     c.take_while(|c| c == ' ' || c == '\t');
     let word = c.peek_word();
     if word.starts_with('E') && c.position().line == line {
@@ -66,7 +66,7 @@ fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
     match c.peek() {
         Some('"') => {
             let mut text = String::new();
-            // Texts that follow each other are one.
+            // Adjacent strings are concatenated.
             while c.eat("\"") {
                 text.push_str(c.quoted('"', "a text")?);
             }
@@ -118,7 +118,7 @@ fn expr(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
     }
 }
 
-/// `{a, name=b, name(n)=c}`
+/// Parses `{a, name=b, name(n)=c}`.
 fn group(c: &mut Cursor<'_>, depth: u32) -> Parsed<Expr> {
     let mut members = Vec::new();
     if c.eat("}") {

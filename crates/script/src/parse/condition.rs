@@ -1,16 +1,16 @@
-//! `#ifdef`, `#ifndef`, `#else`, `#endif`: parts of a script for one stack, as nplab's packetdrill has them.
+//! `#ifdef`, `#ifndef`, `#else` and `#endif` of nplab's packetdrill: parts of a script for one stack.
 
 use crate::position::{Position, SyntaxError};
 
-/// The text without the parts that are for other stacks: their lines are empty, so that places stay.
+/// The text without the parts for other stacks. Their lines are empty, so that line numbers stay the same.
 ///
 /// # Errors
-/// A directive without its partner, or without a name.
+/// A directive has no counterpart or no name.
 pub fn select(text: &str, defined: &[&str]) -> Result<String, SyntaxError> {
     if !text.contains("#ifdef") && !text.contains("#ifndef") {
         return Ok(text.to_owned());
     }
-    // Whether each enclosing part counts, and where it began.
+    // For each enclosing part: whether it is included, and where it began.
     let mut parts: Vec<(bool, Position)> = Vec::new();
     let mut made = String::with_capacity(text.len());
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {

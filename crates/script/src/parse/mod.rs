@@ -1,7 +1,7 @@
-//! The language of packetdrill, read by hand: one function a construct, each of which says what it expected.
+//! The parser of the packetdrill language: a recursive descent parser with one function per construct.
 //!
-//! Sources: the grammar as google/packetdrill documents it (`syntax.md`) and as public scripts use it. What is read and not run
-//! (tunnels) is refused by the runner as unsupported, with its line.
+//! It is hand-written so that each error says what was expected. Sources: the grammar of google/packetdrill (`syntax.md`) and
+//! public scripts. Constructs that the runner does not support, such as tunnels, are reported as unsupported with their line.
 
 mod call;
 mod condition;
@@ -16,10 +16,10 @@ use crate::cursor::{Cursor, Parsed};
 use crate::position::SyntaxError;
 use tcpassay_units::Dur;
 
-/// Reads a whole script.
+/// Parses a script.
 ///
 /// # Errors
-/// The first thing that is not of the language, with its place and what was expected.
+/// The first syntax error or unsupported construct.
 pub fn parse(text: &str) -> Result<Script, SyntaxError> {
     let mut c = Cursor::new(text);
     let mut script = Script { options: Vec::new(), init: None, events: Vec::new(), cleanup: None };
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Script, SyntaxError> {
     }
 }
 
-/// The lines `--name=value` at the beginning, as far as they can be read: what stands for a word must be known before the rest is.
+/// The lines `--name=value` at the beginning, up to the first error. They may define words of the rest of the script.
 pub(crate) fn options(text: &str) -> Vec<OptionLine> {
     let mut c = Cursor::new(text);
     let mut made = Vec::new();
@@ -80,7 +80,7 @@ fn option_line(c: &mut Cursor<'_>) -> Parsed<OptionLine> {
     if c.starts("=") {
         c.skip(1);
         c.take_while(|c| c == ' ' || c == '\t');
-        // `--define=CC="reno"`: what is quoted may contain space.
+        // `--define=CC="reno"`: a quoted value may contain white space.
         loop {
             value.push_str(c.take_while(|c| !c.is_whitespace() && c != '"' && c != '`'));
             let Some(quote @ ('"' | '`')) = c.peek() else { break };
@@ -125,7 +125,7 @@ fn event(c: &mut Cursor<'_>) -> Parsed<ScriptEvent> {
     Ok(ScriptEvent { position, when, action })
 }
 
-/// The time of an event, and the end of a call that blocks.
+/// Parses the time of an event and the end of a blocking call.
 fn time(c: &mut Cursor<'_>) -> Parsed<(EventTime, Option<Dur>)> {
     c.space();
     if c.eat("*") {
@@ -152,7 +152,7 @@ fn time(c: &mut Cursor<'_>) -> Parsed<(EventTime, Option<Dur>)> {
     Ok((if relative { EventTime::Relative(start) } else { EventTime::Absolute(start) }, end))
 }
 
-/// A time in seconds, with up to nine decimals.
+/// Parses a time in seconds with up to nine decimals.
 fn seconds(c: &mut Cursor<'_>) -> Parsed<Dur> {
     const WHAT: &str = "a time in seconds, such as `0.1`, `+.1`, `+.1~+.2` or `*`";
     c.space();

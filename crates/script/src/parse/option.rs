@@ -5,7 +5,7 @@ use crate::cursor::{Cursor, Parsed};
 
 const WHAT: &str = "a TCP option: mss, wscale, sackOK, sack, TS val, nop, eol, FO, FOEXP, md5 or ECN";
 
-/// Options of other versions of packetdrill: of Multipath TCP, and TCP-AO.
+/// Options of other versions of packetdrill: Multipath TCP, TCP-AO.
 const ELSEWHERE: [&str; 27] = [
     "mp_capable",
     "mpcapable",
@@ -36,7 +36,7 @@ const ELSEWHERE: [&str; 27] = [
     "generic",
 ];
 
-/// `<mss 1460,nop,...>`; `None` for `<...>`.
+/// Parses `<mss 1460,nop,...>`. Returns `None` for `<...>`.
 pub(super) fn options(c: &mut Cursor<'_>) -> Parsed<Option<Vec<TcpOption>>> {
     c.need("<")?;
     if c.eat("...") {
@@ -99,7 +99,7 @@ fn until_next<'a>(c: &mut Cursor<'a>) -> &'a str {
     c.take_while(|c| c != ',' && c != '>')
 }
 
-/// A timestamp; `None` for `...` and `*`.
+/// Parses a timestamp. Returns `None` for `...` and `*`.
 fn stamp(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
     if c.eat("...") || c.eat("*") {
         return Ok(None);

@@ -5,7 +5,7 @@ use crate::ast::{Direction, IcmpMessage, IpField, PacketBody, ScriptPacket, TcpP
 use crate::cursor::{Cursor, Parsed};
 use tcpassay_wire::Flags;
 
-/// `<` or `>`, and what follows.
+/// Parses a packet from `<` or `>` on.
 pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
     let direction = if c.eat("<") {
         Direction::In
@@ -38,7 +38,7 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
     };
     let end = c.clone();
     if c.eat("/") {
-        // `/udp(9899>12345)`, as nplab's packetdrill has it.
+        // `/udp(9899>12345)` of nplab's packetdrill.
         if !c.eat_word("udp") && !c.eat_word("UDP") {
             return c.fail("`udp`");
         }
@@ -55,7 +55,7 @@ pub(super) fn packet(c: &mut Cursor<'_>) -> Parsed<ScriptPacket> {
     Ok(ScriptPacket { direction, ip, hops, body })
 }
 
-/// `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
+/// Parses `[ect0]`, `[tos 0x2]`, `[ect0, ttl 64]`.
 fn ip_field(c: &mut Cursor<'_>, direction: Direction, hops: &mut Option<u8>) -> Parsed<IpField> {
     const WHAT: &str =
         "`ect0`, `ect1`, `ect01`, `ce`, `noecn`, `nocheck`, `tos`, `ttl`, `hlim` or `flowlabel`";
@@ -143,7 +143,7 @@ fn tcp(c: &mut Cursor<'_>, direction: Direction) -> Parsed<TcpPacket> {
     Ok(tcp)
 }
 
-/// `S.`, `P.`, `SEW`, `.`, `-`; digits are the ACE field of accurate ECN.
+/// Parses `S.`, `P.`, `SEW`, `.`, `-`. A digit is the ACE field of accurate ECN.
 fn flags(c: &mut Cursor<'_>) -> Parsed<Flags> {
     c.space();
     let start = c.clone();
@@ -176,7 +176,7 @@ fn flags(c: &mut Cursor<'_>) -> Parsed<Flags> {
     Ok(flags)
 }
 
-/// `icmp unreachable frag_needed mtu 1000 [1:1461(1460)]`
+/// Parses `icmp unreachable frag_needed mtu 1000 [1:1461(1460)]`.
 fn icmp(c: &mut Cursor<'_>) -> Parsed<IcmpMessage> {
     c.word("icmp")?;
     let kind = c.word("the type of an ICMP message")?.to_owned();
@@ -201,14 +201,14 @@ fn icmp(c: &mut Cursor<'_>) -> Parsed<IcmpMessage> {
     Ok(icmp)
 }
 
-/// Whether `8080 > 53000` is next.
+/// Returns true if ports such as `8080 > 53000` follow.
 fn ports(c: &Cursor<'_>) -> bool {
     let mut ahead = c.clone();
     ahead.take_while(|c| c.is_ascii_digit());
     ahead.eat(">")
 }
 
-/// Whether an echoed header is next: what else stands in brackets has no slice of sequence space.
+/// Returns true if an echoed header follows. Only an echoed header has a `:` in its brackets.
 fn echoes(c: &Cursor<'_>) -> bool {
     let mut ahead = c.clone();
     ahead.space();
@@ -217,7 +217,7 @@ fn echoes(c: &Cursor<'_>) -> bool {
         .is_some_and(|rest| rest.split([']', '\n']).next().is_some_and(|inner| inner.contains(':')))
 }
 
-/// `[1:1461(1460)]`, `[S 0:0(0)]`: the first sequence number, if there is such a thing.
+/// Parses an echoed header, `[1:1461(1460)]` or `[S 0:0(0)]`, and returns its first sequence number.
 fn echoed(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
     if !c.eat("[") {
         return Ok(None);
@@ -226,7 +226,7 @@ fn echoed(c: &mut Cursor<'_>) -> Parsed<Option<u32>> {
     if let word @ ("udp" | "raw" | "sctp" | "UDP" | "RAW" | "SCTP") = c.peek_word() {
         return c.unsupported(&format!("an ICMP message about a packet of {}", word.to_ascii_uppercase()));
     }
-    // Flags of the echoed header may stand before it.
+    // Flags may precede the sequence number.
     if c.peek().is_some_and(|c| !c.is_ascii_digit()) {
         c.take_while(|c| !c.is_whitespace());
     }

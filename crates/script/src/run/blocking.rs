@@ -8,7 +8,7 @@ use crate::report::Status;
 use tcpassay_units::{Dur, Time};
 
 impl<'a, S: Target> Runner<'a, S> {
-    /// Makes a call; one that blocks goes on beside the script.
+    /// Makes a call. If it blocks, it continues while the script goes on.
     pub(super) fn call(&mut self, call: &'a Syscall, end: Option<Time>, position: Position) -> RunResult {
         if self.blocked.is_some() {
             self.finish_blocked(position)?;
@@ -24,7 +24,7 @@ impl<'a, S: Target> Runner<'a, S> {
         Ok(())
     }
 
-    /// Looks whether the blocked call can return now.
+    /// Checks whether the blocked call has returned.
     pub(super) fn poll_blocked(&mut self) -> RunResult {
         let Some(blocked) = self.blocked.clone() else { return Ok(()) };
         let answer = self.stack.retry(blocked.call);
@@ -38,12 +38,16 @@ impl<'a, S: Target> Runner<'a, S> {
         Ok(())
     }
 
-    /// Lets time pass until the blocked call returns, which `position` waits for.
+    /// Lets time pass until the blocked call returns. The event at `position` waits for it.
     pub(super) fn finish_blocked(&mut self, position: Position) -> RunResult {
         while let Some(blocked) = &self.blocked {
             let (name, at) = (blocked.call.name.clone(), blocked.position);
             if !self.step(Time::MAX, position)? {
-                return Err(self.stop(Status::Fail, at, format!("`{name}` blocks for ever")));
+                return Err(self.stop(
+                    Status::Fail,
+                    at,
+                    format!("`{name}` blocks, and no timer or packet can end it"),
+                ));
             }
         }
         Ok(())
@@ -64,7 +68,7 @@ impl<'a, S: Target> Runner<'a, S> {
             SyscallResult::Blocks => unreachable!("a call that blocks has no result"),
         };
         let same_value = want.value.is_none_or(|w| w == value);
-        // Two names of one number.
+        // `EWOULDBLOCK` and `EAGAIN` are the same number.
         let one = |name: &str| if name == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { name.to_owned() };
         let same_errno = want.errno.as_deref().is_none_or(|w| Some(one(w).as_str()) == errno);
         if same_value && same_errno {
@@ -79,7 +83,7 @@ impl<'a, S: Target> Runner<'a, S> {
         Err(self.stop(Status::Fail, position, format!("{}: expected {expected}, got {live}", call.name)))
     }
 
-    /// A blocking call returned now.
+    /// Compares the current time with the time at which a call must return.
     pub(super) fn check_end(&mut self, began: Time, end: Option<Time>, position: Position) {
         let Some(end) = end else { return };
         let now = self.stack.now();

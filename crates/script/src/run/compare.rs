@@ -5,27 +5,27 @@ use super::target::SentPacket;
 use crate::ast::{IpField, ScriptPacket, TcpOption, TcpPacket};
 use tcpassay_wire::Flags;
 
-/// A field of a packet, as expected and as it is.
+/// A field in which an expected and an actual packet differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldDifference {
-    /// Which field.
+    /// The name of the field.
     pub field: &'static str,
-    /// As the script wants it.
+    /// The value in the script.
     pub expected: String,
-    /// As the stack sent it.
+    /// The value in the packet.
     pub live: String,
 }
 
-/// What is compared, and how strictly.
+/// How strictly packets are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strictness {
-    /// Window, PSH and the options of a SYN do not count.
+    /// Window, PSH and the options of a SYN are not compared.
     pub loose: bool,
-    /// Timestamps are compared, within this many ticks.
+    /// Timestamps may differ by this many ticks; `None` accepts any timestamp.
     pub stamps: Option<u32>,
 }
 
-/// What differs between the expected packet and the live one.
+/// The fields in which the expected packet and the actual one differ.
 pub(super) fn differences(
     want: &ScriptPacket,
     tcp: &TcpPacket,

@@ -1,4 +1,4 @@
-//! Packets, commands and code of the script.
+//! Packets, shell commands and code blocks of the script.
 
 use super::compare::{FieldDifference, Strictness, differences};
 use super::packet_text::ip_text;
@@ -40,14 +40,14 @@ impl<S: Target> Runner<'_, S> {
         })
     }
 
-    /// A packet of the script arrives at the stack.
+    /// Injects a packet of the script.
     pub(super) fn inject(&mut self, packet: &ScriptPacket, position: Position) -> RunResult {
         self.steps += 1;
         self.stack.inject(packet).map_err(|error| self.stop_for(error, "", position))?;
         self.poll_blocked()
     }
 
-    /// The next packet of the stack must be this one.
+    /// Compares the next packet of the target with `want`.
     pub(super) fn expect(
         &mut self,
         want: &ScriptPacket,
@@ -61,10 +61,10 @@ impl<S: Target> Runner<'_, S> {
         };
         self.take_all();
         let Some(conn) = self.stack.connection_under_test() else {
-            return Err(self.stop(Status::Fail, position, "no connection could send this packet".to_owned()));
+            return Err(self.stop(Status::Fail, position, "no connection can send this packet".to_owned()));
         };
         let mut live = self.next_sent(conn, tcp, end, position)?;
-        // An expected payload may be covered by several live segments, of one size but for the last.
+        // Several segments may carry the expected payload. All but the last one have the same size.
         let whole = tcp.len;
         let first = live.segment.len;
         while !self.settings.strict_segments && live.segment.len < whole && live.segment.len > 0 {
@@ -109,15 +109,15 @@ impl<S: Target> Runner<'_, S> {
         Ok(())
     }
 
-    /// Everything that the stack has sent so far.
+    /// Reads all packets that the target has sent.
     fn take_all(&mut self) {
         while let Some(sent) = self.stack.next_packet() {
             self.unchecked.push_back(sent);
         }
     }
 
-    /// The next packet of the connection, waited for until some time after `end`. What others send is passed over, as in the
-    /// original, which looks at the socket under test alone.
+    /// The next packet of the connection `conn`. The runner waits for it until `end` plus [`Target::packet_timeout`]. Packets of
+    /// other connections are ignored, as in packetdrill.
     fn next_sent(
         &mut self,
         conn: usize,
@@ -142,7 +142,7 @@ impl<S: Target> Runner<'_, S> {
         }
     }
 
-    /// What the script's packet tells about its numbers.
+    /// Records the numbers that the script uses for those of the target.
     fn learn(&mut self, conn: usize, tcp: &TcpPacket, live: &SentPacket) {
         let map = self.stack.sequence_map(conn);
         if tcp.flags.has(Flags::SYN) && live.segment.flags.has(Flags::SYN) {
@@ -162,7 +162,7 @@ impl<S: Target> Runner<'_, S> {
     }
 }
 
-/// Both packets, one above the other, and the fields that differ.
+/// The expected and the actual packet, and the fields that differ, as lines of text.
 fn side_by_side(
     want: &ScriptPacket,
     tcp: &TcpPacket,

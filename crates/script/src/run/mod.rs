@@ -5,7 +5,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `stack` | the interface between the runner and a stack under test |
+//! | `target` | the interface between the runner and a stack under test |
 //! | `options` | options of a run, stacks by name |
 //! | `runner` | the loop over the events, errors in time |
 //! | `blocking` | system calls, also those that block |
@@ -17,15 +17,14 @@
 //!
 //! # Time
 //!
-//! A relative time counts from when the event before really finished. Timers that are due when an event of the script happens run
-//! before it. A packet is compared with its time even when it left before the script asked for it. A call that blocks goes on
-//! beside the script, as in the original, and the next call waits for it.
+//! A relative time counts from the actual end of the previous event. Timers that are due at the time of an event run before the
+//! event. The runner checks the time of a packet even if the packet left before the event that expects it. A call that blocks
+//! continues while the script goes on, as in packetdrill, and the next call waits for it.
 //!
-//! # Known differences from the original
+//! # Differences from packetdrill
 //!
-//! * The time at which a blocking call returns is written loosely in scripts; it may be early by what the original
-//!   allows (4 ms, or 12.5 % of the wait), and late by no more than the tolerance.
-//! * Code runs where it stands, not after the script.
+//! * A blocking call may return early by 4 ms or 12.5 % of the wait, as in packetdrill, but late only by the tolerance.
+//! * A code block runs at its place in the script. Packetdrill runs all code after the script.
 
 mod blocking;
 mod compare;
@@ -57,14 +56,14 @@ pub fn run(text: &str, options: &RunOptions) -> Report {
     run_on(text, options, &mut Model::new(options.profile))
 }
 
-/// Runs the script `text` against a stack that has just been made.
+/// Runs the script `text` against a new target.
 pub fn run_on<S: Target>(text: &str, options: &RunOptions, stack: &mut S) -> Report {
     let mut settings = options.settings.clone();
     let mut words = settings.clone();
     let start = Position { line: 1, column: 1 };
     let chosen = select(text, &[stack.platform()]);
     for line in chosen.as_deref().map_or_else(|_| Vec::new(), crate::parse::options) {
-        // What is wrong with one is said below.
+        // The loop over `script.options` below reports errors.
         let _ = words.set(&line.name, &line.value);
     }
     words.defines.splice(0..0, fast_open::words(&words));

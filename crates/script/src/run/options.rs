@@ -4,10 +4,10 @@ use crate::settings::{ScriptSettings, StackVersion};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
-/// Names and values.
+/// Names and values of sysctls.
 type Sysctls = &'static [(&'static str, &'static str)];
 
-/// Older versions of a profile's stack: name, profile, version, sysctls.
+/// Older versions of stacks: name, profile, version, sysctls.
 const OLDER: [(&str, Profile, StackVersion, Sysctls); 2] = [
     (
         "freebsd-12",
@@ -23,23 +23,23 @@ const OLDER: [(&str, Profile, StackVersion, Sysctls); 2] = [
     ("linux-6.1", Profile::Linux, StackVersion::Linux61, &[("net.ipv4.tcp_syn_linear_timeouts", "0")]),
 ];
 
-/// What a run is made with.
+/// Options of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunOptions {
-    /// The stack.
+    /// The profile of the model.
     pub profile: Profile,
-    /// Window, PSH and the options of a SYN do not count (old scripts).
+    /// The runner does not compare the window, PSH and the options of a SYN (for old scripts).
     pub loose: bool,
-    /// From the command line; the script's own lines come after them.
+    /// The options of the command line. The `--` lines of the script are applied after them.
     pub settings: ScriptSettings,
-    /// The run is stopped when this much virtual time has passed.
+    /// The maximum virtual time of a run.
     pub time_limit: Dur,
-    /// The run is stopped after so many timers and events.
+    /// The maximum number of timers and events of a run.
     pub step_limit: u64,
 }
 
 impl RunOptions {
-    /// The defaults: two hours of keepalive and more fit into the limits.
+    /// The default options. The limits allow for the two hours of the keepalive timer.
     pub fn new(profile: Profile) -> RunOptions {
         RunOptions {
             profile,
@@ -50,9 +50,11 @@ impl RunOptions {
         }
     }
 
-    /// By the name of a stack: a profile, or an older version of one. `freebsd-12` has delayed ACKs of 100 ms (40 ms since 13), recovery
-    /// without PRR (default since 13) and RFC 6675 (since 14), and SYNs that are first repeated after 3 s (1 s since 13). `linux-6.1` repeats
-    /// SYNs as Linux before 6.5, and does not answer an ACK for what was never sent.
+    /// The options for the stack `name`: a profile, or an older version of one.
+    ///
+    /// `freebsd-12` delays ACKs by 100 ms (40 ms since 13), recovers without PRR (default since 13) and RFC 6675 (since 14), and
+    /// retransmits a SYN after 3 s (1 s since 13). `linux-6.1` retransmits SYNs as Linux before 6.5 does, and does not answer an
+    /// ACK for data that was never sent.
     pub fn by_name(name: &str) -> Option<RunOptions> {
         let Some((_, profile, version, sysctls)) = OLDER.into_iter().find(|older| older.0 == name) else {
             return Profile::by_name(name).map(RunOptions::new);
@@ -64,7 +66,7 @@ impl RunOptions {
         Some(options)
     }
 
-    /// What [`RunOptions::by_name`] knows.
+    /// The names that [`RunOptions::by_name`] accepts.
     pub fn names() -> Vec<&'static str> {
         Profile::ALL.iter().map(|p| p.name()).chain(OLDER.iter().map(|older| older.0)).collect()
     }

@@ -4,7 +4,7 @@ use crate::ast::{IpField, TcpOption, TcpPacket};
 use std::fmt;
 use tcpassay_wire::Flags;
 
-/// As the language writes flags.
+/// Flags in the syntax of scripts.
 pub(super) fn flags_text(flags: Flags) -> String {
     const LETTERS: [(Flags, char); 9] = [
         (Flags::SYN, 'S'),
@@ -64,7 +64,6 @@ impl fmt::Display for TcpOption {
     }
 }
 
-/// As the language writes it.
 impl fmt::Display for TcpPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.seq.wrapping_add(self.len);

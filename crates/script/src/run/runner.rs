@@ -15,13 +15,13 @@ use tcpassay_units::{Dur, Time};
 pub(super) struct BlockedCall<'a> {
     pub(super) call: &'a Syscall,
     pub(super) position: Position,
-    /// When it was made.
+    /// When the call was made.
     pub(super) began: Time,
-    /// When it is to return; `None` when the script gave no time.
+    /// When the call must return; `None` if the script does not say it.
     pub(super) end: Option<Time>,
 }
 
-/// Why a run ends before its script does.
+/// Why a run stops before the end of the script.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     pub(super) status: Status,
@@ -36,16 +36,16 @@ pub(super) struct Runner<'a, S> {
     pub(super) options: &'a RunOptions,
     pub(super) settings: ScriptSettings,
     pub(super) stack: &'a mut S,
-    /// Packets that were taken from the stack and not looked at yet.
+    /// Packets that were read from the target and not compared yet.
     pub(super) unchecked: VecDeque<SentPacket>,
     pub(super) env: CodeEnvironment,
     pub(super) blocked: Option<BlockedCall<'a>>,
-    /// When the last event finished.
+    /// When the previous event finished.
     pub(super) base: Time,
-    /// The largest error in time so far, and where.
+    /// The largest error in time beyond the tolerance, and the first event with such an error.
     pub(super) drift: Dur,
     pub(super) drifted: Option<Stop>,
-    /// The largest error in time that was allowed.
+    /// The largest error in time within the tolerance.
     pub(super) allowed: Dur,
     pub(super) events: u64,
     pub(super) steps: u64,
@@ -101,7 +101,7 @@ impl<'a, S: Target> Runner<'a, S> {
             if start < self.stack.now() && event.when != EventTime::Any {
                 let late = self.stack.now() - start;
                 let wait = start.since(self.base);
-                self.note_drift(event.position, late, wait, "the event comes too late", Vec::new());
+                self.note_drift(event.position, late, wait, "the event is late", Vec::new());
             }
         }
         match &event.action {
@@ -119,7 +119,7 @@ impl<'a, S: Target> Runner<'a, S> {
         }
     }
 
-    /// Lets time pass up to `until`: timers run, and a call that blocks may return.
+    /// Lets time pass to `until`. Timers run, and a blocked call may return.
     pub(super) fn advance(&mut self, until: Time, position: Position) -> RunResult {
         while self.step(until, position)? {}
         self.stack.advance_to(until);
@@ -127,7 +127,7 @@ impl<'a, S: Target> Runner<'a, S> {
         self.poll_blocked()
     }
 
-    /// Lets the stack do the next thing that it does by itself, at most until `until`; whether there was one.
+    /// Lets time pass to the next action of the target, at most to `until`. Returns false if there was none.
     pub(super) fn step(&mut self, until: Time, position: Position) -> Result<bool, Stop> {
         if self.stack.step(until) == Step::Quiet {
             return Ok(false);
@@ -150,7 +150,7 @@ impl<'a, S: Target> Runner<'a, S> {
         Err(self.stop(Status::Fail, position, reason))
     }
 
-    /// The end of the run, because of what a call or a packet met.
+    /// Stops the run because of the error of a call or a packet.
     pub(super) fn stop_for(&self, error: ScriptError, who: &str, position: Position) -> Stop {
         let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
         match error {
@@ -162,7 +162,7 @@ impl<'a, S: Target> Runner<'a, S> {
         }
     }
 
-    /// An error in time is remembered; the script goes on.
+    /// Records an error in time. The script goes on.
     pub(super) fn note_drift(
         &mut self,
         position: Position,
@@ -183,7 +183,7 @@ impl<'a, S: Target> Runner<'a, S> {
         }
     }
 
-    /// The end of the run, with the stack's last words and state.
+    /// Stops the run. A failure has the diagnostics of the target.
     pub(super) fn stop(&self, status: Status, position: Position, reason: String) -> Stop {
         let told = matches!(status, Status::Fail | Status::Time);
         Stop { status, position, reason, details: if told { self.stack.diagnostics() } else { Vec::new() } }

@@ -1,4 +1,7 @@
-//! Packets of the script and of the stack: to and fro, and what differs.
+//! Conversion of sequence numbers and timestamps between the script and the target.
+//!
+//! As in packetdrill, the sequence number of a SYN is absolute, and all others are relative to it. The timestamps in the script
+//! are mapped to those of the target by the packets that carried them.
 
 use super::tcp_options::counters_of;
 use crate::ast::{TcpOption, TcpPacket};
@@ -6,25 +9,25 @@ use std::collections::BTreeMap;
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Flags, Options, SackBlock, Segment, Timestamps};
 
-/// How the numbers of one connection map.
+/// The sequence numbers and timestamps of one connection in the script and in the target.
 #[derive(Clone, Debug)]
 pub struct SequenceMap {
-    /// Our initial sequence number.
+    /// The initial sequence number of the target.
     pub iss: SeqNum,
-    /// What the script calls it.
+    /// The same number in the script.
     pub script_iss: u32,
-    /// The peer's, which the script chose.
+    /// The initial sequence number of the peer, which the script chooses.
     pub irs: SeqNum,
-    /// Timestamps that the script wrote for ours.
+    /// Timestamps of the target by their value in the script.
     stamps: BTreeMap<u32, u32>,
-    /// The first of them: live, script.
+    /// The first timestamp: of the target, in the script.
     first_stamp: Option<(u32, u32)>,
-    /// Both ends know both numbers: another SYN of the peer changes nothing.
+    /// The handshake has started. Another SYN of the peer does not change `irs`.
     pub settled: bool,
 }
 
 impl SequenceMap {
-    /// Of a connection whose initial sequence number is `iss`.
+    /// The map of a connection whose initial sequence number is `iss`.
     pub fn new(iss: SeqNum) -> SequenceMap {
         SequenceMap {
             iss,
@@ -44,12 +47,12 @@ impl SequenceMap {
         if syn { 0 } else { self.irs.get() }
     }
 
-    /// The script's name of one of our timestamps.
+    /// The value in the script of a timestamp of the target.
     fn stamp_out(&self, live: u32) -> u32 {
         self.first_stamp.map_or(live, |(first, script)| script.wrapping_add(live.wrapping_sub(first)))
     }
 
-    /// The timestamp of ours that the script means.
+    /// The timestamp of the target for a value in the script.
     fn stamp_in(&self, script: u32) -> u32 {
         if script == 0 && !self.stamps.contains_key(&0) {
             return 0;
@@ -58,16 +61,16 @@ impl SequenceMap {
         self.stamps.get(&script).copied().or_else(by_first).unwrap_or(script)
     }
 
-    /// The script expects `script` where the stack sent `live`.
+    /// Records that the script expects the timestamp `script` where the target sent `live`.
     pub fn learn_stamp(&mut self, live: u32, script: u32) {
         self.first_stamp.get_or_insert((live, script));
         self.stamps.insert(script, live);
     }
 
-    /// The segment that the script injects.
+    /// The segment of an injected packet, with the numbers of the target.
     ///
     /// # Errors
-    /// What the model cannot take.
+    /// An option value that a segment cannot carry.
     pub fn inject(&mut self, tcp: &TcpPacket) -> Result<Segment, String> {
         let syn = tcp.flags.has(Flags::SYN);
         if syn && !self.settled {
@@ -91,7 +94,7 @@ impl SequenceMap {
                     options.sack =
                         blocks.iter().map(|(s, e)| SackBlock { start: live(s), end: live(e) }).collect();
                 }
-                // Fast Open's goes beside the segment.
+                // `fast_open_of` handles the Fast Open option.
                 TcpOption::Nop | TcpOption::Eol | TcpOption::FastOpen { .. } | TcpOption::Md5(_) => {}
                 TcpOption::AccurateEcn(text) => counters = Some(counters_of(text)?),
             }
@@ -114,10 +117,10 @@ impl SequenceMap {
         })
     }
 
-    /// The packet that the script injects, with live numbers.
+    /// An injected packet with the numbers of the target.
     ///
     /// # Errors
-    /// A timestamp that is no number.
+    /// A timestamp is not a number.
     pub fn live(&mut self, tcp: &TcpPacket) -> Result<TcpPacket, String> {
         let syn = tcp.flags.has(Flags::SYN);
         if syn {
@@ -143,12 +146,12 @@ impl SequenceMap {
         })
     }
 
-    /// A sequence number of ours, of which the script says how far it is behind the SYN.
+    /// A sequence number of the target that the script gives relative to the SYN.
     pub fn our_number(&self, script: u32) -> u32 {
         script.wrapping_add(self.iss.get())
     }
 
-    /// A segment of the stack in the words of the script; `options` are its options in the order of the header.
+    /// A segment of the target with the numbers of the script. `options` are its options in the order of the header.
     pub fn show(&self, live: &Segment, options: &[TcpOption]) -> TcpPacket {
         let syn = live.flags.has(Flags::SYN);
         let ack = live.flags.has(Flags::ACK);
@@ -164,7 +167,7 @@ impl SequenceMap {
         }
     }
 
-    /// An option of the stack in the words of the script.
+    /// An option of the target with the numbers of the script.
     fn option(&self, live: &TcpOption, syn: bool) -> TcpOption {
         let theirs = self.theirs(syn);
         match live {

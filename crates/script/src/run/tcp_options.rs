@@ -1,29 +1,29 @@
-//! TCP options of live segments in the form of the script, in the order in which each stack writes them.
+//! The TCP options of a segment as a list, in the order in which each stack writes them.
 
 use crate::ast::{TcpOption, TcpPacket};
 use tcpassay_tcp::FastOpen;
 use tcpassay_wire::{AccEcn, Options, SackBlocks};
 
-/// How a stack lays out its options.
+/// The stack whose order and padding of options is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OptionLayout {
     Linux,
     FreeBsd,
 }
 
-/// Hexadecimal digits, two a byte.
+/// Bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, b| text + &format!("{b:02x}"))
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// The bytes of hexadecimal digits; `None` if the text has other characters or an odd length.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
     if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-/// The option of Fast Open of a packet to inject.
+/// The Fast Open option of a packet of the script.
 pub(super) fn fast_open_of(tcp: &TcpPacket) -> Result<Option<FastOpen>, String> {
     let found = tcp.options.iter().flatten().find_map(|opt| match opt {
         TcpOption::FastOpen { experimental, cookie } => Some((*experimental, cookie)),
@@ -34,10 +34,10 @@ pub(super) fn fast_open_of(tcp: &TcpPacket) -> Result<Option<FastOpen>, String> 
     Ok(Some(FastOpen { experimental, cookie }))
 }
 
-/// The fields of accurate ECN's option, as [`AccEcn::counts`] has them.
+/// The fields of the accurate ECN option, in the order of [`AccEcn::counts`].
 const COUNTERS: [&str; 3] = ["e0b", "ceb", "e1b"];
 
-/// `e1b 1 ceb 0 e0b 1`
+/// Parses the counters of an accurate ECN option, as in `e1b 1 ceb 0 e0b 1`.
 pub(super) fn counters_of(text: &str) -> Result<AccEcn, String> {
     let wrong =
         || format!("the counters `{text}`: expected e0b, ceb and e1b from either end, of 24 bits each");
@@ -70,12 +70,12 @@ fn counters_text(option: &AccEcn) -> String {
     parts.join(" ")
 }
 
-/// The SACK blocks without an accurate ECN option beside them.
+/// The SACK blocks without the accurate ECN option.
 fn bare(live: &Options) -> SackBlocks {
     live.sack.iter().copied().collect()
 }
 
-/// Options in the order in which a stack lays them out.
+/// The options in the order of a stack, with padding.
 pub(super) fn ordered_options(
     live: &Options,
     fast_open: Option<&FastOpen>,
@@ -99,7 +99,7 @@ pub(super) fn ordered_options(
                     vec![TcpOption::Nop, TcpOption::Nop, t]
                 });
             }
-            // Accurate ECN's ends where the next NOPs would stand, if they are enough, or NOPs follow it.
+            // The end of the AccECN option replaces the next NOPs if there are enough of them. Otherwise NOPs follow it.
             let mut spare = 0;
             if let Some(counters) = live.accecn() {
                 list.push(TcpOption::AccurateEcn(counters_text(&counters)));
@@ -130,7 +130,7 @@ pub(super) fn ordered_options(
                 }
             }
         }
-        // `tcp_addoptions` of FreeBSD: aligned before, padded with EOL after.
+        // `tcp_addoptions` of FreeBSD: NOPs align an option, EOL pads the list.
         OptionLayout::FreeBsd => {
             if let Some(scale) = scale {
                 list.extend([TcpOption::Nop, scale]);
@@ -160,7 +160,7 @@ pub(super) fn ordered_options(
     list
 }
 
-/// Bytes of a list of options.
+/// The size of a list of options in bytes.
 pub(super) fn wire_len(list: &[TcpOption]) -> usize {
     let len = |opt: &TcpOption| match opt {
         TcpOption::Mss(_) => 4,

@@ -36,7 +36,7 @@ fn a_line_of_such_a_file_that_is_not_known_is_unsupported_with_both_names() {
     assert_eq!(with_files(&text, &[("./setup.sh", "true\nreboot")]), "unsupported 1 ./setup.sh: reboot");
     assert_eq!(with_files(&text, &[("./setup.sh", "true")]), "pass 0 ");
     let calls = with_files(&text, &[("./setup.sh", "./setup.sh")]);
-    assert!(calls.ends_with("scripts that call scripts, more than 4 deep"), "{calls}");
+    assert!(calls.ends_with("shell scripts call each other more than 4 deep"), "{calls}");
 }
 
 #[test]

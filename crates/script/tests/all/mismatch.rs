@@ -151,7 +151,7 @@ fn a_script_that_never_ends_is_stopped_by_steps() {
 #[test]
 fn a_call_that_nothing_can_end_is_told() {
     let report = plain("+0 read(4, ..., 100) = 100");
-    assert_eq!(verdict(&report), "fail 9 `read` blocks for ever");
+    assert_eq!(verdict(&report), "fail 9 `read` blocks, and no timer or packet can end it");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn a_pointer_to_nowhere_is_an_error_and_takes_nothing() {
 +0 > P. 1:101(100) ack 1001",
     );
     let some = plain("+0 writev(4, [{..., 5}, {NULL, 100}], 2) = 5");
-    assert_eq!(verdict(&some), "unsupported 9 a vector of which some buffers are bad");
+    assert_eq!(verdict(&some), "unsupported 9 a vector with valid and invalid buffers");
 }
 
 #[test]

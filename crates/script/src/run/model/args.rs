@@ -1,4 +1,4 @@
-//! Arguments of system calls in a script, and what an attempt to make the call gives.
+//! Arguments of system calls in a script.
 
 use crate::ast::{Expr, Syscall};
 use crate::run::target::ScriptError;
@@ -7,7 +7,7 @@ pub(super) fn unsupported<T>(what: impl Into<String>) -> Result<T, ScriptError> 
     Err(ScriptError::Unsupported(what.into()))
 }
 
-/// A number where one is needed.
+/// The argument `index`, which must be a number.
 pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
     match args.get(index) {
         Some(Expr::Int(n)) => Ok(*n),
@@ -16,7 +16,7 @@ pub(super) fn int(args: &[Expr], index: usize) -> Result<i64, ScriptError> {
     }
 }
 
-/// The names of a flag word; none for a number 0 or an absent argument.
+/// The names in an argument such as `A|B`. The list is empty for a number or an absent argument.
 pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
     match args.get(index) {
         Some(Expr::Names(names)) => names.iter().map(String::as_str).collect(),
@@ -24,12 +24,12 @@ pub(super) fn names(args: &[Expr], index: usize) -> Vec<&str> {
     }
 }
 
-/// A member of a group by its name.
+/// The value of the member `name` of `{name=value, ...}`.
 pub(super) fn member<'a>(group: &'a [(String, Expr)], name: &str) -> Option<&'a Expr> {
     group.iter().find(|(n, _)| n == name).map(|(_, e)| e)
 }
 
-/// Whether an argument is a pointer to nowhere: `NULL`, or a number where a buffer belongs.
+/// Returns true if an argument is an invalid pointer: `NULL`, or a number in the place of a buffer.
 fn nowhere(e: &Expr) -> bool {
     match e {
         Expr::Int(_) => true,
@@ -38,10 +38,10 @@ fn nowhere(e: &Expr) -> bool {
     }
 }
 
-/// Whether what a call sends or receives has no buffer.
+/// Returns true if the buffer of a call that sends or receives is an invalid pointer.
 ///
 /// # Errors
-/// Some of its buffers are there and others are not.
+/// Some buffers of the vector are valid and others are not.
 pub(super) fn bad_buffer(call: &Syscall) -> Result<bool, ScriptError> {
     let vector = match (call.name.as_str(), call.args.get(1)) {
         ("readv" | "writev", vector) => vector,
@@ -61,12 +61,12 @@ pub(super) fn bad_buffer(call: &Syscall) -> Result<bool, ScriptError> {
     });
     let first = kinds.next().unwrap_or(false);
     if kinds.any(|other| other != first) {
-        return unsupported("a vector of which some buffers are bad");
+        return unsupported("a vector with valid and invalid buffers");
     }
     Ok(first)
 }
 
-/// Whether the address, the value or the list of a call is a pointer to nowhere.
+/// Returns true if the address, the option value or the descriptor list of a call is `NULL`.
 pub(super) fn bad_argument(call: &Syscall) -> bool {
     let index = match call.name.as_str() {
         "setsockopt" | "getsockopt" => 3,

@@ -4,7 +4,7 @@ use super::args::{int, names};
 use crate::ast::{Expr, Syscall};
 use crate::run::target::ScriptError;
 
-/// Flags of sending and receiving in Linux's numbers.
+/// The `MSG_*` flags with their values on Linux.
 const MESSAGE_FLAGS: [(i64, &str); 11] = [
     (0x1, "MSG_OOB"),
     (0x2, "MSG_PEEK"),
@@ -19,7 +19,7 @@ const MESSAGE_FLAGS: [(i64, &str); 11] = [
     (0x2000_0000, "MSG_FASTOPEN"),
 ];
 
-/// The flags of a call that sends or receives, by name or as Linux's number.
+/// The names of the `MSG_*` flags in an argument, which holds names or the number of Linux.
 fn message_flags(args: &[Expr], index: usize) -> Vec<&str> {
     match args.get(index) {
         Some(Expr::Int(n)) => {
@@ -30,10 +30,10 @@ fn message_flags(args: &[Expr], index: usize) -> Vec<&str> {
 }
 
 fn size(n: i64) -> Result<u64, ScriptError> {
-    u64::try_from(n).map_err(|_| ScriptError::Invalid("a size below zero".to_owned()))
+    u64::try_from(n).map_err(|_| ScriptError::Invalid("a negative size".to_owned()))
 }
 
-/// How much a call that sends or receives asks for, and its flags.
+/// The number of bytes that a call sends or wants to receive, and its flags.
 pub(super) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError> {
     let args = &call.args;
     match call.name.as_str() {
@@ -43,9 +43,10 @@ pub(super) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError>
     }
 }
 
-/// `[{..., 1000}, {..., 2000}]`
+/// The sum of the sizes in a vector of buffers, `[{..., 1000}, {..., 2000}]`.
 fn vector(e: Option<&Expr>) -> Result<u64, ScriptError> {
-    let nonsense = || ScriptError::Invalid("a vector of buffers is `[{..., 1000}]`".to_owned());
+    let nonsense =
+        || ScriptError::Invalid("a vector of buffers must have the form `[{..., 1000}]`".to_owned());
     let Some(Expr::List(items)) = e else { return Err(nonsense()) };
     let mut sum = 0_u64;
     for item in items {
@@ -58,7 +59,9 @@ fn vector(e: Option<&Expr>) -> Result<u64, ScriptError> {
 
 fn message(e: Option<&Expr>) -> Result<u64, ScriptError> {
     let Some(Expr::Group(members)) = e else {
-        return Err(ScriptError::Invalid("a message is `{msg_iov(1)=[{..., 1000}], ...}`".to_owned()));
+        return Err(ScriptError::Invalid(
+            "a message must have the form `{msg_iov(1)=[{..., 1000}], ...}`".to_owned(),
+        ));
     };
     vector(members.iter().find(|(name, _)| name == "msg_iov").map(|(_, e)| e))
 }

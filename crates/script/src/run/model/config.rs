@@ -1,4 +1,4 @@
-//! The settings of the model as the profile, the sysctls of the host and the options of a socket give them.
+//! The settings of the model. They follow from the profile, the sysctls of the host and the options of a socket.
 
 use super::config_freebsd::freebsd;
 use super::config_linux::{buffers, linux};
@@ -9,15 +9,18 @@ use crate::settings::{IpVersion, ScriptSettings, StackVersion};
 use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, Profile, RecvMemory, Skbs};
 use tcpassay_units::{Bytes, Dur};
 
-/// What an empty `sk_buff` counted before 6.3 (`SKB_TRUESIZE`): its structures, and the headers in a kilobyte.
+/// The true size of an empty `sk_buff` before Linux 6.3 (`SKB_TRUESIZE`): its structures, and 1 KiB for the headers.
 const SKB_OLD: u64 = 1280;
 
-/// Bytes of the IP and TCP headers.
+/// The size of the IP and TCP headers in bytes, without options.
 pub(super) fn headers(settings: &ScriptSettings) -> u64 {
     if settings.ip_version == IpVersion::V6 { 60 } else { 40 }
 }
 
-/// The stack's switches, or what is unsupported.
+/// The settings of a new connection.
+///
+/// # Errors
+/// The setting that the model does not support.
 pub(super) fn config(
     profile: Profile,
     host: &HostSettings,
@@ -45,7 +48,7 @@ pub(super) fn config(
     }
     match settings.version {
         StackVersion::Profile => {}
-        // The table begins 1, 1, 1, 1, 1, 2; of twelve repetitions four come at the first interval.
+        // `tcp_syn_backoff` begins with 1, 1, 1, 1, 1, 2. Of 12 retransmissions, 4 use the first interval.
         StackVersion::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
         StackVersion::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
     }
@@ -68,7 +71,7 @@ pub(super) fn config(
     cfg.mtu_probing = probing(host, headers)?;
     socket.apply(&mut cfg);
     if profile == Profile::Linux {
-        // `tcp_delack_max`: a peer with the same bound must not time out.
+        // `tcp_delack_max`: the delay stays below `rto_min`, so that a peer with the same `rto_min` does not time out.
         let most = cfg.rto.min.saturating_sub(Dur::from_millis(1)).max(Dur::from_millis(1));
         cfg.delayed_ack.timeout = cfg.delayed_ack.timeout.min(most);
     }
@@ -78,7 +81,7 @@ pub(super) fn config(
     Ok(cfg)
 }
 
-/// Linux's account of receive memory.
+/// The receive memory of a Linux socket.
 fn memory(host: &HostSettings, settings: &ScriptSettings, open: OpenMode) -> Result<RecvMemory, String> {
     let (size, max) = match host.get("net.ipv4.tcp_rmem") {
         Some(text) => {
@@ -100,7 +103,7 @@ fn memory(host: &HostSettings, settings: &ScriptSettings, open: OpenMode) -> Res
     })
 }
 
-/// Linux's search for the MTU of the path.
+/// Path MTU probing of Linux (`tcp_mtu_probing`).
 fn probing(host: &HostSettings, headers: u64) -> Result<Option<MtuProbing>, String> {
     let number = |key: &str, default: u64| host.number(&format!("net.ipv4.{key}")).unwrap_or(default);
     let always = match number("tcp_mtu_probing", 0) {

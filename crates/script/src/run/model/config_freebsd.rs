@@ -5,7 +5,7 @@ use crate::host::HostSettings;
 use tcpassay_tcp::{Config, ControlEcn, EcnMode, Persist, Recovery, RecvBuffer};
 use tcpassay_units::{Bytes, Dur};
 
-/// FreeBSD's that change nothing here.
+/// Sysctls without effect on the model.
 const INERT_BSD: &[&str] = &[
     "hostcache.purgenow",
     "hostcache.enable",
@@ -46,13 +46,13 @@ const INERT_BSD: &[&str] = &[
     "sack.revised",
 ];
 
-/// FreeBSD's timer for a shut window, to be changed.
+/// The settings of the persist timer.
 fn persist(cfg: &mut Config) -> &mut Persist {
     cfg.persist.as_mut().expect("FreeBSD has one")
 }
 
 pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
-    // It counts marks in the header alone (`tcp_ecn.c`).
+    // FreeBSD counts marks in the ACE field only and sends no AccECN option (`tcp_ecn.c`).
     cfg.ecn_option = false;
     cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
     let mut space = 65_536;
@@ -68,7 +68,7 @@ pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> 
                     _ => return Err(wrong()),
                 }
             }
-            // A patch that FreeBSD has not taken.
+            // The sysctl of a patch that is not part of FreeBSD.
             "ecn.plusplus" => {
                 cfg.control_ecn = match number()? {
                     0 => ControlEcn::Off,
@@ -105,7 +105,7 @@ pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> 
             "rexmit_drop_options" => cfg.plain_syns = number()? != 0,
             "drop_synfin" => cfg.drop_synfin = number()? != 0,
             "do_prr" if number()? == 0 => {
-                // One switch by three names; on since 14.
+                // Three names of one setting. The default is 1 since FreeBSD 14.
                 let pipe = ["sack.revised", "newsack", "rfc6675_pipe"]
                     .iter()
                     .find_map(|key| host.number(&format!("net.inet.tcp.{key}")));
@@ -134,7 +134,7 @@ pub(super) fn freebsd(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> 
             _ => return Err(wrong()),
         }
     }
-    // `sb_max` says how large a window the scale must be able to tell (`tcp_select_window`).
+    // The window scale is chosen for the largest buffer, `sb_max`.
     let most = host.number("kern.ipc.maxsockbuf").unwrap_or(2 << 20);
     cfg.recv_buffer =
         RecvBuffer::Auto { initial: Bytes::new(space.min(most)), max: Bytes::new(most.max(space)) };

@@ -5,10 +5,10 @@ use crate::host::{DCTCP_RECEIVER, HostSettings};
 use tcpassay_tcp::{AfterIdle, Config, DctcpReceiver, EcnMode, LossDetection, RecvBuffer, RecvTuning, Tlp};
 use tcpassay_units::{Bytes, Dur};
 
-/// The largest super-segment of Linux's `tun`, less `MAX_TCP_HEADER` and one (`sk_setup_caps`).
+/// The largest GSO packet of a TUN device, minus `MAX_TCP_HEADER` and one byte (`sk_setup_caps`).
 const GSO: u64 = 65_536 - 321;
 
-/// Linux's sysctls of `net.ipv4` that change nothing here: what they govern the model lacks, or a script cannot see.
+/// Sysctls of `net.ipv4` without effect on the model. A script cannot observe their effect, or the model reads them elsewhere.
 const INERT: &[&str] = &[
     "tcp_fack",
     "tcp_retries1",
@@ -54,7 +54,7 @@ const INERT: &[&str] = &[
     "ip_no_pmtu_disc",
 ];
 
-/// Linux's that the model lacks: they must be off.
+/// Sysctls of `net.ipv4` that the model does not support. Their value must be 0.
 const LACKING: &[&str] = &[
     "tcp_plb_enabled",
     "tcp_stdurg",
@@ -74,7 +74,7 @@ pub(super) fn buffers(text: &str) -> Option<(u64, u64)> {
     Some((initial, most))
 }
 
-/// One sysctl of Linux's compression of duplicate ACKs (`tcp_comp_sack_*`). Returns `None` if the value is out of range.
+/// Applies a sysctl of ACK compression (`tcp_comp_sack_*`). Returns `None` if the value is out of range.
 fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
     if let Some(rule) = &mut cfg.ack_compression {
         match key {
@@ -87,9 +87,9 @@ fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
 }
 
 pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Result<(), String> {
-    // Without TSO the kernel still makes super-segments, which leave it in pieces (`ConnectionTable::flush`).
+    // Without TSO the stack still builds GSO packets. `ConnectionTable::flush` segments them.
     cfg.tso = Some(Bytes::new(GSO));
-    // tcp_rmem: half of it is window at first.
+    // The initial window is half of the default of `tcp_rmem`.
     cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
     cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
     cfg.dctcp_receiver = match host.get(DCTCP_RECEIVER) {
@@ -169,7 +169,7 @@ pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Re
             "tcp_rmem" => {
                 let (usual, most) =
                     buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
-                // Before 4.20 the buffer followed the first window.
+                // Before Linux 4.20 the buffer was sized from the initial window.
                 let initial = if cfg.recv_tuning == RecvTuning::Linux { usual / 2 } else { 65_535 };
                 let most = most.max(initial);
                 cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(initial), max: Bytes::new(most) };
@@ -182,7 +182,7 @@ pub(super) fn linux(cfg: &mut Config, host: &HostSettings, open: OpenMode) -> Re
                 }
                 cfg.max_send_buffer = Bytes::new(most);
             }
-            // Cookies for a queue that overflows, which no script can see; 2 is cookies for everybody.
+            // With 1, cookies are used only when the SYN queue overflows, which scripts do not cause. The value 2 is unsupported.
             "tcp_syncookies" if number()? <= 1 => {}
             _ if LACKING.contains(&key) && number()? == 0 => {}
             _ if INERT.contains(&key) => {}

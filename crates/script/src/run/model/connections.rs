@@ -1,4 +1,4 @@
-//! Virtual time: connections, their timers, and the packets that they sent and the script has not looked at yet.
+//! The connections of the model, the virtual clock, and the packets that were sent and not compared with the script yet.
 
 use super::error_queue::ErrorQueue;
 use crate::run::sequence_map::SequenceMap;
@@ -7,56 +7,56 @@ use tcpassay_tcp::{Connection, FastOpen, LogEntry, Outgoing};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 
-/// What both systems begin with.
+/// The hop limit of packets by default, on Linux and FreeBSD.
 pub(super) const DEFAULT_HOP_LIMIT: u8 = 64;
 
-/// How many entries of the stack's log a mismatch shows.
+/// The number of log entries in the report of a failure.
 const MAX_LOG_ENTRIES: usize = 24;
 
-/// A route that carries segments of another size (without options) than before. Linux looks it up when it sends, and thinks of
-/// it when it sends next.
+/// A route whose MTU changed, with the new segment size without options. Linux looks the route up when it sends, and uses the
+/// new size from the next transmission on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RouteMtu {
     Changed(Bytes),
     LookedUp(Bytes),
 }
 
-/// When data came and went last; before the first, when the connection opened (`lrcvtime` and `lsndtime` of Linux).
+/// The times of the last data segments. Before the first one, the time when the connection opened (`lrcvtime` and `lsndtime`
+/// of Linux).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DataTimes {
     pub received: Time,
     pub sent: Time,
     open: bool,
-    /// Bytes received in order so far.
+    /// Bytes received in order.
     pub bytes: u64,
 }
 
-/// One connection.
+/// A connection of the model with its state in the script.
 #[derive(Clone, Debug)]
 pub(super) struct ModelConnection {
     pub conn: Connection,
     pub map: SequenceMap,
-    /// A packet of the script has come to it.
+    /// The connection has received a packet of the script.
     pub begun: bool,
-    /// The error of an ICMP message that ended it.
+    /// The error of the ICMP message that ended the connection.
     pub icmp_error: Option<&'static str>,
     pub route: Option<RouteMtu>,
     pub errors: ErrorQueue,
-    /// How often a writer was woken that had found no room.
+    /// How often a writer that waits for send buffer space was woken.
     pub write_wakeups: u64,
-    /// The TOS byte of its packets, less ECN.
+    /// The TOS byte of outbound packets without the ECN field.
     pub tos: u8,
-    /// The hop limit of its packets.
+    /// The hop limit of outbound packets.
     pub hops: u8,
-    /// What it has received and sent.
     pub times: DataTimes,
-    /// Its SYN has no options (`TCP_NOOPT`).
+    /// The SYN carries no options (`TCP_NOOPT`).
     pub no_options: bool,
-    /// Its last log entries.
+    /// The last [`MAX_LOG_ENTRIES`] log entries.
     pub log: VecDeque<LogEntry>,
 }
 
-/// A packet of the stack.
+/// A packet that a connection sent.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedPacket {
     pub at: Time,
@@ -64,22 +64,22 @@ pub(super) struct QueuedPacket {
     pub out: Outgoing,
     pub tos: u8,
     pub hops: u8,
-    /// The option of a SYN.
+    /// The Fast Open option of a SYN.
     pub fast_open: Option<FastOpen>,
 }
 
-/// Everything that has a time.
+/// All connections of the model, with their clock and their output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionTable {
     pub now: Time,
     pub connections: Vec<ModelConnection>,
-    /// Sent and not looked at.
+    /// Packets that were sent and not read by the runner yet.
     pub sent: VecDeque<QueuedPacket>,
-    /// Super-segments are cut before they are seen: the interface has no TSO.
+    /// The interface has no TSO: GSO packets are segmented before the script sees them.
     pub no_tso: bool,
-    /// The interface refuses everything.
+    /// The queue of the interface drops every packet.
     pub local_drop: bool,
-    /// Timers run and segments handled.
+    /// The number of timers that expired.
     pub steps: u64,
 }
 
@@ -107,7 +107,7 @@ impl ConnectionTable {
         self.connections.len() - 1
     }
 
-    /// Collects what the connection has to say after something happened to it.
+    /// Reads packets, error queue entries and log entries of a connection after an event.
     pub fn flush(&mut self, index: usize) {
         let entry = &mut self.connections[index];
         if let Some(RouteMtu::LookedUp(size)) = entry.route {
@@ -133,7 +133,7 @@ impl ConnectionTable {
                 let start = u64::try_from(start).unwrap_or(0);
                 entry.errors.left(at, start, start + u64::from(s.len));
             }
-            // No interface of packetdrill's cuts what has a counter in its flags (`NETIF_F_GSO_ACCECN`).
+            // The interface cannot segment packets with an ACE counter (`NETIF_F_GSO_ACCECN`), so the stack does it.
             let apart = self.no_tso || entry.conn.agreed_options().accurate;
             if apart && !out.segment.flags.has(Flags::SYN) {
                 self.sent.extend(pieces(out).map(|out| QueuedPacket {
@@ -169,7 +169,7 @@ impl ConnectionTable {
         }
     }
 
-    /// The interface refuses everything from now on, or nothing any more.
+    /// Sets whether the queue of the interface drops every packet.
     pub fn set_local_drop(&mut self, on: bool) {
         if on != self.local_drop {
             self.local_drop = on;
@@ -182,7 +182,7 @@ impl ConnectionTable {
         self.connections.iter().filter_map(|p| p.conn.next_timer()).min()
     }
 
-    /// Runs what is due at `at`.
+    /// Advances the clock to `at` and runs the timers that are due.
     pub fn fire(&mut self, at: Time) {
         self.now = self.now.max(at);
         for index in 0..self.connections.len() {
@@ -195,7 +195,7 @@ impl ConnectionTable {
     }
 }
 
-/// A super-segment as the network sees it: FIN and PSH on the last piece, CWR on the first.
+/// The segments of a GSO packet. FIN and PSH are set on the last one, CWR on the first one.
 fn pieces(out: Outgoing) -> impl Iterator<Item = Outgoing> {
     let whole = out.segment.len;
     let count = whole.div_ceil(out.mss).max(1);

@@ -6,14 +6,14 @@ use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
 use tcpassay_tcp::{Config, Keepalive, Profile};
 use tcpassay_units::Dur;
 
-/// The controller's name, as this project has it.
+/// The name of the congestion controller in this project.
 pub(super) fn cc_name<'a>(profile: Profile, host: &'a HostSettings, socket: &'a SocketOptions) -> &'a str {
     let set = socket.congestion.as_deref();
     let sysctl = match profile {
         Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
         _ => host.get("net.inet.tcp.cc.algorithm"),
     };
-    // The public scripts of FreeBSD assume NewReno, its default until 14.
+    // The public scripts for FreeBSD assume NewReno, the default before FreeBSD 14.
     let default = if matches!(profile, Profile::Linux | Profile::Linux46) { "cubic" } else { "reno" };
     match set.or(sysctl).unwrap_or(default) {
         "newreno" => "reno",
@@ -21,7 +21,10 @@ pub(super) fn cc_name<'a>(profile: Profile, host: &'a HostSettings, socket: &'a 
     }
 }
 
-/// The controller itself.
+/// A new congestion controller.
+///
+/// # Errors
+/// The controller is unknown.
 pub(super) fn controller(
     cfg: &Config,
     profile: Profile,
@@ -31,7 +34,7 @@ pub(super) fn controller(
     let module = |parameter: &str, default: u64| {
         host.number(&format!("module.tcp_cubic.{parameter}")).unwrap_or(default)
     };
-    // CUBIC's own, on by default.
+    // HyStart of `tcp_cubic`. Both detectors are on by default.
     let linux = matches!(profile, Profile::Linux | Profile::Linux46);
     let detect = if module("hystart", 1) == 0 { 0 } else { module("hystart_detect", 3) };
     let hystart = if linux {
@@ -52,7 +55,7 @@ pub(super) fn controller(
     tcpassay_cc::build(name, &params).map_err(|_| format!("the congestion controller `{name}`"))
 }
 
-/// Keepalive by the socket's options and the profile's defaults.
+/// The keepalive timer of a socket; `None` if `SO_KEEPALIVE` is off.
 pub(super) fn keepalive(socket: &SocketOptions, host: &HostSettings) -> Option<Keepalive> {
     let secs = |set: Option<u64>, key: &str, default: u64| {
         set.or_else(|| host.number(&format!("net.ipv4.{key}"))).unwrap_or(default)

@@ -16,7 +16,7 @@ impl Model {
             _ => 0,
         };
         let File::Epoll(watches) = self.file(epoll)? else {
-            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not one of epoll")));
+            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not an epoll instance")));
         };
         let at = watches.iter().position(|w| w.fd == fd);
         let watch = EpollItem { fd, events, seen: 0, disarmed: false, wakes: WakeupCounts::default() };
@@ -36,12 +36,12 @@ impl Model {
         let epoll = int(args, 0)?;
         let timeout = int(args, 3)?;
         let File::Epoll(mut watches) = self.file(epoll)?.clone() else {
-            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not one of epoll")));
+            return Err(ScriptError::Invalid(format!("descriptor {epoll} is not an epoll instance")));
         };
         let mut live = Vec::new();
         for watch in watches.iter_mut().filter(|w| !w.disarmed) {
             let now = self.ready(watch.fd)? & (watch.events | ERR | HUP);
-            // An edge: something that was not there when this was last reported, or somebody was woken for since.
+            // An edge: an event that was not set at the last report, or a wakeup since then.
             let wakes = self.wakes(watch.fd);
             let woken = wakes.errors > watch.wakes.errors && now & ERR != 0
                 || wakes.write_wakeups > watch.wakes.write_wakeups && now & OUT != 0
@@ -84,7 +84,7 @@ impl Model {
         Ok(SyscallResult::Done(count))
     }
 
-    /// How often somebody was woken who waits for this socket.
+    /// The number of wakeups of the socket so far.
     pub(super) fn wakes(&mut self, fd: i64) -> WakeupCounts {
         let Some(File::Socket(socket)) = self.files.get(&fd) else { return WakeupCounts::default() };
         match &socket.role {
@@ -97,7 +97,7 @@ impl Model {
             }
             Role::Connected(index) => {
                 let entry = &self.table.connections[*index];
-                // The end of the stream wakes readers, too.
+                // A FIN also wakes readers.
                 let arrivals = entry.times.bytes + u64::from(entry.conn.peer_has_closed());
                 WakeupCounts { errors: entry.errors.wakes, write_wakeups: entry.write_wakeups, arrivals }
             }

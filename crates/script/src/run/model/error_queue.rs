@@ -1,13 +1,12 @@
-//! The error queue of a socket: what became of writes without a copy (`MSG_ZEROCOPY`), and when data left and were acknowledged
-//! (`SO_TIMESTAMPING`).
+//! The error queue of a socket: completion of `MSG_ZEROCOPY` writes, and transmit timestamps (`SO_TIMESTAMPING`).
 //!
-//! Sources: `__msg_zerocopy_callback`, `skb_zerocopy_notify_extend`, `tcp_tx_timestamp`, `__skb_tstamp_tx` and `tcp_ack_tstamp` of Linux.
-//! The interface of packetdrill copies what is sent, and so says every notification here.
+//! Sources: `__msg_zerocopy_callback`, `skb_zerocopy_notify_extend`, `tcp_tx_timestamp`, `__skb_tstamp_tx` and `tcp_ack_tstamp`
+//! of Linux. The TUN device of packetdrill copies all data, so every notification has `SO_EE_CODE_ZEROCOPY_COPIED`.
 
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
-/// When a byte of the stream is told of.
+/// The event that a timestamp records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TimestampKind {
     Scheduled,
@@ -18,22 +17,22 @@ pub(super) enum TimestampKind {
 /// An entry of the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum QueueEntry {
-    /// Writes of these numbers are done with.
+    /// The zero-copy writes from the first to the second number are complete.
     ZeroCopyDone(u32, u32),
-    /// A byte reached a stage.
+    /// The timestamp of a byte of the stream. `tail`: the payload of the packet comes with it.
     Timestamp { stage: TimestampKind, at: Time, byte: u64, tail: bool },
 }
 
-/// A byte that is watched: the last one of a write.
+/// A byte whose timestamps are wanted: the last one of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WatchedByte {
-    /// Position in the stream, from zero.
+    /// Offset in the stream, from zero.
     at: u64,
     stages: TimestampingFlags,
     left: bool,
 }
 
-/// `SO_TIMESTAMPING`, as far as it concerns what is sent.
+/// The flags of `SO_TIMESTAMPING` for transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the interface")]
 pub(super) struct TimestampingFlags {
@@ -42,14 +41,14 @@ pub(super) struct TimestampingFlags {
     acknowledged: bool,
     /// `SOF_TIMESTAMPING_OPT_ID`
     numbered: bool,
-    /// `SOF_TIMESTAMPING_OPT_TSONLY`: no payload comes with it.
+    /// `SOF_TIMESTAMPING_OPT_TSONLY`: the timestamp comes without the payload.
     only: bool,
     /// `SOF_TIMESTAMPING_SOFTWARE`
     told: bool,
 }
 
 impl TimestampingFlags {
-    /// By the names of the flags.
+    /// The flags with these names.
     pub fn of(names: &[&str]) -> TimestampingFlags {
         let has = |name: &str| names.iter().any(|n| n.strip_prefix("SOF_TIMESTAMPING_") == Some(name));
         TimestampingFlags {
@@ -67,20 +66,20 @@ impl TimestampingFlags {
     }
 }
 
-/// The error queue of a connection, and what will go there.
+/// The error queue of a connection, and the writes that will cause entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ErrorQueue {
     pub(super) entries: VecDeque<QueueEntry>,
-    /// The number of the next write without a copy.
+    /// The number of the next zero-copy write.
     next: u32,
-    /// Such writes that are not acknowledged: the position of their end.
+    /// Unacknowledged zero-copy writes: the offset after their last byte, and their number.
     copying: VecDeque<(u64, u32)>,
     watched: Vec<WatchedByte>,
-    /// Bytes written so far.
+    /// Bytes written.
     written: u64,
-    /// Bytes acknowledged when stamps were asked for: from there they are numbered.
+    /// Bytes acknowledged when timestamps were enabled. `OPT_ID` numbers count from there.
     base: u64,
-    /// How often somebody was woken because of the queue.
+    /// The number of wakeups because of the queue.
     pub wakes: u64,
 }
 
@@ -89,12 +88,12 @@ impl ErrorQueue {
         self.entries.is_empty()
     }
 
-    /// Something is yet to be told of.
+    /// Returns true if a write may still cause an entry.
     pub fn waits(&self) -> bool {
         !self.watched.is_empty() || !self.copying.is_empty()
     }
 
-    /// Stamps were asked for when `acked` bytes were acknowledged.
+    /// Timestamps were enabled when `acked` bytes were acknowledged.
     pub fn ask_stamps(&mut self, acked: u64) {
         self.base = acked;
     }
@@ -123,7 +122,7 @@ impl ErrorQueue {
         self.wakes += 1;
     }
 
-    /// Bytes `start..end` of the stream left.
+    /// The bytes `start..end` of the stream were sent.
     pub fn left(&mut self, now: Time, start: u64, end: u64) {
         for i in 0..self.watched.len() {
             let watched = self.watched[i];

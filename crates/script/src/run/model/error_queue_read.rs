@@ -11,7 +11,7 @@ fn is_name(e: Option<&Expr>, wanted: &str) -> bool {
     matches!(e, Some(Expr::Names(names)) if names.as_slice() == [wanted])
 }
 
-/// What the script writes for a number or a name of this interface.
+/// Returns true if the script has this number or name, or anything (`...`).
 fn says(e: Option<&Expr>, number: u64, name: &str) -> bool {
     match e {
         None | Some(Expr::Any) => true,
@@ -21,7 +21,7 @@ fn says(e: Option<&Expr>, number: u64, name: &str) -> bool {
     }
 }
 
-/// How a note looks, or what the control messages of a script say that it is not.
+/// The text of an entry that differs from the control messages in the script; `None` if they agree.
 fn mismatch(note: &QueueEntry, messages: &[Expr], tolerance: Dur) -> Option<String> {
     let groups: Vec<&[(String, Expr)]> = messages
         .iter()
@@ -82,7 +82,6 @@ fn mismatch(note: &QueueEntry, messages: &[Expr], tolerance: Dur) -> Option<Stri
 }
 
 impl Model {
-    /// `recvmsg` with `MSG_ERRQUEUE`.
     pub(super) fn receive_error(
         &mut self,
         call: &Syscall,
@@ -97,7 +96,7 @@ impl Model {
         if let Some(Expr::List(messages)) = member(message, "msg_control") {
             let tolerance = self.settings.tolerance;
             if let Some(live) = mismatch(&note, messages, tolerance) {
-                let expected = "another note of the error queue".to_owned();
+                let expected = "another entry of the error queue".to_owned();
                 return Err(ScriptError::Mismatch { expected, live });
             }
         }
@@ -113,7 +112,7 @@ impl Model {
         Ok(SyscallResult::Done(0))
     }
 
-    /// The names of `SO_TIMESTAMPING`, which stand in brackets.
+    /// The value of `SO_TIMESTAMPING`, with or without brackets.
     pub(super) fn stages(args: &[Expr]) -> TimestampingFlags {
         match args.get(3) {
             Some(Expr::List(items)) => TimestampingFlags::of(&names(items, 0)),

@@ -1,8 +1,7 @@
-//! TCP Fast Open on the host's side: cookies that were given and received, and the socket calls (RFC 7413 section 4).
+//! Cookies and keys of TCP Fast Open (RFC 7413 section 4).
 //!
-//! Sources: `tcp_fastopen.c`, `tcp_sendmsg_fastopen` and `tcp_fastopen_cache_set` of Linux; `tcp_fastopen.c` of FreeBSD.
-//! There is one peer, and so one entry of the cache. FreeBSD's server makes its cookies from a key of its own, which
-//! scripts cannot know.
+//! Sources: `tcp_fastopen.c` and `tcp_fastopen_cache_set` of Linux; `tcp_fastopen.c` of FreeBSD. A script has one peer, so the
+//! cookie cache has one entry. A server on FreeBSD generates its cookies from a random key, so scripts cannot contain them.
 
 use crate::run::tcp_options::hex;
 use crate::settings::{IpVersion, ScriptSettings};
@@ -11,18 +10,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tcpassay_tcp::FastOpen;
 use tcpassay_units::Time;
 
-/// What the host remembers of the peer.
+/// The entry of the cookie cache.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Cache {
     pub(super) cookie: Option<FastOpen>,
     pub(super) mss: Option<u16>,
-    /// Linux: ask with the experimental option (1) next time, or not any more (2).
+    /// Linux (`try_exp`): 1 requests the cookie with the experimental option next time, 2 does not try it again.
     pub(super) try_exp: u8,
-    /// FreeBSD: no Fast Open since then.
+    /// FreeBSD: the time when Fast Open was disabled for the path.
     pub(super) disabled: Option<Time>,
 }
 
-/// Cookies that a server with these keys gives to this client.
+/// The cookies of a server with these keys, one per key.
 pub(super) fn cookies(keys: &[[u64; 2]], settings: &ScriptSettings) -> Vec<Vec<u8>> {
     let (remote, local) = addresses(settings);
     let path: Vec<u8> = match (remote, local) {
@@ -33,7 +32,7 @@ pub(super) fn cookies(keys: &[[u64; 2]], settings: &ScriptSettings) -> Vec<Vec<u
     keys.iter().map(|key| siphash(*key, &path).to_le_bytes().to_vec()).collect()
 }
 
-/// The peer's address and ours: the original's defaults, unless the command line says otherwise.
+/// The remote and the local address: those of the command line, or the defaults of packetdrill.
 fn addresses(settings: &ScriptSettings) -> (IpAddr, IpAddr) {
     let said = |name: &str| settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
     let v6 = |parts: [u16; 8]| IpAddr::V6(Ipv6Addr::from(parts));
@@ -48,7 +47,7 @@ fn addresses(settings: &ScriptSettings) -> (IpAddr, IpAddr) {
     (said("remote_ip").unwrap_or(remote), said("local_ip").unwrap_or(local))
 }
 
-/// `a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4`, or 32 hexadecimal digits; several joined by commas.
+/// Keys in the form `a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4`, separated by commas.
 pub(super) fn keys(text: &str) -> Option<Vec<[u64; 2]>> {
     let key = |text: &str| {
         let words: Option<Vec<u32>> = if text.contains('-') {
@@ -63,7 +62,7 @@ pub(super) fn keys(text: &str) -> Option<Vec<[u64; 2]>> {
     text.split(',').map(|t| key(t.trim())).collect()
 }
 
-/// Keys as `TCP_FASTOPEN_KEY` has them: bytes, which scripts write as text with `\x` before two digits.
+/// The value of `TCP_FASTOPEN_KEY`: one or two keys of 16 bytes. Scripts write it as text with `\x` before two digits.
 pub(super) fn key_of_text(text: &str) -> Option<Vec<[u64; 2]>> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -85,8 +84,8 @@ pub(super) fn key_of_text(text: &str) -> Option<Vec<[u64; 2]>> {
         .then(|| whole.iter().map(|k| [word(&k[..8]), word(&k[8..])]).collect())
 }
 
-/// Words of scripts that stand for something of the host, when the command line does not define them: the cookies of the
-/// usual keys.
+/// Words with a predefined value: the cookies of the usual keys, and `IP_RECVERR` of the address family. The command line may
+/// define them differently.
 pub(crate) fn words(settings: &ScriptSettings) -> Vec<(String, String)> {
     let usual = keys("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").expect("a key");
     let v6 = settings.ip_version == IpVersion::V6;

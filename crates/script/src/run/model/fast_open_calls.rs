@@ -11,13 +11,13 @@ use tcpassay_tcp::{FastOpen, FastOpenAsk, FastOpenServe, is_cookie};
 use tcpassay_units::{Bytes, Dur};
 use tcpassay_wire::Segment;
 
-/// Bits of Linux's `tcp_fastopen`.
+/// Bits of the sysctl `tcp_fastopen` of Linux.
 const CLIENT: u64 = 1;
 const SERVER: u64 = 2;
 const CLIENT_NO_COOKIE: u64 = 4;
 const SERVER_NO_COOKIE: u64 = 0x200;
 const SERVER_WITHOUT_OPTION: u64 = 0x400;
-/// `MAX_TCP_OPTION_SPACE`: what Linux leaves for options in a SYN with data.
+/// `MAX_TCP_OPTION_SPACE`: the bytes that Linux reserves for options in a SYN with data.
 const OPTION_SPACE: u64 = 40;
 /// `net.inet.tcp.fastopen.path_disable_time`
 const DISABLED_FOR: Dur = Dur::from_secs(900);
@@ -27,7 +27,7 @@ impl Model {
         self.host.number("net.ipv4.tcp_fastopen").unwrap_or(CLIENT)
     }
 
-    /// What a listening socket's child takes.
+    /// The Fast Open settings of a connection that `socket` accepts; `None` if Fast Open is off.
     pub(super) fn fast_open_serve(&self, socket: &Socket) -> Option<FastOpenServe> {
         if self.is_bsd() {
             let on = self.host.number("net.inet.tcp.fastopen.server_enable") == Some(1);
@@ -46,7 +46,7 @@ impl Model {
         Some(FastOpenServe { cookies: cookies(&keys, &self.settings), without_cookie })
     }
 
-    /// What a client's SYN asks; `None`: no Fast Open.
+    /// The Fast Open request of a client; `None` if Fast Open is off.
     pub(super) fn fast_open_ask(&mut self, socket: &Socket) -> Option<FastOpenAsk> {
         let mtu = u64::from(self.settings.mtu.unwrap_or(1500));
         let headers = if self.settings.ip_version == IpVersion::V6 { 60 } else { 40 };
@@ -76,21 +76,21 @@ impl Model {
         })
     }
 
-    /// Whether data could go with a SYN now.
+    /// Returns true if a SYN may carry data now.
     pub(super) fn has_cookie(&self, socket: &Socket) -> bool {
         self.fast_open.cookie.is_some()
             || self.fast_open_bits() & CLIENT_NO_COOKIE != 0
             || socket.options.fast_open_no_cookie
     }
 
-    /// The sysctl that turns the client on or off was written: FreeBSD forgets its cache.
+    /// FreeBSD clears the cookie cache when the client side is disabled.
     pub(super) fn fast_open_switched(&mut self) {
         if self.host.number("net.inet.tcp.fastopen.client_enable") == Some(0) {
             self.fast_open = Cache::default();
         }
     }
 
-    /// A connection that asks for Fast Open; up to `n` bytes go with its SYN. Gives how many were written.
+    /// Opens a connection with Fast Open. The SYN carries up to `n` bytes. Returns the connection and the number of bytes written.
     pub(super) fn open_fast(&mut self, fd: i64, n: u64) -> Result<(usize, u64), ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         let ask = self.fast_open_ask(&socket);
@@ -101,7 +101,7 @@ impl Model {
         if let Some(ask) = ask {
             conn.ask_fast_open(ask);
         }
-        // FreeBSD keeps what does not go with the SYN in the socket; Linux leaves it to the caller.
+        // Data beyond the SYN stay in the socket buffer on FreeBSD. On Linux the caller writes them again.
         let keep = if bsd { n } else { n.min(room) };
         let written = conn.write(self.table.now, Bytes::new(keep)).get();
         self.socket_at(fd)?.role = Role::Connected(index);
@@ -110,7 +110,7 @@ impl Model {
         Ok((index, written))
     }
 
-    /// `connect` with `TCP_FASTOPEN_CONNECT`: with a cookie it returns at once, and the first write opens.
+    /// `connect` with `TCP_FASTOPEN_CONNECT`. With a cookie it returns at once, and the first write opens the connection.
     pub(super) fn connect_fast(&mut self, fd: i64) -> Result<Option<SyscallResult>, ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         if socket.deferred {
@@ -127,7 +127,7 @@ impl Model {
         Ok(Some(if socket.nonblocking { SyscallResult::errno("EINPROGRESS") } else { SyscallResult::Blocks }))
     }
 
-    /// A write of `n` bytes that opens a connection, where this is one.
+    /// A write of `n` bytes that opens a connection; `None` if this write does not.
     pub(super) fn send_fast(
         &mut self,
         fd: i64,
@@ -154,7 +154,7 @@ impl Model {
                     && !socket.connect_reported
                     && self.table.connections[index].conn.error().is_none()
                 {
-                    // The first call after the handshake finds it done, and writes.
+                    // The first call after the handshake succeeds and writes.
                     self.socket_at(fd)?.connect_reported = true;
                     return Ok(None);
                 }
@@ -186,7 +186,7 @@ impl Model {
         }))
     }
 
-    /// Somebody waits to write: the third segment of the handshake may carry it.
+    /// Delays the last ACK of the handshake, because a waiting write may send it with data.
     pub(super) fn hold_ack(&mut self, fd: i64) -> Result<(), ScriptError> {
         if let Some(index) = self.socket_at(fd)?.connection() {
             self.table.connections[index].conn.hold_handshake_ack(true);
@@ -194,14 +194,14 @@ impl Model {
         Ok(())
     }
 
-    /// After the peer's SYN-ACK arrived: what the host learns from it.
+    /// Updates the cookie cache from the peer's SYN-ACK.
     pub(super) fn learn_fast_open(&mut self, index: usize, segment: &Segment) {
         let Some(answer) = self.table.connections[index].conn.fast_open_answer().cloned() else { return };
         let bsd = self.is_bsd();
         let now = self.table.now;
         let cache = &mut self.fast_open;
         let told = answer.option.is_some();
-        // Linux ignores a cookie that it has not asked for.
+        // Linux ignores a cookie that it did not request.
         let heard = bsd || answer.asked.is_some();
         let cookie = answer.option.filter(|o| heard && is_cookie(&o.cookie));
         cache.mss = segment.options.mss.or(cache.mss);
@@ -211,7 +211,7 @@ impl Model {
                 cache.disabled = None;
             }
             None if bsd => {
-                // No cookie, or an invalid one, is taken for a path that drops the option.
+                // FreeBSD takes a missing or invalid cookie as a sign that the path drops the option.
                 let had = cache.cookie.is_some() && !told;
                 if !(had && answer.acked > 0) {
                     cache.disabled = Some(now);
@@ -225,7 +225,7 @@ impl Model {
         }
     }
 
-    /// `setsockopt` of the options of Fast Open, with the errors of Linux.
+    /// `setsockopt` of the Fast Open options, with the errors of Linux.
     pub(super) fn set_fast_open(
         &mut self,
         fd: i64,

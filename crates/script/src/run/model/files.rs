@@ -1,6 +1,6 @@
-//! Pipes and files, as far as scripts move bytes between them and sockets: `splice` and `sendfile`. They are as long as one likes.
+//! `pipe`, `splice` and `sendfile`. Pipes and files of a script have unlimited size.
 //!
-//! Source: `tcp_splice_read` of Linux, which stops at urgent data and does not wait there.
+//! Source: `tcp_splice_read` of Linux. It stops before urgent data and does not wait there.
 
 use super::args::int;
 use super::socket::File;
@@ -13,7 +13,9 @@ impl Model {
     /// `pipe([5, 6])`
     pub(super) fn pipe(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let Some(Expr::List(ends)) = args.first() else {
-            return Err(ScriptError::Invalid("the ends of a pipe are `[5, 6]`".to_owned()));
+            return Err(ScriptError::Invalid(
+                "the descriptors of a pipe must have the form `[5, 6]`".to_owned(),
+            ));
         };
         for index in 0..2 {
             let fd = int(ends, index)?;

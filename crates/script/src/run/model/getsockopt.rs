@@ -97,7 +97,7 @@ impl Model {
         };
         self.output_value = value;
         let wanted = match args.get(3) {
-            // An error by its name.
+            // The script has the name of an error.
             Some(Expr::List(items)) => match items.as_slice() {
                 [Expr::Names(names)] if name == "SO_ERROR" => names.first().map(|n| number_of(n)),
                 _ => int(args, 3).ok(),
@@ -112,7 +112,7 @@ impl Model {
         Ok(SyscallResult::Done(0))
     }
 
-    /// FreeBSD's size of a buffer: the sysctl's, and a whole number of segments once it is connected (`tcp_mss`).
+    /// The buffer size on FreeBSD: the sysctl, rounded up to whole segments on a connected socket (`tcp_mss`).
     pub(super) fn bsd_buffer(&self, index: Option<usize>, sysctl: &str, default: u64) -> u64 {
         let size = self.host.number(sysctl).unwrap_or(default);
         let Some(conn) = index.map(|p| &self.table.connections[p].conn) else { return size };
@@ -121,13 +121,13 @@ impl Model {
         if told { size.next_multiple_of(mss) } else { size }
     }
 
-    /// Seconds of an option of FreeBSD, or of the sysctl that gives its default in milliseconds.
+    /// A time on FreeBSD in seconds: the option, or its default from a sysctl in milliseconds.
     pub(super) fn bsd_seconds(&self, set: Option<u64>, key: &str, default: u64) -> i64 {
         let sysctl = || self.host.number(&format!("net.inet.tcp.{key}")).map(|ms| ms / 1000);
         i64::try_from(set.or_else(sysctl).unwrap_or(default)).unwrap_or(i64::MAX)
     }
 
-    /// The control message of `recvmsg` that the script expects: `TCP_CM_INQ`.
+    /// Compares the control message `TCP_CM_INQ` of `recvmsg` with the script.
     pub(super) fn check_control(
         &mut self,
         call: &Syscall,
@@ -147,7 +147,7 @@ impl Model {
             };
             let conn = &self.table.connections[index].conn;
             let there = conn.readable().get();
-            // Linux `tcp_inq_hint`: the end of the stream shows as one byte.
+            // `tcp_inq_hint` of Linux reports a FIN as one byte.
             let live = if there == 0 && conn.peer_has_closed() { 1 } else { there };
             if i64::try_from(live) != Ok(*want) {
                 return Err(ScriptError::Mismatch {
@@ -169,7 +169,7 @@ pub(super) fn text(e: Option<&Expr>) -> Option<&str> {
     }
 }
 
-/// Linux's numbers, which a script may compare with.
+/// The number of an error on Linux.
 fn number_of(errno: &str) -> i64 {
     match errno {
         "ECONNRESET" => 104,

@@ -1,8 +1,8 @@
-//! ICMP messages about segments that the stack had sent.
+//! ICMP messages about segments that the stack has sent.
 //!
-//! Sources: `tcp_v4_err` and `icmp_err_convert` of Linux, `tcp_ctlinput` and `tcp_notify` of FreeBSD. In an open connection they are
-//! soft errors, which change nothing that a script can see; while a connection is being opened they end it. What is too long for the path goes
-//! again in smaller segments (RFC 1191).
+//! Sources: `tcp_v4_err` and `icmp_err_convert` of Linux, `tcp_ctlinput` and `tcp_notify` of FreeBSD. On an established
+//! connection the errors are soft and without visible effect. An error ends a connection that is being opened. A segment that
+//! exceeds the path MTU is sent again in smaller segments (RFC 1191).
 
 use super::config;
 use super::state::{Model, SocketUnderTest};
@@ -12,7 +12,7 @@ use crate::settings::IpVersion;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
-/// The error that an application is told, by the message's type and code.
+/// The `errno` of an ICMP type and code.
 fn error(icmp: &IcmpMessage) -> Option<&'static str> {
     Some(match (icmp.kind.as_str(), icmp.code.as_str()) {
         (
@@ -43,7 +43,7 @@ fn error(icmp: &IcmpMessage) -> Option<&'static str> {
     })
 }
 
-/// FreeBSD's hard errors: the others change nothing (`tcp_ctlinput`, `icmp6_input`, `inetctlerrmap`).
+/// The hard errors of FreeBSD. The other messages have no effect (`tcp_ctlinput`, `icmp6_input`, `inetctlerrmap`).
 fn hard_error(icmp: &IcmpMessage) -> Option<&'static str> {
     match (icmp.kind.as_str(), icmp.code.as_str()) {
         (
@@ -61,7 +61,7 @@ fn hard_error(icmp: &IcmpMessage) -> Option<&'static str> {
     }
 }
 
-/// Whether Linux forgets a request of a peer for it (`tcp_v4_err`, `icmpv6_err_convert`).
+/// Returns true if the message removes a request socket on Linux (`tcp_v4_err`, `icmpv6_err_convert`).
 fn ends_request(icmp: &IcmpMessage, v6: bool) -> bool {
     match (icmp.kind.as_str(), icmp.code.as_str()) {
         ("parameter_problem", _) => true,
@@ -78,7 +78,7 @@ impl Model {
             return self.too_long(icmp);
         }
         let SocketUnderTest::Connection(index) = self.socket_under_test else {
-            return Err(ScriptError::Invalid("no connection could receive this message".to_owned()));
+            return Err(ScriptError::Invalid("no connection can receive this ICMP message".to_owned()));
         };
         let bsd = self.is_bsd();
         if bsd && (hard_error(icmp).is_none() || self.host.number("net.inet.tcp.icmp_may_rst") == Some(0))
@@ -91,11 +91,11 @@ impl Model {
         };
         let v6 = self.settings.ip_version == IpVersion::V6;
         let entry = &mut self.table.connections[index];
-        // Only about what is outstanding: while the connection opens, the SYN.
+        // The message must refer to outstanding data. While the connection opens, that is the SYN.
         let current = icmp.seq.is_none_or(|seq| seq == 0);
         let opening = match entry.conn.state() {
             State::SynSent => true,
-            // A child of Fast Open that has not been acknowledged.
+            // A Fast Open child whose SYN-ACK is not acknowledged.
             State::SynReceived => !bsd && entry.conn.is_fast_open_child(),
             _ => false,
         };
@@ -105,19 +105,19 @@ impl Model {
         if opening && current {
             entry.conn.abort(self.table.now);
             entry.icmp_error = Some(error);
-            // Nobody is told (`tcp_done`).
+            // No RST is sent (`tcp_done`).
             while entry.conn.poll_transmit(self.table.now).is_some() {}
         }
         Ok(())
     }
 
-    /// A segment was longer than the path carries (`tcp_v4_mtu_reduced`, `tcp_mtudisc`).
+    /// A segment exceeded the path MTU (`tcp_v4_mtu_reduced`, `tcp_mtudisc`).
     pub(super) fn too_long(&mut self, icmp: &IcmpMessage) -> Result<(), ScriptError> {
         let SocketUnderTest::Connection(index) = self.socket_under_test else {
-            return Err(ScriptError::Invalid("no connection could receive this message".to_owned()));
+            return Err(ScriptError::Invalid("no connection can receive this ICMP message".to_owned()));
         };
         let headers = config::headers(&self.settings);
-        // What a router may say at least: `ip_rt_min_pmtu` of Linux, RFC 8200 section 5, `net.inet.tcp.minmss` of FreeBSD.
+        // The minimum of the path MTU: RFC 8200 section 5, `ip_rt_min_pmtu` of Linux, `net.inet.tcp.minmss` of FreeBSD.
         let least = match (headers, self.is_bsd()) {
             (60, _) => 1280,
             (_, false) => 552,
@@ -126,7 +126,7 @@ impl Model {
         let mtu = u64::from(icmp.mtu.unwrap_or(0)).max(least);
         let v6 = headers == 60;
         let (bsd, now) = (self.is_bsd(), self.table.now);
-        // FreeBSD's IPv4 compares with the segment size, which is the default one before the handshake is done.
+        // FreeBSD with IPv4 compares with the segment size, which is the default before the handshake completes.
         let opening = self.table.connections[index].conn.state() == State::SynSent
             && icmp.seq.is_none_or(|seq| seq == 0);
         if !(bsd && opening && !v6) {

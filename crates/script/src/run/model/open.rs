@@ -67,7 +67,7 @@ impl Model {
         Ok(self.new_descriptor(File::Socket(Box::new(socket))))
     }
 
-    /// A connection with the options of `socket`.
+    /// Creates a connection with the options of `socket`.
     pub(super) fn new_connection(&mut self, socket: &Socket, open: OpenMode) -> Result<usize, ScriptError> {
         let host = &self.host;
         let profile = self.profile;
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// `connect` to no address (`tcp_disconnect` of Linux): the connection is aborted, and the socket is as new.
+    /// `connect` with `AF_UNSPEC` (`tcp_disconnect` of Linux): aborts the connection; the socket keeps its options.
     pub(super) fn disconnect(&mut self, fd: i64) -> Result<SyscallResult, ScriptError> {
         if self.is_bsd() {
             return Ok(SyscallResult::errno("EAFNOSUPPORT"));

@@ -11,8 +11,8 @@ use tcpassay_units::SeqNum;
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 impl Model {
-    /// The connection that the next inbound packet is for; a listening socket makes one, and where there is none a closed
-    /// one answers.
+    /// The connection that receives the next packet. A listening socket creates one. Without a listener, a closed connection
+    /// answers.
     pub(super) fn receiver(&mut self) -> Result<usize, ScriptError> {
         let index = match self.socket_under_test {
             SocketUnderTest::Connection(index) => return Ok(index),
@@ -23,7 +23,7 @@ impl Model {
         };
         let closed = &mut self.table.connections[index];
         closed.conn.abort(self.table.now);
-        // Its answers repeat the numbers of what they answer.
+        // The sequence numbers of a RST are those of the segment that it answers.
         closed.map = SequenceMap::new(SeqNum::new(0));
         closed.begun = true;
         self.table.flush(index);
@@ -48,10 +48,10 @@ impl Model {
         Ok(index)
     }
 
-    /// A segment arrives at the connection that the script is about, or at its listening socket.
+    /// Delivers a segment to the connection under test or to the listening socket.
     ///
     /// # Errors
-    /// There is neither; or the connection cannot be made.
+    /// The connection cannot be created.
     pub fn receive_segment(&mut self, segment: &Segment, ecn: Ecn) -> Result<(), ScriptError> {
         let index = self.receiver()?;
         let conn = &mut self.table.connections[index].conn;
@@ -70,7 +70,7 @@ impl Model {
         let mut index = self.receiver()?;
         let mut segment = self.live(index, tcp)?;
         if self.table.connections[index].conn.yields_to(&segment) {
-            // A SYN for a connection that is over begins another, if a socket still listens.
+            // A SYN for a closed connection opens another one if a socket still listens.
             let listener = self.files.keys().rev().copied().find(|&fd| self.listens(fd));
             self.socket_under_test = listener.map_or(SocketUnderTest::None, SocketUnderTest::Listener);
             let before = self.table.connections[index].map.clone();
@@ -83,7 +83,7 @@ impl Model {
             return Ok(());
         }
         if tcp.options.iter().flatten().any(|o| matches!(o, TcpOption::Md5(_))) {
-            // Signed, and no key is set: both systems drop it without a word (`tcp_inbound_md5_hash`, `tcp_signature_check`).
+            // Without a key both systems silently drop a signed segment (`tcp_inbound_md5_hash`, `tcp_signature_check`).
             return Ok(());
         }
         if let Some(option) = fast_open_of(tcp).map_err(ScriptError::Unsupported)? {
@@ -92,7 +92,7 @@ impl Model {
         self.receive_segment(&segment, ecn)
     }
 
-    /// The segment of the script as the connection sees it.
+    /// The segment with the sequence numbers of the connection.
     pub(super) fn live(&mut self, index: usize, tcp: &TcpPacket) -> Result<Segment, ScriptError> {
         let entry = &mut self.table.connections[index];
         entry.map.settled = !matches!(entry.conn.state(), State::Listen | State::SynSent) && entry.begun;
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// The ECN field that the script injects.
+/// The ECN field of an injected packet.
 pub(super) fn ecn_of(ip: IpField) -> Ecn {
     match ip {
         IpField::Unsaid => Ecn::NotEct,

@@ -15,15 +15,15 @@ pub(super) const RDHUP: i64 = 0x2000;
 pub(super) const ONESHOT: i64 = 1 << 30;
 pub(super) const EDGE: i64 = 1 << 31;
 
-/// Most descriptors of one call.
+/// The maximum number of descriptors per call.
 const MAX_DESCRIPTORS: usize = 1024;
 
-/// The bits of `POLLIN|POLLOUT`, or of their `EPOLL` names.
+/// The bits of `POLL*` or `EPOLL*` names, or of a number.
 pub(super) fn bits(e: &Expr) -> Result<i64, ScriptError> {
     let Expr::Names(names) = e else {
         return match e {
             Expr::Int(n) => Ok(*n),
-            _ => Err(ScriptError::Invalid("events are names joined by `|`".to_owned())),
+            _ => Err(ScriptError::Invalid("events must be a number or names joined by `|`".to_owned())),
         };
     };
     let mut made = 0;
@@ -39,7 +39,7 @@ pub(super) fn bits(e: &Expr) -> Result<i64, ScriptError> {
             "POLLPRI" => 2,
             "POLLONESHOT" => ONESHOT,
             "POLLET" => EDGE,
-            // One of several watchers is woken; here there is one.
+            // This flag matters only with several waiting threads.
             "POLLEXCLUSIVE" | "0" => 0,
             _ => return unsupported(format!("the event {name}")),
         };
@@ -62,14 +62,14 @@ fn number(e: Option<&Expr>) -> Result<i64, ScriptError> {
 }
 
 impl Model {
-    /// What has happened on a socket, as `poll` has it (Linux `tcp_poll`).
+    /// The `POLL*` events of a socket (`tcp_poll` of Linux).
     ///
     /// # Errors
-    /// It is no socket.
+    /// The descriptor is not a socket.
     pub fn ready(&mut self, fd: i64) -> Result<i64, ScriptError> {
         let socket = self.socket_at(fd)?.clone();
         let index = match &socket.role {
-            // A connect that is put off is in SYN-SENT, and says that it can write (`tcp_poll`).
+            // With a deferred connect the socket is in SYN-SENT and writable (`tcp_poll`).
             Role::Fresh if socket.deferred => return Ok(OUT),
             Role::Fresh => return Ok(OUT | HUP),
             Role::Listening(queue) => {
@@ -110,7 +110,8 @@ impl Model {
     pub(super) fn poll(&mut self, args: &[Expr]) -> Result<SyscallResult, ScriptError> {
         let Some(Expr::List(items)) = args.first() else {
             return Err(ScriptError::Invalid(
-                "poll wants `[{fd=3, events=POLLIN, revents=POLLIN}]`".to_owned(),
+                "the descriptors of poll must have the form `[{fd=3, events=POLLIN, revents=POLLIN}]`"
+                    .to_owned(),
             ));
         };
         let timeout = int(args, 2)?;
@@ -122,7 +123,9 @@ impl Model {
         let mut count = 0;
         for item in items {
             let Expr::Group(members) = item else {
-                return Err(ScriptError::Invalid("a descriptor of poll".to_owned()));
+                return Err(ScriptError::Invalid(
+                    "an entry of poll must have the form `{fd=3, events=POLLIN}`".to_owned(),
+                ));
             };
             let fd = number(member(members, "fd"))?;
             let asked = bits(member(members, "events").unwrap_or(&Expr::Int(0)))?;
@@ -143,7 +146,7 @@ impl Model {
         Err(ScriptError::Mismatch { expected: expected.join(", "), live: live.join(", ") })
     }
 
-    /// Whether a call that waits for `timeout` milliseconds (for ever when negative) has waited so long.
+    /// Returns true if the call has waited for `timeout` milliseconds. A negative timeout never ends.
     pub(super) fn wait_over(&self, timeout: i64) -> bool {
         u64::try_from(timeout).is_ok_and(|ms| self.table.now.since(self.call_began).as_millis() >= ms)
     }

@@ -32,7 +32,7 @@ impl Model {
             return self.receive_error(call, socket.connection());
         }
         if socket.deferred {
-            // In SYN-SENT, whatever was not sent yet.
+            // With a deferred connect the socket is in SYN-SENT.
             let waits = !socket.nonblocking && !flags.contains(&"MSG_DONTWAIT");
             return Ok(if waits { SyscallResult::Blocks } else { SyscallResult::errno("EAGAIN") });
         }
@@ -79,7 +79,7 @@ impl Model {
         Ok(SyscallResult::Blocks)
     }
 
-    /// A read ends before the urgent byte, and unless that is in line with the others it is left out (`tcp_recvmsg_locked`).
+    /// A read stops before the urgent byte. Without `SO_OOBINLINE` the next read skips that byte (`tcp_recvmsg_locked`).
     pub(super) fn stop_at_mark(&mut self, fd: i64, index: usize, n: u64) -> Result<u64, ScriptError> {
         let inline = self.socket_at(fd)?.options.flag("SO_OOBINLINE");
         let now = self.table.now;

@@ -9,7 +9,7 @@ use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::{Profile, State};
 use tcpassay_units::Bytes;
 
-/// Buffers of a segment without a copy (`MAX_SKB_FRAGS`): a vector of more pieces fills several.
+/// The maximum number of buffers in one zero-copy segment (`MAX_SKB_FRAGS`).
 const FRAGMENTS: usize = 17;
 
 impl Model {
@@ -52,7 +52,7 @@ impl Model {
             return Ok(SyscallResult::errno("EOPNOTSUPP"));
         }
         let bad = n > 0 && bad_buffer(call)?;
-        // What cannot be read does not go with a SYN, which then asks for a cookie only (`tcp_send_syn_data`).
+        // With an invalid buffer the SYN carries no data and only requests a cookie (`tcp_send_syn_data`).
         if let Some(attempt) = self.send_fast(fd, if bad { 0 } else { n }, &flags)? {
             return Ok(attempt);
         }
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// A call has written `n` bytes, of which the error queue may tell.
+    /// Registers a write of `n` bytes with the error queue.
     pub(super) fn note_written(&mut self, index: usize, n: u64, zero_copy: bool, stages: TimestampingFlags) {
         let now = self.table.now;
         let entry = &mut self.table.connections[index];
@@ -118,7 +118,7 @@ impl Model {
         }
     }
 
-    /// Writes until `n` bytes are written in this call or there is no room; what is written is sent as it may.
+    /// Writes and sends until this call has written `n` bytes or the send buffer is full.
     pub(super) fn fill(&mut self, index: usize, n: u64, more: bool, flags: &[&str]) {
         let now = self.table.now;
         while self.written < n {
@@ -140,7 +140,7 @@ impl Model {
     }
 }
 
-/// Where the buffers of a write of `n` bytes end, when more pieces are written without a copy than one buffer has room for.
+/// The offsets at which a write of `n` bytes is split into segments because it has more than [`FRAGMENTS`] buffers.
 pub(super) fn fragments(call: &Syscall, n: u64, zero_copy: bool) -> Vec<u64> {
     let members = match call.args.get(1) {
         Some(Expr::Group(members)) if zero_copy => members.as_slice(),

@@ -12,7 +12,7 @@ use crate::run::target::{ScriptError, SyscallResult};
 use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
-/// Options without effect on the model; their value is remembered.
+/// Options without effect on the model. `getsockopt` returns their value.
 const INERT: &[&str] = &[
     "SO_REUSEADDR",
     "SO_REUSEPORT",
@@ -129,7 +129,9 @@ impl Model {
             }
             "SO_LINGER" => {
                 let Some((on, time)) = linger(args.get(3)) else {
-                    return Err(ScriptError::Invalid("SO_LINGER is `{onoff=1, linger=0}`".to_owned()));
+                    return Err(ScriptError::Invalid(
+                        "the value of SO_LINGER must have the form `{onoff=1, linger=0}`".to_owned(),
+                    ));
                 };
                 o.linger = on.then_some(time);
             }
@@ -149,7 +151,7 @@ impl Model {
         Ok(SyscallResult::Done(0))
     }
 
-    /// What the IP header says, and when the error queue tells that a packet left.
+    /// The options for fields of the IP header, and `SO_TIMESTAMPING`.
     pub(super) fn set_header(
         &mut self,
         fd: i64,
@@ -169,7 +171,7 @@ impl Model {
             "IP_TOS" | "IPV6_TCLASS" => {
                 let Some(tos) = service(args.get(3)) else {
                     return Err(ScriptError::Invalid(
-                        "a type of service is a byte, or one by its name".to_owned(),
+                        "a TOS byte must be a number of 0 to 255 or a name of netinet/ip.h".to_owned(),
                     ));
                 };
                 o.tos = tos & !3;
@@ -190,7 +192,7 @@ impl Model {
         Ok(SyscallResult::Done(0))
     }
 
-    /// Bounds of timers, with Linux's errors for what is out of range: the two ticks of `TCP_TIMEOUT_MIN`, `TCP_RTO_MIN`,
+    /// Bounds of timers. Values out of range cause `EINVAL`, as on Linux: `TCP_TIMEOUT_MIN` (two ticks), `TCP_RTO_MIN`,
     /// `TCP_DELACK_MAX` and `TCP_RTO_MAX_SEC`.
     pub(super) fn set_timer_bounds(
         &mut self,
@@ -240,7 +242,7 @@ impl Model {
         let text = text.to_owned();
         self.socket_at(fd)?.options.congestion = Some(text);
         if let Some(index) = index {
-            // DCTCP's marks are agreed on in the handshake.
+            // DCTCP negotiates ECN in the handshake.
             if name == "dctcp" {
                 return unsupported("DCTCP on an open connection");
             }
@@ -254,7 +256,7 @@ impl Model {
         Ok(SyscallResult::Done(0))
     }
 
-    /// Gives a socket's options to its connection.
+    /// Applies the options of a socket to its connection.
     pub(super) fn refresh(&mut self, fd: i64, index: usize, name: &str) -> Result<(), ScriptError> {
         let options = self.socket_at(fd)?.options.clone();
         let keepalive = controller::keepalive(&options, &self.host);
@@ -265,7 +267,7 @@ impl Model {
     }
 }
 
-/// A type of service: a number, or a name of `netinet/ip.h`.
+/// A TOS byte: a number, or a name of `netinet/ip.h`.
 fn service(e: Option<&Expr>) -> Option<u8> {
     let e = match e? {
         Expr::List(items) => items.first()?,
@@ -298,7 +300,7 @@ fn service(e: Option<&Expr>) -> Option<u8> {
     }
 }
 
-/// Linux keeps twice what is asked, and never less than a minimum.
+/// The size of a buffer: Linux doubles the requested size and applies a minimum.
 fn buffer(asked: u64, linux: bool, least: u64) -> u64 {
     if linux { asked.saturating_mul(2).max(least) } else { asked }
 }

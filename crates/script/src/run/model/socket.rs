@@ -1,11 +1,11 @@
-//! Sockets: what a file descriptor of the script stands for.
+//! Sockets and the other files behind the descriptors of a script.
 
 use super::error_queue::TimestampingFlags;
 use std::collections::BTreeMap;
 use tcpassay_tcp::{Config, Connection, RecvBuffer};
 use tcpassay_units::{Bytes, Dur, Time};
 
-/// Options of a socket, as far as they govern the stack; the others are remembered only.
+/// The options of a socket.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub(super) struct SocketOptions {
@@ -15,10 +15,10 @@ pub(super) struct SocketOptions {
     pub keep_idle: Option<u64>,
     pub keep_interval: Option<u64>,
     pub keep_count: Option<u64>,
-    /// FreeBSD's `TCP_KEEPINIT`, in seconds.
+    /// `TCP_KEEPINIT` of FreeBSD, in seconds.
     pub keep_init: Option<u64>,
     pub congestion: Option<String>,
-    /// As the kernel keeps it (Linux doubles what is asked).
+    /// The size that the kernel uses (Linux doubles the requested one), in bytes.
     pub sndbuf: Option<u64>,
     pub rcvbuf: Option<u64>,
     pub maxseg: Option<u64>,
@@ -33,16 +33,16 @@ pub(super) struct SocketOptions {
     pub defer_accept: bool,
     /// `TCP_LINGER2`, in seconds.
     pub fin_wait2: Option<u64>,
-    /// `SO_LINGER` with this time in seconds.
+    /// The time of `SO_LINGER`, in seconds.
     pub linger: Option<u64>,
     /// `TCP_INQ`
     pub inq: bool,
-    /// `TCP_FASTOPEN`, and the options beside it.
+    /// `TCP_FASTOPEN`, `TCP_FASTOPEN_CONNECT`, `TCP_FASTOPEN_NO_COOKIE` and `TCP_FASTOPEN_KEY`.
     pub fast_open: Option<i64>,
     pub fast_open_connect: bool,
     pub fast_open_no_cookie: bool,
     pub fast_open_key: Option<Vec<[u64; 2]>>,
-    /// `IP_TOS` or `IPV6_TCLASS`, less ECN.
+    /// `IP_TOS` or `IPV6_TCLASS`, without the ECN field.
     pub tos: u8,
     /// `IP_TTL` or `IPV6_UNICAST_HOPS`
     pub hops: Option<u8>,
@@ -50,17 +50,17 @@ pub(super) struct SocketOptions {
     pub no_options: bool,
     /// `SO_TIMESTAMPING`
     pub stages: TimestampingFlags,
-    /// Whatever else was set, by level and name.
+    /// Options without effect on the model, by level and name.
     pub other: BTreeMap<(String, String), i64>,
 }
 
 impl SocketOptions {
-    /// Whether an option that is only remembered was set to something.
+    /// Returns true if an option without effect on the model has a value other than 0.
     pub fn flag(&self, name: &str) -> bool {
         self.other.iter().any(|((_, n), &value)| n == name && value != 0)
     }
 
-    /// Puts into the stack's switches what is set.
+    /// Applies the options to the settings of a new connection.
     pub fn apply(&self, cfg: &mut Config) {
         cfg.nodelay = self.nodelay;
         cfg.cork = self.cork;
@@ -97,31 +97,30 @@ impl SocketOptions {
         }
         if let Some(n) = self.syn_count {
             cfg.syn_retries = u32::try_from(n).unwrap_or(u32::MAX);
-            // Of a listening socket it is the number of SYN-ACKs (`reqsk_timer_handler`).
+            // On a listening socket the option limits the SYN-ACKs (`reqsk_timer_handler`).
             cfg.synack_retries = cfg.syn_retries;
         }
     }
 }
 
-/// Which way a connection is opened: passive ECN is accepted and not offered.
+/// Active or passive OPEN (RFC 9293). By default the passive side accepts ECN and the active side does not request it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpenMode {
     Active,
     Passive,
 }
 
-/// What a socket is.
+/// The role of a socket.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Role {
     /// Neither listening nor connecting yet.
     Fresh,
-    /// Listening; the connections that wait for `accept`, by number.
+    /// Listening, with the numbers of the connections that wait for `accept`.
     Listening(Vec<usize>),
-    /// One end of the connection of this number.
+    /// Connected, with the number of the connection.
     Connected(usize),
 }
 
-/// A socket.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Socket {
@@ -132,15 +131,15 @@ pub(super) struct Socket {
     pub shut_read: bool,
     pub shut_write: bool,
     pub bound: bool,
-    /// The error of the connection was told to the application.
+    /// The application has received the error of the connection.
     pub error_reported: bool,
-    /// A `connect` has said that it succeeded.
+    /// A `connect` has returned success.
     pub connect_reported: bool,
-    /// Connections that `accept` has taken from it.
+    /// The number of connections that `accept` returned.
     pub accepted: u64,
-    /// `connect` was put off to the first write (`TCP_FASTOPEN_CONNECT`).
+    /// `connect` is deferred to the first write (`TCP_FASTOPEN_CONNECT`).
     pub deferred: bool,
-    /// Where the urgent byte ended that was read out of band.
+    /// The offset in the stream after the urgent byte that was read with `MSG_OOB`.
     pub urgent_taken: u64,
 }
 
@@ -170,39 +169,39 @@ impl Socket {
     }
 }
 
-/// How often somebody was woken who waits for a socket.
+/// The number of wakeups of a socket, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct WakeupCounts {
-    /// Because of its error queue.
+    /// An entry of the error queue.
     pub errors: u64,
-    /// Because there was room to write again.
+    /// Space in the send buffer.
     pub write_wakeups: u64,
-    /// Bytes, the end of the stream or connections that came.
+    /// Data, a FIN, or a connection to accept.
     pub arrivals: u64,
 }
 
-/// An event that an epoll descriptor watches.
+/// A descriptor in the interest list of an epoll instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct EpollItem {
     pub fd: i64,
     pub events: i64,
-    /// `EPOLLET` and `EPOLLONESHOT` by what was reported last.
+    /// The events of the last report, for `EPOLLET`, and whether `EPOLLONESHOT` has disarmed the entry.
     pub seen: i64,
     pub disarmed: bool,
-    /// How often somebody had been woken when this was last reported.
+    /// The wakeups at the last report.
     pub wakes: WakeupCounts,
 }
 
-/// What a descriptor stands for.
+/// The file behind a descriptor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum File {
     Socket(Box<Socket>),
     Epoll(Vec<EpollItem>),
-    /// A pipe, or a file that is long enough.
+    /// A pipe or a regular file.
     Plain,
 }
 
-/// Tells a living connection that the option `name` was set.
+/// Applies the option `name` to an existing connection.
 pub(super) fn update(
     conn: &mut Connection,
     now: Time,

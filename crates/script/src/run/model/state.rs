@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use tcpassay_tcp::{ConnError, Profile, State};
 use tcpassay_units::Time;
 
-/// What packets are about.
+/// The socket that the packets of the script refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketUnderTest {
-    /// Nothing yet.
+    /// No socket yet.
     None,
-    /// A listening socket: the next inbound packet makes a connection.
+    /// A listening socket. The next inbound packet creates a connection.
     Listener(i64),
-    /// A connection.
+    /// The connection of this number.
     Connection(usize),
 }
 
-/// The model TCP with one profile, its sockets and its host.
+/// The TCP model with one profile, its sockets and its host.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(super) profile: Profile,
@@ -32,27 +32,27 @@ pub struct Model {
     pub(super) table: ConnectionTable,
     pub(super) files: BTreeMap<i64, File>,
     pub(super) socket_under_test: SocketUnderTest,
-    /// When the call in progress began, and how much of it is written.
+    /// When the current call began, and the bytes that it has written.
     pub(super) call_began: Time,
     pub(super) written: u64,
-    /// The call in progress waits for room to write.
+    /// The current call waits for space in the send buffer.
     pub(super) waits: bool,
-    /// The call in progress has opened a connection.
+    /// The current call has opened a connection with Fast Open.
     pub(super) fast_call: bool,
-    /// Fast Open's.
+    /// The Fast Open cookie cache.
     pub(super) fast_open: Cache,
-    /// The call that blocks, when it is one that gives up by itself: when it does.
+    /// When the timeout of the blocked call ends.
     pub(super) wake: Option<Time>,
-    /// What executes commands that are allowed.
+    /// Executes commands that the host settings do not know, with `--allow-shell`.
     pub(super) executor: Option<ShellExecutor>,
-    /// The descriptor that the last call made, until it has a name.
+    /// The file that the last call created, until it has a descriptor.
     pub(super) new_file: Option<File>,
-    /// The number that the last call left behind, beside its result.
+    /// The value that the last `getsockopt` or `ioctl` delivered.
     pub(super) output_value: i64,
 }
 
 impl Model {
-    /// A host without sockets.
+    /// A model without sockets.
     pub fn new(profile: Profile) -> Model {
         Model {
             profile,
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// With what executes the commands that it does not know, where `--allow-shell` says that it may.
+    /// Sets the executor of unknown commands. It is used only with `--allow-shell`.
     #[must_use]
     pub fn with_shell_executor(self, executor: ShellExecutor) -> Model {
         Model { executor: Some(executor), ..self }
@@ -83,12 +83,12 @@ impl Model {
         matches!(self.profile, Profile::FreeBsd | Profile::FreeBsdRack)
     }
 
-    /// What the packets that follow are about, for who knows better than the order of the calls.
+    /// Sets the socket for the next packets. By default it follows from the order of the calls.
     pub fn set_socket_under_test(&mut self, socket_under_test: SocketUnderTest) {
         self.socket_under_test = socket_under_test;
     }
 
-    /// How many connections there are; the next has this number.
+    /// The number of connections. The next connection has this number.
     pub fn connections(&self) -> usize {
         self.table.connections.len()
     }
@@ -101,12 +101,12 @@ impl Model {
         }
     }
 
-    /// Whether a connection is over.
+    /// Returns true if a connection is in state CLOSED.
     pub fn is_closed(&self, conn: usize) -> bool {
         self.table.connections[conn].conn.state() == State::Closed
     }
 
-    /// The number that the last call left behind, beside its result (`getsockopt`, `ioctl`).
+    /// The value that the last `getsockopt` or `ioctl` delivered.
     pub fn output_value(&self) -> i64 {
         self.output_value
     }
@@ -129,7 +129,7 @@ impl Model {
         self.socket_at(fd)
     }
 
-    /// The error that ended the connection, told once.
+    /// The error that ended the connection. It is returned once.
     pub(super) fn take_error(&mut self, fd: i64, index: usize) -> Result<Option<&'static str>, ScriptError> {
         let by_icmp = self.table.connections[index].icmp_error;
         let error = by_icmp.or_else(|| self.table.connections[index].conn.error().map(errno));

@@ -7,7 +7,7 @@ use crate::ast::{Expr, Syscall};
 use crate::run::target::{ScriptError, SyscallResult};
 
 impl Model {
-    /// Tries a call once.
+    /// Makes a call, or makes a call that blocked again.
     pub(super) fn try_syscall(&mut self, call: &Syscall) -> Result<SyscallResult, ScriptError> {
         let args = &call.args;
         let takes = !matches!(

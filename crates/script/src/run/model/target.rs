@@ -1,4 +1,4 @@
-//! The model as the stack of a script: it runs in virtual time.
+//! The implementation of [`Target`] for the model. Time is virtual.
 
 use super::args::int;
 use super::connections::RouteMtu;
@@ -21,7 +21,7 @@ impl Model {
         if self.is_bsd() { OptionLayout::FreeBsd } else { OptionLayout::Linux }
     }
 
-    /// When a `poll` that waits gives up.
+    /// When the timeout of a blocked `poll` or `epoll_wait` ends.
     pub(super) fn gives_up(&self, call: &Syscall) -> Option<Time> {
         let index = match call.name.as_str() {
             "poll" => 2,
@@ -147,7 +147,7 @@ impl Target for Model {
         let option = "net.ipv4.tcp_ecn_option";
         let told = self.host.number(option);
         self.host.run(text, executor)?;
-        // The kernel asks at every segment.
+        // The kernel reads this sysctl for every segment, so it also applies to existing connections.
         if let Some(n) = self.host.number(option).filter(|&n| Some(n) != told) {
             for entry in &mut self.table.connections {
                 entry.conn.set_accurate_option(n != 0, n == 1, n == 3);
@@ -176,7 +176,7 @@ impl Target for Model {
             }
             SocketUnderTest::Listener(_) => tcp_info::look_unconnected(State::Listen, self.is_bsd(), name),
             SocketUnderTest::None => {
-                // The socket that was made last has no connection yet.
+                // The newest socket has no connection yet.
                 let (_, file) = self.files.iter().rev().find(|(_, file)| matches!(file, File::Socket(_)))?;
                 let deferred = matches!(file, File::Socket(socket) if socket.deferred);
                 let state = if deferred { State::SynSent } else { State::Closed };
@@ -191,7 +191,7 @@ impl Target for Model {
         };
         let mut words = vec![format!("state: {}", tcp_info::describe(&entry.conn.info()))];
         words.push("the stack's last events:".to_owned());
-        // A threshold that was never set has no number.
+        // An initial ssthresh is printed as `none`.
         let unset = format!("{:?}", Bytes::MAX);
         let line = |entry: &LogEntry| format!("  {} {:?}", entry.at, entry.what).replace(&unset, "none");
         words.extend(entry.log.iter().map(line));

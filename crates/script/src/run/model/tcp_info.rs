@@ -1,4 +1,4 @@
-//! The names of `TCP_INFO` that blocks of code may ask for, in Linux's units.
+//! The fields of `TCP_INFO` in code blocks, in the units of Linux.
 
 use super::connections::ModelConnection;
 use crate::code::CodeValue;
@@ -8,7 +8,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// `TCP_INFINITE_SSTHRESH`
 const NO_SSTHRESH: i64 = 0x7fff_ffff;
 
-/// The value of `name`; `None` when the model has none.
+/// The value of `name`; `None` if the model does not have it.
 pub(super) fn look(entry: &ModelConnection, now: Time, profile: Profile, name: &str) -> Option<CodeValue> {
     let info = entry.conn.info_at(now);
     let bsd = matches!(profile, Profile::FreeBsd | Profile::FreeBsdRack);
@@ -69,7 +69,7 @@ pub(super) fn look(entry: &ModelConnection, now: Time, profile: Profile, name: &
         "tcpi_segs_in" => int(info.segments_in),
         "tcpi_segs_out" => int(info.segments_out),
         "tcpi_data_segs_in" => int(info.data_segments_in),
-        // Whole milliseconds, as of ticks.
+        // Linux reports whole milliseconds.
         "tcpi_last_data_recv" if !bsd => int(now.since(entry.times.received).as_millis()),
         "tcpi_last_data_sent" if !bsd => int(now.since(entry.times.sent).as_millis()),
         "tcpi_notsent_bytes" => int(info.notsent.get()),
@@ -108,7 +108,7 @@ pub(super) fn look(entry: &ModelConnection, now: Time, profile: Profile, name: &
     }))
 }
 
-/// The same for a socket without a connection, of which only the state is known.
+/// The value of `name` for a socket without a connection. Only the state is known.
 pub(super) fn look_unconnected(live: State, bsd: bool, name: &str) -> Option<CodeValue> {
     if let Some(named) = name.strip_prefix("TCPI_").and_then(state_by_name) {
         return Some(CodeValue::Int(state(named, bsd)));
@@ -116,14 +116,14 @@ pub(super) fn look_unconnected(live: State, bsd: bool, name: &str) -> Option<Cod
     (name == "tcpi_state").then(|| CodeValue::Int(state(live, bsd)))
 }
 
-/// Linux counts the SYN or SYN-ACK as delivered, too, and with it data that went along.
+/// 1 if Linux counts the SYN or SYN-ACK as a delivered packet of its own.
 fn handshake_delivered(entry: &ModelConnection) -> i64 {
     let opening = entry.conn.state() == State::SynReceived || !entry.conn.was_established();
     let with_data = entry.conn.fast_open_answer().is_some_and(|a| a.sent > 0 && a.acked == a.sent);
     i64::from(!opening && !with_data)
 }
 
-/// `TCPI_SYN_RECEIVED` and the like, which FreeBSD's and Linux's scripts share.
+/// The state of `TCPI_SYN_RECEIVED` and similar names, which exist on both systems.
 fn state_by_name(name: &str) -> Option<State> {
     Some(match name {
         "CLOSED" => State::Closed,
@@ -157,13 +157,13 @@ fn state(state: State, bsd: bool) -> i64 {
         State::CloseWait => (8, 5),
         State::Closing => (11, 7),
         State::LastAck => (9, 8),
-        // Linux keeps a smaller object for it, and closes the socket (`tcp_time_wait`).
+        // Linux replaces the socket by a smaller one and closes it (`tcp_time_wait`).
         State::TimeWait => (7, 10),
     };
     if bsd { freebsd } else { linux }
 }
 
-/// The state of a connection, for the text of a mismatch.
+/// The state of a connection in one line, for the report of a failure.
 pub(super) fn describe(info: &Info) -> String {
     let ssthresh = if info.ssthresh == Bytes::MAX { "none".to_owned() } else { info.ssthresh.to_string() };
     format!(
