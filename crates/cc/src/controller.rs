@@ -88,7 +88,7 @@ pub enum Arithmetic {
     /// As its RFC says, in bytes and nanoseconds.
     #[default]
     Rfc,
-    /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP and Reno have such a form.
+    /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP, Reno and Vegas (microseconds) have such a form.
     Linux,
     /// As FreeBSD 14 does: reductions, by marks, too, leave two segments, Reno's whole ones, and CUBIC's first halves; slow start goes
     /// on at ssthresh, beyond which its last ACK may take the window (`newreno_cong_signal`, `newreno_ack_received`,

@@ -18,7 +18,8 @@ pub enum Reset {
 /// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it; it never sees recovery.
 ///
 /// Measure on every ACK, decide only when growth is allowed: `observe` runs on each ACK, in slow start and
-/// recovery too; `grow` only in congestion avoidance, when the congestion window was what limited the sender.
+/// recovery too; `grow` only in congestion avoidance, when the congestion window was what limited the sender or
+/// [`grows_unused`](WindowRule::grows_unused) says that it does not matter.
 pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// The controller's name.
     const NAME: &'static str;
@@ -40,6 +41,12 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// start with now, or `None` to stay in it. It becomes ssthresh, too.
     fn leave_slow_start(&mut self, _view: &View) -> Option<Bytes> {
         None
+    }
+
+    /// Asked on each ACK outside recovery, before the two above: the window follows the rule also where the sender does not fill it
+    /// (Vegas in Linux).
+    fn grows_unused(&self) -> bool {
+        false
     }
 
     /// Forget as `why` says. After a timeout, [`reduce`](WindowRule::reduce) has been asked before.

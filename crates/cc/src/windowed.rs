@@ -142,15 +142,21 @@ impl<R: WindowRule> Windowed<R> {
         };
         if cwnd < ssthresh || self.at_threshold && cwnd == ssthresh && view.limited == Limited::Cwnd {
             self.slow_start(view, ack, counted)
-        } else if view.limited == Limited::Cwnd && !counted.is_zero() {
+        } else if !counted.is_zero() && (view.limited == Limited::Cwnd || self.unused()) {
             self.avoid(view, counted)
         } else {
             (cwnd, ssthresh)
         }
     }
 
+    /// The rule does not ask whether the window is filled. After a timeout Linux's Vegas is Reno (`tcp_vegas_state`).
+    fn unused(&self) -> bool {
+        self.phase == Phase::Open && self.rule.grows_unused()
+    }
+
     fn slow_start(&mut self, view: &View, ack: &Ack, acked: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
+        let unused = self.unused();
         if self.phase == Phase::Open
             && let Some(window) = self.rule.leave_slow_start(view)
         {
@@ -167,7 +173,7 @@ impl<R: WindowRule> Windowed<R> {
         }
         // An application that fills half the window could fill all of it before its growth is noticed: without this,
         // a sender that is limited now and then would never leave a small window.
-        if view.limited != Limited::Cwnd && cwnd >= self.peak.flight().saturating_mul(2) {
+        if !unused && view.limited != Limited::Cwnd && cwnd >= self.peak.flight().saturating_mul(2) {
             return (cwnd, ssthresh);
         }
         // FreeBSD: never beyond the peer's window (`CCF_CWND_LIMITED`).

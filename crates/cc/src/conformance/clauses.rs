@@ -14,6 +14,9 @@ pub enum Contract {
     Any,
     /// Window-based ones, and so all under [`Windowed`](crate::Windowed): every [`Clause`].
     Window,
+    /// As `Window`, but a window that the sender does not fill may grow ([`Clause::AppLimited`]): Vegas with
+    /// [`Arithmetic::Linux`](crate::Arithmetic).
+    Unfilled,
 }
 
 /// What a controller owes its sender. The first two bind every controller, all of them a window-based one.

@@ -68,8 +68,8 @@ impl WindowRule for ModifiedVegas {
         },
     ];
 
-    fn observe(&mut self, _view: &View, ack: &Ack) {
-        self.rounds.observe(ack);
+    fn observe(&mut self, view: &View, ack: &Ack) {
+        self.rounds.observe(view, ack);
     }
 
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {

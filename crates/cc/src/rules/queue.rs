@@ -47,9 +47,20 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
+    /// As Linux counts: in microseconds, and anew whenever data leave with nothing in flight (`tcp_vegas_pkts_acked`,
+    /// `tcp_vegas_cwnd_event`).
+    pub(crate) fn linux() -> Rounds {
+        Rounds { queue: Queue { linux: true, ..Queue::default() }, increase: Additive::default() }
+    }
+
     /// Takes the ACK in.
-    pub(crate) fn observe(&mut self, ack: &Ack) {
-        self.queue.observe(ack);
+    pub(crate) fn observe(&mut self, view: &View, ack: &Ack) {
+        self.queue.observe(view, ack);
+    }
+
+    /// The present ACK ended a round with too few samples.
+    pub(crate) fn unsure(&self) -> bool {
+        self.queue.verdict == Some(Verdict::Unsure)
     }
 
     /// Congestion avoidance: where the present ACK ended a round, the window that `judge` wants.
@@ -95,6 +106,12 @@ impl Rounds {
         }
     }
 
+    /// Half the flight in whole packets (`tcp_reno_ssthresh`).
+    pub(crate) fn reduce_linux(&mut self, view: &View, flight: Bytes) -> Bytes {
+        self.increase.clear();
+        view.mss * (flight / view.mss / 2).max(2)
+    }
+
     pub(crate) fn undo(&mut self, before: &Rounds) {
         self.queue.reset(Reset::Recovered);
         self.increase = before.increase;
@@ -118,6 +135,10 @@ struct Queue {
     partial: bool,
     /// What the round that this ACK ended says.
     verdict: Option<Verdict>,
+    /// See [`Rounds::linux`].
+    linux: bool,
+    /// Linux: the last ACK left nothing in flight, so that the next data begin anew.
+    drained: bool,
 }
 
 /// What a round says.
@@ -134,9 +155,17 @@ const ENOUGH_SAMPLES: u32 = 3;
 
 impl Queue {
     /// Takes the ACK in.
-    fn observe(&mut self, ack: &Ack) {
+    fn observe(&mut self, view: &View, ack: &Ack) {
+        if self.linux && std::mem::replace(&mut self.drained, view.flight.is_zero()) {
+            self.base = None;
+            self.wipe();
+        }
         if let Some(rtt) = ack.rtt {
-            let rtt = rtt.max(Dur::from_nanos(1));
+            let rtt = if self.linux {
+                Dur::from_micros(rtt.as_nanos() / 1000 + 1)
+            } else {
+                rtt.max(Dur::from_nanos(1))
+            };
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
             self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
             self.samples += 1;

@@ -15,16 +15,18 @@
 //!
 //! How this differs from Linux:
 //!
-//! * A window that the sender does not fill is not judged (the skeleton's app-limited rule); Linux would raise it.
+//! * A window that the sender does not fill is not judged (the skeleton's app-limited rule). Linux judges it, and its slow start
+//!   raises it, too, but for rounds of too few samples (`tcp_vegas_cong_avoid`); [`Arithmetic::Linux`] does the same.
 //! * "A whole round of samples" ends with the second end of a round by the sender's counter, one to two round trips
 //!   after recovery; Linux counts exactly one from there.
-//! * Idle means longer than the RTO; Linux learns `baseRTT` anew whenever it sends with nothing in flight.
-//! * After a loss the window is half the flight (RFC 5681) where Linux halves cwnd.
+//! * Idle means longer than the RTO. Linux learns `baseRTT` anew whenever it sends with nothing in flight (`CA_EVENT_TX_START`), and
+//!   counts in microseconds; [`Arithmetic::Linux`] does both.
+//! * After a loss the window is half the flight (RFC 5681); with [`Arithmetic::Linux`] in whole segments (`tcp_reno_ssthresh`).
 //! * ssthresh is not raised to three quarters of the window each round trip (Linux `tcp_current_ssthresh`): Vegas
 //!   does not read it before the next loss, which sets it.
 
 use super::queue::{Change, Rounds, above, below};
-use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Ack, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::Bytes;
 
 /// Vegas (Brakmo and Peterson; Linux).
@@ -34,16 +36,19 @@ pub struct Vegas {
     beta: f64,
     gamma: f64,
     rounds: Rounds,
+    linux: bool,
 }
 
 impl Vegas {
     /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, _params: &Params) -> Vegas {
+    pub fn new(values: &Values, params: &Params) -> Vegas {
+        let linux = params.arithmetic == Arithmetic::Linux;
         Vegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
             gamma: values.get("gamma"),
-            rounds: Rounds::default(),
+            rounds: if linux { Rounds::linux() } else { Rounds::default() },
+            linux,
         }
     }
 }
@@ -71,8 +76,8 @@ impl WindowRule for Vegas {
         },
     ];
 
-    fn observe(&mut self, _view: &View, ack: &Ack) {
-        self.rounds.observe(ack);
+    fn observe(&mut self, view: &View, ack: &Ack) {
+        self.rounds.observe(view, ack);
     }
 
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
@@ -85,12 +90,16 @@ impl WindowRule for Vegas {
     }
 
     fn reduce(&mut self, view: &View, _cause: Cause, flight: Bytes) -> Bytes {
-        self.rounds.reduce(view, flight)
+        if self.linux { self.rounds.reduce_linux(view, flight) } else { self.rounds.reduce(view, flight) }
     }
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
         let gamma = self.gamma;
         self.rounds.leave_slow_start(view, |round| above(round.queued(), gamma))
+    }
+
+    fn grows_unused(&self) -> bool {
+        self.linux && !self.rounds.unsure()
     }
 
     fn reset(&mut self, _view: &View, why: Reset) {
@@ -103,5 +112,92 @@ impl WindowRule for Vegas {
 
     fn internals(&self) -> Vec<(&'static str, f64)> {
         self.rounds.internals()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ack, Arithmetic, Control, Controller, Event, Limited, Params, View, build};
+    use tcpassay_units::{Bytes, Dur};
+
+    /// A round trip of 30 ms in which one segment of 1000 bytes arrives with each ACK, the sender limited by the application.
+    struct Idler {
+        cc: Box<dyn Controller>,
+        control: Control,
+        round: u64,
+    }
+
+    impl Idler {
+        fn new(arithmetic: Arithmetic, cwnd: u64, ssthresh: Bytes) -> Idler {
+            let cc = build("vegas", &Params { arithmetic, ..Params::default() }).expect("a controller");
+            let control = Control { cwnd: Bytes::new(cwnd), ssthresh, pacing: None };
+            Idler { cc, control, round: 0 }
+        }
+
+        fn ack(&mut self, rtt: Dur, flight: u64, ends: bool) -> u64 {
+            self.round += u64::from(ends);
+            let mss = Bytes::new(1000);
+            let view =
+                View { flight: Bytes::new(flight), limited: Limited::App, ..View::start(mss, self.control) };
+            let ack = Ack {
+                acked: mss,
+                delivered: mss,
+                lost: Bytes::ZERO,
+                marked: Bytes::ZERO,
+                rtt: Some(rtt),
+                delivery_rate: None,
+                app_limited: true,
+                round: self.round,
+                reordered: false,
+            };
+            self.control = self.cc.on(&view, &Event::Ack(ack));
+            self.control.cwnd.get()
+        }
+    }
+
+    const RTT: Dur = Dur::from_millis(30);
+
+    /// `tcp_vegas_cong_avoid` calls `tcp_slow_start` without `tcp_is_cwnd_limited`.
+    #[test]
+    fn with_linux_arithmetic_slow_start_raises_a_window_that_nobody_fills() {
+        let mut linux = Idler::new(Arithmetic::Linux, 40_000, Bytes::MAX);
+        let mut rfc = Idler::new(Arithmetic::Rfc, 40_000, Bytes::MAX);
+        for n in 1..=4 {
+            assert_eq!(linux.ack(RTT, 4000, false), 40_000 + n * 1000);
+            assert_eq!(rfc.ack(RTT, 4000, false), 40_000);
+        }
+        // Four samples of one value: nothing is queued, so that slow start goes on with the end of the round, too.
+        assert_eq!(linux.ack(RTT, 4000, true), 45_000);
+        // One sample: that round's last ACK is Reno's, which asks whether the window was filled.
+        assert_eq!(linux.ack(RTT, 4000, true), 45_000);
+    }
+
+    /// `tcp_vegas_cong_avoid`: one packet more for a round with fewer than alpha queued.
+    #[test]
+    fn with_linux_arithmetic_congestion_avoidance_judges_a_window_that_nobody_fills() {
+        for (arithmetic, after) in [(Arithmetic::Linux, 21_000), (Arithmetic::Rfc, 20_000)] {
+            let mut t = Idler::new(arithmetic, 20_000, Bytes::new(20_000));
+            for _ in 0..2 {
+                assert_eq!(t.ack(RTT, 4000, false), 20_000);
+            }
+            assert_eq!(t.ack(RTT, 4000, true), after, "{arithmetic:?}");
+        }
+    }
+
+    /// `tcp_vegas_cwnd_event` with `CA_EVENT_TX_START`: 60 ms are 20 queued packets beside a base of 30 ms, and none beside 60 ms.
+    #[test]
+    fn with_linux_arithmetic_the_base_is_learnt_anew_when_data_leave_with_nothing_in_flight() {
+        for (left, after) in [(4000, 19_000), (0, 21_000)] {
+            let mut t = Idler::new(Arithmetic::Linux, 20_000, Bytes::new(20_000));
+            for _ in 0..2 {
+                t.ack(RTT, 4000, false);
+            }
+            t.ack(RTT, left, true);
+            t.control.cwnd = Bytes::new(20_000);
+            for ends in [false, false, true] {
+                t.ack(RTT * 2, 4000, ends);
+            }
+            assert_eq!(t.control.cwnd.get(), after, "{left} bytes in flight");
+        }
     }
 }
