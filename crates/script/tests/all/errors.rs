@@ -1,7 +1,6 @@
 //! The error queue, pipes and files, and what Linux does with segments that are not as they should be.
 
-use crate::verdict;
-use tcpassay_script::run::{RunOptions, run};
+use crate::verdict_on;
 use tcpassay_tcp::Profile;
 
 const SERVER: &str = "
@@ -17,7 +16,7 @@ const SERVER: &str = "
 
 fn linux(text: &str) -> String {
     let text = format!("`sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\"`\n{SERVER}{text}");
-    verdict(&run(&text, &RunOptions::new(Profile::Linux)))
+    verdict_on(Profile::Linux, &text)
 }
 
 fn note(first: u32, last: u32) -> String {

@@ -1,12 +1,11 @@
 //! TCP Fast Open (RFC 7413), client and server, as Linux and FreeBSD have it.
 
-use crate::verdict;
-use tcpassay_script::run::{RunOptions, run};
+use crate::verdict_on;
 use tcpassay_tcp::Profile;
 
 fn linux(text: &str) -> String {
     let setup = "`../common/defaults.sh\n../common/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0`\n";
-    verdict(&run(&format!("{setup}{text}"), &RunOptions::new(Profile::Linux)))
+    verdict_on(Profile::Linux, &format!("{setup}{text}"))
 }
 
 /// A first connection, which gets a cookie and an MSS of 1040.
@@ -138,7 +137,7 @@ fn freebsd_asks_pads_with_eol_and_forgets_a_path_whose_cookie_is_invalid() {
 +0 sendto(3, ..., 100, 0, ..., ...) = 100
 +0 > S 0:0(0) win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 0 ecr 0>
 ";
-    assert_eq!(verdict(&run(first, &RunOptions::new(Profile::FreeBsd))), "pass 0 ");
+    assert_eq!(verdict_on(Profile::FreeBsd, first), "pass 0 ");
 }
 
 #[test]

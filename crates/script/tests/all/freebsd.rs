@@ -1,12 +1,12 @@
 //! What FreeBSD does with segments outside the usual course (`tcp_do_segment`, the SYN cache, `tcp_twcheck`).
 
-use crate::verdict;
+use crate::{verdict, verdict_on};
 use std::fmt::Write;
 use tcpassay_script::run::{RunOptions, run};
 use tcpassay_tcp::Profile;
 
 fn freebsd(text: &str) -> String {
-    verdict(&run(text, &RunOptions::new(Profile::FreeBsd)))
+    verdict_on(Profile::FreeBsd, text)
 }
 
 const ACTIVE: &str = "

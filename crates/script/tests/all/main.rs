@@ -44,6 +44,18 @@ fn linux(text: &str) -> Report {
     run(text, &RunOptions::new(Profile::Linux))
 }
 
+/// The verdict of the script `text` on `profile`.
+fn verdict_on(profile: Profile, text: &str) -> String {
+    verdict(&run(text, &RunOptions::new(profile)))
+}
+
+/// Asserts that `rest` passes after an accepted connection on profile `linux`.
+#[track_caller]
+fn passes(rest: &str) {
+    let report = plain(rest);
+    assert_eq!(verdict(&report), "pass 0 ", "{:#?}", report.details);
+}
+
 /// `status line reason`
 fn verdict(report: &Report) -> String {
     let line = report.position.map_or(0, |p| p.line);

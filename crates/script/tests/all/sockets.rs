@@ -1,13 +1,7 @@
 //! System calls and their errors.
 
-use super::{linux, plain, verdict};
+use super::{linux, passes, plain, verdict};
 use tcpassay_script::report::Status;
-
-#[track_caller]
-fn passes(script: &str) {
-    let report = plain(script);
-    assert_eq!(report.status, Status::Pass, "{} {:#?}", verdict(&report), report.details);
-}
 
 #[test]
 fn a_blocking_read_returns_when_data_come() {

@@ -1,12 +1,6 @@
 //! What a socket tells who waits for it, bad pointers, and states without a connection.
 
-use super::{linux, plain, verdict};
-
-#[track_caller]
-fn passes(script: &str) {
-    let report = plain(script);
-    assert_eq!(verdict(&report), "pass 0 ", "{:#?}", report.details);
-}
+use super::{linux, passes, plain, verdict};
 
 const COOKIE: &str = "`sysctl net.ipv4.tcp_timestamps=0`
 0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
