@@ -77,9 +77,17 @@ def imports(part: str) -> set[str]:
 
 
 def test_plans_know_nothing_of_running_and_drawing() -> None:
-    # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrates` to have cases checked,
+    # `cover` for the cases that a strategy chooses, `judge` for names of oracles, `substrate` to have cases checked,
     # `script.files` for the profile that a script names.
-    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "script", "substrates"}
+    assert imports("plan") <= {"_native", "errors", "cover", "judge", "regular", "script", "substrate"}
+
+
+def test_the_substrate_host_knows_nothing_of_guests_and_of_building_kernels() -> None:
+    # What both share is `substrate.agent`.
+    known = imports("substrate/host")
+    assert "agent_program" in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
+    assert known == {"errors", "substrate"}
+    assert "substrate.kernel" not in (PACKAGE / "substrate" / "host.py").read_text(encoding="utf-8")
 
 
 def test_covering_arrays_know_plans_and_nothing_else() -> None:

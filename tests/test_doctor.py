@@ -9,7 +9,7 @@ import pytest
 
 from tcpassay import doctor
 from tcpassay.kernel import build, store
-from tcpassay.kernel import run as guest
+from tcpassay.substrate import kernel as guest
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -50,7 +50,7 @@ class Built:
 def _built(monkeypatch: pytest.MonkeyPatch, **answer: object) -> doctor.Diagnosis:
     monkeypatch.setattr(build, "missing_tools", lambda: ["flex"])
     monkeypatch.setattr(store, "kernels", lambda: [Built()])
-    monkeypatch.setattr(guest, "agent", lambda: "tcpassay-agent")
+    monkeypatch.setattr(doctor, "agent_program", lambda: "tcpassay-agent")
     monkeypatch.setattr(guest, "run_case", lambda **_: answer)
     monkeypatch.setattr(doctor, "_tool", lambda name: f"/sbin/{name}")
     return substrates()["kernel"]

@@ -10,10 +10,11 @@ import pytest
 
 import had_time
 import plans
-from tcpassay import load, substrates
+from tcpassay import load
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent
 from tcpassay.plan import read
+from tcpassay.substrate import substrate_of
+from tcpassay.substrate.agent import agent_program
 
 NAMES = sorted(path.stem for path in plans.PLANS.glob("*.toml"))
 
@@ -23,11 +24,11 @@ def ready(name: str) -> Path:
     file = plans.PLANS / f"{name}.toml"
     for substrate in tomllib.loads(file.read_text(encoding="utf-8")).get("substrates", []):
         try:
-            substrates.of(substrate).ready()
+            substrate_of(substrate).ready()
         except UserError as error:
             pytest.skip(f"`{substrate}` cannot be used: {error}")
     if name == "rate-limiter-mark-ack-host":
-        bpf = subprocess.run([agent(), "bpf"], capture_output=True, text=True, check=False)
+        bpf = subprocess.run([agent_program(), "bpf"], capture_output=True, text=True, check=False)
         if bpf.returncode:
             pytest.skip(bpf.stderr)
     return file

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tcpassay import host
+from tcpassay.substrate import host
 
 SECONDS = 2
 SPACES = (f"tcpassay-bench-{os.getpid()}-a", f"tcpassay-bench-{os.getpid()}-b")

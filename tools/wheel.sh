@@ -27,5 +27,5 @@ where=$("$scratch/venv/bin/python" -c 'import tcpassay; print(tcpassay.__file__)
 case $where in "$scratch"/*) ;; *) echo "the wheel is not what is tried: $where" >&2; exit 1 ;; esac
 "$tcpassay" run plan.toml --out results --jobs 2
 "$tcpassay" report results
-"$scratch/venv/bin/python" -c 'from tcpassay.kernel import run; print("agent:", run.check_case({"stack.cc": "reno"}, "/"))'
+"$scratch/venv/bin/python" -c 'from tcpassay.substrate import agent; print("agent:", agent.check_case({"stack.cc": "reno"}, "/"))'
 echo "$wheel works"

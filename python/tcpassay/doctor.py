@@ -18,7 +18,8 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import UserError
 from tcpassay.kernel import build, store
-from tcpassay.kernel import run as guest
+from tcpassay.substrate import kernel as guest
+from tcpassay.substrate.agent import agent_program, check_case, how_to_get_agent
 
 Mark = Literal["ok", "missing", "worse"]
 
@@ -102,9 +103,9 @@ def kernel() -> list[Check]:
         else Check("processor", "missing", f"User-Mode Linux has no {machine}", "use an x86_64 machine")
     ]
     try:
-        checks.append(Check("agent", "ok", str(guest.agent())))
+        checks.append(Check("agent", "ok", str(agent_program())))
     except UserError as error:
-        checks.append(Check("agent", "missing", str(error), guest.how_to_get_agent()))
+        checks.append(Check("agent", "missing", str(error), how_to_get_agent()))
     checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setpriv", "util-linux"))]
     try:
         there = store.kernels()
@@ -180,11 +181,11 @@ def host() -> list[Check]:
     checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"))]
     checks.append(_namespaces())
     try:
-        agent: Path | None = guest.agent()
+        agent: Path | None = agent_program()
         checks.append(Check("agent", "ok", str(agent)))
     except UserError as error:
         agent = None
-        checks.append(Check("agent", "missing", str(error), guest.how_to_get_agent()))
+        checks.append(Check("agent", "missing", str(error), how_to_get_agent()))
     if root and agent and all(check.mark == "ok" for check in checks):
         checks += list(_queues())
     checks.append(_controllers())
@@ -221,13 +222,13 @@ def _queues() -> Iterator[Check]:
             else Check("other queues", "ok", ", ".join(kinds))
         )
     except (UserError, OSError) as error:
-        yield Check("queues", "missing", str(error), guest.how_to_get_agent())
+        yield Check("queues", "missing", str(error), how_to_get_agent())
 
 
 def _refused(triples: dict[str, Any]) -> str:
     """Why the agent refuses a case on this kernel; empty when it does not."""
     try:
-        guest.check_case(triples, "/", "host")
+        check_case(triples, "/", "host")
     except _native.CaseError as error:
         return "; ".join(why for _, _, _, why in error.args[0])
     return ""
@@ -267,7 +268,7 @@ def _bpf(agent: Path | None) -> list[Check]:
     """Programs of ours in the kernel: steps that mark, the limiter, model controllers on the real kernel."""
     left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
     if agent is None:
-        return [Check("BPF", "worse", "only the agent can tell", guest.how_to_get_agent())]
+        return [Check("BPF", "worse", "only the agent can tell", how_to_get_agent())]
     if os.geteuid() != 0:
         return [Check("BPF", "worse", "only root may load programs", f"run it as root (sudo); {left}")]
     try:
@@ -276,7 +277,7 @@ def _bpf(agent: Path | None) -> list[Check]:
             return [Check("BPF", "worse", lacks, left)]
         lacks = _lacks(agent, "bpf", "shim")
     except OSError as error:
-        return [Check("BPF", "worse", str(error), guest.how_to_get_agent())]
+        return [Check("BPF", "worse", str(error), how_to_get_agent())]
     shim = (
         Check("stack.cc_engine", "worse", lacks, "`shim` is refused; all else works")
         if lacks

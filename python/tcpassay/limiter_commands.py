@@ -10,7 +10,7 @@ import typer
 from tcpassay import terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent
+from tcpassay.substrate.agent import agent_program
 
 app = typer.Typer(
     name="limiter",
@@ -59,7 +59,7 @@ def remove(device: DeviceArgument) -> None:
 def _ask(*words: str) -> Any:
     # What begins with a dash would be read by nobody as an option: the agent has none.
     done = subprocess.run(  # noqa: S603 - our own program
-        [agent(), "limiter", *words], capture_output=True, text=True, check=False
+        [agent_program(), "limiter", *words], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise UserError(f"limiter: {done.stderr.strip()}")

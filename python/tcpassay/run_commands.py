@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tcpassay import output, substrates, terminal
+from tcpassay import output, terminal
 from tcpassay.commands import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value
 from tcpassay.plan.read import Plan
+from tcpassay.substrate import substrate_of
 
 if TYPE_CHECKING:
     from tcpassay.run.journal import Outcome
@@ -203,13 +204,13 @@ def _alone(runner: Any, text: str, plan: Plan) -> Any:
 
 def _in_real_time(plan: Plan) -> bool:
     """Whether runs at the same time would measure each other."""
-    return any(substrates.of(name).real_time for name in plan.spec.substrates)
+    return any(substrate_of(name).real_time for name in plan.spec.substrates)
 
 
 def _ready(plan: Plan) -> None:
     """What the plan's substrates need is there, or a `UserError` says what to do."""
     for name in plan.spec.substrates:
-        substrates.of(name).ready()
+        substrate_of(name).ready()
 
 
 def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:

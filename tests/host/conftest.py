@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tcpassay import host
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent
+from tcpassay.substrate import host
+from tcpassay.substrate.agent import agent_program
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,5 +27,5 @@ def _able() -> Iterator[None]:
 @pytest.fixture
 def bpf() -> None:
     """What needs BPF is skipped where there is none."""
-    if subprocess.run([agent(), "bpf"], capture_output=True, check=False).returncode:
+    if subprocess.run([agent_program(), "bpf"], capture_output=True, check=False).returncode:
         pytest.skip("this build or this kernel has no BPF (`tcpassay-agent bpf` says what is missing)")

@@ -12,7 +12,7 @@ import pytest
 
 from had_time import ATTEMPTS, rows
 from patience import SAFETY_NET_S
-from tcpassay.kernel.run import agent
+from tcpassay.substrate.agent import agent_program
 
 REPOSITORY = Path(__file__).parent.parent.parent
 LIST = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -35,7 +35,7 @@ keep.recordings = "all"
 
 @pytest.fixture(scope="module", autouse=True)
 def _able() -> None:
-    lacks = subprocess.run([agent(), "bpf", "shim"], capture_output=True, text=True, check=False)
+    lacks = subprocess.run([agent_program(), "bpf", "shim"], capture_output=True, text=True, check=False)
     if lacks.returncode:
         pytest.skip(f"the shim cannot be used here: {lacks.stderr.strip()}")
 

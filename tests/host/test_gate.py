@@ -15,8 +15,8 @@ import pytest
 
 from had_time import rows
 from patience import SAFETY_NET_S, children, until
-from tcpassay import host
 from tcpassay.run.journal import Journal
+from tcpassay.substrate import host
 
 CASE = {"link.rate": "20Mbit", "link.delay": "0s", "nic.tso": True, "nic.gro": True, "app.duration": "100ms"}
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
@@ -90,7 +90,7 @@ def test_the_gate_opens_when_the_load_goes_away(tmp_path: Path) -> None:
         command = [
             sys.executable,
             "-c",
-            "import sys, json; from tcpassay import host; r = json.loads(sys.argv[1]); host.run_case(**r)",
+            "import sys, json; from tcpassay.substrate import host; r = json.loads(sys.argv[1]); host.run_case(**r)",
             json.dumps(
                 {"triples": CASE, "seed": 1, "base": "/", "collect": COLLECT}
                 | {"folder": str(tmp_path / "run"), "quiet_s": 3600.0}

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from had_time import ATTEMPTS, recording, rows, when_quiet
-from tcpassay import host
-from tcpassay.kernel.run import agent
+from tcpassay.substrate import host
+from tcpassay.substrate.agent import agent_program
 
 SLOW = {
     "link.rate": "50Mbit",
@@ -209,7 +209,7 @@ def test_what_this_kernel_cannot_do_is_refused_with_the_reason(tmp_path: Path) -
 
 def test_without_root_it_says_so_and_what_still_works() -> None:
     # The agent may lie where nobody may look.
-    with agent().open("rb") as program:
+    with agent_program().open("rb") as program:
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", "--", f"/dev/fd/{program.fileno()}", "host"],
             input=json.dumps({"triples": {}, "base": "/"}),

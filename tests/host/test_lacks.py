@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tcpassay.kernel.run import agent
+from tcpassay.substrate.agent import agent_program
 
 TC = shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin:/bin")
 NO_TC = f"mount --bind /dev/null {TC and os.path.realpath(TC)}"
@@ -20,7 +20,7 @@ LIMITER = ("limiter", "apply", "lo", "1Gbit", "30KB", "data", "auto")
 
 def without(hide: str, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """The agent where something is hidden; in a network namespace of its own, should it do something all the same."""
-    command = f"{hide} && exec {shlex.join([str(agent()), *words])}"
+    command = f"{hide} && exec {shlex.join([str(agent_program()), *words])}"
     return subprocess.run(
         ["unshare", "--mount", "--net", "sh", "-c", command],
         input=given,
@@ -70,7 +70,7 @@ def test_without_the_kernels_types_programs_are_refused_and_the_rest_is_not() ->
 
 def test_without_root_the_limiter_says_so() -> None:
     # The agent may lie where nobody may look.
-    with agent().open("rb") as program:
+    with agent_program().open("rb") as program:
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", "--", f"/dev/fd/{program.fileno()}", *LIMITER],
             pass_fds=[program.fileno()],

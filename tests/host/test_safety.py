@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from patience import SAFETY_NET_S, children, parent, until
-from tcpassay.kernel.run import agent
+from tcpassay.substrate.agent import agent_program
 
 CASE = {
     "link.rate": "50Mbit",
@@ -136,7 +136,7 @@ def started(*command: str | Path, said: str = "") -> Iterator[subprocess.Popen[s
 RUNNER = (
     sys.executable,
     "-c",
-    "import sys, json; from tcpassay import host; print(host.run_case(**json.loads(sys.argv[1]), quiet_s=0))",
+    "import sys, json; from tcpassay.substrate import host; print(host.run_case(**json.loads(sys.argv[1]), quiet_s=0))",
 )
 
 
@@ -156,7 +156,11 @@ def settled(before: dict[str, str]) -> None:
 
 def test_a_run_leaves_nothing_behind(tmp_path: Path, before: dict[str, str]) -> None:
     done = subprocess.run(
-        [agent(), "host"], input=request(tmp_path, "200ms"), capture_output=True, text=True, check=True
+        [agent_program(), "host"],
+        input=request(tmp_path, "200ms"),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     # On a machine that is too busy for the rate it ends before the traffic, and leaves nothing either.
     assert json.loads(done.stdout)["ended"] in {"duration", "path"}, done.stdout
@@ -167,7 +171,7 @@ def test_a_run_leaves_nothing_behind(tmp_path: Path, before: dict[str, str]) -> 
 def test_an_agent_that_is_killed_leaves_nothing_behind(
     tmp_path: Path, before: dict[str, str], number: signal.Signals
 ) -> None:
-    with started(agent(), "host", said=request(tmp_path, "1h")) as process:
+    with started(agent_program(), "host", said=request(tmp_path, "1h")) as process:
         built(process, process.pid)
         # While it runs, nobody else sees anything of it.
         assert state() == before
@@ -192,7 +196,7 @@ def child_of(runner: subprocess.Popen[str]) -> int | None:
 
     def seen() -> list[int]:
         there = children(runner.pid)
-        return [one for one in there if os.path.realpath(f"/proc/{one}/exe") == str(agent())]
+        return [one for one in there if os.path.realpath(f"/proc/{one}/exe") == str(agent_program())]
 
     until(lambda: seen() or runner.poll() is not None, "the agent is started")
     return next(iter(seen()), None)
@@ -200,7 +204,7 @@ def child_of(runner: subprocess.Popen[str]) -> int | None:
 
 def test_whatever_the_moment_of_a_kill_nothing_is_left_behind(tmp_path: Path, before: dict[str, str]) -> None:
     """Twenty times: before the namespaces, between them, in the probes, in the traffic; with and without programs."""
-    shim = subprocess.run([agent(), "bpf", "shim"], capture_output=True, check=False).returncode == 0
+    shim = subprocess.run([agent_program(), "bpf", "shim"], capture_output=True, check=False).returncode == 0
     dice = random.Random(1)  # noqa: S311 - moments, of which a machine makes others each time
     for attempt in range(20):
         case = json.loads(request(tmp_path / str(attempt), "1h"))

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tcpassay import substrates
 from tcpassay.errors import UserError
+from tcpassay.substrate import substrate_of
 
 
 @pytest.fixture(scope="session")
 def kernel() -> str:
     """The name of a substrate on which cases can be run."""
     try:
-        substrates.of("kernel").ready()
+        substrate_of("kernel").ready()
     except UserError as error:
         pytest.skip(f"no case can be run on a kernel: {error}")
     return "kernel"

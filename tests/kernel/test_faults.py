@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tcpassay import _native
-from tcpassay.kernel import run
+from tcpassay.substrate import kernel as guest
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -19,7 +19,7 @@ MSS = 1448
 
 
 def on_kernel(folder: Path, triples: dict[str, Any], seed: int = 1) -> Path:
-    answer = run.run_case(triples=triples, seed=seed, base=".", collect=COLLECT, folder=str(folder))
+    answer = guest.run_case(triples=triples, seed=seed, base=".", collect=COLLECT, folder=str(folder))
     assert answer["outcome"] == "done", answer["message"]
     return folder
 

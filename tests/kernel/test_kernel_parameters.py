@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tcpassay.kernel import run
+from tcpassay.substrate import kernel as guest
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -23,7 +23,7 @@ BASE = {
 def go(folder: Path, triples: dict[str, Any], **collect: Any) -> tuple[dict[str, float], dict[str, Any]]:
     """The metrics and the index of the recording."""
     nothing = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
-    answer = run.run_case(
+    answer = guest.run_case(
         triples=BASE | triples,
         seed=1,
         base=str(folder.parent),

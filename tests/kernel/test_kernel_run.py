@@ -11,8 +11,9 @@ import pytest
 from tcpassay import _native
 from tcpassay.judge import unjudged
 from tcpassay.judge.registry import ORACLES
-from tcpassay.kernel import run
 from tcpassay.recording import Recording
+from tcpassay.substrate import kernel as guest
+from tcpassay.substrate.agent import check_case
 
 LOSSY = {
     "link.rate": "50Mbit",
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("kernel")
 
 def go(folder: Path, triples: dict[str, Any], *, seed: int = 1, **options: Any) -> dict[str, Any]:
     collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": True}
-    return run.run_case(
+    return guest.run_case(
         triples=triples,
         seed=seed,
         base=str(folder.parent),
@@ -249,9 +250,9 @@ def test_what_the_substrate_cannot_do_is_refused_with_who_can(tmp_path: Path) ->
     assert answer["outcome"] == "refused"
     assert "Linux has its own rule" in answer["message"]
     with pytest.raises(_native.CaseError) as wrong:
-        run.check_case({"stack.cc": "mvegas"}, ".")
+        check_case({"stack.cc": "mvegas"}, ".")
     assert [(path, "the model has" in why) for path, _, _, why in wrong.value.args[0]] == [("stack.cc", True)]
-    assert run.check_case({"stack.cc": "bbr", "link.rate": "2Gbit"}, ".") == {
+    assert check_case({"stack.cc": "bbr", "link.rate": "2Gbit"}, ".") == {
         "stack.cc": "bbr",
         "link.rate": "2Gbit",
     }

@@ -14,8 +14,9 @@ import pytest
 from tests import patience
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, store
+from tcpassay.kernel import store
 from tcpassay.script import linux
+from tcpassay.substrate import kernel as guest
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -54,7 +55,7 @@ def test_a_guest_that_is_killed_is_an_outcome_from_outside_and_leaves_no_folder(
     def case() -> None:
         nothing = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
         answers.append(
-            run.run_case(
+            guest.run_case(
                 triples=ENDLESS, seed=1, base=".", collect=nothing, folder=str(tmp_path / "recording")
             )
         )
@@ -102,18 +103,18 @@ OWN_FAULT = [
 ]
 
 
-def a_guest_that_says(tmp_path: Path, line: str, then: str) -> run.Ended:
+def a_guest_that_says(tmp_path: Path, line: str, then: str) -> guest.Ended:
     image = tmp_path / "image"
     image.write_text(f"#!/bin/sh\necho {shlex.quote(line)}\n{then}\n", encoding="ascii")
     image.chmod(0o755)
-    return run.boot(image, tmp_path, 1, 600)
+    return guest.boot(image, tmp_path, 1, 600)
 
 
 @pytest.mark.parametrize("line", KILLED)
 def test_a_guest_is_ended_that_goes_on_without_a_process_that_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr(run, "_LOOK_S", 0.1)
+    monkeypatch.setattr(guest, "_LOOK_S", 0.1)
     started = time.monotonic()
     ended = a_guest_that_says(tmp_path, line, "exec sleep 3600")
     assert ended.outside
@@ -134,22 +135,22 @@ def test_an_answer_of_a_guest_with_a_killed_process_is_not_believed(tmp_path: Pa
     answer = {"ended": said, "message": "ip: ", "trace": "1", "metrics": {"values": {}}}
     line = "userspace - ptrace continue failed, op = 31, errno = 3"
     ended = a_guest_that_says(tmp_path, line, f"echo {shlex.quote(json.dumps(answer))} >answer.json")
-    outcome = run.outcome_of(tmp_path, ended, 600, starved=False)
+    outcome = guest.outcome_of(tmp_path, ended, 600, starved=False)
     assert outcome["outcome"] == "crashed"
     assert outcome["outside"]
 
 
 def test_scripts_of_a_guest_that_somebody_kills_are_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    boot, killed = run.boot, []
+    boot, killed = guest.boot, []
 
-    def first_is_killed(image: Path, scratch: Path, seed: int, patience_s: float) -> run.Ended:
+    def first_is_killed(image: Path, scratch: Path, seed: int, patience_s: float) -> guest.Ended:
         ended = boot(image, scratch, seed, patience_s)
         if len(killed) < 2:
             killed.append(scratch)
-            return run.Ended(ended.console, late=False, code=-signal.SIGKILL)
+            return guest.Ended(ended.console, late=False, code=-signal.SIGKILL)
         return ended
 
-    monkeypatch.setattr(run, "boot", first_is_killed)
+    monkeypatch.setattr(guest, "boot", first_is_killed)
     asked = linux.request(
         "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n",
         loose=False,
@@ -159,6 +160,6 @@ def test_scripts_of_a_guest_that_somebody_kills_are_run_again(monkeypatch: pytes
     assert [report["status"] for report in linux.on_kernel([asked, asked])] == ["pass", "pass"]
     assert len(killed) == 2
     killed.clear()
-    monkeypatch.setattr(run, "boot", lambda *_: run.Ended("Linux", late=False, code=-signal.SIGKILL))
+    monkeypatch.setattr(guest, "boot", lambda *_: guest.Ended("Linux", late=False, code=-signal.SIGKILL))
     with pytest.raises(UserError, match="somebody killed the guest 3 times\nLinux"):
         linux.on_kernel([asked])

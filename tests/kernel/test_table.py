@@ -9,7 +9,7 @@ import pytest
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.kernel import run
+from tcpassay.substrate.agent import agent_program, check_case
 
 # What a level needs beside it, on any substrate.
 CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
@@ -35,7 +35,7 @@ CONTEXT: Final[dict[tuple[str, str | None], dict[str, Any]]] = {
 @pytest.fixture(autouse=True)
 def agent() -> None:
     try:
-        run.agent()
+        agent_program()
     except UserError as error:
         pytest.skip(str(error))
 
@@ -49,7 +49,7 @@ def rows(substrate: str) -> list[dict[str, Any]]:
 def why_not(path: str, level: str, *where: str, **more: Any) -> str | None:
     context = CONTEXT.get((path, level), CONTEXT.get((path, None), {}))
     try:
-        run.check_case(context | more | {path: level}, ".", *where)
+        check_case(context | more | {path: level}, ".", *where)
     except _native.CaseError as wrong:
         return "; ".join(f"{one[0]}: {one[3]}" for one in wrong.args[0])
     return None

@@ -24,8 +24,8 @@ from tcpassay.run.session import Beginning, Session
 PLANTED = """
 import ctypes, itertools, os, pathlib, time
 from tcpassay import _native
-from tcpassay import substrates
 from tcpassay.run import worker
+from tcpassay.substrate import model
 real, calls = _native.run_held, itertools.count()
 def run_held(**case):
     match case["seed"]:
@@ -41,7 +41,7 @@ def run_held(**case):
 class Native:
     run_held = staticmethod(run_held)
     CaseError, PanicException, check_case = _native.CaseError, _native.PanicException, _native.check_case
-substrates._native = Native
+model._native = Native
 worker.main()
 """
 

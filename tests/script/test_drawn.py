@@ -4,8 +4,9 @@ import drawn
 import pytest
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, store
+from tcpassay.kernel import store
 from tcpassay.script import linux
+from tcpassay.substrate.agent import agent_program
 
 PROFILE = "linux-6.1"
 # A retransmission timer of a kernel is late by up to an eighth of a time that may be 3 s here; the check knows no more
@@ -34,7 +35,7 @@ def test_the_scripts_reach_retransmissions_reports_and_the_ends_of_connections()
 def test_linux_answers_most_scripts_as_the_model() -> None:
     # A hundred seeds gave 17 that differ; docs/deviations.md has what is known of them.
     try:
-        run.agent()
+        agent_program()
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")

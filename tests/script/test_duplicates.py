@@ -8,8 +8,9 @@ from duplicates import Segment
 
 from tcpassay import _native
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, store
+from tcpassay.kernel import store
 from tcpassay.script import linux
+from tcpassay.substrate.agent import agent_program
 
 # Cases of one connection: their data fit into a receive buffer that is read.
 BATCH = 60
@@ -83,7 +84,7 @@ def test_a_wrong_report_is_found() -> None:
 
 def test_linux_reports_every_overlap_of_old_new_and_queued_data() -> None:
     try:
-        run.agent()
+        agent_program()
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from pkt import call, write
 from tcpassay import cli
 from tcpassay.errors import UserError
-from tcpassay.kernel import run, store
+from tcpassay.kernel import store
 from tcpassay.script import linux
+from tcpassay.substrate.agent import agent_program
 
 REPOSITORY = Path(__file__).parent.parent.parent
 GOOD = """`../common/defaults.sh`
@@ -37,7 +38,7 @@ def test_there_are_three_places_to_run_on(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def guest() -> None:
     try:
-        run.agent()
+        agent_program()
         store.find()
     except UserError as error:
         pytest.skip(f"no script can be run on a kernel: {error}")
@@ -46,7 +47,7 @@ def guest() -> None:
 @pytest.fixture(scope="module")
 def host() -> None:
     try:
-        run.agent()
+        agent_program()
     except UserError as error:
         pytest.skip(f"no script can be run on this host: {error}")
     if os.geteuid() != 0 or not os.access("/dev/net/tun", os.W_OK):

@@ -19,11 +19,12 @@ _TRACES: dict[str, Any] = {}
 def trial(trial: Trial) -> None:
     """One guest, of whose processes one is killed after a drawn number of looks at them."""
     from tcpassay.errors import UserError  # noqa: PLC0415
-    from tcpassay.kernel import run, store  # noqa: PLC0415
+    from tcpassay.kernel import store  # noqa: PLC0415
+    from tcpassay.substrate.agent import agent_program  # noqa: PLC0415
 
     try:
         store.find()
-        run.agent()
+        agent_program()
     except UserError as error:
         raise Skip(str(error)) from None
     if not _TRACES:
@@ -41,10 +42,10 @@ def trial(trial: Trial) -> None:
 
 
 def _run(trial: Trial) -> dict[str, Any]:
-    from tcpassay.kernel import run  # noqa: PLC0415
+    from tcpassay.substrate import kernel as guest  # noqa: PLC0415
 
     folder = str(trial.folder / "recording")
-    return run.run_case(triples=CASE, seed=3, base=str(trial.folder), collect=COLLECT, folder=folder)
+    return guest.run_case(triples=CASE, seed=3, base=str(trial.folder), collect=COLLECT, folder=folder)
 
 
 def _kill(nth: int, delay: float, number: signal.Signals) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from tcpassay import _native, substrates
+from tcpassay import _native
 from tcpassay.errors import Place, Problem, UserError
 from tcpassay.plan import axis, constraint_parser, constraints, document, expand, model, table
 from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import show
 from tcpassay.plan.quantity import Quantity, quantity
+from tcpassay.substrate import substrate_of
 
 COLUMNS: Final = frozenset(("case", "seed", "outcome", "message", "recording", "substrate", "script"))
 """Of the tables of results, beside what varies and the metrics."""
@@ -38,7 +39,7 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
             yield Problem(f"`substrates`: `{name}` stands twice in the list", place)
             continue
         try:
-            substrates.of(name).check({}, str(doc.file.parent))
+            substrate_of(name).check({}, str(doc.file.parent))
         except _native.CaseError:
             pass  # a case that says nothing may be one that cannot be run there
         except UserError as error:
@@ -113,7 +114,7 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
     wrong = ""
     for substrate in spec.substrates:
         try:
-            substrates.of(substrate).check({plain: value}, base)
+            substrate_of(substrate).check({plain: value}, base)
         except _native.CaseError as error:
             # Errors with another path are about a case that holds nothing else.
             wrong = next(

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from tcpassay import _native, substrates
+from tcpassay import _native
 from tcpassay.cover.space import Space
 from tcpassay.errors import Place, Problem
 from tcpassay.plan import axis, model, table
 from tcpassay.plan.document import Document, Step
+from tcpassay.substrate import substrate_of
 
 CONTROLLER: Final = "stack.cc"
 SUBSTRATE: Final = "substrate"
@@ -139,7 +140,7 @@ class Expander:
         """Why the first substrate that refuses what a case sets does so; empty when none does."""
         for name in self.spec.substrates:
             try:
-                substrates.of(name).check(triples, self._base)
+                substrate_of(name).check(triples, self._base)
             except _native.CaseError as error:
                 found: list[tuple[str, str | None, str | None, str]] = error.args[0]
                 return found
@@ -158,7 +159,7 @@ class Expander:
 
     def _named(self, triples: Mapping[str, model.Scalar], negative: str, substrate: str) -> str:
         """The name of a case. Raises `CaseError`, but not for a value that must be refused."""
-        check = substrates.of(substrate).check
+        check = substrate_of(substrate).check
         where = {} if substrate == "model" else {SUBSTRATE: substrate}
         if not negative:
             return name_of(check(triples, self._base) | where)

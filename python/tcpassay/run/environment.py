@@ -11,7 +11,7 @@ from typing import Any
 
 from tcpassay import _native
 from tcpassay._native import __version__
-from tcpassay.substrates import release
+from tcpassay.substrate import release
 
 _LIBRARIES = ("numpy", "polars")
 

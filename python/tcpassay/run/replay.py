@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcpassay import load, regular, substrates
+from tcpassay import load, regular
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.judge import Finding
@@ -21,7 +21,8 @@ from tcpassay.run.environment import table_version
 from tcpassay.run.journal import Journal
 from tcpassay.run.pool import Answer, Pool
 from tcpassay.run.settings import limits_of, oracles_of, wanted_of
-from tcpassay.substrates import without_events
+from tcpassay.substrate import release, substrate_of
+from tcpassay.substrate.base import without_events
 
 INDEX = "recording.json"
 _SHOWN = 3
@@ -99,7 +100,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     collect = wanted_of(spec)
     more = packets and not collect["packets"]
     substrate = run.get("substrate", "model")
-    substrates.of(substrate).ready()
+    substrate_of(substrate).ready()
     request = {
         **({"script": run["script"]} if run.get("script") else {}),
         "triples": run["triples"],
@@ -175,7 +176,7 @@ def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
             notes.append(f"the run was made with {name} {there}; this is {here}")
     substrate = run.get("substrate", "model")
     made_by = results.environment.get("substrates", {}).get(substrate)
-    ours = substrates.release(substrate)
+    ours = release(substrate)
     if made_by != ours:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
 

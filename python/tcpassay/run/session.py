@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tcpassay import substrates
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.plan.read import Plan, read
@@ -27,6 +26,7 @@ from tcpassay.run.folder import Folder, is_run
 from tcpassay.run.journal import NAME as JOURNAL
 from tcpassay.run.journal import Claim, Entry, Journal, Outcome
 from tcpassay.run.result import RESULT, Result, Run, Status, is_answer
+from tcpassay.substrate import substrate_of
 
 _MOST_SHOWN: Final = 3
 
@@ -188,7 +188,7 @@ class Session:
             run = self.entry_run(entry)
             key = (run.case.id, run.seed)
             first = runs.setdefault(key, run)
-            if substrates.of(run.case.substrate).real_time:
+            if substrate_of(run.case.substrate).real_time:
                 again.setdefault(key, []).append(run)
             elif run.begun and first.begun and (run.outcome, run.digest) != (first.outcome, first.digest):
                 different.append(_difference(entry, first, run))

@@ -14,9 +14,12 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay import _native, substrates
+from tcpassay import _native
 from tcpassay.run import message
 from tcpassay.run.operators import COMPARE
+from tcpassay.substrate import substrate_of
+from tcpassay.substrate.base import Folder, Left
+from tcpassay.substrate.model import at_most
 
 MEMORY: Final = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=33554432:glibc.malloc.mmap_threshold=33554432"
@@ -62,13 +65,13 @@ def _done(request: dict[str, Any]) -> dict[str, Any]:
     if "packetdrill" in request:
         from tcpassay.script import model  # noqa: PLC0415 - the workers of a plan need no XML
 
-        with substrates.at_most(model.MEMORY):
+        with at_most(model.MEMORY):
             return {"report": model.answer(request["packetdrill"])}
     if "script" in request:
         from tcpassay.script import case  # noqa: PLC0415 - most plans have no script, and it takes time to import
 
         return case.run(request)
-    substrate = substrates.of(request["substrate"])
+    substrate = substrate_of(request["substrate"])
     if request["expect"] == "refused":
         try:
             substrate.check(request["triples"], request["base"])
@@ -83,9 +86,7 @@ def _done(request: dict[str, Any]) -> dict[str, Any]:
     return answer | _judged(request, run, answer["metrics"]) | {"simulation_s": took}
 
 
-def _judged(
-    request: dict[str, Any], run: substrates.Left, metrics: dict[str, float | None]
-) -> dict[str, Any]:
+def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]) -> dict[str, Any]:
     """What oracles find, from memory where it is there; then the recording is written, if it is to be kept."""
     found, silent = [], {}
     folder = Path(request["folder"])
@@ -94,7 +95,7 @@ def _judged(
         from tcpassay.judge.log import Filed, Held  # noqa: PLC0415
         from tcpassay.recording import Recording  # noqa: PLC0415
 
-        if isinstance(run, substrates.Folder):
+        if isinstance(run, Folder):
             recording = Recording.open(folder)
             judged = judge_recording(recording, oracles=request["oracles"], log=Filed(recording))
             silent = {"unjudged": unjudged(recording, request["oracles"])}
@@ -106,7 +107,7 @@ def _judged(
     kept = request["keep"] or (request["keep_found"] and (bool(found) or _fails(request["checks"], metrics)))
     if kept:
         run.write(request["folder"], events=bool(found) or request["keep_events"])
-    elif isinstance(run, substrates.Folder):
+    elif isinstance(run, Folder):
         shutil.rmtree(folder, ignore_errors=True)
     return {"findings": found, "kept": kept, "digest": digest} | silent
 

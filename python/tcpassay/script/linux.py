@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel import run as guest
 from tcpassay.kernel import store
 from tcpassay.scratch import folder as scratch_folder
 from tcpassay.script import model
 from tcpassay.script.results import Result
+from tcpassay.substrate import kernel as guest
+from tcpassay.substrate.agent import agent_program
 
 PLACES: Final = ("model", "kernel", "host")
 # Attempts on a host, whose time is real, and of guests that somebody kills.
@@ -81,7 +82,7 @@ class _KilledError(Exception):
 def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
     """The reports of the scripts that one guest has dealt with, at least one."""
     with scratch_folder() as place:
-        (place / "init").symlink_to(guest.agent())
+        (place / "init").symlink_to(agent_program())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
         ended = guest.boot(image, place, SEED, guest.PATIENCE_S)
         end = ended.console.strip()[-guest.LAST_WORDS :]
@@ -131,7 +132,7 @@ def on_host(requests: list[Request]) -> Iterator[Report]:
 def _host_once(one: Request) -> Report:
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
-            [guest.agent(), "script"],
+            [agent_program(), "script"],
             input=json.dumps(one),
             capture_output=True,
             text=True,

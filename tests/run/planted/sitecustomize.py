@@ -13,7 +13,8 @@ from typing import Any
 if "tcpassay.run.worker" in sys.orig_argv:
     from types import SimpleNamespace
 
-    from tcpassay import _native, substrates
+    from tcpassay import _native
+    from tcpassay.substrate import model
 
     def run_held(triples: Any, seed: int, *rest: Any, **named: Any) -> Any:
         folder = Path(os.environ["TCPASSAY_GATE"])
@@ -23,4 +24,4 @@ if "tcpassay.run.worker" in sys.orig_argv:
         return _native.run_held(triples, seed, *rest, **named)
 
     said = {name: getattr(_native, name) for name in dir(_native) if not name.startswith("__")}
-    substrates._native = SimpleNamespace(**said | {"run_held": run_held})  # noqa: SLF001
+    model._native = SimpleNamespace(**said | {"run_held": run_held})  # noqa: SLF001

@@ -17,14 +17,13 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tcpassay import _native
-from tcpassay.errors import UserError
 from tcpassay.kernel import store
 from tcpassay.scratch import folder as scratch_folder
+from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
+from tcpassay.substrate.base import Answer, Folder, Left, Triples
 
 # The guest's clock at boot; the agent counts on it.
 BOOT_NS: Final = 1_000_000_000_000_000_000
@@ -63,74 +62,6 @@ _SPLICE_F_NONBLOCK: Final = 2
 _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
 
 
-def agent() -> Path:
-    """The agent's program: `$TCPASSAY_AGENT`, or the one beside this package. Raises `UserError` when there is none."""
-    given = os.environ.get("TCPASSAY_AGENT")
-    place = Path(given) if given else Path(__file__).parent.parent / "tcpassay-agent"
-    if not os.access(place, os.X_OK):
-        raise UserError(f"`{place}`: there is no agent; {how_to_get_agent()}")
-    return place.resolve()
-
-
-def how_to_get_agent() -> str:
-    """What whoever has no agent can do: in the project's sources, or with a wheel that was built without one."""
-    sources = Path(__file__).parents[3]
-    if (sources / "crates" / "agent").is_dir():
-        return f"make -C {sources} agent"
-    return "in tcpassay's sources run `make agent`, and set TCPASSAY_AGENT to python/tcpassay/tcpassay-agent there"
-
-
-def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str]:
-    """What a case sets beyond the defaults. Raises `CaseError` for what this substrate (or `host`) cannot do."""
-    answer = _checker(agent(), *where).ask(json.dumps({"triples": triples, "base": base}))
-    if "errors" in answer:
-        raise _native.CaseError([(e["path"], e["other"], e["value"], e["why"]) for e in answer["errors"]])
-    said: dict[str, str] = answer["said"]
-    return said
-
-
-class _Checker:
-    """An agent that is asked about one case after the other; it ends with this process."""
-
-    def __init__(self, program: Path, *where: str) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [program, "check", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, line: str) -> dict[str, Any]:
-        """The answer to a line."""
-        into, out = self._process.stdin, self._process.stdout
-        if into is None or out is None:
-            raise RuntimeError("it is started with both piped")
-        into.write(line + "\n")
-        into.flush()
-        answer = out.readline()
-        if not answer:
-            raise UserError(
-                f"the agent ended when it was asked about a case (exit code {self._process.wait()})"
-            )
-        read: dict[str, Any] = json.loads(answer)
-        return read
-
-
-@cache
-def _checker(program: Path, *where: str) -> _Checker:
-    return _Checker(program, *where)
-
-
-def request(
-    triples: dict[str, Any], seed: int, base: str, collect: dict[str, Any], folder: str
-) -> dict[str, Any]:
-    """A case as the agent reads it, in a guest and on this machine's kernel: paths are absolute."""
-    return {
-        "triples": triples,
-        "seed": seed,
-        "base": str(Path(base).resolve()),
-        "collect": collect,
-        "folder": str(Path(folder).resolve()),
-    }
-
-
 def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bounds it
     *,
     triples: dict[str, Any],
@@ -152,7 +83,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder() as place:
-        (place / "init").symlink_to(agent())
+        (place / "init").symlink_to(agent_program())
         case = request(triples, seed, base, collect, folder)
         if tamper:
             case["tamper"] = tamper
@@ -184,20 +115,6 @@ class Ended:
         asked_to_end = self.code == 1 and not _PANIC.search(self.console) and _BOOTED in self.console
         killed = killed_outside(self.code) or asked_to_end or _PROCESS_KILLED.search(self.console) is not None
         return killed and not self.late
-
-
-def memory_kills() -> int:
-    """How many processes this machine has killed for want of memory."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
-def killed_outside(code: int) -> bool:
-    """Whether a process of this exit code was ended by somebody who had no business with it."""
-    return -code in {signal.SIGKILL, signal.SIGTERM}
 
 
 def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
@@ -305,3 +222,29 @@ def _answered(answer: dict[str, Any], end: str) -> dict[str, Any]:
     if "panicked" in message:
         message += f"\n{end}"
     return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": message}
+
+
+class Kernel:
+    """A Linux of its own for each case, in virtual time."""
+
+    real_time = False
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+
+    def check(self, triples: Triples, base: str) -> dict[str, str]:
+        """What the case sets beyond the defaults, as the agent reads it."""
+        return check_case(dict(triples), base)
+
+    def ready(self) -> None:
+        """An agent and a kernel are needed."""
+        agent_program()
+        store.find(self._name)
+
+    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+        """Runs a case in a guest, which has its own memory and ends with the request's `seconds`."""
+        asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
+        patience = request.get("seconds") or PATIENCE_S
+        answer = run_case(**asked, kernel=self._name, patience_s=patience)
+        answer["elsewhere_s"] = answer.pop("cpu_s")
+        return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None

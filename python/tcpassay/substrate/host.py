@@ -1,7 +1,7 @@
 """Runs one case on the kernel of this machine, in real time: `tcpassay-agent host`, which needs root.
 
 The agent makes everything in namespaces of its own that the kernel takes away with it, and it ends with this process;
-two of them never run at a time. What it is asked and what it answers is as in `kernel/run.py`.
+two of them never run at a time. What it is asked and what it answers is as in `substrate/kernel.py`.
 """
 
 import json
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tcpassay.errors import UserError
-from tcpassay.kernel.run import agent, killed_outside, memory_kills, request
+from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
+from tcpassay.substrate.base import Answer, Folder, Left, Triples
 
 # Wall time after which a case is given up, when the request says nothing.
 PATIENCE_S: Final = 600.0
@@ -24,7 +25,7 @@ QUIET_S: Final = 10.0
 
 def ready() -> None:
     """Raises `UserError` when nothing can be run here, with what to do."""
-    agent()
+    agent_program()
     if os.geteuid() != 0:
         raise UserError(
             f"the substrate `host` needs root, and this is user {os.geteuid()}: run it with sudo; "
@@ -56,7 +57,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     starved = memory_kills()
     try:
         ran = subprocess.run(  # noqa: S603 - our own program
-            [agent(), "host"],
+            [agent_program(), "host"],
             input=json.dumps(case),
             capture_output=True,
             text=True,
@@ -92,3 +93,24 @@ def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> dict[st
         message = "; ".join(f"`{e['path']}`: {e['why']}" for e in answer["errors"])
         return {"outcome": "refused", "message": message}
     return {"outcome": "path" if answer["ended"] == "path" else "failed", "message": answer["message"]}
+
+
+class Host:
+    """The kernel of this machine, in real time."""
+
+    real_time = True
+
+    def check(self, triples: Triples, base: str) -> dict[str, str]:
+        """What the case sets beyond the defaults, as the agent reads it; as root also what this kernel has not."""
+        return check_case(dict(triples), base, "host")
+
+    def ready(self) -> None:
+        """Root and an agent are needed."""
+        ready()
+
+    def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
+        """Runs a case, which ends with the request's `seconds`."""
+        asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
+        answer = run_case(**asked, patience_s=request.get("seconds") or PATIENCE_S)
+        answer["elsewhere_s"] = answer.pop("cpu_s")
+        return answer, Folder(request["folder"]) if answer["outcome"] == "done" else None

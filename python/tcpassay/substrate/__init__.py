@@ -1,0 +1,49 @@
+"""Where cases run: who says whether a case can run there, and who runs it.
+
+A plan names substrates, `model`, `kernel`, `kernel:NAME` or `host`; everything that depends on which it is stands
+behind `Substrate`, so that plans, workers and replay know none by name.
+"""
+
+import platform
+from functools import cache
+from typing import Final
+
+from tcpassay.errors import UserError
+from tcpassay.substrate.base import Substrate
+from tcpassay.substrate.model import Model
+
+BUILT: Final = ("model", "kernel", "kernel:NAME", "host")
+"""What a plan may name in this version."""
+
+
+def substrate_of(name: str) -> Substrate:
+    """The substrate of this name. Raises `UserError` for one that this version does not have."""
+    kind, _, which = name.partition(":")
+    if kind == "kernel":
+        from tcpassay.substrate.kernel import Kernel  # noqa: PLC0415 - a worker of the model starts without it
+
+        return Kernel(which or None)
+    if name == "host":
+        from tcpassay.substrate.host import Host  # noqa: PLC0415 - likewise
+
+        return Host()
+    if name != "model":
+        raise UserError(f"this version has no substrate `{name}`; allowed are {', '.join(BUILT)}")
+    return Model()
+
+
+@cache
+def release(name: str) -> str | None:
+    """The Linux that a substrate runs, with the hash of what it was built from; `None` for the model."""
+    kind, _, which = name.partition(":")
+    if kind == "host":
+        return platform.release()
+    if kind != "kernel":
+        return None
+    from tcpassay.kernel import store  # noqa: PLC0415 - likewise
+
+    try:
+        found = store.find(which or None)
+    except UserError:
+        return None
+    return f"{found.release} ({found.key[:12]})"
