@@ -1,4 +1,4 @@
-"""The commands that make results: `run`, `replay`. As in `cli.py`, no rule of their own."""
+"""The commands that make results: `run`, `replay`. As in `cli/__init__.py`, no rule of their own."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.commands import JsonOption
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import read
 from tcpassay.plan.expand import show as show_value

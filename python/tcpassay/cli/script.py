@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import output, terminal
-from tcpassay.commands import JsonOption
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.script import batch
 from tcpassay.script import files as script_files

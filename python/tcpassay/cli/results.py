@@ -1,4 +1,4 @@
-"""The commands about results: `judge`, `oracles`, `compare`. As in `cli.py`, no rule of their own."""
+"""The commands about results: `judge`, `oracles`, `compare`. As in `cli/__init__.py`, no rule of their own."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 
 FAILED = 1
 USER = 2
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def judge(

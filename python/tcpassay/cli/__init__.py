@@ -11,23 +11,13 @@ from typing import Annotated
 
 import typer
 
-from tcpassay import (
-    commands,
-    doctor_commands,
-    kernel_commands,
-    limiter_commands,
-    listing,
-    plan_commands,
-    recording_commands,
-    report_commands,
-    run_commands,
-    script_commands,
-    table_commands,
-    terminal,
-)
+from tcpassay import listing, terminal
 from tcpassay._native import __version__
+from tcpassay.cli import doctor, kernel, limiter, plan, recording, report, results, run, script, table
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
-from tcpassay.plan import schema, table
+from tcpassay.plan import schema
+from tcpassay.plan import table as tables
 
 USER = 2
 SHELLS = ("bash", "zsh", "fish")
@@ -41,8 +31,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-JsonOption = commands.JsonOption
 
 
 def _version(wanted: bool) -> None:
@@ -71,11 +59,11 @@ def params(
 ) -> None:
     """List the parameters: path, unit, what is allowed, default, which substrates have it; `--json` has all."""
     if markdown:
-        typer.echo(table.markdown(), nl=False)
+        typer.echo(tables.markdown(), nl=False)
     elif json_:
-        terminal.print_json([asdict(row) for row in listing.chosen(table.parameters(), names, "parameter")])
+        terminal.print_json([asdict(row) for row in listing.chosen(tables.parameters(), names, "parameter")])
     else:
-        rows = listing.chosen(table.parameters(), names, "parameter")
+        rows = listing.chosen(tables.parameters(), names, "parameter")
         listing.parameters(rows, terminal.console(), full=bool(names))
 
 
@@ -88,7 +76,7 @@ def metrics(
     json_: JsonOption = False,
 ) -> None:
     """List the metrics: name, unit, meaning."""
-    rows = listing.chosen(table.metrics(), names, "metric")
+    rows = listing.chosen(tables.metrics(), names, "metric")
     if json_:
         terminal.print_json([asdict(row) for row in rows])
     else:
@@ -113,16 +101,16 @@ def schema_() -> None:
     terminal.print_json(schema.schema())
 
 
-plan_commands.add(app)
-run_commands.add(app)
-commands.add(app)
-script_commands.add(app)
-app.add_typer(kernel_commands.app)
-app.add_typer(limiter_commands.app)
-report_commands.add(app)
-table_commands.add(app)
-recording_commands.add(app)
-doctor_commands.add(app)
+plan.add(app)
+run.add(app)
+results.add(app)
+script.add(app)
+app.add_typer(kernel.app)
+app.add_typer(limiter.app)
+report.add(app)
+table.add(app)
+recording.add(app)
+doctor.add(app)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The command `report`. As in `cli.py`, no rule of its own."""
+"""The command `report`. As in `cli/__init__.py`, no rule of its own."""
 
 import sys
 import webbrowser

@@ -1,14 +1,15 @@
-"""The command about this machine: `doctor`. As in `cli.py`, no rule of its own."""
+"""The command about this machine: `doctor`. As in `cli/__init__.py`, no rule of its own."""
 
 import typer
 from rich.table import Table
 
-from tcpassay import commands, terminal
+from tcpassay import terminal
+from tcpassay.cli.options import JsonOption
 
 MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]worse[/]"}
 
 
-def doctor(json_: commands.JsonOption = False) -> None:
+def doctor(json_: JsonOption = False) -> None:
     """Say which substrates this machine can run; for those that it cannot, why and what to do."""
     from rich.markup import escape  # noqa: PLC0415
 

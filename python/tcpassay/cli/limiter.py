@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tcpassay import terminal
-from tcpassay.commands import JsonOption
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.substrate.agent import agent_program
 

@@ -1,4 +1,4 @@
-"""The commands about recordings: `plot`, `log` and `packets`. As in `cli.py`, no rule of their own."""
+"""The commands about recordings: `plot`, `log` and `packets`. As in `cli/__init__.py`, no rule of their own."""
 
 import sys
 from pathlib import Path

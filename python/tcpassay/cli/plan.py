@@ -1,4 +1,4 @@
-"""The command about plans: `plan`. As in `cli.py`, no rule of its own."""
+"""The command about plans: `plan`. As in `cli/__init__.py`, no rule of its own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from tcpassay import commands, terminal
+from tcpassay import terminal
+from tcpassay.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,7 @@ def plan(
         typer.Option(min=2, max=6, help="As if its strategy were `t-way` of this strength.", metavar="N"),
     ] = None,
     cases: Annotated[bool, typer.Option("--cases", help="List all cases, however many.")] = False,
-    json_: commands.JsonOption = False,
+    json_: JsonOption = False,
 ) -> None:
     """Say what a plan would run, without running it: its size, its cases, what they cover."""
     from tcpassay.plan import coverage, read  # noqa: PLC0415 - what other commands do not need

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import levels, levels_show, listing, terminal
-from tcpassay.commands import JsonOption
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import Place, UserError
 from tcpassay.plan import table as tables
 from tcpassay.plan.document import suggest

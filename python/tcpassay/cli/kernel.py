@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tcpassay import terminal
-from tcpassay.commands import JsonOption
+from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 
 app = typer.Typer(
