@@ -91,8 +91,9 @@ pub fn prepare(
         }
         "connect" => {
             let fd = fd()?;
-            let nobody = matches!(args.get(1), Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
-            let to = if nobody { Address::unspecified() } else { Address::of(at.remote) };
+            let unspecified =
+                matches!(args.get(1), Some(Expr::Names(names)) if names.as_slice() == ["AF_UNSPEC"]);
+            let to = if unspecified { Address::unspecified() } else { Address::of(at.remote) };
             job(move || syscall::connect(fd, &to))
         }
         "read" => {

@@ -29,7 +29,7 @@ pub fn memory(fd: RawFd, name: &str) -> Option<i64> {
 /// The state of a connection as lines of text, for the report of a failure.
 pub fn words(fd: RawFd) -> Vec<String> {
     let Some(info) = ask(fd) else { return Vec::new() };
-    let told = |names: &[&str]| {
+    let line = |names: &[&str]| {
         let one = |name: &&str| Some(format!("{} {}", name.trim_start_matches("tcpi_"), field(&info, name)?));
         names.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     };
@@ -37,5 +37,5 @@ pub fn words(fd: RawFd) -> Vec<String> {
         ["tcpi_state", "tcpi_ca_state", "tcpi_snd_cwnd", "tcpi_snd_ssthresh", "tcpi_unacked", "tcpi_sacked"];
     let second =
         ["tcpi_lost", "tcpi_retrans", "tcpi_rtt", "tcpi_rto", "tcpi_reordering", "tcpi_notsent_bytes"];
-    vec![format!("TCP_INFO: {}", told(&first)), format!("          {}", told(&second))]
+    vec![format!("TCP_INFO: {}", line(&first)), format!("          {}", line(&second))]
 }

@@ -66,16 +66,16 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<i64> {
 
 /// The expected and the actual text of a difference; `None` if there is none.
 fn difference(want: &Wanted, live: &[u8], began: u64) -> Option<(String, String)> {
-    let told = |n: Option<i64>| n.map_or("nothing".to_owned(), |n| n.to_string());
+    let shown = |n: Option<i64>| n.map_or("nothing".to_owned(), |n| n.to_string());
     match want {
         Wanted::Anything => None,
         Wanted::Number(n) => {
             let got = number(live, 0, 4).map(|n| if n > i64::from(i32::MAX) { n - (1 << 32) } else { n });
-            (got != Some(*n)).then(|| (format!("cmsg_data={n}"), format!("cmsg_data={}", told(got))))
+            (got != Some(*n)).then(|| (format!("cmsg_data={n}"), format!("cmsg_data={}", shown(got))))
         }
         Wanted::Error(members) => members.iter().find_map(|&(name, at, len, n)| {
             let got = number(live, at, len);
-            (got != Some(n)).then(|| (format!("{name}={n}"), format!("{name}={}", told(got))))
+            (got != Some(n)).then(|| (format!("{name}={n}"), format!("{name}={}", shown(got))))
         }),
         Wanted::Stamp(n) => {
             let got = number(live, 0, 8).zip(number(live, 8, 8)).map(|(sec, nsec)| {
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn an_extended_error_is_compared_member_by_member() {
         assert_eq!(difference(&note(999), &NOTE, 0), None);
-        let told = difference(&note(998), &NOTE, 0);
-        assert_eq!(told, Some(("ee_data=998".to_owned(), "ee_data=999".to_owned())));
+        let found = difference(&note(998), &NOTE, 0);
+        assert_eq!(found, Some(("ee_data=998".to_owned(), "ee_data=999".to_owned())));
     }
 
     #[test]

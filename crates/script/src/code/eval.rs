@@ -101,17 +101,17 @@ impl CodeEnvironment {
         }
         let seen = self.seen(&assertion.condition, look);
         let shown: Vec<String> = seen.iter().map(|(name, value)| format!("{name} is {value}")).collect();
-        let mut said = assertion.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut text = assertion.text.split_whitespace().collect::<Vec<_>>().join(" ");
         if !shown.is_empty() {
-            said = format!("{said}: {}", shown.join(", "));
+            text = format!("{text}: {}", shown.join(", "));
         }
         if let Some(message) = &assertion.message {
             let message = self.value(message, look)?.to_string();
             if !seen.iter().any(|(_, value)| value.to_string() == message) {
-                said = format!("{said} ({message})");
+                text = format!("{text} ({message})");
             }
         }
-        Err(CodeError::AssertionFailed(assertion.position, said))
+        Err(CodeError::AssertionFailed(assertion.position, text))
     }
 
     /// Defines a variable before the first block. The value is an integer if the text is one, and a string otherwise.

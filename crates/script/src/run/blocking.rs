@@ -7,14 +7,14 @@ use crate::position::Position;
 use crate::report::Status;
 use tcpassay_units::{Dur, Time};
 
-impl<'a, S: Target> Runner<'a, S> {
+impl<'a, T: Target> Runner<'a, T> {
     /// Makes a call. If it blocks, it continues while the script goes on.
     pub(super) fn call(&mut self, call: &'a Syscall, end: Option<Time>, position: Position) -> RunResult {
         if self.blocked.is_some() {
             self.finish_blocked(position)?;
         }
-        let began = self.stack.now();
-        let answer = self.stack.call(call).map_err(|t| self.stop_for(t, &call.name, position))?;
+        let began = self.target.now();
+        let answer = self.target.call(call).map_err(|t| self.stop_for(t, &call.name, position))?;
         if answer == SyscallResult::Blocks {
             self.blocked = Some(BlockedCall { call, position, began, end });
             return if end.is_some() { Ok(()) } else { self.finish_blocked(position) };
@@ -27,7 +27,7 @@ impl<'a, S: Target> Runner<'a, S> {
     /// Checks whether the blocked call has returned.
     pub(super) fn poll_blocked(&mut self) -> RunResult {
         let Some(blocked) = self.blocked.clone() else { return Ok(()) };
-        let answer = self.stack.retry(blocked.call);
+        let answer = self.target.retry(blocked.call);
         let answer = answer.map_err(|t| self.stop_for(t, &blocked.call.name, blocked.position))?;
         if answer == SyscallResult::Blocks {
             return Ok(());
@@ -64,7 +64,7 @@ impl<'a, S: Target> Runner<'a, S> {
             SyscallResult::Done(n) => (*n, None),
             SyscallResult::Error(errno) => (-1, Some(&**errno)),
             SyscallResult::NewDescriptor if want.value.is_some_and(|fd| fd < 0) => (0, None),
-            SyscallResult::NewDescriptor => (self.stack.name_descriptor(want.value), None),
+            SyscallResult::NewDescriptor => (self.target.name_descriptor(want.value), None),
             SyscallResult::Blocks => unreachable!("a call that blocks has no result"),
         };
         let same_value = want.value.is_none_or(|w| w == value);
@@ -86,7 +86,7 @@ impl<'a, S: Target> Runner<'a, S> {
     /// Compares the current time with the time at which a call must return.
     pub(super) fn check_end(&mut self, began: Time, end: Option<Time>, position: Position) {
         let Some(end) = end else { return };
-        let now = self.stack.now();
+        let now = self.target.now();
         let wait = end.since(began);
         let slack = self.settings.tolerance.max(Dur::from_millis(4)).max(wait / 8);
         if now > end || end.since(now) > slack {

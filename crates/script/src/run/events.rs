@@ -14,9 +14,9 @@ use crate::report::Status;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
-impl<S: Target> Runner<'_, S> {
+impl<T: Target> Runner<'_, T> {
     pub(super) fn shell(&mut self, shell: &ShellCommand) -> RunResult {
-        self.stack.shell(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.position, line))
+        self.target.shell(&shell.text).map_err(|line| self.stop(Status::Unsupported, shell.position, line))
     }
 
     pub(super) fn code(&mut self, code: &CodeBlock, position: Position) -> RunResult {
@@ -27,10 +27,10 @@ impl<S: Target> Runner<'_, S> {
                 return Err(self.stop(Status::Unsupported, error.position, why));
             }
         };
-        let stack = &*self.stack;
-        self.env.run(body, &|name: &str| stack.value(name)).map_err(|failure| match failure {
-            CodeError::AssertionFailed(at, said) => {
-                self.stop(Status::Fail, at, format!("assertion failed: {said}"))
+        let target = &*self.target;
+        self.env.run(body, &|name: &str| target.value(name)).map_err(|failure| match failure {
+            CodeError::AssertionFailed(at, text) => {
+                self.stop(Status::Fail, at, format!("assertion failed: {text}"))
             }
             CodeError::UnknownName(name) => {
                 self.stop(Status::Unsupported, position, format!("the name `{name}` in code"))
@@ -43,7 +43,7 @@ impl<S: Target> Runner<'_, S> {
     /// Injects a packet of the script.
     pub(super) fn inject(&mut self, packet: &ScriptPacket, position: Position) -> RunResult {
         self.steps += 1;
-        self.stack.inject(packet).map_err(|error| self.stop_for(error, "", position))?;
+        self.target.inject(packet).map_err(|error| self.stop_for(error, "", position))?;
         self.poll_blocked()
     }
 
@@ -60,7 +60,7 @@ impl<S: Target> Runner<'_, S> {
             return Err(self.stop(Status::Unsupported, position, "an outbound ICMP message".to_owned()));
         };
         self.take_all();
-        let Some(conn) = self.stack.connection_under_test() else {
+        let Some(conn) = self.target.connection_under_test() else {
             return Err(self.stop(Status::Fail, position, "no connection can send this packet".to_owned()));
         };
         let mut live = self.next_sent(conn, tcp, end, position)?;
@@ -111,7 +111,7 @@ impl<S: Target> Runner<'_, S> {
 
     /// Reads all packets that the target has sent.
     fn take_all(&mut self) {
-        while let Some(sent) = self.stack.next_packet() {
+        while let Some(sent) = self.target.next_packet() {
             self.unchecked.push_back(sent);
         }
     }
@@ -125,7 +125,7 @@ impl<S: Target> Runner<'_, S> {
         end: Time,
         position: Position,
     ) -> Result<SentPacket, Stop> {
-        let last = end.saturating_add(self.stack.packet_timeout());
+        let last = end.saturating_add(self.target.packet_timeout());
         loop {
             self.take_all();
             while let Some(sent) = self.unchecked.pop_front() {
@@ -133,7 +133,7 @@ impl<S: Target> Runner<'_, S> {
                     return Ok(sent);
                 }
             }
-            let next_action = self.stack.next_action();
+            let next_action = self.target.next_action();
             if !self.step(last, position)? {
                 let then = if next_action.is_empty() { next_action } else { format!("; {next_action}") };
                 let what = format!("the stack sent nothing; expected {tcp} at {}{then}", end_text(end));
@@ -144,7 +144,7 @@ impl<S: Target> Runner<'_, S> {
 
     /// Records the numbers that the script uses for those of the target.
     fn learn(&mut self, conn: usize, tcp: &TcpPacket, live: &SentPacket) {
-        let map = self.stack.sequence_map(conn);
+        let map = self.target.sequence_map(conn);
         if tcp.flags.has(Flags::SYN) && live.segment.flags.has(Flags::SYN) {
             map.script_iss = tcp.seq;
         }
@@ -158,7 +158,7 @@ impl<S: Target> Runner<'_, S> {
     }
 
     fn show(&mut self, live: &SentPacket) -> TcpPacket {
-        self.stack.sequence_map(live.conn).show(&live.segment, &live.options)
+        self.target.sequence_map(live.conn).show(&live.segment, &live.options)
     }
 }
 
@@ -171,7 +171,7 @@ fn side_by_side(
     sent: &SentPacket,
     differ: &[FieldDifference],
 ) -> Vec<String> {
-    let said = |ip: IpField| match ip {
+    let prefix = |ip: IpField| match ip {
         IpField::Unsaid => String::new(),
         ip => format!("[{}] ", ip_text(ip)),
     };
@@ -180,7 +180,7 @@ fn side_by_side(
         IpField::Tos(_) => IpField::Tos(sent.tos),
         _ => IpField::Ecn(sent.tos & 3),
     };
-    let (wanted_ip, live_ip) = (said(want.ip), said(live_ip));
+    let (wanted_ip, live_ip) = (prefix(want.ip), prefix(live_ip));
     let mut lines = vec![
         format!("expected: {} {wanted_ip}{tcp}", range(start, end)),
         format!("live:     {} {live_ip}{live}", sent.at),

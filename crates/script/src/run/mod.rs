@@ -57,11 +57,11 @@ pub fn run(text: &str, options: &RunOptions) -> Report {
 }
 
 /// Runs the script `text` against a new target.
-pub fn run_on<S: Target>(text: &str, options: &RunOptions, stack: &mut S) -> Report {
+pub fn run_on<T: Target>(text: &str, options: &RunOptions, target: &mut T) -> Report {
     let mut settings = options.settings.clone();
     let mut words = settings.clone();
     let start = Position { line: 1, column: 1 };
-    let chosen = select(text, &[stack.platform()]);
+    let chosen = select(text, &[target.platform()]);
     for line in chosen.as_deref().map_or_else(|_| Vec::new(), crate::parse::options) {
         // The loop over `script.options` below reports errors.
         let _ = words.set(&line.name, &line.value);
@@ -97,7 +97,7 @@ pub fn run_on<S: Target>(text: &str, options: &RunOptions, stack: &mut S) -> Rep
     let mut runner = Runner {
         options,
         settings,
-        stack,
+        target,
         unchecked: VecDeque::new(),
         env,
         blocked: None,

@@ -32,10 +32,10 @@ pub(super) struct Stop {
 
 pub(super) type RunResult = Result<(), Stop>;
 
-pub(super) struct Runner<'a, S> {
+pub(super) struct Runner<'a, T> {
     pub(super) options: &'a RunOptions,
     pub(super) settings: ScriptSettings,
-    pub(super) stack: &'a mut S,
+    pub(super) target: &'a mut T,
     /// Packets that were read from the target and not compared yet.
     pub(super) unchecked: VecDeque<SentPacket>,
     pub(super) env: CodeEnvironment,
@@ -51,9 +51,9 @@ pub(super) struct Runner<'a, S> {
     pub(super) steps: u64,
 }
 
-impl<'a, S: Target> Runner<'a, S> {
+impl<'a, T: Target> Runner<'a, T> {
     pub(super) fn script(&mut self, script: &'a Script) -> RunResult {
-        let begun = self.stack.begin(&self.settings);
+        let begun = self.target.begin(&self.settings);
         begun.map_err(|error| self.stop_for(error, "", Position { line: 1, column: 1 }))?;
         if let Some(shell) = &script.init {
             self.shell(shell)?;
@@ -61,7 +61,7 @@ impl<'a, S: Target> Runner<'a, S> {
         for event in &script.events {
             self.events += 1;
             self.event(event)?;
-            self.base = self.stack.now();
+            self.base = self.target.now();
         }
         if let Some(position) = self.blocked.as_ref().map(|b| b.position) {
             self.finish_blocked(position)?;
@@ -81,7 +81,7 @@ impl<'a, S: Target> Runner<'a, S> {
         };
         report.drift = self.drift;
         report.error = self.drift.max(self.allowed);
-        report.virtual_time = self.stack.now().since(Time::ZERO);
+        report.virtual_time = self.target.now().since(Time::ZERO);
         report.events = self.events;
         report.printed = self.env.printed;
         report
@@ -93,13 +93,13 @@ impl<'a, S: Target> Runner<'a, S> {
             EventTime::Relative(after) => (self.base + after, self.base + after),
             EventTime::AbsoluteRange(from, to) => (Time::ZERO + from, Time::ZERO + to),
             EventTime::RelativeRange(from, to) => (self.base + from, self.base + to),
-            EventTime::Any => (self.stack.now(), Time::MAX),
+            EventTime::Any => (self.target.now(), Time::MAX),
         };
         let is_out = matches!(&event.action, Action::Packet(p) if p.direction == crate::ast::Direction::Out);
         if !is_out {
             self.advance(start, event.position)?;
-            if start < self.stack.now() && event.when != EventTime::Any {
-                let late = self.stack.now() - start;
+            if start < self.target.now() && event.when != EventTime::Any {
+                let late = self.target.now() - start;
                 let wait = start.since(self.base);
                 self.note_drift(event.position, late, wait, "the event is late", Vec::new());
             }
@@ -122,14 +122,14 @@ impl<'a, S: Target> Runner<'a, S> {
     /// Lets time pass to `until`. Timers run, and a blocked call may return.
     pub(super) fn advance(&mut self, until: Time, position: Position) -> RunResult {
         while self.step(until, position)? {}
-        self.stack.advance_to(until);
+        self.target.advance_to(until);
         self.check_limits(position)?;
         self.poll_blocked()
     }
 
     /// Lets time pass to the next action of the target, at most to `until`. Returns false if there was none.
     pub(super) fn step(&mut self, until: Time, position: Position) -> Result<bool, Stop> {
-        if self.stack.step(until) == Step::Quiet {
+        if self.target.step(until) == Step::Quiet {
             return Ok(false);
         }
         self.steps += 1;
@@ -139,7 +139,7 @@ impl<'a, S: Target> Runner<'a, S> {
     }
 
     pub(super) fn check_limits(&self, position: Position) -> RunResult {
-        let passed = self.stack.now().since(Time::ZERO);
+        let passed = self.target.now().since(Time::ZERO);
         let reason = if passed > self.options.time_limit {
             format!("stopped after {} of virtual time", self.options.time_limit)
         } else if self.steps + self.events > self.options.step_limit {
@@ -171,7 +171,7 @@ impl<'a, S: Target> Runner<'a, S> {
         what: &str,
         details: Vec<String>,
     ) {
-        if off <= self.settings.tolerance.max(self.stack.allowed_time_error(wait, &self.settings)) {
+        if off <= self.settings.tolerance.max(self.target.allowed_time_error(wait, &self.settings)) {
             self.allowed = self.allowed.max(off);
             return;
         }
@@ -185,7 +185,12 @@ impl<'a, S: Target> Runner<'a, S> {
 
     /// Stops the run. A failure has the diagnostics of the target.
     pub(super) fn stop(&self, status: Status, position: Position, reason: String) -> Stop {
-        let told = matches!(status, Status::Fail | Status::Time);
-        Stop { status, position, reason, details: if told { self.stack.diagnostics() } else { Vec::new() } }
+        let failed = matches!(status, Status::Fail | Status::Time);
+        Stop {
+            status,
+            position,
+            reason,
+            details: if failed { self.target.diagnostics() } else { Vec::new() },
+        }
     }
 }

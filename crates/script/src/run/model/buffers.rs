@@ -45,13 +45,13 @@ pub(super) fn requested(call: &Syscall) -> Result<(u64, Vec<&str>), ScriptError>
 
 /// The sum of the sizes in a vector of buffers, `[{..., 1000}, {..., 2000}]`.
 fn vector(e: Option<&Expr>) -> Result<u64, ScriptError> {
-    let nonsense =
+    let invalid =
         || ScriptError::Invalid("a vector of buffers must have the form `[{..., 1000}]`".to_owned());
-    let Some(Expr::List(items)) = e else { return Err(nonsense()) };
+    let Some(Expr::List(items)) = e else { return Err(invalid()) };
     let mut sum = 0_u64;
     for item in items {
-        let Expr::Group(members) = item else { return Err(nonsense()) };
-        let Some((_, Expr::Int(n))) = members.last() else { return Err(nonsense()) };
+        let Expr::Group(members) = item else { return Err(invalid()) };
+        let Some((_, Expr::Int(n))) = members.last() else { return Err(invalid()) };
         sum = sum.saturating_add(size(*n)?);
     }
     Ok(sum)

@@ -28,7 +28,7 @@ pub(super) enum QueueEntry {
 struct WatchedByte {
     /// Offset in the stream, from zero.
     at: u64,
-    stages: TimestampingFlags,
+    flags: TimestampingFlags,
     left: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct TimestampingFlags {
     /// `SOF_TIMESTAMPING_OPT_TSONLY`: the timestamp comes without the payload.
     only: bool,
     /// `SOF_TIMESTAMPING_SOFTWARE`
-    told: bool,
+    reported: bool,
 }
 
 impl TimestampingFlags {
@@ -57,7 +57,7 @@ impl TimestampingFlags {
             acknowledged: has("TX_ACK"),
             numbered: has("OPT_ID"),
             only: has("OPT_TSONLY"),
-            told: has("SOFTWARE"),
+            reported: has("SOFTWARE"),
         }
     }
 
@@ -99,7 +99,7 @@ impl ErrorQueue {
     }
 
     /// A call has written `n` bytes.
-    pub fn wrote(&mut self, n: u64, zero_copy: bool, stages: TimestampingFlags) {
+    pub fn wrote(&mut self, n: u64, zero_copy: bool, flags: TimestampingFlags) {
         if n == 0 {
             return;
         }
@@ -108,17 +108,17 @@ impl ErrorQueue {
             self.copying.push_back((self.written, self.next));
             self.next += 1;
         }
-        if stages.any() {
-            self.watched.push(WatchedByte { at: self.written - 1, stages, left: false });
+        if flags.any() {
+            self.watched.push(WatchedByte { at: self.written - 1, flags, left: false });
         }
     }
 
     fn stamp(&mut self, stage: TimestampKind, at: Time, watched: WatchedByte) {
-        if !watched.stages.told {
+        if !watched.flags.reported {
             return;
         }
-        let byte = if watched.stages.numbered { watched.at - self.base.min(watched.at) } else { 0 };
-        self.entries.push_back(QueueEntry::Timestamp { stage, at, byte, tail: !watched.stages.only });
+        let byte = if watched.flags.numbered { watched.at - self.base.min(watched.at) } else { 0 };
+        self.entries.push_back(QueueEntry::Timestamp { stage, at, byte, tail: !watched.flags.only });
         self.wakes += 1;
     }
 
@@ -130,10 +130,10 @@ impl ErrorQueue {
                 continue;
             }
             self.watched[i].left = true;
-            if watched.stages.scheduled {
+            if watched.flags.scheduled {
                 self.stamp(TimestampKind::Scheduled, now, watched);
             }
-            if watched.stages.sent {
+            if watched.flags.sent {
                 self.stamp(TimestampKind::Sent, now, watched);
             }
         }
@@ -143,7 +143,7 @@ impl ErrorQueue {
     pub fn acknowledged(&mut self, now: Time, acked: u64) {
         while let Some(watched) = self.watched.first().copied().filter(|w| w.at < acked) {
             self.watched.remove(0);
-            if watched.stages.acknowledged {
+            if watched.flags.acknowledged {
                 self.stamp(TimestampKind::Acknowledged, now, watched);
             }
         }

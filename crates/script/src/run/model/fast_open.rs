@@ -34,7 +34,7 @@ pub(super) fn cookies(keys: &[[u64; 2]], settings: &ScriptSettings) -> Vec<Vec<u
 
 /// The remote and the local address: those of the command line, or the defaults of packetdrill.
 fn addresses(settings: &ScriptSettings) -> (IpAddr, IpAddr) {
-    let said = |name: &str| settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
+    let configured = |name: &str| settings.addresses.iter().rev().find(|(n, _)| n == name).map(|(_, ip)| *ip);
     let v6 = |parts: [u16; 8]| IpAddr::V6(Ipv6Addr::from(parts));
     let (remote, local) = match settings.ip_version {
         IpVersion::V4 | IpVersion::V4MappedV6 => {
@@ -44,7 +44,7 @@ fn addresses(settings: &ScriptSettings) -> (IpAddr, IpAddr) {
             (v6([0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1]), v6([0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1]))
         }
     };
-    (said("remote_ip").unwrap_or(remote), said("local_ip").unwrap_or(local))
+    (configured("remote_ip").unwrap_or(remote), configured("local_ip").unwrap_or(local))
 }
 
 /// Keys in the form `a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4`, separated by commas.

@@ -200,7 +200,7 @@ impl Model {
         let bsd = self.is_bsd();
         let now = self.table.now;
         let cache = &mut self.fast_open;
-        let told = answer.option.is_some();
+        let has_option = answer.option.is_some();
         // Linux ignores a cookie that it did not request.
         let heard = bsd || answer.asked.is_some();
         let cookie = answer.option.filter(|o| heard && is_cookie(&o.cookie));
@@ -212,7 +212,7 @@ impl Model {
             }
             None if bsd => {
                 // FreeBSD takes a missing or invalid cookie as a sign that the path drops the option.
-                let had = cache.cookie.is_some() && !told;
+                let had = cache.cookie.is_some() && !has_option;
                 if !(had && answer.acked > 0) {
                     cache.disabled = Some(now);
                     cache.cookie = None;

@@ -116,9 +116,9 @@ impl Model {
     pub(super) fn bsd_buffer(&self, index: Option<usize>, sysctl: &str, default: u64) -> u64 {
         let size = self.host.number(sysctl).unwrap_or(default);
         let Some(conn) = index.map(|p| &self.table.connections[p].conn) else { return size };
-        let told = matches!(conn.state(), State::SynReceived) || conn.was_established();
+        let handshake = matches!(conn.state(), State::SynReceived) || conn.was_established();
         let mss = conn.segment_size().get().max(1);
-        if told { size.next_multiple_of(mss) } else { size }
+        if handshake { size.next_multiple_of(mss) } else { size }
     }
 
     /// A time on FreeBSD in seconds: the option, or its default from a sysctl in milliseconds.

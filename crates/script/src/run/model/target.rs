@@ -145,10 +145,10 @@ impl Target for Model {
         let executor = self.executor.filter(|_| self.settings.allow_shell);
         let before = self.host.route.get("mtu").copied();
         let option = "net.ipv4.tcp_ecn_option";
-        let told = self.host.number(option);
+        let before_option = self.host.number(option);
         self.host.run(text, executor)?;
         // The kernel reads this sysctl for every segment, so it also applies to existing connections.
-        if let Some(n) = self.host.number(option).filter(|&n| Some(n) != told) {
+        if let Some(n) = self.host.number(option).filter(|&n| Some(n) != before_option) {
             for entry in &mut self.table.connections {
                 entry.conn.set_accurate_option(n != 0, n == 1, n == 3);
             }
