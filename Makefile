@@ -19,7 +19,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 PROFILED := sh tools/pgo.sh use
 IF_POSSIBLE := @! sh tools/pgo.sh possible || $(MAKE) --no-print-directory pgo
 
-.PHONY: help setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate fuzz clean
+.PHONY: help quick setup pgo agent wheel kernel demo fidelity figures test test-rust test-python torture check lint format bench bench-host gate fuzz clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -112,6 +112,22 @@ torture: setup ## Faults on purpose: damaged and hostile folders, kills, signals
 	$(BIN)/python tools/torture $(TORTURE)
 
 check: lint test torture gate ## What CI runs: lints, every test, a short torture, instructions per packet-hop
+
+# What `make quick` tests: crates without guests and network namespaces, Python without long simulations.
+QUICK_CRATES := units wire cc tcp workload measure case
+QUICK_TESTS := tests/plan/test_quantity.py tests/plan/test_axis.py tests/plan/test_constraints.py tests/plan/test_extends.py tests/plan/test_refusals.py \
+	tests/cover/test_space.py tests/cover/test_verify.py tests/cover/test_contradiction.py tests/compare/test_signedrank.py \
+	tests/test_arrows.py tests/test_layers.py tests/test_levels.py tests/test_listing.py tests/test_native.py tests/test_output.py tests/test_plan.py
+
+quick: setup ## Before each commit: formats, lints, types, import cycles, unit tests of the core, a part of pytest
+	cargo fmt --all --check
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python tools/layers.py $(LAYERED)
+	cargo clippy --locked --workspace --quiet -- -D warnings
+	cargo test --locked --quiet --lib $(QUICK_CRATES:%=-p tcpassay-%)
+	$(BIN)/python -m pytest --quiet $(QUICK_TESTS)
 
 # Crates and packages without import cycles between their modules: all but crates/tcp.
 LAYERED := crates/units crates/wire crates/cc crates/workload crates/measure crates/case crates/linux crates/sim crates/script crates/agent crates/bpf crates/bridge crates/python python/tcpassay
