@@ -19,7 +19,7 @@ __all__ = ["__version__", "load"]
 def __getattr__(name: str) -> str:
     """The version, which the native module knows, when somebody asks for it."""
     if name == "__version__":
-        from tcpassay._native import __version__  # noqa: PLC0415
+        from tcpassay._native import __version__  # noqa: PLC0415 - start-up time
 
         return __version__
     raise AttributeError(f"module `{__name__}` has no attribute `{name}`")

@@ -48,7 +48,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.DataType]":
     """The polars types of a table, or of some of its columns."""
-    import polars as pl  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415 - start-up time
 
     known = TABLES[table]
     return {name: getattr(pl, known.get(name, "Float64"))() for name in columns or known}
@@ -103,7 +103,7 @@ def read_bytes(file: Path, checksum: str | None = None) -> bytes:
 @contextlib.contextmanager
 def understood(file: Path) -> Iterator[None]:
     """Makes a `DamagedError` of what goes wrong when a file is whole and yet says what cannot be."""
-    import polars as pl  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415 - start-up time
 
     try:
         yield
@@ -124,7 +124,7 @@ def read_table(
     file: Path, columns: list[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
 ) -> "pl.DataFrame":
     """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed or not this checksum."""
-    import polars as pl  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415 - start-up time
 
     raw = read_bytes(file, checksum)
     try:
@@ -240,7 +240,7 @@ class Recording:
     def table(self, table: str, columns: list[str] | None = None) -> "pl.DataFrame":
         """A table, or some of its columns; without rows when the run did not collect it. Raises `DamagedError`."""
         if not self.has(table):
-            import polars as pl  # noqa: PLC0415
+            import polars as pl  # noqa: PLC0415 - start-up time
 
             return pl.DataFrame(schema=schema(table, columns))
         file = self.file(table)

@@ -11,9 +11,9 @@ MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]w
 
 def doctor(json_: JsonOption = False) -> None:
     """Say which substrates this machine can run; for those that it cannot, why and what to do."""
-    from rich.markup import escape  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415 - start-up time
 
-    from tcpassay.doctor import diagnose  # noqa: PLC0415
+    from tcpassay.doctor import diagnose  # noqa: PLC0415 - start-up time
 
     found = diagnose()
     if json_:

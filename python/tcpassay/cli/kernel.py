@@ -34,11 +34,11 @@ def build(
 ) -> None:
     """Build a kernel, when it is not there yet: Debian's 6.1, or what is named."""
     from rich.console import Console  # noqa: PLC0415 - what follows, the other commands do not need
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
-    from tcpassay.kernel import build as building  # noqa: PLC0415
-    from tcpassay.kernel import shadow, store  # noqa: PLC0415
-    from tcpassay.kernel.source import Debian, Source, Tree  # noqa: PLC0415
+    from tcpassay.kernel import build as building  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel import shadow, store  # noqa: PLC0415 - start-up time
+    from tcpassay.kernel.source import Debian, Source, Tree  # noqa: PLC0415 - start-up time
 
     if source and debian:
         raise UserError("`--source` and `--debian`: give one of the two")
@@ -84,7 +84,7 @@ def build(
 @app.command("list")
 def list_(json_: JsonOption = False) -> None:
     """List the kernels that are built."""
-    from tcpassay.kernel import store  # noqa: PLC0415
+    from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     kernels = store.kernels()
     if json_:
@@ -104,7 +104,7 @@ def remove(
     names: Annotated[list[str], typer.Argument(help="Kernels, as `list` names them.", metavar="NAME...")],
 ) -> None:
     """Remove kernels with all that was built for them."""
-    from tcpassay.kernel import store  # noqa: PLC0415
+    from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     for name in names:
         store.remove(name)

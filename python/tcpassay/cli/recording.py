@@ -65,8 +65,8 @@ def packets(
     out: OutOption = None,
 ) -> None:
     """Write the packets of one capture point of a run as pcapng, as a capture at that place would be."""
-    from tcpassay import capture  # noqa: PLC0415
-    from tcpassay.source import source  # noqa: PLC0415
+    from tcpassay import capture  # noqa: PLC0415 - start-up time
+    from tcpassay.source import source  # noqa: PLC0415 - start-up time
 
     recording = source(folder, case, seed).recording
     file = recording.folder / "packets.pcapng"
@@ -120,7 +120,7 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a figure of one run or of several, without a plan."""
-    from tcpassay.source import sources  # noqa: PLC0415
+    from tcpassay.source import sources  # noqa: PLC0415 - start-up time
 
     figure = _figure(kind, series, start, end, title)
     found = sources(folder, cases or [], seed)
@@ -154,9 +154,9 @@ def add(app: typer.Typer) -> None:
 
 def _figure(kind: str, series: list[str] | None, start: str | None, end: str | None, title: str) -> Any:
     """The figure as a plan would say it."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - start-up time
 
-    from tcpassay.plan import model  # noqa: PLC0415
+    from tcpassay.plan import model  # noqa: PLC0415 - start-up time
 
     said: dict[str, Any] = {"kind": kind, "file": "plot", "title": title}
     said |= {name: value for name, value in (("series", series), ("start", start), ("end", end)) if value}

@@ -17,7 +17,7 @@ def report(
 ) -> None:
     """Write one HTML file that shows the results and opens offline."""
     from tcpassay import terminal  # noqa: PLC0415 - as polars, most of the start-up time
-    from tcpassay.report import write_report  # noqa: PLC0415
+    from tcpassay.report import write_report  # noqa: PLC0415 - start-up time
 
     console = terminal.console(stderr=True)
     with console.status("Reading the results") as status:

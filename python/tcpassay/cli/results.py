@@ -37,7 +37,7 @@ def oracles(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/oracles.md.")] = False,
 ) -> None:
     """List the oracles: what each asserts, why, on what evidence, and how it can be wrong."""
-    from tcpassay.judge import registry, show  # noqa: PLC0415
+    from tcpassay.judge import registry, show  # noqa: PLC0415 - start-up time
 
     if markdown:
         typer.echo(registry.markdown(), nl=False)
@@ -94,9 +94,9 @@ def compare(
     a run broke off, or deterministic runs of the same parameters differ. 2: something cannot be compared: a damaged
     file, an unknown metric, runs of one side alone (but see --allow-unpaired).
     """
-    from tcpassay import compare as comparing  # noqa: PLC0415
-    from tcpassay.plan import table  # noqa: PLC0415
-    from tcpassay.results import load  # noqa: PLC0415
+    from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
+    from tcpassay.plan import table  # noqa: PLC0415 - start-up time
+    from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
     options = comparing.Options(
         confidence=_share("--confidence", confidence, most=0.9999),

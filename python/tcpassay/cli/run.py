@@ -73,10 +73,10 @@ def run(
     Exit code 0: every check holds and no finding is an error; 1: a check or a run failed, or a finding is an error; 2:
     something to put right; 130: interrupted, or the plan's time is used up (finish with --resume).
     """
-    from tcpassay.run import show  # noqa: PLC0415
-    from tcpassay.run.choose import choose  # noqa: PLC0415
-    from tcpassay.run.execute import execute  # noqa: PLC0415
-    from tcpassay.run.session import Beginning, Session  # noqa: PLC0415
+    from tcpassay.run import show  # noqa: PLC0415 - start-up time
+    from tcpassay.run.choose import choose  # noqa: PLC0415 - start-up time
+    from tcpassay.run.execute import execute  # noqa: PLC0415 - start-up time
+    from tcpassay.run.session import Beginning, Session  # noqa: PLC0415 - start-up time
 
     runner = _executor(executor, jobs)  # what it is given is looked at before anything is made
     again = _outcomes(retry or ())
@@ -126,9 +126,9 @@ def run(
 
 def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
     """Says what a plan came to, on standard output and in the JUnit file."""
-    from tcpassay.run import show  # noqa: PLC0415
-    from tcpassay.run.junit import junit as xml  # noqa: PLC0415
-    from tcpassay.run.result import as_text  # noqa: PLC0415
+    from tcpassay.run import show  # noqa: PLC0415 - start-up time
+    from tcpassay.run.junit import junit as xml  # noqa: PLC0415 - start-up time
+    from tcpassay.run.result import as_text  # noqa: PLC0415 - start-up time
 
     if junit is not None:
         output.write(junit, xml(result), "the JUnit file")
@@ -154,10 +154,10 @@ def replay(
 
     Exit code 0: it was the same; 1: it was not; 2: something to put right.
     """
-    from tcpassay.judge import folders  # noqa: PLC0415
-    from tcpassay.judge import show as findings  # noqa: PLC0415
-    from tcpassay.run.replay import replay as again  # noqa: PLC0415
-    from tcpassay.run.replay import words  # noqa: PLC0415
+    from tcpassay.judge import folders  # noqa: PLC0415 - start-up time
+    from tcpassay.judge import show as findings  # noqa: PLC0415 - start-up time
+    from tcpassay.run.replay import replay as again  # noqa: PLC0415 - start-up time
+    from tcpassay.run.replay import words  # noqa: PLC0415 - start-up time
 
     done = again(folder, case, seed, out, packets=packets)
     if json_:
@@ -179,11 +179,11 @@ def replay(
 
 def _executor(text: str, jobs: int | None) -> Any:
     if text == "local":
-        from tcpassay.run.execute import Local  # noqa: PLC0415
+        from tcpassay.run.execute import Local  # noqa: PLC0415 - start-up time
 
         return Local(jobs or os.cpu_count() or 1)
     if text == "ray" or text.startswith("ray://"):
-        from tcpassay.run.on_ray import OnRay  # noqa: PLC0415
+        from tcpassay.run.on_ray import OnRay  # noqa: PLC0415 - start-up time
 
         return OnRay(text, jobs)
     raise UserError(f"`--executor {text}`: allowed are `local`, `ray` and `ray://HOST:PORT`")
@@ -191,7 +191,7 @@ def _executor(text: str, jobs: int | None) -> Any:
 
 def _alone(runner: Any, text: str, plan: Plan) -> Any:
     """What runs a plan: `runner`, or one job at a time on this machine, where runs would measure each other."""
-    from tcpassay.run.execute import Local  # noqa: PLC0415
+    from tcpassay.run.execute import Local  # noqa: PLC0415 - start-up time
 
     if not _in_real_time(plan):
         return runner
@@ -222,7 +222,7 @@ def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:
 
 
 def _outcomes(names: Iterable[str]) -> "frozenset[Outcome]":
-    from tcpassay.run.journal import Outcome  # noqa: PLC0415
+    from tcpassay.run.journal import Outcome  # noqa: PLC0415 - start-up time
 
     allowed = (Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED, Outcome.FAILED)
     if wrong := [name for name in names if name not in allowed]:
@@ -239,8 +239,8 @@ def _refuse_with_resume(**given: Any) -> None:
 
 def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
     """What would be run."""
-    from tcpassay.plan.expand import show as text  # noqa: PLC0415
-    from tcpassay.run.result import as_text  # noqa: PLC0415
+    from tcpassay.plan.expand import show as text  # noqa: PLC0415 - start-up time
+    from tcpassay.run.result import as_text  # noqa: PLC0415 - start-up time
 
     cases = [case for case in plan.cases if chosen is None or case.id in chosen]
     runs = len(cases) * len(plan.spec.seeds) * plan.spec.repetitions

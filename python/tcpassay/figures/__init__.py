@@ -53,7 +53,7 @@ def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str,
             drawn.problems.append(f"{name} was not drawn: {missing}")
         return
     # Importing matplotlib and polars takes longer than reading a plan.
-    from tcpassay.figures import kinds  # noqa: PLC0415
+    from tcpassay.figures import kinds  # noqa: PLC0415 - start-up time
 
     if missing:
         drawn.problems.append(f"{name} is not complete: {missing}")
@@ -77,6 +77,6 @@ def _missing(absent: int, of: int, seed: int) -> str:
 
 
 def _label(case: Case, figure: model.Panel) -> str:
-    from tcpassay.figures import kinds  # noqa: PLC0415
+    from tcpassay.figures import kinds  # noqa: PLC0415 - start-up time
 
     return kinds.name(case, figure)

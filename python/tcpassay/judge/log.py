@@ -55,7 +55,7 @@ class Filed:
     @cached_property
     def kinds(self) -> Codes:
         """See `Log`."""
-        import polars as pl  # noqa: PLC0415
+        import polars as pl  # noqa: PLC0415 - start-up time
 
         codes = self._frame["kind"].cast(pl.Enum(KINDS), strict=False).to_physical()
         made: Codes = codes.fill_null(255).to_numpy()
@@ -72,7 +72,7 @@ class Filed:
 
     def rows(self, rows: list[int]) -> list[dict[str, Any]]:
         """See `Log`."""
-        import polars as pl  # noqa: PLC0415
+        import polars as pl  # noqa: PLC0415 - start-up time
 
         raw = self._recording.content("events.parquet")
         lazy = pl.scan_parquet(raw).with_row_index("index")

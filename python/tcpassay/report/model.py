@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
 from tcpassay.judge.finding import Finding, Severity
@@ -92,8 +93,6 @@ def _plan(results: Results) -> dict[str, str]:
     name = (results.index.get("plan") or {}).get("name") or results.folder.resolve().name
     doc = ""
     try:
-        from tcpassay import _native  # noqa: PLC0415 - beside its use
-
         read, _ = _native.read_toml(text)
         doc = read.get("doc", "")
     except ValueError:

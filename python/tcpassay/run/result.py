@@ -171,7 +171,7 @@ class Result:
         if self.status != "running":
             self._write_metrics()
             if self.judged:
-                from tcpassay.judge import write_findings  # noqa: PLC0415
+                from tcpassay.judge import write_findings  # noqa: PLC0415 - start-up time
 
                 write_findings(self.folder.path, self.findings())
         self.folder.write(RESULT, seal(as_text(self.as_json())))

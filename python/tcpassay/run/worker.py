@@ -92,8 +92,8 @@ def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]
     folder = Path(request["folder"])
     if request["oracles"] != [] and len(run):
         from tcpassay.judge import judge_recording, unjudged  # noqa: PLC0415 - numpy is most of the start-up time
-        from tcpassay.judge.log import Filed, Held  # noqa: PLC0415
-        from tcpassay.recording import Recording  # noqa: PLC0415
+        from tcpassay.judge.log import Filed, Held  # noqa: PLC0415 - start-up time
+        from tcpassay.recording import Recording  # noqa: PLC0415 - start-up time
 
         if isinstance(run, Folder):
             recording = Recording.open(folder)
