@@ -368,6 +368,9 @@ pub struct Config {
     pub tso_win_divisor: u32,
     /// Wait for more window before sending a super-segment smaller than could be (Linux `tcp_tso_should_defer`).
     pub tso_defer: bool,
+    /// `tso_defer` as since Linux 4.20: only within a millisecond of the last transmission, and when the next ACK is as near. Before
+    /// that: from half a round trip after the oldest transmission that is unacknowledged.
+    pub tso_defer_recent: bool,
     /// `stack.tso_autosize`.
     pub tso_autosize: TsoAutosize,
     /// Send buffer (`app.sndbuf`): the application may be this far ahead of the acknowledgements; `None` grows with cwnd, up

@@ -92,6 +92,7 @@ fn rfc() -> Config {
         min_tso_segs: 2,
         timer_floor: Dur::ZERO,
         tso_defer: false,
+        tso_defer_recent: false,
         tso_autosize: TsoAutosize::Off,
         send_buffer: None,
         max_send_buffer: Bytes::MAX,
@@ -172,6 +173,7 @@ fn linux() -> Config {
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart
         tso_defer: true,
+        tso_defer_recent: true,                // tcp_tso_should_defer
         tso_autosize: TsoAutosize::RateAndRtt, // tcp_tso_autosize, tcp_tso_rtt_log = 9
         max_send_buffer: Bytes::new(4 << 20),  // tcp_wmem[2], tcp_sndbuf_expand
         // SKB_TRUESIZE since 6.3 (`skbuff_small_head`), tcp_wmem[1]
@@ -207,6 +209,7 @@ fn linux_4_6() -> Config {
         prr_bound: PrrBound::Repair,     // tcp_cwnd_reduction
         tlp: Tlp::OpenOnly,              // tcp_schedule_loss_probe: only in TCP_CA_Open
         tso_autosize: TsoAutosize::Rate, // tcp_tso_autosize
+        tso_defer_recent: false,
         cc_arithmetic: Arithmetic::Rfc,
         skbs: None,
         push_super: false,

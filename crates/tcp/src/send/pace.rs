@@ -96,6 +96,12 @@ impl Pacer {
         }
     }
 
+    /// When the next transmission may begin, as far as the ones before decide.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
     /// When what waits may leave, or [`Time::MAX`].
     #[inline]
     pub fn deadline(&self) -> Time {

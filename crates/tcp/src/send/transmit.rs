@@ -365,10 +365,10 @@ impl Sender {
         {
             return false;
         }
-        if self.cfg.tso_autosize == TsoAutosize::RateAndRtt {
-            // Since 4.20: only within a millisecond of the last transmission, and when the ACK is as near.
+        if self.cfg.tso_defer_recent {
             let near = Dur::from_millis(1);
-            return now.since(self.last_sent) <= near
+            // With pacing the last transmission ends when the next may begin (`tcp_wstamp_ns`).
+            return now.since(self.last_sent.max(self.pacer.next())) <= near
                 && self
                     .board
                     .front()

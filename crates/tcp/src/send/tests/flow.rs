@@ -282,6 +282,31 @@ fn tso_defer_waits_for_a_third_of_the_window_when_an_ack_is_near() {
     assert_eq!(lens(&r.drain()), [2000], "the next ACK is half a round trip away or more");
 }
 
+/// Linux `tcp_tso_should_defer` since 4.20, whatever sizes super-segments (`tcp_tso_rtt_log`).
+#[test]
+fn tso_defer_of_linux_waits_only_within_a_millisecond_of_the_last_transmission() {
+    let cfg = Config {
+        tso: Some(Bytes::new(64_000)),
+        tso_defer: true,
+        tso_defer_recent: true,
+        tso_autosize: TsoAutosize::Off,
+        initial_window: 12,
+        ..rfc()
+    };
+    let acked = |r: &mut Rig, n| {
+        let ack = r.ack_in(seg(n));
+        r.deliver(&ack);
+        lens(&r.drain())
+    };
+    let mut r = Rig::new(&cfg);
+    assert_eq!(r.put(60_000), [6000, 6000]);
+    r.advance(ms(100));
+    assert_eq!(acked(&mut r, 1), [2000], "100 ms after the last transmission");
+    assert_eq!(acked(&mut r, 2), [0; 0], "2 of 14, at the time of the last transmission");
+    r.advance(ms(2));
+    assert_eq!(acked(&mut r, 3), [4000], "2 ms after it");
+}
+
 #[test]
 fn after_an_idle_rto_the_window_restarts_decays_or_stays() {
     for (after_idle, expected) in [(AfterIdle::Keep, 40), (AfterIdle::Restart, 10), (AfterIdle::Decay, 20)] {
