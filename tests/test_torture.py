@@ -82,5 +82,5 @@ def test_without_the_checksums_of_the_journal_a_fault_is_found(
     with contextlib.closing(sqlite3.connect(scratch / "calm" / "out" / journal.NAME)) as database:
         rows = database.execute("SELECT number, outcome_checksum FROM cases").fetchall()
     known = dict(rows)
-    monkeypatch.setattr(journal, "_outcome_checksum", lambda number, *_: known[number])
+    monkeypatch.setattr(journal, "outcome_checksum", lambda number, *_: known[number])
     assert "damage was written into the results" in damaged(torture, scratch, tmp_path, journal.NAME)

@@ -134,9 +134,9 @@ def test_reordering_beyond_the_window_is_taken_for_loss_once_and_then_the_window
 
 # Ninety connections at once fill a RED queue: what a flow retransmits can be faster than all that it had sent before.
 CROWD = {
-    "link.rate": "100Mbit", "link.delay": "50ms", "queue.kind": "red", "app.flows": 100, "app.duration": "400ms",
-    "app.background": "poisson:30%", "stack.profile": "linux-4.6", "stack.delayed_ack": "off",
-    "stack.recovery": "newreno",
+    "link.rate": "100Mbit", "link.delay": "50ms", "queue.kind": "red", "queue.red_max": "200KB",
+    "app.flows": 100, "app.duration": "400ms", "app.background": "poisson:30%",
+    "stack.profile": "linux-4.6", "stack.delayed_ack": "off", "stack.recovery": "newreno",
 }  # fmt: skip
 
 

@@ -231,9 +231,9 @@ def test_a_thousand_connections_of_one_host_to_many_servers_are_told_apart(tmp_p
 
 
 def served(folder: Path, by: str) -> float:
-    """Throughput of a flow through RED at 20 Mbit/s."""
+    """Throughput of a flow through RED at 20 Mbit/s, over several timeouts of its slow start."""
     case = {"link.rate": "20Mbit", "link.delay": "5ms", "queue.kind": "red", "queue.served_by": by}
-    answer = go(folder, case | {"app.duration": "2s"})
+    answer = go(folder, case | {"app.duration": "6s"})
     assert answer["outcome"] == "done", answer["message"]
     throughput: float = answer["metrics"]["throughput"]
     return throughput
