@@ -105,7 +105,7 @@ def kernel() -> list[Check]:
     try:
         checks.append(Check("agent", "ok", str(agent_program())))
     except UserError as error:
-        checks.append(Check("agent", "missing", str(error), how_to_get_agent()))
+        checks.append(_no_agent(error))
     checks += [_package(*one) for one in (("ip", "iproute2"), ("tc", "iproute2"), ("setpriv", "util-linux"))]
     try:
         there = store.kernels()
@@ -185,7 +185,7 @@ def host() -> list[Check]:
         checks.append(Check("agent", "ok", str(agent)))
     except UserError as error:
         agent = None
-        checks.append(Check("agent", "missing", str(error), how_to_get_agent()))
+        checks.append(_no_agent(error))
     if root and agent and all(check.mark == "ok" for check in checks):
         checks += list(_queues())
     checks.append(_controllers())
@@ -284,6 +284,12 @@ def _bpf(agent: Path | None) -> list[Check]:
         else Check("stack.cc_engine", "ok", "kernel, shim, object files")
     )
     return [Check("BPF", "ok", "steps that mark, limiter"), shim]
+
+
+def _no_agent(error: UserError) -> Check:
+    """The remedy stands in the message already, for those who meet it elsewhere."""
+    remedy = how_to_get_agent()
+    return Check("agent", "missing", str(error).removesuffix(f"; {remedy}"), remedy)
 
 
 def _lacks(agent: Path, *question: str) -> str:
