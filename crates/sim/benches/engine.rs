@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use tcpassay_sim::element::{
-    CoDelSpec, DisciplineSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossModel, LossSpec,
+    CoDelSpec, DisciplineSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossProcess, LossSpec,
     Pace, PieSpec, PortSpec, QueueSpec, RxSpec, Which,
 };
 use tcpassay_sim::engine::{Core, FlowId, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
@@ -70,7 +70,7 @@ fn elements(c: &mut Criterion) {
     element(c, "port, fq_codel", port(DisciplineSpec::FqCoDel(FqCoDelSpec::LINUX).into()));
     element(c, "port, pie", port(DisciplineSpec::Pie(PieSpec::RFC).into()));
     element(c, "port, htb", port(QueueSpec::Htb(HtbSpec::single(rate, Bytes::new(15_000), fifo))));
-    let loss = LossModel::Bernoulli { probability: 0.001, correlation: 0.0 };
+    let loss = LossProcess::Bernoulli { probability: 0.001, correlation: 0.0 };
     element(c, "loss", LossSpec { model: loss, which: Which::All });
     element(c, "rx, plain", RxSpec::PLAIN);
     element(c, "rx, gro", RxSpec { gro_max: Some(Bytes::new(65_536)), ..RxSpec::PLAIN });

@@ -5,7 +5,7 @@ use tcpassay_units::Stream;
 
 /// How losses are chosen.
 #[derive(Clone, PartialEq, Debug)]
-pub enum LossModel {
+pub enum LossProcess {
     /// Each packet with `probability`; `correlation` with the one before, as netem (0: independent).
     Bernoulli {
         /// From 0 to 1.
@@ -41,15 +41,15 @@ enum State {
 
 impl Losses {
     /// The decisions by a model, from a stream of random numbers. Panics when a list is not in ascending order.
-    pub fn new(model: LossModel, stream: Stream) -> Losses {
+    pub fn new(model: LossProcess, stream: Stream) -> Losses {
         Losses(match model {
-            LossModel::Bernoulli { probability, correlation } => {
+            LossProcess::Bernoulli { probability, correlation } => {
                 State::Bernoulli { p: probability, rng: CorrelatedUniform::new(stream, correlation) }
             }
-            LossModel::GilbertElliott { p, r, bad, good } => {
+            LossProcess::GilbertElliott { p, r, bad, good } => {
                 State::GilbertElliott { p, r, loss_bad: bad, loss_good: good, bad: false, rng: stream }
             }
-            LossModel::List(list) => {
+            LossProcess::List(list) => {
                 assert!(list.is_sorted_by(|a, b| a < b), "a list of losses out of order");
                 State::List { list, next: 0, seen: 0 }
             }

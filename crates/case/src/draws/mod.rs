@@ -9,7 +9,7 @@ mod loss;
 
 pub use correlated::CorrelatedUniform;
 pub use delay::{Delays, Distribution};
-pub use loss::{LossModel, Losses};
+pub use loss::{LossProcess, Losses};
 
 use crate::params::grammar;
 use crate::settings::{Jitter, LinkSettings};
@@ -72,22 +72,22 @@ impl Draws {
 }
 
 /// How losses are chosen on the way of the data; `None` when nothing is lost.
-pub fn losses(link: &LinkSettings) -> Option<LossModel> {
+pub fn losses(link: &LinkSettings) -> Option<LossProcess> {
     match &link.loss_model {
         grammar::LossModel::Bernoulli if link.loss > 0.0 => {
-            Some(LossModel::Bernoulli { probability: link.loss, correlation: link.loss_correlation })
+            Some(LossProcess::Bernoulli { probability: link.loss, correlation: link.loss_correlation })
         }
         grammar::LossModel::Bernoulli => None,
         grammar::LossModel::GilbertElliott { p, r, bad, good } => {
-            Some(LossModel::GilbertElliott { p: *p, r: *r, bad: *bad, good: *good })
+            Some(LossProcess::GilbertElliott { p: *p, r: *r, bad: *bad, good: *good })
         }
-        grammar::LossModel::List(packets) => Some(LossModel::List(packets.clone())),
+        grammar::LossModel::List(packets) => Some(LossProcess::List(packets.clone())),
     }
 }
 
 /// How losses of pure ACKs are chosen on the way back; `None` when nothing is lost.
-pub fn ack_losses(link: &LinkSettings) -> Option<LossModel> {
-    let model = LossModel::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
+pub fn ack_losses(link: &LinkSettings) -> Option<LossProcess> {
+    let model = LossProcess::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
     (link.ack_loss > 0.0).then_some(model)
 }
 

@@ -2,6 +2,7 @@
 
 mod collect;
 mod metrics;
+mod metrics_ranks;
 mod sample;
 mod store;
 mod text;

@@ -2,12 +2,12 @@
 
 use crate::element::{CorruptSpec, DuplicateSpec, JitterSpec, LossSpec, Which};
 use tcpassay_case::LinkSettings;
-use tcpassay_case::draws::{self, LossModel};
+use tcpassay_case::draws::{self, LossProcess};
 use tcpassay_units::Dur;
 
 pub(super) fn loss(link: &LinkSettings) -> Option<LossSpec> {
     let model = draws::losses(link)?;
-    let which = if matches!(model, LossModel::List(_)) { Which::Data } else { Which::All };
+    let which = if matches!(model, LossProcess::List(_)) { Which::Data } else { Which::All };
     Some(LossSpec { model, which })
 }
 

@@ -192,7 +192,7 @@ conserved! {
     an_adaptive_receiver_conserves: RxSpec { coalesce: Coalesce::Adaptive, ..busy_rx() };
     a_receiver_that_reverses_conserves: RxSpec { order: RxOrder::StaleHash(4..=5), ..busy_rx() };
     loss_conserves: LossSpec {
-        model: LossModel::GilbertElliott { p: 0.1, r: 0.3, bad: 0.9, good: 0.05 },
+        model: LossProcess::GilbertElliott { p: 0.1, r: 0.3, bad: 0.9, good: 0.05 },
         which: Which::All,
     };
     duplication_conserves: DuplicateSpec { probability: 0.3 }, copies: true;

@@ -1,7 +1,7 @@
 //! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
 
 use crate::engine::{Core, Drop, Io, Packet, PacketId};
-use tcpassay_case::draws::{LossModel, Losses};
+use tcpassay_case::draws::{LossProcess, Losses};
 use tcpassay_units::Seed;
 
 /// Which packets something applies to.
@@ -30,7 +30,7 @@ impl Which {
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossSpec {
     /// How losses are chosen.
-    pub model: LossModel,
+    pub model: LossProcess,
     /// Among which packets; others pass and are not counted.
     pub which: Which,
 }
@@ -67,7 +67,7 @@ mod tests {
     use crate::engine::Packet;
 
     /// Which of `n` full segments are lost.
-    fn lost(model: LossModel, n: u32, seed: u64) -> Vec<u32> {
+    fn lost(model: LossProcess, n: u32, seed: u64) -> Vec<u32> {
         let mut line = Line::seeded(LossSpec { model, which: Which::All }, seed);
         for seq in 0..n {
             line.send(numbered(seq, 1460));
@@ -79,20 +79,20 @@ mod tests {
 
     #[test]
     fn independent_losses_come_as_often_as_asked() {
-        let n = lost(LossModel::Bernoulli { probability: 0.01, correlation: 0.0 }, 100_000, 1).len();
+        let n = lost(LossProcess::Bernoulli { probability: 0.01, correlation: 0.0 }, 100_000, 1).len();
         assert!((900..1100).contains(&n), "{n}");
     }
 
     #[test]
     fn correlation_loses_less_than_asked_as_in_netem() {
         // With rho 0.25 a draw is 0.75 u + 0.25 of the draw before, which is below 0.01 much more rarely.
-        let n = lost(LossModel::Bernoulli { probability: 0.01, correlation: 0.25 }, 100_000, 1).len();
+        let n = lost(LossProcess::Bernoulli { probability: 0.01, correlation: 0.25 }, 100_000, 1).len();
         assert!((1..300).contains(&n), "{n}");
     }
 
     #[test]
     fn gilbert_elliott_loses_in_bursts_of_the_mean_length_of_the_bad_state() {
-        let model = LossModel::GilbertElliott { p: 0.01, r: 0.25, bad: 1.0, good: 0.0 };
+        let model = LossProcess::GilbertElliott { p: 0.01, r: 0.25, bad: 1.0, good: 0.0 };
         let lost = lost(model, 100_000, 1);
         let bursts = lost.windows(2).filter(|w| w[1] != w[0] + 1).count() + 1;
         // The share of the bad state is p / (p + r) = 3.85 %, a burst is 1 / r = 4 packets long.
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_list_loses_exactly_the_packets_it_names() {
-        assert_eq!(lost(LossModel::List(vec![1, 3, 7]), 10, 1), [0, 2, 6]);
+        assert_eq!(lost(LossProcess::List(vec![1, 3, 7]), 10, 1), [0, 2, 6]);
     }
 
     #[test]
     fn a_list_for_data_does_not_count_acks() {
-        let spec = LossSpec { model: LossModel::List(vec![2]), which: Which::Data };
+        let spec = LossSpec { model: LossProcess::List(vec![2]), which: Which::Data };
         let mut line = Line::new(spec);
         for (seq, len) in [(0, 1460), (1, 0), (2, 0), (3, 1460), (4, 1460)] {
             line.send(numbered(seq, len));
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn loss_of_pure_acks_spares_data_and_fin() {
         let spec = LossSpec {
-            model: LossModel::Bernoulli { probability: 1.0, correlation: 0.0 },
+            model: LossProcess::Bernoulli { probability: 1.0, correlation: 0.0 },
             which: Which::PureAcks,
         };
         let mut line = Line::new(spec);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn another_name_or_seed_is_other_dice_and_the_same_is_the_same() {
-        let model = LossModel::Bernoulli { probability: 0.5, correlation: 0.0 };
+        let model = LossProcess::Bernoulli { probability: 0.5, correlation: 0.0 };
         assert_eq!(lost(model.clone(), 100, 1), lost(model.clone(), 100, 1));
         assert_ne!(lost(model.clone(), 100, 1), lost(model, 100, 2));
     }

@@ -50,7 +50,7 @@ pub use link::{Limit, LinkSpec};
 pub use loss::{LossSpec, Which};
 pub use mark::MarkAcks;
 pub use policer::{PolicerSpec, SlotSpec};
-pub use tcpassay_case::draws::{Distribution, LossModel};
+pub use tcpassay_case::draws::{Distribution, LossProcess};
 
 pub use port::{PortSpec, Share};
 pub use queue::{

@@ -3,7 +3,7 @@
 use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::{
-    Coalesce, Distribution, DuplicateSpec, FqCoDelSpec, JitterSpec, LinkSpec, LossModel, LossSpec, Pace,
+    Coalesce, Distribution, DuplicateSpec, FqCoDelSpec, JitterSpec, LinkSpec, LossProcess, LossSpec, Pace,
     PortSpec, RxSpec, Which,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Stream, Time};
@@ -64,10 +64,10 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let (b, to_b) = net.add_host("b");
     if options.bystander {
         // Draws from dice of its own, and lies on no path.
-        let loss = LossModel::Bernoulli { probability: 0.5, correlation: 0.0 };
+        let loss = LossProcess::Bernoulli { probability: 0.5, correlation: 0.0 };
         net.add("bystander", LossSpec { model: loss, which: Which::All });
     }
-    let loss = LossModel::Bernoulli { probability: 0.01, correlation: 0.25 };
+    let loss = LossProcess::Bernoulli { probability: 0.01, correlation: 0.25 };
     let jitter = JitterSpec {
         delay: Dur::from_millis(1),
         jitter: Dur::from_micros(300),

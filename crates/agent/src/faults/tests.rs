@@ -1,0 +1,211 @@
+//! What the relay does to packets, by itself.
+
+use super::*;
+use std::collections::BTreeMap as Map;
+use tcpassay_case::Case;
+use tcpassay_case::params::{Substrate, Value};
+
+fn link(path: &str, value: &str) -> LinkSettings {
+    let triples = Map::from([(path.to_owned(), Value::from(value))]);
+    let no_files = |_: &str| Err(std::io::Error::other("no files"));
+    Case::on(Substrate::Kernel, &triples, &no_files).unwrap().links[0].clone()
+}
+
+impl Damaged for u64 {
+    fn damage(&mut self) {
+        *self += 1_000_000;
+    }
+}
+
+fn forward(path: &str, value: &str) -> Faults<u64> {
+    let wire = (Rate::from_mbit(12), Bytes::new(1500));
+    Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), false).unwrap()
+}
+
+/// What goes on of packets that come a millisecond apart.
+fn through(faults: &mut Faults<u64>, sort: Sort, packets: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+    let mut out = Vec::new();
+    packets.for_each(|n| faults.take(n * 1_000_000, sort, n, &mut out));
+    out
+}
+
+const DATA: Sort = Sort { data: true, ack: false, flow: [0; 12], says: None };
+
+#[test]
+fn a_list_loses_exactly_these_data_packets() {
+    let mut faults = forward("link.loss_model", "list:2,5");
+    let mut out = Vec::new();
+    // What has no payload is not counted.
+    faults.take(0, Sort::default(), 100, &mut out);
+    out.extend(through(&mut faults, DATA, 1..=6));
+    assert_eq!(out, [100, 1, 3, 4, 6]);
+    assert_eq!(faults.done(), Done { lost: 2, ..Done::default() });
+}
+
+#[test]
+fn a_held_packet_is_passed_by_exactly_the_gap() {
+    let mut faults = forward("link.reorder", "2%:3");
+    let out = through(&mut faults, DATA, 1..=1000);
+    let held = faults.done().held;
+    assert!((10..30).contains(&held), "{held}");
+    let late: Vec<usize> = (0..out.len())
+        .map(|at| out[..at].iter().filter(|before| **before > out[at]).count())
+        .filter(|passed| *passed > 0)
+        .collect();
+    assert!(late.len() as u64 >= held - 1 && late.iter().all(|passed| *passed == 3), "{late:?}");
+}
+
+#[test]
+fn a_held_packet_goes_after_four_times_what_the_others_take_on_the_wire() {
+    let mut faults = forward("link.reorder", "100%:3");
+    assert_eq!(through(&mut faults, DATA, 1..=1), [0_u64; 0]);
+    // 3 packets of 1500 bytes at 12 Mbit/s are 3 ms.
+    assert_eq!(faults.due(), Some(13_000_000));
+    let mut out = Vec::new();
+    faults.release(12_999_999, &mut out);
+    assert_eq!(out, [0_u64; 0]);
+    faults.release(13_000_000, &mut out);
+    assert_eq!((out, faults.due()), (vec![1], None));
+}
+
+#[test]
+fn bursts_arrive_backwards_and_the_last_is_released_by_time() {
+    let mut faults = forward("link.reorder", "reverse-burst:4");
+    let mut out = through(&mut faults, DATA, 1..=10);
+    assert_eq!(out, [4, 3, 2, 1, 8, 7, 6, 5]);
+    assert_eq!(faults.due(), Some(25_000_000));
+    faults.release(25_000_000, &mut out);
+    assert_eq!((&out[8..], faults.due()), (&[10, 9][..], None));
+}
+
+#[test]
+fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_wait() {
+    let mut faults: Faults<u64> =
+        Faults::backward(&link("link.ack_thinning", "3"), "bottleneck", Seed(1), false).unwrap();
+    let ack = |ack, sack| Sort {
+        data: false,
+        ack: true,
+        flow: [1; 12],
+        says: Some(Says { ack, sack, ..Says::default() }),
+    };
+    let mut out = Vec::new();
+    for n in 1..=4_u32 {
+        faults.take(u64::from(n) * 1_000_000, ack(n, false), u64::from(n), &mut out);
+    }
+    assert_eq!((&out[..], faults.due()), (&[3][..], Some(14_000_000)));
+    faults.release(13_999_999, &mut out);
+    faults.release(14_000_000, &mut out);
+    assert_eq!((&out[..], faults.due()), (&[3, 4][..], None));
+    // One that is held goes before a duplicate, and before one with SACK.
+    faults.take(20_000_000, ack(5, false), 5, &mut out);
+    faults.take(20_000_000, ack(5, false), 50, &mut out);
+    faults.take(20_000_000, ack(6, false), 6, &mut out);
+    faults.take(20_000_000, ack(7, true), 7, &mut out);
+    assert_eq!(out[2..], [5, 50, 6, 7]);
+    assert_eq!(faults.done(), Done { thinned: 2, ..Done::default() });
+}
+
+#[test]
+fn losses_damage_and_duplicates_happen_to_the_packets_that_the_model_chooses() {
+    let (bernoulli, bursts) = ("link.loss", ("link.loss_model", "gilbert-elliott:5%,30%"));
+    for (path, value) in [(bernoulli, "10%"), bursts] {
+        let mut faults = forward(path, value);
+        let mut model = Draws::forward(&link(path, value), "bottleneck", Seed(1)).losses.unwrap();
+        let kept: Vec<u64> = (1..=1000).filter(|_| !model.loses()).collect();
+        // Packets without payload count, too.
+        assert_eq!(through(&mut faults, Sort::default(), 1..=1000), kept, "{path}");
+        assert!((800..970).contains(&kept.len()), "{path}: {}", kept.len());
+        assert_eq!(faults.done().lost, 1000 - kept.len() as u64);
+    }
+    let mut faults = forward("link.duplicate", "10%");
+    let out = through(&mut faults, DATA, 1..=1000);
+    let twice = out.windows(2).filter(|two| two[0] == two[1]).count();
+    assert!((60..140).contains(&twice) && out.len() == 1000 + twice, "{twice}");
+    let mut faults = forward("link.corrupt", "10%");
+    let out = through(&mut faults, DATA, 1..=1000);
+    let damaged = out.iter().filter(|packet| **packet > 1_000_000).count() as u64;
+    assert!((60..140).contains(&damaged) && faults.done().damaged == damaged, "{damaged}");
+}
+
+#[test]
+fn jitter_adds_what_the_wire_has_not_delayed_and_lets_packets_overtake() {
+    let triples = Map::from([
+        ("link.delay".to_owned(), Value::from("10ms")),
+        ("link.jitter".to_owned(), Value::from("4ms")),
+    ]);
+    let case = Case::on(Substrate::Kernel, &triples, &|_: &str| Err(std::io::Error::other("none"))).unwrap();
+    let settings = &case.links[0];
+    assert_eq!(left_to_netem(settings).delay, Dur::from_millis(6));
+    let mut model = Draws::forward(settings, "bottleneck", Seed(1)).delays.unwrap();
+    let wire = (Rate::from_mbit(12), Bytes::new(1500));
+    let mut faults: Faults<u64> = Faults::forward(settings, "bottleneck", wire, Seed(1), false).unwrap();
+    let (mut expected, mut arrived, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 0..100_u64 {
+        // A packet leaves the wire after the 6 ms; 20 us lie between two.
+        let now = n * 20_000 + 6_000_000;
+        while let Some(due) = faults.due().filter(|due| *due <= now) {
+            faults.release(due, &mut out);
+            arrived.extend(out.drain(..).map(|n| (due, n)));
+        }
+        faults.take(now, DATA, n, &mut out);
+        arrived.extend(out.drain(..).map(|n| (now, n)));
+        expected.push((n * 20_000 + model.draw().as_nanos(), n));
+    }
+    while let Some(due) = faults.due() {
+        faults.release(due, &mut out);
+        arrived.extend(out.drain(..).map(|n| (due, n)));
+    }
+    expected.sort_unstable();
+    assert_eq!(arrived, expected);
+    assert!(arrived.windows(2).any(|two| two[1].1 < two[0].1));
+}
+
+#[test]
+fn probes_meet_losses_but_no_lists_and_nobody_who_holds_them_back() {
+    let wire = (Rate::from_mbit(12), Bytes::new(1500));
+    for (path, value) in [("link.loss_model", "list:1"), ("link.reorder", "100%:3")] {
+        let mut faults: Faults<u64> =
+            Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), true).unwrap();
+        assert_eq!(through(&mut faults, DATA, 1..=3), [1, 2, 3], "{path}");
+    }
+    let mut faults: Faults<u64> =
+        Faults::forward(&link("link.loss", "50%"), "bottleneck", wire, Seed(1), true).unwrap();
+    assert!(through(&mut faults, DATA, 1..=100).len() < 70);
+}
+
+#[test]
+fn losses_on_the_way_back_are_of_pure_acks() {
+    let mut faults: Faults<u64> =
+        Faults::backward(&link("link.ack_loss", "100%"), "bottleneck", Seed(1), false).unwrap();
+    assert_eq!(through(&mut faults, DATA, 1..=2), [1, 2]);
+    assert_eq!(through(&mut faults, Sort { ack: true, data: false, ..DATA }, 3..=4), [0_u64; 0]);
+}
+
+#[test]
+fn sack_is_found_behind_other_options_and_nonsense_ends_the_search() {
+    assert!(has_sack(&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 10, 0, 0, 0, 0, 0, 0, 0, 0]));
+    for options in [&[1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0, 5], &[8, 0, 5], &[8], &[8, 200, 5], &[]]
+    {
+        assert!(!has_sack(options), "{options:?}");
+    }
+}
+
+#[test]
+fn a_packet_is_what_its_headers_say() {
+    let packet = |protocol: u8, flags: u8, payload: u8| {
+        let mut bytes =
+            vec![0x45, 0, 0, 52 + payload, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend([0, 80, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, flags, 0, 0, 0, 0, 0, 0]);
+        bytes.resize(52 + usize::from(payload), 0);
+        Sort::of(&bytes)
+    };
+    let flow = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 4, 0];
+    let sort = |data, ack| Sort { data, ack, flow, says: None };
+    let packet = |protocol, flags, payload| Sort { says: None, ..packet(protocol, flags, payload) };
+    assert_eq!(packet(6, 0x10, 0), sort(false, true));
+    assert_eq!(packet(6, 0x18, 9), sort(true, false));
+    assert_eq!(packet(6, 0x12, 0), sort(false, false));
+    assert_eq!(packet(6, 0x11, 0), sort(false, false));
+    assert_eq!(packet(17, 0x10, 9), Sort::default());
+    assert_eq!(Sort::of(&[0x45, 0]), Sort::default());
+}
