@@ -1,4 +1,4 @@
-"""The seam between the package and the native module."""
+"""The interface between the package and the native module."""
 
 import ast
 import inspect

@@ -1,6 +1,6 @@
 //! Who decides the windows of this machine's senders: `stack.cc_engine`.
 //!
-//! With `shim` the controllers of `cc` do, with the parameters and the dice that the model would give them, one registered for each
+//! With `shim` the controllers of `cc` do, with the parameters and the random streams that the model would give them, one registered for each
 //! controller and its settings that the hosts of the case have; with an object file its BPF program does. They are registered for
 //! the length of the run, and the kernel takes them back should the agent be killed.
 
@@ -14,7 +14,7 @@ use tcpassay_case::params::Setting;
 use tcpassay_cc::Params;
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
-use tcpassay_workload::Plan;
+use tcpassay_workload::TrafficSchedule;
 
 /// The row.
 pub const ROW: &str = "stack.cc_engine";
@@ -55,7 +55,7 @@ pub struct Engines {
 
 impl Engines {
     /// Registers what the hosts need; object files are relative to `base`.
-    pub fn start(case: &Case, plan: &Plan, base: &Path, seed: Seed) -> Result<Engines, Failure> {
+    pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<Engines, Failure> {
         let mut all = Engines::default();
         for host in 0..case.hosts.len() {
             let own = &case.hosts[host].cc;
@@ -81,7 +81,7 @@ impl Engines {
             byte_counting: settings.stack.byte_counting,
             hystart: settings.stack.hystart,
             arithmetic: settings.stack.cc_arithmetic,
-            dice: seed.stream(&format!("cc.{cc}")),
+            rng: seed.stream(&format!("cc.{cc}")),
         };
         let same = |other: &Spec| {
             let (a, b) = (&other.params, &spec.params);

@@ -203,7 +203,7 @@ enum Order<T> {
         gap: u32,
         longest: u64,
         held: VecDeque<(T, u32, u64)>,
-        dice: Stream,
+        rng: Stream,
     },
     /// A burst that is being collected, and when it goes at the latest.
     Reverse {
@@ -233,7 +233,7 @@ impl<T: Damaged> Faults<T> {
                 gap,
                 longest: longest(gap),
                 held: VecDeque::new(),
-                dice: seed.stream(&format!("reorder.{name}.reorder")),
+                rng: seed.stream(&format!("reorder.{name}.reorder")),
             },
             Reorder::ReverseBurst(n) if !probing => {
                 Order::Reverse { size: n as usize, longest: longest(n), burst: Vec::new(), due: 0 }
@@ -349,8 +349,8 @@ impl<T> Order<T> {
     fn take(&mut self, now: u64, packet: T, out: &mut Vec<T>) -> u64 {
         match self {
             Order::Kept => out.push(packet),
-            Order::HoldBack { probability, gap, longest, held, dice } => {
-                if dice.chance(*probability) {
+            Order::HoldBack { probability, gap, longest, held, rng } => {
+                if rng.chance(*probability) {
                     held.push_back((packet, *gap, now + *longest));
                     return 1;
                 }

@@ -33,7 +33,7 @@ use tcpassay_measure::{
     Collector, Column, Device, DeviceCounters, EntitySeries, Interface, Recording, Triple, metrics,
 };
 use tcpassay_units::{Bytes, Dur, Seed, Time};
-use tcpassay_workload::{Apps, HostId, Plan};
+use tcpassay_workload::{Apps, HostId, TrafficSchedule};
 
 /// A guest's clock at the start of every run; the topology is built and probed before it.
 const START: u64 = crate::ground::BOOT + 100 * 1_000_000_000;
@@ -179,7 +179,7 @@ struct Run<'a> {
     case: &'a Case,
     lab: &'a Lab,
     ground: &'a Ground,
-    plan: Arc<Plan>,
+    plan: Arc<TrafficSchedule>,
     start: u64,
     world: World<'a>,
     taps: Taps,

@@ -23,7 +23,7 @@ use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_units::{Bytes, Time};
-use tcpassay_workload::{ConnKey, HostId, Plan, Slot};
+use tcpassay_workload::{ConnKey, HostId, Slot, TrafficSchedule};
 
 /// The first port that servers listen at; each part of the workload has its own.
 const PORT: u16 = 5001;
@@ -90,7 +90,7 @@ impl Arriving {
 /// Every socket of the run.
 pub struct World<'a> {
     pub case: &'a Case,
-    plan: Arc<Plan>,
+    plan: Arc<TrafficSchedule>,
     names: Names,
     spaces: Spaces,
     start: u64,
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
     /// controllers that are not Linux's.
     pub fn new(
         case: &'a Case,
-        plan: &Arc<Plan>,
+        plan: &Arc<TrafficSchedule>,
         spaces: Spaces,
         collector: Collector,
         (start, names): (u64, Names),

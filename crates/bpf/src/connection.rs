@@ -55,9 +55,9 @@ pub struct Connection {
     controller: Box<dyn Controller>,
     control: Control,
     phase: Phase,
-    /// An `Enter` (by a mark or not) that has to wait for the ACK.
+    /// An `Congestion` (by a mark or not) that has to wait for the ACK.
     held: Option<Cause>,
-    /// `Leave` was told, and no `Ack` since.
+    /// `RecoveryExit` was told, and no `Ack` since.
     left: bool,
     start: u64,
     tick: Dur,
@@ -107,7 +107,7 @@ impl Connection {
             self.start(record);
         }
         self.last = Some(*record);
-        if self.controller.heeds_sent() && record.sent > self.sent {
+        if self.controller.wants_sent_events() && record.sent > self.sent {
             let bytes = Bytes::new(record.sent - self.sent);
             self.tell(record, &Event::Sent { bytes });
         }
@@ -120,7 +120,7 @@ impl Connection {
                 self.left = false;
                 self.release(record);
             }
-            Kind::Enter { marked } => {
+            Kind::Congestion { marked } => {
                 let cause = if marked { Cause::Ecn } else { Cause::Loss };
                 if self.phase != Phase::Open {
                     self.leave(record, false);
@@ -131,7 +131,7 @@ impl Connection {
                 }
                 self.enter(record, cause);
             }
-            Kind::Leave { spurious } => {
+            Kind::RecoveryExit { spurious } => {
                 self.release(record);
                 if spurious || self.phase != Phase::Open {
                     self.leave(record, spurious);
@@ -153,7 +153,7 @@ impl Connection {
     pub fn reserve(&self) -> Reserve {
         let Some(record) = &self.last else { return Reserve { on_loss: 2, on_mark: 2 } };
         let ask = |cause| {
-            let event = Event::Enter { cause, flight: self.control.cwnd };
+            let event = Event::Congestion { cause, flight: self.control.cwnd };
             packets(self.controller.clone().on(&self.view(record), &event).cwnd, record.mss)
         };
         Reserve { on_loss: ask(Cause::Loss), on_mark: ask(Cause::Ecn) }
@@ -190,13 +190,13 @@ impl Connection {
 
     fn enter(&mut self, record: &Record, cause: Cause) {
         self.phase = Phase::Reduced;
-        self.tell(record, &Event::Enter { cause, flight: self.control.cwnd });
+        self.tell(record, &Event::Congestion { cause, flight: self.control.cwnd });
     }
 
     fn leave(&mut self, record: &Record, spurious: bool) {
         self.phase = Phase::Open;
         self.left = true;
-        self.tell(record, &Event::Leave { spurious, exit: Bytes::MAX });
+        self.tell(record, &Event::RecoveryExit { spurious, exit: Bytes::MAX });
     }
 
     fn timeout(&mut self, record: &Record, again: bool) {

@@ -18,12 +18,12 @@ pub enum Kind {
         app_limited: bool,
     },
     /// A reduction begins.
-    Enter {
+    Congestion {
         /// By a mark; otherwise by a loss, or because the sender's own queue dropped (which the kernel repairs without recovery).
         marked: bool,
     },
     /// A reduction or recovery ends.
-    Leave {
+    RecoveryExit {
         /// It should never have begun.
         spurious: bool,
     },
@@ -136,8 +136,8 @@ impl Record {
         let kind = match bytes[36] {
             1 => Kind::Established,
             2 => Kind::Ack { app_limited: flag(8) },
-            3 => Kind::Enter { marked: flag(1) },
-            4 => Kind::Leave { spurious: flag(2) },
+            3 => Kind::Congestion { marked: flag(1) },
+            4 => Kind::RecoveryExit { spurious: flag(2) },
             5 => Kind::Timeout { again: flag(4) },
             6 => Kind::Resume,
             7 => Kind::Closed,

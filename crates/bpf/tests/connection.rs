@@ -26,7 +26,7 @@ impl Controller for Witness {
         (self.asks)(view, event)
     }
 
-    fn heeds_sent(&self) -> bool {
+    fn wants_sent_events(&self) -> bool {
         self.heeds
     }
 
@@ -97,9 +97,11 @@ impl Bench {
         told.drain(..)
             .map(|(_, event)| match event {
                 Event::Ack(_) => "ack".to_owned(),
-                Event::Enter { cause: Cause::Loss, .. } => "enter by loss".to_owned(),
-                Event::Enter { cause: Cause::Ecn, .. } => "enter by mark".to_owned(),
-                Event::Leave { spurious, .. } => format!("leave{}", if spurious { ", spurious" } else { "" }),
+                Event::Congestion { cause: Cause::Loss, .. } => "enter by loss".to_owned(),
+                Event::Congestion { cause: Cause::Ecn, .. } => "enter by mark".to_owned(),
+                Event::RecoveryExit { spurious, .. } => {
+                    format!("leave{}", if spurious { ", spurious" } else { "" })
+                }
                 Event::Timeout { again, .. } => format!("timeout{}", if again { " again" } else { "" }),
                 Event::Established => "established".to_owned(),
                 Event::Resume { .. } => "resume".to_owned(),
@@ -110,9 +112,9 @@ impl Bench {
 }
 
 const ACK: Kind = Kind::Ack { app_limited: false };
-const LOSS: Kind = Kind::Enter { marked: false };
-const MARK: Kind = Kind::Enter { marked: true };
-const LEAVE: Kind = Kind::Leave { spurious: false };
+const LOSS: Kind = Kind::Congestion { marked: false };
+const MARK: Kind = Kind::Congestion { marked: true };
+const LEAVE: Kind = Kind::RecoveryExit { spurious: false };
 
 fn keep(view: &View, _: &Event) -> Control {
     view.control
@@ -195,7 +197,7 @@ fn a_recovery_proven_false_when_it_is_over_is_told_as_a_second_leave() {
     bench.on(LOSS, State::Recovery);
     bench.on(LEAVE, State::Open);
     bench.on(ACK, State::Open);
-    bench.on(Kind::Leave { spurious: true }, State::Disorder);
+    bench.on(Kind::RecoveryExit { spurious: true }, State::Disorder);
     assert_eq!(bench.told(), ["established", "enter by loss", "leave", "ack", "leave, spurious"]);
 }
 
@@ -219,13 +221,15 @@ fn the_flight_of_a_reduction_is_the_window_as_in_linux() {
     let mut bench = Bench::asking(keep);
     bench.on(LOSS, State::Recovery);
     let (_, event) = *bench.told.lock().unwrap().last().unwrap();
-    assert_eq!(event, Event::Enter { cause: Cause::Loss, flight: Bytes::new(10_000) });
+    assert_eq!(event, Event::Congestion { cause: Cause::Loss, flight: Bytes::new(10_000) });
 }
 
 #[test]
 fn while_a_reduction_is_under_way_the_threshold_is_its_target() {
     let mut bench = Bench::asking(|view, event| match event {
-        Event::Enter { .. } => Control { cwnd: Bytes::new(1500), ssthresh: Bytes::new(2000), pacing: None },
+        Event::Congestion { .. } => {
+            Control { cwnd: Bytes::new(1500), ssthresh: Bytes::new(2000), pacing: None }
+        }
         _ => view.control,
     });
     let decision = bench.on(MARK, State::Cwr).unwrap();
@@ -267,8 +271,10 @@ fn a_pacing_rate_goes_down_in_bytes_a_second() {
 #[test]
 fn the_reserve_is_what_a_copy_of_the_controller_would_reduce_to_and_the_controller_is_told_nothing() {
     let bench = Bench::asking(|view, event| match event {
-        Event::Enter { cause: Cause::Loss, flight } => Control { cwnd: *flight / 2, ..view.control },
-        Event::Enter { cause: Cause::Ecn, flight } => Control { cwnd: *flight - *flight / 4, ..view.control },
+        Event::Congestion { cause: Cause::Loss, flight } => Control { cwnd: *flight / 2, ..view.control },
+        Event::Congestion { cause: Cause::Ecn, flight } => {
+            Control { cwnd: *flight - *flight / 4, ..view.control }
+        }
         _ => view.control,
     });
     let reserve = bench.connection.reserve();

@@ -24,7 +24,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "C's widths at the seam: descriptors, lengths and results that fit by their nature"
+    reason = "C's integer widths at this boundary: descriptors, lengths and results that fit by their nature"
 )]
 
 mod numbers;

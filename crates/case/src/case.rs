@@ -8,7 +8,7 @@ use crate::settings::{HostSettings, LinkSettings};
 use crate::topology::{Net, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
-use tcpassay_workload::{Background, Pair, Part, Plan, Spec};
+use tcpassay_workload::{Background, Pair, Part, Spec, TrafficSchedule};
 
 /// A complete and consistent case.
 #[derive(Clone, Debug)]
@@ -104,10 +104,10 @@ impl Case {
     }
 
     /// The applications of the whole network.
-    pub fn plan(&self, seed: Seed) -> Plan {
-        let mut plan: Option<Plan> = None;
+    pub fn plan(&self, seed: Seed) -> TrafficSchedule {
+        let mut plan: Option<TrafficSchedule> = None;
         for (spec, pairs) in &self.apps {
-            let part = Plan::new(spec, pairs, seed);
+            let part = TrafficSchedule::new(spec, pairs, seed);
             match &mut plan {
                 None => plan = Some(part),
                 Some(plan) => part.parts().iter().for_each(|p: &Part| plan.push(p.clone())),

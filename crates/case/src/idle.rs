@@ -3,7 +3,7 @@
 use crate::case::Case;
 use tcpassay_measure::{Completion, CompletionKind};
 use tcpassay_units::{Bytes, Dur, Rate};
-use tcpassay_workload::Plan;
+use tcpassay_workload::TrafficSchedule;
 
 /// The path between two hosts when nothing else is on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,11 @@ impl Case {
 }
 
 /// What the recording says of a flow, a request or a round of `plan` that ended.
-pub fn completion(done: &tcpassay_workload::Completion, plan: &Plan, path: Option<IdlePath>) -> Completion {
+pub fn completion(
+    done: &tcpassay_workload::Completion,
+    plan: &TrafficSchedule,
+    path: Option<IdlePath>,
+) -> Completion {
     let key = done.key;
     Completion {
         kind: match done.kind {

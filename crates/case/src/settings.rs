@@ -8,8 +8,8 @@ use crate::params::grammar::{
 use std::collections::BTreeMap;
 use tcpassay_cc::{Arithmetic, Detect, Hystart};
 use tcpassay_tcp::{
-    AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, Manners, MemoryRules, Nagle,
-    Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, Skbs, Tlp, TsoAutosize,
+    AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, MemoryRules, Nagle, Profile,
+    PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, Skbs, StackFlavor, Tlp, TsoAutosize,
 };
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -370,8 +370,9 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
         ("linux-delay", only(false, true)),
     ];
     set(&mut c.hystart, chosen(s, "stack.hystart", &ends));
-    let manners = [("rfc", Manners::Rfc), ("linux", Manners::Linux), ("freebsd", Manners::FreeBsd)];
-    set(&mut c.manners, chosen(s, "stack.manners", &manners));
+    let flavor =
+        [("rfc", StackFlavor::Rfc), ("linux", StackFlavor::Linux), ("freebsd", StackFlavor::FreeBsd)];
+    set(&mut c.flavor, chosen(s, "stack.flavor", &flavor));
     let arithmetics =
         [("rfc", Arithmetic::Rfc), ("linux", Arithmetic::Linux), ("freebsd", Arithmetic::FreeBsd)];
     set(&mut c.cc_arithmetic, chosen(s, "stack.cc_arithmetic", &arithmetics));

@@ -30,7 +30,7 @@ pub trait Controller: fmt::Debug + Send {
 
     /// Whether [`Event::Sent`] can change anything. It comes for every segment: a controller that has no use for it
     /// says so and is not asked.
-    fn heeds_sent(&self) -> bool {
+    fn wants_sent_events(&self) -> bool {
         true
     }
 
@@ -107,8 +107,8 @@ pub struct Params {
     pub hystart: Hystart,
     /// Whose arithmetic.
     pub arithmetic: Arithmetic,
-    /// The controller's own dice.
-    pub dice: Stream,
+    /// The controller's own rng.
+    pub rng: Stream,
 }
 
 impl Default for Params {
@@ -118,7 +118,7 @@ impl Default for Params {
             byte_counting: ByteCounting::default(),
             hystart: Hystart::Off,
             arithmetic: Arithmetic::Rfc,
-            dice: Seed(0).stream("cc"),
+            rng: Seed(0).stream("cc"),
         }
     }
 }

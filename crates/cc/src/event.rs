@@ -93,7 +93,7 @@ pub enum Event {
     },
     /// Recovery or congestion-window reduction begins. `flight` is the flight size of RFC 5681 (sent and not
     /// cumulatively acknowledged) before the loss was taken off it.
-    Enter {
+    Congestion {
         /// Loss or mark.
         cause: Cause,
         /// Flight before the event.
@@ -101,8 +101,8 @@ pub enum Event {
     },
     /// Recovery ends. Not spurious: the window that the data path's exit rule allows is `exit`
     /// (`stack.recovery_exit`; [`Bytes::MAX`] when the rule sets no bound). Spurious: it should never have begun, and
-    /// what `Enter` or `Timeout` changed is to be undone, also when the recovery has been left before.
-    Leave {
+    /// what `Congestion` or `Timeout` changed is to be undone, also when the recovery has been left before.
+    RecoveryExit {
         /// The whole recovery was proven false (Eifel, DSACK, F-RTO, RACK restore).
         spurious: bool,
         /// Bound on cwnd from the exit rule.

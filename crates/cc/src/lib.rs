@@ -14,17 +14,17 @@
 //! # The order of events (the sender asserts it in debug builds)
 //!
 //! `Established` comes first, once. For each arriving ACK the sender updates scoreboard, round-trip time and loss
-//! marks; then tells at most one of `Enter` and `Leave`; then exactly one `Ack`; then it sends, telling `Sent` for
-//! each transmission. Between `Enter` (at most once a window) and `Leave` the data path decides what to send (PRR,
-//! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `Leave`.
-//! When one ACK both ends a recovery and shows the reason of the next one, the next `Enter` follows its `Ack`.
+//! marks; then tells at most one of `Congestion` and `RecoveryExit`; then exactly one `Ack`; then it sends, telling `Sent` for
+//! each transmission. Between `Congestion` (at most once a window) and `RecoveryExit` the data path decides what to send (PRR,
+//! RFC 6675 pipe); the controller is told every `Ack` but its `cwnd` takes effect at `RecoveryExit`.
+//! When one ACK both ends a recovery and shows the reason of the next one, the next `Congestion` follows its `Ack`.
 //!
-//! `Timeout` opens a recovery too: it is ended by `Leave`, like `Enter`. It may come in the middle of a recovery that
-//! `Enter` opened; one `Leave` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
-//! slow start rebuilds it while the losses are repaired; no `Enter` comes before the `Leave`.
+//! `Timeout` opens a recovery too: it is ended by `RecoveryExit`, like `Congestion`. It may come in the middle of a recovery that
+//! `Congestion` opened; one `RecoveryExit` then ends both. After a `Timeout` the controller's `cwnd` is in force at once, and
+//! slow start rebuilds it while the losses are repaired; no `Congestion` comes before the `RecoveryExit`.
 //!
-//! The proof that a recovery was false may come when it is over, a DSACK being a round trip late: a second `Leave`, a
-//! spurious one, then follows the first, before the next `Enter` or `Timeout`. What marks began is never told to be
+//! The proof that a recovery was false may come when it is over, a DSACK being a round trip late: a second `RecoveryExit`, a
+//! spurious one, then follows the first, before the next `Congestion` or `Timeout`. What marks began is never told to be
 //! false.
 //!
 //! # Example

@@ -34,7 +34,7 @@ pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes;
 
     /// The window that recovery ends with, and so the new ssthresh (which the skeleton keeps at two segments or
-    /// more, RFC 5681 equation 4). `flight` as in [`Event::Enter`](crate::Event).
+    /// more, RFC 5681 equation 4). `flight` as in [`Event::Congestion`](crate::Event).
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes;
 
     /// Asked on each ACK in slow start, outside recovery and whatever limits the sender: a window to leave slow

@@ -46,11 +46,11 @@ pub struct Windowed<R> {
 enum Phase {
     /// No recovery.
     Open,
-    /// Between `Enter` and `Leave`: the window rests. Recovery will end with `window`.
+    /// Between `Congestion` and `RecoveryExit`: the window rests. Recovery will end with `window`.
     Reduced { cause: Cause, window: Bytes },
     /// The recovery of a loss ended with the ACK that is told next.
     JustLeft,
-    /// Between `Timeout` and `Leave`: slow start rebuilds the window.
+    /// Between `Timeout` and `RecoveryExit`: slow start rebuilds the window.
     Collapsed,
     /// The recovery of a timeout ended with the ACK that is told next: it counts, as those before it did.
     Rebuilt,
@@ -307,8 +307,8 @@ impl<R: WindowRule> Controller for Windowed<R> {
         let (cwnd, ssthresh) = match *event {
             Event::Ack(ref ack) => self.ack(view, ack),
             Event::Sent { .. } | Event::Established => (view.control.cwnd, view.control.ssthresh),
-            Event::Enter { cause, flight } => self.enter(view, cause, flight),
-            Event::Leave { spurious, exit } => self.leave(view, spurious, exit),
+            Event::Congestion { cause, flight } => self.enter(view, cause, flight),
+            Event::RecoveryExit { spurious, exit } => self.leave(view, spurious, exit),
             Event::Timeout { flight, again } => self.timeout(view, flight, again),
             Event::Resume { restart, .. } => self.resume(view, restart),
         };
@@ -324,7 +324,7 @@ impl<R: WindowRule> Controller for Windowed<R> {
         self.rule.alpha()
     }
 
-    fn heeds_sent(&self) -> bool {
+    fn wants_sent_events(&self) -> bool {
         false
     }
 

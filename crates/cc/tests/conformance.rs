@@ -183,7 +183,7 @@ fn growth_of_an_unused_window_is_found() {
 #[test]
 fn a_loss_without_a_reduction_is_found() {
     let ignores = |v: &View, e: &Event, c, _: &mut u64| match e {
-        Event::Enter { cause: Cause::Loss, .. } => {
+        Event::Congestion { cause: Cause::Loss, .. } => {
             Control { cwnd: v.control.cwnd, ssthresh: v.control.cwnd, ..c }
         }
         _ => c,
@@ -195,8 +195,8 @@ fn a_loss_without_a_reduction_is_found() {
 fn a_second_reduction_in_one_window_is_found() {
     let again = |_: &View, e: &Event, c: Control, recovering: &mut u64| {
         match e {
-            Event::Enter { .. } => *recovering = 1,
-            Event::Leave { .. } => *recovering = 0,
+            Event::Congestion { .. } => *recovering = 1,
+            Event::RecoveryExit { .. } => *recovering = 0,
             Event::Ack(ack) if *recovering == 1 && !ack.lost.is_zero() => {
                 return Control { ssthresh: c.ssthresh / 2, ..c };
             }
@@ -210,7 +210,7 @@ fn a_second_reduction_in_one_window_is_found() {
 #[test]
 fn a_recovery_that_ignores_the_exit_rule_is_found() {
     let unbound = |_: &mut View, e: &mut Event| {
-        if let Event::Leave { exit, .. } = e {
+        if let Event::RecoveryExit { exit, .. } = e {
             *exit = Bytes::MAX;
         }
     };
@@ -240,7 +240,7 @@ fn a_repeated_timeout_that_halves_again_is_found() {
 #[test]
 fn a_false_recovery_that_is_not_undone_is_found() {
     let believes = |_: &mut View, e: &mut Event| {
-        if let Event::Leave { spurious, .. } = e {
+        if let Event::RecoveryExit { spurious, .. } = e {
             *spurious = false;
         }
     };

@@ -16,14 +16,14 @@ fn scheduler(c: &mut Criterion) {
     for sources in [4_u64, 64, 512, 4096] {
         group.bench_with_input(BenchmarkId::new("pop and set", sources), &sources, |b, &n| {
             let mut queue = Scheduler::default();
-            let mut dice = Seed(1).stream("bench");
+            let mut rng = Seed(1).stream("bench");
             for _ in 0..n {
                 let s = queue.add();
-                queue.set(s, Time::from_nanos(dice.below(1000 * n)));
+                queue.set(s, Time::from_nanos(rng.below(1000 * n)));
             }
             b.iter(|| {
                 let (at, source) = queue.take(Time::MAX).expect("never empty");
-                queue.set(source, at + Dur::from_nanos(500 * n + dice.below(1000 * n)));
+                queue.set(source, at + Dur::from_nanos(500 * n + rng.below(1000 * n)));
                 black_box(at)
             });
         });

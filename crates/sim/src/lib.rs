@@ -21,7 +21,7 @@
 //! assert_eq!(outcome.recording.flows[0].counters.read_bytes, 1_000_000);
 //! ```
 //!
-//! The order of a run: the case is checked; elements, then hosts are made, each with dice named after it; events run in
+//! The order of a run: the case is checked; elements, then hosts are made, each with a random stream named after it; events run in
 //! the order of (time, insertion) until `app.duration` is over or nothing is left to do. Collectors are read between
 //! events and never make one. No clock, no environment: time is virtual and inputs are arguments.
 

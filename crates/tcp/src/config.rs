@@ -264,7 +264,7 @@ pub struct Skbs {
 /// How segments outside the usual course are answered: resets and SYNs within a connection, what comes in LISTEN and
 /// TIME-WAIT. Where the RFCs say what to do all three do that; where they leave room, each follows its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Manners {
+pub enum StackFlavor {
     /// RFC 9293 with RFC 5961.
     #[default]
     Rfc,
@@ -446,14 +446,14 @@ pub struct Config {
     /// Whoever says SYN and FIN at once is not answered (FreeBSD `net.inet.tcp.drop_synfin`).
     pub drop_synfin: bool,
     /// An ACK for what was never sent is answered (RFC 5961 section 5), as Linux does since 7.1 and in its stable series since; before,
-    /// it is dropped in silence. Only of [`Manners::Linux`].
+    /// it is dropped in silence. Only of [`StackFlavor::Linux`].
     pub challenge_unsent: bool,
-    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only of [`Manners::Linux`].
+    /// An ACK that acknowledges nothing new may shut the window (Linux since 6.6, `tcp_may_update_window`). Only of [`StackFlavor::Linux`].
     pub shut_by_duplicate: bool,
     /// How long an active open may take (FreeBSD `net.inet.tcp.keepinit`), whatever the retries.
     pub connect_timeout: Option<Dur>,
     /// How segments outside the usual course are answered.
-    pub manners: Manners,
+    pub flavor: StackFlavor,
     /// A reset anywhere in the window counts (RFC 793; FreeBSD `insecure_rst`), not only at its left edge.
     pub weak_resets: bool,
     /// A SYN in the window resets the connection (RFC 793; FreeBSD `insecure_syn`).

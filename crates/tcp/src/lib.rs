@@ -10,7 +10,7 @@
 //! | `conn` | the connection: handshake, states, the header of every segment, the socket calls |
 //! | `recv` | the incoming stream: reassembly, window, when to acknowledge, the echo of marks |
 //! | `send` | the outgoing stream: scoreboard, round-trip time, recovery, probes, pacing, the controller |
-//! | `seam` | the words in which these three speak to each other, all in 64-bit stream positions |
+//! | `messages` | what these three pass to each other, all in 64-bit stream positions |
 //! | [`Config`], [`Profile`] | every switch, and the named stacks made of them |
 //! | [`LogEvent`], [`Info`] | why it did what it did, and where it stands |
 //!
@@ -52,16 +52,16 @@ mod config;
 mod conn;
 mod info;
 mod log;
+mod messages;
 mod profile;
 mod recv;
-mod seam;
 mod send;
 
 pub use config::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
-    EcnMode, Keepalive, LossDetection, Manners, MemoryRules, MtuProbing, Nagle, Pacing, Persist, Profile,
-    PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize,
-    Undo,
+    EcnMode, Keepalive, LossDetection, MemoryRules, MtuProbing, Nagle, Pacing, Persist, Profile, PrrBound,
+    Recovery, RecoveryExit, RecvBuffer, RecvMemory, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp,
+    TsoAutosize, Undo,
 };
 pub use conn::{
     AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,

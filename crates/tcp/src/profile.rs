@@ -6,8 +6,8 @@
 
 use crate::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
-    EcnMode, LossDetection, Manners, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit,
-    RecvBuffer, RecvTuning, RtoBounds, Skbs, Tlp, TsoAutosize, Undo,
+    EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer,
+    RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
 use tcpassay_units::{Bytes, Dur};
@@ -131,7 +131,7 @@ fn rfc() -> Config {
         challenge_unsent: true, // RFC 9293 section 3.10.7.4, fifth
         ecn_syns: 1,
         connect_timeout: None,
-        manners: Manners::Rfc,
+        flavor: StackFlavor::Rfc,
         weak_resets: false,
         weak_syns: false,
         persist: None,
@@ -188,7 +188,7 @@ fn linux() -> Config {
         recv_buffer: RecvBuffer::Auto { initial: Bytes::new(65_536), max: Bytes::new(3 << 20) },
         recv_tuning: RecvTuning::Linux, // tcp_rcv_space_adjust
         user_timeout: None,
-        manners: Manners::Linux,
+        flavor: StackFlavor::Linux,
         syn_retries: 6,                // tcp_syn_retries
         syn_linear: 4,                 // tcp_syn_linear_timeouts, since 6.5
         synack_retries: 5,             // tcp_synack_retries
@@ -252,7 +252,7 @@ fn freebsd() -> Config {
         ack_partial: true,                    // tcp_sack_partialack: TF_ACKNOW
         fin_on_acks: true,                    // tcp_outflags
         user_timeout: None,
-        manners: Manners::FreeBsd,
+        flavor: StackFlavor::FreeBsd,
         syn_retries: 12,                           // TCP_MAXRXTSHIFT, within keepinit
         connect_timeout: Some(Dur::from_secs(75)), // net.inet.tcp.keepinit
         synack_retries: 3,                         // SYNCACHE_MAXREXMTS

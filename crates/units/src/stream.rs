@@ -10,7 +10,7 @@ pub struct Seed(pub u64);
 /// A stream of random numbers that belongs to one named thing (`"link.bottleneck.loss"`).
 ///
 /// It is a function of the run's seed and the name alone, so that adding an element to a topology, or a
-/// collector to a run, never moves another element's dice. The generator is xoshiro256++; it implements
+/// collector to a run, never moves another element's rng. The generator is xoshiro256++; it implements
 /// [`rand_core::Rng`], so distributions of `rand_distr` draw from it.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::completion::Completion;
 use crate::end::End;
-use crate::plan::{ConnKey, HostId, Plan};
+use crate::schedule::{ConnKey, HostId, TrafficSchedule};
 use crate::sockets::{Slot, Sockets};
 use crate::wake::Wake;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use tcpassay_units::Time;
 /// Every application of one host; see the [crate](crate) for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Apps {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<TrafficSchedule>,
     pub(crate) host: HostId,
     pub(crate) clients: Vec<Client>,
     pub(crate) ends: Vec<End>,
@@ -24,7 +24,7 @@ pub struct Apps {
     pub(crate) done: Vec<Completion>,
 }
 
-impl Plan {
+impl TrafficSchedule {
     /// The applications of `host`.
     pub fn apps(self: &Arc<Self>, host: HostId) -> Apps {
         Apps::new(Arc::clone(self), host)
@@ -32,7 +32,7 @@ impl Plan {
 }
 
 impl Apps {
-    pub(crate) fn new(plan: Arc<Plan>, host: HostId) -> Apps {
+    pub(crate) fn new(plan: Arc<TrafficSchedule>, host: HostId) -> Apps {
         let clients =
             (0u16..).zip(plan.parts()).filter_map(|(at, part)| Client::new(&plan, at, part, host)).collect();
         Apps {

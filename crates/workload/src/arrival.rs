@@ -77,15 +77,15 @@ impl Arrival {
 
     /// Time to the next arrival and how many arrive then, when each brings `mean` bytes; `None` when arrivals wait
     /// for completions.
-    pub(crate) fn next(&self, mean: f64, gap: Wait, dice: &mut Stream) -> Option<(Dur, u32)> {
+    pub(crate) fn next(&self, mean: f64, gap: Wait, rng: &mut Stream) -> Option<(Dur, u32)> {
         match self {
             Arrival::Closed => None,
             Arrival::Poisson(pace) => {
-                let unit: f64 = Exp1.sample(dice);
+                let unit: f64 = Exp1.sample(rng);
                 Some((Dur::from_secs_f64(unit / pace.per_second(mean)), 1))
             }
             Arrival::Uniform(pace) => Some((Dur::from_secs_f64(1.0 / pace.per_second(mean)), 1)),
-            Arrival::Burst(n) => Some((gap.draw(dice), *n)),
+            Arrival::Burst(n) => Some((gap.draw(rng), *n)),
         }
     }
 }
@@ -104,11 +104,11 @@ impl Wait {
     }
 
     /// One wait.
-    pub fn draw(self, dice: &mut Stream) -> Dur {
+    pub fn draw(self, rng: &mut Stream) -> Dur {
         match self {
             Wait::Fixed(d) => d,
             Wait::Exp(mean) => {
-                let unit: f64 = Exp1.sample(dice);
+                let unit: f64 = Exp1.sample(rng);
                 mean.mul_f64(unit)
             }
         }
@@ -175,17 +175,17 @@ mod tests {
 
     #[test]
     fn uniform_arrivals_of_250_a_second_are_4_ms_apart() {
-        let mut dice = Seed(1).stream("a");
+        let mut rng = Seed(1).stream("a");
         let arrival = Arrival::Uniform(Pace::PerSecond(250.0));
-        assert_eq!(arrival.next(1.0, Wait::NONE, &mut dice), Some((Dur::from_millis(4), 1)));
+        assert_eq!(arrival.next(1.0, Wait::NONE, &mut rng), Some((Dur::from_millis(4), 1)));
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
-        let mut dice = Seed(2).stream("a");
+        let mut rng = Seed(2).stream("a");
         let arrival = Arrival::Poisson(Pace::PerSecond(1000.0));
         let gaps: Vec<f64> = (0..50_000)
-            .map(|_| arrival.next(1.0, Wait::NONE, &mut dice).expect("open").0.as_secs_f64())
+            .map(|_| arrival.next(1.0, Wait::NONE, &mut rng).expect("open").0.as_secs_f64())
             .collect();
         let mean = gaps.iter().sum::<f64>() / 50_000.0;
         let var = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / 50_000.0;

@@ -2,7 +2,7 @@
 
 use crate::arrival::{Arrival, Pace};
 use crate::error::{Bad, SpecError};
-use crate::plan::{Pair, Part};
+use crate::schedule::{Pair, Part};
 use crate::size::Size;
 use crate::spec::Spec;
 use std::fmt;

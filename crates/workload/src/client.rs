@@ -1,6 +1,6 @@
 //! The state of one client: its open connections, its barrier round, its random streams.
 
-use crate::plan::{HostId, Part, Plan};
+use crate::schedule::{HostId, Part, TrafficSchedule};
 use crate::sockets::Slot;
 use tcpassay_units::{Bytes, Stream, Time};
 
@@ -33,7 +33,7 @@ pub(crate) struct Round {
 
 impl Client {
     /// The client of `part` at `host`, when it has anybody to talk to.
-    pub fn new(plan: &Plan, at: u16, part: &Part, host: HostId) -> Option<Client> {
+    pub fn new(plan: &TrafficSchedule, at: u16, part: &Part, host: HostId) -> Option<Client> {
         let servers = part.servers_of(host);
         let stream = |what: &str| plan.stream(&format!("app.{at}.{}.{what}", host.0));
         (!servers.is_empty()).then(|| Client {

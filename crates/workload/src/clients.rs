@@ -5,7 +5,7 @@ use crate::arrival::Arrival;
 use crate::client::{Client, Round};
 use crate::completion::{Completion, CompletionKind};
 use crate::end::End;
-use crate::plan::{ConnKey, HostId};
+use crate::schedule::{ConnKey, HostId};
 use crate::sockets::{Slot, Sockets};
 use crate::spec::{Behaviour, Spec};
 use crate::wake::Wake;

@@ -1,6 +1,6 @@
 //! What ended: flows, requests, rounds.
 
-use crate::plan::ConnKey;
+use crate::schedule::ConnKey;
 use tcpassay_units::{Bytes, Time};
 
 /// What ended.

@@ -1,7 +1,7 @@
 //! One end of a connection: bytes owed, bytes expected.
 
 use crate::completion::{Completion, CompletionKind};
-use crate::plan::{ConnKey, Plan};
+use crate::schedule::{ConnKey, TrafficSchedule};
 use crate::sockets::{Slot, Sockets};
 use crate::spec::{Behaviour, Spec};
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ pub(crate) struct Step {
 }
 
 impl End {
-    fn new(plan: &Plan, key: ConnKey, client: Option<u32>, role: Role) -> End {
+    fn new(plan: &TrafficSchedule, key: ConnKey, client: Option<u32>, role: Role) -> End {
         End {
             key,
             client,
@@ -96,7 +96,7 @@ impl End {
     }
 
     /// The end that opens the connection.
-    pub fn client(plan: &Plan, key: ConnKey, client: u32, now: Time) -> End {
+    pub fn client(plan: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> End {
         let spec = &plan.part(key).spec;
         let feed = match spec.behaviour {
             Behaviour::Paced => Feed::Paced { next: now, carry: Carry::default() },
@@ -117,7 +117,7 @@ impl End {
     }
 
     /// The end that accepts it.
-    pub fn server(plan: &Plan, key: ConnKey) -> End {
+    pub fn server(plan: &TrafficSchedule, key: ConnKey) -> End {
         let spec = &plan.part(key).spec;
         match spec.behaviour {
             Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {

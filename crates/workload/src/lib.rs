@@ -3,7 +3,7 @@
 //! * [`Spec`] - one behaviour and its numbers, as the `app.*` rows of the parameter table say them; [`Spec::set`] reads
 //!   one row, [`Spec::check`] looks at them together.
 //! * [`Size`], [`Wait`], [`Arrival`], [`Background`] - the small grammars inside those rows.
-//! * [`Plan`] - who talks to whom: the parts of a workload, each with the pairs of hosts it runs between.
+//! * [`TrafficSchedule`] - who talks to whom: the parts of a workload, each with the pairs of hosts it runs between.
 //! * [`Apps`] - every application of one host. It is told that a socket is [ready](Apps::ready) or that a
 //!   [timer](Apps::wake) is due, and acts through the [`Sockets`] that it is handed.
 //! * [`Completion`] - a flow, request or round that ended, with both times.
@@ -25,7 +25,7 @@ mod clients;
 mod completion;
 mod end;
 mod error;
-mod plan;
+mod schedule;
 mod size;
 mod sockets;
 mod spec;
@@ -36,7 +36,7 @@ pub use arrival::{Arrival, Wait};
 pub use background::{Background, UdpSource};
 pub use completion::{Completion, CompletionKind};
 pub use error::SpecError;
-pub use plan::{ConnKey, HostId, Pair, Part, Plan};
+pub use schedule::{ConnKey, HostId, Pair, Part, TrafficSchedule};
 pub use size::{Size, SizeTable};
 pub use sockets::{Slot, Sockets};
 pub use spec::{Behaviour, Spec};

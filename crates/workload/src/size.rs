@@ -128,20 +128,20 @@ impl Size {
     }
 
     /// One size.
-    pub fn draw(&self, dice: &mut Stream) -> Bytes {
+    pub fn draw(&self, rng: &mut Stream) -> Bytes {
         let drawn = match self {
             Size::Fixed(n) => return *n,
             Size::Exp(mean) => {
-                let unit: f64 = Exp1.sample(dice);
+                let unit: f64 = Exp1.sample(rng);
                 mean.as_f64() * unit
             }
             Size::Pareto { mean, shape } => {
                 let least = mean.as_f64() * (shape - 1.0) / shape;
-                Pareto::new(least, *shape).expect("checked when it was read").sample(dice)
+                Pareto::new(least, *shape).expect("checked when it was read").sample(rng)
             }
             Size::Choice(choices) => {
                 let total: f64 = choices.iter().map(|(_, w)| w).sum();
-                let mut at = dice.unit() * total;
+                let mut at = rng.unit() * total;
                 for (size, weight) in choices {
                     at -= weight;
                     if at < 0.0 {
@@ -150,7 +150,7 @@ impl Size {
                 }
                 return choices.last().expect("at least one choice").0;
             }
-            Size::Table(table) => table.at(dice.unit()),
+            Size::Table(table) => table.at(rng.unit()),
         };
         Bytes::from_f64(drawn).max(Bytes::new(1))
     }
@@ -266,8 +266,8 @@ mod tests {
     }
 
     fn mean_of_draws(size: &Size, n: u32) -> f64 {
-        let mut dice = Seed(5).stream("draws");
-        (0..n).map(|_| size.draw(&mut dice).as_f64()).sum::<f64>() / f64::from(n)
+        let mut rng = Seed(5).stream("draws");
+        (0..n).map(|_| size.draw(&mut rng).as_f64()).sum::<f64>() / f64::from(n)
     }
 
     #[test]
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_third_of_the_web_search_flows_is_below_30_kb_and_three_in_ten_above_1_mb() {
-        let mut dice = Seed(1).stream("w");
-        let draws: Vec<Bytes> = (0..100_000).map(|_| Size::web_search().draw(&mut dice)).collect();
+        let mut rng = Seed(1).stream("w");
+        let draws: Vec<Bytes> = (0..100_000).map(|_| Size::web_search().draw(&mut rng)).collect();
         let below = draws.iter().filter(|n| n.get() <= 30_000).count();
         let above = draws.iter().filter(|n| n.get() > 1_000_000).count();
         assert!((29_500..30_500).contains(&below), "{below}");
@@ -350,11 +350,11 @@ mod tests {
 
         #[test]
         fn a_draw_is_at_least_one_byte_and_within_its_table(seed: u64) {
-            let mut dice = Seed(seed).stream("d");
+            let mut rng = Seed(seed).stream("d");
             for size in [Size::data_mining(), Size::Exp(Bytes::new(2)), Size::Pareto { mean: Bytes::new(1), shape: 1.1 }] {
-                prop_assert!(size.draw(&mut dice).get() >= 1);
+                prop_assert!(size.draw(&mut rng).get() >= 1);
             }
-            prop_assert!(Size::data_mining().draw(&mut dice).get() <= 1_000_000_000);
+            prop_assert!(Size::data_mining().draw(&mut rng).get() <= 1_000_000_000);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sockets of a host, as its applications use them.
 
-use crate::plan::ConnKey;
+use crate::schedule::ConnKey;
 use tcpassay_units::Bytes;
 
 /// One end of a connection at one host: an index that the host may use for a table of its own. After

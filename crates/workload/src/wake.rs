@@ -1,6 +1,6 @@
 //! Timers of applications.
 
-use crate::plan::HostId;
+use crate::schedule::HostId;
 
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,7 +5,7 @@ mod net;
 use net::{DELAY, Ran, run, run_breaking, run_with};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Seed, Time};
-use tcpassay_workload::{Completion, CompletionKind, HostId, Pair, Plan, Spec};
+use tcpassay_workload::{Completion, CompletionKind, HostId, Pair, Spec, TrafficSchedule};
 
 const PAIR: [Pair; 1] = [Pair { sender: HostId(0), receiver: HostId(1) }];
 
@@ -14,7 +14,7 @@ fn spec(rows: &[(&str, &str)]) -> Spec {
 }
 
 fn pair(rows: &[(&str, &str)], end: Time) -> Ran {
-    run(Plan::new(&spec(rows), &PAIR, Seed(1)), 2, 100_000, end)
+    run(TrafficSchedule::new(&spec(rows), &PAIR, Seed(1)), 2, 100_000, end)
 }
 
 const fn ms(n: u64) -> Time {
@@ -140,7 +140,7 @@ fn incast_asks_all_servers_at_once_and_waits_for_all_before_it_asks_again() {
         ("app.think", "1ms"),
         ("app.duration", "6ms"),
     ];
-    let ran = run(Plan::new(&spec(&rows), &pairs, Seed(1)), 4, 100_000, ms(1000));
+    let ran = run(TrafficSchedule::new(&spec(&rows), &pairs, Seed(1)), 4, 100_000, ms(1000));
     let rounds: Vec<Completion> =
         ran.done.iter().filter(|c| c.kind == CompletionKind::Round).copied().collect();
     assert_eq!(times(&rounds), [(0, 4), (5, 7)]);
@@ -157,7 +157,7 @@ fn a_mix_runs_its_members_side_by_side_under_their_own_classes() {
         ("app.duration", "9ms"),
         ("app.mix", "rpc request=10KB + rpc request=100KB"),
     ]);
-    let plan = Plan::new(&spec, &PAIR, Seed(1));
+    let plan = TrafficSchedule::new(&spec, &PAIR, Seed(1));
     assert_eq!(plan.parts()[1].class, "rpc 100KB/100B");
     let ran = run(plan, 2, 100_000, ms(1000));
     let count = |part| ran.done.iter().filter(|c| c.key.part == part).count();
@@ -184,7 +184,7 @@ fn write_calls_are_no_larger_than_write_size() {
 fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and_the_rest_goes_on() {
     let rows =
         [("app.workload", "rpc"), ("app.concurrency", "2"), ("app.flows", "2"), ("app.duration", "9ms")];
-    let plan = Plan::new(&spec(&rows), &PAIR, Seed(1));
+    let plan = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(1));
     let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
     let of = |index| ran.done.iter().filter(move |c| c.key.index == index);
     let brief: Vec<(u64, u64, bool)> =
@@ -198,7 +198,7 @@ fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and
 fn an_incast_round_that_loses_a_server_ends_not_ok_and_the_next_asks_the_others() {
     let pairs: Vec<Pair> = (1..4).map(|n| Pair { sender: HostId(n), receiver: HostId(0) }).collect();
     let rows = [("app.workload", "incast"), ("app.request", "100B"), ("app.duration", "7ms")];
-    let plan = Plan::new(&spec(&rows), &pairs, Seed(1));
+    let plan = TrafficSchedule::new(&spec(&rows), &pairs, Seed(1));
     let ran = run_breaking(plan, 4, 100_000, DELAY, ms(1000), Some((ms(5), 1)));
     let rounds: Vec<(u64, bool)> = ran
         .done
@@ -218,7 +218,7 @@ fn a_thought_of_a_connection_that_failed_does_not_reach_the_one_that_took_its_pl
         ("app.duration", "100ms"),
         ("app.mix", "rpc think=50ms + bulk flow_size=1KB arrival=uniform:100/s"),
     ]);
-    let plan = Plan::new(&spec, &PAIR, Seed(1));
+    let plan = TrafficSchedule::new(&spec, &PAIR, Seed(1));
     let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
     let rpcs = ran.done.iter().filter(|c| c.kind == CompletionKind::Rpc).count();
     let flows = ran.done.iter().filter(|c| c.kind == CompletionKind::Flow && c.ok).count();
@@ -235,7 +235,7 @@ fn arrivals_of_an_open_loop_do_not_move_when_the_network_is_slower() {
         ("app.duration", "200ms"),
     ];
     let starts = |delay| {
-        let plan = Plan::new(&spec(&rows), &PAIR, Seed(3));
+        let plan = TrafficSchedule::new(&spec(&rows), &PAIR, Seed(3));
         let ran = run_with(plan, 2, 100_000, delay, ms(60_000));
         assert!(ran.idle);
         let mut starts: Vec<(Time, Bytes)> = ran.done.iter().map(|c| (c.start, c.request)).collect();
@@ -251,7 +251,7 @@ fn arrivals_of_an_open_loop_do_not_move_when_the_network_is_slower() {
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let run = |seed| {
         let rows = [("app.flow_size", "websearch"), ("app.arrival", "poisson:100/s"), ("app.duration", "1s")];
-        run(Plan::new(&spec(&rows), &PAIR, Seed(seed)), 2, 100_000, ms(5000)).done
+        run(TrafficSchedule::new(&spec(&rows), &PAIR, Seed(seed)), 2, 100_000, ms(5000)).done
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -281,7 +281,7 @@ proptest! {
         if workload == "bulk" {
             rows.push(("app.flow_size", size));
         }
-        let ran = run(Plan::new(&spec(&rows), &PAIR, Seed(seed)), 2, buffer, ms(1_000_000));
+        let ran = run(TrafficSchedule::new(&spec(&rows), &PAIR, Seed(seed)), 2, buffer, ms(1_000_000));
         prop_assert!(ran.idle, "every application ends");
         let mut keys: Vec<_> = ran.net.opened.iter().map(|(_, key)| *key).collect();
         keys.dedup();

@@ -31,7 +31,7 @@ struct Feeder {
 
 /// What is sent to see marks.
 #[derive(PartialEq, Debug)]
-struct Train {
+struct LinuxHystart {
     feeders: usize,
     /// Full packets of each.
     packets: u64,
@@ -56,7 +56,7 @@ fn feeders(case: &Case, link: usize) -> Vec<Feeder> {
 }
 
 /// The shortest train that brings the queue to `aim` bytes.
-fn train(feeders: &[Feeder], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<Train> {
+fn train(feeders: &[Feeder], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<LinuxHystart> {
     let served = u128::from(served.bits_per_sec());
     let mut sum = Some(0_u128);
     for (n, feeder) in (1..).zip(feeders) {
@@ -73,7 +73,7 @@ fn train(feeders: &[Feeder], served: Rate, mtu: u64, aim: u64, most: u64) -> Opt
         };
         if packets <= most {
             let each = packets.div_ceil(n as u64);
-            return Some(Train { feeders: n, packets: each, backlog: aim });
+            return Some(LinuxHystart { feeders: n, packets: each, backlog: aim });
         }
     }
     None
@@ -174,8 +174,11 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         // 60 packets of 1500 bytes, or 67 of which a tenth has left when the last comes.
         let one = |rate| train(&star(4, rate), gigabit, 1500, 90_000, MOST);
-        assert_eq!(one(None), Some(Train { feeders: 1, packets: 60, backlog: 90_000 }));
-        assert_eq!(one(Some(Rate::from_gbit(10))), Some(Train { feeders: 1, packets: 67, backlog: 90_000 }));
+        assert_eq!(one(None), Some(LinuxHystart { feeders: 1, packets: 60, backlog: 90_000 }));
+        assert_eq!(
+            one(Some(Rate::from_gbit(10))),
+            Some(LinuxHystart { feeders: 1, packets: 67, backlog: 90_000 })
+        );
     }
 
     #[test]
@@ -183,7 +186,7 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         let of = |n| train(&star(n, Some(gigabit)), gigabit, 1500, 90_000, MOST);
         // Of 120 packets from both half have left.
-        assert_eq!(of(2), Some(Train { feeders: 2, packets: 60, backlog: 90_000 }));
+        assert_eq!(of(2), Some(LinuxHystart { feeders: 2, packets: 60, backlog: 90_000 }));
         assert_eq!(of(8), of(2));
         assert_eq!(of(1), None);
     }
@@ -193,6 +196,6 @@ mod tests {
         let of = |n| train(&star(n, Some(Rate::from_mbit(300))), Rate::from_gbit(1), 1500, 90_000, MOST);
         assert_eq!(of(3), None);
         // 1.2 Gbit/s: 360 packets, of which five in six have left.
-        assert_eq!(of(4), Some(Train { feeders: 4, packets: 90, backlog: 90_000 }));
+        assert_eq!(of(4), Some(LinuxHystart { feeders: 4, packets: 90, backlog: 90_000 }));
     }
 }

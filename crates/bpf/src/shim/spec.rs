@@ -10,7 +10,7 @@ use tcpassay_units::{Dur, Seed};
 pub struct Spec {
     /// The controller, by its name in `cc`.
     pub controller: String,
-    /// Its parameters. Each connection has dice of its own, drawn from these.
+    /// Its parameters. Each connection has a random stream of its own, seeded from this one.
     pub params: Params,
     /// The kernel's name for it, at most 15 bytes; `ta_` and the controller's when none is given.
     pub name: Option<String>,
@@ -68,7 +68,7 @@ impl Spec {
     /// Where [`Spec::check`] has an error.
     pub fn connection(&self, id: u32, tick: Dur) -> Connection {
         let mut params = self.params.clone();
-        params.dice = Seed(u64::from(params.dice.bits32())).stream(&format!("connection {id}"));
+        params.rng = Seed(u64::from(params.rng.bits32())).stream(&format!("connection {id}"));
         Connection::new(build(&self.controller, &params).expect("the controller is checked"), tick)
     }
 }

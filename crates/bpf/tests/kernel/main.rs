@@ -114,7 +114,7 @@ fn acks(trace: &[Traced]) -> usize {
 fn current(trace: &[Traced]) -> impl Iterator<Item = Record> {
     let mut barrier = 0;
     trace.iter().filter_map(move |&(record, _)| match record.kind {
-        Kind::Enter { .. } | Kind::Leave { .. } | Kind::Timeout { .. } | Kind::Resume => {
+        Kind::Congestion { .. } | Kind::RecoveryExit { .. } | Kind::Timeout { .. } | Kind::Resume => {
             barrier = record.number;
             None
         }
@@ -145,7 +145,7 @@ fn reno_saws_as_the_kernels_own_reno_does() {
         return;
     };
     prompt(&sent, &outcome);
-    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Enter { .. }));
+    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Congestion { .. }));
     let timeouts = count(&outcome.trace, |kind| matches!(kind, Kind::Timeout { .. }));
     assert!(reductions >= 8 && timeouts == 0, "{reductions} reductions, {timeouts} timeouts");
     assert_eq!(native.controller, "reno");
@@ -164,7 +164,7 @@ fn reno_saws_as_the_kernels_own_reno_does() {
 fn vegas_keeps_the_queue_short_and_loses_nothing() {
     needs_bpf!();
     let Some((sent, outcome)) = quiet_run(&spec("vegas", "tat_vegas"), None) else { return };
-    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Enter { .. }));
+    let reductions = count(&outcome.trace, |kind| matches!(kind, Kind::Congestion { .. }));
     assert_eq!(sent.drops, 0);
     // What was late and taken for lost is the machine's doing.
     if sent.reordered == 0 {

@@ -253,7 +253,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
     ),
     P::new(
-        "stack.manners",
+        "stack.flavor",
         Kind::Choice(&["profile", "rfc", "linux", "freebsd"]),
         "profile",
         &["profile", "rfc", "linux", "freebsd"],

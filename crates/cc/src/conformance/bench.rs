@@ -286,7 +286,7 @@ impl Bench {
             Cause::Ecn => self.coverage.marks += 1,
         }
         let before = self.control;
-        self.tell(Event::Enter { cause, flight })?;
+        self.tell(Event::Congestion { cause, flight })?;
         let marks = cause == Cause::Ecn;
         self.recovery =
             Some(Recovery { point: self.nxt, timeout: false, marks, before, entered: self.control });
@@ -295,7 +295,7 @@ impl Bench {
 
     fn leave(&mut self, spurious: bool) -> Outcome {
         self.coverage.undos += u64::from(spurious);
-        self.tell(Event::Leave { spurious, exit: self.exit })?;
+        self.tell(Event::RecoveryExit { spurious, exit: self.exit })?;
         self.past = if spurious { None } else { self.recovery };
         self.recovery = None;
         self.timeouts = 0;
@@ -371,7 +371,7 @@ impl Bench {
 fn lead_astray(mut copy: Box<dyn Controller>, view: &View) {
     let flight = view.control.cwnd;
     let _ = copy.on(view, &Event::Timeout { flight, again: false });
-    let _ = copy.on(view, &Event::Leave { spurious: false, exit: Bytes::MAX });
+    let _ = copy.on(view, &Event::RecoveryExit { spurious: false, exit: Bytes::MAX });
     let ack = Ack {
         acked: MSS,
         delivered: MSS,

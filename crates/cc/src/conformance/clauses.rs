@@ -102,7 +102,7 @@ pub(super) fn window(told: &Told) -> Outcome {
         Event::Established | Event::Sent { .. } => {
             told.demand(Clause::OnlyForCause, answer.cwnd == found.cwnd && answer.ssthresh == found.ssthresh)
         }
-        Event::Enter { cause, .. } => {
+        Event::Congestion { cause, .. } => {
             let most = match cause {
                 Cause::Loss => (found.cwnd - found.cwnd / 25).max(two),
                 Cause::Ecn => found.cwnd.max(two),
@@ -112,7 +112,7 @@ pub(super) fn window(told: &Told) -> Outcome {
                 answer.ssthresh >= two && answer.ssthresh <= most && answer.cwnd <= most,
             )
         }
-        Event::Leave { spurious, exit } => leave(told, spurious, exit),
+        Event::RecoveryExit { spurious, exit } => leave(told, spurious, exit),
         Event::Timeout { again, .. } => {
             let most = (found.cwnd - found.cwnd / 25).max(two);
             told.demand(Clause::Collapses, answer.cwnd == told.view.mss)?;

@@ -52,7 +52,7 @@ impl std::error::Error for Violation {}
 const HISTORIES: u64 = 200;
 const STEPS: usize = 300;
 
-/// Plays random histories, the same every time. `make` must make equal controllers, with equal dice.
+/// Plays random histories, the same every time. `make` must make equal controllers, with equal rng.
 ///
 /// Returns what the histories covered.
 ///
@@ -62,8 +62,8 @@ const STEPS: usize = 300;
 pub fn check(contract: Contract, make: impl Fn() -> Box<dyn Controller>) -> Result<Coverage, Violation> {
     let mut covered = Coverage::default();
     for seed in 0..HISTORIES {
-        let mut dice = Seed(seed).stream("conformance");
-        let history: Vec<Step> = (0..STEPS).map(|_| Step::from_bits(dice.below(u64::MAX))).collect();
+        let mut rng = Seed(seed).stream("conformance");
+        let history: Vec<Step> = (0..STEPS).map(|_| Step::from_bits(rng.below(u64::MAX))).collect();
         match play(contract, &make, &history) {
             Ok(coverage) => covered.add(coverage),
             Err(violation) => return Err(shorten(contract, &make, violation)),

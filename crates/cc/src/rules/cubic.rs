@@ -23,7 +23,7 @@
 //!   of its `cc_cubic.c` is RFC 8312, which this is not.
 //! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.
 
-use super::train::Train;
+use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
 use crate::{Ack, Arithmetic, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -47,7 +47,7 @@ pub struct Cubic {
     stage: Option<Stage>,
     last: Seen,
     /// Linux's HyStart, where it is asked for.
-    train: Option<Train>,
+    train: Option<LinuxHystart>,
 }
 
 /// One stage of congestion avoidance.
@@ -86,7 +86,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             stage: None,
             last: Seen { at: Time::ZERO, limited: Limited::App },
-            train: Train::asked(params),
+            train: LinuxHystart::asked(params),
         }
     }
 

@@ -15,7 +15,7 @@
 //! * Marks have a factor of their own (`beta_ecn`), by default that of losses.
 
 use super::cubic::Cubic;
-use super::train::Train;
+use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
 use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
 use tcpassay_units::{Bytes, Time};
@@ -47,7 +47,7 @@ pub struct LinuxCubic {
     credit: u64,
     /// When an ACK left nothing in flight.
     idle_since: Option<Time>,
-    train: Train,
+    train: LinuxHystart,
 }
 
 /// From one reduction to the next.
@@ -86,7 +86,7 @@ impl LinuxCubic {
             epoch: None,
             credit: 0,
             idle_since: None,
-            train: Train::asked(params).unwrap_or_default(),
+            train: LinuxHystart::asked(params).unwrap_or_default(),
         }
     }
 

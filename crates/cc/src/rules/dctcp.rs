@@ -7,7 +7,7 @@
 //! * The window over which marks are counted is the sender's round (`Ack::round`) instead of `DCTCP.WindowEnd`,
 //!   the same up to one ACK. The ACK that ends it counts in it, as in the RFC.
 //! * When a mark that begins a reduction arrives with the ACK that ends a round, the reduction uses the estimate from
-//!   before that ACK, unless the ACK also ended the reduction before: a controller is told `Enter` before `Ack`. Linux
+//!   before that ACK, unless the ACK also ended the reduction before: a controller is told `Congestion` before `Ack`. Linux
 //!   updates the estimate first; the estimates of neighbouring rounds differ by at most `g`.
 //! * The share is of bytes delivered, SACK included (Linux), rather than of bytes cumulatively acknowledged.
 //! * The window rests for the round trip after a reduction (Linux, state CWR; the skeleton).

@@ -3,10 +3,10 @@
 mod cubic;
 mod cubic_linux;
 mod dctcp;
+mod linux_hystart;
 mod mvegas;
 mod queue;
 mod reno;
-mod train;
 mod vegas;
 
 pub use cubic::Cubic;

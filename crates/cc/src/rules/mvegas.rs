@@ -1,4 +1,4 @@
-//! Modified Vegas: Vegas that leaves slow start at its first measurement and throws dice between its bounds.
+//! Modified Vegas: Vegas that leaves slow start at its first measurement and draws at random between its bounds.
 //!
 //! Source: the TCP Congestion Project Report on modified Vegas (a module for Linux 3.13); all that it does not change is
 //! [`Vegas`](super::Vegas), with what is said there about the paper and Linux.
@@ -12,7 +12,7 @@
 //!
 //! How this differs from the report:
 //!
-//! * The dice are fair: a number from 0 to 63 of the controller's own stream. The report multiplies the round-trip
+//! * The draw is uniform: a number from 0 to 63 of the controller's own stream. The report multiplies the round-trip
 //!   time, an address and a sequence number, takes the remainder by 63 (so 63 never comes), and for the signed
 //!   product gets negative numbers, with which the window always grows. The table of odds is what the text says it wants.
 //! * The report's module compared without regard to whether the application fills the window (as `vegas`).
@@ -27,7 +27,7 @@ pub struct ModifiedVegas {
     alpha: f64,
     beta: f64,
     rounds: Rounds,
-    dice: Stream,
+    rng: Stream,
 }
 
 /// The odds are so many to one in [`SIDES`] with no packet queued, and half with each.
@@ -41,14 +41,14 @@ impl ModifiedVegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
             rounds: Rounds::default(),
-            dice: params.dice.clone(),
+            rng: params.rng.clone(),
         }
     }
 }
 
 /// Whether the window grows with `queued` packets, between alpha and beta.
-fn roll(dice: &mut Stream, queued: u64) -> bool {
-    queued <= ODDS_LOG2 && dice.below(SIDES) < SIDES >> queued
+fn roll(rng: &mut Stream, queued: u64) -> bool {
+    queued <= ODDS_LOG2 && rng.below(SIDES) < SIDES >> queued
 }
 
 impl WindowRule for ModifiedVegas {
@@ -73,10 +73,10 @@ impl WindowRule for ModifiedVegas {
     }
 
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
-        let (alpha, beta, dice) = (self.alpha, self.beta, &mut self.dice);
+        let (alpha, beta, rng) = (self.alpha, self.beta, &mut self.rng);
         self.rounds.grow(view, acked, |round| match round.queued() {
             queued if above(queued, beta) => Change::Down,
-            queued if below(queued, alpha) || roll(dice, queued) => Change::Up,
+            queued if below(queued, alpha) || roll(rng, queued) => Change::Up,
             _ => Change::Stay,
         })
     }

@@ -226,8 +226,8 @@ fn a_dctcp_that_counts_cumulative_acks_alone_is_caught() {
 fn a_dctcp_that_measures_outside_reductions_alone_is_caught() {
     caught(TRACES, || {
         Mishears::boxed(default("dctcp"), |_, event, reduced| match event {
-            Event::Enter { .. } => *reduced = 1,
-            Event::Leave { .. } => *reduced = 0,
+            Event::Congestion { .. } => *reduced = 1,
+            Event::RecoveryExit { .. } => *reduced = 0,
             Event::Ack(ack) if *reduced == 1 => ack.marked = Bytes::ZERO,
             _ => {}
         })

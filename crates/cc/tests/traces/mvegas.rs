@@ -109,7 +109,7 @@ fn rolls(t: &mut Sender, queued: u64, rounds: u32) -> Result<Vec<bool>, String> 
 #[test]
 fn another_seed_rolls_other_dice() {
     let grown = |seed| {
-        let params = Params { dice: Seed(seed).stream("cc"), ..Params::default() };
+        let params = Params { rng: Seed(seed).stream("cc"), ..Params::default() };
         let mut t = Sender::new(build("mvegas", &params).unwrap(), 10_000);
         rolls(&mut t, 1, 64).unwrap()
     };

@@ -153,7 +153,7 @@ fn a_reno_that_reduces_by_cubics_factor_is_caught() {
 fn a_reno_that_takes_marks_for_losses_is_caught() {
     caught(TRACES, || {
         Mishears::boxed(default("reno"), |_, event, _| {
-            if let Event::Enter { cause, .. } = event {
+            if let Event::Congestion { cause, .. } = event {
                 *cause = Cause::Loss;
             }
         })

@@ -360,8 +360,8 @@ fn a_skeleton_that_grows_no_window_short_of_its_limit_is_caught() {
 #[test]
 fn a_skeleton_that_undoes_every_recovery_is_caught() {
     caught_when(|_, event, _| {
-        if let Event::Leave { spurious: false, exit } = *event {
-            *event = Event::Leave { spurious: true, exit };
+        if let Event::RecoveryExit { spurious: false, exit } = *event {
+            *event = Event::RecoveryExit { spurious: true, exit };
         }
     });
 }
@@ -369,7 +369,7 @@ fn a_skeleton_that_undoes_every_recovery_is_caught() {
 #[test]
 fn a_skeleton_deaf_to_the_exit_rule_is_caught() {
     caught_when(|_, event, _| {
-        if let Event::Leave { exit, .. } = event {
+        if let Event::RecoveryExit { exit, .. } = event {
             *exit = Bytes::MAX;
         }
     });
@@ -378,7 +378,7 @@ fn a_skeleton_deaf_to_the_exit_rule_is_caught() {
 #[test]
 fn a_skeleton_that_does_not_undo_is_caught() {
     caught_when(|_, event, _| {
-        if let Event::Leave { spurious, .. } = event {
+        if let Event::RecoveryExit { spurious, .. } = event {
             *spurious = false;
         }
     });

@@ -99,7 +99,7 @@ impl Sender {
     }
 
     pub fn enter(&mut self, cause: Cause, flight: u64) {
-        self.tell(Event::Enter { cause, flight: Bytes::new(flight) });
+        self.tell(Event::Congestion { cause, flight: Bytes::new(flight) });
     }
 
     /// Recovery ends as proven right, without an exit rule.
@@ -108,11 +108,11 @@ impl Sender {
     }
 
     pub fn leave_within(&mut self, exit: u64) {
-        self.tell(Event::Leave { spurious: false, exit: Bytes::new(exit) });
+        self.tell(Event::RecoveryExit { spurious: false, exit: Bytes::new(exit) });
     }
 
     pub fn undo(&mut self) {
-        self.tell(Event::Leave { spurious: true, exit: Bytes::MAX });
+        self.tell(Event::RecoveryExit { spurious: true, exit: Bytes::MAX });
     }
 
     pub fn timeout(&mut self, flight: u64, again: bool) {

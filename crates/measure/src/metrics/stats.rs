@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn noise_a_ramp_and_a_steady_rate_have_no_period() {
-        let mut dice = tcpassay_units::Seed(4).stream("noise");
-        let noise: Vec<f64> = (0..500).map(|_| dice.unit()).collect();
+        let mut rng = tcpassay_units::Seed(4).stream("noise");
+        let noise: Vec<f64> = (0..500).map(|_| rng.unit()).collect();
         assert_eq!(period(&noise), None);
         let ramp: Vec<f64> = (0..500).map(f64::from).collect();
         assert_eq!(period(&ramp), None);
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_period_under_noise_is_found() {
-        let mut dice = tcpassay_units::Seed(5).stream("noise");
+        let mut rng = tcpassay_units::Seed(5).stream("noise");
         let values: Vec<f64> = (0..400)
-            .map(|i| 5.0 + (f64::from(i) / 25.0 * std::f64::consts::TAU).sin() + 0.5 * dice.unit())
+            .map(|i| 5.0 + (f64::from(i) / 25.0 * std::f64::consts::TAU).sin() + 0.5 * rng.unit())
             .collect();
         assert!((24..=26).contains(&period(&values).expect("it repeats").lag));
     }

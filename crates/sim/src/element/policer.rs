@@ -61,7 +61,7 @@ pub struct SlotSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     spec: SlotSpec,
-    dice: Stream,
+    rng: Stream,
     opens: Time,
     packets_left: u32,
     bytes_left: u64,
@@ -74,7 +74,7 @@ impl SlotSpec {
         assert!(self.packets > 0 && !self.bytes.is_zero(), "slots that carry nothing");
         let mut slot = Slot {
             spec: self,
-            dice: seed.stream(&format!("{name}.slot")),
+            rng: seed.stream(&format!("{name}.slot")),
             opens: Time::ZERO,
             packets_left: 0,
             bytes_left: 0,
@@ -123,7 +123,7 @@ impl Slot {
     fn next(&mut self, now: Time) {
         let SlotSpec { shortest, longest, packets, bytes } = self.spec;
         let spread = (longest - shortest).as_nanos();
-        let wait = shortest + Dur::from_nanos(self.dice.below(spread + 1));
+        let wait = shortest + Dur::from_nanos(self.rng.below(spread + 1));
         self.opens = now + wait.max(Dur::from_nanos(1));
         self.packets_left = packets;
         self.bytes_left = bytes.get();

@@ -19,10 +19,10 @@ fn a_port_with_a_fifo_does_what_a_link_does() {
     let mut link = Line::new(LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) });
     let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
     let mut port = Line::new(PortSpec::new(queue, Pace::Fixed(rate), delay));
-    let mut dice = Seed(5).stream("arrivals");
+    let mut rng = Seed(5).stream("arrivals");
     let mut now = 0;
     for seq in 0..2_000 {
-        now += dice.below(250_000);
+        now += rng.below(250_000);
         for line in [&mut link, &mut port] {
             line.run_until(now);
             let mut p = numbered(seq, 1 + seq % 1460);

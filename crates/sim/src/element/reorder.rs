@@ -37,7 +37,7 @@ pub(crate) enum Reorder {
         gap: u32,
         longest: Dur,
         held: VecDeque<(PacketId, u32, Time)>,
-        dice: Stream,
+        rng: Stream,
     },
     Reverse {
         size: u32,
@@ -52,8 +52,8 @@ impl ReorderSpec {
         match self {
             ReorderSpec::HoldBack { probability, gap, longest } => {
                 assert!(gap > 0, "a packet that nothing passes is not reordered");
-                let dice = seed.stream(&format!("{name}.reorder"));
-                Reorder::HoldBack { probability, gap, longest, held: VecDeque::new(), dice }
+                let rng = seed.stream(&format!("{name}.reorder"));
+                Reorder::HoldBack { probability, gap, longest, held: VecDeque::new(), rng }
             }
             ReorderSpec::ReverseBursts { size, longest } => {
                 assert!(size > 1, "a burst of one has no order");
@@ -66,8 +66,8 @@ impl ReorderSpec {
 impl Reorder {
     pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
         match self {
-            Reorder::HoldBack { probability, gap, longest, held, dice } => {
-                if dice.chance(*probability) {
+            Reorder::HoldBack { probability, gap, longest, held, rng } => {
+                if rng.chance(*probability) {
                     held.push_back((id, *gap, core.now + *longest));
                 } else {
                     io.forward(core, id);

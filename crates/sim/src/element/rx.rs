@@ -91,7 +91,7 @@ const BUDGET: u32 = 64;
 impl RxSpec {
     pub(super) fn make(self, name: &str, seed: Seed) -> Rx {
         Rx {
-            dice: seed.stream(&format!("{name}.order")),
+            rng: seed.stream(&format!("{name}.order")),
             merging: self.gro_max.map(Merging::new),
             spec: self,
             ring: PacketList::default(),
@@ -108,7 +108,7 @@ impl RxSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Rx {
     spec: RxSpec,
-    dice: Stream,
+    rng: Stream,
     merging: Option<Merging>,
     ring: PacketList,
     interrupt_at: Option<Time>,
@@ -222,7 +222,7 @@ impl Rx {
             let mut sorted = PacketList::default();
             while !self.batch.is_empty() {
                 let (low, high) = (u64::from(*sizes.start()), u64::from(*sizes.end()));
-                let size = low + self.dice.below(high - low + 1);
+                let size = low + self.rng.below(high - low + 1);
                 let mut group = PacketList::default();
                 while u64::from(group.len()) < size
                     && let Some(id) = self.batch.pop_front(&core.packets)

@@ -12,7 +12,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 /// Host 0 sends at random to host 1, which answers each packet; all arrivals are written down.
 struct Chatter {
     timer: TimerId,
-    dice: Stream,
+    rng: Stream,
     sent: u32,
     arrivals: Arrivals,
     seen: usize,
@@ -31,15 +31,15 @@ impl Hosts for Chatter {
 
     fn timer(&mut self, net: &mut Core, timer: TimerId) {
         assert_eq!(timer, self.timer);
-        for _ in 0..self.dice.below(4) {
+        for _ in 0..self.rng.below(4) {
             self.sent += 1;
-            let len = 1 + u32::try_from(self.dice.below(1460)).unwrap();
+            let len = 1 + u32::try_from(self.rng.below(1460)).unwrap();
             let segment =
                 Segment { seq: SeqNum::new(self.sent), len, flags: Flags::ACK, ..Segment::default() };
             net.send(Packet::tcp(HostId(0), HostId(1), FlowId(self.sent % 5), segment, Ecn::Ect0, 1460));
         }
         if self.sent < 5_000 {
-            net.set_timer(timer, net.now() + Dur::from_nanos(1 + self.dice.below(200_000)));
+            net.set_timer(timer, net.now() + Dur::from_nanos(1 + self.rng.below(200_000)));
         }
     }
 
@@ -63,7 +63,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let (a, to_a) = net.add_host("a");
     let (b, to_b) = net.add_host("b");
     if options.bystander {
-        // Draws from dice of its own, and lies on no path.
+        // Draws from a random stream of its own, and lies on no path.
         let loss = LossProcess::Bernoulli { probability: 0.5, correlation: 0.0 };
         net.add("bystander", LossSpec { model: loss, which: Which::All });
     }
@@ -97,7 +97,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let timer = net.core().add_timer();
     net.core().set_timer(timer, Time::ZERO);
     let mut hosts =
-        Chatter { timer, dice: Seed(options.seed).stream("chatter"), sent: 0, arrivals: Vec::new(), seen: 0 };
+        Chatter { timer, rng: Seed(options.seed).stream("chatter"), sent: 0, arrivals: Vec::new(), seen: 0 };
     net.run_until(&mut hosts, Time::ZERO + Dur::from_secs(10));
     assert!(hosts.arrivals.len() > 8_000, "traffic was thin: {}", hosts.arrivals.len());
     (net.trace(), hosts.arrivals, hosts.seen)

@@ -72,7 +72,7 @@ impl Network {
         }
     }
 
-    /// Adds an element that leads nowhere yet. Its dice are those of `name`, whatever else the network has; panics
+    /// Adds an element that leads nowhere yet. Its random stream depends on `name` alone; panics
     /// when the name is taken.
     pub fn add(&mut self, name: &str, element: impl IntoElement) -> NodeId {
         assert!(!self.names.iter().any(|n| n == name), "two elements are called `{name}`");

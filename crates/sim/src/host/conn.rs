@@ -103,7 +103,7 @@ pub(super) struct Flow {
     pub out: [measure::FlowId; 2],
     /// Places are used again: the upper bits of a [`FlowId`].
     pub generation: u32,
-    /// Connections of this place so far: for ports and names of dice.
+    /// Connections of this place so far: for ports and names of rng.
     pub count: u32,
 }
 

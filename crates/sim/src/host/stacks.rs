@@ -10,7 +10,7 @@ use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
-use tcpassay_workload::{ConnKey, Plan, Slot, UdpSource};
+use tcpassay_workload::{ConnKey, Slot, TrafficSchedule, UdpSource};
 
 /// Whose timer it is.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct StacksSpec {
     pub hosts: Vec<HostSettings>,
     /// The engine's id of each.
     pub ids: Vec<HostId>,
-    pub plan: Arc<Plan>,
+    pub plan: Arc<TrafficSchedule>,
     pub seed: Seed,
     pub collector: Collector,
     /// Background datagrams: from, to, when.
@@ -43,7 +43,7 @@ pub(crate) struct Stacks {
     free_flows: Vec<usize>,
     touched: Vec<u32>,
     owners: Vec<Owner>,
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
     datagrams: Option<Datagrams>,
     /// The engine ids of hosts are their places.
@@ -361,8 +361,8 @@ impl Stacks {
         let (client, far) = (key.client.0 as usize, key.server.0 as usize);
         let (host, peer) = if server { (far, client) } else { (client, far) };
         let name = format!("{key}.{}", if server { "server" } else { "client" });
-        let mut dice = self.seed.stream(&format!("tcp.{name}"));
-        let (iss, offset) = (SeqNum::new(dice.bits32()), dice.bits32());
+        let mut rng = self.seed.stream(&format!("tcp.{name}"));
+        let (iss, offset) = (SeqNum::new(rng.bits32()), rng.bits32());
         let (config, cc) = self.config(host, key, &name);
         let mut tcp = if server {
             Connection::listen(config, cc, iss, offset)
@@ -434,7 +434,7 @@ impl Stacks {
             byte_counting: config.byte_counting,
             hystart: config.hystart,
             arithmetic: config.cc_arithmetic,
-            dice: self.seed.stream(&format!("cc.{name}")),
+            rng: self.seed.stream(&format!("cc.{name}")),
         };
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
     }

@@ -151,7 +151,7 @@ const FLIPS: &[Flip] = &[
     ("stack.tlp", "on", FLOWS),
     ("stack.frto", "on", LATE),
     ("stack.hystart", "hystart++", &[("link.delay", "20ms"), ("link.rate", "100Mbit")]),
-    ("stack.manners", "linux", &[]),
+    ("stack.flavor", "linux", &[]),
     ("stack.cc_arithmetic", "linux", &[("stack.cc", "cubic"), ("link.loss", "1%")]),
     ("stack.pacing", "on", &[("link.delay", "5ms")]),
     ("stack.slow_start_after_idle", "off", SLOW_RPC),
@@ -247,7 +247,7 @@ const FLIPS: &[Flip] = &[
 /// Why a parameter shows nowhere in the steps of a run; a unit test of the stack shows it instead.
 const UNSEEN: &[(&str, &str)] = &[
     ("stack.fin_wait2", "both ends of the model close together, so that no end waits for the other's FIN"),
-    ("stack.manners", "the hosts of a case send nothing that does not belong"),
+    ("stack.flavor", "the hosts of a case send nothing that does not belong"),
 ];
 
 /// All that a run leaves behind but its case, and the steps it took.

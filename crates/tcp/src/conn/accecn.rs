@@ -11,9 +11,9 @@ use super::Connection;
 use super::accecn_linux::Newly;
 use super::open::handshake_ace;
 use crate::AccurateInfo;
-use crate::config::{EcnMode, Manners};
+use crate::config::{EcnMode, StackFlavor};
+use crate::messages::Chunk;
 use crate::recv::{ByteCounts, ace_of};
-use crate::seam::Chunk;
 use tcpassay_units::Time;
 use tcpassay_wire::{AccEcn, Ecn, Flags, Options, Segment};
 
@@ -155,7 +155,7 @@ impl Connection {
         }
         self.first_accecn(segment);
         let ace = ace_of(segment.flags);
-        if self.cfg.manners == Manners::FreeBsd {
+        if self.cfg.flavor == StackFlavor::FreeBsd {
             self.reported.packets = if ace == 0b110 { 6 } else { 5 };
             return;
         }
@@ -172,7 +172,7 @@ impl Connection {
     /// Not-ECT does not change, and ECT does not become that.
     /// FreeBSD does not ask (`tcp_ecn.c`).
     pub(super) fn is_mangled(&self, ace: u64) -> bool {
-        if self.cfg.manners == Manners::FreeBsd {
+        if self.cfg.flavor == StackFlavor::FreeBsd {
             return false;
         }
         if self.syn_is_capable(self.open.passive) {
@@ -223,7 +223,7 @@ impl Connection {
             return Some(self.read_linux(segment, newly));
         }
         let ace = ace_of(segment.flags);
-        let bsd = self.cfg.manners == Manners::FreeBsd;
+        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
         if std::mem::take(&mut self.reported.first) && ace == 0 && !bsd {
             // Section 3.2.2.4: no counter starts at zero. FreeBSD does not ask.
             self.open.deaf = true;

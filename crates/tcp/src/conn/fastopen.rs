@@ -7,11 +7,11 @@
 //! (section 4.2.2). Until its SYN-ACK is acknowledged only that is retransmitted (`tcp_fastopen_synack_timer` of Linux).
 //!
 //! Sources: RFC 7413; `tcp_fastopen.c`, `tcp_send_syn_data` and `tcp_rcv_fastopen_synack` of Linux; `tcp_fastopen.c` of
-//! FreeBSD. Known differences: no limit on pending requests (section 5.1); but with Linux's manners, data of a SYN that the
+//! FreeBSD. Known differences: no limit on pending requests (section 5.1); but with Linux's flavor, data of a SYN that the
 //! peer did not take are sent as if they had never been.
 
 use super::Connection;
-use crate::config::Manners;
+use crate::config::StackFlavor;
 use crate::recv::Arrival;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -205,8 +205,8 @@ impl Connection {
         fast.carried = u64::from(segment.len);
         let fast_len = fast.carried;
         self.agree(now, Ecn::NotEct, None, 0);
-        let fin = segment.flags.has(Flags::FIN) && self.cfg.manners == Manners::FreeBsd;
-        if self.cfg.manners == Manners::Linux {
+        let fin = segment.flags.has(Flags::FIN) && self.cfg.flavor == StackFlavor::FreeBsd;
+        if self.cfg.flavor == StackFlavor::Linux {
             self.recv.data_of_syn(fast_len, u64::from(segment.header_len()));
         } else if segment.len > 0 || fin {
             let arrival = Arrival {

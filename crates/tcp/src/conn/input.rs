@@ -10,10 +10,10 @@
 use super::accecn_linux::Newly;
 use super::unusual::Challenge;
 use super::{ConnError, Connection, Reset};
-use crate::config::{EcnMode, Manners};
+use crate::config::{EcnMode, StackFlavor};
 use crate::log::{LogEvent, State};
+use crate::messages::{AckIn, Span};
 use crate::recv::Arrival;
-use crate::seam::{AckIn, Span};
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
@@ -77,7 +77,7 @@ impl Connection {
             || !self.recv.predictable()
             || u64::from(segment.len) > self.recv.edge() - nxt
             || self.ecn == EcnMode::Accurate
-            || pure && ecn == Ecn::Ce && self.cfg.manners == Manners::FreeBsd
+            || pure && ecn == Ecn::Ce && self.cfg.flavor == StackFlavor::FreeBsd
         {
             return false;
         }
@@ -113,7 +113,7 @@ impl Connection {
                     return false;
                 }
                 let mut input = self.ack_in(now, segment, ack);
-                input.may_update = newer && self.cfg.manners == Manners::Linux;
+                input.may_update = newer && self.cfg.flavor == StackFlavor::Linux;
                 self.send.on_ack(now, &input, &mut self.log);
             }
             if pure {
@@ -151,15 +151,15 @@ impl Connection {
     /// The synchronised states and SYN-RECEIVED.
     fn input(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
-        let bsd = self.cfg.manners == Manners::FreeBsd;
+        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
         if self.state == State::TimeWait {
-            match self.cfg.manners {
-                Manners::Rfc => {}
-                Manners::Linux => return self.input_linux_time_wait(now, segment),
-                Manners::FreeBsd => return self.input_time_wait(now, segment),
+            match self.cfg.flavor {
+                StackFlavor::Rfc => {}
+                StackFlavor::Linux => return self.input_linux_time_wait(now, segment),
+                StackFlavor::FreeBsd => return self.input_time_wait(now, segment),
             }
         }
-        if self.cfg.manners == Manners::Linux && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
+        if self.cfg.flavor == StackFlavor::Linux && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
             // Dropped before anything is looked at (`tcp_rcv_established`, `tcp_rcv_state_process`).
             self.refuse(now, "no ack");
             return;
@@ -188,7 +188,8 @@ impl Connection {
             self.input_reset(now, seq);
             return;
         }
-        if self.cfg.manners == Manners::Linux && self.state == State::Established && flags.has(Flags::ACK) {
+        if self.cfg.flavor == StackFlavor::Linux && self.state == State::Established && flags.has(Flags::ACK)
+        {
             // What acknowledges the unsent is dropped, its timestamp with it (`tcp_ack`).
             let ahead = segment.ack.distance(self.iss.at(self.send.snd_max()));
             if ahead > 0 {
@@ -241,7 +242,7 @@ impl Connection {
 
     /// What of a segment that is not taken is reported as a duplicate: in Linux's reports a FIN takes a position.
     fn refused_span(&self, segment: &Segment, span: &Span) -> Span {
-        let fin = self.cfg.manners == Manners::Linux && segment.flags.has(Flags::FIN);
+        let fin = self.cfg.flavor == StackFlavor::Linux && segment.flags.has(Flags::FIN);
         span.start..span.end + u64::from(fin)
     }
 
@@ -249,14 +250,14 @@ impl Connection {
     /// `tcp_invalid_ratelimit` (`tcp_oow_rate_limited`).
     fn answers_refused(&mut self, now: Time, segment: &Segment) -> bool {
         segment.seq_len() > 0
-            || self.cfg.manners == Manners::Linux && self.challenge.allowed(now, Manners::Linux)
+            || self.cfg.flavor == StackFlavor::Linux && self.challenge.allowed(now, StackFlavor::Linux)
     }
 
     /// An ACK that tells nothing new and was overtaken by a later one: its timestamp is no fault (`tcp_disordered_ack` of Linux).
     fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
         let window = u64::from(segment.window) << self.peer_shift;
         let replay = self.ts.recent.wrapping_sub(t.val);
-        self.cfg.manners == Manners::Linux
+        self.cfg.flavor == StackFlavor::Linux
             && segment.seq_len() == 0
             && segment.flags.has(Flags::ACK)
             && span.start == self.recv.nxt()
@@ -306,7 +307,7 @@ impl Connection {
             return true;
         }
         self.refuse(now, "out of window");
-        let bare = segment.seq_len() == 0 && self.cfg.manners == Manners::Linux;
+        let bare = segment.seq_len() == 0 && self.cfg.flavor == StackFlavor::Linux;
         if !segment.flags.has(Flags::RST) && (!bare || self.answers_refused(now, segment)) {
             self.recv.answer(self.refused_span(segment, span));
         }
@@ -324,7 +325,7 @@ impl Connection {
 
     /// Linux looks at the ACK first: one of the unsent brings no timestamp, whatever the state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
-        self.cfg.manners != Manners::Linux
+        self.cfg.flavor != StackFlavor::Linux
             || !segment.flags.has(Flags::ACK)
             || self.state == State::SynReceived
             || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
@@ -341,7 +342,7 @@ impl Connection {
     /// How far below what is acknowledged an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
     /// it has acknowledged, of a client the SYN as well (`bytes_acked`).
     fn oldest_ack(&self) -> u64 {
-        if self.cfg.manners != Manners::Linux {
+        if self.cfg.flavor != StackFlavor::Linux {
             return self.max_snd_wnd;
         }
         let acked = self.send.snd_una() - u64::from(self.open.passive);
@@ -361,10 +362,12 @@ impl Connection {
         // Neither Linux (`tcp_may_update_window`) nor FreeBSD lets an ACK that acknowledges nothing new shrink the window, but
         // Linux that it shuts it.
         let window = u64::from(segment.window) << self.peer_shift;
-        let same = match self.cfg.manners {
-            Manners::Rfc => self.wl2 <= ack,
-            Manners::Linux => ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate,
-            Manners::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
+        let same = match self.cfg.flavor {
+            StackFlavor::Rfc => self.wl2 <= ack,
+            StackFlavor::Linux => {
+                ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate
+            }
+            StackFlavor::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
         };
         let updates = ack >= una && (self.wl1 < seq || self.wl1 == seq && same);
         if updates {
@@ -373,7 +376,7 @@ impl Connection {
             self.wl2 = ack;
         }
         let mut input = self.ack_in(now, segment, ack);
-        input.may_update = updates && self.cfg.manners == Manners::Linux;
+        input.may_update = updates && self.cfg.flavor == StackFlavor::Linux;
         if self.sack && !segment.options.sack.is_empty() {
             self.read_sacks(segment, ack, &mut input);
         }
@@ -451,7 +454,7 @@ impl Connection {
             return None;
         }
         let ecr = segment.options.timestamps?.ecr;
-        if self.cfg.manners == Manners::Linux {
+        if self.cfg.flavor == StackFlavor::Linux {
             let known = std::mem::replace(&mut self.ts.measured, ecr) == ecr;
             if known || !self.recv.is_full(u64::from(segment.len)) {
                 return None;
@@ -478,7 +481,7 @@ impl Connection {
 
     fn time_wait(&mut self, now: Time) {
         self.set_state(now, State::TimeWait);
-        if self.cfg.manners == Manners::Linux {
+        if self.cfg.flavor == StackFlavor::Linux {
             self.challenge = Challenge::default();
         }
         self.linger = now.saturating_add(self.cfg.time_wait);
@@ -492,7 +495,7 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
-            if self.cfg.manners == Manners::FreeBsd && self.ecn == EcnMode::Classic {
+            if self.cfg.flavor == StackFlavor::FreeBsd && self.ecn == EcnMode::Classic {
                 // FreeBSD hears both without data, too, and answers CWR (`tcp_ecn_input_segment`).
                 if flags.has(Flags::CWR) {
                     self.recv.heard_cwr();
@@ -514,7 +517,7 @@ impl Connection {
             return;
         }
         let beyond = self.recv.finished() && span.start < self.recv.nxt() && span.end > self.recv.nxt();
-        if beyond && self.cfg.manners == Manners::Linux {
+        if beyond && self.cfg.flavor == StackFlavor::Linux {
             // Data after the FIN, some of them old: `tcp_rcv_state_process` resets.
             self.reset = Some(self.reset_for(segment));
             self.end(now, Some(ConnError::Reset), "data after the FIN");
@@ -553,10 +556,10 @@ impl Connection {
     pub(super) fn own_reset(&mut self, now: Time) -> Reset {
         let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
         // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
-        let window = if self.cfg.manners == Manners::Linux { self.recv.announce() } else { 0 };
+        let window = if self.cfg.flavor == StackFlavor::Linux { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));
         let mut options = Options::default();
-        if self.cfg.manners == Manners::Linux && self.recv.has_blocks() {
+        if self.cfg.flavor == StackFlavor::Linux && self.recv.has_blocks() {
             self.put_sacks(&mut options);
         }
         Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack }

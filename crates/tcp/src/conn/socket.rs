@@ -192,7 +192,7 @@ impl Connection {
     /// The third segment of the handshake may wait for data that are about to be written (Linux: somebody writes, or
     /// `TCP_DEFER_ACCEPT` is set).
     pub fn hold_handshake_ack(&mut self, hold: bool) {
-        self.open.hold_ack = hold && self.cfg.manners == crate::Manners::Linux;
+        self.open.hold_ack = hold && self.cfg.flavor == crate::StackFlavor::Linux;
     }
 
     /// Numbers of the next octet that we send, and that we expect (SND.NXT and RCV.NXT of RFC 9293 section 3.3.1).

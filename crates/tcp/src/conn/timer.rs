@@ -2,7 +2,7 @@
 
 use super::{ConnError, Connection};
 use crate::log::{LogEvent, State, Timer, TimerChange};
-use crate::seam::GaveUp;
+use crate::messages::GaveUp;
 use tcpassay_units::Time;
 
 impl Connection {

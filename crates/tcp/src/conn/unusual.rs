@@ -4,7 +4,7 @@
 //! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
 
 use super::{ConnError, Connection};
-use crate::config::{EcnMode, Manners};
+use crate::config::{EcnMode, StackFlavor};
 use crate::log::State;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -21,10 +21,10 @@ pub(super) struct Challenge {
 
 impl Challenge {
     /// Whether one more may go: ten in five seconds; Linux one in `tcp_invalid_ratelimit` = 500 ms for a socket.
-    pub fn allowed(&mut self, now: Time, manners: Manners) -> bool {
-        let (most, period) = match manners {
-            Manners::Linux => (1, Dur::from_millis(500)),
-            Manners::Rfc | Manners::FreeBsd => (10, Dur::from_secs(5)),
+    pub fn allowed(&mut self, now: Time, flavor: StackFlavor) -> bool {
+        let (most, period) = match flavor {
+            StackFlavor::Linux => (1, Dur::from_millis(500)),
+            StackFlavor::Rfc | StackFlavor::FreeBsd => (10, Dur::from_secs(5)),
         };
         if self.sent == 0 || now.since(self.since) >= period {
             *self = Challenge { since: now, sent: 0, due: self.due };
@@ -48,9 +48,11 @@ impl Connection {
                 let later = segment.seq.distance(self.irs.at(self.recv.nxt())) > 0;
                 let stamped = segment.options.timestamps.filter(|_| self.ts.on);
                 let newer = stamped.map(|t| t.val.wrapping_sub(self.ts.recent).cast_signed());
-                match self.cfg.manners {
-                    Manners::FreeBsd => later,
-                    Manners::Rfc | Manners::Linux => newer.map_or(later, |n| n > 0 || (later && n >= 0)),
+                match self.cfg.flavor {
+                    StackFlavor::FreeBsd => later,
+                    StackFlavor::Rfc | StackFlavor::Linux => {
+                        newer.map_or(later, |n| n > 0 || (later && n >= 0))
+                    }
                 }
             }
             _ => false,
@@ -71,7 +73,7 @@ impl Connection {
 
     /// A challenge ACK (RFC 5961), unless there were too many.
     pub(super) fn challenge(&mut self, now: Time) -> bool {
-        let allowed = self.challenge.allowed(now, self.cfg.manners);
+        let allowed = self.challenge.allowed(now, self.cfg.flavor);
         if !allowed {
             return false;
         }
@@ -86,7 +88,7 @@ impl Connection {
 
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
     pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
-        if self.state == State::SynReceived && (seq == 0 || self.cfg.manners == Manners::FreeBsd) {
+        if self.state == State::SynReceived && (seq == 0 || self.cfg.flavor == StackFlavor::FreeBsd) {
             if segment.flags.has(Flags::ACK) && self.acks_syn(segment) {
                 // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux since 6.12 answers it only with what it has
                 // to send; before it did, without data in the SYN.
@@ -94,10 +96,10 @@ impl Connection {
                 self.syn_acked(now, segment);
                 if plain {
                     // To Linux the SYN is an octet that came again.
-                    let linux = self.cfg.manners == Manners::Linux;
+                    let linux = self.cfg.flavor == StackFlavor::Linux;
                     self.recv.answer(0..u64::from(linux));
                 }
-            } else if !self.open.passive && self.cfg.manners == Manners::Linux {
+            } else if !self.open.passive && self.cfg.flavor == StackFlavor::Linux {
                 // After crossing SYNs the socket is a whole one, which challenges them (`tcp_validate_incoming`).
                 self.refuse(now, "syn in connection");
                 self.challenge(now);
@@ -107,7 +109,7 @@ impl Connection {
             }
             return;
         }
-        let rfc = self.cfg.manners == Manners::Rfc;
+        let rfc = self.cfg.flavor == StackFlavor::Rfc;
         if rfc && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
             // RFC 9293 section 3.10.7.4, fourth.
             self.back_to_listen(now);
@@ -128,7 +130,7 @@ impl Connection {
 
     /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.
     fn in_reset_window(&self, seq: u64) -> bool {
-        if self.cfg.manners == Manners::FreeBsd {
+        if self.cfg.flavor == StackFlavor::FreeBsd {
             let from = self.recv.last_acked().max(1);
             return seq >= from && seq - from < self.bsd_window();
         }
@@ -150,7 +152,7 @@ impl Connection {
     /// challenged.
     pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
         // Outside the window nothing is answered. What its timestamp says is not used (RFC 7323 section 5.2).
-        let bsd = self.cfg.manners == Manners::FreeBsd;
+        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
         let exact = seq == if bsd { self.recv.last_acked().max(1) } else { self.recv.nxt() };
         if !(exact || self.cfg.weak_resets && self.in_reset_window(seq)) {
             self.refuse(now, "inexact reset");
@@ -205,7 +207,7 @@ impl Connection {
             self.linger = now.saturating_add(self.cfg.time_wait);
         }
         let throttled = bare || flags.has(Flags::SYN);
-        if !throttled || self.challenge.allowed(now, Manners::Linux) {
+        if !throttled || self.challenge.allowed(now, StackFlavor::Linux) {
             self.recv.answer(0..0);
         }
     }

@@ -3,7 +3,7 @@
 use super::acks::{Ask, Verdict};
 use super::{OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
-use crate::seam::Span;
+use crate::messages::Span;
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::{AccEcn, Flags};

@@ -6,7 +6,7 @@
 //! Known difference from both: like Linux, a block that was pushed out of the option by newer ones is not reported
 //! again when those are filled (`tcp_sack_new_ofo_skb` keeps four).
 
-use crate::seam::Span;
+use crate::messages::Span;
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 

@@ -23,8 +23,8 @@ mod memory;
 mod window;
 
 use crate::log::{AckReason, Log};
-use crate::seam::Span;
-use crate::{Config, Manners};
+use crate::messages::Span;
+use crate::{Config, StackFlavor};
 use acks::Acks;
 use arrayvec::ArrayVec;
 use assembly::Assembly;
@@ -101,7 +101,7 @@ pub(crate) struct Receiver {
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
     adaptive: bool,
-    manners: Manners,
+    flavor: StackFlavor,
     stats: Stats,
 }
 
@@ -115,7 +115,7 @@ impl Receiver {
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
             edge: 1 + u64::from(window.first()),
             fin: u64::MAX,
-            assembly: Assembly::new(cfg.manners == Manners::Linux),
+            assembly: Assembly::new(cfg.flavor == StackFlavor::Linux),
             dsack: None,
             report_duplicates: false,
             memory: None,
@@ -129,7 +129,7 @@ impl Receiver {
             old_ack: None,
             urgent: 0,
             adaptive: cfg.delayed_ack.adaptive,
-            manners: cfg.manners,
+            flavor: cfg.flavor,
             stats: Stats::default(),
         }
     }
@@ -276,7 +276,7 @@ impl Receiver {
         let partly_old = span.start < self.nxt;
         if partly_old {
             self.duplicate(span.start..self.nxt);
-            if self.manners == Manners::FreeBsd && self.report_duplicates {
+            if self.flavor == StackFlavor::FreeBsd && self.report_duplicates {
                 // `tcp_do_segment`: the next segment in order would clear the report.
                 self.acks.demand(AckReason::OutOfOrder);
             }

@@ -7,9 +7,9 @@ use super::Sender;
 use super::board::FIN;
 use super::delivery::{Delivered, Run, Sample};
 use super::prr::Step;
-use crate::config::{EcnMode, Manners};
+use crate::config::{EcnMode, StackFlavor};
 use crate::log::{CongestionState, Log, LogEvent};
-use crate::seam::{AckIn, AckOut, Span};
+use crate::messages::{AckIn, AckOut, Span};
 use tcpassay_cc::{Ack, Event};
 use tcpassay_units::{Bytes, Dur, Time, count};
 
@@ -106,7 +106,7 @@ impl Sender {
             self.board.ack_to(upto, &mut d);
         }
         if self.sack && !ack.sacks.is_empty() {
-            let whole = (self.cfg.manners == Manners::Linux).then_some(self.mss);
+            let whole = (self.cfg.flavor == StackFlavor::Linux).then_some(self.mss);
             self.board.sack(&ack.sacks, whole, &mut d);
         }
         if ack.ack >= prior_una {
@@ -252,7 +252,7 @@ impl Sender {
         if a.advanced {
             self.dup_acks = 0;
             // One segment of the partial ACK filled the hole; the rest had been counted by their duplicates.
-            let linux = self.cfg.manners == Manners::Linux;
+            let linux = self.cfg.flavor == StackFlavor::Linux;
             let recovering = self.state == CongestionState::Recovery;
             let hole = if recovering || linux { self.mss } else { 0 };
             let known = self.dup_bytes.min(d.acked.saturating_sub(hole));
@@ -272,7 +272,7 @@ impl Sender {
             self.dup_acks += 1;
             let most = self.board.outstanding() - self.board.lost.max(self.mss).min(self.board.outstanding());
             let more = self.mss.min(most.saturating_sub(self.dup_bytes));
-            if more < self.mss && self.cfg.manners == Manners::Linux {
+            if more < self.mss && self.cfg.flavor == StackFlavor::Linux {
                 // More duplicates than there can be: the network makes them, or segments overtake each other
                 // (`tcp_check_reno_reordering`).
                 self.reordering.at_most(self.board.outstanding().div_ceil(self.mss));
@@ -286,7 +286,7 @@ impl Sender {
     /// Without SACK Linux stays in recovery and Loss when all of what they began with is acknowledged, and nothing more; duplicates are
     /// not counted then (`tcp_process_loss`, step D of `tcp_fastretrans_alert`).
     fn is_held(&self) -> bool {
-        self.cfg.manners == Manners::Linux
+        self.cfg.flavor == StackFlavor::Linux
             && matches!(self.state, CongestionState::Recovery | CongestionState::Loss)
             && self.board.una >= self.recover
     }
@@ -302,7 +302,7 @@ impl Sender {
         log: &mut Log,
     ) -> Option<Dur> {
         // The base stack of FreeBSD measures what is acknowledged in order alone (`tcp_xmit_timer`).
-        let in_order = self.cfg.manners == Manners::FreeBsd && !self.racks();
+        let in_order = self.cfg.flavor == StackFlavor::FreeBsd && !self.racks();
         let sack_times = d.sack_times.filter(|_| !in_order);
         let by_position = if d.ambiguous { None } else { d.times }.or(sack_times);
         let rtt = match by_position {

@@ -340,7 +340,7 @@ impl Sender {
     /// Another controller decides from now on (`TCP_CONGESTION`).
     pub fn set_controller(&mut self, cc: Box<dyn tcpassay_cc::Controller>) {
         self.cc.replace(cc);
-        self.plain &= !self.cc.heeds_sent;
+        self.plain &= !self.cc.wants_sent_events;
     }
 
     /// What was written so far is urgent (`MSG_OOB`): every segment that begins before its end says so.

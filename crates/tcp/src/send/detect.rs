@@ -5,7 +5,7 @@
 
 use super::Sender;
 use super::delivery::Delivered;
-use crate::config::{LossDetection, Manners, Recovery};
+use crate::config::{LossDetection, Recovery, StackFlavor};
 use crate::log::CongestionState;
 
 /// Linux `sysctl_tcp_max_reordering`.
@@ -91,8 +91,8 @@ impl Sender {
                 CongestionState::Open | CongestionState::Disorder | CongestionState::Cwr
             );
             // Linux counts those that can be of outstanding segments (`tcp_limit_reno_sacked`, `tcp_dupack_heuristics`).
-            let duplicates = match self.cfg.manners {
-                Manners::Linux => u32::try_from(self.dup_bytes.div_ceil(self.mss)).unwrap_or(u32::MAX),
+            let duplicates = match self.cfg.flavor {
+                StackFlavor::Linux => u32::try_from(self.dup_bytes.div_ceil(self.mss)).unwrap_or(u32::MAX),
                 _ => self.dup_acks,
             };
             if open && fresh && duplicates >= threshold {

@@ -12,7 +12,7 @@ const MAX_CWND: Bytes = Bytes::new(1 << 30);
 pub(super) struct Driver {
     cc: Box<dyn Controller>,
     /// Whether it wants to hear of every transmission.
-    pub heeds_sent: bool,
+    pub wants_sent_events: bool,
     /// In force, clamped.
     pub control: Control,
     /// Answers that had to be clamped.
@@ -30,7 +30,7 @@ enum Stage {
     Between,
     /// An ACK is at work and nothing was told.
     Ack,
-    /// It told `Enter` or `Leave`.
+    /// It told `Congestion` or `RecoveryExit`.
     Moved,
     /// It told `Ack`.
     Told,
@@ -39,12 +39,19 @@ enum Stage {
 impl Driver {
     pub fn new(cc: Box<dyn Controller>) -> Driver {
         let control = Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None };
-        Driver { heeds_sent: cc.heeds_sent(), cc, control, clamps: 0, stage: Stage::Before, moved: false }
+        Driver {
+            wants_sent_events: cc.wants_sent_events(),
+            cc,
+            control,
+            clamps: 0,
+            stage: Stage::Before,
+            moved: false,
+        }
     }
 
     /// Another controller decides from now on; what is in force stays.
     pub fn replace(&mut self, cc: Box<dyn Controller>) {
-        self.heeds_sent = cc.heeds_sent();
+        self.wants_sent_events = cc.wants_sent_events();
         self.cc = cc;
     }
 
@@ -76,7 +83,7 @@ impl Driver {
         self.stage = Stage::Between;
     }
 
-    /// Whether the last ACK told `Enter` or `Leave`.
+    /// Whether the last ACK told `Congestion` or `RecoveryExit`.
     pub fn moved(&self) -> bool {
         self.moved
     }
@@ -110,14 +117,17 @@ impl Driver {
                 debug_assert!(self.stage == Stage::Before, "Established is told once");
                 self.stage = Stage::Between;
             }
-            Event::Enter { .. } | Event::Leave { .. } => match self.stage {
+            Event::Congestion { .. } | Event::RecoveryExit { .. } => match self.stage {
                 Stage::Between => {}
                 Stage::Ack => {
                     self.stage = Stage::Moved;
                     self.moved = true;
                 }
                 stage => {
-                    debug_assert!(false, "one of Enter and Leave an ACK, before Ack; not when {stage:?}");
+                    debug_assert!(
+                        false,
+                        "at most one of Congestion and RecoveryExit for each ACK, before Ack; not when {stage:?}"
+                    );
                 }
             },
             Event::Ack(_) => {

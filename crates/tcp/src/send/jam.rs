@@ -6,7 +6,7 @@
 
 use super::Sender;
 use crate::log::{CongestionState as Ca, Log};
-use crate::seam::GaveUp;
+use crate::messages::GaveUp;
 use tcpassay_cc::{Cause, Limited};
 use tcpassay_units::{Dur, Time};
 

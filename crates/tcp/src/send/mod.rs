@@ -1,7 +1,7 @@
 //! The sender: the outgoing stream from the application's bytes to acknowledged ones.
 //!
 //! Sans I/O. The connection tells it [`Sender::write`], [`Sender::on_ack`] and [`Sender::on_timer`]; it asks
-//! [`Sender::poll`] what to put on the wire. It speaks of 64-bit stream positions (see `seam`) and must not know
+//! [`Sender::poll`] what to put on the wire. It speaks of 64-bit stream positions (see `messages`) and must not know
 //! headers, options or the receiver.
 //!
 //! | file | rule | source |
@@ -57,9 +57,9 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{Config, EcnMode, Manners, Pacing, Recovery};
+use crate::config::{Config, EcnMode, Pacing, Recovery, StackFlavor};
 use crate::log::{CongestionState, Log, LogEvent};
-use crate::seam::{Agreed, Span};
+use crate::messages::{Agreed, Span};
 use board::Board;
 use buffer::{Buffer, Busy};
 use delivery::Deliveries;
@@ -126,7 +126,7 @@ pub(crate) struct Sender {
     cwnd: u64,
     /// `RecoveryPoint`, `recover`, `high_seq`: the episode ends when this is acknowledged.
     recover: u64,
-    /// The present reduction was told as `Enter` and awaits its `Leave`.
+    /// The present reduction was told as `Congestion` and awaits its `RecoveryExit`.
     entered: bool,
     /// Retransmit the next lost (or first) record whatever the window: the first of an episode.
     force: bool,
@@ -228,10 +228,10 @@ impl Sender {
 
     /// The handshake finished: the initial window is in force and data may leave.
     pub fn established(&mut self, now: Time, agreed: &Agreed, log: &mut Log) {
-        self.plain = self.cfg.tso.is_none() && self.cfg.mtu_probing.is_none() && !self.cc.heeds_sent;
+        self.plain = self.cfg.tso.is_none() && self.cfg.mtu_probing.is_none() && !self.cc.wants_sent_events;
         self.sack = agreed.sack && self.cfg.recovery != Recovery::NewReno;
         self.timestamps = agreed.timestamps;
-        self.times_one = self.cfg.manners == Manners::FreeBsd && !agreed.timestamps && !self.racks();
+        self.times_one = self.cfg.flavor == StackFlavor::FreeBsd && !agreed.timestamps && !self.racks();
         self.ecn = agreed.ecn;
         self.ect = agreed.ect && agreed.ecn != EcnMode::Off;
         self.wnd = agreed.window;
@@ -273,7 +273,7 @@ impl Sender {
     #[inline]
     pub(super) fn update_pacing(&mut self) {
         let mut control = self.cc.control;
-        if self.cfg.pacing != Pacing::Off && self.cfg.manners == Manners::Linux {
+        if self.cfg.pacing != Pacing::Off && self.cfg.flavor == StackFlavor::Linux {
             control.cwnd = Bytes::new(self.cwnd.max(self.board.outstanding()));
         }
         self.pacer.update(self.cfg.pacing, &control, self.rtt.srtt);
@@ -335,7 +335,7 @@ impl Sender {
             flight: Bytes::new(self.pipe()),
             srtt: self.rtt.srtt,
             min_rtt: self.rtt.min,
-            limited: if self.cfg.manners == Manners::FreeBsd {
+            limited: if self.cfg.flavor == StackFlavor::FreeBsd {
                 Limits::by_peer(self.cc.control, self.wnd)
             } else {
                 self.limits.over_flight(self.cc.control)

@@ -51,7 +51,7 @@ impl Pacer {
         };
     }
 
-    /// The first rate of a Linux client, of [`Agreed::rate_window`](crate::seam::Agreed::rate_window).
+    /// The first rate of a Linux client, of [`Agreed::rate_window`](crate::messages::Agreed::rate_window).
     pub fn begin(&mut self, rule: Pacing, window: Bytes, srtt: Option<Dur>) {
         let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return };
         let percent = if let Pacing::Percent { slow_start, .. } = rule { slow_start } else { LINUX.0 };

@@ -14,9 +14,9 @@
 
 use super::Sender;
 use super::board::Sent;
-use crate::config::{Manners, MtuProbing};
+use crate::config::{MtuProbing, StackFlavor};
 use crate::log::{CongestionState as Ca, Log};
-use crate::seam::Chunk;
+use crate::messages::Chunk;
 use tcpassay_cc::Limited;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -105,7 +105,7 @@ impl Sender {
 
     /// Linux sends no segment of more than half of the largest window that the peer offered (`tcp_bound_to_half_wnd`).
     fn bound_by_window(&mut self) {
-        if self.cfg.manners == Manners::Linux && self.max_wnd > 0 {
+        if self.cfg.flavor == StackFlavor::Linux && self.max_wnd > 0 {
             let half = if self.max_wnd > 536 { self.max_wnd / 2 } else { self.max_wnd };
             if half < self.mss {
                 self.set_mss(half.max(48));
@@ -116,7 +116,7 @@ impl Sender {
     /// The peer offers a larger window than ever before.
     #[cold]
     pub(super) fn widen(&mut self, window: u64) {
-        let bounded = self.cfg.manners == Manners::Linux && self.max_wnd < 2 * self.path.size;
+        let bounded = self.cfg.flavor == StackFlavor::Linux && self.max_wnd < 2 * self.path.size;
         self.max_wnd = window;
         if bounded && self.up {
             self.sync(self.path.size);
@@ -151,7 +151,7 @@ impl Sender {
     fn set_mss(&mut self, mss: u64) {
         let before = std::mem::replace(&mut self.mss, mss);
         self.mss32 = u32::try_from(mss).expect("an MSS fits 16 bits");
-        if self.cfg.manners == Manners::Linux && self.up && before > 0 {
+        if self.cfg.flavor == StackFlavor::Linux && self.up && before > 0 {
             let scale = |bytes: u64| (bytes / before).max(1) * mss;
             let control = &mut self.cc.control;
             control.cwnd = Bytes::new(scale(control.cwnd.get()));
@@ -180,7 +180,7 @@ impl Sender {
     /// `tcp_simple_retransmit`: what is longer than a segment may be now is lost, and the window is not to blame.
     fn retransmit_longer(&mut self, now: Time, before: u64, log: &mut Log) {
         let mss = self.mss;
-        let all = self.cfg.manners == Manners::FreeBsd;
+        let all = self.cfg.flavor == StackFlavor::FreeBsd;
         self.lose_without_blame(now, |s| all || u64::from(s.len).min(before) > mss, "path", log);
     }
 

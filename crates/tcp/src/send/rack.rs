@@ -6,7 +6,7 @@
 use super::Sender;
 use super::board::RackScan;
 use super::delivery::Delivered;
-use crate::config::{LossDetection, Manners};
+use crate::config::{LossDetection, StackFlavor};
 use crate::log::{CongestionState, Log};
 use tcpassay_units::{Dur, Time};
 
@@ -121,7 +121,7 @@ impl Sender {
 
     /// Step 4: the reordering window.
     pub(super) fn reo_wnd(&self) -> Dur {
-        if self.cfg.manners == Manners::FreeBsd {
+        if self.cfg.flavor == StackFlavor::FreeBsd {
             return self.reo_wnd_freebsd();
         }
         if !self.rack.reordering_seen {

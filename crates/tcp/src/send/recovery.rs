@@ -8,9 +8,9 @@ use super::ack::Arrival;
 use super::delivery::Delivered;
 use super::prr::{Prr, Step};
 use super::undo::EIFEL;
-use crate::config::{Manners, Recovery, RecoveryExit};
+use crate::config::{Recovery, RecoveryExit, StackFlavor};
 use crate::log::{CongestionState as Ca, Log, LogEvent};
-use crate::seam::Span;
+use crate::messages::Span;
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
 
@@ -31,19 +31,19 @@ impl Sender {
     /// What PRR takes `bytes` in so many packets for: Linux counts packets (`tcp_cwnd_reduction`), however short.
     #[inline]
     pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
-        if self.cfg.manners == Manners::Linux { packets * self.mss } else { bytes }
+        if self.cfg.flavor == StackFlavor::Linux { packets * self.mss } else { bytes }
     }
 
     /// What is in flight, as PRR counts it. The records are walked only where a short segment may be among them.
     pub(super) fn prr_pipe(&self) -> u64 {
-        if self.cfg.manners == Manners::Linux && self.small_end > self.board.una {
+        if self.cfg.flavor == StackFlavor::Linux && self.small_end > self.board.una {
             let packets = self.board.packets_in_flight(self.mss) * self.mss;
             return packets.saturating_sub(self.dup_bytes);
         }
         self.pipe()
     }
 
-    /// Detects loss and moves the state, with at most one `Enter` or `Leave`. Gives the bytes newly marked lost.
+    /// Detects loss and moves the state, with at most one `Congestion` or `RecoveryExit`. Gives the bytes newly marked lost.
     pub(super) fn move_state(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
         match self.state {
             Ca::Loss => self.in_loss(a, d, log),
@@ -60,7 +60,7 @@ impl Sender {
             }
             return 0;
         }
-        if self.board.una == self.recover && !self.sack && self.cfg.manners == Manners::Linux {
+        if self.board.una == self.recover && !self.sack && self.cfg.flavor == StackFlavor::Linux {
             // Late duplicates of this episode must not begin another: it lasts until something above its end is acknowledged
             // (`tcp_is_non_sack_preventing_reopen`).
             return 0;
@@ -236,7 +236,7 @@ impl Sender {
             self.timers.stopped = now.saturating_add(self.rtt.rto());
         }
         let flight = self.reduced_from(flight);
-        self.tell(now, &Event::Enter { cause, flight: Bytes::new(flight) }, "enter", log);
+        self.tell(now, &Event::Congestion { cause, flight: Bytes::new(flight) }, "enter", log);
         self.entered = true;
         self.announce_cwr();
     }
@@ -246,7 +246,7 @@ impl Sender {
         self.cwr_due = self.hears_ece();
     }
 
-    /// The window that the controller wants: after `Enter`, the one that the reduction ends with.
+    /// The window that the controller wants: after `Congestion`, the one that the reduction ends with.
     pub(super) fn target(&self) -> u64 {
         self.cc.control.cwnd.get()
     }
@@ -270,7 +270,7 @@ impl Sender {
         self.limited_sent = 0;
         self.dup_acks = 0;
         self.dup_bytes = 0;
-        self.tell(now, &Event::Leave { spurious, exit }, "leave", log);
+        self.tell(now, &Event::RecoveryExit { spurious, exit }, "leave", log);
         self.set_cwnd(now, self.target(), "leave", log);
         let to = if self.board.sacked > 0 { Ca::Disorder } else { Ca::Open };
         self.set_state(now, to, why, log);

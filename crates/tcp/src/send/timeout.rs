@@ -8,9 +8,9 @@ use super::ack::Arrival;
 use super::board::SACKED;
 use super::delivery::Delivered;
 use super::recovery::log_lost;
-use crate::config::Manners;
+use crate::config::StackFlavor;
 use crate::log::{CongestionState as Ca, Log};
-use crate::seam::GaveUp;
+use crate::messages::GaveUp;
 use tcpassay_cc::Event;
 use tcpassay_units::{Bytes, Time};
 
@@ -47,7 +47,7 @@ impl Sender {
         let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
         // RFC 5682 section 2.1: from step 1 again when the same segment times out again; not during another recovery. In Linux
         // the second timeout in a row begins it whatever came before (`tcp_enter_loss`).
-        let restarts = again && (self.cfg.manners == Manners::Linux || matches!(self.frto, Frto::Head(_)));
+        let restarts = again && (self.cfg.flavor == StackFlavor::Linux || matches!(self.frto, Frto::Head(_)));
         let head = self.board.front().map_or(0, |s| s.end().min(s.start + self.mss));
         self.frto = if self.cfg.frto && (fresh || restarts) { Frto::Head(head) } else { Frto::Off };
         if fresh {
@@ -79,7 +79,7 @@ impl Sender {
 
     /// The timeout was false: in Linux the same ACK may show a loss by RACK (`tcp_fastretrans_alert`).
     fn look_again(&mut self, a: &Arrival, d: &Delivered, log: &mut Log) -> u64 {
-        if self.cfg.manners == Manners::Linux && self.racks() { self.detect(a.now, d, log) } else { 0 }
+        if self.cfg.flavor == StackFlavor::Linux && self.racks() { self.detect(a.now, d, log) } else { 0 }
     }
 
     /// An ACK in the Loss state.
@@ -107,12 +107,12 @@ impl Sender {
                 let all = !matches!(self.frto, Frto::Head(end) if self.board.una < end);
                 self.recover = self.board.nxt;
                 self.frto = if all { Frto::New } else { Frto::Off };
-            } else if a.dup && !self.sack && self.cfg.manners != Manners::Linux {
+            } else if a.dup && !self.sack && self.cfg.flavor != StackFlavor::Linux {
                 // Step 2a; with SACK step 2 waits for the retransmission's ACK, and so does Linux without (`tcp_process_loss`).
                 self.frto = Frto::Off;
             }
         }
-        if self.board.una == self.recover && !self.sack && self.cfg.manners == Manners::Linux {
+        if self.board.una == self.recover && !self.sack && self.cfg.flavor == StackFlavor::Linux {
             // As in recovery (`tcp_try_undo_recovery`).
             return 0;
         }

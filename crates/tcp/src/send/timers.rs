@@ -6,9 +6,9 @@ use super::Sender;
 use super::ack::Arrival;
 use super::board::{EVER, Sent};
 use super::recovery::log_lost;
-use crate::config::{Manners, Recovery};
+use crate::config::{Recovery, StackFlavor};
 use crate::log::{CongestionState as Ca, Log, LogEvent, Timer, TimerChange};
-use crate::seam::{Chunk, GaveUp};
+use crate::messages::{Chunk, GaveUp};
 use std::sync::Arc;
 use tcpassay_units::{Dur, Time};
 
@@ -196,7 +196,7 @@ impl Sender {
     /// How long a partial segment is held: in Linux until the timer of probes, which counts by the RTO
     /// (`tcp_check_probe_timer`).
     pub(super) fn cork_time(&self) -> Dur {
-        if self.cfg.manners == Manners::Linux { self.rtt.rto().max(CORK) } else { CORK }
+        if self.cfg.flavor == StackFlavor::Linux { self.rtt.rto().max(CORK) } else { CORK }
     }
 
     /// The earliest deadline, or [`Time::MAX`].
@@ -245,7 +245,7 @@ impl Sender {
             self.timers.cork = Time::MAX;
             note(log, now, Timer::Cork, TimerChange::Fired);
             self.timers.uncork = true;
-            if self.cfg.manners == Manners::Linux {
+            if self.cfg.flavor == StackFlavor::Linux {
                 // `tcp_write_wakeup`
                 self.buf.quiet = false;
                 self.mark_push();

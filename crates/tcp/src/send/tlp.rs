@@ -4,9 +4,9 @@
 
 use super::Sender;
 use super::ack::Arrival;
-use crate::config::{Manners, Tlp};
+use crate::config::{StackFlavor, Tlp};
 use crate::log::{CongestionState as Ca, Log, Timer, TimerChange};
-use crate::seam::{Chunk, Span};
+use crate::messages::{Chunk, Span};
 use tcpassay_cc::Cause;
 use tcpassay_units::{Dur, Time};
 
@@ -122,7 +122,7 @@ impl Sender {
 
     /// Probes and retransmissions share a timer, as in Linux since 4.15.
     pub(super) fn one_timer(&self) -> bool {
-        self.cfg.manners == Manners::Linux && self.cfg.tlp == Tlp::On
+        self.cfg.flavor == StackFlavor::Linux && self.cfg.tlp == Tlp::On
     }
 
     /// When the RTO is over that counts from the transmission of the first segment, but a tick from now at least (`tcp_rearm_rto`).
@@ -142,14 +142,14 @@ impl Sender {
             return;
         }
         self.probe.due =
-            self.probe.measured || self.cfg.manners == Manners::Linux || self.cfg.tlp == Tlp::OpenOnly;
+            self.probe.measured || self.cfg.flavor == StackFlavor::Linux || self.cfg.tlp == Tlp::OpenOnly;
         self.timers.set_rto(now, self.rtt.rto(), log);
     }
 
     /// New data that a probe sends: one segment; in Linux a buffer, if the congestion window holds it (`tcp_send_loss_probe`).
     fn probe_size(&mut self) -> u64 {
         let one = self.unsent().min(self.mss);
-        if self.cfg.tso.is_none() || self.cfg.manners != Manners::Linux {
+        if self.cfg.tso.is_none() || self.cfg.flavor != StackFlavor::Linux {
             return one;
         }
         let buffer = self.record_end().map_or(self.unsent(), |end| end - self.board.nxt);
@@ -174,7 +174,7 @@ impl Sender {
             let undo = self.undo;
             let chunk = self.emit_again(now, last, log);
             self.undo = undo;
-            if self.cfg.manners == Manners::Linux {
+            if self.cfg.flavor == StackFlavor::Linux {
                 self.board.uncount(last);
             }
             self.probe.retransmitted = Some(chunk.span.start..chunk.span.end + u64::from(chunk.fin));

@@ -7,9 +7,9 @@ use super::board::{APP, FIN, PUSH, Sent};
 use super::pace;
 use super::size::{self, Ask};
 use super::timeout::Frto;
-use crate::config::{AfterIdle, EcnMode, Manners, Nagle, Recovery, TsoAutosize};
+use crate::config::{AfterIdle, EcnMode, Nagle, Recovery, StackFlavor, TsoAutosize};
 use crate::log::{CongestionState as Ca, Log};
-use crate::seam::{Chunk, Whole};
+use crate::messages::{Chunk, Whole};
 use tcpassay_cc::{Event, Limited};
 use tcpassay_units::{Bytes, Dur, Time, count};
 
@@ -168,7 +168,7 @@ impl Sender {
             Ca::Disorder if self.creeps() => out - (u64::from(self.dup_acks.min(2)) * self.mss).min(out),
             // RFC 3042: two segments beyond the window. With SACK each reported segment lets one go (RFC 6675).
             // Linux lets one go for each duplicate (`tcp_packets_in_flight` with `tcp_add_reno_sack`).
-            Ca::Open | Ca::Disorder if !self.sack && self.cfg.manners != Manners::Linux => {
+            Ca::Open | Ca::Disorder if !self.sack && self.cfg.flavor != StackFlavor::Linux => {
                 out - self.dup_bytes.min(2 * self.mss).min(out)
             }
             Ca::Recovery if self.cfg.recovery == Recovery::Prr => self.prr_pipe(),
@@ -328,7 +328,7 @@ impl Sender {
 
     /// The next segment is the last and has the FIN: Linux does not ask the congestion window for it (`tcp_cwnd_test`).
     fn ends_stream(&self, avail: u64) -> bool {
-        self.cfg.manners == Manners::Linux && self.buf.fin && avail == self.unsent() && avail <= self.mss
+        self.cfg.flavor == StackFlavor::Linux && self.buf.fin && avail == self.unsent() && avail <= self.mss
     }
 
     /// The end of the record that is being sent. Those that are sent go.
@@ -383,7 +383,7 @@ impl Sender {
         let idle = now.since(self.last_sent);
         let rto = self.rtt.rto();
         // Linux looks when data are written and when the window opens (`tcp_slow_start_after_idle_check`).
-        let shut = self.cfg.manners == Manners::Linux && self.wnd == 0;
+        let shut = self.cfg.flavor == StackFlavor::Linux && self.wnd == 0;
         if shut || idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
             return;
         }
@@ -516,13 +516,13 @@ impl Sender {
         if matches!(self.state, Ca::Recovery | Ca::Cwr) {
             self.prr.out += self.delivered_size(n, packets);
         }
-        if self.cfg.manners == Manners::Linux {
+        if self.cfg.flavor == StackFlavor::Linux {
             self.pacer.sent_linux(now, n, packets);
         } else {
             self.pacer.sent(now, n);
         }
         self.timers.uncork = false;
-        if self.cc.heeds_sent {
+        if self.cc.wants_sent_events {
             self.tell(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
             if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
                 self.cwnd = self.cc.control.cwnd.get();
@@ -551,7 +551,7 @@ impl Sender {
         }
         self.buf.went = false;
         // In Linux that timer begins when nothing is in flight (`tcp_check_probe_timer`).
-        let alone = self.cfg.manners != Manners::Linux || self.board.outstanding() == 0;
+        let alone = self.cfg.flavor != StackFlavor::Linux || self.board.outstanding() == 0;
         if limit == Limited::App && alone && self.unsent() > 0 && (self.cfg.cork || self.buf.more) {
             self.timers.hold_cork(now, self.cork_time(), log);
         }

@@ -10,7 +10,7 @@ use super::ack::Arrival;
 use super::board::Sent;
 use super::delivery::Delivered;
 use crate::log::{Log, LogEvent};
-use crate::seam::Span;
+use crate::messages::Span;
 use tcpassay_units::Time;
 
 /// The proof by timestamps.

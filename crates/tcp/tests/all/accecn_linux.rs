@@ -1,15 +1,15 @@
 //! Accurate ECN in Linux's form (`stack.ecn_form = linux`): `tcp_ecn.h`, `tcp_options_fit_accecn`, `tcp_accecn_process`.
 
 use crate::common::*;
-use tcpassay_tcp::{AccurateInfo, AccurateUse, Config, EcnForm, EcnMode, Manners, State};
+use tcpassay_tcp::{AccurateInfo, AccurateUse, Config, EcnForm, EcnMode, StackFlavor, State};
 use tcpassay_units::Time;
 use tcpassay_wire::{AccEcn, Ecn, Flags, Segment};
 
 const ALL: Flags = Flags::from_bits(Flags::AE.bits() | Flags::CWR.bits() | Flags::ECE.bits());
 
 fn form() -> Config {
-    let manners = Manners::Linux;
-    Config { ecn: EcnMode::Accurate, ecn_form: EcnForm::Linux, manners, ..plain() }
+    let flavor = StackFlavor::Linux;
+    Config { ecn: EcnMode::Accurate, ecn_form: EcnForm::Linux, flavor, ..plain() }
 }
 
 /// The ACE field of a counter.

@@ -121,14 +121,14 @@ proptest! {
         };
         let a = connect(&cfg, 0xffff_f000, Time::ZERO);
         let b = listen(&cfg, 77);
-        let mut dice = Seed(seed).stream("path");
+        let mut rng = Seed(seed).stream("path");
         let mut fate = |_: usize, _: &Outgoing| {
-            let hit = |dice: &mut tcpassay_units::Stream, p: u32| dice.below(100) < u64::from(p);
+            let hit = |rng: &mut tcpassay_units::Stream, p: u32| rng.below(100) < u64::from(p);
             let mut fate = Vec::new();
             for copy in 0..2 {
-                let dropped = if copy == 0 { hit(&mut dice, faults.loss) } else { !hit(&mut dice, faults.duplicate) };
-                let late = hit(&mut dice, faults.late);
-                let extra = if late { Dur::from_micros(dice.below(faults.jitter_us)) } else { Dur::ZERO };
+                let dropped = if copy == 0 { hit(&mut rng, faults.loss) } else { !hit(&mut rng, faults.duplicate) };
+                let late = hit(&mut rng, faults.late);
+                let extra = if late { Dur::from_micros(rng.below(faults.jitter_us)) } else { Dur::ZERO };
                 if !dropped {
                     fate.push(extra);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, Time};
-use tcpassay_workload::{Apps, Completion, ConnKey, HostId, Plan, Slot, Sockets};
+use tcpassay_workload::{Apps, Completion, ConnKey, HostId, Slot, Sockets, TrafficSchedule};
 
 /// One way delay of every pipe.
 pub const DELAY: Dur = Dur::from_millis(1);
@@ -171,17 +171,17 @@ pub struct Ran {
 }
 
 /// Runs the plan until `end`, or until nothing happens any more.
-pub fn run(plan: Plan, hosts: u32, buffer: u64, end: Time) -> Ran {
+pub fn run(plan: TrafficSchedule, hosts: u32, buffer: u64, end: Time) -> Ran {
     run_with(plan, hosts, buffer, DELAY, end)
 }
 
-pub fn run_with(plan: Plan, hosts: u32, buffer: u64, delay: Dur, end: Time) -> Ran {
+pub fn run_with(plan: TrafficSchedule, hosts: u32, buffer: u64, delay: Dur, end: Time) -> Ran {
     run_breaking(plan, hosts, buffer, delay, end, None)
 }
 
 /// At the given time the connection with the given index fails at both ends.
 pub fn run_breaking(
-    plan: Plan,
+    plan: TrafficSchedule,
     hosts: u32,
     buffer: u64,
     delay: Dur,

@@ -54,7 +54,7 @@ impl DualPi2Spec {
 #[derive(Clone, Debug)]
 pub(crate) struct DualPi2 {
     spec: DualPi2Spec,
-    dice: Stream,
+    rng: Stream,
     l4s: PacketList,
     classic: PacketList,
     /// Base probability, 0 to 1.
@@ -71,7 +71,7 @@ impl DualPi2 {
         assert!(spec.classic_share <= 100, "a share of {} in a hundred", spec.classic_share);
         let mut q = DualPi2 {
             spec,
-            dice: seed.stream(&format!("{name}.dualpi2")),
+            rng: seed.stream(&format!("{name}.dualpi2")),
             l4s: PacketList::default(),
             classic: PacketList::default(),
             probability: 0.0,
@@ -137,17 +137,17 @@ impl DualPi2 {
         let coupled = p * self.spec.coupling;
         let overload = coupled > 1.0;
         // Squared by two rolls, as a router without a multiplier would.
-        let squared = |dice: &mut Stream| dice.chance(p) && dice.chance(p);
+        let squared = |rng: &mut Stream| rng.chance(p) && rng.chance(p);
         if l4s {
-            if overload && squared(&mut self.dice) {
+            if overload && squared(&mut self.rng) {
                 return true;
             }
-            if overload || self.dice.chance(coupled) {
+            if overload || self.rng.chance(coupled) {
                 io.mark(core, id);
             }
             false
         } else {
-            squared(&mut self.dice) && (overload || !io.mark(core, id))
+            squared(&mut self.rng) && (overload || !io.mark(core, id))
         }
     }
 

@@ -53,7 +53,7 @@ const MARK_UP_TO: f64 = 0.1;
 pub(crate) struct Pie {
     spec: PieSpec,
     list: PacketList,
-    dice: Stream,
+    rng: Stream,
     probability: f64,
     accumulated: f64,
     delay: Dur,
@@ -70,7 +70,7 @@ impl Pie {
         Pie {
             spec,
             list: PacketList::default(),
-            dice: seed.stream(&format!("{name}.pie")),
+            rng: seed.stream(&format!("{name}.pie")),
             probability: 0.0,
             accumulated: 0.0,
             delay: Dur::ZERO,
@@ -125,7 +125,7 @@ impl Pie {
         if self.accumulated < 0.85 {
             return false;
         }
-        if self.accumulated < 8.5 && !self.dice.chance(self.probability) {
+        if self.accumulated < 8.5 && !self.rng.chance(self.probability) {
             return false;
         }
         self.accumulated = 0.0;

@@ -39,7 +39,7 @@ pub(crate) struct Red {
     /// Packets since the last mark or drop, while the average is between the thresholds.
     count: Option<u32>,
     idle_since: Option<Time>,
-    dice: Stream,
+    rng: Stream,
 }
 
 /// What RED decides about a packet.
@@ -59,7 +59,7 @@ impl Red {
             average: 0.0,
             count: None,
             idle_since: Some(Time::ZERO),
-            dice: seed.stream(&format!("{name}.red")),
+            rng: seed.stream(&format!("{name}.red")),
         }
     }
 
@@ -119,7 +119,7 @@ impl Red {
         self.count = Some(count);
         // Uniform instead of geometric distances: p / (1 - count * p).
         let spread = 1.0 - f64::from(before) * p;
-        let hit = spread <= p || self.dice.chance(p / spread);
+        let hit = spread <= p || self.rng.chance(p / spread);
         if !hit {
             return Verdict::Pass;
         }

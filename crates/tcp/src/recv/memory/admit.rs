@@ -26,7 +26,7 @@ impl Receiver {
     /// `tcp_sequence` and `tcp_data_queue`: whether there is a place for `span`, with `headers` bytes before its data.
     pub(in crate::recv) fn admit(
         &mut self,
-        span: &crate::seam::Span,
+        span: &crate::messages::Span,
         fin: bool,
         push: bool,
         headers: u64,

@@ -14,7 +14,7 @@ mod ring;
 pub(super) use marks::RackScan;
 
 use super::delivery::{Delivered, Run, Snapshot, packets};
-use crate::seam::Span;
+use crate::messages::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Windows, sizes and waiting: RFC 9293 section 3.8.6, Nagle, cork, pacing, super-segments, idle, the send buffer.
 
 use super::*;
-use crate::config::{AfterIdle, Manners, Nagle, Pacing, TsoAutosize};
+use crate::config::{AfterIdle, Nagle, Pacing, StackFlavor, TsoAutosize};
 
 fn lens(chunks: &[Chunk]) -> Vec<u64> {
     chunks.iter().map(|c| c.span.end - c.span.start).collect()
@@ -448,7 +448,7 @@ fn linux_paces_from_the_tenth_segment_at_the_rate_of_the_syn_ack_until_data_are_
     // initial window is known only later.
     let cfg = Config {
         pacing: Pacing::Percent { slow_start: 200, avoidance: 120 },
-        manners: Manners::Linux,
+        flavor: StackFlavor::Linux,
         initial_window: 40,
         ..rfc()
     };

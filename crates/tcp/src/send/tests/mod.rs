@@ -16,7 +16,7 @@ mod tlp;
 use super::Sender;
 use crate::config::{Config, EcnMode, Profile};
 use crate::log::Log;
-use crate::seam::{AckIn, Agreed, Chunk, GaveUp, Span};
+use crate::messages::{AckIn, Agreed, Chunk, GaveUp, Span};
 use tcpassay_cc::{Control, Controller, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -54,7 +54,7 @@ impl Controller for TinyReno {
                     c.cwnd += Bytes::new(view.mss.get() * ack.acked.get() / c.cwnd.get());
                 }
             }
-            Event::Enter { flight, .. } => {
+            Event::Congestion { flight, .. } => {
                 self.before = Some(c);
                 self.recovering = true;
                 c.ssthresh = self.reduced(flight, view.mss);
@@ -71,7 +71,7 @@ impl Controller for TinyReno {
                 self.collapsed = true;
                 c.cwnd = view.mss;
             }
-            Event::Leave { spurious, exit } => {
+            Event::RecoveryExit { spurious, exit } => {
                 if spurious {
                     let before = self.before.take().expect("something to undo");
                     c.cwnd = c.cwnd.max(before.cwnd);

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::config::{
-    EcnMode, LossDetection, Manners, Nagle, Pacing, PrrBound, Recovery, RecoveryExit, Skbs, Tlp, Undo,
+    EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, RecoveryExit, Skbs, StackFlavor, Tlp, Undo,
 };
 use crate::log::LogEntry;
-use crate::seam::Whole;
+use crate::messages::Whole;
 use crate::send::Flow;
 use crate::{Gauges, Info};
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ struct World {
     rx: Receiver,
     data: Pipe<(Chunk, u32)>,
     acks: Pipe<AckIn>,
-    dice: Stream,
+    rng: Stream,
     net: Network,
     count: u64,
     /// Take the short ways of [`Sender::flow`] and of ACKs.
@@ -127,7 +127,7 @@ impl World {
     }
 
     fn delay(&mut self, reorder: f64) -> Dur {
-        let late = if self.dice.chance(reorder) { self.dice.below(60) } else { 0 };
+        let late = if self.rng.chance(reorder) { self.rng.below(60) } else { 0 };
         ms(20 + late) + Dur::from_nanos(self.count)
     }
 
@@ -138,7 +138,7 @@ impl World {
             rx: Receiver { got: Vec::new(), window: agreed.window, recent: Vec::new(), stamp: None },
             data: Pipe(Vec::new()),
             acks: Pipe(Vec::new()),
-            dice: Seed(net.seed).stream("network"),
+            rng: Seed(net.seed).stream("network"),
             net,
             count: 0,
             short: true,
@@ -160,8 +160,8 @@ impl World {
             self.count += 1;
             prop_assert!(self.count < 200_000, "a storm");
             let stamp = self.r.ts_now();
-            for _ in 0..=u32::from(self.dice.chance(self.net.duplicate)) {
-                if !self.dice.chance(self.net.loss) {
+            for _ in 0..=u32::from(self.rng.chance(self.net.duplicate)) {
+                if !self.rng.chance(self.net.loss) {
                     let at = self.r.now + self.delay(self.net.reorder);
                     self.data.0.push((at, self.count, (chunk.clone(), stamp)));
                 }
@@ -223,9 +223,9 @@ impl World {
             if self.data.first() == Some(next) {
                 let (chunk, stamp) = self.data.pop();
                 let dsack = self.rx.take(&chunk, stamp);
-                let ece = self.dice.chance(self.net.mark);
+                let ece = self.rng.chance(self.net.mark);
                 let ack = self.rx.ack(dsack, ts, ece);
-                if !self.dice.chance(self.net.ack_loss) {
+                if !self.rng.chance(self.net.ack_loss) {
                     self.count += 1;
                     let at = self.r.now + self.delay(0.0);
                     self.acks.0.push((at, self.count, ack));
@@ -291,7 +291,7 @@ fn switches() -> impl Strategy<Value = Config> {
                 initial: Bytes::new(16_384),
             }),
             send_buffer: b[9].then_some(Bytes::new(20_000)),
-            manners: if b[10] { Manners::Linux } else { Manners::Rfc },
+            flavor: if b[10] { StackFlavor::Linux } else { StackFlavor::Rfc },
             retries: 1000,
             user_timeout: None,
             ..rfc()

@@ -26,7 +26,7 @@ const MOST_ACK_DELAY: Dur = Dur::from_millis(1);
 
 /// The state of `struct bictcp` that is HyStart's.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Train {
+pub(super) struct LinuxHystart {
     detect: Detect,
     delay_min: Option<Dur>,
     /// Bytes acknowledged so far, the most that were sent by then, and what was when the round began (`end_seq`).
@@ -40,14 +40,14 @@ pub(super) struct Train {
     found: bool,
 }
 
-impl Train {
-    pub fn new(detect: Detect) -> Train {
-        Train { detect, ..Train::default() }
+impl LinuxHystart {
+    pub fn new(detect: Detect) -> LinuxHystart {
+        LinuxHystart { detect, ..LinuxHystart::default() }
     }
 
     /// Where it is asked for.
-    pub fn asked(params: &Params) -> Option<Train> {
-        if let Hystart::Linux(detect) = params.hystart { Some(Train::new(detect)) } else { None }
+    pub fn asked(params: &Params) -> Option<LinuxHystart> {
+        if let Hystart::Linux(detect) = params.hystart { Some(LinuxHystart::new(detect)) } else { None }
     }
 
     /// The smallest round trip that was not discarded.
@@ -57,8 +57,16 @@ impl Train {
 
     /// Slow start begins anew after a timeout (`bictcp_reset`).
     pub fn reset(&mut self, now: Time) {
-        let Train { detect, una, sent, .. } = *self;
-        *self = Train { detect, una, sent, end: sent, round_start: now, last_ack: now, ..Train::default() };
+        let LinuxHystart { detect, una, sent, .. } = *self;
+        *self = LinuxHystart {
+            detect,
+            una,
+            sent,
+            end: sent,
+            round_start: now,
+            last_ack: now,
+            ..LinuxHystart::default()
+        };
     }
 
     /// Whether slow start is to end.
@@ -122,7 +130,7 @@ mod tests {
 
     /// An ACK at `ms`, with a window of `segments` and this round trip; `first` acknowledges more than was sent when the
     /// last round began.
-    fn ack(train: &mut Train, ms: u64, first: bool, segments: u64, rtt_ms: u64) -> bool {
+    fn ack(train: &mut LinuxHystart, ms: u64, first: bool, segments: u64, rtt_ms: u64) -> bool {
         let mss = Bytes::new(1000);
         let control = Control { cwnd: mss * segments, ssthresh: Bytes::MAX, pacing: None };
         let rtt = Dur::from_millis(rtt_ms);
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_that_rose_by_an_eighth_in_nine_samples_ends_slow_start() {
-        let mut train = Train::new(Detect { train: false, delay: true });
+        let mut train = LinuxHystart::new(Detect { train: false, delay: true });
         assert!(!ack(&mut train, 100, true, 10, 100));
         for i in 0..8 {
             assert!(!ack(&mut train, 200 + i, i == 0, 20, 113), "sample {i}");
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_rise_below_an_eighth_or_a_small_window_ends_nothing() {
-        let mut train = Train::new(Detect { train: false, delay: true });
+        let mut train = LinuxHystart::new(Detect { train: false, delay: true });
         ack(&mut train, 100, true, 10, 100);
         assert!((0..20).all(|i| !ack(&mut train, 200 + i, i == 0, 20, 112)));
         assert!((0..20).all(|i| !ack(&mut train, 300 + i, i == 0, 15, 300)));
@@ -166,14 +174,14 @@ mod tests {
 
     #[test]
     fn a_train_of_acks_longer_than_half_the_smallest_round_trip_ends_slow_start() {
-        let mut train = Train::new(Detect { train: true, delay: false });
+        let mut train = LinuxHystart::new(Detect { train: true, delay: false });
         ack(&mut train, 100, true, 10, 10);
         // The round begins at 200 ms; (10 + 1) / 2 ms later is 205.5 ms.
         for ms in [200, 202, 204] {
             assert!(!ack(&mut train, ms, ms == 200, 20, 10), "{ms} ms");
         }
         assert!(ack(&mut train, 206, false, 20, 10));
-        let mut broken = Train::new(Detect { train: true, delay: false });
+        let mut broken = LinuxHystart::new(Detect { train: true, delay: false });
         assert!(
             [200, 202, 205, 206].iter().all(|&ms| !ack(&mut broken, ms, ms == 200, 20, 10)),
             "a gap of 3 ms"

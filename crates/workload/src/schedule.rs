@@ -31,7 +31,7 @@ pub struct Part {
 
 /// Everything that the applications of a run do, shared by its hosts.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub struct TrafficSchedule {
     parts: Vec<Part>,
     seed: Seed,
 }
@@ -44,7 +44,7 @@ pub struct ConnKey {
     pub client: HostId,
     /// The host that accepts it.
     pub server: HostId,
-    /// Index into [`Plan::parts`].
+    /// Index into [`TrafficSchedule::parts`].
     pub part: u16,
     /// Counts the connections of this part that the client opened.
     pub index: u32,
@@ -56,9 +56,9 @@ impl std::fmt::Display for ConnKey {
     }
 }
 
-impl Plan {
+impl TrafficSchedule {
     /// The plan of `spec` between `pairs`; a [`Behaviour::Mix`] becomes one part for each of its members.
-    pub fn new(spec: &Spec, pairs: &[Pair], seed: Seed) -> Plan {
+    pub fn new(spec: &Spec, pairs: &[Pair], seed: Seed) -> TrafficSchedule {
         let members =
             if spec.behaviour == Behaviour::Mix { &spec.mix[..] } else { std::slice::from_ref(spec) };
         let parts = members
@@ -70,7 +70,7 @@ impl Plan {
                 cc: None,
             })
             .collect();
-        Plan { parts, seed }
+        TrafficSchedule { parts, seed }
     }
 
     /// Adds a part, such as background traffic.
