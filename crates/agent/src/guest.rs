@@ -4,8 +4,8 @@
 //! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`; or `scripts.json`, packetdrill scripts). It leaves
 //! `answer.json` and switches the machine off; the runner takes a guest that does neither for one that died.
 
-use crate::ground::Ground;
-use crate::request::{Answer, Request};
+use crate::environment::Environment;
+use crate::request::{CaseAnswer, Request};
 use crate::{run, script};
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub fn main() -> ! {
             serde_json::to_string(&scripts(scratch)).expect("an answer has no other keys than texts")
         } else {
             let answer = std::panic::catch_unwind(|| serve(scratch))
-                .unwrap_or_else(|_| Answer::failed("the agent panicked; its words are on the console"));
+                .unwrap_or_else(|_| CaseAnswer::failed("the agent panicked; its words are on the console"));
             serde_json::to_string(&answer).expect("an answer has no other keys than texts")
         };
         if let Err(e) = fs::write(scratch.join("answer.json"), text) {
@@ -50,20 +50,20 @@ fn scripts(scratch: &Path) -> Result<Vec<serde_json::Value>, String> {
     }))
 }
 
-fn serve(scratch: &Path) -> Answer {
+fn serve(scratch: &Path) -> CaseAnswer {
     let request = fs::read_to_string(scratch.join("case.json"))
         .map_err(|e| e.to_string())
         .and_then(|text| serde_json::from_str::<Request>(&text).map_err(|e| e.to_string()));
     let request = match request {
         Ok(request) => request,
-        Err(e) => return Answer::failed(format!("case.json: {e}")),
+        Err(e) => return CaseAnswer::failed(format!("case.json: {e}")),
     };
     // Each end of a connection is a file, and some have a second one; the kernel starts its init with room for 1024.
     if let Err(why) = mounts().and_then(|()| sys::allow_files(FILES).map_err(|e| format!("open files: {e}")))
     {
-        return Answer::failed(why);
+        return CaseAnswer::failed(why);
     }
-    run::run(&request, &Ground::guest())
+    run::run(&request, &Environment::guest())
 }
 
 fn mounts() -> Result<(), String> {

@@ -7,11 +7,11 @@
 //!
 //! Two cases at a time would measure each other: a lock lets the second wait.
 
-use crate::ground::Ground;
-use crate::machine::pause;
-use crate::request::{Answer, Request};
+use crate::collect::machine_load::pause;
+use crate::environment::Environment;
+use crate::netns::topology::NETNS_FOLDER;
+use crate::request::{CaseAnswer, Request};
 use crate::run;
-use crate::setup::NAMES;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -29,9 +29,9 @@ pub fn main() -> io::Result<()> {
     io::stdin().read_to_string(&mut text)?;
     let request: Request = serde_json::from_str(&text)?;
     let answer = if sys::is_root() {
-        serve(&request).unwrap_or_else(|e| Answer::failed(e.to_string()))
+        serve(&request).unwrap_or_else(|e| CaseAnswer::failed(e.to_string()))
     } else {
-        Answer::failed(
+        CaseAnswer::failed(
             "the substrate `host` needs root: it makes network namespaces; `kernel` and `model` do not",
         )
     };
@@ -40,16 +40,16 @@ pub fn main() -> io::Result<()> {
     writeln!(out)
 }
 
-fn serve(request: &Request) -> io::Result<Answer> {
+fn serve(request: &Request) -> io::Result<CaseAnswer> {
     let told = |what: &'static str| move |e: io::Error| io::Error::other(format!("{what}: {e}"));
     let lock = fs::File::create(LOCK).map_err(told(LOCK))?;
     while !sys::try_lock(lock.as_fd()).map_err(told(LOCK))? {
         pause(Duration::from_millis(50));
     }
     sys::own_mounts().map_err(told("a mount namespace"))?;
-    fs::create_dir_all(NAMES).map_err(told(NAMES))?;
-    sys::mount("tcpassay", NAMES, "tmpfs", 0).map_err(told(NAMES))?;
+    fs::create_dir_all(NETNS_FOLDER).map_err(told(NETNS_FOLDER))?;
+    sys::mount("tcpassay", NETNS_FOLDER, "tmpfs", 0).map_err(told(NETNS_FOLDER))?;
     sys::hurry().map_err(told("priority"))?;
-    let ground = Ground::host().map_err(told("a network namespace"))?;
-    Ok(run::run(request, &ground))
+    let environment = Environment::host().map_err(told("a network namespace"))?;
+    Ok(run::run(request, &environment))
 }

@@ -4,7 +4,7 @@
 //! Only the named device is touched. What stands there and is not the system's default is not ours to replace: it is refused. A
 //! limiter says that it is one by the handle of its root ([`ROOT`]) and by its program.
 
-use crate::qdisc::ETHERNET;
+use crate::netns::qdiscs::ETHERNET;
 use crate::system::PATH;
 use serde::Serialize;
 use std::fs;

@@ -11,41 +11,25 @@
 //! * `tcpassay-agent script` runs a packetdrill script on the kernel beneath it, in a new network namespace; see [`script`].
 //!
 //! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
-//! planned ([`lab`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
-//! the workload run on real sockets ([`world`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
-//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`account`]) and the kernel's own words ([`info`], [`diag`], [`netlink`](tcpassay_linux::netlink), [`nstat`], [`trace`]) fill the recording. Unsafe code is in the crate
+//! planned ([`topology`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
+//! the workload run on real sockets ([`runtime`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
+//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`flow_tracker`]) and the kernel's own words ([`info`], [`diag`], [`netlink`](tcpassay_linux::netlink), [`nstat`], [`trace`]) fill the recording. Unsafe code is in the crate
 //! `linux` alone.
 
-mod account;
-mod calls;
-mod controllers;
-mod datagrams;
-mod diag;
-mod engines;
-mod faults;
-mod ground;
+mod collect;
+mod environment;
 mod guest;
-mod honour;
 mod host;
-mod info;
-mod lab;
 mod limiter;
-mod machine;
-mod nstat;
+mod netns;
 mod probe;
-mod pump;
-mod qdisc;
-mod relay;
 mod request;
-mod rtt;
 mod run;
 mod script;
-mod setup;
 mod shim;
 mod system;
-mod tap;
-mod trace;
-mod world;
+mod traffic;
+mod unsupported;
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -56,8 +40,10 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check"] => told("check", check(&ground::Ground::guest())),
-        ["check", "host"] => told("check", ground::Ground::host().and_then(|ground| check(&ground))),
+        ["check"] => told("check", check(&environment::Environment::guest())),
+        ["check", "host"] => {
+            told("check", environment::Environment::host().and_then(|environment| check(&environment)))
+        }
         ["host"] => told("host", host::main()),
         ["limiter", ref arguments @ ..] => said(limiter::main(arguments)),
         ["bpf"] => said(tcpassay_bpf::available().map_err(|e| e.to_string())),
@@ -92,11 +78,11 @@ fn said(done: Result<(), String>) -> ExitCode {
     }
 }
 
-fn check(ground: &ground::Ground) -> io::Result<()> {
+fn check(environment: &environment::Environment) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let request: request::Request = serde_json::from_str(&line?)?;
-        writeln!(out, "{}", serde_json::to_string(&request.check(ground))?)?;
+        writeln!(out, "{}", serde_json::to_string(&request.check(environment))?)?;
         out.flush()?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! What the runner asks and what it hears: JSON files beside the guest's console.
 
-use crate::ground::Ground;
+use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub struct Request {
     pub base: PathBuf,
     /// What to collect.
     #[serde(default)]
-    pub collect: Wanted,
+    pub collect: CollectRequest,
     /// How long a run in real time waits for the machine to be quiet, in seconds.
     #[serde(default)]
     patience_s: f64,
-    /// For measuring the generators themselves: a pair joined by nothing but a cable, which is not measured.
+    /// For measuring the generators themselves: a pair joined by nothing but a veth pair, which is not measured.
     #[serde(default)]
-    pub bare: Option<Bare>,
+    pub bare: Option<GeneratorBenchmark>,
     /// For tests of the probes: what is done to the path behind its back, as namespace, tool (`ip`, `tc`) and line.
     #[serde(default)]
     pub tamper: Vec<(String, String, String)>,
@@ -39,7 +39,7 @@ pub struct Request {
 /// How the generators are measured.
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(default)]
-pub struct Bare {
+pub struct GeneratorBenchmark {
     /// Bulk receivers copy what they read, as programs do that have a use for it.
     pub copy: bool,
 }
@@ -48,7 +48,7 @@ pub struct Bare {
 #[derive(Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of a plan")]
-pub struct Wanted {
+pub struct CollectRequest {
     series: Option<String>,
     warmup: Option<String>,
     deliveries: bool,
@@ -58,15 +58,22 @@ pub struct Wanted {
     taps: bool,
 }
 
-impl Default for Wanted {
-    fn default() -> Wanted {
-        Wanted { series: None, warmup: None, deliveries: false, events: false, packets: false, taps: true }
+impl Default for CollectRequest {
+    fn default() -> CollectRequest {
+        CollectRequest {
+            series: None,
+            warmup: None,
+            deliveries: false,
+            events: false,
+            packets: false,
+            taps: true,
+        }
     }
 }
 
 /// What is wrong with a case, as the native module says it.
 #[derive(Serialize)]
-pub struct Wrong {
+pub struct CaseProblem {
     path: String,
     other: Option<String>,
     value: Option<String>,
@@ -76,16 +83,16 @@ pub struct Wrong {
 /// What a case is to this substrate.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Checked {
+pub enum CheckResult {
     /// It can be run: what it sets beyond the defaults, as texts.
     Said(BTreeMap<String, String>),
     /// What of it cannot be done.
-    Errors(Vec<Wrong>),
+    Errors(Vec<CaseProblem>),
 }
 
 /// How a case ended.
 #[derive(Serialize, Default)]
-pub struct Answer {
+pub struct CaseAnswer {
     /// `duration`, `finished`; `path` when the path was not what was asked; `failed`; `refused`.
     pub ended: String,
     /// What went wrong, in words.
@@ -93,21 +100,21 @@ pub struct Answer {
     pub message: String,
     /// What the case asks that cannot be done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Wrong>,
+    pub errors: Vec<CaseProblem>,
     /// Of every packet at the taps; equal for runs that took the same steps, whatever they collected. Empty without taps.
     pub trace: String,
     /// Metrics, as the model's.
     pub metrics: Option<metrics::Metrics>,
 }
 
-impl Answer {
+impl CaseAnswer {
     /// A failure.
-    pub fn failed(message: impl Into<String>) -> Answer {
-        Answer { ended: "failed".to_owned(), message: message.into(), ..Answer::default() }
+    pub fn failed(message: impl Into<String>) -> CaseAnswer {
+        CaseAnswer { ended: "failed".to_owned(), message: message.into(), ..CaseAnswer::default() }
     }
 }
 
-impl Wanted {
+impl CollectRequest {
     /// As types.
     pub fn read(&self) -> Result<(Collect, metrics::Options), UnitError> {
         let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
@@ -131,32 +138,36 @@ impl Request {
     }
 
     /// The case, when this substrate can do all of it.
-    pub fn case(&self, ground: &Ground) -> Result<Case, Vec<Wrong>> {
-        case(&self.triples, &self.base, ground)
-            .map_err(|errors| errors.into_iter().map(Wrong::from).collect())
+    pub fn case(&self, environment: &Environment) -> Result<Case, Vec<CaseProblem>> {
+        case(&self.triples, &self.base, environment)
+            .map_err(|errors| errors.into_iter().map(CaseProblem::from).collect())
     }
 
     /// Whether the case can be run.
-    pub fn check(&self, ground: &Ground) -> Checked {
-        match self.case(ground) {
+    pub fn check(&self, environment: &Environment) -> CheckResult {
+        match self.case(environment) {
             Ok(case) => {
-                Checked::Said(case.to_triples().into_iter().map(|(k, v)| (k, v.to_string())).collect())
+                CheckResult::Said(case.to_triples().into_iter().map(|(k, v)| (k, v.to_string())).collect())
             }
-            Err(errors) => Checked::Errors(errors),
+            Err(errors) => CheckResult::Errors(errors),
         }
     }
 }
 
-fn case(triples: &BTreeMap<String, Value>, base: &Path, ground: &Ground) -> Result<Case, Vec<CaseError>> {
+fn case(
+    triples: &BTreeMap<String, Value>,
+    base: &Path,
+    environment: &Environment,
+) -> Result<Case, Vec<CaseError>> {
     let read = |name: &str| read_file(&base.join(name));
-    let case = Case::on(ground.substrate, triples, &read)?;
-    let refused = crate::honour::refusals(&case, ground);
+    let case = Case::on(environment.substrate, triples, &read)?;
+    let refused = crate::unsupported::unsupported(&case, environment);
     if refused.is_empty() { Ok(case) } else { Err(refused) }
 }
 
-impl From<CaseError> for Wrong {
-    fn from(e: CaseError) -> Wrong {
-        Wrong { path: e.path, other: e.other, value: e.value.map(|v| v.to_string()), why: e.why }
+impl From<CaseError> for CaseProblem {
+    fn from(e: CaseError) -> CaseProblem {
+        CaseProblem { path: e.path, other: e.other, value: e.value.map(|v| v.to_string()), why: e.why }
     }
 }
 
@@ -165,12 +176,12 @@ mod tests {
     use super::*;
 
     fn wrong(rows: &[(&str, &str)]) -> Vec<String> {
-        wrong_on(&Ground::guest(), rows)
+        wrong_on(&Environment::guest(), rows)
     }
 
-    fn wrong_on(ground: &Ground, rows: &[(&str, &str)]) -> Vec<String> {
+    fn wrong_on(environment: &Environment, rows: &[(&str, &str)]) -> Vec<String> {
         let triples = rows.iter().map(|(p, v)| ((*p).to_owned(), Value::from(*v))).collect();
-        match case(&triples, Path::new("."), ground) {
+        match case(&triples, Path::new("."), environment) {
             Ok(_) => Vec::new(),
             Err(errors) => errors.iter().map(ToString::to_string).collect(),
         }
@@ -206,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_host_without_netem_refuses_what_needs_it_with_that_reason_and_takes_the_rest() {
-        let bare = Ground::without(&["netem", "red", "codel"]);
+        let bare = Environment::without(&["netem", "red", "codel"]);
         for (rows, words) in [
             (&[][..], "`link.delay` = `50us`: the substrate `host` cannot do this: this kernel has no netem"),
             (
@@ -224,7 +235,7 @@ mod tests {
         }
         let htb = [("link.delay", "0s"), ("queue.kind", "htb"), ("queue.rate", "500Mbit")];
         assert_eq!(wrong_on(&bare, &htb), Vec::<String>::new());
-        assert_eq!(wrong_on(&Ground::without(&[]), &[("link.loss", "1%")]), Vec::<String>::new());
+        assert_eq!(wrong_on(&Environment::without(&[]), &[("link.loss", "1%")]), Vec::<String>::new());
     }
 
     #[test]

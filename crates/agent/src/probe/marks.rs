@@ -4,9 +4,9 @@
 //! long it sends. What cannot be brought above the threshold (one sender behind a NIC of the bottleneck's rate, a queue that holds less)
 //! is not judged, because nothing of the case's own traffic would be marked either.
 
-use super::prober::{DISCARD, HEADERS, Path, Prober, float, row, wrong};
-use crate::lab::Lab;
-use crate::setup::Spaces;
+use super::prober::{DISCARD, HEADERS, MeasuredPath, Prober, float, row, wrong};
+use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ const MOST: u64 = 6000;
 
 /// A sender and a receiver whose packets pass the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Feeder {
+struct ProbeSender {
     sender: usize,
     receiver: usize,
     /// How fast packets reach the bottleneck; `None`: as fast as they are made.
@@ -31,7 +31,7 @@ struct Feeder {
 
 /// What is sent to see marks.
 #[derive(PartialEq, Debug)]
-struct LinuxHystart {
+struct ProbeTrain {
     feeders: usize,
     /// Full packets of each.
     packets: u64,
@@ -40,8 +40,8 @@ struct LinuxHystart {
 }
 
 /// Every sender of the case that reaches the bottleneck, once.
-fn feeders(case: &Case, link: usize) -> Vec<Feeder> {
-    let mut all: Vec<Feeder> = Vec::new();
+fn feeders(case: &Case, link: usize) -> Vec<ProbeSender> {
+    let mut all: Vec<ProbeSender> = Vec::new();
     for &(sender, receiver) in &case.net.flows {
         let Some(path) = case.routes.path(&case.net, sender, receiver) else { continue };
         let Some(at) = path.iter().position(|port| *port == Port { link, forward: true }) else { continue };
@@ -50,13 +50,13 @@ fn feeders(case: &Case, link: usize) -> Vec<Feeder> {
         }
         let before = path[..at].iter().map(|port| case.link_rate(port.link));
         let rate = before.chain(case.hosts[sender].nic.rate).min();
-        all.push(Feeder { sender, receiver, rate });
+        all.push(ProbeSender { sender, receiver, rate });
     }
     all
 }
 
 /// The shortest train that brings the queue to `aim` bytes.
-fn train(feeders: &[Feeder], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<LinuxHystart> {
+fn train(feeders: &[ProbeSender], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<ProbeTrain> {
     let served = u128::from(served.bits_per_sec());
     let mut sum = Some(0_u128);
     for (n, feeder) in (1..).zip(feeders) {
@@ -73,7 +73,7 @@ fn train(feeders: &[Feeder], served: Rate, mtu: u64, aim: u64, most: u64) -> Opt
         };
         if packets <= most {
             let each = packets.div_ceil(n as u64);
-            return Some(LinuxHystart { feeders: n, packets: each, backlog: aim });
+            return Some(ProbeTrain { feeders: n, packets: each, backlog: aim });
         }
     }
     None
@@ -91,33 +91,33 @@ fn holds(queue: &QueueSettings, mtu: u64) -> u64 {
 /// Sends the train and looks for marks.
 pub(super) fn measure(
     case: &Case,
-    lab: &Lab,
-    spaces: &mut Spaces,
+    topology: &NetnsTopology,
+    namespaces: &mut NetnsSet,
     prober: &mut Prober,
-    path: &mut Path,
+    path: &mut MeasuredPath,
     at: &mut u64,
     rest: u64,
 ) -> Result<(), Failure> {
     let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
-    let (queue, watched) = (&case.links[link].queue, &lab.watched[lab.bottleneck]);
+    let (queue, monitored) = (&case.links[link].queue, &topology.monitored[topology.bottleneck]);
     if queue.mark != Mark::Data {
         return Ok(());
     }
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
     // RED's mean of two packets is twice the threshold at the latest when the backlog is.
     let aim = 2 * queue.threshold.get() + 16 * mtu;
-    let bucket = if watched.kind == "tbf" {
-        watched.rate.bytes_in(tcpassay_units::Dur::from_millis(1)).get().max(10 * mtu)
+    let bucket = if monitored.kind == "tbf" {
+        monitored.rate.bytes_in(tcpassay_units::Dur::from_millis(1)).get().max(10 * mtu)
     } else {
         0
     };
     let aim = aim + queue.burst.map_or(bucket, Bytes::get);
     let policed =
-        case.links[link].policer.is_some_and(|(rate, burst)| rate <= watched.rate && burst.get() < aim);
+        case.links[link].policer.is_some_and(|(rate, burst)| rate <= monitored.rate && burst.get() < aim);
     let all = feeders(case, link);
-    let train = train(&all, watched.rate, mtu, aim, MOST).filter(|_| aim <= holds(queue, mtu) && !policed);
+    let train = train(&all, monitored.rate, mtu, aim, MOST).filter(|_| aim <= holds(queue, mtu) && !policed);
     let Some(train) = train else {
-        path.rows.push(row(&watched.name, "marks", "share", None, None));
+        path.rows.push(row(&monitored.name, "marks", "share", None, None));
         return Ok(());
     };
     let told = |e: std::io::Error| format!("a probe of {mtu} bytes: {e}");
@@ -125,7 +125,7 @@ pub(super) fn measure(
         |host: usize| SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD);
     let mut sockets: Vec<(OwnedFd, SocketAddrV4, u64)> = Vec::new();
     for feeder in &all[..train.feeders] {
-        spaces.enter(feeder.sender)?;
+        namespaces.enter(feeder.sender)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(told)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO).map_err(told)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_TOS, 2).map_err(told)?;
@@ -140,13 +140,13 @@ pub(super) fn measure(
         }
     }
     let bytes = train.packets * train.feeders as u64 * mtu;
-    *at = (*at).max(sys::now()) + rest + watched.rate.time_for(Bytes::new(3 * bytes)).as_nanos();
+    *at = (*at).max(sys::now()) + rest + monitored.rate.time_for(Bytes::new(3 * bytes)).as_nanos();
     prober.until(*at)?;
     let arrived = |tap: usize| all.iter().any(|f| tap == 2 * f.receiver + 1);
     let seen: Vec<bool> = prober.seen().iter().filter(|p| arrived(p.tap)).map(|p| p.ce).collect();
     let marked = seen.iter().filter(|ce| **ce).count();
     let share = (!seen.is_empty()).then(|| float(marked as u64) / float(seen.len() as u64));
-    path.rows.push(row(&watched.name, "marks", "share", None, share));
+    path.rows.push(row(&monitored.name, "marks", "share", None, share));
     // Where packets are lost on their way, a queue stays below what was aimed at.
     let received = seen.len() as u64 * mtu;
     if marked == 0 && received >= bytes * 9 / 10 {
@@ -165,8 +165,8 @@ pub(super) fn measure(
 mod tests {
     use super::*;
 
-    fn star(n: usize, rate: Option<Rate>) -> Vec<Feeder> {
-        (1..=n).map(|sender| Feeder { sender, receiver: 0, rate }).collect()
+    fn star(n: usize, rate: Option<Rate>) -> Vec<ProbeSender> {
+        (1..=n).map(|sender| ProbeSender { sender, receiver: 0, rate }).collect()
     }
 
     #[test]
@@ -174,10 +174,10 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         // 60 packets of 1500 bytes, or 67 of which a tenth has left when the last comes.
         let one = |rate| train(&star(4, rate), gigabit, 1500, 90_000, MOST);
-        assert_eq!(one(None), Some(LinuxHystart { feeders: 1, packets: 60, backlog: 90_000 }));
+        assert_eq!(one(None), Some(ProbeTrain { feeders: 1, packets: 60, backlog: 90_000 }));
         assert_eq!(
             one(Some(Rate::from_gbit(10))),
-            Some(LinuxHystart { feeders: 1, packets: 67, backlog: 90_000 })
+            Some(ProbeTrain { feeders: 1, packets: 67, backlog: 90_000 })
         );
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         let of = |n| train(&star(n, Some(gigabit)), gigabit, 1500, 90_000, MOST);
         // Of 120 packets from both half have left.
-        assert_eq!(of(2), Some(LinuxHystart { feeders: 2, packets: 60, backlog: 90_000 }));
+        assert_eq!(of(2), Some(ProbeTrain { feeders: 2, packets: 60, backlog: 90_000 }));
         assert_eq!(of(8), of(2));
         assert_eq!(of(1), None);
     }
@@ -196,6 +196,6 @@ mod tests {
         let of = |n| train(&star(n, Some(Rate::from_mbit(300))), Rate::from_gbit(1), 1500, 90_000, MOST);
         assert_eq!(of(3), None);
         // 1.2 Gbit/s: 360 packets, of which five in six have left.
-        assert_eq!(of(4), Some(LinuxHystart { feeders: 4, packets: 90, backlog: 90_000 }));
+        assert_eq!(of(4), Some(ProbeTrain { feeders: 4, packets: 90, backlog: 90_000 }));
     }
 }

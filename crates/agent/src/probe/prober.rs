@@ -1,7 +1,7 @@
 //! Datagrams that measure, and what the taps saw of them.
 
+use crate::collect::tap::Taps;
 use crate::system::Failure;
-use crate::tap::Taps;
 use std::fmt::Display;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ pub(super) const HEADERS: u64 = 28;
 const SECOND: u64 = 1_000_000_000;
 
 /// How long to wait, and what to take for the same.
-pub struct Pace {
+pub struct ProbeTiming {
     /// When to begin, by the kernel's clock.
     pub(super) from: u64,
     /// Time after which what was sent has arrived, on top of the path's delay.
@@ -32,21 +32,28 @@ pub struct Pace {
     pub(super) train: Dur,
 }
 
-impl Pace {
+impl ProbeTiming {
     /// Exact.
-    pub fn of_virtual_time(from: u64) -> Pace {
-        Pace { from, rest: SECOND, round_trip: 2_000, rate: 0.02, trains: 1, train: Dur::ZERO }
+    pub fn of_virtual_time(from: u64) -> ProbeTiming {
+        ProbeTiming { from, rest: SECOND, round_trip: 2_000, rate: 0.02, trains: 1, train: Dur::ZERO }
     }
 
     /// Among other processes, with timers that are late.
-    pub fn real() -> Pace {
+    pub fn real() -> ProbeTiming {
         let train = Dur::from_millis(5);
-        Pace { from: sys::now(), rest: 20_000_000, round_trip: 1_000_000, rate: 0.05, trains: 20, train }
+        ProbeTiming {
+            from: sys::now(),
+            rest: 20_000_000,
+            round_trip: 1_000_000,
+            rate: 0.05,
+            trains: 20,
+            train,
+        }
     }
 }
 
 /// What was measured.
-pub struct Path {
+pub struct MeasuredPath {
     /// Rows of the recording.
     pub rows: Vec<Environment>,
     /// In what it is not the path that was asked for.
@@ -54,7 +61,7 @@ pub struct Path {
 }
 
 /// A datagram at a tap.
-pub(super) struct Probe {
+pub(super) struct ProbePacket {
     pub(super) at: u64,
     pub(super) tap: usize,
     pub(super) id: u16,
@@ -63,7 +70,7 @@ pub(super) struct Probe {
 }
 
 pub(super) struct Prober<'a> {
-    pub(super) pace: &'a Pace,
+    pub(super) pace: &'a ProbeTiming,
     /// Payload of a packet of many that one call sends, in real time; 0 where each is sent alone.
     pub(super) segment: u64,
     /// The largest super-segment that stays whole.
@@ -94,7 +101,7 @@ impl Prober<'_> {
     }
 
     /// What has passed the taps.
-    pub(super) fn seen(&mut self) -> Vec<Probe> {
+    pub(super) fn seen(&mut self) -> Vec<ProbePacket> {
         let mut all = Vec::new();
         self.taps.drain(u64::MAX, |seen| {
             if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD
@@ -102,7 +109,7 @@ impl Prober<'_> {
                 let e = &seen.packet.envelope;
                 let len = u64::from(seen.len);
                 let len = on_the_wire(len, self.segment);
-                all.push(Probe { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
+                all.push(ProbePacket { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
             }
         });
         // What the other end was sent is of no use to anybody.
@@ -139,6 +146,6 @@ pub(super) fn float(n: u64) -> f64 {
     n as f64
 }
 
-pub(super) fn wrong(path: &mut Path, why: impl Display) {
+pub(super) fn wrong(path: &mut MeasuredPath, why: impl Display) {
     path.wrong.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
 }

@@ -14,7 +14,7 @@ use super::arguments::{Job, Returned, SocketEnvironment, int};
 use super::calls;
 use super::worker::Worker;
 use super::{names, wire};
-use crate::setup::batch;
+use crate::netns::build::batch;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

@@ -2,9 +2,9 @@
 //!
 //! One dump of each host at every tick of the series: columns of the flow that a socket sends, and of the one that it receives.
 
-use crate::account::Account;
+use crate::collect::flow_tracker::FlowTracker;
+use crate::netns::build::NetnsSet;
 use crate::system::Failure;
-use crate::world::World;
 use std::collections::BTreeMap;
 use tcpassay_linux::netlink::{Netlink, attributes, u32_at};
 use tcpassay_measure::pcapng::host_of;
@@ -21,30 +21,31 @@ type Values = Vec<(u64, f64)>;
 
 /// The columns that dumps have filled.
 #[derive(Default)]
-pub struct Diag {
+pub struct InetDiag {
     sockets: Vec<Netlink>,
     columns: BTreeMap<(FlowId, &'static str), Values>,
 }
 
-impl Diag {
+impl InetDiag {
     /// Asks every host, at the end of an interval.
     pub fn sample(
         &mut self,
         hosts: usize,
         at: Time,
         interval: Dur,
-        world: &mut World,
+        namespaces: &mut NetnsSet,
+        flow_tracker: &FlowTracker,
     ) -> Result<(), Failure> {
         let wrong = |e: std::io::Error| format!("inet_diag: {e}");
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
         for host in self.sockets.len()..hosts {
-            world.enter(host)?;
+            namespaces.enter(host)?;
             self.sockets.push(Netlink::for_sockets().map_err(wrong)?);
         }
         for netlink in &self.sockets {
             netlink
                 .tcp_sockets(|message| {
-                    let Some([out, into]) = flows(message, &world.account) else { return };
+                    let Some([out, into]) = flows(message, flow_tracker) else { return };
                     let columns = &mut self.columns;
                     said(message, &mut |outward, name, value| {
                         let flow = if outward { out } else { into };
@@ -76,7 +77,7 @@ impl Diag {
 
 /// The flows that a socket sends and receives. `struct inet_diag_msg`: family, state, timer, retransmissions; ports in the order of
 /// the network; addresses of 16 bytes.
-fn flows(message: &[u8], account: &Account) -> Option<[FlowId; 2]> {
+fn flows(message: &[u8], flow_tracker: &FlowTracker) -> Option<[FlowId; 2]> {
     let end = |port: usize, address: usize| {
         let ip: [u8; 4] = message.get(address..address + 4)?.try_into().ok()?;
         let host = host_of(std::net::Ipv4Addr::from(ip).into())?;
@@ -84,7 +85,7 @@ fn flows(message: &[u8], account: &Account) -> Option<[FlowId; 2]> {
         Some((host, u16::from_be_bytes([port[0], port[1]])))
     };
     let (here, there) = (end(4, 8)?, end(6, 24)?);
-    Some([account.flow(here, there)?, account.flow(there, here)?])
+    Some([flow_tracker.flow(here, there)?, flow_tracker.flow(there, here)?])
 }
 
 /// What a message says: of the flow that the socket sends (`true`) or receives, a column and its value.

@@ -36,16 +36,16 @@ const DSACK_DUPS: Field = Field::named("tcpi_dsack_dups");
 const TOTAL_RTO: Field = Field::named("tcpi_total_rto");
 
 /// What the kernel says of a connection.
-pub struct Info {
+pub struct TcpInfo {
     bytes: [u8; 512],
     len: usize,
     alpha: Option<f64>,
 }
 
-impl Info {
+impl TcpInfo {
     /// Asks the kernel. `dctcp` asks for alpha, too.
-    pub fn of(fd: BorrowedFd, dctcp: bool) -> io::Result<Info> {
-        let mut info = Info { bytes: [0; 512], len: 0, alpha: None };
+    pub fn of(fd: BorrowedFd, dctcp: bool) -> io::Result<TcpInfo> {
+        let mut info = TcpInfo { bytes: [0; 512], len: 0, alpha: None };
         info.len = sys::get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info.bytes)?;
         if dctcp {
             // struct tcp_dctcp_info: enabled and ce_state (16 bits each), alpha, ab_ecn, ab_tot; alpha of 1024 is 1.
@@ -61,10 +61,10 @@ impl Info {
 
     /// From the bytes of an answer.
     #[cfg(test)]
-    fn from_bytes(answer: &[u8]) -> Info {
+    fn from_bytes(answer: &[u8]) -> TcpInfo {
         let mut bytes = [0; 512];
         bytes[..answer.len()].copy_from_slice(answer);
-        Info { bytes, len: answer.len(), alpha: None }
+        TcpInfo { bytes, len: answer.len(), alpha: None }
     }
 
     fn get(&self, field: Field) -> Option<u64> {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn windows_are_bytes_and_an_infinite_ssthresh_is_absent() {
-        let sample = Info::from_bytes(&answer(240)).sample();
+        let sample = TcpInfo::from_bytes(&answer(240)).sample();
         assert_eq!(sample.cwnd, Some(17_376.0));
         assert_eq!(sample.ssthresh, None);
         assert_eq!(sample.flight, Some(11_584.0));
@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn what_an_older_kernel_does_not_say_is_absent_and_not_zero() {
         // Linux 3.2 answers 104 bytes.
-        let old = Info::from_bytes(&answer(104)).summary();
+        let old = TcpInfo::from_bytes(&answer(104)).summary();
         assert_eq!((old.bytes_acked, old.min_rtt_ns, old.timeouts), (None, None, None));
         assert_eq!(old.cwnd_bytes, Some(17_376));
-        let new = Info::from_bytes(&answer(248)).summary();
+        let new = TcpInfo::from_bytes(&answer(248)).summary();
         assert_eq!((new.bytes_acked, new.timeouts), (Some(0), Some(0)));
     }
 }

@@ -1,10 +1,10 @@
 //! From packets at the taps to what the recording counts: sent, delivered, one-way times, round-trip times, events.
 //!
 //! A delivered packet finds its transmission by the IP identification, which Linux counts up for each packet of a connection,
-//! also within a super-segment. Round-trip times are those of [`rtt`](crate::rtt).
+//! also within a super-segment. Round-trip times are those of [`rtt`](crate::collect::rtt).
 
-use crate::rtt::Board;
-use crate::tap::Seen;
+use crate::collect::rtt::RttSampler;
+use crate::collect::tap::CapturedPacket;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowCounters, FlowId};
@@ -13,7 +13,7 @@ use tcpassay_wire::codec::{Content, Envelope};
 use tcpassay_wire::{Ecn, Flags, SackBlock, Segment};
 
 /// One transmission that is not acknowledged.
-struct Sent {
+struct Transmission {
     id: u16,
     packets: u16,
     end: u64,
@@ -28,8 +28,8 @@ struct Direction {
     top: u64,
     /// What the other end has acknowledged.
     acked: u64,
-    sent: VecDeque<Sent>,
-    board: Board,
+    sent: VecDeque<Transmission>,
+    board: RttSampler,
     /// Largest payload of a packet, by the options of the handshake.
     mss: u32,
     scale: u8,
@@ -39,16 +39,16 @@ struct Direction {
 type End = (u32, u16);
 
 /// Every connection of the run.
-pub struct Account {
+pub struct FlowTracker {
     start: u64,
     directions: Vec<[Direction; 2]>,
     places: BTreeMap<(End, End), (usize, usize)>,
 }
 
-impl Account {
+impl FlowTracker {
     /// Of a run that begins at `start` of the kernel's clock.
-    pub fn new(start: u64) -> Account {
-        Account { start, directions: Vec::new(), places: BTreeMap::new() }
+    pub fn new(start: u64) -> FlowTracker {
+        FlowTracker { start, directions: Vec::new(), places: BTreeMap::new() }
     }
 
     /// A connection from `client` to `server`; `flows` are its directions, the client's first.
@@ -59,7 +59,7 @@ impl Account {
             top: 0,
             acked: 0,
             sent: VecDeque::new(),
-            board: Board::default(),
+            board: RttSampler::default(),
             mss: 1460,
             scale: 0,
         };
@@ -88,7 +88,7 @@ impl Account {
     }
 
     /// A packet at a tap of `host`: on its way out, or in.
-    pub fn packet(&mut self, seen: &Seen, host: u32, outgoing: bool, collector: &mut Collector) {
+    pub fn packet(&mut self, seen: &CapturedPacket, host: u32, outgoing: bool, collector: &mut Collector) {
         let Content::Tcp(segment) = &seen.packet.content else { return };
         let e = &seen.packet.envelope;
         let (Some(from), Some(to)) = (host_of(e.from.ip()), host_of(e.to.ip())) else { return };
@@ -154,7 +154,7 @@ impl Direction {
         }
         if s.seq_len() > 0 {
             let packets = u16::try_from(packets).unwrap_or(u16::MAX);
-            self.sent.push_back(Sent { id: e.id, packets, end, at: at.as_nanos() });
+            self.sent.push_back(Transmission { id: e.id, packets, end, at: at.as_nanos() });
             self.board.sent(at, (begin, end), again, s.options.timestamps);
         }
         if again { EventKind::Retransmit } else { EventKind::Out }
@@ -165,7 +165,7 @@ impl Direction {
         if s.len == 0 {
             return;
         }
-        let is_it = |sent: &Sent| e.id.wrapping_sub(sent.id) < sent.packets;
+        let is_it = |sent: &Transmission| e.id.wrapping_sub(sent.id) < sent.packets;
         let sent = self.sent.iter().find(|sent| is_it(sent)).map_or(at.as_nanos(), |sent| sent.at);
         let one_way = at.since(Time::from_nanos(sent));
         let ce = e.ecn == Ecn::Ce;

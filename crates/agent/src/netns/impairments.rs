@@ -5,9 +5,9 @@
 //! (`link.drawn_by = netem`): it draws from the kernel's randomness; with a rate its jitter delays the packets behind, too, and never
 //! reorders; its `reorder` sends a packet ahead where this one holds one back.
 //!
-//! This module must not know where packets come from: [`relay`](crate::relay) moves them.
+//! This module must not know where packets come from: [`relay`](crate::netns::relay) moves them.
 
-use crate::ground::Ground;
+use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_case::draws::{Chances, Draws, Losses};
 use tcpassay_case::params::Setting;
@@ -16,7 +16,7 @@ use tcpassay_case::{Case, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
 /// What faults happen to.
-pub trait Damaged: Clone {
+pub trait Corruptible: Clone {
     /// Makes the checksum wrong.
     fn damage(&mut self);
 }
@@ -26,7 +26,7 @@ pub type Flow = [u8; 12];
 
 /// What faults look at in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sort {
+pub struct PacketSummary {
     /// A TCP segment with payload.
     pub data: bool,
     /// A TCP segment that does nothing but acknowledge.
@@ -34,12 +34,12 @@ pub struct Sort {
     /// Whose.
     pub flow: Flow,
     /// What thinning looks at; `None` when it is no TCP segment.
-    pub says: Option<Says>,
+    pub says: Option<AckFields>,
 }
 
 /// What a TCP segment says to the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Says {
+pub struct AckFields {
     /// Acknowledgement number.
     ack: u32,
     /// Its flags AE, CWR and ECE.
@@ -50,13 +50,13 @@ pub struct Says {
     last: bool,
 }
 
-impl Sort {
+impl PacketSummary {
     /// Of an IPv4 packet, by its headers; nothing in particular when it is no TCP segment.
-    pub fn of(packet: &[u8]) -> Sort {
-        Sort::read(packet).unwrap_or_default()
+    pub fn of(packet: &[u8]) -> PacketSummary {
+        PacketSummary::read(packet).unwrap_or_default()
     }
 
-    fn read(packet: &[u8]) -> Option<Sort> {
+    fn read(packet: &[u8]) -> Option<PacketSummary> {
         const TCP: u8 = 6;
         const FIN_SYN_RST: u8 = 7;
         const FIN_RST: u8 = 5;
@@ -69,7 +69,7 @@ impl Sort {
         let offset = usize::from(*segment.get(12)? >> 4) * 4;
         let flags = *segment.get(13)?;
         let data = total > header + offset;
-        let says = Says {
+        let says = AckFields {
             ack: u32::from_be_bytes(segment.get(8..12)?.try_into().ok()?),
             ecn: u16::from(segment[12] & 1) << 8 | u16::from(flags & 0xc0),
             sack: has_sack(segment.get(20..offset).unwrap_or_default()),
@@ -78,7 +78,7 @@ impl Sort {
         let mut flow = [0; 12];
         flow[..8].copy_from_slice(packet.get(12..20)?);
         flow[8..].copy_from_slice(segment.get(..4)?);
-        Some(Sort { data, ack: !data && flags & FIN_SYN_RST == 0, flow, says: Some(says) })
+        Some(PacketSummary { data, ack: !data && flags & FIN_SYN_RST == 0, flow, says: Some(says) })
     }
 }
 
@@ -106,7 +106,7 @@ fn has_sack(mut options: &[u8]) -> bool {
 
 /// What was done, for the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Done {
+pub struct ImpairmentCounts {
     /// Packets that were lost.
     pub lost: u64,
     /// Packets that were damaged, which the receiving host drops.
@@ -120,45 +120,45 @@ pub struct Done {
 }
 
 /// The faults of one direction of a link, in the order of the model: losses, thinning, damage, duplicates, reordering, jitter.
-pub struct Faults<T> {
+pub struct Impairments<T> {
     draws: Draws,
     /// What losses apply to.
-    which: Which,
-    thin: Option<Thin<T>>,
+    which: LossTarget,
+    thin: Option<AckThinning<T>>,
     order: Order<T>,
     /// What the wire before has delayed already.
     delayed: Dur,
     /// Packets that jitter delays: by when they go, then by when they came.
     flight: BTreeMap<(u64, u64), T>,
     taken: u64,
-    done: Done,
+    done: ImpairmentCounts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum LossTarget {
     All,
     Data,
     PureAcks,
 }
 
 /// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/thin.rs`).
-struct Thin<T> {
+struct AckThinning<T> {
     one_in: u32,
     longest: u64,
-    flows: BTreeMap<Flow, Acks<T>>,
+    flows: BTreeMap<Flow, AckGroup<T>>,
 }
 
-struct Acks<T> {
+struct AckGroup<T> {
     /// Acknowledgement number and flags for ECN of the last packet.
     last: Option<(u32, u16)>,
     /// The newest ACK of the group under way, how many came, and when the group ends.
     group: Option<(T, u32, u64)>,
 }
 
-impl<T> Thin<T> {
+impl<T> AckThinning<T> {
     /// A segment comes; how many ACKs were dropped for it.
-    fn take(&mut self, now: u64, sort: Sort, says: Says, packet: T, out: &mut Vec<T>) -> u64 {
-        let acks = self.flows.entry(sort.flow).or_insert(Acks { last: None, group: None });
+    fn take(&mut self, now: u64, sort: PacketSummary, says: AckFields, packet: T, out: &mut Vec<T>) -> u64 {
+        let acks = self.flows.entry(sort.flow).or_insert(AckGroup { last: None, group: None });
         let is_new = |(ack, ecn): (u32, u16)| says.ack.wrapping_sub(ack).cast_signed() > 0 && says.ecn == ecn;
         let thinned = sort.ack && !says.sack && acks.last.is_none_or(is_new);
         acks.last = Some((says.ack, says.ecn));
@@ -214,7 +214,7 @@ enum Order<T> {
     },
 }
 
-impl<T: Damaged> Faults<T> {
+impl<T: Corruptible> Impairments<T> {
     /// Those of the way of the data through a link of this name and rate; `None` when it has none. With `probing` only those that
     /// the probes of the path expect: neither lists nor reordering.
     pub fn forward(
@@ -223,7 +223,7 @@ impl<T: Damaged> Faults<T> {
         (rate, mtu): (Rate, Bytes),
         seed: Seed,
         probing: bool,
-    ) -> Option<Faults<T>> {
+    ) -> Option<Impairments<T>> {
         let list = matches!(link.loss_model, LossModel::List(_));
         // A held packet waits for four times what those it waits for take on the wire, as in the model.
         let longest = |packets: u32| (rate.time_for(mtu * u64::from(packets)) * 4).as_nanos();
@@ -244,25 +244,35 @@ impl<T: Damaged> Faults<T> {
         if list && probing {
             draws.losses = None;
         }
-        let which = if list { Which::Data } else { Which::All };
-        any(link).then(|| Faults { delayed: wire_delay(link), ..Faults::new(draws, which, None, order) })
+        let which = if list { LossTarget::Data } else { LossTarget::All };
+        any(link)
+            .then(|| Impairments { delayed: wire_delay(link), ..Impairments::new(draws, which, None, order) })
     }
 
     /// Those of the way back; `None` when it has none.
-    pub fn backward(link: &LinkSettings, name: &str, seed: Seed, probing: bool) -> Option<Faults<T>> {
-        let thin = (link.ack_thinning > 1 && !probing).then(|| Thin {
+    pub fn backward(link: &LinkSettings, name: &str, seed: Seed, probing: bool) -> Option<Impairments<T>> {
+        let thin = (link.ack_thinning > 1 && !probing).then(|| AckThinning {
             one_in: link.ack_thinning,
             longest: link.ack_thinning_wait.as_nanos(),
             flows: BTreeMap::new(),
         });
         let draws = Draws::backward(link, name, seed);
         (link.ack_thinning > 1 || link.ack_loss > 0.0)
-            .then(|| Faults::new(draws, Which::PureAcks, thin, Order::Kept))
+            .then(|| Impairments::new(draws, LossTarget::PureAcks, thin, Order::Kept))
     }
 
-    fn new(draws: Draws, which: Which, thin: Option<Thin<T>>, order: Order<T>) -> Faults<T> {
+    fn new(draws: Draws, which: LossTarget, thin: Option<AckThinning<T>>, order: Order<T>) -> Impairments<T> {
         let (delayed, flight) = (Dur::ZERO, BTreeMap::new());
-        Faults { draws, which, thin, order, delayed, flight, taken: 0, done: Done::default() }
+        Impairments {
+            draws,
+            which,
+            thin,
+            order,
+            delayed,
+            flight,
+            taken: 0,
+            done: ImpairmentCounts::default(),
+        }
     }
 
     /// Whether packets may be held, so that the time matters.
@@ -271,16 +281,16 @@ impl<T: Damaged> Faults<T> {
     }
 
     /// What was done until now.
-    pub fn done(&self) -> Done {
+    pub fn done(&self) -> ImpairmentCounts {
         self.done
     }
 
     /// A packet comes at `now`: what goes on is appended to `out`.
-    pub fn take(&mut self, now: u64, sort: Sort, mut packet: T, out: &mut Vec<T>) {
+    pub fn take(&mut self, now: u64, sort: PacketSummary, mut packet: T, out: &mut Vec<T>) {
         let applies = match self.which {
-            Which::All => true,
-            Which::Data => sort.data,
-            Which::PureAcks => sort.ack,
+            LossTarget::All => true,
+            LossTarget::Data => sort.data,
+            LossTarget::PureAcks => sort.ack,
         };
         if applies && self.draws.losses.as_mut().is_some_and(Losses::loses) {
             self.done.lost += 1;
@@ -327,7 +337,7 @@ impl<T: Damaged> Faults<T> {
 
     /// When something has to go that nothing has come behind.
     pub fn due(&self) -> Option<u64> {
-        let thinned = self.thin.as_ref().and_then(Thin::due);
+        let thinned = self.thin.as_ref().and_then(AckThinning::due);
         let flying = self.flight.first_key_value().map(|((due, _), _)| *due);
         [thinned, self.order.due(), flying].into_iter().flatten().min()
     }
@@ -422,14 +432,14 @@ fn only_here(link: &LinkSettings) -> bool {
 }
 
 /// Whether the model's streams decide about the packets of a link, and not netem. In real time netem is all there is.
-pub fn drawn_here(case: &Case, link: usize, ground: &Ground) -> bool {
-    !ground.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
+pub fn drawn_here(case: &Case, link: usize, environment: &Environment) -> bool {
+    !environment.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
 }
 
 /// Whether a link has a relay.
-pub fn relayed(case: &Case, link: usize, ground: &Ground) -> bool {
+pub fn relayed(case: &Case, link: usize, environment: &Environment) -> bool {
     let settings = &case.links[link];
-    only_here(settings) || drawn(settings) && drawn_here(case, link, ground)
+    only_here(settings) || drawn(settings) && drawn_here(case, link, environment)
 }
 
 /// A link without what the model's streams decide.

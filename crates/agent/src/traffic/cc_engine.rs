@@ -21,7 +21,7 @@ pub const ROW: &str = "stack.cc_engine";
 
 /// Who decides at one host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Engine {
+pub enum CcEngine {
     /// Linux's own controller of the name.
     Kernel,
     /// The model's, through BPF.
@@ -30,41 +30,41 @@ pub enum Engine {
     Object(String),
 }
 
-impl Engine {
+impl CcEngine {
     /// Of a host of the case.
-    pub fn of(case: &Case, host: usize) -> Engine {
+    pub fn of(case: &Case, host: usize) -> CcEngine {
         match case.host_setting(host, ROW).0 {
-            Setting::Word("shim") => Engine::Shim,
-            Setting::Text(path) => Engine::Object(path),
-            _ => Engine::Kernel,
+            Setting::Word("shim") => CcEngine::Shim,
+            Setting::Text(path) => CcEngine::Object(path),
+            _ => CcEngine::Kernel,
         }
     }
 }
 
 /// The kernel's name for the controller of a host, by host and `stack.cc`; those that Linux has itself are not in it.
-pub type Names = BTreeMap<(usize, String), String>;
+pub type KernelCcNames = BTreeMap<(usize, String), String>;
 
 /// What is registered for the run.
 #[derive(Debug, Default)]
-pub struct Engines {
+pub struct CcEngines {
     shims: Vec<(Spec, Shim)>,
     objects: BTreeMap<String, Objects>,
     /// What sockets ask for.
-    pub names: Names,
+    pub names: KernelCcNames,
 }
 
-impl Engines {
+impl CcEngines {
     /// Registers what the hosts need; object files are relative to `base`.
-    pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<Engines, Failure> {
-        let mut all = Engines::default();
+    pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<CcEngines, Failure> {
+        let mut all = CcEngines::default();
         for host in 0..case.hosts.len() {
             let own = &case.hosts[host].cc;
             let asked = plan.parts().iter().map(|part| part.cc.as_deref().unwrap_or(own));
             for cc in asked.collect::<std::collections::BTreeSet<_>>() {
-                let name = match Engine::of(case, host) {
-                    Engine::Kernel => continue,
-                    Engine::Shim => all.shim(case, host, cc, seed)?,
-                    Engine::Object(path) => all.object(&path, base)?,
+                let name = match CcEngine::of(case, host) {
+                    CcEngine::Kernel => continue,
+                    CcEngine::Shim => all.shim(case, host, cc, seed)?,
+                    CcEngine::Object(path) => all.object(&path, base)?,
                 };
                 all.names.insert((host, cc.to_owned()), name);
             }

@@ -1,9 +1,9 @@
 //! What this substrate cannot do, said before anything is built: each with who can.
 
-use crate::controllers;
-use crate::engines::{Engine, ROW};
-use crate::faults;
-use crate::ground::Ground;
+use crate::environment::Environment;
+use crate::netns::impairments;
+use crate::netns::module_parameters;
+use crate::traffic::cc_engine::{CcEngine, ROW};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::{Setting, Value};
 use tcpassay_case::topology::Shape;
@@ -13,9 +13,9 @@ use tcpassay_units::Dur;
 use tcpassay_workload::Behaviour;
 
 /// Everything in the case that the kernel does not do, in the order of the entities.
-pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
+pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     let mut all = Vec::new();
-    let name = if ground.is_host() { "host" } else { "kernel" };
+    let name = if environment.is_host() { "host" } else { "kernel" };
     let mut refuse = |(setting, path): (Setting, String), why: &str| {
         all.push(CaseError {
             path,
@@ -29,7 +29,7 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
         refuse(at, "it has pair, dumbbell and star; the model has this one");
     }
     for kind in ["htb", "bfifo"] {
-        if ground.is_host() && !ground.has(kind) {
+        if environment.is_host() && !environment.has(kind) {
             let why = format!("this kernel has no `{kind}` (CONFIG_NET_SCH_*), with which rates are made");
             refuse((case.setting("link.rate"), "link.rate".to_owned()), &why);
         }
@@ -44,23 +44,23 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
         if matches!(link.rate, LinkRate::Trace(_)) {
             refuse(at("link.rate"), "netem has one rate; the model follows traces");
         }
-        if ground.is_host() && matches!(link.loss_model, LossModel::List(_)) {
+        if environment.is_host() && matches!(link.loss_model, LossModel::List(_)) {
             refuse(
                 at("link.loss_model"),
                 "netem draws what it loses; the model and the substrate `kernel` drop a list",
             );
         }
-        if link.ack_loss > 0.0 && answers && !faults::drawn_here(case, i, ground) {
+        if link.ack_loss > 0.0 && answers && !impairments::drawn_here(case, i, environment) {
             refuse(at("link.ack_loss"), "netem would lose the responses, too; the model loses pure ACKs");
         }
         match link.queue.mark {
             Mark::Ack => {
-                if let Some(why) = &ground.no_program {
+                if let Some(why) = &environment.no_program {
                     refuse(at("queue.ecn_mark"), why);
                 }
             }
-            Mark::Data if !ground.has("red") => {
-                if let Some(why) = &ground.no_program {
+            Mark::Data if !environment.has("red") => {
+                if let Some(why) = &environment.no_program {
                     let why = format!("this kernel has no `red`, and {why}");
                     refuse(at("queue.ecn_mark"), &why);
                 }
@@ -69,18 +69,18 @@ pub fn refusals(case: &Case, ground: &Ground) -> Vec<CaseError> {
         }
         if link.queue.kind == "dualpi2" {
             refuse(at("queue.kind"), "Linux has it from 6.17 on; the model has it");
-        } else if !ground.has(link.queue.kind) {
+        } else if !environment.has(link.queue.kind) {
             let why = format!("this kernel has no `{}` (CONFIG_NET_SCH_*)", link.queue.kind);
             refuse(at("queue.kind"), &why);
         }
-        if !ground.has("netem") {
+        if !environment.has("netem") {
             without_netem(link, &mut |path| {
                 let why = "this kernel has no netem (CONFIG_NET_SCH_NETEM), and nothing else delays or loses";
                 refuse(at(path), why);
             });
         }
     }
-    hosts(case, ground, &mut refuse);
+    hosts(case, environment, &mut refuse);
     all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
     all.dedup();
     all
@@ -101,19 +101,19 @@ fn without_netem(link: &LinkSettings, refuse: &mut impl FnMut(&str)) {
     needed.into_iter().filter(|(_, needs)| *needs).for_each(|(path, _)| refuse(path));
 }
 
-fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String), &str)) {
+fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Setting, String), &str)) {
     for (i, host) in case.hosts.iter().enumerate() {
         let at = |path: &str| case.host_setting(i, path);
         let is = |path: &str, word: &str| matches!(at(path).0, Setting::Word(w) if w == word);
         if !is("stack.profile", "rfc") && !is("stack.profile", "linux") {
             refuse(at("stack.profile"), "a kernel is what it is: linux, or nothing said");
         }
-        let engine = Engine::of(case, i);
-        controller(host, &engine, ground, &mut |path, why| refuse(at(path), why));
+        let engine = CcEngine::of(case, i);
+        controller(host, &engine, environment, &mut |path, why| refuse(at(path), why));
         if host.stack.ecn == EcnMode::Accurate {
             refuse(at("stack.ecn"), "Linux before 6.18 has no accurate ECN; the model has");
         }
-        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" && engine != Engine::Shim {
+        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" && engine != CcEngine::Shim {
             refuse(at("stack.ecn"), "Linux echoes each mark only with stack.cc = dctcp; the model with any");
         }
         if is("stack.tlp", "open-only") {
@@ -148,11 +148,11 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
             }
             _ => {}
         }
-        if engine == Engine::Kernel && !ground.is_host() {
-            if let Err(why) = controllers::parameters(host, controllers::hystart(case, i)) {
+        if engine == CcEngine::Kernel && !environment.is_host() {
+            if let Err(why) = module_parameters::parameters(host, module_parameters::hystart(case, i)) {
                 refuse(at("stack.cc"), &why);
             }
-            if let Some(other) = controllers::conflict(case, i) {
+            if let Some(other) = module_parameters::conflict(case, i) {
                 let why = format!(
                     "one kernel has one set of parameters of it, and {} has others",
                     case.net.hosts[other].name
@@ -173,26 +173,31 @@ fn hosts(case: &Case, ground: &Ground, refuse: &mut impl FnMut((Setting, String)
 }
 
 /// What of a host's controller cannot be had from who decides there.
-fn controller(host: &HostSettings, engine: &Engine, ground: &Ground, refuse: &mut impl FnMut(&str, &str)) {
-    if let (Engine::Shim | Engine::Object(_), Some(why)) = (engine, &ground.no_program) {
+fn controller(
+    host: &HostSettings,
+    engine: &CcEngine,
+    environment: &Environment,
+    refuse: &mut impl FnMut(&str, &str),
+) {
+    if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_program) {
         refuse(ROW, why);
-    } else if let (Engine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {
+    } else if let (CcEngine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {
         refuse(ROW, &why.to_string());
     }
     match engine {
-        Engine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),
-        Engine::Kernel if !ground.has_cc(&host.cc) => {
+        CcEngine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),
+        CcEngine::Kernel if !environment.has_cc(&host.cc) => {
             let why = format!("this kernel has no {} (CONFIG_TCP_CONG_*)", host.cc);
             refuse("stack.cc", &why);
         }
-        Engine::Shim if !tcpassay_cc::names().contains(&host.cc.as_str()) => {
+        CcEngine::Shim if !tcpassay_cc::names().contains(&host.cc.as_str()) => {
             let why =
                 format!("{ROW} = shim has the model's controllers: {}", tcpassay_cc::names().join(", "));
             refuse("stack.cc", &why);
         }
         _ => {}
     }
-    if *engine != Engine::Shim && !host.cc_values.is_empty() && ground.is_host() {
+    if *engine != CcEngine::Shim && !host.cc_values.is_empty() && environment.is_host() {
         let why = "parameters of its controllers are this machine's; the model and a guest set them, and stack.cc_engine = shim";
         refuse("stack.cc", why);
     }

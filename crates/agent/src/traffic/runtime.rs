@@ -4,14 +4,13 @@
 //! edge-triggered, so that a socket is looked at once for each thing that happened to it. What a connection is for travels
 //! outside the network: the addresses of its two ends say which connection has arrived.
 
-mod options;
-
-use crate::account::Account;
-use crate::engines::Names;
-use crate::info::Info;
-use crate::pump::{self, Desk, Reader, Writer};
-use crate::setup::Spaces;
+use crate::collect::flow_tracker::FlowTracker;
+use crate::collect::tcp_info::TcpInfo;
+use crate::netns::build::NetnsSet;
 use crate::system::Failure;
+use crate::traffic::cc_engine::KernelCcNames;
+use crate::traffic::io_threads::{self, BlockingWriters, Reader, Writer};
+use crate::traffic::socket_options;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +29,7 @@ const PORT: u16 = 5001;
 
 /// One end of a connection.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, as epoll and the case tell them")]
-pub struct Sock {
+pub struct Endpoint {
     pub fd: OwnedFd,
     pub host: usize,
     pub slot: Slot,
@@ -48,11 +47,11 @@ pub struct Sock {
     /// The peer has closed; what is readable comes before.
     pub hung_up: bool,
     pub only_reads: bool,
-    pub pump: Pump,
+    pub pump: IoMode,
 }
 
 /// Who moves the data of a socket.
-pub enum Pump {
+pub enum IoMode {
     /// The application, when it is told that there is something to do.
     None,
     /// A thread that reads; and how much of it has been recorded.
@@ -75,9 +74,9 @@ struct Listener {
 /// The client's address alone does not name a connection: Linux chooses source ports for each destination separately
 /// (`__inet_hash_connect`), so that two connections of one host to two servers may have the same port.
 #[derive(Default)]
-struct Arriving(BTreeMap<(SocketAddrV4, SocketAddrV4), (ConnKey, [FlowId; 2])>);
+struct PendingConnections(BTreeMap<(SocketAddrV4, SocketAddrV4), (ConnKey, [FlowId; 2])>);
 
-impl Arriving {
+impl PendingConnections {
     fn open(&mut self, client: SocketAddrV4, server: SocketAddrV4, connection: (ConnKey, [FlowId; 2])) {
         self.0.insert((client, server), connection);
     }
@@ -88,20 +87,20 @@ impl Arriving {
 }
 
 /// Every socket of the run.
-pub struct World<'a> {
+pub struct TrafficRuntime<'a> {
     pub case: &'a Case,
     plan: Arc<TrafficSchedule>,
-    names: Names,
-    spaces: Spaces,
+    names: KernelCcNames,
+    pub namespaces: NetnsSet,
     start: u64,
     now: Time,
     pub poll: OwnedFd,
     pub collector: Collector,
-    pub account: Account,
-    pub socks: Vec<Option<Sock>>,
+    pub flow_tracker: FlowTracker,
+    pub socks: Vec<Option<Endpoint>>,
     pub slots: Vec<Vec<usize>>,
     listeners: Vec<Listener>,
-    arriving: Arriving,
+    arriving: PendingConnections,
     records: u32,
     pub payload: Arc<[u8]>,
     /// Bulk ends are served by threads: in a guest.
@@ -109,7 +108,7 @@ pub struct World<'a> {
     /// Where bulk receivers copy to; empty where they discard.
     copies: Vec<u8>,
     /// Writes that wait (`app.blocking`).
-    pub desk: Desk,
+    pub blocking_writers: BlockingWriters,
     /// What was read is told to the end: the run is over.
     settled: bool,
     /// The kernel's trace counts timeouts.
@@ -120,32 +119,32 @@ pub struct World<'a> {
 
 /// A socket as epoll names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Token {
+pub enum EpollToken {
     Timer,
     /// Writes have returned.
     Bell,
     Listener(usize),
-    Sock(usize),
+    Endpoint(usize),
 }
 
-impl Token {
+impl EpollToken {
     fn number(self) -> u64 {
         match self {
-            Token::Timer => 0,
-            Token::Bell => u64::MAX,
-            Token::Listener(i) => 1 + 2 * i as u64,
-            Token::Sock(i) => 2 + 2 * i as u64,
+            EpollToken::Timer => 0,
+            EpollToken::Bell => u64::MAX,
+            EpollToken::Listener(i) => 1 + 2 * i as u64,
+            EpollToken::Endpoint(i) => 2 + 2 * i as u64,
         }
     }
 
     /// The token of a number that epoll gave back.
-    pub fn of(number: u64) -> Token {
+    pub fn of(number: u64) -> EpollToken {
         let at = |n: u64| usize::try_from(n / 2).expect("fits memory");
         match number {
-            0 => Token::Timer,
-            u64::MAX => Token::Bell,
-            n if n % 2 == 1 => Token::Listener(at(n - 1)),
-            n => Token::Sock(at(n - 2)),
+            0 => EpollToken::Timer,
+            u64::MAX => EpollToken::Bell,
+            n if n % 2 == 1 => EpollToken::Listener(at(n - 1)),
+            n => EpollToken::Endpoint(at(n - 2)),
         }
     }
 }
@@ -162,44 +161,44 @@ fn host_number(host: usize) -> u32 {
     u32::try_from(host).expect("few hosts")
 }
 
-impl<'a> World<'a> {
+impl<'a> TrafficRuntime<'a> {
     /// Sockets for `plan`, with every server listening. The run begins at `start` of the kernel's clock; `names` are those of the
     /// controllers that are not Linux's.
     pub fn new(
         case: &'a Case,
         plan: &Arc<TrafficSchedule>,
-        spaces: Spaces,
+        namespaces: NetnsSet,
         collector: Collector,
-        (start, names): (u64, Names),
-    ) -> Result<World<'a>, Failure> {
-        let mut world = World {
+        (start, names): (u64, KernelCcNames),
+    ) -> Result<TrafficRuntime<'a>, Failure> {
+        let mut runtime = TrafficRuntime {
             case,
             names,
             plan: Arc::clone(plan),
-            spaces,
+            namespaces,
             start,
             now: Time::ZERO,
             poll: sys::poll().map_err(|e| format!("epoll: {e}"))?,
             collector,
-            account: Account::new(start),
+            flow_tracker: FlowTracker::new(start),
             socks: Vec::new(),
             slots: vec![Vec::new(); case.hosts.len()],
             listeners: Vec::new(),
-            arriving: Arriving::default(),
+            arriving: PendingConnections::default(),
             records: 0,
             payload: vec![0; 1 << 20].into(),
             pumps: false,
             copies: Vec::new(),
-            desk: Desk::new().map_err(|e| format!("eventfd: {e}"))?,
+            blocking_writers: BlockingWriters::new().map_err(|e| format!("eventfd: {e}"))?,
             settled: false,
             traced: false,
             failure: None,
         };
         sys::watch(
-            world.poll.as_fd(),
-            world.desk.bell.as_fd(),
+            runtime.poll.as_fd(),
+            runtime.blocking_writers.bell.as_fd(),
             libc::EPOLLIN | libc::EPOLLET,
-            Token::Bell.number(),
+            EpollToken::Bell.number(),
         )
         .map_err(|e| format!("epoll: {e}"))?;
         for (part, what) in (0u16..).zip(plan.parts()) {
@@ -209,10 +208,10 @@ impl<'a> World<'a> {
             hosts.sort_unstable();
             hosts.dedup();
             for host in hosts {
-                world.listen(host.0 as usize, part).map_err(|e| format!("listening: {e}"))?;
+                runtime.listen(host.0 as usize, part).map_err(|e| format!("listening: {e}"))?;
             }
         }
-        Ok(world)
+        Ok(runtime)
     }
 
     /// The time of the run when the process woke: it stands still until the process sleeps.
@@ -232,7 +231,7 @@ impl<'a> World<'a> {
         let fd = self.open(host, part)?;
         let at = SocketAddrV4::new(host_address(host_number(host)), PORT + part);
         let done = sys::bind(fd.as_fd(), at).and_then(|()| sys::listen(fd.as_fd(), 4096)).and_then(|()| {
-            let token = Token::Listener(self.listeners.len()).number();
+            let token = EpollToken::Listener(self.listeners.len()).number();
             sys::watch(self.poll.as_fd(), fd.as_fd(), libc::EPOLLIN, token)
         });
         done.map_err(|e| format!("{at}: {e}"))?;
@@ -247,16 +246,16 @@ impl<'a> World<'a> {
 
     /// A TCP socket of a host with every option of the case, each read back.
     fn open(&mut self, host: usize, part: u16) -> Result<OwnedFd, Failure> {
-        self.spaces.enter(host)?;
+        self.namespaces.enter(host)?;
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
         let fd = sys::socket(libc::AF_INET, kind, 0).map_err(|e| format!("a socket: {e}"))?;
         let cc = self.cc(host, part).to_owned();
         let name = self.names.get(&(host, cc.clone())).unwrap_or(&cc);
-        self.options(fd.as_fd(), host, name)?;
+        socket_options::apply(self.case, fd.as_fd(), host, name)?;
         Ok(fd)
     }
 
-    pub fn sock(&self, host: usize, slot: Slot) -> &Sock {
+    pub fn sock(&self, host: usize, slot: Slot) -> &Endpoint {
         let at = self.slots[host][slot.0 as usize];
         self.socks[at].as_ref().expect("a socket call on a slot that was given up")
     }
@@ -268,8 +267,8 @@ impl<'a> World<'a> {
         host: usize,
         (slot, key): (Slot, ConnKey),
         [out, into]: [FlowId; 2],
-    ) -> Sock {
-        Sock {
+    ) -> Endpoint {
+        Endpoint {
             fd,
             host,
             slot,
@@ -282,7 +281,7 @@ impl<'a> World<'a> {
             measures: self.plan.part(key).spec.read_rate.is_some(),
             hung_up: false,
             only_reads: false,
-            pump: Pump::None,
+            pump: IoMode::None,
         }
     }
 
@@ -296,10 +295,10 @@ impl<'a> World<'a> {
         self.pumps = true;
     }
 
-    fn place(&mut self, sock: Sock) -> Result<(), Failure> {
+    fn place(&mut self, sock: Endpoint) -> Result<(), Failure> {
         let at = self.socks.len();
-        let events = if matches!(sock.pump, Pump::None) { EDGES } else { END };
-        sys::watch(self.poll.as_fd(), sock.fd.as_fd(), events, Token::Sock(at).number())
+        let events = if matches!(sock.pump, IoMode::None) { EDGES } else { END };
+        sys::watch(self.poll.as_fd(), sock.fd.as_fd(), events, EpollToken::Endpoint(at).number())
             .map_err(|e| format!("epoll: {e}"))?;
         let (slots, slot) = (&mut self.slots[sock.host], sock.slot.0 as usize);
         if slot >= slots.len() {
@@ -339,7 +338,7 @@ impl<'a> World<'a> {
         let flows = self.record(key);
         sys::connect(fd.as_fd(), server).map_err(|e| format!("connecting to {server}: {e}"))?;
         let here = sys::local_address(fd.as_fd()).map_err(|e| e.to_string())?;
-        self.account.open((key.client.0, here.port()), (key.server.0, server.port()), flows);
+        self.flow_tracker.open((key.client.0, here.port()), (key.server.0, server.port()), flows);
         self.arriving.open(here, server, (key, flows));
         let sock = self.socket(fd, host, (slot, key), flows);
         self.place(sock)
@@ -368,14 +367,14 @@ impl<'a> World<'a> {
                 sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
                     .map_err(|e| e.to_string())?;
             }
-            let mut pump = Pump::None;
+            let mut pump = IoMode::None;
             // The kernel forgets `app.quickack` between reads; an application that reminds it reads by itself.
             if self.pumps && only_reads && !sock.quickack {
                 let own = sock.fd.try_clone().map_err(|e| e.to_string())?;
-                pump = Pump::Reads(Some(pump::read(own).map_err(|e| format!("a reader: {e}"))?), 0);
+                pump = IoMode::Reads(Some(io_threads::read(own).map_err(|e| format!("a reader: {e}"))?), 0);
             }
             new.push(self.socks.len());
-            self.place(Sock { connected: true, fed: Cell::new(true), only_reads, pump, ..sock })?;
+            self.place(Endpoint { connected: true, fed: Cell::new(true), only_reads, pump, ..sock })?;
         }
     }
 
@@ -403,7 +402,7 @@ impl<'a> World<'a> {
     pub fn read_for(&mut self, at: usize) -> bool {
         let now = self.now();
         let sock = self.socks[at].as_mut().expect("it was noted");
-        if let Pump::Reads(reader, recorded) = &mut sock.pump {
+        if let IoMode::Reads(reader, recorded) = &mut sock.pump {
             // The reader ends with the stream, which has ended: it knows best what it was.
             if let Some(reader) = reader.take_if(|_| sock.hung_up) {
                 let all = reader.join().expect("a reader does not panic");
@@ -439,7 +438,7 @@ impl<'a> World<'a> {
     /// Every socket gives a sample to the series.
     pub fn sample(&mut self, at: Time) {
         for sock in self.socks.iter_mut().flatten() {
-            if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+            if let Ok(info) = TcpInfo::of(sock.fd.as_fd(), sock.dctcp) {
                 // What was read until now belongs to the interval that ends here.
                 sock.record(at, &info, &mut self.collector);
                 if info.bytes_sent().is_none_or(|n| n > 0) {
@@ -452,19 +451,19 @@ impl<'a> World<'a> {
     /// Has a thread send without end.
     pub fn pump(&mut self, at: usize) -> io::Result<()> {
         let sock = self.socks[at].as_mut().expect("a socket that is written to");
-        sys::watch_else(self.poll.as_fd(), sock.fd.as_fd(), END, Token::Sock(at).number())?;
-        sock.pump = Pump::Writes;
-        pump::write(sock.fd.try_clone()?, Arc::clone(&self.payload))
+        sys::watch_else(self.poll.as_fd(), sock.fd.as_fd(), END, EpollToken::Endpoint(at).number())?;
+        sock.pump = IoMode::Writes;
+        io_threads::write(sock.fd.try_clone()?, Arc::clone(&self.payload))
     }
 
     /// What of a write an application that waits has to itself: all of it, unless it still waits for the one before.
     pub fn write_and_wait(&mut self, at: usize, n: Bytes) -> io::Result<Bytes> {
         let sock = self.socks[at].as_mut().expect("a socket that is written to");
-        if !matches!(sock.pump, Pump::Waits(_)) {
+        if !matches!(sock.pump, IoMode::Waits(_)) {
             let own = sock.fd.try_clone()?;
-            sock.pump = Pump::Waits(self.desk.writer(at, own, Arc::clone(&self.payload))?);
+            sock.pump = IoMode::Waits(self.blocking_writers.writer(at, own, Arc::clone(&self.payload))?);
         }
-        let Pump::Waits(writer) = &mut sock.pump else { unreachable!("it was just made") };
+        let IoMode::Waits(writer) = &mut sock.pump else { unreachable!("it was just made") };
         if writer.busy {
             return Ok(Bytes::ZERO);
         }
@@ -474,9 +473,9 @@ impl<'a> World<'a> {
 
     /// Sockets whose write has returned: the application goes on.
     pub fn returned(&mut self) -> Vec<usize> {
-        let all = self.desk.returned();
+        let all = self.blocking_writers.returned();
         for at in &all {
-            if let Some(Some(Sock { pump: Pump::Waits(writer), .. })) = self.socks.get_mut(*at) {
+            if let Some(Some(Endpoint { pump: IoMode::Waits(writer), .. })) = self.socks.get_mut(*at) {
                 writer.busy = false;
             }
         }
@@ -488,7 +487,7 @@ impl<'a> World<'a> {
     pub fn settle(&mut self) {
         let now = self.now();
         for sock in self.socks.iter_mut().flatten() {
-            if let Ok(info) = Info::of(sock.fd.as_fd(), false) {
+            if let Ok(info) = TcpInfo::of(sock.fd.as_fd(), false) {
                 sock.record(now, &info, &mut self.collector);
             }
         }
@@ -499,7 +498,7 @@ impl<'a> World<'a> {
     pub fn give_up(&mut self, at: usize, ended: bool) {
         let now = self.now();
         let Some(mut sock) = self.socks[at].take() else { return };
-        if let Ok(info) = Info::of(sock.fd.as_fd(), sock.dctcp) {
+        if let Ok(info) = TcpInfo::of(sock.fd.as_fd(), sock.dctcp) {
             if !self.settled {
                 sock.record(now, &info, &mut self.collector);
             }
@@ -515,13 +514,13 @@ impl<'a> World<'a> {
         self.slots[sock.host][sock.slot.0 as usize] = usize::MAX;
     }
 
-    /// Enters the namespace of a place of the lab.
-    pub fn enter(&mut self, space: usize) -> Result<(), Failure> {
-        self.spaces.enter(space)
+    /// Enters the namespace of a place of the topology.
+    pub fn enter(&mut self, netns: usize) -> Result<(), Failure> {
+        self.namespaces.enter(netns)
     }
 }
 
-impl Sock {
+impl Endpoint {
     /// What is readable, counted by the kernel.
     pub fn counted(&self) -> Bytes {
         let n = sys::readable(self.fd.as_fd()).unwrap_or(0);
@@ -530,8 +529,8 @@ impl Sock {
     }
 
     /// Records what its reader has taken: all that has arrived in order, as long as the stream goes on.
-    fn record(&mut self, at: Time, info: &Info, collector: &mut Collector) {
-        if let (Pump::Reads(Some(_), recorded), false, Some(all)) =
+    fn record(&mut self, at: Time, info: &TcpInfo, collector: &mut Collector) {
+        if let (IoMode::Reads(Some(_), recorded), false, Some(all)) =
             (&mut self.pump, self.hung_up, info.bytes_received())
         {
             collector.read(self.into, at, all.saturating_sub(*recorded));
@@ -541,7 +540,7 @@ impl Sock {
 }
 
 /// `app.quickack` is kept on: the kernel turns it off by itself.
-pub fn quick(sock: &Sock) {
+pub fn quick(sock: &Endpoint) {
     if sock.quickack {
         // It cannot fail on a TCP socket; a delayed ACK more would be all.
         let _ = sys::set(sock.fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
@@ -559,7 +558,7 @@ mod tests {
             let key = ConnKey { part: 0, client: HostId(0), server: HostId(server), index: n };
             (key, [FlowId(2 * n), FlowId(2 * n + 1)])
         };
-        let mut arriving = Arriving::default();
+        let mut arriving = PendingConnections::default();
         arriving.open(at(0, 40_000), at(1, PORT), connection(1, 0));
         arriving.open(at(0, 40_000), at(2, PORT), connection(2, 1));
         assert_eq!(arriving.accept(at(0, 40_000), at(2, PORT)), Some(connection(2, 1)));

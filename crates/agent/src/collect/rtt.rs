@@ -11,7 +11,7 @@ use tcpassay_wire::Timestamps;
 
 /// What was sent together and has one fate.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct SentRange {
     begin: u64,
     end: u64,
     at: Time,
@@ -21,14 +21,14 @@ struct Piece {
 
 /// What is not acknowledged, by position.
 #[derive(Debug, Default)]
-pub struct Board {
-    pieces: VecDeque<Piece>,
+pub struct RttSampler {
+    pieces: VecDeque<SentRange>,
     acked: u64,
     /// The timestamp of the last segment sent, and when that was.
     clock: Option<(u32, Time)>,
 }
 
-impl Board {
+impl RttSampler {
     /// A segment left; `again` when any of it had left before.
     pub fn sent(&mut self, at: Time, (begin, end): (u64, u64), again: bool, stamp: Option<Timestamps>) {
         self.clock = stamp.map(|s| (s.val, at)).or(self.clock);
@@ -39,7 +39,7 @@ impl Board {
         }
         let begin = self.pieces.back().map_or(begin, |last| begin.max(last.end));
         if begin < end {
-            self.pieces.push_back(Piece { begin, end, at, again, sacked: false });
+            self.pieces.push_back(SentRange { begin, end, at, again, sacked: false });
         }
     }
 
@@ -82,7 +82,7 @@ impl Board {
         (ticks < 1 << 31).then(|| Dur::from_millis(u64::from(ticks.max(1))))
     }
 
-    fn within(&mut self, begin: u64, end: u64) -> impl Iterator<Item = &mut Piece> {
+    fn within(&mut self, begin: u64, end: u64) -> impl Iterator<Item = &mut SentRange> {
         let from = self.pieces.partition_point(|p| p.end <= begin);
         self.pieces.range_mut(from..).take_while(move |p| p.begin < end)
     }
@@ -91,7 +91,7 @@ impl Board {
     fn cut(&mut self, at: u64) {
         let i = self.pieces.partition_point(|p| p.end <= at);
         if let Some(p) = self.pieces.get_mut(i).filter(|p| p.begin < at) {
-            let front = Piece { end: at, ..*p };
+            let front = SentRange { end: at, ..*p };
             p.begin = at;
             self.pieces.insert(i, front);
         }
@@ -107,8 +107,8 @@ mod tests {
     }
 
     /// Segments of 10 at 1, 2, 3, ... ms with a clock of timestamps that began at 1000.
-    fn sent(n: u32) -> Board {
-        let mut board = Board::default();
+    fn sent(n: u32) -> RttSampler {
+        let mut board = RttSampler::default();
         for i in 0..n {
             let begin = u64::from(i) * 10;
             let stamp = Timestamps { val: 1001 + i, ecr: 0 };

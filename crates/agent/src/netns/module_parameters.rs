@@ -4,9 +4,11 @@
 //! Reno-friendly region, which Linux computes from it when it starts (`cubictcp_register`).
 
 use crate::system::{Failure, write_and_check};
+use std::fs;
 use tcpassay_case::params::Setting;
 use tcpassay_case::{Case, HostSettings};
 use tcpassay_cc::Hystart;
+use tcpassay_tcp::{DctcpReceiver, EcnMode};
 
 /// A parameter of a module: its path below `/sys/module`, and a value.
 type Parameter = (&'static str, String);
@@ -94,6 +96,24 @@ pub fn set(case: &Case) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Sets how the DCTCP receiver treats a delayed ACK when the CE mark changes (a parameter of the project's kernel patch).
+pub fn set_dctcp_receiver(case: &Case) -> Result<(), Failure> {
+    let host = &case.hosts[0].stack;
+    if host.ecn != EcnMode::Dctcp {
+        return Ok(());
+    }
+    let receiver = match host.dctcp_receiver {
+        DctcpReceiver::Immediate => "0",
+        DctcpReceiver::ClearTimer => "1",
+        DctcpReceiver::Rearm => "2",
+    };
+    let path = "/sys/module/tcp_dctcp/parameters/dctcp_receiver";
+    if receiver == "0" && !fs::exists(path).unwrap_or(false) {
+        return Ok(()); // a kernel without our patch does just that
+    }
+    write_and_check(path, receiver)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //!
 //! What a kernel does not have, it says nothing of. Windows are traced only for the event log, because every segment is an event.
 
-use crate::account::Account;
+use crate::collect::flow_tracker::FlowTracker;
 use std::collections::BTreeMap;
 use std::io;
 use tcpassay_linux::perf::Events;
@@ -52,7 +52,7 @@ const INFINITE: u64 = 0x7fff_ffff;
 const KILOBYTES: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum TraceEventKind {
     Congestion,
     Probe,
     Retransmit,
@@ -60,16 +60,16 @@ enum What {
 }
 
 /// Events by name, with the fields that are read of each.
-const EVENTS: [(What, &str, &[&str]); 4] = [
-    (What::Congestion, "tcp/tcp_cong_state_set", &["cong_state"]),
-    (What::Probe, "tcp/tcp_probe", &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt"]),
-    (What::Retransmit, "tcp/tcp_retransmit_skb", &[]),
-    (What::State, "sock/inet_sock_set_state", &["oldstate", "newstate"]),
+const EVENTS: [(TraceEventKind, &str, &[&str]); 4] = [
+    (TraceEventKind::Congestion, "tcp/tcp_cong_state_set", &["cong_state"]),
+    (TraceEventKind::Probe, "tcp/tcp_probe", &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt"]),
+    (TraceEventKind::Retransmit, "tcp/tcp_retransmit_skb", &[]),
+    (TraceEventKind::State, "sock/inet_sock_set_state", &["oldstate", "newstate"]),
 ];
 
 /// An event that is traced.
-struct Traced {
-    what: What,
+struct TracedEvent {
+    what: TraceEventKind,
     id: u64,
     saddr: Field,
     daddr: Field,
@@ -95,23 +95,23 @@ enum Source {
     /// The one trace buffer of a guest, whose clock is the monotonic one, which began with the machine.
     Guest(Pages),
     /// Rings of our own on a machine; instants are the taps'.
-    Machine(Events),
+    MachineLoad(Events),
 }
 
 /// The trace, being read.
 #[derive(Default)]
-pub struct Trace {
+pub struct KernelTrace {
     source: Option<Source>,
-    traced: Vec<Traced>,
+    traced: Vec<TracedEvent>,
     senders: BTreeMap<FlowId, Sender>,
     /// What this kernel could tell.
     has: [bool; 4],
 }
 
-impl Trace {
+impl KernelTrace {
     /// Switches on what a guest's kernel has; windows for an event log only.
-    pub fn open(windows: bool) -> io::Result<Trace> {
-        let mut trace = Trace::of(windows)?;
+    pub fn open(windows: bool) -> io::Result<KernelTrace> {
+        let mut trace = KernelTrace::of(windows)?;
         if !trace.traced.is_empty() {
             trace.source = Some(Source::Guest(Pages::open(KILOBYTES)?));
         }
@@ -122,13 +122,13 @@ impl Trace {
     }
 
     /// Listens to what a machine's kernel has; to nothing where it lets nobody.
-    pub fn listen(windows: bool) -> Trace {
+    pub fn listen(windows: bool) -> KernelTrace {
         let listening = || {
             tracefs::show()?;
-            let mut trace = Trace::of(windows)?;
+            let mut trace = KernelTrace::of(windows)?;
             if !trace.traced.is_empty() {
                 let ids: Vec<u64> = trace.traced.iter().map(|traced| traced.id).collect();
-                trace.source = Some(Source::Machine(Events::open(&ids)?));
+                trace.source = Some(Source::MachineLoad(Events::open(&ids)?));
             }
             io::Result::Ok(trace)
         };
@@ -136,8 +136,8 @@ impl Trace {
     }
 
     /// What this kernel has, by the formats of its events.
-    fn of(windows: bool) -> io::Result<Trace> {
-        let mut trace = Trace::default();
+    fn of(windows: bool) -> io::Result<KernelTrace> {
+        let mut trace = KernelTrace::default();
         for (place, (what, event, names)) in EVENTS.into_iter().enumerate() {
             let Some(format) = Format::of(event)? else { continue };
             let read = || {
@@ -145,18 +145,18 @@ impl Trace {
                 let fields = names.iter().map(|name| one(name)).collect::<Option<_>>()?;
                 let (saddr, daddr, sport, dport) =
                     (one("saddr")?, one("daddr")?, one("sport")?, one("dport")?);
-                Some(Traced { what, id: format.id, saddr, daddr, sport, dport, fields })
+                Some(TracedEvent { what, id: format.id, saddr, daddr, sport, dport, fields })
             };
             let Some(traced) = read() else { continue };
             trace.has[place] = true;
-            if what != What::Probe || windows {
+            if what != TraceEventKind::Probe || windows {
                 trace.traced.push(traced);
             }
         }
         Ok(trace)
     }
 
-    fn is_on(&self, what: What) -> bool {
+    fn is_on(&self, what: TraceEventKind) -> bool {
         self.traced.iter().any(|traced| traced.what == what)
     }
 
@@ -175,26 +175,31 @@ impl Trace {
     pub fn missed(&self) -> bool {
         self.source.as_ref().is_some_and(|source| match source {
             Source::Guest(pages) => pages.missed,
-            Source::Machine(events) => events.missed,
+            Source::MachineLoad(events) => events.missed,
         })
     }
 
     /// Reads what has happened since the last time; on a machine, before `until`: a processor may have yet to tell the last.
-    pub fn drain(&mut self, (start, until): (u64, u64), account: &Account, collector: &mut Collector) {
+    pub fn drain(
+        &mut self,
+        (start, until): (u64, u64),
+        flow_tracker: &FlowTracker,
+        collector: &mut Collector,
+    ) {
         let Some(mut source) = self.source.take() else { return };
         let mut each = |at: u64, record: &[u8]| {
             if let Some(at) = at.checked_sub(start) {
-                self.record(Time::from_nanos(at), record, account, collector);
+                self.record(Time::from_nanos(at), record, flow_tracker, collector);
             }
         };
         match &mut source {
-            Source::Guest(pages) => pages.drain(|at, record| each(crate::ground::BOOT + at, record)),
-            Source::Machine(events) => events.drain(until, each),
+            Source::Guest(pages) => pages.drain(|at, record| each(crate::environment::BOOT + at, record)),
+            Source::MachineLoad(events) => events.drain(until, each),
         }
         self.source = Some(source);
     }
 
-    fn record(&mut self, at: Time, record: &[u8], account: &Account, collector: &mut Collector) {
+    fn record(&mut self, at: Time, record: &[u8], flow_tracker: &FlowTracker, collector: &mut Collector) {
         let id = u64::from(u16::from_ne_bytes(record[..2].try_into().expect("2 bytes")));
         let Some(traced) = self.traced.iter().find(|traced| traced.id == id) else { return };
         let end = |address: Field, port: Field| {
@@ -205,12 +210,12 @@ impl Trace {
         else {
             return;
         };
-        let Some(flow) = account.flow(from, to) else { return };
+        let Some(flow) = flow_tracker.flow(from, to) else { return };
         let fields: Vec<u64> = traced.fields.iter().map(|field| field.of(record)).collect();
         let new = |kind| Event::new(at, from.0, Some(flow.0), kind);
         let sender = self.senders.entry(flow).or_default();
         match (traced.what, &fields[..]) {
-            (What::Congestion, &[state]) => {
+            (TraceEventKind::Congestion, &[state]) => {
                 let state = usize::try_from(state).expect("8 bits");
                 let before = std::mem::replace(&mut sender.state, state);
                 let tcp = &mut collector.flow_mut(flow).tcp;
@@ -229,13 +234,13 @@ impl Trace {
                 }
                 collector.event(Event { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
-            (What::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
+            (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
                 let left = sender.left.take();
                 if left.is_none() && sender.window == (cwnd, ssthresh) {
                     return;
                 }
                 sender.window = (cwnd, ssthresh);
-                let bytes = |segments: u64| Bytes::new(segments * account.mss(flow));
+                let bytes = |segments: u64| Bytes::new(segments * flow_tracker.mss(flow));
                 let at = left.map_or(at, |(at, _)| at);
                 // Sequence numbers have 32 bits and wrap.
                 let flight = left.is_none().then(|| Bytes::new(next.wrapping_sub(una) & 0xffff_ffff));
@@ -253,7 +258,7 @@ impl Trace {
                     collector.event(Event { at, why, ..new(EventKind::Congestion) });
                 }
             }
-            (What::Retransmit, _) => {
+            (TraceEventKind::Retransmit, _) => {
                 let why = match sender.state {
                     RECOVERY => "recovery",
                     LOSS => "timeout",
@@ -263,7 +268,7 @@ impl Trace {
                     sender.again.push((at, why));
                 }
             }
-            (What::State, &[before, after]) => {
+            (TraceEventKind::State, &[before, after]) => {
                 let word = |n: u64| STATES.get(usize::try_from(n).unwrap_or(0)).copied().unwrap_or("?");
                 let why = format!("{}->{}", word(before), word(after)).into();
                 collector.event(Event { why, ..new(EventKind::State) });
@@ -273,14 +278,14 @@ impl Trace {
     }
 
     /// Reads the rest, and says 0 of the flows to which nothing happened.
-    pub fn close(&mut self, start: u64, account: &Account, collector: &mut Collector) {
-        self.drain((start, u64::MAX), account, collector);
+    pub fn close(&mut self, start: u64, flow_tracker: &FlowTracker, collector: &mut Collector) {
+        self.drain((start, u64::MAX), flow_tracker, collector);
         for (flow, sender) in &mut self.senders {
             let host = collector.flow_mut(*flow).from;
             sender.flush(*flow, host, collector);
         }
         if self.counts_timeouts() {
-            for flow in account.flows() {
+            for flow in flow_tracker.flows() {
                 let tcp = &mut collector.flow_mut(flow).tcp;
                 tcp.timeouts.get_or_insert(0);
                 tcp.recoveries.get_or_insert(0);
@@ -309,10 +314,10 @@ impl Trace {
                 sender.again.split_at(sender.again.partition_point(|(at, _)| *at <= event.at));
             let said = match (&self.source, before.last(), after.first()) {
                 // The kernel says so when the packet has been handed to the device: in real time a little later.
-                (Some(Source::Machine(_)), Some(one), Some(other)) => {
+                (Some(Source::MachineLoad(_)), Some(one), Some(other)) => {
                     Some(if other.0 - event.at < event.at - one.0 { other } else { one })
                 }
-                (Some(Source::Machine(_)), None, other) => other,
+                (Some(Source::MachineLoad(_)), None, other) => other,
                 (_, one, _) => one,
             };
             if let Some((_, why)) = said {
@@ -369,13 +374,13 @@ mod tests {
 
     #[test]
     fn at_one_instant_the_arrival_comes_first_then_the_stack_then_what_it_sends_with_the_kernels_reason() {
-        let mut trace = Trace::default();
+        let mut trace = KernelTrace::default();
         trace.senders.insert(
             FlowId(0),
             Sender { again: vec![(Time::from_nanos(5), "recovery")], ..Sender::default() },
         );
-        trace.traced.push(Traced {
-            what: What::State,
+        trace.traced.push(TracedEvent {
+            what: TraceEventKind::State,
             id: 0,
             saddr: NOWHERE,
             daddr: NOWHERE,

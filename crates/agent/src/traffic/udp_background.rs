@@ -1,7 +1,7 @@
 //! `app.background = udp:<rate>`: datagrams in equal gaps from the first pair's sender to its receiver, as the model sends them.
 
 use crate::system::Failure;
-use crate::world::World;
+use crate::traffic::runtime::TrafficRuntime;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::Case;
@@ -14,7 +14,7 @@ use tcpassay_workload::{Background, UdpSource};
 const PORT: u16 = 9;
 
 /// A sender of datagrams, and a receiver that throws them away.
-pub struct Datagrams {
+pub struct UdpBackground {
     source: UdpSource,
     from: OwnedFd,
     to: SocketAddrV4,
@@ -24,15 +24,15 @@ pub struct Datagrams {
     pub sent: u64,
 }
 
-impl Datagrams {
+impl UdpBackground {
     /// Of a case that asks for them.
-    pub fn of(case: &Case, world: &mut World) -> Result<Option<Datagrams>, Failure> {
+    pub fn of(case: &Case, runtime: &mut TrafficRuntime) -> Result<Option<UdpBackground>, Failure> {
         let Background::Udp(rate) = &case.background else { return Ok(None) };
         let wrong = |e: std::io::Error| format!("app.background: {e}");
         let (sender, receiver) = case.net.flows[0];
         let address = |host: usize| host_address(u32::try_from(host).expect("few hosts"));
         let mut socket = |host: usize| -> Result<OwnedFd, Failure> {
-            world.enter(host)?;
+            runtime.enter(host)?;
             sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)
         };
         let (from, sink) = (socket(sender)?, socket(receiver)?);
@@ -40,7 +40,7 @@ impl Datagrams {
         sys::attach_filter(sink.as_fd(), &[(0x06, 0, 0, 0)]).map_err(wrong)?;
         sys::bind(sink.as_fd(), to).map_err(wrong)?;
         sys::connect(from.as_fd(), to).map_err(wrong)?;
-        Ok(Some(Datagrams { source: UdpSource::new(*rate, Time::ZERO), from, to, _sink: sink, sent: 0 }))
+        Ok(Some(UdpBackground { source: UdpSource::new(*rate, Time::ZERO), from, to, _sink: sink, sent: 0 }))
     }
 
     /// When the next one leaves.

@@ -26,7 +26,7 @@ pub const BOOT: u64 = 1_000_000_000_000_000_000;
 pub const LINK_MAJOR: &str = "/sys/module/sch_tbf/parameters/link_major";
 
 /// Where the agent runs.
-pub struct Ground {
+pub struct Environment {
     /// `kernel` or `host`.
     pub substrate: Substrate,
     /// Queue disciplines that this kernel does not have.
@@ -35,17 +35,17 @@ pub struct Ground {
     pub no_program: Option<String>,
 }
 
-impl Ground {
+impl Environment {
     /// A guest, which is configured to have everything.
-    pub fn guest() -> Ground {
+    pub fn guest() -> Environment {
         let no_program =
             Some("no qdisc marks returning ACKs; the model does, and the substrate `host`".to_owned());
-        Ground { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_program }
+        Environment { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_program }
     }
 
     /// This machine, as far as the process may look: without root nothing can be tried, and nothing is taken for absent.
     /// With root the process is in a network namespace of its own afterwards, in which each discipline was tried.
-    pub fn host() -> std::io::Result<Ground> {
+    pub fn host() -> std::io::Result<Environment> {
         let mut absent = BTreeSet::new();
         if sys::is_root() {
             sys::unshare_net()?;
@@ -56,7 +56,7 @@ impl Ground {
             }
         }
         let no_program = tcpassay_bpf::available().err().map(|e| e.to_string());
-        Ok(Ground { substrate: Substrate::Host, absent, no_program })
+        Ok(Environment { substrate: Substrate::Host, absent, no_program })
     }
 
     /// Whether time is the machine's.
@@ -71,7 +71,7 @@ impl Ground {
 
     /// Whether a queue of this kind is served as by a link here: in a guest whose kernel has patch 0008.
     pub fn link_serves(&self, kind: &str) -> bool {
-        !self.is_host() && crate::qdisc::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
+        !self.is_host() && crate::netns::qdiscs::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
     }
 
     /// Whether this kernel lets a socket have a congestion control; what cannot be tried is taken to be there.
@@ -86,9 +86,9 @@ impl Ground {
     }
 
     #[cfg(test)]
-    pub fn without(absent: &[&'static str]) -> Ground {
+    pub fn without(absent: &[&'static str]) -> Environment {
         let no_program = Some("no BPF".to_owned());
-        Ground { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_program }
+        Environment { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_program }
     }
 }
 

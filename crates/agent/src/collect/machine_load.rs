@@ -28,25 +28,25 @@ pub fn pause(time: Duration) {
 
 /// Ticks of all processors since boot.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Ticks {
+struct CpuTicks {
     all: u64,
     idle: u64,
     stolen: u64,
 }
 
 /// The machine at the start of a run.
-pub struct Machine {
+pub struct MachineLoad {
     busy_before: f64,
-    ticks: Ticks,
+    ticks: CpuTicks,
     cpu: u64,
     /// Difference of the clock that is set and the one that is not.
     offset: u64,
     steady: u64,
 }
 
-impl Machine {
+impl MachineLoad {
     /// Waits until the machine is quiet, for at most `patience`.
-    pub fn before(patience: Duration) -> Result<Machine, Failure> {
+    pub fn before(patience: Duration) -> Result<MachineLoad, Failure> {
         let since = sys::steady();
         loop {
             let first = ticks()?;
@@ -55,7 +55,7 @@ impl Machine {
             let busy_before = share(first, ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
             if busy_before <= QUIET || u128::from(sys::steady() - since) >= patience.as_nanos() {
                 let (now, steady) = (sys::now(), sys::steady());
-                return Ok(Machine { busy_before, ticks, cpu: sys::cpu(), offset: now - steady, steady });
+                return Ok(MachineLoad { busy_before, ticks, cpu: sys::cpu(), offset: now - steady, steady });
             }
         }
     }
@@ -97,7 +97,7 @@ impl Machine {
     }
 }
 
-fn share(a: Ticks, b: Ticks, of: impl Fn(Ticks, Ticks) -> u64) -> f64 {
+fn share(a: CpuTicks, b: CpuTicks, of: impl Fn(CpuTicks, CpuTicks) -> u64) -> f64 {
     float(of(a, b)) / float((b.all - a.all).max(1))
 }
 
@@ -106,17 +106,17 @@ fn float(n: u64) -> f64 {
     n as f64
 }
 
-fn ticks() -> Result<Ticks, Failure> {
+fn ticks() -> Result<CpuTicks, Failure> {
     let text = fs::read_to_string("/proc/stat").map_err(|e| format!("/proc/stat: {e}"))?;
     parse(&text).ok_or_else(|| "/proc/stat does not begin as proc(5) has it".to_owned())
 }
 
 /// proc(5): `cpu user nice system idle iowait irq softirq steal guest guest_nice`; the last two are within the first two.
-fn parse(text: &str) -> Option<Ticks> {
+fn parse(text: &str) -> Option<CpuTicks> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let all = fields.get(..8)?;
-    Some(Ticks { all: all.iter().sum(), idle: all[3] + all[4], stolen: all[7] })
+    Some(CpuTicks { all: all.iter().sum(), idle: all[3] + all[4], stolen: all[7] })
 }
 
 #[cfg(test)]
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() {
         let text = "cpu  10 1 5 100 4 1 2 7 3 1\ncpu0 1 1 1 1\n";
-        assert_eq!(parse(text), Some(Ticks { all: 130, idle: 104, stolen: 7 }));
-        let later = Ticks { all: 230, idle: 179, stolen: 12 };
+        assert_eq!(parse(text), Some(CpuTicks { all: 130, idle: 104, stolen: 7 }));
+        let later = CpuTicks { all: 230, idle: 179, stolen: 12 };
         let busy = share(parse(text).unwrap(), later, |a, b| (b.all - a.all) - (b.idle - a.idle));
         assert!((busy - 0.25).abs() < 1e-9);
     }

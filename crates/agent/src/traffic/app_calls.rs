@@ -1,6 +1,6 @@
 //! What applications call: the workload's [`Sockets`] on the kernel's.
 
-use crate::world::{ENDLESS, Pump, World, quick};
+use crate::traffic::runtime::{ENDLESS, IoMode, TrafficRuntime, quick};
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
 use tcpassay_units::Bytes;
@@ -10,45 +10,45 @@ use tcpassay_workload::{ConnKey, Slot, Sockets};
 const UNCOUNTED: Bytes = Bytes::new(1 << 30);
 
 /// A call of an application of `host`.
-pub struct Calls<'w, 'a> {
-    pub world: &'w mut World<'a>,
+pub struct AppCalls<'w, 'a> {
+    pub runtime: &'w mut TrafficRuntime<'a>,
     pub host: usize,
 }
 
-impl Sockets for Calls<'_, '_> {
+impl Sockets for AppCalls<'_, '_> {
     fn connect(&mut self, slot: Slot, key: ConnKey) {
-        if let Err(why) = self.world.begin(self.host, slot, key) {
-            self.world.failure.get_or_insert(why);
+        if let Err(why) = self.runtime.begin(self.host, slot, key) {
+            self.runtime.failure.get_or_insert(why);
         }
     }
 
     fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
-        if self.world.failure.is_some() {
+        if self.runtime.failure.is_some() {
             return Bytes::ZERO;
         }
-        let sock = self.world.sock(self.host, slot);
-        if !sock.connected || matches!(sock.pump, Pump::Writes) {
+        let sock = self.runtime.sock(self.host, slot);
+        if !sock.connected || matches!(sock.pump, IoMode::Writes) {
             return Bytes::ZERO;
         }
-        if self.world.pumps && n >= ENDLESS {
-            let at = self.world.slots[self.host][slot.0 as usize];
-            if let Err(e) = self.world.pump(at) {
-                self.world.failure.get_or_insert(format!("a sender: {e}"));
+        if self.runtime.pumps && n >= ENDLESS {
+            let at = self.runtime.slots[self.host][slot.0 as usize];
+            if let Err(e) = self.runtime.pump(at) {
+                self.runtime.failure.get_or_insert(format!("a sender: {e}"));
             }
             return Bytes::ZERO;
         }
-        let blocking = self.world.case.host_setting(self.host, "app.blocking").0;
+        let blocking = self.runtime.case.host_setting(self.host, "app.blocking").0;
         if blocking == tcpassay_case::params::Setting::Bool(true) {
-            let at = self.world.slots[self.host][slot.0 as usize];
-            return self.world.write_and_wait(at, n).unwrap_or_else(|e| {
-                self.world.failure.get_or_insert(format!("a writer: {e}"));
+            let at = self.runtime.slots[self.host][slot.0 as usize];
+            return self.runtime.write_and_wait(at, n).unwrap_or_else(|e| {
+                self.runtime.failure.get_or_insert(format!("a writer: {e}"));
                 Bytes::ZERO
             });
         }
         let mut left = n.get();
         while left > 0 {
-            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.world.payload.len());
-            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.world.payload[..chunk]) else { break };
+            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.runtime.payload.len());
+            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.runtime.payload[..chunk]) else { break };
             left -= taken as u64;
             if taken < chunk {
                 break;
@@ -58,10 +58,10 @@ impl Sockets for Calls<'_, '_> {
     }
 
     fn readable(&self, slot: Slot) -> Bytes {
-        if self.world.failure.is_some() {
+        if self.runtime.failure.is_some() {
             return Bytes::ZERO;
         }
-        let sock = self.world.sock(self.host, slot);
+        let sock = self.runtime.sock(self.host, slot);
         match (sock.fed.get(), sock.measures) {
             (false, _) => Bytes::ZERO,
             // A call more for each message would be what an application does that has a reason.
@@ -71,8 +71,8 @@ impl Sockets for Calls<'_, '_> {
     }
 
     fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
-        let now = self.world.now();
-        let sock = self.world.sock(self.host, slot);
+        let now = self.runtime.now();
+        let sock = self.runtime.sock(self.host, slot);
         let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
         let taken = sys::discard(sock.fd.as_fd(), most).unwrap_or(0);
         // Less than was asked for was all; what comes later is told by an edge.
@@ -82,33 +82,33 @@ impl Sockets for Calls<'_, '_> {
         }
         quick(sock);
         let into = sock.into;
-        self.world.collector.read(into, now, taken as u64);
+        self.runtime.collector.read(into, now, taken as u64);
         Bytes::new(taken as u64)
     }
 
     fn peer_closed(&self, slot: Slot) -> bool {
-        if self.world.failure.is_some() {
+        if self.runtime.failure.is_some() {
             return false;
         }
-        let sock = self.world.sock(self.host, slot);
+        let sock = self.runtime.sock(self.host, slot);
         sock.hung_up && (!sock.fed.get() || sock.counted().is_zero())
     }
 
     fn shutdown(&mut self, slot: Slot) {
-        if self.world.failure.is_some() {
+        if self.runtime.failure.is_some() {
             return;
         }
-        let sock = self.world.sock(self.host, slot);
+        let sock = self.runtime.sock(self.host, slot);
         match &sock.pump {
-            Pump::Waits(writer) => writer.shutdown(),
+            IoMode::Waits(writer) => writer.shutdown(),
             _ => drop(sys::shutdown_write(sock.fd.as_fd())),
         }
     }
 
     fn close(&mut self, slot: Slot) {
-        let at = self.world.slots[self.host][slot.0 as usize];
+        let at = self.runtime.slots[self.host][slot.0 as usize];
         if at != usize::MAX {
-            self.world.give_up(at, true);
+            self.runtime.give_up(at, true);
         }
     }
 }

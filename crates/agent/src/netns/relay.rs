@@ -1,4 +1,4 @@
-//! Carries the packets of one direction through a namespace in which [`faults`](crate::faults) happen to them.
+//! Carries the packets of one direction through a namespace in which [`faults`](crate::netns::impairments) happen to them.
 //!
 //! What arrives at one device is dropped by the kernel (`matchall` on `clsact`) after a packet socket has taken a copy, and what the
 //! faults let go on is sent by another packet socket from the other device. A thread does this, for which no virtual time
@@ -7,9 +7,9 @@
 //!
 //! Probes of the path meet the faults that they expect, which draw from a seed of their own; the run begins with new ones.
 
-use crate::faults::{Damaged, Done, Faults, Sort};
-use crate::lab::{Lab, Relayed};
-use crate::setup::{self, Spaces};
+use crate::netns::build::{self, NetnsSet};
+use crate::netns::impairments::{Corruptible, ImpairmentCounts, Impairments, PacketSummary};
+use crate::netns::topology::{NetnsTopology, RelayedDirection};
 use crate::system::Failure;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +36,7 @@ const PROBES: u64 = 0x7072_6f62_6573;
 #[derive(Clone)]
 struct Frame(Vec<u8>);
 
-impl Damaged for Frame {
+impl Corruptible for Frame {
     /// Flips a bit of the last byte. Without flags the receiver neither completes nor trusts the checksum, and finds it wrong.
     fn damage(&mut self) {
         self.0[0] = 0;
@@ -50,21 +50,26 @@ impl Damaged for Frame {
 struct Relay {
     link: usize,
     forward: bool,
-    faults: Arc<Mutex<Faults<Frame>>>,
+    faults: Arc<Mutex<Impairments<Frame>>>,
 }
 
 /// Directions that are relayed.
 #[derive(Default)]
-pub struct Relays(Vec<Relay>);
+pub struct RelaySet(Vec<Relay>);
 
-impl Relays {
-    /// Starts those of a lab, with the faults that probes meet.
-    pub fn start(case: &Case, lab: &Lab, spaces: &mut Spaces, seed: Seed) -> Result<Relays, Failure> {
-        let mut all = Relays::default();
-        for Relayed { link, from, to, forward } in &lab.relayed {
+impl RelaySet {
+    /// Starts those of a topology, with the faults that probes meet.
+    pub fn start(
+        case: &Case,
+        topology: &NetnsTopology,
+        namespaces: &mut NetnsSet,
+        seed: Seed,
+    ) -> Result<RelaySet, Failure> {
+        let mut all = RelaySet::default();
+        for RelayedDirection { link, from, to, forward } in &topology.relayed {
             let Some(faults) = faults(case, *link, *forward, Seed(seed.0 ^ PROBES), true) else { continue };
-            let [from, to] = [&lab.devs[*from], &lab.devs[*to]];
-            spaces.enter(from.space)?;
+            let [from, to] = [&topology.devices[*from], &topology.devices[*to]];
+            namespaces.enter(from.netns)?;
             let wrong = |e: io::Error| format!("a relay from {} to {}: {e}", from.name, to.name);
             let input = socket().and_then(|s| listen(&s, &from.name).map(|()| s)).map_err(wrong)?;
             let output = socket().and_then(|s| speak(&s, &to.name).map(|()| s)).map_err(wrong)?;
@@ -72,7 +77,7 @@ impl Relays {
                 format!("qdisc add dev {} clsact", from.name),
                 format!("filter add dev {} ingress matchall action drop", from.name),
             ];
-            setup::batch("tc", &lines)?;
+            build::batch("tc", &lines)?;
             let faults = Arc::new(Mutex::new(faults));
             all.0.push(Relay { link: *link, forward: *forward, faults: Arc::clone(&faults) });
             let carrying = move || {
@@ -95,9 +100,9 @@ impl Relays {
     }
 
     /// What all of them did; `None` when there are none.
-    pub fn done(&self) -> Option<Done> {
+    pub fn done(&self) -> Option<ImpairmentCounts> {
         let all = self.0.iter().map(|relay| relay.faults.lock().expect("nobody panics with it").done());
-        all.reduce(|a, b| Done {
+        all.reduce(|a, b| ImpairmentCounts {
             lost: a.lost + b.lost,
             damaged: a.damaged + b.damaged,
             duplicated: a.duplicated + b.duplicated,
@@ -107,13 +112,13 @@ impl Relays {
     }
 }
 
-fn faults(case: &Case, link: usize, forward: bool, seed: Seed, probing: bool) -> Option<Faults<Frame>> {
+fn faults(case: &Case, link: usize, forward: bool, seed: Seed, probing: bool) -> Option<Impairments<Frame>> {
     let (settings, name) = (&case.links[link], &case.net.links[link].name);
     if !forward {
-        return Faults::backward(settings, name, seed, probing);
+        return Impairments::backward(settings, name, seed, probing);
     }
     let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-    Faults::forward(settings, name, (case.link_rate(link), mtu), seed, probing)
+    Impairments::forward(settings, name, (case.link_rate(link), mtu), seed, probing)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -134,7 +139,7 @@ fn speak(socket: &OwnedFd, device: &str) -> io::Result<()> {
 }
 
 /// Carries packets until a socket fails.
-fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Faults<Frame>>) -> io::Result<()> {
+fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Impairments<Frame>>) -> io::Result<()> {
     let (poll, timer) = (sys::poll()?, sys::timer()?);
     sys::watch(poll.as_fd(), input.as_fd(), libc::EPOLLIN, 0)?;
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 1)?;
@@ -149,7 +154,7 @@ fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Faults<Frame>>) -> io
         if events.iter().any(|(token, _)| *token == 0) {
             let n = sys::receive(input.as_fd(), &mut buffer)?;
             let frame = &buffer[..n];
-            let sort = Sort::of(frame.get(VNET + LINK..).unwrap_or_default());
+            let sort = PacketSummary::of(frame.get(VNET + LINK..).unwrap_or_default());
             faults.take(now, sort, Frame(frame.to_vec()), &mut out);
         }
         for frame in out.drain(..) {

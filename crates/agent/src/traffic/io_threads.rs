@@ -57,7 +57,7 @@ pub struct Writer {
 }
 
 /// What the threads of all such sockets share with the loop.
-pub struct Desk {
+pub struct BlockingWriters {
     /// Readable when a write has returned.
     pub bell: OwnedFd,
     done: Receiver<usize>,
@@ -65,10 +65,10 @@ pub struct Desk {
     waited: Arc<AtomicU64>,
 }
 
-impl Desk {
-    pub fn new() -> io::Result<Desk> {
+impl BlockingWriters {
+    pub fn new() -> io::Result<BlockingWriters> {
         let (tell, done) = channel();
-        Ok(Desk { bell: sys::bell()?, done, tell, waited: Arc::default() })
+        Ok(BlockingWriters { bell: sys::bell()?, done, tell, waited: Arc::default() })
     }
 
     /// The sockets whose writes have returned since the last time.

@@ -18,7 +18,7 @@ const SNAP: u32 = 128;
 
 /// Which packets of a device a tap sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum TapDirection {
     /// Those that leave.
     Out,
     /// Those that arrive.
@@ -26,7 +26,7 @@ pub enum Way {
 }
 
 /// A packet at a tap.
-pub struct Seen {
+pub struct CapturedPacket {
     /// When, by the clock of the kernel.
     pub at: u64,
     /// Which tap.
@@ -47,20 +47,20 @@ struct Tap {
 #[derive(Default)]
 pub struct Taps {
     all: Vec<Tap>,
-    seen: Vec<Seen>,
+    seen: Vec<CapturedPacket>,
     sum: u64,
 }
 
 impl Taps {
     /// Opens a tap on one way through `interface` of the namespace that the process is in, with room for so many packets (at least
     /// 8192) between two looks. What a ring has too much costs: a guest is slow at touching a page for the first time.
-    pub fn open(&mut self, interface: &str, way: Way, packets: u64) -> io::Result<()> {
+    pub fn open(&mut self, interface: &str, way: TapDirection, packets: u64) -> io::Result<()> {
         let blocks =
             u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256");
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         match way {
             // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
-            Way::Out => sys::attach_filter(
+            TapDirection::Out => sys::attach_filter(
                 socket.as_fd(),
                 &[
                     (0x20, 0, 0, 0xffff_f000 + 4),
@@ -69,7 +69,7 @@ impl Taps {
                     (0x06, 0, 0, 0),
                 ],
             )?,
-            Way::In => {
+            TapDirection::In => {
                 sys::ignore_outgoing(socket.as_fd())?;
                 sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?;
             }
@@ -84,7 +84,7 @@ impl Taps {
     /// Hands over what has passed since the last call and before `until`, in order of time; at one instant in the order of
     /// the taps. In real time a packet may be seen at the far end before the near one has been looked at, so that the last
     /// moments have to wait.
-    pub fn drain(&mut self, until: u64, mut each: impl FnMut(&Seen)) {
+    pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket)) {
         let mut seen = std::mem::take(&mut self.seen);
         for (place, tap) in self.all.iter_mut().enumerate() {
             let sum = tap.drain(place, &mut seen);
@@ -119,7 +119,7 @@ impl Taps {
 impl Tap {
     /// Frames lie one behind the other; each begins with `struct tpacket2_hdr` (`linux/if_packet.h`): status, length, kept, offsets of
     /// the link's and the network's header (16 bits each), seconds, nanoseconds.
-    fn drain(&mut self, place: usize, into: &mut Vec<Seen>) -> u64 {
+    fn drain(&mut self, place: usize, into: &mut Vec<CapturedPacket>) -> u64 {
         let mut sum = 0_u64;
         loop {
             let frame = self.next * FRAME as usize;
@@ -132,7 +132,7 @@ impl Tap {
             let bytes = self.ring.bytes(frame + network as usize, kept as usize);
             sum = sum.wrapping_add(digest([at, place as u64, u64::from(len)], bytes));
             if let Ok(packet) = decode(bytes) {
-                into.push(Seen { at, tap: place, len, packet });
+                into.push(CapturedPacket { at, tap: place, len, packet });
             }
             self.ring.write(frame, 0);
             self.next = (self.next + 1) % self.frames;

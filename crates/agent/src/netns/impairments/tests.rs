@@ -11,35 +11,39 @@ fn link(path: &str, value: &str) -> LinkSettings {
     Case::on(Substrate::Kernel, &triples, &no_files).unwrap().links[0].clone()
 }
 
-impl Damaged for u64 {
+impl Corruptible for u64 {
     fn damage(&mut self) {
         *self += 1_000_000;
     }
 }
 
-fn forward(path: &str, value: &str) -> Faults<u64> {
+fn forward(path: &str, value: &str) -> Impairments<u64> {
     let wire = (Rate::from_mbit(12), Bytes::new(1500));
-    Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), false).unwrap()
+    Impairments::forward(&link(path, value), "bottleneck", wire, Seed(1), false).unwrap()
 }
 
 /// What goes on of packets that come a millisecond apart.
-fn through(faults: &mut Faults<u64>, sort: Sort, packets: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+fn through(
+    faults: &mut Impairments<u64>,
+    sort: PacketSummary,
+    packets: std::ops::RangeInclusive<u64>,
+) -> Vec<u64> {
     let mut out = Vec::new();
     packets.for_each(|n| faults.take(n * 1_000_000, sort, n, &mut out));
     out
 }
 
-const DATA: Sort = Sort { data: true, ack: false, flow: [0; 12], says: None };
+const DATA: PacketSummary = PacketSummary { data: true, ack: false, flow: [0; 12], says: None };
 
 #[test]
 fn a_list_loses_exactly_these_data_packets() {
     let mut faults = forward("link.loss_model", "list:2,5");
     let mut out = Vec::new();
     // What has no payload is not counted.
-    faults.take(0, Sort::default(), 100, &mut out);
+    faults.take(0, PacketSummary::default(), 100, &mut out);
     out.extend(through(&mut faults, DATA, 1..=6));
     assert_eq!(out, [100, 1, 3, 4, 6]);
-    assert_eq!(faults.done(), Done { lost: 2, ..Done::default() });
+    assert_eq!(faults.done(), ImpairmentCounts { lost: 2, ..ImpairmentCounts::default() });
 }
 
 #[test]
@@ -80,13 +84,13 @@ fn bursts_arrive_backwards_and_the_last_is_released_by_time() {
 
 #[test]
 fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_wait() {
-    let mut faults: Faults<u64> =
-        Faults::backward(&link("link.ack_thinning", "3"), "bottleneck", Seed(1), false).unwrap();
-    let ack = |ack, sack| Sort {
+    let mut faults: Impairments<u64> =
+        Impairments::backward(&link("link.ack_thinning", "3"), "bottleneck", Seed(1), false).unwrap();
+    let ack = |ack, sack| PacketSummary {
         data: false,
         ack: true,
         flow: [1; 12],
-        says: Some(Says { ack, sack, ..Says::default() }),
+        says: Some(AckFields { ack, sack, ..AckFields::default() }),
     };
     let mut out = Vec::new();
     for n in 1..=4_u32 {
@@ -102,7 +106,7 @@ fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_
     faults.take(20_000_000, ack(6, false), 6, &mut out);
     faults.take(20_000_000, ack(7, true), 7, &mut out);
     assert_eq!(out[2..], [5, 50, 6, 7]);
-    assert_eq!(faults.done(), Done { thinned: 2, ..Done::default() });
+    assert_eq!(faults.done(), ImpairmentCounts { thinned: 2, ..ImpairmentCounts::default() });
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn losses_damage_and_duplicates_happen_to_the_packets_that_the_model_chooses() {
         let mut model = Draws::forward(&link(path, value), "bottleneck", Seed(1)).losses.unwrap();
         let kept: Vec<u64> = (1..=1000).filter(|_| !model.loses()).collect();
         // Packets without payload count, too.
-        assert_eq!(through(&mut faults, Sort::default(), 1..=1000), kept, "{path}");
+        assert_eq!(through(&mut faults, PacketSummary::default(), 1..=1000), kept, "{path}");
         assert!((800..970).contains(&kept.len()), "{path}: {}", kept.len());
         assert_eq!(faults.done().lost, 1000 - kept.len() as u64);
     }
@@ -138,7 +142,8 @@ fn jitter_adds_what_the_wire_has_not_delayed_and_lets_packets_overtake() {
     assert_eq!(left_to_netem(settings).delay, Dur::from_millis(6));
     let mut model = Draws::forward(settings, "bottleneck", Seed(1)).delays.unwrap();
     let wire = (Rate::from_mbit(12), Bytes::new(1500));
-    let mut faults: Faults<u64> = Faults::forward(settings, "bottleneck", wire, Seed(1), false).unwrap();
+    let mut faults: Impairments<u64> =
+        Impairments::forward(settings, "bottleneck", wire, Seed(1), false).unwrap();
     let (mut expected, mut arrived, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..100_u64 {
         // A packet leaves the wire after the 6 ms; 20 us lie between two.
@@ -164,21 +169,21 @@ fn jitter_adds_what_the_wire_has_not_delayed_and_lets_packets_overtake() {
 fn probes_meet_losses_but_no_lists_and_nobody_who_holds_them_back() {
     let wire = (Rate::from_mbit(12), Bytes::new(1500));
     for (path, value) in [("link.loss_model", "list:1"), ("link.reorder", "100%:3")] {
-        let mut faults: Faults<u64> =
-            Faults::forward(&link(path, value), "bottleneck", wire, Seed(1), true).unwrap();
+        let mut faults: Impairments<u64> =
+            Impairments::forward(&link(path, value), "bottleneck", wire, Seed(1), true).unwrap();
         assert_eq!(through(&mut faults, DATA, 1..=3), [1, 2, 3], "{path}");
     }
-    let mut faults: Faults<u64> =
-        Faults::forward(&link("link.loss", "50%"), "bottleneck", wire, Seed(1), true).unwrap();
+    let mut faults: Impairments<u64> =
+        Impairments::forward(&link("link.loss", "50%"), "bottleneck", wire, Seed(1), true).unwrap();
     assert!(through(&mut faults, DATA, 1..=100).len() < 70);
 }
 
 #[test]
 fn losses_on_the_way_back_are_of_pure_acks() {
-    let mut faults: Faults<u64> =
-        Faults::backward(&link("link.ack_loss", "100%"), "bottleneck", Seed(1), false).unwrap();
+    let mut faults: Impairments<u64> =
+        Impairments::backward(&link("link.ack_loss", "100%"), "bottleneck", Seed(1), false).unwrap();
     assert_eq!(through(&mut faults, DATA, 1..=2), [1, 2]);
-    assert_eq!(through(&mut faults, Sort { ack: true, data: false, ..DATA }, 3..=4), [0_u64; 0]);
+    assert_eq!(through(&mut faults, PacketSummary { ack: true, data: false, ..DATA }, 3..=4), [0_u64; 0]);
 }
 
 #[test]
@@ -197,15 +202,15 @@ fn a_packet_is_what_its_headers_say() {
             vec![0x45, 0, 0, 52 + payload, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         bytes.extend([0, 80, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, flags, 0, 0, 0, 0, 0, 0]);
         bytes.resize(52 + usize::from(payload), 0);
-        Sort::of(&bytes)
+        PacketSummary::of(&bytes)
     };
     let flow = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 4, 0];
-    let sort = |data, ack| Sort { data, ack, flow, says: None };
-    let packet = |protocol, flags, payload| Sort { says: None, ..packet(protocol, flags, payload) };
+    let sort = |data, ack| PacketSummary { data, ack, flow, says: None };
+    let packet = |protocol, flags, payload| PacketSummary { says: None, ..packet(protocol, flags, payload) };
     assert_eq!(packet(6, 0x10, 0), sort(false, true));
     assert_eq!(packet(6, 0x18, 9), sort(true, false));
     assert_eq!(packet(6, 0x12, 0), sort(false, false));
     assert_eq!(packet(6, 0x11, 0), sort(false, false));
-    assert_eq!(packet(17, 0x10, 9), Sort::default());
-    assert_eq!(Sort::of(&[0x45, 0]), Sort::default());
+    assert_eq!(packet(17, 0x10, 9), PacketSummary::default());
+    assert_eq!(PacketSummary::of(&[0x45, 0]), PacketSummary::default());
 }

@@ -1,20 +1,20 @@
 //! What the path is, measured before traffic: round-trip time, rate, loss and the largest packet of the first pair of hosts, and [`marks`]
 //! of the bottleneck.
 //!
-//! Datagrams to the discard port, watched at the taps: alone for the round trip, back to back for the rate and the marks,
+//! Datagrams to the discard port, monitored at the taps: alone for the round trip, back to back for the rate and the marks,
 //! spaced out for the loss. A number that is not what the case asked for stops the case.
 
 mod marks;
 mod prober;
 
-pub use prober::{Pace, Path};
+pub use prober::{MeasuredPath, ProbeTiming};
 
-use prober::{DISCARD, HEADERS, Probe, Prober, float, row, wrong};
+use prober::{DISCARD, HEADERS, ProbePacket, Prober, float, row, wrong};
 
-use crate::lab::Lab;
-use crate::setup::Spaces;
+use crate::collect::tap::Taps;
+use crate::netns::build::NetnsSet;
+use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
-use crate::tap::Taps;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
@@ -26,19 +26,19 @@ use tcpassay_units::{Bytes, Dur, Rate};
 /// Measures the path of the first flow group from the instant `at` on.
 pub fn measure(
     case: &Case,
-    lab: &Lab,
-    spaces: &mut Spaces,
+    topology: &NetnsTopology,
+    namespaces: &mut NetnsSet,
     taps: &mut Taps,
-    pace: &Pace,
-) -> Result<Path, Failure> {
+    pace: &ProbeTiming,
+) -> Result<MeasuredPath, Failure> {
     let (s, r) = case.net.flows[0];
-    let mut prober = open(spaces, taps, pace, (s, r))?;
+    let mut prober = open(namespaces, taps, pace, (s, r))?;
     if pace.trains > 1 {
         prober.segment = case.hosts[s].mtu.get() - HEADERS;
         // Without TSO the kernel cuts them, which is still one call instead of many.
         prober.largest = case.hosts[s].stack.tso.unwrap_or(prober.largest).min(prober.largest);
     }
-    let mut path = Path { rows: Vec::new(), wrong: None };
+    let mut path = MeasuredPath { rows: Vec::new(), wrong: None };
     let delay: Dur = case.links.iter().map(|l| l.delay + l.jitter.size).fold(Dur::ZERO, |a, b| a + b);
     // Long enough for everything to have arrived.
     let rest = pace.rest + 4 * delay.as_nanos();
@@ -46,9 +46,9 @@ pub fn measure(
     prober.until(at)?;
     prober.seen();
     round_trip(case, (s, r), &mut prober, &mut path, &mut at)?;
-    let train = back_to_back(case, lab, (s, r), &mut prober, &mut path, &mut at, rest)?;
+    let train = back_to_back(case, topology, (s, r), &mut prober, &mut path, &mut at, rest)?;
     losses(case, (s, r), &mut prober, &mut path, &mut at, rest)?;
-    marks::measure(case, lab, spaces, &mut prober, &mut path, &mut at, rest)?;
+    marks::measure(case, topology, namespaces, &mut prober, &mut path, &mut at, rest)?;
     largest(case, s, &prober, train, &mut path);
     prober.until(at + rest)?;
     prober.seen();
@@ -56,16 +56,16 @@ pub fn measure(
 }
 
 fn open<'a>(
-    spaces: &mut Spaces,
+    namespaces: &mut NetnsSet,
     taps: &'a mut Taps,
-    pace: &'a Pace,
+    pace: &'a ProbeTiming,
     (s, r): (usize, usize),
 ) -> Result<Prober<'a>, Failure> {
     let wrong = |e: std::io::Error| format!("a probe: {e}");
     let address =
         |host: usize| SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD);
     let mut one = |host: usize, peer: usize| -> Result<OwnedFd, Failure> {
-        spaces.enter(host)?;
+        namespaces.enter(host)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(wrong)?;
         sys::bind(fd.as_fd(), address(host)).map_err(wrong)?;
         // Only a connected socket counts up the IP identification of packets that must not be cut.
@@ -92,7 +92,7 @@ fn open<'a>(
 }
 
 /// The way of a probe: when it left host `from` and reached `to`.
-fn one_way(seen: &[Probe], from: usize, to: usize) -> Option<u64> {
+fn one_way(seen: &[ProbePacket], from: usize, to: usize) -> Option<u64> {
     let ways = seen.iter().filter(|p| p.tap == 2 * to + 1).filter_map(|end| {
         let start = seen.iter().find(|p| p.tap == 2 * from && p.id == end.id && p.len == end.len)?;
         Some(end.at - start.at)
@@ -104,7 +104,7 @@ fn round_trip(
     case: &Case,
     (s, r): (usize, usize),
     prober: &mut Prober,
-    path: &mut Path,
+    path: &mut MeasuredPath,
     at: &mut u64,
 ) -> Result<(), Failure> {
     let size = 60;
@@ -145,23 +145,23 @@ fn round_trip(
 /// A train of full packets, longer than a bucket and a threshold; returns whether any arrived.
 fn back_to_back(
     case: &Case,
-    lab: &Lab,
+    topology: &NetnsTopology,
     (s, r): (usize, usize),
     prober: &mut Prober,
-    path: &mut Path,
+    path: &mut MeasuredPath,
     at: &mut u64,
     rest: u64,
 ) -> Result<bool, Failure> {
     let mtu = case.hosts[s].mtu.get();
-    let watched = &lab.watched[lab.bottleneck];
+    let monitored = &topology.monitored[topology.bottleneck];
     let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
     let queue = &case.links[link].queue;
-    let bucket = if watched.kind == "tbf" { watched.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
-    let burst = refilled(queue.burst.map_or(bucket, Bytes::get), watched.rate, &case.links[link].rate);
+    let bucket = if monitored.kind == "tbf" { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
+    let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &case.links[link].rate);
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
-    let n = ((burst + 2 * step + watched.rate.bytes_in(prober.pace.train).get()) / mtu + 64)
+    let n = ((burst + 2 * step + monitored.rate.bytes_in(prober.pace.train).get()) / mtu + 64)
         .min(if prober.segment == 0 { 900 } else { 20_000 });
-    let narrowest = narrowest(case, watched.rate, (s, r));
+    let narrowest = narrowest(case, monitored.rate, (s, r));
     let asked = float(narrowest.bits_per_sec());
     // What a policer lets pass of a train that is longer than its bucket comes at any rate from its own to that of the path.
     let least =
@@ -175,7 +175,7 @@ fn back_to_back(
         send_train(prober, n, mtu, narrowest)?;
         *at = (*at).max(sys::now()) + rest + narrowest.time_for(Bytes::new(2 * n * mtu)).as_nanos();
         prober.until(*at)?;
-        let (sent, arrived): (Vec<Probe>, Vec<Probe>) = prober
+        let (sent, arrived): (Vec<ProbePacket>, Vec<ProbePacket>) = prober
             .seen()
             .into_iter()
             .filter(|p| p.tap == 2 * s || p.tap == 2 * r + 1)
@@ -190,7 +190,7 @@ fn back_to_back(
             break;
         }
     }
-    path.rows.push(row(&watched.name, "rate", "bit/s", Some(asked), measured));
+    path.rows.push(row(&monitored.name, "rate", "bit/s", Some(asked), measured));
     if let Some(rate) = measured.filter(|rate| !slots && deviation(*rate, least, asked) > slack) {
         let slow = prober.pace.trains > 1 && offered < asked * (1.0 + slack);
         wrong(
@@ -271,7 +271,7 @@ fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failu
 
 /// The rate of a train behind what a bucket lets through at once: of the median gap, which does not see what was lost, or on
 /// the whole, which rides over jitter.
-fn train_rate(arrived: &[Probe], burst: u64, mtu: u64, whole: bool) -> Option<f64> {
+fn train_rate(arrived: &[ProbePacket], burst: u64, mtu: u64, whole: bool) -> Option<f64> {
     let mut bytes = 0;
     let from = arrived.iter().position(|p| {
         bytes += p.len;
@@ -293,7 +293,7 @@ fn losses(
     case: &Case,
     (s, r): (usize, usize),
     prober: &mut Prober,
-    path: &mut Path,
+    path: &mut MeasuredPath,
     at: &mut u64,
     rest: u64,
 ) -> Result<(), Failure> {
@@ -330,7 +330,7 @@ fn losses(
 }
 
 /// The largest packet: one of the MTU passes and a byte more does not.
-fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut Path) {
+fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut MeasuredPath) {
     let mtu = case.hosts[s].mtu.get();
     let more = prober.send(0, mtu + 1);
     let refused = more.is_err_and(|e| e.raw_os_error() == Some(libc::EMSGSIZE));

@@ -1,0 +1,14 @@
+//! The collectors of a run: what the recording contains is read here, and nothing here changes the run.
+//!
+//! [`tap`] captures packets, [`flow_tracker`] and [`rtt`] derive counters from them. [`tcp_info`], [`inet_diag`], [`queues`],
+//! [`nstat`] and [`trace_events`] read the kernel; [`machine_load`] reads how busy the machine was.
+
+pub mod flow_tracker;
+pub mod inet_diag;
+pub mod machine_load;
+pub mod nstat;
+pub mod queues;
+mod rtt;
+pub mod tap;
+pub mod tcp_info;
+pub mod trace_events;

@@ -1,0 +1,15 @@
+//! The path of a case in the kernel: network namespaces joined by veth pairs, queue disciplines, offloads, sysctls, and impairments
+//! of single packets.
+//!
+//! [`topology`] decides what has to exist, as data. [`build`] creates it and reads it back. [`qdiscs`] writes the command lines of
+//! `tc`; [`sysctls`], [`offloads`] and [`module_parameters`] map the settings of hosts to knobs of Linux. [`relay`] carries the packets
+//! of links whose [`impairments`] no queue discipline provides.
+
+pub mod build;
+pub mod impairments;
+pub mod module_parameters;
+pub mod offloads;
+pub mod qdiscs;
+pub mod relay;
+pub mod sysctls;
+pub mod topology;
