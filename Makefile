@@ -141,6 +141,7 @@ lint: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python tools/layers.py $(LAYERED)
+	@sh tools/js.sh
 	@sh tools/audit.sh $(BIN)/python
 
 format: setup ## Format Rust and Python

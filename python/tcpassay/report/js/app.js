@@ -3,6 +3,7 @@
 
 {
   const {
+    byId,
     h,
     data,
     state,
@@ -18,7 +19,8 @@
     table_of_runs,
     run_page,
   } = tcpassay;
-  const main = document.getElementById("main");
+  const main = byId("main");
+  /** @type {{ case?: string, seed?: string, scroll?: number } | null} */
   let before = null;
 
   const overview = (shown) => [
@@ -39,7 +41,7 @@
     const scroll = scrollY,
       focused = focusPath();
     look.release(main);
-    filters.draw(document.getElementById("filters"), view, shown);
+    filters.draw(byId("filters"), view, shown);
     document.body.classList.toggle("single", view.case !== undefined);
     const parts = (view.case === undefined ? overview(shown) : [run_page.draw(view, shown)]).filter(Boolean);
     main.replaceChildren(...parts);
@@ -59,22 +61,22 @@
   // A control that changed the view is drawn anew; the keyboard must not lose its place.
   const focusPath = () => {
     const element = document.activeElement;
-    if (!main.contains(element) || !element.closest(".controls")) return null;
-    const owner = element.closest("section").id,
+    if (!element || !main.contains(element) || !element.closest(".controls")) return null;
+    const owner = element.closest("section")?.id,
       all = [...document.querySelectorAll(`#${owner} .controls :is(select, button, input)`)];
     return [owner, all.indexOf(element)];
   };
 
-  const refocus = (path) =>
-    path &&
-    document
-      .querySelectorAll(`#${path[0]} .controls :is(select, button, input)`)
-      [path[1]]?.focus({ preventScroll: true });
+  const refocus = (path) => {
+    if (!path) return;
+    const control = document.querySelectorAll(`#${path[0]} .controls :is(select, button, input)`)[path[1]];
+    if (control instanceof HTMLElement) control.focus({ preventScroll: true });
+  };
 
   const start = async () => {
     tcpassay.title = document.title;
     await data.read();
-    summary.head(document.getElementById("head"));
+    summary.head(byId("head"));
     addEventListener("hashchange", draw);
     addEventListener(
       "scroll",

@@ -1,7 +1,8 @@
 // What every other script of the page uses. Each script is a block of its own and adds what others may use to `tcpassay`.
 "use strict";
 
-const tcpassay = {};
+/** @type {Tcpassay} */
+const tcpassay = Object.create(null);
 
 {
   // An element. `properties` are attributes, but for `on` (listeners); children are nodes or text, never HTML: names and
@@ -17,6 +18,14 @@ const tcpassay = {};
     element.append(
       ...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false),
     );
+    return element;
+  };
+
+  // An element of the page's template. The template has every id that the scripts ask for.
+  /** @param {string} id */
+  const byId = (id) => {
+    const element = document.getElementById(id);
+    if (!element) throw new Error(`the page has no element #${id}`);
     return element;
   };
 
@@ -70,21 +79,27 @@ const tcpassay = {};
         button.textContent = "Copied";
         setTimeout(() => (button.textContent = "Copy"), 1500);
       } catch {
-        getSelection().selectAllChildren(code);
+        getSelection()?.selectAllChildren(code);
       }
     }
     return h("div", { class: "command" }, code, button);
   };
 
   // A table whose columns are { title, value(row), cell(row)?, number? }; a click on a heading sorts.
+  /**
+   * @param {any[]} columns
+   * @param {any[]} rows
+   * @param {{ sort?: [number, boolean] | null, most?: number, label?: string }} [options]
+   */
   const table = (columns, rows, { sort = null, most = 200, label = "" } = {}) => {
-    let [by, down] = sort ?? [-1, false],
+    let by = sort ? sort[0] : -1,
+      down = sort ? sort[1] : false,
       shown = most;
     const body = h("tbody"),
       more = h("p", { class: "more" });
     const compare = (a, b) => {
       const absent = (x) => x === null || x === undefined || Number.isNaN(x);
-      if (absent(a) || absent(b)) return absent(a) - absent(b); // at the end whichever way
+      if (absent(a) || absent(b)) return Number(absent(a)) - Number(absent(b)); // at the end whichever way
       const order =
         typeof a === "number" && typeof b === "number"
           ? a - b
@@ -170,5 +185,13 @@ const tcpassay = {};
 
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-  Object.assign(tcpassay, { h, section, select, tabs, toggle, command, table, plural });
+  tcpassay.byId = byId;
+  tcpassay.h = h;
+  tcpassay.section = section;
+  tcpassay.select = select;
+  tcpassay.tabs = tabs;
+  tcpassay.toggle = toggle;
+  tcpassay.command = command;
+  tcpassay.table = table;
+  tcpassay.plural = plural;
 }

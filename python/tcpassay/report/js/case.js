@@ -333,5 +333,5 @@
     return made;
   };
 
-  Object.assign(tcpassay, { run_page: { draw } });
+  tcpassay.run_page = { draw };
 }

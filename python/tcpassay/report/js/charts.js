@@ -90,7 +90,7 @@
       steps.map((step) => step * 10 ** (first + n)),
     ).flat();
     const min = ticks.findLast((tick) => tick <= low) ?? ticks[0],
-      max = ticks.find((tick) => tick >= high * (1 - 1e-9)) ?? ticks.at(-1);
+      max = ticks.find((tick) => tick >= high * (1 - 1e-9)) ?? ticks[ticks.length - 1];
     const own = axis(name, { type: "log", min, max, ...extra });
     const customValues = ticks.filter((tick) => tick >= min && tick <= max);
     return {
@@ -201,22 +201,20 @@
     }
   };
 
-  Object.assign(tcpassay, {
-    look: {
-      MANY,
-      style,
-      palette,
-      axis,
-      logarithmic,
-      tip,
-      tooltip,
-      legend,
-      dragOptions,
-      dragging,
-      chart,
-      release,
-      mix,
-    },
-    charts: named,
-  });
+  tcpassay.look = {
+    MANY,
+    style,
+    palette,
+    axis,
+    logarithmic,
+    tip,
+    tooltip,
+    legend,
+    dragOptions,
+    dragging,
+    chart,
+    release,
+    mix,
+  };
+  tcpassay.charts = named;
 }

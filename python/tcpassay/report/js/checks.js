@@ -86,5 +86,5 @@
     );
   };
 
-  Object.assign(tcpassay, { checks: { draw } });
+  tcpassay.checks = { draw };
 }

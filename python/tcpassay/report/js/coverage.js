@@ -252,7 +252,8 @@
       }),
       detail = h("div", { "aria-live": "polite" });
     const pick = (n) => {
-      list.querySelector("select").value = String(n);
+      const choice = list.querySelector("select");
+      if (choice) choice.value = String(n);
       detail.replaceChildren(details(pairs[n]));
       state.set({ pair: n }, { quiet: true });
     };
@@ -281,5 +282,5 @@
     return made;
   };
 
-  Object.assign(tcpassay, { coverage: { draw } });
+  tcpassay.coverage = { draw };
 }

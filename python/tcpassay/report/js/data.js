@@ -2,9 +2,11 @@
 "use strict";
 
 {
+  const { byId } = tcpassay;
+
   // Everything that the page is about; it is there before anything is drawn.
   const read = async () => {
-    const report = JSON.parse(document.getElementById("report").textContent);
+    const report = JSON.parse(byId("report").textContent ?? "");
     const runs = await tcpassay.unpack("runs");
     const at = (place) => runs.arrays[place];
     runs.outcome = at(runs.outcome);
@@ -26,7 +28,8 @@
       { length: runs.count },
       (_, n) => document.getElementById(`curves-${n}`) !== null,
     );
-    Object.assign(tcpassay, { report, runs });
+    tcpassay.report = report;
+    tcpassay.runs = runs;
   };
 
   const key = (name, seed) => `${name} ${seed}`;
@@ -85,5 +88,5 @@
       (factor) => factor.levels.length > 1,
     );
 
-  Object.assign(tcpassay, { data: { read, selected, level, label, splits } });
+  tcpassay.data = { read, selected, level, label, splits };
 }

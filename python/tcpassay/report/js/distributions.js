@@ -351,5 +351,5 @@
     return made;
   };
 
-  Object.assign(tcpassay, { distributions: { draw, first } });
+  tcpassay.distributions = { draw, first };
 }

@@ -2,9 +2,10 @@
 "use strict";
 
 {
-  const { h, state, data, units, plural } = tcpassay;
+  const { h, state, data, plural } = tcpassay;
   const CLOSED = 6; // factors beyond which the choices are folded away at first
   const NARROW = 700; // pixels up to which they are folded away, too
+  /** @type {boolean | null} */
   let open = null;
 
   const change = (name, levels) => {
@@ -22,7 +23,8 @@
 
   // How many of the runs that all other filters leave have each level: what choosing it would show.
   const counts = (factor, view) => {
-    const { [factor.name]: _, ...where } = view.where;
+    const where = { ...view.where };
+    delete where[factor.name];
     const made = new Array(factor.levels.length).fill(0);
     for (const run of data.selected({ where, only: view.only })) made[factor.codes[run]]++;
     return made;
@@ -63,7 +65,7 @@
     open ??= factors.length <= CLOSED && innerWidth > NARROW;
     // Keep the keyboard where it was: the bar is drawn anew with every choice.
     const held = document.activeElement?.closest?.(".level");
-    const focus = held && element.contains(held) ? [held.dataset.factor, held.dataset.level] : null;
+    const focus = held instanceof HTMLElement && element.contains(held) ? [held.dataset.factor, held.dataset.level] : null;
     const chips = Object.entries(view.where).map(([name, levels]) =>
       h(
         "button",
@@ -146,5 +148,5 @@
         ?.focus();
   };
 
-  Object.assign(tcpassay, { filters: { draw } });
+  tcpassay.filters = { draw };
 }

@@ -184,7 +184,7 @@
   // Connections have two flows each, one a direction.
   const connection = (flow) => {
     const match = /^(.*\.)(\d+)$/.exec(flow);
-    return match ? `${match[1]}${match[2] >> 1}` : flow;
+    return match ? `${match[1]}${Number(match[2]) >> 1}` : flow;
   };
 
   // Groups of findings (one oracle and title each) that have one cause: in most runs of the smaller one the larger one
@@ -300,7 +300,7 @@
       groups.set(name, [...(groups.get(name) ?? []), finding]);
     }
     const ordered = [...groups.values()].sort(
-      (a, b) => (a[0].severity !== "error") - (b[0].severity !== "error") || b.length - a.length,
+      (a, b) => Number(a[0].severity !== "error") - Number(b[0].severity !== "error") || b.length - a.length,
     );
     return section(
       "findings",
@@ -322,5 +322,5 @@
     );
   };
 
-  Object.assign(tcpassay, { findings: { draw, card, span } });
+  tcpassay.findings = { draw, card, span };
 }

@@ -276,5 +276,5 @@
     return made;
   };
 
-  Object.assign(tcpassay, { levels: { draw, mean } });
+  tcpassay.levels = { draw, mean };
 }

@@ -20,5 +20,5 @@
     return header;
   };
 
-  Object.assign(tcpassay, { unpack });
+  tcpassay.unpack = unpack;
 }

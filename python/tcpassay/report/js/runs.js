@@ -100,5 +100,5 @@
     );
   };
 
-  Object.assign(tcpassay, { table_of_runs: { draw } });
+  tcpassay.table_of_runs = { draw };
 }

@@ -83,5 +83,5 @@
     };
   };
 
-  Object.assign(tcpassay, { sequence: { panel } });
+  tcpassay.sequence = { panel };
 }

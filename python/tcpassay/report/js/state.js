@@ -54,5 +54,5 @@
     else location.hash = hash;
   };
 
-  Object.assign(tcpassay, { state: { parse, format, now, link, toRun, back, set } });
+  tcpassay.state = { parse, format, now, link, toRun, back, set };
 }

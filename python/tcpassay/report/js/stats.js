@@ -78,5 +78,5 @@
     return total > 0 ? between / total : 0;
   };
 
-  Object.assign(tcpassay, { stats: { quantile, sort, box, mean, normal, chi2, explained } });
+  tcpassay.stats = { quantile, sort, box, mean, normal, chi2, explained };
 }

@@ -118,7 +118,7 @@
   };
 
   const provenance = () => {
-    const { report, runs } = tcpassay;
+    const { report } = tcpassay;
     const pairs = (entries) =>
       h(
         "dl",
@@ -155,5 +155,5 @@
     );
   };
 
-  Object.assign(tcpassay, { summary: { head, provenance } });
+  tcpassay.summary = { head, provenance };
 }

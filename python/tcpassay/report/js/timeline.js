@@ -372,15 +372,15 @@
         decade = 10 ** Math.floor(Math.log10(low)),
         above = 10 ** Math.floor(Math.log10(high));
       return {
-        min: steps.findLast((step) => step * decade <= low * 1.001) * decade,
-        max: steps.find((step) => step * above >= high * 0.999) * above,
+        min: (steps.findLast((step) => step * decade <= low * 1.001) ?? 1) * decade,
+        max: (steps.find((step) => step * above >= high * 0.999) ?? 10) * above,
       };
     }
     if (low === high) high = low + (Math.abs(low) || 1) * (panel.zero ? 1 : 0.1);
     const parts = panel.height > 150 ? 6 : 3,
       rough = (high - low) / parts;
     const decade = 10 ** Math.floor(Math.log10(rough)),
-      interval = [1, 2, 2.5, 5, 10].find((step) => step * decade >= rough * 0.999) * decade;
+      interval = ([1, 2, 2.5, 5, 10].find((step) => step * decade >= rough * 0.999) ?? 10) * decade;
     return {
       min: Math.floor(low / interval + 1e-9) * interval,
       max: Math.ceil(high / interval - 1e-9) * interval,
@@ -492,5 +492,5 @@
     );
   };
 
-  Object.assign(tcpassay, { timeline: { draw, choice, legend, chosen } });
+  tcpassay.timeline = { draw, choice, legend, chosen };
 }

@@ -165,5 +165,5 @@
     return made;
   };
 
-  Object.assign(tcpassay, { tradeoff: { draw } });
+  tcpassay.tradeoff = { draw };
 }

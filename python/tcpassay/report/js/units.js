@@ -71,5 +71,5 @@
     return `${value.toFixed(digits)} %`;
   };
 
-  Object.assign(tcpassay, { units: { scale, number, amount, named, ms, percent } });
+  tcpassay.units = { scale, number, amount, named, ms, percent };
 }
