@@ -13,7 +13,19 @@ import typer
 
 from tcpassay import listing, terminal
 from tcpassay._native import __version__
-from tcpassay.cli import doctor, kernel, limiter, plan, recording, report, results, run, script, table
+from tcpassay.cli import (
+    doctor,
+    isolate,
+    kernel,
+    limiter,
+    plan,
+    recording,
+    report,
+    results,
+    run,
+    script,
+    table,
+)
 from tcpassay.cli.options import JsonOption
 from tcpassay.errors import UserError
 from tcpassay.plan import schema
@@ -104,6 +116,7 @@ def schema_() -> None:
 plan.add(app)
 run.add(app)
 results.add(app)
+isolate.add(app)
 script.add(app)
 app.add_typer(kernel.app)
 app.add_typer(limiter.app)

@@ -221,11 +221,15 @@ class Worker:
 
 
 class Pool:
-    """Worker processes on this machine."""
+    """Worker processes on this machine.
 
-    def __init__(self, jobs: int, limits: Limits) -> None:
+    With `stay` idle processes outlive a call of `run` and serve the next one, until `close`.
+    """
+
+    def __init__(self, jobs: int, limits: Limits, *, stay: bool = False) -> None:
         self._jobs = jobs
         self._limits = limits
+        self._stay = stay
         self._workers: list[Worker] = []
         self._weighed = 0.0
         """When memory was last looked at."""
@@ -234,8 +238,8 @@ class Pool:
     def run(self, requests: Iterable[Request]) -> Generator[list[tuple[int, Answer]]]:
         """Runs every request, and yields indices and answers as they come, some at a time.
 
-        Requests are taken when a process is free for them. The processes end with the generator, also when an interrupt
-        closes it.
+        Requests are taken when a process is free for them. The processes end with the generator, unless they `stay` and
+        have nothing to do when it ends.
         """
         waiting = enumerate(requests)
         returned: deque[tuple[int, Request]] = deque()
@@ -252,9 +256,16 @@ class Pool:
                 if answers:
                     yield answers
         finally:
-            for worker in self._workers:
-                worker.stop()
-            self._selector.close()
+            for worker in [worker for worker in self._workers if worker.queue or not self._stay]:
+                self._bury(worker)
+            if not self._stay:
+                self._selector.close()
+
+    def close(self) -> None:
+        """Ends the processes that stayed."""
+        for worker in list(self._workers):
+            self._bury(worker)
+        self._selector.close()
 
     def _feed(self, waiting: Iterator[tuple[int, Request]], returned: deque[tuple[int, Request]]) -> None:
         """Gives the processes what they can have: those that are idle first, then those that are to be, then ahead."""

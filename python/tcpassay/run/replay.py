@@ -106,7 +106,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
         "triples": run["triples"],
         "substrate": substrate,
         "seed": run["seed"],
-        "base": str(_base(path)),
+        "base": str(base_of(path)),
         "collect": collect | {"events": True, "packets": packets or collect["packets"]},
         "expect": run.get("expect", "done"),
         "oracles": oracles_of(spec),
@@ -181,7 +181,7 @@ def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
 
 
-def _base(path: Path) -> Path:
+def base_of(path: Path) -> Path:
     """Where names of files in the cases start."""
     try:
         with Journal.peek(path) as journal:
@@ -201,7 +201,7 @@ def _within(run: dict[str, Any], results: Results) -> None:
     script = run.get("script")
     if script:
         file = script.get("file") if isinstance(script, dict) else None
-        place = None if not isinstance(file, str) else os.path.normpath(_base(results.folder) / file)
+        place = None if not isinstance(file, str) else os.path.normpath(base_of(results.folder) / file)
         inside = os.path.normpath(results.folder / inputs.FOLDER)
         if place is None or not (Path(str(file)).is_absolute() or place.startswith(inside + os.sep)):
             raise UserError(f"`{file}` is no script of this folder", Place(results.folder / "result.json"))

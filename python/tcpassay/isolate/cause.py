@@ -1,0 +1,164 @@
+"""What an isolation comes to: a cause, its proof, and the smallest run that shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcpassay.isolate.experiment import Rate
+from tcpassay.isolate.ran import Effect
+from tcpassay.isolate.triples import Triple, Triples, mapping_of, triples_of
+from tcpassay.plan.model import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A triple of the cause with another value, and whether the effect is still there: a row of the proof."""
+
+    triple: Triple
+    value: str
+    """The value in its place: the default, or an alternative."""
+    also: tuple[Triple, ...]
+    """Triples that had to go, too, because they need this one."""
+    rate: Rate
+    triples: Mapping[str, Scalar]
+    """What the case then sets, with what belongs to the run."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the effect is gone."""
+        return self.rate.absent
+
+    def as_json(self) -> dict[str, Any]:
+        """For files and machines."""
+        return {
+            "path": self.triple.path,
+            "value": self.triple.value,
+            "reset_to": self.value,
+            "also_reset": [one.path for one in self.also],
+            "shown": self.rate.shown,
+            "runs": self.rate.runs,
+            "problem": self.rate.problem,
+            "gone": self.gone,
+            "triples": dict(self.triples),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """The smallest run that was found to show the effect."""
+
+    triples: Mapping[str, Scalar]
+    """All that it sets: the cause, and how long, how fast and how much is sent."""
+    changed: Mapping[str, Scalar]
+    """What differs from the run of the cause."""
+    case: str
+    rate: Rate
+
+    def as_json(self) -> dict[str, Any]:
+        """For files and machines."""
+        return {
+            "case": self.case,
+            "triples": dict(self.triples),
+            "changed": dict(self.changed),
+            "shown": self.rate.shown,
+            "runs": self.rate.runs,
+        }
+
+
+@dataclass
+class Cause:
+    """The smallest set of triples that produces an effect, all other parameters at their defaults."""
+
+    effect: Effect
+    substrate: str
+    case: str
+    seed: int
+    """The finding that was isolated is one of this run of the plan."""
+    whole: Triples
+    """What that run sets beyond the defaults."""
+    triples: tuple[Triple, ...]
+    """The cause; empty when the effect shows with every parameter at its default."""
+    run: Triples
+    """What the runs of the isolation had beside: their duration."""
+    rate: Rate
+    seeds: tuple[int, ...]
+    complete: bool = True
+    """Whether it is known to be the smallest; otherwise it is the smallest that was found."""
+    why_not: str = ""
+    effects: frozenset[Effect] = frozenset()
+    """All effects that show with the cause."""
+    consequences: frozenset[Effect] = frozenset()
+    """Effects that need more than the cause to show, but are gone from the plan's run with any triple of the cause."""
+    proof: list[Reset] = field(default_factory=list)
+    miss: float = 0.0
+    """How likely an effect that is still there would have been missed in a row of the proof, at most."""
+    smallest: Smallest | None = None
+    explains: list[tuple[str, int, Effect]] = field(default_factory=list)
+    """Findings of the plan that the cause explains, by case, seed and effect."""
+    runs: int = 0
+    cpu_s: float = 0.0
+    plan: str = ""
+    """The plan file that reproduces it."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether the effect is gone whichever triple of the cause is reset."""
+        gone = {row.triple for row in self.proof if row.gone}
+        return self.complete and gone == set(self.triples)
+
+    def case_triples(self) -> dict[str, Scalar]:
+        """What a case sets that shows the cause."""
+        return mapping_of({*self.triples, *self.run})
+
+    def neighbour(self, path: str) -> dict[str, Scalar] | None:
+        """What the case sets in which this triple of the cause is reset and the effect is gone."""
+        rows = [row for row in self.proof if row.triple.path == path and row.gone]
+        return dict(rows[0].triples) if rows else None
+
+    def as_json(self) -> dict[str, Any]:
+        """For files and machines."""
+        return {
+            "oracle": self.effect.oracle,
+            "severity": self.effect.severity,
+            "title": self.effect.title,
+            "substrate": self.substrate,
+            "isolated_from": {"case": self.case, "seed": self.seed},
+            "cause": [
+                {
+                    "entity": one.entity,
+                    "parameter": one.parameter,
+                    "path": one.path,
+                    "value": one.value,
+                    "default": one.default,
+                }
+                for one in self.triples
+            ],
+            "run": mapping_of(self.run),
+            "shown": self.rate.shown,
+            "runs": self.rate.runs,
+            "seeds": list(self.seeds),
+            "complete": self.complete,
+            "why_not": self.why_not,
+            "proven": self.proven,
+            "miss_probability": self.miss,
+            "consequences": [one.oracle for one in sorted(self.consequences)],
+            "produces": [
+                {"oracle": one.oracle, "severity": one.severity, "title": one.title}
+                for one in sorted(self.effects)
+            ],
+            "proof": [row.as_json() for row in self.proof],
+            "smallest_run": None if self.smallest is None else self.smallest.as_json(),
+            "explains": [
+                {"case": case, "seed": seed, "oracle": effect.oracle} for case, seed, effect in self.explains
+            ],
+            "runs_made": self.runs,
+            "cpu_s": round(self.cpu_s, 3),
+            "plan": self.plan,
+        }
+
+
+def same_cause(one: Cause, other: Cause) -> bool:
+    """Whether two findings have the same cause."""
+    return one.substrate == other.substrate and triples_of(
+        {t.path: t.text for t in one.triples}
+    ) == triples_of({t.path: t.text for t in other.triples})

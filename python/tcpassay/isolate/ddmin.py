@@ -1,0 +1,73 @@
+"""Delta debugging: from a set of items that has an effect to a subset of it that has the effect and no item to spare.
+
+The algorithm is ddmin (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE TSE 28(2),
+2002, figure 5), with two additions. Items may need each other: `close` removes from a subset what cannot stand without
+the items that are missing, so that a subset is tested that can exist. And subsets are handed over in batches, of which
+the first that has the effect counts, so that whoever tests may test several at a time without changing the answer.
+
+This module knows nothing of TCP, of runs or of files.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+T = TypeVar("T")
+
+First = Callable[[Sequence[frozenset[T]]], int | None]
+"""The place of the first of these subsets that has the effect; `None` when none has it."""
+Close = Callable[[frozenset[T]], frozenset[T] | None]
+"""The largest subset of this one that can exist, as far as that is known; `None` when there is none."""
+
+
+def as_it_is(subset: frozenset[T]) -> frozenset[T]:
+    """The `close` of items that do not need each other."""
+    return subset
+
+
+def ddmin(items: Sequence[T], first: First[T], close: Close[T] = as_it_is) -> tuple[T, ...]:
+    """A subset of `items` that has the effect, in their order; the whole of them must have it.
+
+    Without any one of its items, and what cannot stand without that one, the effect is gone (1-minimal). Subsets are
+    tried that lack the first items first: what is rather not wanted in the answer should come first.
+    """
+    current = tuple(items)
+    parts = 2
+    while current:
+        parts = min(parts, len(current))
+        candidates = list(_candidates(current, parts, close))
+        place = first([kept for kept, _ in candidates]) if candidates else None
+        if place is not None:
+            kept, parts = candidates[place]
+            current = tuple(item for item in current if item in kept)
+        elif parts < len(current):
+            parts = min(2 * parts, len(current))
+        else:
+            break
+    return current
+
+
+def _candidates(current: tuple[T, ...], parts: int, close: Close[T]) -> Iterator[tuple[frozenset[T], int]]:
+    """Subsets to try, and the number of parts to go on with: each part alone, then all but each part."""
+    whole, seen = frozenset(current), set[frozenset[T]]()
+    chunks = [frozenset(chunk) for chunk in split(current, parts)]
+    alone = [(chunk, 2) for chunk in reversed(chunks)]
+    without = [(whole - chunk, max(parts - 1, 2)) for chunk in chunks]
+    # At the finest granularity a part is one item; each alone is hardly ever enough, and 1-minimality does not need it.
+    for subset, following in [*(alone if parts < len(current) else []), *without]:
+        closed = close(subset)
+        if closed is not None and closed != whole and closed not in seen:
+            seen.add(closed)
+            yield closed, following
+
+
+def split(items: Sequence[T], parts: int) -> list[Sequence[T]]:
+    """The items in so many runs of about equal length, of which none is empty when there are enough items."""
+    ends = [round(part * len(items) / parts) for part in range(parts + 1)]
+    return [items[start:end] for start, end in pairwise(ends) if start < end]
+
+
+def spared(items: Sequence[T], close: Close[T] = as_it_is) -> list[tuple[T, frozenset[T] | None]]:
+    """Each item, and the set without it and without what cannot stand without it: what a proof has to test."""
+    whole = frozenset(items)
+    return [(item, close(whole - {item})) for item in items]

@@ -1,0 +1,107 @@
+"""What an isolation leaves in `isolate/` of a result folder: its runs, a file for each cause, a plan that shows it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay import _native
+from tcpassay._native import __version__
+from tcpassay.errors import Place, UserError
+from tcpassay.isolate.cause import Cause
+from tcpassay.output import write_whole
+from tcpassay.plan import write
+from tcpassay.plan.model import PlanFile, Scalar
+from tcpassay.recording import read_json
+from tcpassay.run.environment import table_version
+from tcpassay.seal import checksum, seal
+from tcpassay.substrate import release
+from tcpassay.substrate.agent import agent_program
+
+FOLDER: Final = "isolate"
+FORMAT: Final = 2
+_OBJECT: Final = ".o"
+
+
+def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, Any]:
+    """What the answers of runs depend on beside the case: programs, kernels and the oracles that are asked."""
+    judge = Path(__file__).parent.parent / "judge"
+    sources = b"".join(file.read_bytes() for file in sorted(judge.rglob("*.py")))
+    made: dict[str, Any] = {
+        "tcpassay": __version__,
+        "tables": table_version(),
+        "data plane": _of_file(Path(str(_native.__file__))),
+        "oracles": checksum(sources + json.dumps(sorted(oracles)).encode()),
+    }
+    for name in sorted(substrates):
+        if name != "model":
+            made |= {name: release(name), "agent": _of_file(agent_program())}
+    return made
+
+
+def _of_file(file: Path) -> str:
+    return checksum(file.read_bytes())
+
+
+def write_cause(folder: Path, cause: Cause, base: Path) -> None:
+    """Writes the file of a cause and its plan. Raises `UserError` when they cannot be written."""
+    name = f"{cause.effect.oracle}-{cause.case}-{cause.seed}"
+    plan = folder / FOLDER / f"{name}.toml"
+    cause.plan = str(plan)
+    text = json.dumps(
+        {"format": FORMAT, "tcpassay": __version__, **cause.as_json()}, indent=1, allow_nan=False
+    )
+    try:
+        write_whole(plan, plan_text(cause, base))
+        write_whole(folder / FOLDER / f"{name}.json", seal(text + "\n"))
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UserError(f"the cause cannot be written: {reason}", Place(plan)) from None
+
+
+def plan_text(cause: Cause, base: Path) -> str:
+    """A plan of one run that shows the effect."""
+    triples = cause.case_triples() if cause.smallest is None else dict(cause.smallest.triples)
+    spec = {
+        "name": cause.effect.oracle,
+        "doc": f"The smallest run that was found to show: {cause.effect.title}.",
+        "substrates": [cause.substrate],
+        "seeds": [cause.seed],
+        "fixed": {path: _absolute(value, base) for path, value in triples.items()},
+        "collect": {"events": True, "packets": True},
+        "keep": {"recordings": "all"},
+    }
+    return write.toml(PlanFile.model_validate(spec), f"Isolated from case {cause.case}, seed {cause.seed}.")
+
+
+def _absolute(value: Scalar, base: Path) -> Scalar:
+    """A value that names a file relative to the plan that was isolated, as it is named from anywhere."""
+    if not isinstance(value, str):
+        return value
+    kind, colon, name = ("", "", value) if value.endswith(_OBJECT) else value.partition(":")
+    try:
+        there = bool(name) and (base / name).is_file()
+    except (OSError, ValueError):
+        there = False
+    return f"{kind}{colon}{(base / name).resolve()}" if there else value
+
+
+def causes(folder: Path) -> list[Mapping[str, Any]]:
+    """The causes that were isolated in a result folder. Raises `DamagedError` for a file that is damaged."""
+    return [read_json(file) for file in sorted((folder / FOLDER).glob("*.json"))]
+
+
+def neighbour(
+    folder: Path, case: str, seed: int, oracle: str
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """A run that shows a finding, and the same run with one triple of its cause reset, in which the finding is gone.
+
+    Both as what the case sets; `None` when the finding was not isolated.
+    """
+    for cause in causes(folder):
+        explained = ((one["case"], one["seed"], one["oracle"]) for one in cause["explains"])
+        gone = [row for row in cause["proof"] if row["gone"]]
+        if (case, seed, oracle) in explained and gone:
+            shows = {one["path"]: one["value"] for one in cause["cause"]} | cause["run"]
+            return shows, min(gone, key=lambda row: len(row["also_reset"]))["triples"]
+    return None

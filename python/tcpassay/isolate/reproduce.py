@@ -1,0 +1,59 @@
+"""Why a finding is not there when its run is made again."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tcpassay._native import __version__
+from tcpassay.isolate.experiment import Experiment, Rate
+from tcpassay.isolate.ran import Effect
+from tcpassay.isolate.symptoms import Symptom
+from tcpassay.isolate.triples import Triples
+from tcpassay.results import Results
+from tcpassay.run.environment import table_version
+from tcpassay.substrate import release
+
+
+@dataclass(frozen=True, slots=True)
+class Unreproduced:
+    """A finding that was not found again."""
+
+    effect: Effect
+    case: str
+    seed: int
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"oracle": self.effect.oracle, "case": self.case, "seed": self.seed, "why": self.why}
+
+
+def why_not(results: Results, symptom: Symptom, experiment: Experiment, whole: Triples, rate: Rate) -> str:
+    """What differs from the first time, as far as it is known."""
+    if not rate.runs:
+        return f"its case does not run to its end here: {rate.problem}"
+    parts = list(_versions(results, symptom.substrate))
+    ran = experiment.runner.known(experiment.job(whole, 0).key)
+    trials = len(experiment.trials)
+    if experiment.trials.real_time:
+        parts.append(f"time is real there, and the finding showed in none of {trials} repetitions")
+    elif ran is not None and symptom.trace and ran.trace == symptom.trace:
+        parts.append(
+            f"with seed {symptom.seed} the run takes the same steps as the first time, but the oracle finds nothing"
+        )
+    elif ran is not None and symptom.trace:
+        parts.append(f"with seed {symptom.seed} the run takes other steps than the first time")
+    else:
+        parts.append(f"it showed with none of the seeds {', '.join(map(str, experiment.trials.seeds))}")
+    return "; ".join(parts)
+
+
+def _versions(results: Results, substrate: str) -> list[str]:
+    said = []
+    for name, here in (("tcpassay", __version__), ("the tables of parameters", table_version())):
+        there = results.environment.get("tcpassay" if name == "tcpassay" else "tables", here)
+        if there != here:
+            said.append(f"the plan was run with {name} {there}, this is {here}")
+    before, now = results.environment.get("substrates", {}).get(substrate), release(substrate)
+    if before != now:
+        said.append(f"the plan was run on Linux {before or 'unknown'}, this is {now or 'unknown'}")
+    return said

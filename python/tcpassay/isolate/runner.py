@@ -1,0 +1,140 @@
+"""Runs cases for an isolation: in parallel, each only once, within a budget."""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tcpassay.errors import Place, UserError
+from tcpassay.isolate.ran import Ran, Runs
+from tcpassay.plan.quantity import quantity
+from tcpassay.run.pool import Limits, Pool
+
+MOST_ATTEMPTS: Final = 3
+"""How often a run is begun whose process is killed from outside."""
+
+
+class ExhaustedError(Exception):
+    """The budget is used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much one isolation may take; runs that were made earlier cost nothing."""
+
+    seconds: float | None = None
+    """Of real time."""
+    runs: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """`60s` or `10min` of real time, or a number of runs. Raises `UserError`."""
+        if re.fullmatch(r"[0-9]{1,9}", text):
+            return cls(runs=int(text))
+        amount = quantity(text)
+        if amount.kind != "a length of time" or not amount.ordered or float(amount.amount) < 0:
+            raise UserError(
+                f"`--budget {text}`: give a time, as `60s` or `10min`, or a number of runs, as `200`"
+            )
+        return cls(seconds=float(amount.amount) / 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is wanted."""
+
+    key: str
+    """Equal for runs that are the same: the case, the seed, and the repetition where time is real."""
+    request: Mapping[str, Any]
+    """What a worker is asked, without where to write."""
+
+
+class Runner:
+    """Processes that run jobs, what they came to, and what that cost. Close it, or use it in a `with` statement."""
+
+    def __init__(self, runs: Runs, work: Path, jobs: int, limits: Limits, budget: Budget) -> None:
+        self.jobs = jobs
+        self.made = 0
+        """Runs that were made, beside those that were remembered."""
+        self.cpu_s = 0.0
+        """Of all runs that were asked for, also of those that an earlier, interrupted isolation made."""
+        self.used = 0
+        """Different runs that were asked for."""
+        self._runs = runs
+        self._work = work
+        self._pool = Pool(jobs, limits, stay=True)
+        self._budget = budget
+        self._begun = time.monotonic()
+        self._known: dict[str, Ran] = {}
+        self.watch: Callable[[int], None] = lambda _: None
+        """Told, after each run, how many were made."""
+
+    @property
+    def seconds(self) -> float:
+        """Real time since the beginning."""
+        return time.monotonic() - self._begun
+
+    def known(self, key: str) -> Ran | None:
+        """What came of a run that was made before."""
+        if key not in self._known and (ran := self._runs.get(key)) is not None:
+            self._know(key, ran)
+        return self._known.get(key)
+
+    def run(self, jobs: Sequence[Job]) -> list[Ran]:
+        """What comes of each job, in their order. Raises `ExhaustedError` when the budget ends before that."""
+        waiting = {job.key: job for job in jobs if self.known(job.key) is None}
+        self._make(list(waiting.values()))
+        return [self._known[job.key] for job in jobs]
+
+    def _make(self, jobs: list[Job], attempt: int = 1) -> None:
+        again = []
+        requests = (self._placed(job) for job in self._allowed(jobs))
+        for some in self._pool.run(requests):
+            for index, answer in some:
+                job = jobs[index]
+                shutil.rmtree(self._work / job.key, ignore_errors=True)
+                if answer.pop("outside", False) and attempt < MOST_ATTEMPTS:
+                    again.append(job)
+                    continue
+                if answer["outcome"] == "unwritable":
+                    raise UserError(f"a run cannot be written: {answer['message']}", Place(self._work))
+                ran = Ran.of({"cpu_s": 0.0} | answer)
+                self._runs.put(job.key, ran)
+                self._know(job.key, ran)
+                self.made += 1
+                self.watch(self.made)
+        if again:
+            self._make(again, attempt + 1)
+        if any(job.key not in self._known for job in jobs):
+            raise ExhaustedError
+
+    def _allowed(self, jobs: list[Job]) -> Iterator[Job]:
+        """The jobs that the budget still allows to begin."""
+        for begun, job in enumerate(jobs, self.made):
+            if self._budget.seconds is not None and self.seconds > self._budget.seconds:
+                return
+            if self._budget.runs is not None and begun >= self._budget.runs:
+                return
+            yield job
+
+    def _placed(self, job: Job) -> dict[str, Any]:
+        return {**job.request, "folder": str(self._work / job.key)}
+
+    def _know(self, key: str, ran: Ran) -> None:
+        self._known[key] = ran
+        self.used += 1
+        self.cpu_s += ran.cpu_s
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._pool.close()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

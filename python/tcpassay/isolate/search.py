@@ -1,0 +1,122 @@
+"""The search for one cause: guesses from the plan's cases, delta debugging, the proof."""
+
+from collections.abc import Iterator, Sequence
+
+from tcpassay.isolate.cause import Reset
+from tcpassay.isolate.ddmin import Close, ddmin, spared
+from tcpassay.isolate.experiment import Experiment
+from tcpassay.isolate.symptoms import Suspicion
+from tcpassay.isolate.triples import Triple, Triples, mapping_of
+from tcpassay.plan.quantity import quantity
+from tcpassay.plan.table import parameters
+
+MOST_ALTERNATIVES = 4
+"""Values of a parameter that are tried in a proof where its default cannot be."""
+
+
+def close_of(experiment: Experiment) -> Close[Triple]:
+    """What removes from a set the triples that need others, for `ddmin`; what belongs to the run stays."""
+
+    def close(triples: Triples) -> Triples | None:
+        closed = experiment.setting.close(triples | experiment.always)
+        return None if closed is None else closed - experiment.always
+
+    return close
+
+
+def smallest_set(experiment: Experiment, whole: Triples, suspicion: Suspicion) -> tuple[Triple, ...]:
+    """The smallest set of triples that has the effect; `whole` must have it.
+
+    Raises `ExhaustedError` when the budget ends before; `experiment.smallest` is the smallest so far.
+    """
+    experiment.smallest = whole
+    order = sorted(whole, key=lambda one: _rank(one, suspicion))
+    for guess in _guesses(experiment, whole, suspicion):
+        if experiment.first([guess]) is not None:
+            break
+    else:
+        guess = whole
+
+    return ddmin([one for one in order if one in guess], experiment.first, close_of(experiment))
+
+
+def _rank(triple: Triple, suspicion: Suspicion) -> tuple[bool, float, bool, str]:
+    """What rather does not belong to the cause comes first; a profile before the rows that it stands for."""
+    shared = triple in suspicion.shared
+    return shared, suspicion.share.get(triple, 0.0), triple.parameter != "profile", triple.path
+
+
+def _guesses(experiment: Experiment, whole: Triples, suspicion: Suspicion) -> Iterator[Triples]:
+    """Sets that may have the effect, the smallest first: none, what its runs share, and with that what never varies."""
+    yield frozenset()
+    setting, always, tried = experiment.setting, experiment.always, {frozenset[Triple](), whole}
+    shared = suspicion.shared & whole
+    fixed = whole - frozenset(suspicion.share)
+    for guess in (shared, shared | fixed):
+        completed = setting.complete(guess | always, whole | always)
+        if completed is not None and completed - always not in tried:
+            tried.add(completed - always)
+            yield completed - always
+
+
+def proof(experiment: Experiment, cause: Sequence[Triple]) -> list[Reset]:
+    """Each triple of the cause reset, and whether the effect is gone.
+
+    A triple is reset to its default. Where the rest of the cause needs it, so that the default is refused, it is
+    also reset to other values, as far as these are accepted. Raises `ExhaustedError`.
+    """
+    whole = frozenset(cause)
+    wanted: list[tuple[Triple, str, tuple[Triple, ...], Triples]] = []
+
+    for triple, without in spared(cause, close_of(experiment)):
+        also = () if without is None else tuple(sorted(whole - without - {triple}, key=str))
+        if without is not None:
+            wanted.append((triple, triple.default, also, without))
+        if also or without is None:
+            others = _alternatives(experiment, triple, whole)
+            wanted += [(triple, one.text, (), (whole - {triple}) | {one}) for one in others]
+    rates = experiment.rates([tried for _, _, _, tried in wanted])
+    return [
+        Reset(triple, value, also, rate, mapping_of(tried | experiment.always))
+        for (triple, value, also, tried), rate in zip(wanted, rates, strict=True)
+    ]
+
+
+def depends(experiment: Experiment, whole: Triples, cause: Sequence[Triple]) -> bool:
+    """Whether an effect of a run that sets `whole`, which contains a cause, needs each triple of that cause.
+
+    It does when it is gone with the triple reset to its default or, where it is not, to another value: in a run with a
+    profile the default may mean the same. Raises `ExhaustedError`.
+    """
+    close = close_of(experiment)
+    if not experiment.rates([whole])[0].present:
+        return False
+    resets = {
+        path: close(frozenset(one for one in whole if one.path != path))
+        for path in (one.path for one in cause)
+    }
+    rates = experiment.rates([one for one in resets.values() if one is not None])
+    gone = {
+        one
+        for one, rate in zip((one for one in resets.values() if one is not None), rates, strict=True)
+        if rate.absent
+    }
+    for triple in whole:
+        if triple.path in resets and resets[triple.path] not in gone:
+            others = [(whole - {triple}) | {one} for one in _alternatives(experiment, triple, whole)]
+            if not any(rate.absent for rate in experiment.rates(others)):
+                return False
+    return True
+
+
+def _alternatives(experiment: Experiment, triple: Triple, whole: Triples) -> list[Triple]:
+    """Other values of a parameter that the rest of the cause allows."""
+    row = parameters().get(triple.path.rpartition("/")[2])
+    levels = row.levels if row else []
+    others = [
+        Triple(triple.path, level)
+        for level in levels
+        if level != triple.default and quantity(level) != quantity(triple.value)
+    ]
+    allowed = [one for one in others if not experiment.refusal((whole - {triple}) | {one})]
+    return allowed[:MOST_ALTERNATIVES]

@@ -1,0 +1,143 @@
+"""An isolation for people: cause, effects, proof, smallest run, cost."""
+
+import shlex
+
+from rich.console import Console
+from rich.markup import escape
+
+from tcpassay import terminal
+from tcpassay.isolate.cause import Cause
+from tcpassay.isolate.experiment import Rate
+from tcpassay.isolate.isolation import Isolation
+from tcpassay.isolate.ran import Effect
+from tcpassay.plan.expand import show as value_text
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
+
+
+def show(isolation: Isolation, console: Console) -> None:
+    """Print what came of an isolation."""
+    for note in isolation.notes:
+        console.print(f"note: {escape(note)}", style="yellow", highlight=False)
+    for number, cause in enumerate(isolation.causes, 1):
+        _cause(cause, number, len(isolation.causes), console)
+    for effect, runs in isolation.everywhere:
+        said = (
+            f"{effect.title} ({effect.oracle}): every one of the {runs} runs has it, so that no comparison tells what "
+            "causes it. Not isolated; it is not what the plan varies. --force isolates it from all that the plan sets."
+        )
+        console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
+    for one in isolation.unreproduced:
+        said = f"{one.case}-{one.seed}/{one.effect.oracle} does not reproduce: {one.why}"
+        console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
+    if isolation.stopped:
+        left = f"; {len(isolation.left)} findings are left" if isolation.left else ""
+        said = f"{isolation.stopped}{left}: the same command goes on from here"
+        console.print(f"[yellow]{escape(said)}[/]", highlight=False)
+    elif not (isolation.causes or isolation.everywhere or isolation.unreproduced):
+        console.print("The runs there have no findings.", highlight=False)
+        return
+    earlier = isolation.runs - isolation.made
+    before = f", {earlier} of them made before" if earlier else ""
+    cost = (
+        f"{_many(isolation.runs, 'run')}{before}; {isolation.cpu_s:.1f} s of CPU, {isolation.seconds:.1f} s"
+    )
+    console.print(cost, style="dim", highlight=False)
+
+
+def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
+    style = _STYLES.get(cause.effect.severity, "bold")
+    counted = f"Cause {number} of {of}: " if of > 1 else "Cause: "
+    console.print(
+        f"[{style}]{counted}{escape(cause.effect.title)}[/] ({cause.effect.oracle})", highlight=False
+    )
+    if cause.why_not:
+        what = "there is no proof yet" if cause.complete else "a smaller set may have the finding, too"
+        said = f"{cause.why_not}: this is the smallest set so far; {what}"
+        console.print(f"  [yellow]{escape(said)}[/]", highlight=False)
+    if not cause.triples:
+        console.print("  nothing: it is there with every parameter at its default", highlight=False)
+    grid = terminal.grid("  entity", "parameter", "value", "default")
+    for one in cause.triples:
+        grid.add_row(
+            f"  {escape(one.entity)}",
+            escape(one.parameter),
+            f"[bold]{escape(one.text)}[/]",
+            escape(one.default),
+        )
+    if cause.triples:
+        console.print(grid)
+    console.print(f"  {escape(_rest(cause))}", highlight=False, style="dim")
+    _effects(cause, console)
+    _proof(cause, console)
+    if cause.smallest is not None:
+        changed = ", ".join(f"{path}={value_text(value)}" for path, value in cause.smallest.changed.items())
+        console.print(
+            f"\n  Smallest run: {escape(changed or 'that of the cause')}; it shows in {_runs(cause.smallest.rate)}",
+            highlight=False,
+        )
+    console.print(f"  tcpassay run {escape(shlex.quote(cause.plan))}", highlight=False, soft_wrap=True)
+    console.print(f"  {_many(cause.runs, 'run')}, {cause.cpu_s:.1f} s of CPU\n", highlight=False, style="dim")
+
+
+def _rest(cause: Cause) -> str:
+    run = ", ".join(f"{one.path}={one.text}" for one in sorted(cause.run, key=str))
+    beside = f" ({run})" if run else ""
+    where = "" if cause.substrate == "model" else f"on {cause.substrate}, "
+    return f"{where}all else at its default{beside}; isolated from case {cause.case} seed {cause.seed}"
+
+
+def _effects(cause: Cause, console: Console) -> None:
+    console.print(f"\n  It produces, in {_runs(cause.rate)}:", highlight=False)
+    for effect in sorted(cause.effects):
+        _effect(effect, console)
+    if cause.consequences:
+        console.print("  With other settings of the plan also, and not without it:", highlight=False)
+        for effect in sorted(cause.consequences):
+            _effect(effect, console)
+    if cause.explains:
+        runs = {(case, seed) for case, seed, _ in cause.explains}
+        console.print(
+            f"  That explains what was found in {_many(len(runs), 'run')} of the plan.", highlight=False
+        )
+
+
+def _effect(effect: Effect, console: Console) -> None:
+    style = _STYLES.get(effect.severity, "bold")
+    console.print(f"    [{style}]{effect.severity}[/] {escape(effect.title)}", highlight=False)
+
+
+def _proof(cause: Cause, console: Console) -> None:
+    if not cause.proof:
+        return
+    said = "With any one triple reset the finding is gone:" if cause.proven else "With one triple reset:"
+    console.print(f"\n  {said}", highlight=False)
+    grid = terminal.grid("  triple", "reset to", "finding in")
+    for row in cause.proof:
+        also = f" (resets {', '.join(one.parameter for one in row.also)}, too)" if row.also else ""
+        colour = "green" if row.gone else "red"
+        grid.add_row(
+            f"  {escape(str(row.triple))}",
+            escape(row.value + also),
+            f"[{colour}]{escape(_rate(row.rate))}[/]",
+        )
+    console.print(grid)
+    if cause.miss:
+        said = f"A reset that leaves it as frequent would pass unnoticed with at most {cause.miss:.2%}."
+        console.print(f"  {said}", highlight=False, style="dim")
+
+
+def _rate(rate: Rate) -> str:
+    if not rate.runs:
+        return rate.problem or "not run"
+    if rate.alike:
+        return f"{'all' if rate.shown else 'none'} (no randomness)"
+    return f"{rate.shown} of {rate.runs} runs"
+
+
+def _runs(rate: Rate) -> str:
+    return "every run" if rate.alike else _rate(rate)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

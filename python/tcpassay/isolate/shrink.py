@@ -1,0 +1,133 @@
+"""The smallest run that still shows an effect: how long, how many flows, how fast, how many bytes."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Final
+
+from tcpassay.isolate.triples import DURATION, Triple, Triples
+from tcpassay.plan.model import Scalar
+from tcpassay.plan.quantity import Quantity, quantity
+
+Shows = Callable[[Triples], bool]
+"""Whether a run that sets this shows the effect."""
+
+SHORTEST: Final = Fraction(10**6)
+"""Nanoseconds: no run is made shorter than a millisecond."""
+FEWEST_BYTES: Final = Fraction(1000)
+SLOWEST: Final = Fraction(10**6)
+"""Bits a second."""
+_UNITS: Final = {
+    "a length of time": ("ns", "us", "ms", "s"),
+    "a number of bytes": ("B", "KB", "MB", "GB"),
+    "a rate": ("bit", "Kbit", "Mbit", "Gbit"),
+}
+
+
+def ladder(low: Fraction, high: Fraction) -> list[Fraction]:
+    """The numbers 1, 2 and 5 times a power of ten above `low` and below `high`, rising; `low` may be 0."""
+    if high <= 0 or low >= high:
+        return []
+    floor = low if low > 0 else high / 1000
+    power = Fraction(1)
+    while power > floor:
+        power /= 10
+    while power * 10 <= floor:
+        power *= 10
+    made = []
+    while power < high:
+        made += [power * step for step in (1, 2, 5) if floor < power * step < high]
+        power *= 10
+    return made
+
+
+def written(amount: Fraction, kind: str, like: Scalar) -> Scalar:
+    """An amount as a plan writes it; a share with per cent where `like` has it."""
+    if kind in _UNITS:
+        units = _UNITS[kind]
+        scale = max((n for n in range(len(units)) if amount >= 1000**n and not amount % 1000**n), default=0)
+        if amount.denominator != 1:
+            return f"{float(amount):g}{units[0]}"
+        return f"{int(amount / 1000**scale)}{units[scale]}"
+    if kind == "a number of packets":
+        return f"{int(amount)}p"
+    if isinstance(like, str) and like.endswith("%"):
+        return f"{float(amount * 100):g}%"
+    return int(amount) if amount.denominator == 1 else float(amount)
+
+
+def least(steps: Sequence[Triples], shows: Shows) -> Triples | None:
+    """The first of these rising steps that shows the effect, if the later ones do as well; `None` when none does.
+
+    It halves the steps, so that a step which shows the effect below one that does not may be missed; what is returned
+    does show it.
+    """
+    low, high = 0, len(steps)
+    while low < high:
+        middle = (low + high) // 2
+        if shows(steps[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return steps[low] if low < len(steps) else None
+
+
+def simpler_values(cause: Triples, shows: Callable[[Triples], bool]) -> Triples:
+    """The cause with each amount as near to its parameter's default as it shows the effect, in round numbers."""
+    current = cause
+    for triple in sorted(cause, key=lambda one: one.path):
+        steps = [(current - {triple}) | {Triple(triple.path, value)} for value in _towards_default(triple)]
+        if found := least(steps, shows):
+            current = found
+    return current
+
+
+def _towards_default(triple: Triple) -> list[Scalar]:
+    """Round values between a parameter's default and this one, those near the default first."""
+    value, default = quantity(triple.value), quantity(triple.default)
+    here = value.amount
+    # Beside words (`auto`, `none`) nothing is nearer than the least.
+    there = default.amount if default.kind == value.kind or default.amount == 0 else Fraction(0)
+    if not isinstance(here, Fraction) or not isinstance(there, Fraction):
+        return []
+    whole = value.kind != "a number" or (here.denominator == 1 and there.denominator == 1)
+    if whole and value.kind == "a number" and abs(here - there) <= 16:  # noqa: PLR2004 - few enough to try each
+        between = [Fraction(n) for n in range(int(min(here, there)) + 1, int(max(here, there)))]
+    else:
+        between = [
+            one for one in ladder(min(here, there), max(here, there)) if not whole or one.denominator == 1
+        ]
+    ordered = between if there < here else between[::-1]
+    return [written(one, value.kind, triple.value) for one in ordered]
+
+
+def shorter(cause: Triples, run: Triples, shows: Shows) -> Triples:
+    """The run with less of everything: its time, the rates of its path, the bytes that it sends.
+
+    Whatever the cause names keeps its value.
+    """
+    named = {one.path for one in cause}
+    current = run
+    for path, floor, unit in (
+        (DURATION, SHORTEST, "a length of time"),
+        ("link.rate", SLOWEST, "a rate"),
+        (DURATION, SHORTEST, "a length of time"),
+        ("app.flow_size", FEWEST_BYTES, "a number of bytes"),
+    ):
+        if path in named:
+            continue
+        set_ = next((one for one in current | cause if one.path == path), None)
+        current = _less(path, floor, unit, set_, current, shows)
+    return current
+
+
+def _less(path: str, floor: Fraction, unit: str, set_: Triple | None, run: Triples, shows: Shows) -> Triples:  # noqa: PLR0913, PLR0917
+    default = Triple(path, "").default
+    limit: Quantity = quantity(set_.value if set_ else default)
+    top = limit.amount if isinstance(limit.amount, Fraction) else None
+    if path == "app.flow_size":
+        top = Fraction(10**9) if top is None and (set_ is None or set_.text == "endless") else top
+    if top is None:
+        return run
+    rest = frozenset(one for one in run if one.path != path)
+    steps = [rest | {Triple(path, written(one, unit, ""))} for one in ladder(floor / 2, top)]
+    return least(steps, shows) or run

@@ -1,0 +1,161 @@
+"""What a plan found, as isolation sees it: runs with the effects that showed in them, and what these runs share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tcpassay.common import common
+from tcpassay.errors import Place, UserError
+from tcpassay.isolate.ran import Effect
+from tcpassay.isolate.triples import Triple, Triples, triples_of
+from tcpassay.judge import Finding, Severity
+from tcpassay.plan.expand import show
+from tcpassay.plan.model import PlanFile, Scalar
+from tcpassay.results import Results
+
+_SHOWN = 20
+"""Findings that are listed where the user named one that there is not."""
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """A run of the plan in which something was found."""
+
+    case: str
+    seed: int
+    substrate: str
+    triples: Mapping[str, Scalar]
+    varied: Mapping[str, Scalar]
+    findings: tuple[Finding, ...]
+    digest: str = ""
+    trace: str = ""
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """What showed."""
+        return frozenset(map(effect_of, self.findings))
+
+
+def effect_of(finding: Finding) -> Effect:
+    """The effect that a finding shows."""
+    return Effect.of(finding.oracle, str(finding.severity), finding.title)
+
+
+def name(finding: Finding) -> str:
+    """What a finding is called on the command line: `1a2b3c4d5e-1/late-ack`."""
+    return f"{finding.case}-{finding.seed}/{finding.oracle}"
+
+
+def symptoms(results: Results) -> list[Symptom]:
+    """The runs in which something was found, in the order of the plan."""
+    by_run: dict[tuple[str, int | None], list[Finding]] = {}
+    for finding in results.found:
+        by_run.setdefault((finding.case, finding.seed), []).append(finding)
+    made = []
+    for run in results.runs:
+        found = by_run.get((run["case"], run["seed"]))
+        if found and isinstance(run.get("triples"), dict) and not run.get("script"):
+            made.append(
+                Symptom(
+                    run["case"],
+                    run["seed"],
+                    run.get("substrate") or "model",
+                    run["triples"],
+                    run.get("varied") or {},
+                    tuple(found),
+                    run.get("digest") or "",
+                    run.get("trace") or "",
+                )
+            )
+    return made
+
+
+def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[Symptom, Effect]:
+    """The finding that the user means: `CASE-SEED/ORACLE`, its beginning, or the name of an oracle.
+
+    Raises `UserError` with what there is when it is none.
+    """
+    named = [(name(one), symptom, one) for symptom in symptoms_ for one in symptom.findings]
+    for meant in (
+        [one for one in named if one[0] == text],
+        [one for one in named if text and one[0].startswith(text)],
+        [one for one in named if one[2].oracle == text],
+    ):
+        if meant:
+            _, symptom, finding = min(meant, key=lambda one: one[2].severity is not Severity.ERROR)
+            return symptom, effect_of(finding)
+    if not named:
+        raise UserError(f"`{text}`: the runs there have no findings", Place(results.folder))
+    listed = list(dict.fromkeys(one[0] for one in named))
+    more = f"\n  ... and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    there = "".join(f"\n  {one}" for one in listed[:_SHOWN])
+    message = (
+        f"`{text}` is no finding there; give one of these, its beginning, or an oracle's name:{there}{more}"
+    )
+    raise UserError(message, Place(results.folder))
+
+
+def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
+    """The runs that show each effect: errors first, then what shows in the most runs, then what shows first."""
+    made: dict[Effect, list[Symptom]] = {}
+    for symptom in symptoms_:
+        for effect in sorted(symptom.effects):
+            made.setdefault(effect, []).append(symptom)
+    first = {
+        effect: min(one.start_ns for symptom in among for one in symptom.findings if effect_of(one) == effect)
+        for effect, among in made.items()
+    }
+    ordered = sorted(
+        made.items(), key=lambda item: (item[0].severity != Severity.ERROR, -len(item[1]), first[item[0]])
+    )
+    return dict(ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What the cases of a plan tell about the cause of an effect before anything is tried."""
+
+    shared: Triples
+    """Values of one run that all runs with the effect have and not all others."""
+    share: Mapping[Triple, float]
+    """For each value of the run: how much more frequent it is among runs with the effect than among the others."""
+
+    @classmethod
+    def of(
+        cls, symptom: Symptom, effect: Effect, among: Sequence[Symptom], results: Results, spec: PlanFile
+    ) -> "Suspicion":
+        """From all runs that were done on the same substrate."""
+        having = {(one.case, one.seed) for one in among if effect in one.effects}
+        done = [
+            run
+            for run in results.runs
+            if run.get("outcome") == "done" and (run.get("substrate") or "model") == symptom.substrate
+        ]
+        with_: list[Mapping[str, str]] = []
+        without: list[Mapping[str, str]] = []
+        for run in done:
+            said = {name_: show(value) for name_, value in (run.get("varied") or {}).items()}
+            (with_ if (run["case"], run["seed"]) in having else without).append(said)
+        names = common(with_, [*with_, *without]) if with_ else {}
+        shared = triples_of(_sets(names, symptom, spec))
+        share: dict[Triple, float] = {}
+        for factor, value in symptom.varied.items():
+            text = show(value)
+            more = _part(factor, text, with_) - _part(factor, text, without)
+            share |= dict.fromkeys(triples_of(_sets([factor], symptom, spec)), more)
+        return cls(shared, share)
+
+
+def _sets(factors: Iterable[str], symptom: Symptom, spec: PlanFile) -> dict[str, Any]:
+    """What a run sets by these axes and groups of its plan."""
+    made: dict[str, Any] = {}
+    for factor in factors:
+        if factor in spec.groups:
+            made |= spec.groups[factor].get(show(symptom.varied[factor]), {})
+        elif factor in symptom.triples:
+            made[factor] = symptom.triples[factor]
+    return made
+
+
+def _part(factor: str, value: str, runs: Sequence[Mapping[str, str]]) -> float:
+    return sum(run.get(factor) == value for run in runs) / len(runs) if runs else 0.0

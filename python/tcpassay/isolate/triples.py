@@ -1,0 +1,189 @@
+"""What a case sets, as triples `<entity, parameter, value>`, and which sets of them can be run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from tcpassay._native import CaseError
+from tcpassay.plan.constraints import Constraint
+from tcpassay.plan.expand import SUBSTRATE, name_of, show
+from tcpassay.plan.model import Scalar
+from tcpassay.plan.quantity import quantity
+from tcpassay.plan.table import parameters
+from tcpassay.substrate import substrate_of
+
+DURATION: Final = "app.duration"
+"""How long is looked is no cause of what is seen: it is kept while triples are removed, and made short afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """An entity's parameter, and its value."""
+
+    path: str
+    """`stack.sack`, or with an address `sender/stack.sack`."""
+    value: Scalar
+
+    @property
+    def entity(self) -> str:
+        """Whose parameter it is: `stack`, `sender/stack`."""
+        return self.path[: self.path.rindex(".")] if "." in self.path else self.path
+
+    @property
+    def parameter(self) -> str:
+        """The parameter's name without its entity."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def default(self) -> str:
+        """The value that the parameter table gives where a case says nothing."""
+        row = parameters().get(self.path.rpartition("/")[2])
+        return row.default if row else ""
+
+    @property
+    def text(self) -> str:
+        """The value as the data plane prints it."""
+        return show(self.value)
+
+    def same(self, other: "Triple") -> bool:
+        """Whether both say the same, also in other units."""
+        return self.path == other.path and quantity(self.value) == quantity(other.value)
+
+    def __str__(self) -> str:
+        return f"{self.path}={self.text}"
+
+
+Triples = frozenset[Triple]
+
+
+def triples_of(said: Mapping[str, Scalar]) -> Triples:
+    """What a mapping of paths to values says."""
+    return frozenset(Triple(path, value) for path, value in said.items())
+
+
+def mapping_of(triples: Iterable[Triple]) -> dict[str, Scalar]:
+    """The inverse of `triples_of`, in the order of the paths, so that equal sets are equal to the byte."""
+    return {one.path: one.value for one in sorted(triples, key=lambda one: one.path)}
+
+
+def contains(case: Mapping[str, Scalar], triples: Iterable[Triple]) -> bool:
+    """Whether a case sets all of these triples, in whatever units."""
+    return all(one.path in case and one.same(Triple(one.path, case[one.path])) for one in triples)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the triples of a case are tried: the substrate, its files, and what the plan does not allow."""
+
+    substrate: str
+    base: str
+    """Where names of files in values start."""
+    constraints: tuple[Constraint, ...] = ()
+    """Those of the plan: what they exclude is not meant to be tested, whatever came of it."""
+    groups: Mapping[str, Mapping[str, Mapping[str, Scalar]]] | None = None
+    """The plan's groups, which its constraints may mention: what each level of each sets."""
+
+    @cached_property
+    def _substrate(self) -> Any:
+        return substrate_of(self.substrate)
+
+    def said(self, triples: Triples) -> dict[str, str]:
+        """What a set says beyond the defaults. Raises `CaseError` when it cannot be run."""
+        said: dict[str, str] = self._substrate.check(mapping_of(triples), self.base)
+        return said
+
+    def name(self, triples: Triples) -> str:
+        """The id of the case, as plans name it. Raises `CaseError`."""
+        where = {} if self.substrate == "model" else {SUBSTRATE: self.substrate}
+        return name_of(self.said(triples) | where)
+
+    def beyond_defaults(self, triples: Triples) -> Triples:
+        """The set without triples that say the default. Raises `CaseError`."""
+        said = self.said(triples)
+        return frozenset(one for one in triples if one.path in said)
+
+    def refusal(self, triples: Triples) -> str:
+        """Why a set cannot be run, for people; empty when it can."""
+        try:
+            self.said(triples)
+        except CaseError as error:
+            return "; ".join(f"{path}: {why}" for path, _, _, why in error.args[0])
+        broken = self._broken(triples)
+        return f"the plan excludes it: {' '.join(broken.text.split())}" if broken else ""
+
+    def close(self, triples: Triples) -> Triples | None:
+        """The set without the triples that need others that are missing; `None` when it cannot be told which."""
+        current = triples
+        while True:
+            by_path = {one.path: one for one in current}
+            named = self._conflict(current, by_path)
+            if named is None:
+                return current
+            dropped = next((by_path[path] for path in named if path in by_path), None)
+            if dropped is None or dropped.path == DURATION:
+                return None
+            current -= {dropped}
+
+    def complete(self, triples: Triples, whole: Triples) -> Triples | None:
+        """The set with those of `whole` that it needs to be run; `None` when there are none that help."""
+        current, known = triples, {one.path: one for one in whole}
+        while True:
+            named = self._conflict(current, {one.path: one for one in current})
+            if named is None:
+                return current
+            added = {known[path] for path in named if path in known} - current
+            if not added:
+                return None
+            current |= added
+
+    def _conflict(self, triples: Triples, by_path: Mapping[str, Triple]) -> list[str] | None:
+        """The parameters of what cannot be so, those first that rather go; `None` when all is well."""
+        try:
+            self.said(triples)
+        except CaseError as error:
+            path, other, _, _ = error.args[0][0]
+            return [one for one in (path, path.rpartition("/")[2], other) if one]
+        broken = self._broken(triples)
+        if broken is None:
+            return None
+        members = [path for name in broken.parameters for path in self._members(name)]
+        # Rather one whose absence is enough.
+        return sorted(
+            members,
+            key=lambda path: path not in by_path or not self._allows(broken, triples - {by_path[path]}),
+        )
+
+    def _members(self, name: str) -> list[str]:
+        levels = (self.groups or {}).get(name)
+        return [name] if levels is None else list(dict.fromkeys(p for sets in levels.values() for p in sets))
+
+    def _broken(self, triples: Triples) -> Constraint | None:
+        return next((one for one in self.constraints if not self._allows(one, triples)), None)
+
+    def _allows(self, constraint: Constraint, triples: Triples) -> bool:
+        """Whether a constraint of the plan holds; one that cannot be told for this set does."""
+        values = {one.path: one.value for one in triples}
+        case: dict[str, Scalar] = {}
+        for name in constraint.parameters:
+            value = self._value(name, values)
+            if value is None:
+                return True
+            case[name] = value
+        return constraint.holds(case)
+
+    def _value(self, name: str, values: Mapping[str, Scalar]) -> Scalar | None:
+        if name == SUBSTRATE:
+            return self.substrate
+        levels = (self.groups or {}).get(name)
+        if levels is None:
+            return values.get(name, Triple(name, "").default)
+        members = {path for sets in levels.values() for path in sets}
+
+        def said(path: str, sets: Mapping[str, Scalar]) -> Triple:
+            return Triple(path, sets.get(path, Triple(path, "").default))
+
+        for level, sets in levels.items():
+            if all(said(path, sets).same(said(path, values)) for path in members):
+                return level
+        return None
