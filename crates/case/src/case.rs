@@ -8,7 +8,7 @@ use crate::settings::{HostSettings, LinkSettings};
 use crate::topology::{Net, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
-use tcpassay_workload::{Background, Pair, Part, Spec, TrafficSchedule};
+use tcpassay_workload::{BackgroundTraffic, HostPair, TrafficPart, TrafficSchedule, WorkloadSpec};
 
 /// A complete and consistent case.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ pub struct Case {
     /// `switch.buffers`.
     pub buffers: Buffers,
     /// `app.*` of each distinct set of flow groups: what they do and between whom.
-    pub apps: Vec<(Spec, Vec<Pair>)>,
+    pub apps: Vec<(WorkloadSpec, Vec<HostPair>)>,
     /// `app.background`.
-    pub background: Background,
+    pub background: BackgroundTraffic,
     /// When the run ends at the latest.
     pub end: Dur,
     /// Traces of `link.rate = trace:<file>`, by file name.
@@ -110,11 +110,11 @@ impl Case {
             let part = TrafficSchedule::new(spec, pairs, seed);
             match &mut plan {
                 None => plan = Some(part),
-                Some(plan) => part.parts().iter().for_each(|p: &Part| plan.push(p.clone())),
+                Some(plan) => part.parts().iter().for_each(|p: &TrafficPart| plan.push(p.clone())),
             }
         }
         let mut plan = plan.expect("a topology has flows");
-        let all: Vec<Pair> = self.apps.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
+        let all: Vec<HostPair> = self.apps.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
         let (s, r) = self.net.flows[0];
         let capacity = self.bottleneck_rate(s, r).expect("checked: flows have paths");
         if let Some(part) = self.background.part(&all, capacity) {

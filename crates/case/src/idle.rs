@@ -31,16 +31,16 @@ impl Case {
 
 /// What the recording says of a flow, a request or a round of `plan` that ended.
 pub fn completion(
-    done: &tcpassay_workload::Completion,
+    done: &tcpassay_workload::AppCompletion,
     plan: &TrafficSchedule,
     path: Option<IdlePath>,
 ) -> Completion {
     let key = done.key;
     Completion {
         kind: match done.kind {
-            tcpassay_workload::CompletionKind::Flow => CompletionKind::Flow,
-            tcpassay_workload::CompletionKind::Rpc => CompletionKind::Rpc,
-            tcpassay_workload::CompletionKind::Round => CompletionKind::Round,
+            tcpassay_workload::AppCompletionKind::Flow => CompletionKind::Flow,
+            tcpassay_workload::AppCompletionKind::Rpc => CompletionKind::Rpc,
+            tcpassay_workload::AppCompletionKind::Round => CompletionKind::Round,
         },
         class: plan.part(key).class.clone(),
         client: key.client.0,

@@ -12,7 +12,7 @@ use crate::settings::{HostSettings, LinkSettings};
 use crate::topology::{Net, Routes, Shape};
 use std::collections::BTreeMap;
 use tcpassay_units::{Dur, Rate};
-use tcpassay_workload::{Background, HostId, Pair, Spec};
+use tcpassay_workload::{BackgroundTraffic, HostIndex, HostPair, WorkloadSpec};
 
 impl Case {
     /// Reads and checks triples. Files that values name are read from the working directory.
@@ -65,7 +65,7 @@ impl Case {
             links: Vec::new(),
             buffers: whole.read("switch.buffers"),
             apps: Vec::new(),
-            background: Background::read(&whole.get("app.background").to_string())
+            background: BackgroundTraffic::read(&whole.get("app.background").to_string())
                 .expect("the table checked it"),
             end: Dur::ZERO,
             traces: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl Case {
     /// Groups the senders by what their applications do.
     fn read_apps(&mut self, read: ReadFile, errors: &mut Vec<CaseError>) {
         let file = |name: &str| read(name).map_err(|why| format!("cannot read `{name}`: {why}"));
-        let mut apps: Vec<(Spec, Vec<Pair>)> = Vec::new();
+        let mut apps: Vec<(WorkloadSpec, Vec<HostPair>)> = Vec::new();
         let mut end = Dur::ZERO;
         for &(sender, receiver) in &self.net.flows {
             let names = self.net.host_addresses(sender);
@@ -172,24 +172,25 @@ impl Case {
                 .collect();
             let texts: Vec<(&str, String)> =
                 values.iter().map(|(path, s, _)| (*path, s.to_string())).collect();
-            let mut spec = match Spec::read(texts.iter().map(|(path, text)| (*path, text.as_str())), &file) {
-                Ok(spec) => spec,
-                Err(bad) => {
-                    let place = values.iter().find(|(path, _, _)| *path == bad.path);
-                    let place = place.map_or(bad.path.clone(), |(_, _, place)| place.clone());
-                    let why = format!("{}; allowed: {}", bad.why, bad.allowed);
-                    errors.push(CaseError::new(&place, Some(&Value::Text(bad.value)), why));
-                    continue;
-                }
-            };
+            let mut spec =
+                match WorkloadSpec::read(texts.iter().map(|(path, text)| (*path, text.as_str())), &file) {
+                    Ok(spec) => spec,
+                    Err(bad) => {
+                        let place = values.iter().find(|(path, _, _)| *path == bad.path);
+                        let place = place.map_or(bad.path.clone(), |(_, _, place)| place.clone());
+                        let why = format!("{}; allowed: {}", bad.why, bad.allowed);
+                        errors.push(CaseError::new(&place, Some(&Value::Text(bad.value)), why));
+                        continue;
+                    }
+                };
             // The run's end bounds what is offered; nothing stops before it.
             end = end.max(spec.start.saturating_add(spec.duration.unwrap_or(Dur::ZERO)));
             spec.duration = None;
             for member in &mut spec.mix {
                 member.duration = None;
             }
-            let index = |i: usize| HostId(u32::try_from(i).expect("fewer than 2^32 hosts"));
-            let pair = Pair { sender: index(sender), receiver: index(receiver) };
+            let index = |i: usize| HostIndex(u32::try_from(i).expect("fewer than 2^32 hosts"));
+            let pair = HostPair { sender: index(sender), receiver: index(receiver) };
             match apps.iter_mut().find(|(known, _)| *known == spec) {
                 Some((_, pairs)) => pairs.push(pair),
                 None => apps.push((spec, vec![pair])),

@@ -4,21 +4,22 @@
 //! the flow or device, compare the time with the end of the interval under way, and append a row when an interval
 //! is over. None of them allocates, apart from logs that grow.
 
-use crate::event::Event;
+use crate::event::EventRow;
 use crate::histogram::Histogram;
 use crate::log::EventLog;
 use crate::metrics::BACKGROUND;
 use crate::recording::{
-    Captured, Completion, Delivery, Device, Flow, FlowCounters, Interface, Latency, LatencyKind, Recording,
+    CapturePoint, CapturedPacket, Completion, Delivery, Device, Flow, FlowCounters, Latency, LatencyKind,
+    Recording,
 };
-use crate::rows::{self, Gauges, Peaks, Sums};
+use crate::rows::{self, IntervalGauges, IntervalMaxima, IntervalSums};
 use crate::series::Series;
 use tcpassay_units::{Dur, Time};
 
 /// What to collect. The default collects counters only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the command line")]
-pub struct Collect {
+pub struct CollectOptions {
     /// Time series at this interval.
     pub series: Option<Dur>,
     /// Distributions of one-way latency, RTT and queue delay.
@@ -41,19 +42,19 @@ pub struct FlowId(pub u32);
 
 /// A device of the collector: its place in [`Recording::devices`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeviceId(pub u32);
+pub struct DeviceIndex(pub u32);
 
 /// A capture point of the collector: its place in [`Recording::interfaces`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct InterfaceId(pub u32);
+pub struct InterfaceIndex(pub u32);
 
 /// Collects; see the module.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    collect: Collect,
-    flows: Vec<FlowTap>,
-    devices: Vec<DeviceTap>,
-    interfaces: Vec<Interface>,
+    collect: CollectOptions,
+    flows: Vec<FlowCollector>,
+    devices: Vec<DeviceCollector>,
+    interfaces: Vec<CapturePoint>,
     /// RTT and one-way latency of each of the first [`OWN_LATENCY`] flows, where latency is collected, and of all others. They lie
     /// apart from the flows: whoever counts a packet goes straight to them.
     own_latency: Vec<[Histogram; 2]>,
@@ -65,22 +66,22 @@ pub struct Collector {
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
     events: EventLog,
-    packets: Vec<Captured>,
+    packets: Vec<CapturedPacket>,
 }
 
 #[derive(Clone, Debug)]
-struct FlowTap {
+struct FlowCollector {
     info: Flow,
-    sums: Sums<4>,
-    gauges: Gauges,
+    sums: IntervalSums<4>,
+    gauges: IntervalGauges,
 }
 
 #[derive(Clone, Debug)]
-struct DeviceTap {
+struct DeviceCollector {
     info: Device,
     delay: Histogram,
-    sums: Sums<3>,
-    backlog: Peaks,
+    sums: IntervalSums<3>,
+    backlog: IntervalMaxima,
 }
 
 /// Flows beyond this many share one distribution: each has two, of up to 150 KB.
@@ -90,7 +91,7 @@ const ONE_WAY: usize = 1;
 
 /// What a sender says of itself at one instant. Absent is what it does not tell.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Sample {
+pub struct SenderSample {
     /// Congestion window in bytes.
     pub cwnd: Option<f64>,
     /// Slow-start threshold in bytes; absent before the first congestion.
@@ -107,7 +108,7 @@ pub struct Sample {
     pub pacing: Option<f64>,
 }
 
-impl Sample {
+impl SenderSample {
     /// In the order of [`rows::GAUGES`]; NaN is absent.
     fn fields(&self) -> [f64; 7] {
         [self.cwnd, self.ssthresh, self.flight, self.srtt, self.rto, self.alpha, self.pacing]
@@ -117,7 +118,7 @@ impl Sample {
 
 impl Collector {
     /// A collector of `collect`. Panics when the series' interval is zero.
-    pub fn new(collect: Collect) -> Collector {
+    pub fn new(collect: CollectOptions) -> Collector {
         assert!(collect.series != Some(Dur::ZERO), "a series needs an interval");
         Collector {
             collect,
@@ -136,7 +137,7 @@ impl Collector {
     }
 
     /// What is collected.
-    pub fn collect(&self) -> &Collect {
+    pub fn collect(&self) -> &CollectOptions {
         &self.collect
     }
 
@@ -149,25 +150,29 @@ impl Collector {
         if self.collect.latency && self.flows.len() < OWN_LATENCY {
             self.own_latency.push(Default::default());
         }
-        self.flows.push(FlowTap { info, sums: Sums::new(self.collect.series), gauges: Gauges::default() });
+        self.flows.push(FlowCollector {
+            info,
+            sums: IntervalSums::new(self.collect.series),
+            gauges: IntervalGauges::default(),
+        });
         id
     }
 
     /// Adds a device.
-    pub fn add_device(&mut self, info: Device) -> DeviceId {
-        let id = DeviceId(u32::try_from(self.devices.len()).expect("fewer than 2^32 devices"));
-        self.devices.push(DeviceTap {
+    pub fn add_device(&mut self, info: Device) -> DeviceIndex {
+        let id = DeviceIndex(u32::try_from(self.devices.len()).expect("fewer than 2^32 devices"));
+        self.devices.push(DeviceCollector {
             info,
             delay: Histogram::default(),
-            sums: Sums::new(self.collect.series),
-            backlog: Peaks::new(self.collect.series),
+            sums: IntervalSums::new(self.collect.series),
+            backlog: IntervalMaxima::new(self.collect.series),
         });
         id
     }
 
     /// Adds a capture point.
-    pub fn add_interface(&mut self, interface: Interface) -> InterfaceId {
-        let id = InterfaceId(u32::try_from(self.interfaces.len()).expect("fewer than 2^32 interfaces"));
+    pub fn add_interface(&mut self, interface: CapturePoint) -> InterfaceIndex {
+        let id = InterfaceIndex(u32::try_from(self.interfaces.len()).expect("fewer than 2^32 interfaces"));
         self.interfaces.push(interface);
         id
     }
@@ -178,7 +183,7 @@ impl Collector {
     }
 
     /// What is known about a device.
-    pub fn device_mut(&mut self, device: DeviceId) -> &mut Device {
+    pub fn device_mut(&mut self, device: DeviceIndex) -> &mut Device {
         &mut self.devices[device.0 as usize].info
     }
 
@@ -266,7 +271,7 @@ impl Collector {
 
     /// A packet was taken by a device: the backlog it found, itself included.
     #[inline]
-    pub fn queued(&mut self, device: DeviceId, at: Time, backlog: u64) {
+    pub fn queued(&mut self, device: DeviceIndex, at: Time, backlog: u64) {
         let tap = &mut self.devices[device.0 as usize];
         let counters = &mut tap.info.counters;
         counters.max_backlog_bytes = counters.max_backlog_bytes.max(backlog);
@@ -278,7 +283,7 @@ impl Collector {
     /// A packet leaves a device at `at`, which may be in the future but never goes back; `waited` is the time it spent
     /// there without its own transmission.
     #[inline]
-    pub fn passed(&mut self, device: DeviceId, at: Time, wire_bytes: u32, waited: Dur) {
+    pub fn passed(&mut self, device: DeviceIndex, at: Time, wire_bytes: u32, waited: Dur) {
         let tap = &mut self.devices[device.0 as usize];
         tap.info.counters.packets += 1;
         tap.info.counters.bytes += u64::from(wire_bytes);
@@ -292,7 +297,7 @@ impl Collector {
 
     /// A device dropped a packet.
     #[inline]
-    pub fn dropped(&mut self, device: DeviceId, at: Time, wire_bytes: u32) {
+    pub fn dropped(&mut self, device: DeviceIndex, at: Time, wire_bytes: u32) {
         let tap = &mut self.devices[device.0 as usize];
         tap.info.counters.drops += 1;
         tap.info.counters.dropped_bytes += u64::from(wire_bytes);
@@ -303,7 +308,7 @@ impl Collector {
 
     /// A device marked a packet CE.
     #[inline]
-    pub fn marked(&mut self, device: DeviceId, at: Time) {
+    pub fn marked(&mut self, device: DeviceIndex, at: Time) {
         let tap = &mut self.devices[device.0 as usize];
         tap.info.counters.marks += 1;
         if self.collect.series.is_some() {
@@ -318,7 +323,7 @@ impl Collector {
     }
 
     /// What a sender says at the end of an interval: it becomes the value of the interval that ends at `at`.
-    pub fn sample(&mut self, flow: FlowId, at: Time, sample: Sample) {
+    pub fn sample(&mut self, flow: FlowId, at: Time, sample: SenderSample) {
         let Some(interval) = self.collect.series else { return };
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
         self.flows[flow.0 as usize].gauges.put(ended, sample.fields());
@@ -337,14 +342,14 @@ impl Collector {
     }
 
     /// One row of the event log.
-    pub fn event(&mut self, event: Event) {
+    pub fn event(&mut self, event: EventRow) {
         if self.collect.events {
             self.events.push(event);
         }
     }
 
     /// One captured packet.
-    pub fn packet(&mut self, packet: Captured) {
+    pub fn packet(&mut self, packet: CapturedPacket) {
         if self.collect.packets {
             self.packets.push(packet);
         }

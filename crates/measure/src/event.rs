@@ -8,7 +8,7 @@ use tcpassay_wire::Flags;
 /// Why something happened (`dupthresh`, `rto`, `ce changed`): a word of the code, or of a file that was read.
 pub type Reason = Cow<'static, str>;
 
-/// The retransmission timer in [`Event::why`], on every substrate.
+/// The retransmission timer in [`EventRow::why`], on every substrate.
 pub const RTO: &str = "Rto";
 
 /// What happened.
@@ -112,7 +112,7 @@ impl EventKind {
 /// One row of the event log. What does not belong to an event is absent. Positions are 64-bit stream positions (0 is the
 /// SYN), which never wrap.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Event {
+pub struct EventRow {
     /// When.
     pub at: Time,
     /// At which host, by its place in the recording.
@@ -149,10 +149,10 @@ pub struct Event {
     pub ce: bool,
 }
 
-impl Event {
+impl EventRow {
     /// An event of which only this is known yet.
-    pub fn new(at: Time, host: u32, flow: Option<u32>, kind: EventKind) -> Event {
-        Event {
+    pub fn new(at: Time, host: u32, flow: Option<u32>, kind: EventKind) -> EventRow {
+        EventRow {
             at,
             host,
             flow,

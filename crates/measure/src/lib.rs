@@ -4,7 +4,7 @@
 //!   folder and read back: JSON for what is small, Parquet for tables, pcapng for packets.
 //! * [`Collector`] - what the run feeds while it runs: counters, series, histograms, events, packets. It costs an
 //!   addition or a comparison a packet, and nothing that is not asked for.
-//! * [`Event`] - one line of the event log, which reads like FreeBSD's black box log.
+//! * [`EventRow`] - one line of the event log, which reads like FreeBSD's black box log.
 //!
 //! * [`Recording::event_numbers`] - the event log as arrays, for those who judge a run in memory.
 //! * [`Recording::write_event_text`] and [`siftr`] - the event log as people read it.
@@ -36,16 +36,16 @@ mod table;
 mod tables;
 mod text;
 
-pub use collect::{Collect, Collector, DeviceId, FlowId, InterfaceId, Sample};
-pub use event::{Event, EventKind, RTO, Reason};
+pub use collect::{CollectOptions, Collector, DeviceIndex, FlowId, InterfaceIndex, SenderSample};
+pub use event::{EventKind, EventRow, RTO, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;
 pub use numbers::EventNumbers;
 pub use recording::{
-    Captured, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment, Flow, FlowCounters,
-    Header, Interface, Latency, LatencyKind, Recording, TcpSummary, Triple,
+    CapturePoint, CapturedPacket, Completion, CompletionKind, Delivery, Device, DeviceCounters,
+    EnvironmentProperty, Flow, FlowCounters, Header, Latency, LatencyKind, Recording, TcpSummary, Triple,
 };
 pub use seal::{checksum, seal};
-pub use series::{Column, EntitySeries, Series};
+pub use series::{EntitySeries, Series, SeriesColumn};
 pub use store::StoreError;
-pub use table::{Values, parquet};
+pub use table::{ColumnData, parquet};

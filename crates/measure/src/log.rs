@@ -1,9 +1,9 @@
 //! The event log in memory: millions of rows, of which each says little.
 //!
-//! An [`Event`] has a place for everything that any kind of event may say; here a row takes memory only for what it does
+//! An [`EventRow`] has a place for everything that any kind of event may say; here a row takes memory only for what it does
 //! say, and its reason is a number. A log of a model's run takes a quarter of what its events would.
 
-use crate::event::{Event, EventKind, Reason};
+use crate::event::{EventKind, EventRow, Reason};
 use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Time};
@@ -13,7 +13,7 @@ use tcpassay_wire::Flags;
 #[derive(Clone)]
 pub struct EventLog {
     rows: Vec<Row>,
-    /// What rows say, those of a row in the order of [`Field`].
+    /// What rows say, those of a row in the order of [`EventField`].
     numbers: Vec<u64>,
     words: Vec<Reason>,
     places: BTreeMap<Reason, u32>,
@@ -38,7 +38,7 @@ struct Row {
 
 /// The numbers that an event may have.
 #[derive(Clone, Copy)]
-pub(crate) enum Field {
+pub(crate) enum EventField {
     Seq,
     Ack,
     Len,
@@ -79,9 +79,9 @@ impl EventLog {
     }
 
     /// Adds a row.
-    pub fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: EventRow) {
         let numbers = self.numbers.len() as u64;
-        // In the order of `Field`.
+        // In the order of `EventField`.
         let fields = [
             event.seq,
             event.ack,
@@ -127,12 +127,12 @@ impl EventLog {
     }
 
     /// Row `row`.
-    pub fn get(&self, row: usize) -> Option<Event> {
+    pub fn get(&self, row: usize) -> Option<EventRow> {
         self.rows.get(row).map(|row| self.event(*row))
     }
 
     /// Every row.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = EventRow> + ExactSizeIterator + '_ {
         self.rows.iter().map(|row| self.event(*row))
     }
 
@@ -142,14 +142,14 @@ impl EventLog {
     }
 
     /// What row `row` says, without a number.
-    pub(crate) fn head(&self, row: usize) -> Head {
+    pub(crate) fn head(&self, row: usize) -> EventHeader {
         let Row { at, host, flow, has, kind, .. } = self.rows[row];
-        Head { at, host, flow: (has & HAS_FLOW != 0).then_some(flow), kind, ce: has & CE != 0 }
+        EventHeader { at, host, flow: (has & HAS_FLOW != 0).then_some(flow), kind, ce: has & CE != 0 }
     }
 
     /// A number of row `row`.
     #[inline]
-    pub(crate) fn number(&self, row: usize, field: Field) -> Option<u64> {
+    pub(crate) fn number(&self, row: usize, field: EventField) -> Option<u64> {
         let row = &self.rows[row];
         let bit = 1 << field as u16;
         (row.has & bit != 0).then(|| {
@@ -158,37 +158,38 @@ impl EventLog {
         })
     }
 
-    fn event(&self, row: Row) -> Event {
+    fn event(&self, row: Row) -> EventRow {
         let mut numbers = self.numbers[place(row.numbers)..].iter().copied();
-        // Asked in the order of `Field`.
+        // Asked in the order of `EventField`.
         let mut next = |field| {
             let has = row.has & (1 << field as u16) != 0;
             has.then(|| numbers.next().expect("a number for each bit"))
         };
-        Event {
+        EventRow {
             at: row.at,
             host: row.host,
             flow: (row.has & HAS_FLOW != 0).then_some(row.flow),
             kind: row.kind,
             why: self.words[row.why as usize].clone(),
-            seq: next(Field::Seq),
-            ack: next(Field::Ack),
-            len: next(Field::Len).map(|len| u32::try_from(len).expect("it was one")),
-            flags: next(Field::Flags).map(|bits| Flags::from_bits(u16::try_from(bits).expect("it was one"))),
-            window: next(Field::Window).map(Bytes::new),
-            cwnd: next(Field::Cwnd).map(Bytes::new),
-            ssthresh: next(Field::Ssthresh).map(Bytes::new),
-            flight: next(Field::Flight).map(Bytes::new),
-            srtt: next(Field::Srtt).map(Dur::from_nanos),
-            rto: next(Field::Rto).map(Dur::from_nanos),
-            value: next(Field::Value),
+            seq: next(EventField::Seq),
+            ack: next(EventField::Ack),
+            len: next(EventField::Len).map(|len| u32::try_from(len).expect("it was one")),
+            flags: next(EventField::Flags)
+                .map(|bits| Flags::from_bits(u16::try_from(bits).expect("it was one"))),
+            window: next(EventField::Window).map(Bytes::new),
+            cwnd: next(EventField::Cwnd).map(Bytes::new),
+            ssthresh: next(EventField::Ssthresh).map(Bytes::new),
+            flight: next(EventField::Flight).map(Bytes::new),
+            srtt: next(EventField::Srtt).map(Dur::from_nanos),
+            rto: next(EventField::Rto).map(Dur::from_nanos),
+            value: next(EventField::Value),
             ce: row.has & CE != 0,
         }
     }
 }
 
 /// What every row says.
-pub(crate) struct Head {
+pub(crate) struct EventHeader {
     pub at: Time,
     pub host: u32,
     pub flow: Option<u32>,
@@ -200,16 +201,16 @@ fn place(number: u64) -> usize {
     usize::try_from(number).expect("it is in memory")
 }
 
-impl FromIterator<Event> for EventLog {
-    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> EventLog {
+impl FromIterator<EventRow> for EventLog {
+    fn from_iter<I: IntoIterator<Item = EventRow>>(events: I) -> EventLog {
         let mut log = EventLog::default();
         events.into_iter().for_each(|event| log.push(event));
         log
     }
 }
 
-impl From<Vec<Event>> for EventLog {
-    fn from(events: Vec<Event>) -> EventLog {
+impl From<Vec<EventRow>> for EventLog {
+    fn from(events: Vec<EventRow>) -> EventLog {
         events.into_iter().collect()
     }
 }
@@ -231,18 +232,18 @@ impl fmt::Debug for EventLog {
 mod tests {
     use super::*;
 
-    fn timer(why: &'static str) -> Event {
-        let set = Event::new(Time::from_nanos(5), 1, Some(0), EventKind::TimerSet);
-        Event { why: why.into(), value: Some(7), ..set }
+    fn timer(why: &'static str) -> EventRow {
+        let set = EventRow::new(Time::from_nanos(5), 1, Some(0), EventKind::TimerSet);
+        EventRow { why: why.into(), value: Some(7), ..set }
     }
 
     #[test]
     fn a_row_takes_32_bytes_and_8_for_each_number() {
         assert_eq!(size_of::<Row>(), 32);
-        let bare = Event::new(Time::ZERO, u32::MAX, None, EventKind::App);
+        let bare = EventRow::new(Time::ZERO, u32::MAX, None, EventKind::App);
         let log = EventLog::from(vec![bare, timer("Rto")]);
         assert_eq!((log.len(), log.numbers.len()), (2, 1));
-        assert!(size_of::<Event>() > 3 * (32 + 3 * 8), "{} for an event", size_of::<Event>());
+        assert!(size_of::<EventRow>() > 3 * (32 + 3 * 8), "{} for an event", size_of::<EventRow>());
     }
 
     #[test]
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn logs_are_equal_when_their_rows_are() {
         let (one, other) = (timer("Rto"), timer("Tlp"));
-        let rows = |events: &[&Event]| events.iter().map(|e| (*e).clone()).collect::<EventLog>();
+        let rows = |events: &[&EventRow]| events.iter().map(|e| (*e).clone()).collect::<EventLog>();
         assert_eq!(rows(&[&one, &other]), rows(&[&one, &other]));
         assert_ne!(rows(&[&one, &other]), rows(&[&other, &one]));
         assert_ne!(rows(&[&one]), rows(&[&one, &one]));

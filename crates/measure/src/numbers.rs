@@ -1,7 +1,7 @@
 //! The event log as arrays of numbers, for those who judge a run in memory: writing a long log as Parquet and reading it
 //! back costs several times what the run does.
 
-use crate::log::Field;
+use crate::log::EventField;
 use crate::recording::Recording;
 use crate::tables;
 
@@ -50,12 +50,12 @@ impl Recording {
             made.time_ns.push(number(head.at.as_nanos()));
             made.flow.push(head.flow.map_or(-1, i64::from));
             made.kind.push(head.kind as u8);
-            made.seq.push(field(Field::Seq));
-            made.ack.push(field(Field::Ack));
-            made.len.push(field(Field::Len));
-            made.flags.push(field(Field::Flags));
-            made.value_ns.push(field(Field::Value));
-            made.cwnd_bytes.push(field(Field::Cwnd));
+            made.seq.push(field(EventField::Seq));
+            made.ack.push(field(EventField::Ack));
+            made.len.push(field(EventField::Len));
+            made.flags.push(field(EventField::Flags));
+            made.value_ns.push(field(EventField::Value));
+            made.cwnd_bytes.push(field(EventField::Cwnd));
         }
         made
     }
@@ -83,7 +83,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, EventKind};
+    use crate::event::{EventKind, EventRow};
     use crate::recording::Delivery;
     use tcpassay_units::{Dur, Time};
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_minus_one_and_null() {
-        let mut event = Event::new(Time::from_nanos(5), 1, None, EventKind::TimerFire);
+        let mut event = EventRow::new(Time::from_nanos(5), 1, None, EventKind::TimerFire);
         event.value = Some(7);
         event.why = "rto".into();
         let recording = Recording { events: vec![event].into(), ..Recording::default() };
@@ -116,8 +116,10 @@ mod tests {
         let one = Recording { deliveries: vec![delivery(1)], ..Recording::default() };
         let other = Recording { deliveries: vec![delivery(2)], ..Recording::default() };
         let named = Recording { hosts: vec!["a".to_owned()], ..one.clone() };
-        let logged =
-            Recording { events: vec![Event::new(Time::ZERO, 0, None, EventKind::App)].into(), ..one.clone() };
+        let logged = Recording {
+            events: vec![EventRow::new(Time::ZERO, 0, None, EventKind::App)].into(),
+            ..one.clone()
+        };
         assert_ne!(of(&one), of(&other));
         assert_ne!(of(&one), of(&named));
         assert_eq!(of(&one), of(&logged));

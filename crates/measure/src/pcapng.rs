@@ -2,7 +2,7 @@
 //!
 //! Host `n` has the address `10.x.y.z` with `n + 1` in its last three bytes, so that no host is `10.0.0.0`.
 
-use crate::recording::{Captured, Interface};
+use crate::recording::{CapturePoint, CapturedPacket};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
@@ -45,8 +45,8 @@ pub fn host_of(address: IpAddr) -> Option<u32> {
 pub(crate) fn write(
     out: &mut impl Write,
     version: &str,
-    interfaces: &[Interface],
-    packets: &[Captured],
+    interfaces: &[CapturePoint],
+    packets: &[CapturedPacket],
 ) -> Result<(), PcapError> {
     let section = SectionHeaderBlock {
         endianness: Endianness::Little,
@@ -88,7 +88,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn encode_packet(packet: &Captured, bytes: &mut Vec<u8>) -> Option<u32> {
+fn encode_packet(packet: &CapturedPacket, bytes: &mut Vec<u8>) -> Option<u32> {
     let address = |host, port| SocketAddr::new(IpAddr::V4(host_address(host)), port);
     let envelope = Envelope {
         from: address(packet.from, packet.from_port),
@@ -104,7 +104,7 @@ fn encode_packet(packet: &Captured, bytes: &mut Vec<u8>) -> Option<u32> {
     encode(&envelope, &content, SNAP as usize, bytes).ok()
 }
 
-fn shorten(packet: &Captured, comment: &mut Option<Cow<'static, str>>) -> Captured {
+fn shorten(packet: &CapturedPacket, comment: &mut Option<Cow<'static, str>>) -> CapturedPacket {
     let mut shortened = packet.clone();
     let longest = 65_535 - 60 - 20;
     if let Some(segment) = &mut shortened.segment {
@@ -119,14 +119,14 @@ fn shorten(packet: &Captured, comment: &mut Option<Cow<'static, str>>) -> Captur
 }
 
 /// Reads a capture that [`write`] wrote; packets that are not ours (another protocol) are an error.
-pub(crate) fn read(input: impl Read) -> Result<(Vec<Interface>, Vec<Captured>), String> {
+pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<CapturedPacket>), String> {
     let mut reader = PcapNgReader::new(input).map_err(|e| e.to_string())?;
     let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
     while let Some(block) = reader.next_block() {
         let at = packets.len() + 1;
         match block.map_err(|e| format!("after {} packets: {e}", at - 1))? {
             Block::InterfaceDescription(block) => {
-                let mut interface = Interface::default();
+                let mut interface = CapturePoint::default();
                 let mut resolution = 6;
                 for option in block.options {
                     match option {
@@ -152,7 +152,7 @@ pub(crate) fn read(input: impl Read) -> Result<(Vec<Interface>, Vec<Captured>), 
     Ok((interfaces, packets))
 }
 
-fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<Captured, String> {
+fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<CapturedPacket, String> {
     let packet = decode(&block.data).map_err(|e| e.to_string())?;
     let host = |a: SocketAddr| host_of(a.ip()).ok_or_else(|| format!("{} is no host of a run", a.ip()));
     let note = block.options.iter().find_map(|option| match option {
@@ -163,7 +163,7 @@ fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<Captured, String> {
         Content::Tcp(segment) => (Some(segment), 0),
         Content::Udp { len } => (None, len),
     };
-    Ok(Captured {
+    Ok(CapturedPacket {
         at: Time::from_nanos(u64::try_from(block.timestamp.as_nanos()).map_err(|e| e.to_string())?),
         interface: block.interface_id,
         from: host(packet.envelope.from)?,

@@ -16,7 +16,7 @@ pub struct Recording {
     /// What ran.
     pub header: Header,
     /// What the path was asked to be and what it was measured to be.
-    pub environment: Vec<Environment>,
+    pub environment: Vec<EnvironmentProperty>,
     /// Names of the hosts; other tables refer to them by place.
     pub hosts: Vec<String>,
     /// One direction of a connection each; tables refer to them by place.
@@ -29,7 +29,7 @@ pub struct Recording {
     #[serde(skip)]
     pub latencies: Vec<Latency>,
     /// Capture points of [`Recording::packets`].
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<CapturePoint>,
     /// Time series (`series.parquet`).
     #[serde(skip)]
     pub series: Option<Series>,
@@ -44,7 +44,7 @@ pub struct Recording {
     pub events: EventLog,
     /// Captured packets (`packets.pcapng`), in order of time.
     #[serde(skip)]
-    pub packets: Vec<Captured>,
+    pub packets: Vec<CapturedPacket>,
 }
 
 /// What ran, and how it ended.
@@ -85,7 +85,7 @@ pub struct Triple {
 
 /// A property of the environment, verified.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Environment {
+pub struct EnvironmentProperty {
     /// Where: `link`, `sender.nic`.
     pub entity: String,
     /// What: `rate`, `rtt`, `loss`, `marks`.
@@ -400,7 +400,7 @@ pub struct Completion {
 
 /// A point at which packets were captured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Interface {
+pub struct CapturePoint {
     /// `sender0.nic`.
     pub name: String,
     /// A line about it for the reader of the capture.
@@ -409,7 +409,7 @@ pub struct Interface {
 
 /// A captured packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Captured {
+pub struct CapturedPacket {
     /// When.
     pub at: Time,
     /// Where, by its place in [`Recording::interfaces`].

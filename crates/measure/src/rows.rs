@@ -3,7 +3,7 @@
 //! With a hundred flows an interval's end visits memory that has been out of the cache since the last one. A row of a flow
 //! is a cache line or less at one place; its columns would be eleven places.
 
-use crate::series::{Column, EntitySeries};
+use crate::series::{EntitySeries, SeriesColumn};
 use tcpassay_units::{Dur, Time};
 
 pub(crate) const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
@@ -15,7 +15,7 @@ const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
 
 /// Numbers added up within each interval. Times never go back.
 #[derive(Clone, Debug)]
-pub(crate) struct Sums<const N: usize> {
+pub(crate) struct IntervalSums<const N: usize> {
     interval: u64,
     /// End of the interval under way; `u64::MAX` when no series are kept, so that the comparison in the hot path is all.
     edge: u64,
@@ -24,9 +24,9 @@ pub(crate) struct Sums<const N: usize> {
     rows: Vec<[u64; N]>,
 }
 
-impl<const N: usize> Sums<N> {
-    pub fn new(interval: Option<Dur>) -> Sums<N> {
-        Sums {
+impl<const N: usize> IntervalSums<N> {
+    pub fn new(interval: Option<Dur>) -> IntervalSums<N> {
+        IntervalSums {
             interval: interval.map_or(0, Dur::as_nanos),
             edge: if interval.is_some() { 0 } else { u64::MAX },
             first: None,
@@ -76,7 +76,7 @@ impl<const N: usize> Sums<N> {
 
 /// The largest number within each interval; the last one stays in force where nothing is said.
 #[derive(Clone, Debug)]
-pub(crate) struct Peaks {
+pub(crate) struct IntervalMaxima {
     interval: u64,
     edge: u64,
     peak: u64,
@@ -85,9 +85,9 @@ pub(crate) struct Peaks {
     column: Vec<Option<u64>>,
 }
 
-impl Peaks {
-    pub fn new(interval: Option<Dur>) -> Peaks {
-        Peaks {
+impl IntervalMaxima {
+    pub fn new(interval: Option<Dur>) -> IntervalMaxima {
+        IntervalMaxima {
             interval: interval.map_or(0, Dur::as_nanos),
             edge: if interval.is_some() { 0 } else { u64::MAX },
             peak: 0,
@@ -131,19 +131,19 @@ impl Peaks {
 
 /// What is read off at the end of each interval.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gauges {
+pub(crate) struct IntervalGauges {
     /// The interval, and the fields in the order of [`GAUGES`]; NaN is absent.
     rows: Vec<(u64, [f64; 7])>,
 }
 
-impl Gauges {
+impl IntervalGauges {
     #[inline]
     pub fn put(&mut self, interval: u64, fields: [f64; 7]) {
         self.rows.push((interval, fields));
     }
 
     /// The columns that have values in the `len` intervals from `first` on.
-    fn columns(&self, first: u64, len: usize) -> impl Iterator<Item = Column> {
+    fn columns(&self, first: u64, len: usize) -> impl Iterator<Item = SeriesColumn> {
         let mut columns: [Vec<f64>; 7] = std::array::from_fn(|_| vec![f64::NAN; len]);
         let mut any = [false; 7];
         for (interval, fields) in &self.rows {
@@ -156,7 +156,7 @@ impl Gauges {
             }
         }
         let named = GAUGES.into_iter().zip(columns).zip(any).filter(|(_, any)| *any);
-        named.map(|((name, values), _)| Column { name: name.to_owned(), values })
+        named.map(|((name, values), _)| SeriesColumn { name: name.to_owned(), values })
     }
 }
 
@@ -167,7 +167,12 @@ fn place(interval: u64, first: u64, len: usize) -> Option<usize> {
 }
 
 /// The series of a flow; none before something passed.
-pub(crate) fn flow_series(name: &str, sums: Sums<4>, gauges: &Gauges, end: Time) -> Option<EntitySeries> {
+pub(crate) fn flow_series(
+    name: &str,
+    sums: IntervalSums<4>,
+    gauges: &IntervalGauges,
+    end: Time,
+) -> Option<EntitySeries> {
     let (first, sums) = sums.finish(end)?;
     let len = sums[0].len();
     let mut columns = sum_columns(FLOW_SUMS, sums);
@@ -176,7 +181,12 @@ pub(crate) fn flow_series(name: &str, sums: Sums<4>, gauges: &Gauges, end: Time)
 }
 
 /// The series of a device; none before something passed.
-pub(crate) fn device_series(name: &str, sums: Sums<3>, backlog: Peaks, end: Time) -> Option<EntitySeries> {
+pub(crate) fn device_series(
+    name: &str,
+    sums: IntervalSums<3>,
+    backlog: IntervalMaxima,
+    end: Time,
+) -> Option<EntitySeries> {
     let (first, sums) = sums.finish(end)?;
     let len = sums[0].len();
     let mut columns = sum_columns(DEVICE_SUMS, sums);
@@ -187,14 +197,14 @@ pub(crate) fn device_series(name: &str, sums: Sums<3>, backlog: Peaks, end: Time
                 values[place] = exact(peak);
             }
         }
-        columns.push(Column { name: "max_backlog_bytes".to_owned(), values });
+        columns.push(SeriesColumn { name: "max_backlog_bytes".to_owned(), values });
     }
     Some(EntitySeries { entity: name.to_owned(), first, columns })
 }
 
-fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<f64>; N]) -> Vec<Column> {
+fn sum_columns<const N: usize>(names: [&str; N], sums: [Vec<f64>; N]) -> Vec<SeriesColumn> {
     let columns = names.into_iter().zip(sums);
-    columns.map(|(name, values)| Column { name: name.to_owned(), values }).collect()
+    columns.map(|(name, values)| SeriesColumn { name: name.to_owned(), values }).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of an interval stay below 2^53")]

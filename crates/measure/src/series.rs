@@ -20,12 +20,12 @@ pub struct EntitySeries {
     /// The interval of the first value; an entity that begins late has no values before it.
     pub first: u64,
     /// Its columns by name, all of the same length.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SeriesColumn>,
 }
 
 /// One metric of one entity.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub struct SeriesColumn {
     /// Name with its unit: `wire_bytes`, `cwnd_bytes`, `srtt_ns`.
     pub name: String,
     /// One for each interval; NaN where there was nothing to measure.
@@ -62,8 +62,8 @@ impl EntitySeries {
 }
 
 /// Equal when the same values are absent and the others are equal.
-impl PartialEq for Column {
-    fn eq(&self, other: &Column) -> bool {
+impl PartialEq for SeriesColumn {
+    fn eq(&self, other: &SeriesColumn) -> bool {
         self.name == other.name
             && self.values.len() == other.values.len()
             && self

@@ -8,7 +8,7 @@
 //!
 //! Ticks are milliseconds (`hz=1000`); ports are 5001 at the end that was connected to, 32768 and up at the other.
 
-use crate::event::{Event, EventKind};
+use crate::event::{EventKind, EventRow};
 use crate::pcapng::host_address;
 use crate::recording::{Flow, Recording};
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,7 @@ fn ends(recording: &Recording, flow: &Flow) -> [(std::net::Ipv4Addr, u32); 2] {
 }
 
 impl State {
-    fn learn(&mut self, event: &Event) {
+    fn learn(&mut self, event: &EventRow) {
         let keep = |place: &mut u64, value: Option<Bytes>| *place = value.map_or(*place, Bytes::get);
         keep(&mut self.cwnd, event.cwnd);
         keep(&mut self.ssthresh, event.ssthresh);

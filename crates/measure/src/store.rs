@@ -12,7 +12,7 @@
 
 use crate::recording::Recording;
 use crate::seal::{checksum, is_whole, seal};
-use crate::table::{Checksum, Part, Table};
+use crate::table::{Checksum, ParquetTable, RowSource};
 use crate::{pcapng, tables};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -65,10 +65,10 @@ impl FileEntry {
 }
 
 /// Sees a table: the name of its file, its rows, and what gives some of them.
-type Show<'a> = dyn FnMut(&'static str, usize, &Part<'_>) -> Result<(), StoreError> + 'a;
+type TableVisitor<'a> = dyn FnMut(&'static str, usize, &RowSource<'_>) -> Result<(), StoreError> + 'a;
 
 /// Takes a file of a recording, by its name.
-type Put<'a> = dyn FnMut(&str, &[u8]) -> std::io::Result<()> + 'a;
+type FileSink<'a> = dyn FnMut(&str, &[u8]) -> std::io::Result<()> + 'a;
 
 impl Recording {
     /// Writes the recording to the folder `dir`, replacing a recording that is there. All is written to a folder
@@ -149,7 +149,7 @@ impl Recording {
         }
         self.rows(false, &mut |name, rows, part| {
             sum.bytes(name.as_bytes());
-            Table::digest(rows, part, &mut sum);
+            ParquetTable::digest(rows, part, &mut sum);
             Ok(())
         })?;
         let capture = self.capture().map_err(|e| StoreError::new(Path::new(pcapng::FILE), &e))?;
@@ -158,7 +158,7 @@ impl Recording {
     }
 
     /// Gives every file to `put`, `recording.json` last; `dir` is named in errors.
-    fn encode(&self, dir: &Path, events: bool, put: &mut Put<'_>) -> Result<(), StoreError> {
+    fn encode(&self, dir: &Path, events: bool, put: &mut FileSink<'_>) -> Result<(), StoreError> {
         let mut files = BTreeMap::new();
         let mut keep = |name: &str, rows: usize, write: &dyn Fn(&mut Vec<u8>) -> Result<(), String>| {
             let fail = |e: &dyn ToString| StoreError::new(&dir.join(name), &e.to_string());
@@ -168,7 +168,9 @@ impl Recording {
             files.insert(name.to_owned(), FileEntry::of(&bytes, rows));
             Ok(())
         };
-        self.tables(events, &mut |name, rows, part| keep(name, rows, &|out| Table::write(rows, part, out)))?;
+        self.tables(events, &mut |name, rows, part| {
+            keep(name, rows, &|out| ParquetTable::write(rows, part, out))
+        })?;
         if !self.packets.is_empty() {
             keep(pcapng::FILE, self.packets.len(), &|out| {
                 *out = self.capture()?;
@@ -181,7 +183,7 @@ impl Recording {
     }
 
     /// Shows every table that is not empty: the name of its file, its rows, and a function that gives some of them.
-    fn tables(&self, events: bool, show: &mut Show<'_>) -> Result<(), StoreError> {
+    fn tables(&self, events: bool, show: &mut TableVisitor<'_>) -> Result<(), StoreError> {
         if !self.latencies.is_empty() {
             let rows = tables::latency_rows(&self.latencies);
             show("latency.parquet", rows.len(), &|of| tables::from_latencies(&rows[of]))?;
@@ -196,7 +198,7 @@ impl Recording {
     }
 
     /// [`Recording::tables`] of what has a row for each thing that happened.
-    fn rows(&self, events: bool, show: &mut Show<'_>) -> Result<(), StoreError> {
+    fn rows(&self, events: bool, show: &mut TableVisitor<'_>) -> Result<(), StoreError> {
         if !self.deliveries.is_empty() {
             let rows = &self.deliveries;
             show("deliveries.parquet", rows.len(), &|of| tables::from_deliveries(&rows[of]))?;
@@ -282,7 +284,7 @@ impl Recording {
             self.packets = packets;
             return Ok(self.packets.len() as u64);
         }
-        let table = Table::read(path).map_err(say)?;
+        let table = ParquetTable::read(path).map_err(say)?;
         match name {
             "latency.parquet" => self.latencies = tables::to_latencies(&table).map_err(say)?,
             "series.parquet" => {

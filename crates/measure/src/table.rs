@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A column of a table. Absent values are null in the file.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Values {
+pub enum ColumnData {
     /// Whole numbers below 2^63.
     Whole(Vec<Option<u64>>),
     /// Numbers; NaN is absent.
@@ -32,17 +32,18 @@ pub enum Values {
 
 /// Named columns of equal length.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Table(pub Vec<(String, Values)>);
+pub(crate) struct ParquetTable(pub Vec<(String, ColumnData)>);
 
 /// A Parquet file of these columns, of equal length; its bytes are a function of them.
 ///
 /// # Errors
 /// Numbers beyond 2^63.
-pub fn parquet(columns: Vec<(String, Values)>) -> std::result::Result<Vec<u8>, String> {
+pub fn parquet(columns: Vec<(String, ColumnData)>) -> std::result::Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    let table = Table(columns);
+    let table = ParquetTable(columns);
     let header = table.0.iter().map(|(name, values)| (name.clone(), values.empty())).collect();
-    Table::write_table(&Table(header), std::iter::once(table), &mut out).map_err(|e| e.to_string())?;
+    ParquetTable::write_table(&ParquetTable(header), std::iter::once(table), &mut out)
+        .map_err(|e| e.to_string())?;
     Ok(out)
 }
 
@@ -50,7 +51,7 @@ pub fn parquet(columns: Vec<(String, Values)>) -> std::result::Result<Vec<u8>, S
 const GROUP: usize = 1 << 18;
 
 /// Gives some rows of a table.
-pub(crate) type Part<'a> = dyn Fn(Range<usize>) -> Table + 'a;
+pub(crate) type RowSource<'a> = dyn Fn(Range<usize>) -> ParquetTable + 'a;
 
 fn groups(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(GROUP).map(move |first| first..rows.min(first + GROUP))
@@ -83,34 +84,34 @@ impl Checksum {
     }
 }
 
-impl Values {
+impl ColumnData {
     fn len(&self) -> usize {
         match self {
-            Values::Whole(v) => v.len(),
-            Values::Real(v) => v.len(),
-            Values::Text(v) => v.len(),
-            Values::Maybe(v) => v.len(),
-            Values::Flag(v) => v.len(),
+            ColumnData::Whole(v) => v.len(),
+            ColumnData::Real(v) => v.len(),
+            ColumnData::Text(v) => v.len(),
+            ColumnData::Maybe(v) => v.len(),
+            ColumnData::Flag(v) => v.len(),
         }
     }
 
-    fn empty(&self) -> Values {
+    fn empty(&self) -> ColumnData {
         match self {
-            Values::Whole(_) => Values::Whole(Vec::new()),
-            Values::Real(_) => Values::Real(Vec::new()),
-            Values::Text(_) => Values::Text(Vec::new()),
-            Values::Maybe(_) => Values::Maybe(Vec::new()),
-            Values::Flag(_) => Values::Flag(Vec::new()),
+            ColumnData::Whole(_) => ColumnData::Whole(Vec::new()),
+            ColumnData::Real(_) => ColumnData::Real(Vec::new()),
+            ColumnData::Text(_) => ColumnData::Text(Vec::new()),
+            ColumnData::Maybe(_) => ColumnData::Maybe(Vec::new()),
+            ColumnData::Flag(_) => ColumnData::Flag(Vec::new()),
         }
     }
 
     fn schema(&self, name: &str) -> Result<Arc<Type>> {
         let (physical, repetition) = match self {
-            Values::Whole(_) => (Physical::INT64, Repetition::OPTIONAL),
-            Values::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
-            Values::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
-            Values::Maybe(_) => (Physical::BYTE_ARRAY, Repetition::OPTIONAL),
-            Values::Flag(_) => (Physical::BOOLEAN, Repetition::REQUIRED),
+            ColumnData::Whole(_) => (Physical::INT64, Repetition::OPTIONAL),
+            ColumnData::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
+            ColumnData::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
+            ColumnData::Maybe(_) => (Physical::BYTE_ARRAY, Repetition::OPTIONAL),
+            ColumnData::Flag(_) => (Physical::BOOLEAN, Repetition::REQUIRED),
         };
         let converted =
             if physical == Physical::BYTE_ARRAY { ConvertedType::UTF8 } else { ConvertedType::NONE };
@@ -124,41 +125,41 @@ impl Values {
     fn digest(&self, sum: &mut Checksum) {
         sum.word(self.len() as u64);
         match self {
-            Values::Whole(v) => v.iter().for_each(|x| sum.word(x.unwrap_or(u64::MAX))),
-            Values::Real(v) => v.iter().for_each(|x| sum.word(x.to_bits())),
-            Values::Text(v) => v.iter().for_each(|x| sum.bytes(x.data())),
-            Values::Maybe(v) => {
+            ColumnData::Whole(v) => v.iter().for_each(|x| sum.word(x.unwrap_or(u64::MAX))),
+            ColumnData::Real(v) => v.iter().for_each(|x| sum.word(x.to_bits())),
+            ColumnData::Text(v) => v.iter().for_each(|x| sum.bytes(x.data())),
+            ColumnData::Maybe(v) => {
                 for x in v {
                     sum.bytes(x.as_deref().map_or(b"\0", str::as_bytes));
                 }
             }
-            Values::Flag(v) => v.iter().for_each(|x| sum.word(u64::from(*x))),
+            ColumnData::Flag(v) => v.iter().for_each(|x| sum.word(u64::from(*x))),
         }
     }
 
     fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
         match self {
-            Values::Whole(v) => {
+            ColumnData::Whole(v) => {
                 let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                 let signed = |x: u64| i64::try_from(x).map_err(|_| bad(format!("{x} is beyond 2^63")));
                 let values = v.iter().flatten().map(|x| signed(*x)).collect::<Result<Vec<i64>>>()?;
                 column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
             }
-            Values::Real(v) => {
+            ColumnData::Real(v) => {
                 let levels: Vec<i16> = v.iter().map(|x| i16::from(!x.is_nan())).collect();
                 let values: Vec<f64> = v.iter().copied().filter(|x| !x.is_nan()).collect();
                 column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
             }
-            Values::Text(v) => {
+            ColumnData::Text(v) => {
                 column.typed::<ByteArrayType>().write_batch(v, None, None)?;
             }
-            Values::Maybe(v) => {
+            ColumnData::Maybe(v) => {
                 let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                 let values: Vec<ByteArray> =
                     v.iter().flatten().map(|x| ByteArray::from(x.as_str())).collect();
                 column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
             }
-            Values::Flag(v) => {
+            ColumnData::Flag(v) => {
                 column.typed::<BoolType>().write_batch(v, None, None)?;
             }
         }
@@ -170,7 +171,7 @@ fn bad(why: String) -> ParquetError {
     ParquetError::General(why)
 }
 
-impl Table {
+impl ParquetTable {
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.0.first().map_or(0, |(_, values)| values.len())
@@ -178,12 +179,12 @@ impl Table {
 
     /// The bytes of a file with so many rows, made a table of a group at a time, so that a long log is not held twice. An
     /// empty table still says its columns.
-    pub fn write(rows: usize, part: &Part<'_>, out: &mut Vec<u8>) -> std::result::Result<(), String> {
-        Table::write_table(&part(0..0), groups(rows).map(part), out).map_err(|e| e.to_string())
+    pub fn write(rows: usize, part: &RowSource<'_>, out: &mut Vec<u8>) -> std::result::Result<(), String> {
+        ParquetTable::write_table(&part(0..0), groups(rows).map(part), out).map_err(|e| e.to_string())
     }
 
     /// Adds the names and values of the columns to a checksum.
-    pub fn digest(rows: usize, part: &Part<'_>, sum: &mut Checksum) {
+    pub fn digest(rows: usize, part: &RowSource<'_>, sum: &mut Checksum) {
         for table in groups(rows).map(part) {
             for (name, values) in &table.0 {
                 sum.bytes(name.as_bytes());
@@ -192,7 +193,11 @@ impl Table {
         }
     }
 
-    fn write_table(header: &Table, groups: impl Iterator<Item = Table>, out: &mut Vec<u8>) -> Result<()> {
+    fn write_table(
+        header: &ParquetTable,
+        groups: impl Iterator<Item = ParquetTable>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let fields = header.0.iter().map(|(name, values)| values.schema(name));
         let schema = Type::group_type_builder("row").with_fields(fields.collect::<Result<_>>()?).build()?;
         let properties = WriterProperties::builder()
@@ -220,17 +225,17 @@ impl Table {
     }
 
     /// Reads a table whose columns may stand in any order and be more than are asked for later.
-    pub fn read(path: &Path) -> Result<Table> {
+    pub fn read(path: &Path) -> Result<ParquetTable> {
         let file = File::open(path).map_err(|e| ParquetError::External(Box::new(e)))?;
         let reader = SerializedFileReader::new(file)?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
-        let mut table = Table::default();
+        let mut table = ParquetTable::default();
         for column in schema.columns() {
             let values = match column.physical_type() {
-                Physical::INT64 => Values::Whole(Vec::new()),
-                Physical::DOUBLE => Values::Real(Vec::new()),
-                Physical::BYTE_ARRAY => Values::Text(Vec::new()),
-                Physical::BOOLEAN => Values::Flag(Vec::new()),
+                Physical::INT64 => ColumnData::Whole(Vec::new()),
+                Physical::DOUBLE => ColumnData::Real(Vec::new()),
+                Physical::BYTE_ARRAY => ColumnData::Text(Vec::new()),
+                Physical::BOOLEAN => ColumnData::Flag(Vec::new()),
                 other => return Err(bad(format!("column {} has the type {other}", column.name()))),
             };
             table.0.push((column.name().to_owned(), values));
@@ -248,7 +253,7 @@ impl Table {
         }
     }
 
-    fn find(&self, name: &str) -> Result<&Values> {
+    fn find(&self, name: &str) -> Result<&ColumnData> {
         let found = self.0.iter().find(|(have, _)| have == name);
         found.map(|(_, values)| values).ok_or_else(|| bad(format!("there is no column {name}")))
     }
@@ -256,7 +261,7 @@ impl Table {
     /// The whole numbers of a column.
     pub fn whole(&self, name: &str) -> Result<&[Option<u64>]> {
         match self.find(name)? {
-            Values::Whole(values) => Ok(values),
+            ColumnData::Whole(values) => Ok(values),
             _ => Err(bad(format!("column {name} does not hold whole numbers"))),
         }
     }
@@ -271,7 +276,7 @@ impl Table {
     /// The words of a column.
     pub fn text(&self, name: &str) -> Result<Vec<&str>> {
         match self.find(name)? {
-            Values::Text(values) => values.iter().map(|value| value.as_utf8()).collect(),
+            ColumnData::Text(values) => values.iter().map(|value| value.as_utf8()).collect(),
             _ => Err(bad(format!("column {name} does not hold words"))),
         }
     }
@@ -279,31 +284,31 @@ impl Table {
     /// The flags of a column.
     pub fn flag(&self, name: &str) -> Result<&[bool]> {
         match self.find(name)? {
-            Values::Flag(values) => Ok(values),
+            ColumnData::Flag(values) => Ok(values),
             _ => Err(bad(format!("column {name} does not hold flags"))),
         }
     }
 }
 
-fn read_column(name: &str, reader: ColumnReader, into: &mut Values) -> Result<()> {
+fn read_column(name: &str, reader: ColumnReader, into: &mut ColumnData) -> Result<()> {
     match (reader, into) {
-        (ColumnReader::Int64ColumnReader(reader), Values::Whole(into)) => {
+        (ColumnReader::Int64ColumnReader(reader), ColumnData::Whole(into)) => {
             for value in read_values(reader)? {
                 let unsigned = |x: i64| u64::try_from(x).map_err(|_| bad(format!("column {name} holds {x}")));
                 into.push(value.map(unsigned).transpose()?);
             }
         }
-        (ColumnReader::DoubleColumnReader(reader), Values::Real(into)) => {
+        (ColumnReader::DoubleColumnReader(reader), ColumnData::Real(into)) => {
             into.extend(read_values(reader)?.into_iter().map(|x| x.unwrap_or(f64::NAN)));
         }
-        (ColumnReader::ByteArrayColumnReader(reader), Values::Text(into)) => {
+        (ColumnReader::ByteArrayColumnReader(reader), ColumnData::Text(into)) => {
             for value in read_values(reader)? {
                 let value = value.ok_or_else(|| bad(format!("column {name} has an absent word")))?;
                 value.as_utf8().map_err(|e| bad(format!("column {name}: {e}")))?;
                 into.push(value);
             }
         }
-        (ColumnReader::BoolColumnReader(reader), Values::Flag(into)) => {
+        (ColumnReader::BoolColumnReader(reader), ColumnData::Flag(into)) => {
             let values = read_values(reader)?.into_iter().collect::<Option<Vec<bool>>>();
             into.extend(values.ok_or_else(|| bad(format!("column {name} has an absent flag")))?);
         }

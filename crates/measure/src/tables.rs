@@ -1,11 +1,11 @@
 //! The parts of a recording as tables, and back.
 
-use crate::event::{Event, EventKind, Reason};
+use crate::event::{EventKind, EventRow, Reason};
 use crate::histogram::Histogram;
-use crate::log::{EventLog, Field, Head};
+use crate::log::{EventField, EventHeader, EventLog};
 use crate::recording::{Completion, CompletionKind, Delivery, Latency, LatencyKind};
-use crate::series::{Column, EntitySeries, Series};
-use crate::table::{Table, Values};
+use crate::series::{EntitySeries, Series, SeriesColumn};
+use crate::table::{ColumnData, ParquetTable};
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use std::collections::BTreeSet;
@@ -14,15 +14,15 @@ use std::ops::Range;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
-fn whole<T>(rows: &[T], get: impl Fn(&T) -> u64) -> Values {
-    Values::Whole(rows.iter().map(|row| Some(get(row))).collect())
+fn whole<T>(rows: &[T], get: impl Fn(&T) -> u64) -> ColumnData {
+    ColumnData::Whole(rows.iter().map(|row| Some(get(row))).collect())
 }
 
-fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> Values {
-    Values::Whole(rows.iter().map(get).collect())
+fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> ColumnData {
+    ColumnData::Whole(rows.iter().map(get).collect())
 }
 
-fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> Values {
+fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> ColumnData {
     // Most rows say what the row before says, and a copy of a `ByteArray` is a reference.
     let mut last = ByteArray::from("");
     let word = |row| {
@@ -32,15 +32,15 @@ fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> Values {
         }
         last.clone()
     };
-    Values::Text(rows.iter().map(word).collect())
+    ColumnData::Text(rows.iter().map(word).collect())
 }
 
-fn flag<T>(rows: &[T], get: impl Fn(&T) -> bool) -> Values {
-    Values::Flag(rows.iter().map(get).collect())
+fn flag<T>(rows: &[T], get: impl Fn(&T) -> bool) -> ColumnData {
+    ColumnData::Flag(rows.iter().map(get).collect())
 }
 
-fn table(columns: Vec<(&str, Values)>) -> Table {
-    Table(columns.into_iter().map(|(name, values)| (name.to_owned(), values)).collect())
+fn table(columns: Vec<(&str, ColumnData)>) -> ParquetTable {
+    ParquetTable(columns.into_iter().map(|(name, values)| (name.to_owned(), values)).collect())
 }
 
 fn unknown(column: &str, value: &str) -> ParquetError {
@@ -82,19 +82,19 @@ pub(crate) fn series_names(series: &Series) -> BTreeSet<&str> {
     series.entities.iter().flat_map(|e| e.columns.iter().map(|c| c.name.as_str())).collect()
 }
 
-pub(crate) fn from_series(interval: Dur, names: &BTreeSet<&str>, rows: &[SeriesRow<'_>]) -> Table {
+pub(crate) fn from_series(interval: Dur, names: &BTreeSet<&str>, rows: &[SeriesRow<'_>]) -> ParquetTable {
     let mut columns = vec![
         ("time_ns", whole(rows, |(entity, i)| entity.time(interval, *i).as_nanos())),
         ("entity", text(rows, |(entity, _)| &entity.entity)),
     ];
     for name in names {
         let value = |(entity, i): &SeriesRow<'_>| entity.column(name).map_or(f64::NAN, |values| values[*i]);
-        columns.push((name, Values::Real(rows.iter().map(value).collect())));
+        columns.push((name, ColumnData::Real(rows.iter().map(value).collect())));
     }
     table(columns)
 }
 
-pub(crate) fn to_series(table: &Table, interval: Dur) -> Result<Series> {
+pub(crate) fn to_series(table: &ParquetTable, interval: Dur) -> Result<Series> {
     if interval.is_zero() {
         return Err(ParquetError::General("series with an interval of zero".to_owned()));
     }
@@ -113,10 +113,10 @@ pub(crate) fn to_series(table: &Table, interval: Dur) -> Result<Series> {
     }
     for (entity, rows) in &mut entities {
         for (name, values) in &table.0 {
-            if let Values::Real(values) = values {
+            if let ColumnData::Real(values) = values {
                 let values = values[rows.clone()].to_vec();
                 if values.iter().any(|x| !x.is_nan()) {
-                    entity.columns.push(Column { name: name.clone(), values });
+                    entity.columns.push(SeriesColumn { name: name.clone(), values });
                 }
             }
         }
@@ -124,7 +124,7 @@ pub(crate) fn to_series(table: &Table, interval: Dur) -> Result<Series> {
     Ok(Series { interval, entities: entities.into_iter().map(|(entity, _)| entity).collect() })
 }
 
-pub(crate) fn from_deliveries(rows: &[Delivery]) -> Table {
+pub(crate) fn from_deliveries(rows: &[Delivery]) -> ParquetTable {
     table(vec![
         ("time_ns", whole(rows, |d| d.at.as_nanos())),
         ("flow", whole(rows, |d| d.flow.into())),
@@ -135,7 +135,7 @@ pub(crate) fn from_deliveries(rows: &[Delivery]) -> Table {
     ])
 }
 
-pub(crate) fn to_deliveries(table: &Table) -> Result<Vec<Delivery>> {
+pub(crate) fn to_deliveries(table: &ParquetTable) -> Result<Vec<Delivery>> {
     let at: Vec<u64> = table.required("time_ns")?;
     let flow: Vec<u32> = table.required("flow")?;
     let wire: Vec<u32> = table.required("wire_bytes")?;
@@ -153,7 +153,7 @@ pub(crate) fn to_deliveries(table: &Table) -> Result<Vec<Delivery>> {
     Ok((0..at.len()).map(row).collect())
 }
 
-pub(crate) fn from_completions(rows: &[Completion]) -> Table {
+pub(crate) fn from_completions(rows: &[Completion]) -> ParquetTable {
     table(vec![
         ("kind", text(rows, |c| c.kind.name())),
         ("class", text(rows, |c| &c.class)),
@@ -169,7 +169,7 @@ pub(crate) fn from_completions(rows: &[Completion]) -> Table {
     ])
 }
 
-pub(crate) fn to_completions(table: &Table) -> Result<Vec<Completion>> {
+pub(crate) fn to_completions(table: &ParquetTable) -> Result<Vec<Completion>> {
     let (kind, class, ok) = (table.text("kind")?, table.text("class")?, table.flag("ok")?);
     let ids = |name| table.required::<u32>(name);
     let numbers = |name| table.required::<u64>(name);
@@ -203,7 +203,7 @@ pub(crate) fn latency_rows(latencies: &[Latency]) -> Vec<LatencyRow<'_>> {
     latencies.iter().flat_map(|l| l.histogram.counts().map(move |(value, n)| (l, value, n))).collect()
 }
 
-pub(crate) fn from_latencies(rows: &[LatencyRow<'_>]) -> Table {
+pub(crate) fn from_latencies(rows: &[LatencyRow<'_>]) -> ParquetTable {
     table(vec![
         ("kind", text(rows, |(l, ..)| l.kind.name())),
         ("entity", text(rows, |(l, ..)| &l.entity)),
@@ -212,7 +212,7 @@ pub(crate) fn from_latencies(rows: &[LatencyRow<'_>]) -> Table {
     ])
 }
 
-pub(crate) fn to_latencies(table: &Table) -> Result<Vec<Latency>> {
+pub(crate) fn to_latencies(table: &ParquetTable) -> Result<Vec<Latency>> {
     let (kinds, entities) = (table.text("kind")?, table.text("entity")?);
     let (values, counts): (Vec<u64>, Vec<u64>) = (table.required("value_ns")?, table.required("count")?);
     let mut latencies: Vec<Latency> = Vec::new();
@@ -234,47 +234,47 @@ pub(crate) fn to_latencies(table: &Table) -> Result<Vec<Latency>> {
     Ok(latencies)
 }
 
-pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> Table {
-    let heads: Vec<Head> = rows.clone().map(|row| log.head(row)).collect();
+pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> ParquetTable {
+    let heads: Vec<EventHeader> = rows.clone().map(|row| log.head(row)).collect();
     let whys: Vec<&str> = rows.clone().map(|row| log.why(row).expect("a row of the log")).collect();
-    let number = |field| Values::Whole(rows.clone().map(|row| log.number(row, field)).collect());
+    let number = |field| ColumnData::Whole(rows.clone().map(|row| log.number(row, field)).collect());
     table(vec![
         ("time_ns", whole(&heads, |e| e.at.as_nanos())),
         ("host", whole(&heads, |e| e.host.into())),
         ("flow", maybe(&heads, |e| e.flow.map(u64::from))),
         ("kind", text(&heads, |e| e.kind.name())),
         ("why", text(&whys, |why| why)),
-        ("seq", number(Field::Seq)),
-        ("ack", number(Field::Ack)),
-        ("len", number(Field::Len)),
-        ("flags", number(Field::Flags)),
-        ("window_bytes", number(Field::Window)),
-        ("cwnd_bytes", number(Field::Cwnd)),
-        ("ssthresh_bytes", number(Field::Ssthresh)),
-        ("flight_bytes", number(Field::Flight)),
-        ("srtt_ns", number(Field::Srtt)),
-        ("rto_ns", number(Field::Rto)),
-        ("value_ns", number(Field::Value)),
+        ("seq", number(EventField::Seq)),
+        ("ack", number(EventField::Ack)),
+        ("len", number(EventField::Len)),
+        ("flags", number(EventField::Flags)),
+        ("window_bytes", number(EventField::Window)),
+        ("cwnd_bytes", number(EventField::Cwnd)),
+        ("ssthresh_bytes", number(EventField::Ssthresh)),
+        ("flight_bytes", number(EventField::Flight)),
+        ("srtt_ns", number(EventField::Srtt)),
+        ("rto_ns", number(EventField::Rto)),
+        ("value_ns", number(EventField::Value)),
         ("ce", flag(&heads, |e| e.ce)),
     ])
 }
 
 /// One row of the event log as `events.parquet` has it; what is absent is null.
 pub(crate) fn event_json(log: &EventLog, row: usize) -> serde_json::Value {
-    let column = |(name, values): (String, Values)| {
+    let column = |(name, values): (String, ColumnData)| {
         let value: serde_json::Value = match values {
-            Values::Whole(v) => v[0].into(),
-            Values::Real(v) => v[0].into(),
-            Values::Text(v) => v[0].as_utf8().expect("words are text").into(),
-            Values::Maybe(v) => v[0].clone().into(),
-            Values::Flag(v) => v[0].into(),
+            ColumnData::Whole(v) => v[0].into(),
+            ColumnData::Real(v) => v[0].into(),
+            ColumnData::Text(v) => v[0].as_utf8().expect("words are text").into(),
+            ColumnData::Maybe(v) => v[0].clone().into(),
+            ColumnData::Flag(v) => v[0].into(),
         };
         (name, value)
     };
     from_events(log, row..row + 1).0.into_iter().map(column).collect()
 }
 
-pub(crate) fn to_events(table: &Table) -> Result<EventLog> {
+pub(crate) fn to_events(table: &ParquetTable) -> Result<EventLog> {
     let at: Vec<u64> = table.required("time_ns")?;
     let host: Vec<u32> = table.required("host")?;
     let (kind, why, ce) = (table.text("kind")?, table.text("why")?, table.flag("ce")?);
@@ -291,7 +291,7 @@ pub(crate) fn to_events(table: &Table) -> Result<EventLog> {
     let row = |i: usize| {
         let found = EventKind::ALL.into_iter().find(|k| k.name() == kind[i]);
         let bits = flags[i].and_then(|bits| u16::try_from(bits).ok());
-        Ok(Event {
+        Ok(EventRow {
             at: Time::from_nanos(at[i]),
             host: host[i],
             flow: small("flow", flow[i])?,

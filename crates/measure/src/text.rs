@@ -10,7 +10,7 @@
 //!
 //! Segments are written as tcpdump writes them: `first:last(length)`, and flags as letters.
 
-use crate::event::{Event, EventKind};
+use crate::event::{EventKind, EventRow};
 use crate::recording::Recording;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 impl Recording {
     /// The line of one event, without its line feed. Hosts and flows that the recording does not name stand with their
     /// numbers.
-    pub fn event_line(&self, event: &Event) -> String {
+    pub fn event_line(&self, event: &EventRow) -> String {
         let host = self.hosts.get(event.host as usize).cloned();
         let host = host.unwrap_or_else(|| format!("host{}", event.host));
         let flow = match event.flow {

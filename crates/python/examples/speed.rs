@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use tcpassay_case::{Case, params::Value};
-use tcpassay_sim::{Collect, Options, run};
+use tcpassay_sim::{CollectOptions, RunOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 struct Scenario {
@@ -189,12 +189,16 @@ fn main() {
         let case = Case::with_files(&triples, &|_| Ok(permutation())).unwrap_or_else(|e| panic!("{e:?}"));
         for &all in modes {
             let collect = if all {
-                Collect { series: Some(Dur::from_millis(1)), latency: true, ..Collect::default() }
+                CollectOptions {
+                    series: Some(Dur::from_millis(1)),
+                    latency: true,
+                    ..CollectOptions::default()
+                }
             } else {
-                Collect::default()
+                CollectOptions::default()
             };
             let begin = cpu_ns();
-            let outcome = run(&case, Seed(1), &Options { collect, ..Options::default() });
+            let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
             let spent = (cpu_ns() - begin) as f64 / 1e9;
             let packets: u64 = outcome.recording.flows.iter().map(|f| f.counters.delivered_packets).sum();
             let rate = packets as f64 / spent;

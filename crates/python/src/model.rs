@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CaseError as Wrong, read_file};
 use tcpassay_measure::metrics::{Metrics, metrics};
-use tcpassay_measure::{Collect, Recording, Values};
-use tcpassay_sim::{Ended, Options, run};
+use tcpassay_measure::{CollectOptions, ColumnData, Recording};
+use tcpassay_sim::{EndReason, RunOptions, run};
 use tcpassay_units::{Seed, UnitError};
 
 create_exception!(
@@ -68,7 +68,7 @@ pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<
     Ok(case.to_triples().into_iter().map(|(path, value)| (path, value.to_string())).collect())
 }
 
-/// What to collect; see [`Collect`].
+/// What to collect; see [`CollectOptions`].
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Wanted {
@@ -80,10 +80,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn read(&self) -> PyResult<(Collect, tcpassay_measure::metrics::Options)> {
+    fn read(&self) -> PyResult<(CollectOptions, tcpassay_measure::metrics::MetricOptions)> {
         let time = |text: &String| text.parse().map_err(|e: UnitError| PyValueError::new_err(e.to_string()));
         let warmup = time(&self.warmup)?;
-        let collect = Collect {
+        let collect = CollectOptions {
             series: self.series.as_ref().map(time).transpose()?,
             latency: true,
             deliveries: self.deliveries,
@@ -93,7 +93,7 @@ impl Wanted {
             // The model counts by itself.
             unseen: false,
         };
-        Ok((collect, tcpassay_measure::metrics::Options { warmup }))
+        Ok((collect, tcpassay_measure::metrics::MetricOptions { warmup }))
     }
 }
 
@@ -129,9 +129,9 @@ pub enum Column {
 #[pyfunction]
 pub fn parquet(py: Python<'_>, columns: Vec<(String, Column)>) -> PyResult<Bound<'_, PyBytes>> {
     let values = |column| match column {
-        Column::Whole(v) => Values::Whole(v.into_iter().map(Some).collect()),
-        Column::Real(v) => Values::Real(v.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect()),
-        Column::Text(v) => Values::Maybe(v),
+        Column::Whole(v) => ColumnData::Whole(v.into_iter().map(Some).collect()),
+        Column::Real(v) => ColumnData::Real(v.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect()),
+        Column::Text(v) => ColumnData::Maybe(v),
     };
     let columns = columns.into_iter().map(|(name, column)| (name, values(column))).collect();
     let bytes = tcpassay_measure::parquet(columns).map_err(PyValueError::new_err)?;
@@ -171,14 +171,14 @@ pub fn run_held(
 ) -> PyResult<Ran> {
     let case = case(triples, &base)?;
     let (collect, measured) = collect.read()?;
-    let options = Options { collect, ..Options::default() };
+    let options = RunOptions { collect, ..RunOptions::default() };
     py.detach(|| {
         let outcome = run(&case, Seed(seed), &options);
         let ended = match outcome.ended {
-            Ended::Duration => "duration",
-            Ended::Finished => "finished",
-            Ended::EventLimit => "event limit",
-            Ended::Interrupted => unreachable!("nothing asks it to stop"),
+            EndReason::Duration => "duration",
+            EndReason::Finished => "finished",
+            EndReason::EventLimit => "event limit",
+            EndReason::Interrupted => unreachable!("nothing asks it to stop"),
         };
         let (events, trace) = outcome.trace;
         let metrics = metrics(&outcome.recording, measured);

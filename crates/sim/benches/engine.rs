@@ -4,9 +4,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::hint::black_box;
 use tcpassay_sim::element::{
     CoDelSpec, DisciplineSpec, FifoSpec, FqCoDelSpec, HtbSpec, IntoElement, LinkSpec, LossProcess, LossSpec,
-    Pace, PieSpec, PortSpec, QueueSpec, RxSpec, Which,
+    Pace, PacketFilter, PieSpec, PortSpec, QueueSpec, RxSpec,
 };
-use tcpassay_sim::engine::{Core, FlowId, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
+use tcpassay_sim::engine::{Core, FlowKey, HostId, Hosts, Network, Packet, PacketId, Scheduler, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -45,7 +45,7 @@ fn element(c: &mut Criterion, name: &str, spec: impl IntoElement) {
     let node = net.add("element", spec);
     net.set_egress(a, &[node, to_b]);
     let segment = Segment { len: 1460, flags: Flags::ACK, ..Segment::default() };
-    let packet = Packet::tcp(a, b, FlowId(0), segment, Ecn::Ect0, 1460);
+    let packet = Packet::tcp(a, b, FlowKey(0), segment, Ecn::Ect0, 1460);
     let mut now = Time::ZERO;
     let mut group = c.benchmark_group("element");
     group.throughput(Throughput::Elements(1));
@@ -71,7 +71,7 @@ fn elements(c: &mut Criterion) {
     element(c, "port, pie", port(DisciplineSpec::Pie(PieSpec::RFC).into()));
     element(c, "port, htb", port(QueueSpec::Htb(HtbSpec::single(rate, Bytes::new(15_000), fifo))));
     let loss = LossProcess::Bernoulli { probability: 0.001, correlation: 0.0 };
-    element(c, "loss", LossSpec { model: loss, which: Which::All });
+    element(c, "loss", LossSpec { model: loss, which: PacketFilter::All });
     element(c, "rx, plain", RxSpec::PLAIN);
     element(c, "rx, gro", RxSpec { gro_max: Some(Bytes::new(65_536)), ..RxSpec::PLAIN });
 }

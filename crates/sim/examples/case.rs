@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::LatencyKind;
-use tcpassay_sim::{Collect, Options, run};
+use tcpassay_sim::{CollectOptions, RunOptions, run};
 use tcpassay_units::Seed;
 
 fn main() -> ExitCode {
     let mut triples = BTreeMap::new();
     let mut seed = Seed(1);
-    let mut collect = Collect { latency: true, ..Collect::default() };
+    let mut collect = CollectOptions { latency: true, ..CollectOptions::default() };
     for argument in std::env::args().skip(1) {
         match argument.split_once('=') {
             Some(("--seed", n)) => seed = Seed(n.parse().expect("a seed is a number")),
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let outcome = run(&case, seed, &Options { collect, ..Options::default() });
+    let outcome = run(&case, seed, &RunOptions { collect, ..RunOptions::default() });
     let r = &outcome.recording;
     let seconds = r.header.duration.as_secs_f64();
     println!(

@@ -5,8 +5,8 @@
 //! get instructions for each hop, run it twice with different numbers under `perf stat -e instructions:u` or
 //! `valgrind --tool=callgrind` and divide the differences.
 
-use tcpassay_sim::element::{Limit, LinkSpec, SwitchSpec};
-use tcpassay_sim::engine::{Core, FlowId, HostId, Hosts, Network, Packet, PacketId, TimerId};
+use tcpassay_sim::element::{LinkSpec, QueueLimit, SwitchSpec};
+use tcpassay_sim::engine::{Core, FlowKey, HostId, Hosts, Network, Packet, PacketId, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -26,7 +26,7 @@ impl Windows {
             let segment =
                 Segment { seq: SeqNum::new(self.next), len: 1460, flags: Flags::ACK, ..Segment::default() };
             let to = HostId(from + self.pairs);
-            net.send(Packet::tcp(HostId(from), to, FlowId(u32::from(from)), segment, Ecn::Ect0, 1460));
+            net.send(Packet::tcp(HostId(from), to, FlowKey(u32::from(from)), segment, Ecn::Ect0, 1460));
         }
     }
 }
@@ -53,7 +53,7 @@ fn main() {
     let mut net = Network::new(Seed(1));
     let access = LinkSpec::new(Rate::from_gbit(40), Dur::from_micros(5));
     let bottleneck = LinkSpec {
-        limit: Limit::packets(1000),
+        limit: QueueLimit::packets(1000),
         mark_above: Some(Bytes::new(97_500)),
         ..LinkSpec::new(Rate::from_gbit(10), Dur::from_micros(40))
     };

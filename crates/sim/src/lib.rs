@@ -31,5 +31,5 @@ pub mod engine;
 mod host;
 mod run;
 
-pub use run::{Ended, Options, Outcome, run};
-pub use tcpassay_measure::Collect;
+pub use run::{EndReason, RunOptions, RunOutcome, run};
+pub use tcpassay_measure::CollectOptions;

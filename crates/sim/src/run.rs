@@ -1,77 +1,77 @@
 //! One run of a case.
 
-use crate::build::{Built, build, host_names};
-use crate::engine::{Drop, Network, QueueStats};
-use crate::host::{Stacks, StacksSpec, World};
+use crate::build::{BuiltNetwork, build, host_names};
+use crate::engine::{DropReason, Network, QueueStats};
+use crate::host::{SimHosts, Stacks, StacksConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpassay_case::Case;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_measure::{
-    Collect, Collector, Column, Device, DeviceCounters, EntitySeries, Environment, Histogram, Interface,
-    Latency, LatencyKind, Recording, Triple,
+    CapturePoint, CollectOptions, Collector, Device, DeviceCounters, EntitySeries, EnvironmentProperty,
+    Histogram, Latency, LatencyKind, Recording, SeriesColumn, Triple,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
-use tcpassay_workload::{Background, HostId, UdpSource};
+use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
 
 /// Why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum EndReason {
     /// `app.duration` was over.
     Duration,
     /// Nothing was left to do.
     Finished,
-    /// It was asked to stop ([`Options::stop`]).
+    /// It was asked to stop ([`RunOptions::stop`]).
     Interrupted,
-    /// [`Options::max_events`] were used up.
+    /// [`RunOptions::max_events`] were used up.
     EventLimit,
 }
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct RunOptions<'a> {
     /// What to collect; it never influences the run.
-    pub collect: Collect,
+    pub collect: CollectOptions,
     /// Most events before the run is given up.
     pub max_events: u64,
     /// Set it from elsewhere to stop; what was recorded so far is returned.
     pub stop: Option<&'a AtomicBool>,
 }
 
-impl Default for Options<'_> {
+impl Default for RunOptions<'_> {
     /// Counters only, a hundred thousand million events, no way to stop.
     fn default() -> Self {
-        Options { collect: Collect::default(), max_events: 100_000_000_000, stop: None }
+        RunOptions { collect: CollectOptions::default(), max_events: 100_000_000_000, stop: None }
     }
 }
 
 /// What a run gave.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// All that it left behind.
     pub recording: Recording,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: EndReason,
     /// Events, and a hash over their instants and sources: equal for runs that took the same steps.
     pub trace: (u64, u64),
     /// Packets that elements handed on: a packet over three links counts three times.
     pub hops: u64,
 }
 
-/// Events between two looks at [`Options::stop`].
+/// Events between two looks at [`RunOptions::stop`].
 const SLICE: u64 = 1 << 16;
 /// How often the rate of devices is looked at when no series say.
 const PROBE: Dur = Dur::from_millis(10);
 
 /// Runs `case`. The outcome is a function of the case, the seed and this version.
-pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
+pub fn run(case: &Case, seed: Seed, options: &RunOptions) -> RunOutcome {
     let mut built = build(case, seed);
     let mut world = world(case, seed, &mut built, options.collect);
-    let mut watch = DeviceWatch::new(&mut built, options.collect);
+    let mut watch = DeviceSampler::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
     let mut look_at = SLICE.min(options.max_events);
-    let mut ended = Ended::Duration;
+    let mut ended = EndReason::Duration;
     'run: while built.net.core().now() < end {
         let boundary = watch.next(built.net.core().now()).min(end);
         // What happens at the very end of an interval belongs to the next: before it, the flows' sums are told.
@@ -90,17 +90,17 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
             }
             events += 1;
             if world.is_finished() {
-                ended = Ended::Finished;
+                ended = EndReason::Finished;
                 break 'run;
             }
             if events == look_at {
                 look_at = (events + SLICE).min(options.max_events.max(events + 1));
                 if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-                    ended = Ended::Interrupted;
+                    ended = EndReason::Interrupted;
                     break 'run;
                 }
                 if events >= options.max_events {
-                    ended = Ended::EventLimit;
+                    ended = EndReason::EventLimit;
                     break 'run;
                 }
             }
@@ -117,7 +117,7 @@ pub fn run(case: &Case, seed: Seed, options: &Options) -> Outcome {
 }
 
 /// Stacks, applications and background of a case.
-fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World {
+fn world(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOptions) -> SimHosts {
     let plan = Arc::new(case.plan(seed));
     let mut collector = Collector::new(collect);
     let hosts: Vec<_> = case
@@ -126,11 +126,11 @@ fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World 
         .iter()
         .map(|h| {
             let description = format!("{}, between its stack and its NIC", h.name);
-            collector.add_interface(Interface { name: h.name.clone(), description })
+            collector.add_interface(CapturePoint { name: h.name.clone(), description })
         })
         .collect();
     let bottleneck = &built.devices[built.bottleneck];
-    let point = collector.add_interface(Interface {
+    let point = collector.add_interface(CapturePoint {
         name: bottleneck.name.clone(),
         description: "what left it, was marked or dropped there".to_owned(),
     });
@@ -139,13 +139,13 @@ fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World 
         built.net.watch(bottleneck.node);
     }
     let datagrams = match &case.background {
-        Background::Udp(rate) => {
+        BackgroundTraffic::Udp(rate) => {
             let (from, to) = case.net.flows[0];
             Some((from, to, UdpSource::new(*rate, Time::ZERO)))
         }
         _ => None,
     };
-    let mut stacks = Stacks::new(StacksSpec {
+    let mut stacks = Stacks::new(StacksConfig {
         hosts: case.hosts.clone(),
         ids: built.hosts.clone(),
         plan: Arc::clone(&plan),
@@ -160,12 +160,12 @@ fn world(case: &Case, seed: Seed, built: &mut Built, collect: Collect) -> World 
         stacks.set_idle_path(s, r, path);
         stacks.set_idle_path(r, s, path);
     }
-    let apps = (0u32..).zip(&case.net.hosts).map(|(i, _)| plan.apps(HostId(i))).collect();
-    World::new(built.net.core(), stacks, apps)
+    let apps = (0u32..).zip(&case.net.hosts).map(|(i, _)| plan.apps(HostIndex(i))).collect();
+    SimHosts::new(built.net.core(), stacks, apps)
 }
 
 /// What is read off the devices between events, from outside the run.
-struct DeviceWatch {
+struct DeviceSampler {
     series: Option<Dur>,
     interval: Dur,
     last: Vec<[u64; 3]>,
@@ -178,8 +178,8 @@ struct DeviceWatch {
     sampled: Time,
 }
 
-impl DeviceWatch {
-    fn new(built: &mut Built, collect: Collect) -> DeviceWatch {
+impl DeviceSampler {
+    fn new(built: &mut BuiltNetwork, collect: CollectOptions) -> DeviceSampler {
         let interval = collect.series.unwrap_or(PROBE);
         if collect.latency || collect.series.is_some() {
             for device in &built.devices {
@@ -187,7 +187,7 @@ impl DeviceWatch {
             }
         }
         let n = built.devices.len();
-        DeviceWatch {
+        DeviceSampler {
             series: collect.series,
             interval,
             last: vec![[0; 3]; n],
@@ -203,7 +203,7 @@ impl DeviceWatch {
         Time::from_nanos((now.as_nanos() / interval + 1) * interval)
     }
 
-    fn sample(&mut self, built: &mut Built, now: Time) {
+    fn sample(&mut self, built: &mut BuiltNetwork, now: Time) {
         if now == self.sampled {
             return;
         }
@@ -233,12 +233,12 @@ impl DeviceWatch {
 fn finish(
     case: &Case,
     seed: Seed,
-    built: &Built,
-    mut world: World,
-    watch: &DeviceWatch,
-    ended: Ended,
+    built: &BuiltNetwork,
+    mut world: SimHosts,
+    watch: &DeviceSampler,
+    ended: EndReason,
     now: Time,
-) -> Outcome {
+) -> RunOutcome {
     if cfg!(debug_assertions) {
         for (node, name) in built.net.nodes() {
             let (balance, held) = (built.net.counters(node).balance(), built.net.held(node));
@@ -247,14 +247,14 @@ fn finish(
     }
     world.stacks.summarise_all(now);
     let (sent, received) = world.stacks.datagrams();
-    let collect = *world.stacks.taps.collector.collect();
-    let mut recording = world.stacks.taps.collector.finish(now);
+    let collect = *world.stacks.recorder.collector.collect();
+    let mut recording = world.stacks.recorder.collector.finish(now);
     let header = &mut recording.header;
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     "model".clone_into(&mut header.substrate);
     header.seed = seed.0;
     header.case = triples(case);
-    header.complete = matches!(ended, Ended::Duration | Ended::Finished);
+    header.complete = matches!(ended, EndReason::Duration | EndReason::Finished);
     header.bottleneck = Some(u32::try_from(busiest(built)).expect("few devices"));
     recording.hosts = host_names(&case.net);
     for ((device, columns), waiting) in built.devices.iter().zip(&watch.columns).zip(&watch.waiting) {
@@ -286,11 +286,11 @@ fn finish(
     run.insert("events".to_owned(), trace.0);
     run.insert("trace".to_owned(), trace.1);
     let hops = built.net.nodes().map(|(node, _)| built.net.counters(node).packets_out).sum();
-    Outcome { recording, ended, trace, hops }
+    RunOutcome { recording, ended, trace, hops }
 }
 
 /// The device that metrics speak of as the bottleneck: of several links for which plain paths hold, the busiest.
-fn busiest(built: &Built) -> usize {
+fn busiest(built: &BuiltNetwork) -> usize {
     let load = |i: &usize| {
         let device = &built.devices[*i];
         let rate = u128::from(device.rate.map_or(u64::MAX, Rate::bits_per_sec));
@@ -303,7 +303,7 @@ fn busiest(built: &Built) -> usize {
 }
 
 /// What elements without a row of their own dropped and marked.
-fn count_elsewhere(built: &Built, recording: &mut Recording) {
+fn count_elsewhere(built: &BuiltNetwork, recording: &mut Recording) {
     let has_row = |node| built.devices.iter().any(|device| device.node == node);
     for (node, name) in built.net.nodes().filter(|(node, _)| !has_row(*node)) {
         let c = built.net.counters(node);
@@ -313,7 +313,7 @@ fn count_elsewhere(built: &Built, recording: &mut Recording) {
             }
         };
         put("drops", c.dropped.total());
-        for why in Drop::ALL {
+        for why in DropReason::ALL {
             put(&format!("drops.{}", why.name()), c.dropped[why]);
         }
         put("marks", c.marked);
@@ -365,10 +365,10 @@ fn device_series(
     interval: Dur,
 ) -> EntitySeries {
     let names = ["out_bytes", "drops", "marks"];
-    let mut all: Vec<Column> = names
+    let mut all: Vec<SeriesColumn> = names
         .into_iter()
         .zip(columns)
-        .map(|(name, values)| Column { name: name.to_owned(), values: values.clone() })
+        .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
         .collect();
     if let Some(stats) = stats {
         // The largest backlog of an interval is what waited at its beginning, or what a packet found that arrived in it.
@@ -382,17 +382,22 @@ fn device_series(
         }
         #[expect(clippy::cast_precision_loss, reason = "a queue is below 2^53 bytes")]
         let values = peaks.into_iter().map(|bytes| bytes as f64).collect();
-        all.push(Column { name: "max_backlog_bytes".to_owned(), values });
+        all.push(SeriesColumn { name: "max_backlog_bytes".to_owned(), values });
     }
     EntitySeries { entity: name.to_owned(), first: 0, columns: all }
 }
 
 /// What the case asked of the path, beside what it was.
 #[expect(clippy::cast_precision_loss, reason = "counts, times and rates of a run are below 2^53")]
-fn environment(case: &Case, built: &Built, watch: &DeviceWatch, recording: &Recording) -> Vec<Environment> {
+fn environment(
+    case: &Case,
+    built: &BuiltNetwork,
+    watch: &DeviceSampler,
+    recording: &Recording,
+) -> Vec<EnvironmentProperty> {
     let mut all = Vec::new();
     let mut put = |entity: &str, property: &str, unit: &str, asked: Option<f64>, measured: Option<f64>| {
-        all.push(Environment {
+        all.push(EnvironmentProperty {
             entity: entity.to_owned(),
             property: property.to_owned(),
             unit: unit.to_owned(),
@@ -426,7 +431,7 @@ fn environment(case: &Case, built: &Built, watch: &DeviceWatch, recording: &Reco
             let name = format!("loss.{}", case.net.links[i].name);
             let node = built.net.nodes().find(|(_, n)| *n == name).map(|(node, _)| node);
             let measured = node.map(|node| built.net.counters(node)).filter(|c| c.packets_in > 0);
-            let measured = measured.map(|c| c.dropped[Drop::Loss] as f64 / c.packets_in as f64);
+            let measured = measured.map(|c| c.dropped[DropReason::Loss] as f64 / c.packets_in as f64);
             put(&format!("link.{}", case.net.links[i].name), "loss", "share", asked, measured);
         }
     }

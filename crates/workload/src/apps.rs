@@ -1,11 +1,11 @@
 //! Every application of one host.
 
 use crate::client::Client;
-use crate::completion::Completion;
-use crate::end::End;
-use crate::schedule::{ConnKey, HostId, TrafficSchedule};
-use crate::sockets::{Slot, Sockets};
-use crate::wake::Wake;
+use crate::completion::AppCompletion;
+use crate::endpoint::AppEndpoint;
+use crate::schedule::{ConnKey, HostIndex, TrafficSchedule};
+use crate::sockets::{SocketId, Sockets};
+use crate::timer::AppTimer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use tcpassay_units::Time;
 #[derive(Clone, Debug)]
 pub struct Apps {
     pub(crate) plan: Arc<TrafficSchedule>,
-    pub(crate) host: HostId,
+    pub(crate) host: HostIndex,
     pub(crate) clients: Vec<Client>,
-    pub(crate) ends: Vec<End>,
+    pub(crate) ends: Vec<AppEndpoint>,
     free: Vec<u32>,
-    wakes: BinaryHeap<Reverse<(Time, u64, Wake)>>,
+    wakes: BinaryHeap<Reverse<(Time, u64, AppTimer)>>,
     inserted: u64,
-    pub(crate) done: Vec<Completion>,
+    pub(crate) done: Vec<AppCompletion>,
 }
 
 impl TrafficSchedule {
     /// The applications of `host`.
-    pub fn apps(self: &Arc<Self>, host: HostId) -> Apps {
+    pub fn apps(self: &Arc<Self>, host: HostIndex) -> Apps {
         Apps::new(Arc::clone(self), host)
     }
 }
 
 impl Apps {
-    pub(crate) fn new(plan: Arc<TrafficSchedule>, host: HostId) -> Apps {
+    pub(crate) fn new(plan: Arc<TrafficSchedule>, host: HostIndex) -> Apps {
         let clients =
             (0u16..).zip(plan.parts()).filter_map(|(at, part)| Client::new(&plan, at, part, host)).collect();
         Apps {
@@ -48,7 +48,7 @@ impl Apps {
     }
 
     /// The host whose applications these are.
-    pub fn host(&self) -> HostId {
+    pub fn host(&self) -> HostIndex {
         self.host
     }
 
@@ -59,9 +59,9 @@ impl Apps {
             let begin = now + spec.start;
             let stop = spec.duration.map(|d| begin.saturating_add(d));
             let at = u32::try_from(at).expect("few clients");
-            self.at(begin, Wake::Begin(at));
+            self.at(begin, AppTimer::Begin(at));
             if let Some(stop) = stop {
-                self.at(stop, Wake::Stop(at));
+                self.at(stop, AppTimer::Stop(at));
             }
         }
     }
@@ -79,20 +79,20 @@ impl Apps {
             }
             self.wakes.pop();
             match what {
-                Wake::Begin(client) => self.begin(now, client, sockets),
-                Wake::Arrive(client, n) => self.arrive(now, client, n, sockets),
-                Wake::Stop(client) => self.stop(now, client, sockets),
-                Wake::Round(client) => self.round(now, client, sockets),
-                Wake::Next(client, server) => self.next_flow(now, client, server, sockets),
-                Wake::Think(slot, generation) => {
+                AppTimer::Begin(client) => self.begin(now, client, sockets),
+                AppTimer::Arrive(client, n) => self.arrive(now, client, n, sockets),
+                AppTimer::Stop(client) => self.stop(now, client, sockets),
+                AppTimer::Round(client) => self.round(now, client, sockets),
+                AppTimer::Next(client, server) => self.next_flow(now, client, server, sockets),
+                AppTimer::Think(slot, generation) => {
                     if self.lives(slot, generation) {
                         self.next_request(now, slot, sockets);
                     }
                 }
-                Wake::End(slot, generation) => {
+                AppTimer::Endpoint(slot, generation) => {
                     if self.lives(slot, generation) {
                         self.ends[slot as usize].wake_at = Time::MAX;
-                        self.ready(now, Slot(slot), sockets);
+                        self.ready(now, SocketId(slot), sockets);
                     }
                 }
             }
@@ -100,13 +100,13 @@ impl Apps {
     }
 
     /// A connection arrived for this host: its end gets a slot. [`Apps::ready`] follows when data arrives.
-    pub fn accept(&mut self, key: ConnKey) -> Slot {
-        let end = End::server(&self.plan, key);
+    pub fn accept(&mut self, key: ConnKey) -> SocketId {
+        let end = AppEndpoint::server(&self.plan, key);
         self.place(end)
     }
 
     /// A socket became connected, readable, writable, or closed by its peer. Calling it without need is harmless.
-    pub fn ready(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+    pub fn ready(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let end = &mut self.ends[slot.0 as usize];
         let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
         let before = self.done.len();
@@ -114,14 +114,14 @@ impl Apps {
         if step.next < end.wake_at {
             end.wake_at = step.next;
             let generation = end.generation;
-            self.at(step.next, Wake::End(slot.0, generation));
+            self.at(step.next, AppTimer::Endpoint(slot.0, generation));
         }
         self.settle(now, slot, before, step.over, sockets);
     }
 
     /// Whether this end does nothing but take what arrives, at once: a host may then read for it, and need not call
     /// [`Apps::ready`] before the peer has closed.
-    pub fn only_reads(&self, slot: Slot) -> bool {
+    pub fn only_reads(&self, slot: SocketId) -> bool {
         let end = &self.ends[slot.0 as usize];
         let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
         end.is_sink() && spec.read_size.is_none() && spec.read_rate.is_none()
@@ -129,14 +129,14 @@ impl Apps {
 
     /// The connection failed (reset, refused, timed out). What was under way is recorded as not completed; the slot
     /// is free, and the host gives up the socket by itself.
-    pub fn failed(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+    pub fn failed(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let before = self.done.len();
         self.ends[slot.0 as usize].fail(now, &mut self.done);
         self.settle(now, slot, before, true, sockets);
     }
 
     /// What completed since the last call, in order of time.
-    pub fn drain_completions(&mut self) -> std::vec::Drain<'_, Completion> {
+    pub fn drain_completions(&mut self) -> std::vec::Drain<'_, AppCompletion> {
         self.done.drain(..)
     }
 
@@ -146,7 +146,7 @@ impl Apps {
     }
 
     /// Frees the slot of an end that is over, and tells its client what completed.
-    fn settle(&mut self, now: Time, slot: Slot, before: usize, over: bool, sockets: &mut impl Sockets) {
+    fn settle(&mut self, now: Time, slot: SocketId, before: usize, over: bool, sockets: &mut impl Sockets) {
         let completed = self.done.len() - before;
         if completed == 0 && !over {
             return;
@@ -160,23 +160,23 @@ impl Apps {
         }
     }
 
-    pub(crate) fn at(&mut self, when: Time, what: Wake) {
+    pub(crate) fn at(&mut self, when: Time, what: AppTimer) {
         self.wakes.push(Reverse((when, self.inserted, what)));
         self.inserted += 1;
     }
 
-    pub(crate) fn place(&mut self, mut end: End) -> Slot {
+    pub(crate) fn place(&mut self, mut end: AppEndpoint) -> SocketId {
         if let Some(at) = self.free.pop() {
             end.generation = self.ends[at as usize].generation + 1;
             self.ends[at as usize] = end;
-            return Slot(at);
+            return SocketId(at);
         }
         let at = u32::try_from(self.ends.len()).expect("fewer than 2^32 connections");
         self.ends.push(end);
-        Slot(at)
+        SocketId(at)
     }
 
-    fn vacate(&mut self, slot: Slot) {
+    fn vacate(&mut self, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
         assert!(end.live, "slot {} is given up twice", slot.0);
         end.live = false;

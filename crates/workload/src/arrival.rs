@@ -1,26 +1,26 @@
 //! When things begin: arrivals that do not ask what has completed, and waits between one thing and the next.
 
-use crate::error::Bad;
+use crate::error::ValueError;
 use rand_distr::{Distribution, Exp1};
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate, Stream};
 
 /// When the next flow or request begins (`app.arrival`).
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Arrival {
+pub enum ArrivalProcess {
     /// When one before it completed: the load gives way to a slow network.
     Closed,
     /// With exponential gaps of this mean rate, whatever has completed.
-    Poisson(Pace),
+    Poisson(ArrivalRate),
     /// With equal gaps.
-    Uniform(Pace),
+    Uniform(ArrivalRate),
     /// This many at once, every `app.gap`.
     Burst(u32),
 }
 
 /// How often things begin.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Pace {
+pub enum ArrivalRate {
     /// So many a second: `1000/s`.
     PerSecond(f64),
     /// So much offered load: `1Gbit`; how many a second follows from the mean size.
@@ -40,14 +40,14 @@ const ARRIVALS: &str = "`closed`, `poisson:<rate>`, `uniform:<rate>`, `burst:<n>
     a rate being `<number>/s` or an offered load such as `1Gbit`";
 const WAITS: &str = "a length of time (`10ms`) or `exp:<mean>`";
 
-impl Pace {
-    fn parse(text: &str) -> Result<Pace, Bad> {
-        let bad = |why: String| Bad::new(why, ARRIVALS);
+impl ArrivalRate {
+    fn parse(text: &str) -> Result<ArrivalRate, ValueError> {
+        let bad = |why: String| ValueError::new(why, ARRIVALS);
         let Some(number) = text.strip_suffix("/s") else {
-            return text.parse().map(Pace::Load).map_err(|e| bad(format!("{e}")));
+            return text.parse().map(ArrivalRate::Load).map_err(|e| bad(format!("{e}")));
         };
         match number.parse::<f64>() {
-            Ok(x) if x > 0.0 && x <= 1e9 => Ok(Pace::PerSecond(x)),
+            Ok(x) if x > 0.0 && x <= 1e9 => Ok(ArrivalRate::PerSecond(x)),
             _ => Err(bad(format!("`{number}` a second is not above zero and at most 1e9"))),
         }
     }
@@ -55,23 +55,23 @@ impl Pace {
     /// Arrivals a second when each brings `mean` bytes.
     pub fn per_second(self, mean: f64) -> f64 {
         match self {
-            Pace::PerSecond(x) => x,
-            Pace::Load(rate) => Bytes::new(rate.bits_per_sec()).as_f64() / (mean * 8.0),
+            ArrivalRate::PerSecond(x) => x,
+            ArrivalRate::Load(rate) => Bytes::new(rate.bits_per_sec()).as_f64() / (mean * 8.0),
         }
     }
 }
 
-impl Arrival {
-    pub(crate) fn parse(text: &str) -> Result<Arrival, Bad> {
+impl ArrivalProcess {
+    pub(crate) fn parse(text: &str) -> Result<ArrivalProcess, ValueError> {
         match text.split_once(':').unwrap_or((text, "")) {
-            ("closed", "") => Ok(Arrival::Closed),
-            ("poisson", pace) => Pace::parse(pace).map(Arrival::Poisson),
-            ("uniform", pace) => Pace::parse(pace).map(Arrival::Uniform),
+            ("closed", "") => Ok(ArrivalProcess::Closed),
+            ("poisson", pace) => ArrivalRate::parse(pace).map(ArrivalProcess::Poisson),
+            ("uniform", pace) => ArrivalRate::parse(pace).map(ArrivalProcess::Uniform),
             ("burst", n) => match n.parse::<u32>() {
-                Ok(n) if n > 0 => Ok(Arrival::Burst(n)),
-                _ => Err(Bad::new(format!("`{n}` is not a number of one or more"), ARRIVALS)),
+                Ok(n) if n > 0 => Ok(ArrivalProcess::Burst(n)),
+                _ => Err(ValueError::new(format!("`{n}` is not a number of one or more"), ARRIVALS)),
             },
-            (kind, _) => Err(Bad::new(format!("`{kind}` is no arrival process"), ARRIVALS)),
+            (kind, _) => Err(ValueError::new(format!("`{kind}` is no arrival process"), ARRIVALS)),
         }
     }
 
@@ -79,13 +79,13 @@ impl Arrival {
     /// for completions.
     pub(crate) fn next(&self, mean: f64, gap: Wait, rng: &mut Stream) -> Option<(Dur, u32)> {
         match self {
-            Arrival::Closed => None,
-            Arrival::Poisson(pace) => {
+            ArrivalProcess::Closed => None,
+            ArrivalProcess::Poisson(pace) => {
                 let unit: f64 = Exp1.sample(rng);
                 Some((Dur::from_secs_f64(unit / pace.per_second(mean)), 1))
             }
-            Arrival::Uniform(pace) => Some((Dur::from_secs_f64(1.0 / pace.per_second(mean)), 1)),
-            Arrival::Burst(n) => Some((gap.draw(rng), *n)),
+            ArrivalProcess::Uniform(pace) => Some((Dur::from_secs_f64(1.0 / pace.per_second(mean)), 1)),
+            ArrivalProcess::Burst(n) => Some((gap.draw(rng), *n)),
         }
     }
 }
@@ -94,12 +94,12 @@ impl Wait {
     /// No time at all.
     pub const NONE: Wait = Wait::Fixed(Dur::ZERO);
 
-    pub(crate) fn parse(text: &str) -> Result<Wait, Bad> {
-        let dur = |text: &str| text.parse::<Dur>().map_err(|e| Bad::new(e.to_string(), WAITS));
+    pub(crate) fn parse(text: &str) -> Result<Wait, ValueError> {
+        let dur = |text: &str| text.parse::<Dur>().map_err(|e| ValueError::new(e.to_string(), WAITS));
         match text.split_once(':') {
             None => Ok(Wait::Fixed(dur(text)?)),
             Some(("exp", mean)) => Ok(Wait::Exp(dur(mean)?)),
-            Some((kind, _)) => Err(Bad::new(format!("`{kind}` is no distribution of times"), WAITS)),
+            Some((kind, _)) => Err(ValueError::new(format!("`{kind}` is no distribution of times"), WAITS)),
         }
     }
 
@@ -122,22 +122,22 @@ impl Wait {
     }
 }
 
-impl fmt::Display for Pace {
+impl fmt::Display for ArrivalRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Pace::PerSecond(x) => write!(f, "{x}/s"),
-            Pace::Load(rate) => write!(f, "{rate}"),
+            ArrivalRate::PerSecond(x) => write!(f, "{x}/s"),
+            ArrivalRate::Load(rate) => write!(f, "{rate}"),
         }
     }
 }
 
-impl fmt::Display for Arrival {
+impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Arrival::Closed => f.write_str("closed"),
-            Arrival::Poisson(pace) => write!(f, "poisson:{pace}"),
-            Arrival::Uniform(pace) => write!(f, "uniform:{pace}"),
-            Arrival::Burst(n) => write!(f, "burst:{n}"),
+            ArrivalProcess::Closed => f.write_str("closed"),
+            ArrivalProcess::Poisson(pace) => write!(f, "poisson:{pace}"),
+            ArrivalProcess::Uniform(pace) => write!(f, "uniform:{pace}"),
+            ArrivalProcess::Burst(n) => write!(f, "burst:{n}"),
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn arrivals_and_waits_print_as_they_are_written() {
         for text in ["closed", "poisson:1000/s", "poisson:5Gbit", "uniform:250/s", "burst:10"] {
-            assert_eq!(Arrival::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
+            assert_eq!(ArrivalProcess::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
         }
         for text in ["10ms", "exp:2us"] {
             assert_eq!(Wait::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
@@ -169,21 +169,21 @@ mod tests {
 
     #[test]
     fn a_load_of_8_gbit_with_1_mb_flows_is_a_thousand_flows_a_second() {
-        let pace = Pace::Load(Rate::from_gbit(8));
+        let pace = ArrivalRate::Load(Rate::from_gbit(8));
         assert!((pace.per_second(1e6) - 1000.0).abs() < 1e-9);
     }
 
     #[test]
     fn uniform_arrivals_of_250_a_second_are_4_ms_apart() {
         let mut rng = Seed(1).stream("a");
-        let arrival = Arrival::Uniform(Pace::PerSecond(250.0));
+        let arrival = ArrivalProcess::Uniform(ArrivalRate::PerSecond(250.0));
         assert_eq!(arrival.next(1.0, Wait::NONE, &mut rng), Some((Dur::from_millis(4), 1)));
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
         let mut rng = Seed(2).stream("a");
-        let arrival = Arrival::Poisson(Pace::PerSecond(1000.0));
+        let arrival = ArrivalProcess::Poisson(ArrivalRate::PerSecond(1000.0));
         let gaps: Vec<f64> = (0..50_000)
             .map(|_| arrival.next(1.0, Wait::NONE, &mut rng).expect("open").0.as_secs_f64())
             .collect();
@@ -198,9 +198,9 @@ mod tests {
         for text in
             ["", "poisson", "poisson:0/s", "poisson:-1/s", "uniform:10", "burst:0", "burst:x", "closed:1"]
         {
-            assert!(Arrival::parse(text).is_err(), "{text}");
+            assert!(ArrivalProcess::parse(text).is_err(), "{text}");
         }
-        let error = Arrival::parse("poison:1/s")
+        let error = ArrivalProcess::parse("poison:1/s")
             .map_err(|bad| bad.at("app.arrival", "poison:1/s"))
             .expect_err("unknown");
         assert!(
@@ -213,7 +213,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text: String) {
-            let _ = Arrival::parse(&text);
+            let _ = ArrivalProcess::parse(&text);
             let _ = Wait::parse(&text);
         }
     }

@@ -1,16 +1,16 @@
 //! Competing traffic that is not what the test is about (`app.background`).
 
-use crate::arrival::{Arrival, Pace};
-use crate::error::{Bad, SpecError};
-use crate::schedule::{Pair, Part};
-use crate::size::Size;
-use crate::spec::Spec;
+use crate::arrival::{ArrivalProcess, ArrivalRate};
+use crate::error::{SpecError, ValueError};
+use crate::schedule::{HostPair, TrafficPart};
+use crate::size::SizeDistribution;
+use crate::spec::WorkloadSpec;
 use std::fmt;
 use tcpassay_units::{Bytes, Carry, Rate, Time};
 
 /// Competing traffic.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Background {
+pub enum BackgroundTraffic {
     /// `none`.
     #[default]
     None,
@@ -32,19 +32,19 @@ pub enum Background {
 
 const ALLOWED: &str = "`none`, `bulk:<n>`, `bulk:<n>:<cc>`, `poisson:<percent>%`, `udp:<rate>`";
 
-impl Background {
+impl BackgroundTraffic {
     /// Reads `app.background`.
     ///
     /// # Errors
     /// The value, what is wrong with it, and what is allowed.
-    pub fn read(text: &str) -> Result<Background, SpecError> {
+    pub fn read(text: &str) -> Result<BackgroundTraffic, SpecError> {
         Self::parse(text).map_err(|bad| bad.at("app.background", text))
     }
 
-    fn parse(text: &str) -> Result<Background, Bad> {
-        let bad = |why: String| Bad::new(why, ALLOWED);
+    fn parse(text: &str) -> Result<BackgroundTraffic, ValueError> {
+        let bad = |why: String| ValueError::new(why, ALLOWED);
         match text.split_once(':').unwrap_or((text, "")) {
-            ("none", "") => Ok(Background::None),
+            ("none", "") => Ok(BackgroundTraffic::None),
             ("bulk", rest) => {
                 let (n, cc) = rest.split_once(':').map_or((rest, None), |(n, cc)| (n, Some(cc)));
                 let flows = n.parse().ok().filter(|n| (1..=100_000).contains(n));
@@ -52,50 +52,50 @@ impl Background {
                 if cc == Some("") {
                     return Err(bad("the congestion control is missing".to_owned()));
                 }
-                Ok(Background::Bulk { flows, cc: cc.map(str::to_owned) })
+                Ok(BackgroundTraffic::Bulk { flows, cc: cc.map(str::to_owned) })
             }
             ("poisson", rest) => {
                 let percent = rest.strip_suffix('%').and_then(|n| n.parse::<f64>().ok());
                 match percent.filter(|p| *p > 0.0 && *p <= 100.0) {
-                    Some(percent) => Ok(Background::Poisson { percent }),
+                    Some(percent) => Ok(BackgroundTraffic::Poisson { percent }),
                     None => Err(bad(format!("`{rest}` is not a share above 0% and at most 100%"))),
                 }
             }
-            ("udp", rest) => rest.parse().map(Background::Udp).map_err(|e| bad(format!("{e}"))),
+            ("udp", rest) => rest.parse().map(BackgroundTraffic::Udp).map_err(|e| bad(format!("{e}"))),
             (kind, _) => Err(bad(format!("`{kind}` is no kind of background"))),
         }
     }
 
     /// The TCP part of it between `pairs`, for a bottleneck of `capacity` which all pairs share; `None` when there is
     /// no TCP in it.
-    pub fn part(&self, pairs: &[Pair], capacity: Rate) -> Option<Part> {
-        let spec = Spec { name: Some("background".to_owned()), ..Spec::default() };
+    pub fn part(&self, pairs: &[HostPair], capacity: Rate) -> Option<TrafficPart> {
+        let spec = WorkloadSpec { name: Some("background".to_owned()), ..WorkloadSpec::default() };
         let (spec, cc) = match self {
-            Background::None | Background::Udp(_) => return None,
-            Background::Bulk { flows, cc } => (Spec { flows: *flows, ..spec }, cc.clone()),
-            Background::Poisson { percent } => {
+            BackgroundTraffic::None | BackgroundTraffic::Udp(_) => return None,
+            BackgroundTraffic::Bulk { flows, cc } => (WorkloadSpec { flows: *flows, ..spec }, cc.clone()),
+            BackgroundTraffic::Poisson { percent } => {
                 // Each sender is a client with arrivals of its own.
                 let mut senders: Vec<_> = pairs.iter().map(|pair| pair.sender).collect();
                 senders.sort_unstable();
                 senders.dedup();
                 let n = u32::try_from(senders.len().max(1)).expect("few hosts");
                 let share = capacity.mul_f64(percent / 100.0 / f64::from(n));
-                let arrival = Arrival::Poisson(Pace::Load(share));
-                (Spec { arrival, flow_size: Some(Size::web_search()), ..spec }, None)
+                let arrival = ArrivalProcess::Poisson(ArrivalRate::Load(share));
+                (WorkloadSpec { arrival, flow_size: Some(SizeDistribution::web_search()), ..spec }, None)
             }
         };
-        Some(Part { class: spec.class(), spec, pairs: pairs.to_vec(), cc })
+        Some(TrafficPart { class: spec.class(), spec, pairs: pairs.to_vec(), cc })
     }
 }
 
-impl fmt::Display for Background {
+impl fmt::Display for BackgroundTraffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Background::None => f.write_str("none"),
-            Background::Bulk { flows, cc: None } => write!(f, "bulk:{flows}"),
-            Background::Bulk { flows, cc: Some(cc) } => write!(f, "bulk:{flows}:{cc}"),
-            Background::Poisson { percent } => write!(f, "poisson:{percent}%"),
-            Background::Udp(rate) => write!(f, "udp:{rate}"),
+            BackgroundTraffic::None => f.write_str("none"),
+            BackgroundTraffic::Bulk { flows, cc: None } => write!(f, "bulk:{flows}"),
+            BackgroundTraffic::Bulk { flows, cc: Some(cc) } => write!(f, "bulk:{flows}:{cc}"),
+            BackgroundTraffic::Poisson { percent } => write!(f, "poisson:{percent}%"),
+            BackgroundTraffic::Udp(rate) => write!(f, "udp:{rate}"),
         }
     }
 }
@@ -131,16 +131,18 @@ impl UdpSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HostId;
+    use crate::HostIndex;
     use tcpassay_units::Dur;
 
-    const PAIRS: [Pair; 2] =
-        [Pair { sender: HostId(0), receiver: HostId(2) }, Pair { sender: HostId(1), receiver: HostId(2) }];
+    const PAIRS: [HostPair; 2] = [
+        HostPair { sender: HostIndex(0), receiver: HostIndex(2) },
+        HostPair { sender: HostIndex(1), receiver: HostIndex(2) },
+    ];
 
     #[test]
     fn background_prints_as_it_is_written() {
         for text in ["none", "bulk:4", "bulk:2:cubic", "poisson:20%", "udp:100Mbit"] {
-            assert_eq!(Background::read(text).expect(text).to_string(), text);
+            assert_eq!(BackgroundTraffic::read(text).expect(text).to_string(), text);
         }
     }
 
@@ -149,25 +151,27 @@ mod tests {
         for text in
             ["", "bulk", "bulk:0", "bulk:2:", "poisson:20", "poisson:0%", "poisson:101%", "udp:5", "tcp:1"]
         {
-            let error = Background::read(text).expect_err(text).to_string();
+            let error = BackgroundTraffic::read(text).expect_err(text).to_string();
             assert!(error.contains("allowed: `none`, `bulk:<n>`"), "{error}");
         }
     }
 
     #[test]
     fn a_load_in_percent_is_shared_by_the_senders() {
-        let background = Background::Poisson { percent: 20.0 };
+        let background = BackgroundTraffic::Poisson { percent: 20.0 };
         let part = background.part(&PAIRS, Rate::from_gbit(10)).expect("tcp");
-        assert_eq!(part.spec.arrival, Arrival::Poisson(Pace::Load(Rate::from_gbit(1))));
+        assert_eq!(part.spec.arrival, ArrivalProcess::Poisson(ArrivalRate::Load(Rate::from_gbit(1))));
         assert_eq!(part.class, "background");
     }
 
     #[test]
     fn bulk_background_keeps_its_own_congestion_control() {
-        let part =
-            Background::read("bulk:2:cubic").expect("valid").part(&PAIRS, Rate::from_gbit(1)).expect("tcp");
+        let part = BackgroundTraffic::read("bulk:2:cubic")
+            .expect("valid")
+            .part(&PAIRS, Rate::from_gbit(1))
+            .expect("tcp");
         assert_eq!((part.spec.flows, part.cc.as_deref()), (2, Some("cubic")));
-        assert!(Background::Udp(Rate::from_mbit(1)).part(&PAIRS, Rate::from_gbit(1)).is_none());
+        assert!(BackgroundTraffic::Udp(Rate::from_mbit(1)).part(&PAIRS, Rate::from_gbit(1)).is_none());
     }
 
     #[test]

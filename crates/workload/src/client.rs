@@ -1,21 +1,21 @@
 //! The state of one client: its open connections, its barrier round, its random streams.
 
-use crate::schedule::{HostId, Part, TrafficSchedule};
-use crate::sockets::Slot;
+use crate::schedule::{HostIndex, TrafficPart, TrafficSchedule};
+use crate::sockets::SocketId;
 use tcpassay_units::{Bytes, Stream, Time};
 
 /// The client of one part at one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub part: u16,
-    pub servers: Vec<HostId>,
+    pub servers: Vec<HostIndex>,
     /// Its open connections, oldest first.
-    pub open: Vec<Slot>,
+    pub open: Vec<SocketId>,
     pub opened: u32,
     /// Round robin of requests over connections.
     pub turn: usize,
     pub stopped: bool,
-    pub round: Option<Round>,
+    pub round: Option<BarrierRound>,
     pub arrivals: Stream,
     pub choice: Stream,
     pub think: Stream,
@@ -23,7 +23,7 @@ pub(crate) struct Client {
 
 /// A barrier round under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
+pub(crate) struct BarrierRound {
     pub start: Time,
     pub left: usize,
     pub request: Bytes,
@@ -33,7 +33,7 @@ pub(crate) struct Round {
 
 impl Client {
     /// The client of `part` at `host`, when it has anybody to talk to.
-    pub fn new(plan: &TrafficSchedule, at: u16, part: &Part, host: HostId) -> Option<Client> {
+    pub fn new(plan: &TrafficSchedule, at: u16, part: &TrafficPart, host: HostIndex) -> Option<Client> {
         let servers = part.servers_of(host);
         let stream = |what: &str| plan.stream(&format!("app.{at}.{}.{what}", host.0));
         (!servers.is_empty()).then(|| Client {

@@ -1,29 +1,29 @@
 //! What the connections of a client do together: open, arrive, wait for each other, stop.
 
 use crate::apps::Apps;
-use crate::arrival::Arrival;
-use crate::client::{Client, Round};
-use crate::completion::{Completion, CompletionKind};
-use crate::end::End;
-use crate::schedule::{ConnKey, HostId};
-use crate::sockets::{Slot, Sockets};
-use crate::spec::{Behaviour, Spec};
-use crate::wake::Wake;
+use crate::arrival::ArrivalProcess;
+use crate::client::{BarrierRound, Client};
+use crate::completion::{AppCompletion, AppCompletionKind};
+use crate::endpoint::AppEndpoint;
+use crate::schedule::{ConnKey, HostIndex};
+use crate::sockets::{SocketId, Sockets};
+use crate::spec::{Behaviour, WorkloadSpec};
+use crate::timer::AppTimer;
 use tcpassay_units::{Bytes, Time};
 
 impl Apps {
-    fn client(&mut self, client: u32) -> (&mut Client, &Spec) {
+    fn client(&mut self, client: u32) -> (&mut Client, &WorkloadSpec) {
         let client = &mut self.clients[client as usize];
         let part = usize::from(client.part);
         (client, &self.plan.parts()[part].spec)
     }
 
     /// Opens a connection and lets it begin.
-    fn open(&mut self, now: Time, client: u32, server: HostId, sockets: &mut impl Sockets) -> Slot {
+    fn open(&mut self, now: Time, client: u32, server: HostIndex, sockets: &mut impl Sockets) -> SocketId {
         let state = &mut self.clients[client as usize];
         let key = ConnKey { client: self.host, server, part: state.part, index: state.opened };
         state.opened += 1;
-        let end = End::client(&self.plan, key, client, now);
+        let end = AppEndpoint::client(&self.plan, key, client, now);
         let slot = self.place(end);
         self.clients[client as usize].open.push(slot);
         sockets.connect(slot, key);
@@ -34,7 +34,7 @@ impl Apps {
         let (state, spec) = self.client(client);
         let (behaviour, arrival, flows) = (spec.behaviour, spec.arrival, spec.flows);
         let concurrency = if behaviour == Behaviour::Rpc { spec.concurrency } else { 0 };
-        if behaviour == Behaviour::Bulk && arrival != Arrival::Closed {
+        if behaviour == Behaviour::Bulk && arrival != ArrivalProcess::Closed {
             self.first_arrival(now, client, sockets);
             return;
         }
@@ -57,10 +57,10 @@ impl Apps {
     /// Uniform arrivals and bursts begin at once; the first Poisson arrival waits its gap.
     fn first_arrival(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         match self.client(client).1.arrival {
-            Arrival::Closed => {}
-            Arrival::Poisson(_) => self.next_arrival(now, client),
-            Arrival::Uniform(_) => self.arrive(now, client, 1, sockets),
-            Arrival::Burst(n) => self.arrive(now, client, n, sockets),
+            ArrivalProcess::Closed => {}
+            ArrivalProcess::Poisson(_) => self.next_arrival(now, client),
+            ArrivalProcess::Uniform(_) => self.arrive(now, client, 1, sockets),
+            ArrivalProcess::Burst(n) => self.arrive(now, client, n, sockets),
         }
     }
 
@@ -72,7 +72,7 @@ impl Apps {
             _ => spec.request.mean().max(spec.response.mean()),
         };
         if let Some((gap, n)) = spec.arrival.next(mean, spec.gap, &mut state.arrivals) {
-            self.at(now.saturating_add(gap), Wake::Arrive(client, n));
+            self.at(now.saturating_add(gap), AppTimer::Arrive(client, n));
         }
     }
 
@@ -100,7 +100,7 @@ impl Apps {
     }
 
     /// Hands a request to a connection without writing it yet.
-    fn issue(&mut self, now: Time, slot: Slot) {
+    fn issue(&mut self, now: Time, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
         end.request(now, &self.plan.parts()[usize::from(end.key.part)].spec);
     }
@@ -109,13 +109,19 @@ impl Apps {
     pub(crate) fn next_request(&mut self, now: Time, slot: u32, sockets: &mut impl Sockets) {
         let client = self.ends[slot as usize].client.expect("only clients think");
         if !self.clients[client as usize].stopped {
-            self.issue(now, Slot(slot));
-            self.ready(now, Slot(slot), sockets);
+            self.issue(now, SocketId(slot));
+            self.ready(now, SocketId(slot), sockets);
         }
     }
 
     /// The next bulk flow after one that ended, or the next request with a connection of its own.
-    pub(crate) fn next_flow(&mut self, now: Time, client: u32, server: HostId, sockets: &mut impl Sockets) {
+    pub(crate) fn next_flow(
+        &mut self,
+        now: Time,
+        client: u32,
+        server: HostIndex,
+        sockets: &mut impl Sockets,
+    ) {
         if !self.clients[client as usize].stopped {
             let slot = self.open(now, client, server, sockets);
             if self.client(client).1.behaviour == Behaviour::Rpc {
@@ -132,7 +138,7 @@ impl Apps {
             return;
         }
         let slots = state.open.clone();
-        state.round = Some(Round {
+        state.round = Some(BarrierRound {
             start: now,
             left: slots.len(),
             request: Bytes::ZERO,
@@ -157,7 +163,7 @@ impl Apps {
     }
 
     /// Closes a connection of a stopped client that has nothing outstanding.
-    fn finish_if_quiet(&mut self, now: Time, slot: Slot, sockets: &mut impl Sockets) {
+    fn finish_if_quiet(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let end = &mut self.ends[slot.0 as usize];
         if end.live && end.outstanding() == 0 {
             end.finish();
@@ -170,7 +176,7 @@ impl Apps {
         &mut self,
         now: Time,
         client: u32,
-        slot: Slot,
+        slot: SocketId,
         n: usize,
         over: bool,
         sockets: &mut impl Sockets,
@@ -187,15 +193,15 @@ impl Apps {
         match spec.behaviour {
             Behaviour::Bulk => {
                 let again = over && spec.flow_size.is_some() && spec.duration.is_some();
-                if again && spec.arrival == Arrival::Closed && !state.stopped {
+                if again && spec.arrival == ArrivalProcess::Closed && !state.stopped {
                     let wait = think.draw(&mut state.think);
-                    self.at(now.saturating_add(wait), Wake::Next(client, server));
+                    self.at(now.saturating_add(wait), AppTimer::Next(client, server));
                 }
             }
             Behaviour::Rpc if !over && !state.stopped && !spec.reuse => {
                 for _ in 0..n {
                     let wait = think.draw(&mut self.clients[client as usize].think);
-                    self.at(now.saturating_add(wait), Wake::Next(client, server));
+                    self.at(now.saturating_add(wait), AppTimer::Next(client, server));
                 }
                 if n > 0 {
                     self.finish_if_quiet(now, slot, sockets);
@@ -205,7 +211,7 @@ impl Apps {
                 let generation = self.ends[slot.0 as usize].generation;
                 for _ in 0..n {
                     let wait = think.draw(&mut self.clients[client as usize].think);
-                    self.at(now.saturating_add(wait), Wake::Think(slot.0, generation));
+                    self.at(now.saturating_add(wait), AppTimer::Think(slot.0, generation));
                 }
             }
             Behaviour::Rpc | Behaviour::RpcOpen if !over && state.stopped => {
@@ -218,7 +224,7 @@ impl Apps {
                     }
                 } else {
                     let wait = think.draw(&mut state.think);
-                    self.at(now.saturating_add(wait), Wake::Round(client));
+                    self.at(now.saturating_add(wait), AppTimer::Round(client));
                 }
             }
             _ => {}
@@ -226,7 +232,7 @@ impl Apps {
     }
 
     /// Counts answers towards the barrier, and records the round with its last.
-    fn count_round(&mut self, now: Time, client: u32, slot: Slot, n: usize) {
+    fn count_round(&mut self, now: Time, client: u32, slot: SocketId, n: usize) {
         let key = self.ends[slot.0 as usize].key;
         let state = &mut self.clients[client as usize];
         let round = state.round.as_mut().expect("there is a round");
@@ -237,10 +243,10 @@ impl Apps {
             round.ok &= completion.ok;
         }
         if round.left == 0 {
-            let Round { start, request, response, ok, .. } = *round;
+            let BarrierRound { start, request, response, ok, .. } = *round;
             state.round = None;
-            self.done.push(Completion {
-                kind: CompletionKind::Round,
+            self.done.push(AppCompletion {
+                kind: AppCompletionKind::Round,
                 key,
                 request,
                 response,

@@ -5,7 +5,7 @@ use tcpassay_units::{Bytes, Time};
 
 /// What ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CompletionKind {
+pub enum AppCompletionKind {
     /// A bulk flow: from its arrival to the peer's FIN, which answers ours after everything was read.
     Flow,
     /// A request: from its arrival to the last byte of its response.
@@ -16,9 +16,9 @@ pub enum CompletionKind {
 
 /// Something that ended, with the times that an application sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Completion {
+pub struct AppCompletion {
     /// What.
-    pub kind: CompletionKind,
+    pub kind: AppCompletionKind,
     /// The connection (of a round: the one that answered last).
     pub key: ConnKey,
     /// Bytes from client to server (of a round: to all servers).

@@ -15,14 +15,14 @@ pub struct SpecError {
 }
 
 /// The inner half of a [`SpecError`]: what is wrong, before it is known in which row.
-pub(crate) struct Bad {
+pub(crate) struct ValueError {
     pub why: String,
     pub allowed: &'static str,
 }
 
-impl Bad {
-    pub fn new(why: impl Into<String>, allowed: &'static str) -> Bad {
-        Bad { why: why.into(), allowed }
+impl ValueError {
+    pub fn new(why: impl Into<String>, allowed: &'static str) -> ValueError {
+        ValueError { why: why.into(), allowed }
     }
 
     /// With the row and the value.

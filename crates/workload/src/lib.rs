@@ -1,12 +1,12 @@
 //! What applications do, sans I/O: the same decisions drive the model's sockets and real ones.
 //!
-//! * [`Spec`] - one behaviour and its numbers, as the `app.*` rows of the parameter table say them; [`Spec::set`] reads
-//!   one row, [`Spec::check`] looks at them together.
-//! * [`Size`], [`Wait`], [`Arrival`], [`Background`] - the small grammars inside those rows.
+//! * [`WorkloadSpec`] - one behaviour and its numbers, as the `app.*` rows of the parameter table say them; [`WorkloadSpec::set`] reads
+//!   one row, [`WorkloadSpec::check`] looks at them together.
+//! * [`SizeDistribution`], [`Wait`], [`ArrivalProcess`], [`BackgroundTraffic`] - the small grammars inside those rows.
 //! * [`TrafficSchedule`] - who talks to whom: the parts of a workload, each with the pairs of hosts it runs between.
 //! * [`Apps`] - every application of one host. It is told that a socket is [ready](Apps::ready) or that a
 //!   [timer](Apps::wake) is due, and acts through the [`Sockets`] that it is handed.
-//! * [`Completion`] - a flow, request or round that ended, with both times.
+//! * [`AppCompletion`] - a flow, request or round that ended, with both times.
 //! * [`UdpSource`] - when background datagrams leave.
 //!
 //! Messages have sizes and no content. Both ends draw the same sizes from a stream named after the connection
@@ -23,20 +23,20 @@ mod background;
 mod client;
 mod clients;
 mod completion;
-mod end;
+mod endpoint;
 mod error;
 mod schedule;
 mod size;
 mod sockets;
 mod spec;
-mod wake;
+mod timer;
 
 pub use apps::Apps;
-pub use arrival::{Arrival, Wait};
-pub use background::{Background, UdpSource};
-pub use completion::{Completion, CompletionKind};
+pub use arrival::{ArrivalProcess, Wait};
+pub use background::{BackgroundTraffic, UdpSource};
+pub use completion::{AppCompletion, AppCompletionKind};
 pub use error::SpecError;
-pub use schedule::{ConnKey, HostId, Pair, Part, TrafficSchedule};
-pub use size::{Size, SizeTable};
-pub use sockets::{Slot, Sockets};
-pub use spec::{Behaviour, Spec};
+pub use schedule::{ConnKey, HostIndex, HostPair, TrafficPart, TrafficSchedule};
+pub use size::{EmpiricalCdf, SizeDistribution};
+pub use sockets::{SocketId, Sockets};
+pub use spec::{Behaviour, WorkloadSpec};

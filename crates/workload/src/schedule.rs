@@ -1,30 +1,30 @@
 //! Who talks to whom.
 
-use crate::spec::{Behaviour, Spec};
+use crate::spec::{Behaviour, WorkloadSpec};
 use tcpassay_units::{Seed, Stream};
 
 /// A host, by its place in the topology.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct HostId(pub u32);
+pub struct HostIndex(pub u32);
 
 /// Two hosts of the topology between which traffic runs. Data of `bulk` flows from `sender` to `receiver`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pair {
+pub struct HostPair {
     /// Opens the connections, except with `incast`.
-    pub sender: HostId,
+    pub sender: HostIndex,
     /// Accepts them, except with `incast`, where it asks all its senders at once.
-    pub receiver: HostId,
+    pub receiver: HostIndex,
 }
 
 /// One behaviour and the pairs that it runs between.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct TrafficPart {
     /// Name in completions and reports: `bulk`, `rpc`, `background`.
     pub class: String,
     /// What the applications do.
-    pub spec: Spec,
+    pub spec: WorkloadSpec,
     /// Between whom.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<HostPair>,
     /// The congestion control of its connections, when it is not that of the host (`app.background`).
     pub cc: Option<String>,
 }
@@ -32,7 +32,7 @@ pub struct Part {
 /// Everything that the applications of a run do, shared by its hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TrafficSchedule {
-    parts: Vec<Part>,
+    parts: Vec<TrafficPart>,
     seed: Seed,
 }
 
@@ -41,9 +41,9 @@ pub struct TrafficSchedule {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnKey {
     /// The host that opens it.
-    pub client: HostId,
+    pub client: HostIndex,
     /// The host that accepts it.
-    pub server: HostId,
+    pub server: HostIndex,
     /// Index into [`TrafficSchedule::parts`].
     pub part: u16,
     /// Counts the connections of this part that the client opened.
@@ -58,12 +58,12 @@ impl std::fmt::Display for ConnKey {
 
 impl TrafficSchedule {
     /// The plan of `spec` between `pairs`; a [`Behaviour::Mix`] becomes one part for each of its members.
-    pub fn new(spec: &Spec, pairs: &[Pair], seed: Seed) -> TrafficSchedule {
+    pub fn new(spec: &WorkloadSpec, pairs: &[HostPair], seed: Seed) -> TrafficSchedule {
         let members =
             if spec.behaviour == Behaviour::Mix { &spec.mix[..] } else { std::slice::from_ref(spec) };
         let parts = members
             .iter()
-            .map(|member| Part {
+            .map(|member| TrafficPart {
                 class: member.class(),
                 spec: member.clone(),
                 pairs: pairs.to_vec(),
@@ -74,17 +74,17 @@ impl TrafficSchedule {
     }
 
     /// Adds a part, such as background traffic.
-    pub fn push(&mut self, part: Part) {
+    pub fn push(&mut self, part: TrafficPart) {
         self.parts.push(part);
     }
 
     /// The parts, in the order that [`ConnKey::part`] counts.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TrafficPart] {
         &self.parts
     }
 
     /// The part that a connection belongs to.
-    pub fn part(&self, key: ConnKey) -> &Part {
+    pub fn part(&self, key: ConnKey) -> &TrafficPart {
         &self.parts[usize::from(key.part)]
     }
 
@@ -93,9 +93,9 @@ impl TrafficSchedule {
     }
 }
 
-impl Part {
+impl TrafficPart {
     /// The hosts that `host` opens connections to.
-    pub(crate) fn servers_of(&self, host: HostId) -> Vec<HostId> {
+    pub(crate) fn servers_of(&self, host: HostIndex) -> Vec<HostIndex> {
         let incast = self.spec.behaviour == Behaviour::Incast;
         self.pairs
             .iter()

@@ -5,14 +5,14 @@
 //! later generators share. Between two points the distribution is linear in the size, as in those generators; the mean
 //! therefore depends on that choice (a step function to the lower point gives data mining 2.1 MB, to the upper 23 MB).
 
-use crate::error::Bad;
+use crate::error::ValueError;
 use rand_distr::{Distribution, Exp1, Pareto};
 use std::fmt;
 use tcpassay_units::{Bytes, Stream};
 
 /// A distribution of sizes. A draw is never less than one byte.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Size {
+pub enum SizeDistribution {
     /// Always the same: `10KB` or `fixed:10KB`.
     Fixed(Bytes),
     /// Exponential with this mean: `exp:10KB`.
@@ -27,12 +27,12 @@ pub enum Size {
     /// One of a few, by weight: `choice:10KB@0.9,1MB@0.1`.
     Choice(Vec<(Bytes, f64)>),
     /// Points of a cumulative distribution: `websearch`, `datamining`, `file:<cdf>`.
-    Table(SizeTable),
+    Table(EmpiricalCdf),
 }
 
 /// A cumulative distribution of sizes by its points, linear between them.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SizeTable {
+pub struct EmpiricalCdf {
     name: String,
     /// Sizes and the share of draws at or below them; both never decrease, the last share is 1.
     points: Vec<(f64, f64)>,
@@ -72,30 +72,33 @@ const DATA_MINING: [(f64, f64); 13] = [
     (1e9, 1.0),
 ];
 
-impl Size {
+impl SizeDistribution {
     /// DCTCP's web-search flows; mean 1.71 MB.
-    pub fn web_search() -> Size {
-        Size::Table(SizeTable { name: "websearch".to_owned(), points: WEB_SEARCH.to_vec() })
+    pub fn web_search() -> SizeDistribution {
+        SizeDistribution::Table(EmpiricalCdf { name: "websearch".to_owned(), points: WEB_SEARCH.to_vec() })
     }
 
     /// VL2's data-mining flows; mean 12.66 MB, of which half the flows are below 1.1 KB.
-    pub fn data_mining() -> Size {
-        Size::Table(SizeTable { name: "datamining".to_owned(), points: DATA_MINING.to_vec() })
+    pub fn data_mining() -> SizeDistribution {
+        SizeDistribution::Table(EmpiricalCdf { name: "datamining".to_owned(), points: DATA_MINING.to_vec() })
     }
 
-    /// Reads the grammar of [`Size`]. `file` gives the text of a CDF file.
-    pub(crate) fn parse(text: &str, file: &dyn Fn(&str) -> Result<String, String>) -> Result<Size, Bad> {
-        let bad = |why: String| Bad::new(why, ALLOWED);
+    /// Reads the grammar of [`SizeDistribution`]. `file` gives the text of a CDF file.
+    pub(crate) fn parse(
+        text: &str,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<SizeDistribution, ValueError> {
+        let bad = |why: String| ValueError::new(why, ALLOWED);
         let bytes = |text: &str| match text.parse::<Bytes>() {
             Ok(Bytes::ZERO) => Err(bad("a size of zero is no message".to_owned())),
             Ok(n) => Ok(n),
             Err(e) => Err(bad(e.to_string())),
         };
         match text.split_once(':').unwrap_or((text, "")) {
-            ("websearch", "") => Ok(Size::web_search()),
-            ("datamining", "") => Ok(Size::data_mining()),
-            ("fixed", rest) => Ok(Size::Fixed(bytes(rest)?)),
-            ("exp", rest) => Ok(Size::Exp(bytes(rest)?)),
+            ("websearch", "") => Ok(SizeDistribution::web_search()),
+            ("datamining", "") => Ok(SizeDistribution::data_mining()),
+            ("fixed", rest) => Ok(SizeDistribution::Fixed(bytes(rest)?)),
+            ("exp", rest) => Ok(SizeDistribution::Exp(bytes(rest)?)),
             ("pareto", rest) => {
                 let (mean, shape) =
                     rest.split_once(':').ok_or_else(|| bad("the shape is missing".to_owned()))?;
@@ -103,7 +106,7 @@ impl Size {
                 if !(shape > 1.0 && shape.is_finite()) {
                     return Err(bad(format!("with a shape of {shape} there is no mean")));
                 }
-                Ok(Size::Pareto { mean: bytes(mean)?, shape })
+                Ok(SizeDistribution::Pareto { mean: bytes(mean)?, shape })
             }
             ("choice", rest) => {
                 let mut choices = Vec::new();
@@ -116,13 +119,13 @@ impl Size {
                     }
                     choices.push((bytes(size)?, weight));
                 }
-                Ok(Size::Choice(choices))
+                Ok(SizeDistribution::Choice(choices))
             }
             ("file", path) => {
                 let content = file(path).map_err(bad)?;
-                SizeTable::parse(path, &content).map(Size::Table).map_err(bad)
+                EmpiricalCdf::parse(path, &content).map(SizeDistribution::Table).map_err(bad)
             }
-            (_, "") => Ok(Size::Fixed(bytes(text)?)),
+            (_, "") => Ok(SizeDistribution::Fixed(bytes(text)?)),
             (kind, _) => Err(bad(format!("`{kind}` is no distribution"))),
         }
     }
@@ -130,16 +133,16 @@ impl Size {
     /// One size.
     pub fn draw(&self, rng: &mut Stream) -> Bytes {
         let drawn = match self {
-            Size::Fixed(n) => return *n,
-            Size::Exp(mean) => {
+            SizeDistribution::Fixed(n) => return *n,
+            SizeDistribution::Exp(mean) => {
                 let unit: f64 = Exp1.sample(rng);
                 mean.as_f64() * unit
             }
-            Size::Pareto { mean, shape } => {
+            SizeDistribution::Pareto { mean, shape } => {
                 let least = mean.as_f64() * (shape - 1.0) / shape;
                 Pareto::new(least, *shape).expect("checked when it was read").sample(rng)
             }
-            Size::Choice(choices) => {
+            SizeDistribution::Choice(choices) => {
                 let total: f64 = choices.iter().map(|(_, w)| w).sum();
                 let mut at = rng.unit() * total;
                 for (size, weight) in choices {
@@ -150,7 +153,7 @@ impl Size {
                 }
                 return choices.last().expect("at least one choice").0;
             }
-            Size::Table(table) => table.at(rng.unit()),
+            SizeDistribution::Table(table) => table.at(rng.unit()),
         };
         Bytes::from_f64(drawn).max(Bytes::new(1))
     }
@@ -158,24 +161,24 @@ impl Size {
     /// The mean in bytes.
     pub fn mean(&self) -> f64 {
         match self {
-            Size::Fixed(n) => n.as_f64(),
-            Size::Exp(mean) | Size::Pareto { mean, .. } => mean.as_f64(),
-            Size::Choice(choices) => {
+            SizeDistribution::Fixed(n) => n.as_f64(),
+            SizeDistribution::Exp(mean) | SizeDistribution::Pareto { mean, .. } => mean.as_f64(),
+            SizeDistribution::Choice(choices) => {
                 let total: f64 = choices.iter().map(|(_, w)| w).sum();
                 choices.iter().map(|(n, w)| n.as_f64() * w).sum::<f64>() / total
             }
-            Size::Table(table) => table.mean(),
+            SizeDistribution::Table(table) => table.mean(),
         }
     }
 }
 
-impl SizeTable {
+impl EmpiricalCdf {
     /// Reads a CDF file: one `<bytes> <share>` a line, both never falling, the last share 1 (or 100, for percent).
     /// Empty lines and what follows `#` are skipped.
     ///
     /// # Errors
     /// The line and what is wrong with it.
-    pub fn parse(name: &str, text: &str) -> Result<SizeTable, String> {
+    pub fn parse(name: &str, text: &str) -> Result<EmpiricalCdf, String> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let line_no = at + 1;
@@ -214,7 +217,7 @@ impl SizeTable {
             // Without a point at share 0 the first size is the smallest.
             points.insert(0, (points[0].0, 0.0));
         }
-        Ok(SizeTable { name: name.to_owned(), points })
+        Ok(EmpiricalCdf { name: name.to_owned(), points })
     }
 
     /// The size below which a share `p` of the draws lies.
@@ -230,17 +233,17 @@ impl SizeTable {
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for SizeDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Size::Fixed(n) => write!(f, "{n}"),
-            Size::Exp(mean) => write!(f, "exp:{mean}"),
-            Size::Pareto { mean, shape } => write!(f, "pareto:{mean}:{shape}"),
-            Size::Choice(choices) => {
+            SizeDistribution::Fixed(n) => write!(f, "{n}"),
+            SizeDistribution::Exp(mean) => write!(f, "exp:{mean}"),
+            SizeDistribution::Pareto { mean, shape } => write!(f, "pareto:{mean}:{shape}"),
+            SizeDistribution::Choice(choices) => {
                 let items: Vec<String> = choices.iter().map(|(n, w)| format!("{n}@{w}")).collect();
                 write!(f, "choice:{}", items.join(","))
             }
-            Size::Table(table) => match table.name.as_str() {
+            SizeDistribution::Table(table) => match table.name.as_str() {
                 name @ ("websearch" | "datamining") => f.write_str(name),
                 path => write!(f, "file:{path}"),
             },
@@ -254,7 +257,7 @@ mod tests {
     use proptest::prelude::*;
     use tcpassay_units::Seed;
 
-    fn parse(text: &str) -> Result<Size, String> {
+    fn parse(text: &str) -> Result<SizeDistribution, String> {
         let file = |path: &str| match path {
             "two.cdf" => Ok("# bytes share\n100 0.5\n200 1.0\n".to_owned()),
             "percent.cdf" => Ok("0 0\n1000 100\n".to_owned()),
@@ -262,24 +265,24 @@ mod tests {
             "short.cdf" => Ok("100 0.5\n200 0.9\n".to_owned()),
             _ => Err(format!("{path}: no such file")),
         };
-        Size::parse(text, &file).map_err(|bad| bad.at("app.flow_size", text).to_string())
+        SizeDistribution::parse(text, &file).map_err(|bad| bad.at("app.flow_size", text).to_string())
     }
 
-    fn mean_of_draws(size: &Size, n: u32) -> f64 {
+    fn mean_of_draws(size: &SizeDistribution, n: u32) -> f64 {
         let mut rng = Seed(5).stream("draws");
         (0..n).map(|_| size.draw(&mut rng).as_f64()).sum::<f64>() / f64::from(n)
     }
 
     #[test]
     fn the_published_tables_have_their_means() {
-        assert!((Size::web_search().mean() - 1_711_250.0).abs() < 1e-6);
-        assert!((Size::data_mining().mean() - 12_658_198.6).abs() < 1e-6);
+        assert!((SizeDistribution::web_search().mean() - 1_711_250.0).abs() < 1e-6);
+        assert!((SizeDistribution::data_mining().mean() - 12_658_198.6).abs() < 1e-6);
     }
 
     #[test]
     fn a_third_of_the_web_search_flows_is_below_30_kb_and_three_in_ten_above_1_mb() {
         let mut rng = Seed(1).stream("w");
-        let draws: Vec<Bytes> = (0..100_000).map(|_| Size::web_search().draw(&mut rng)).collect();
+        let draws: Vec<Bytes> = (0..100_000).map(|_| SizeDistribution::web_search().draw(&mut rng)).collect();
         let below = draws.iter().filter(|n| n.get() <= 30_000).count();
         let above = draws.iter().filter(|n| n.get() > 1_000_000).count();
         assert!((29_500..30_500).contains(&below), "{below}");
@@ -305,10 +308,10 @@ mod tests {
 
     #[test]
     fn a_file_without_a_point_at_share_zero_starts_at_its_first_size() {
-        let Ok(Size::Table(table)) = parse("file:two.cdf") else { panic!("not a table") };
+        let Ok(SizeDistribution::Table(table)) = parse("file:two.cdf") else { panic!("not a table") };
         let quartiles = [0.0, 0.25, 0.5, 0.75].map(|p| Bytes::from_f64(table.at(p)).get());
         assert_eq!(quartiles, [100, 100, 100, 150]);
-        let Ok(Size::Table(percent)) = parse("file:percent.cdf") else { panic!("not a table") };
+        let Ok(SizeDistribution::Table(percent)) = parse("file:percent.cdf") else { panic!("not a table") };
         assert!((percent.at(0.3) - 300.0).abs() < 1e-9);
     }
 
@@ -345,16 +348,16 @@ mod tests {
         #[test]
         fn no_text_panics(text: String) {
             let _ = parse(&text);
-            let _ = SizeTable::parse("p", &text);
+            let _ = EmpiricalCdf::parse("p", &text);
         }
 
         #[test]
         fn a_draw_is_at_least_one_byte_and_within_its_table(seed: u64) {
             let mut rng = Seed(seed).stream("d");
-            for size in [Size::data_mining(), Size::Exp(Bytes::new(2)), Size::Pareto { mean: Bytes::new(1), shape: 1.1 }] {
+            for size in [SizeDistribution::data_mining(), SizeDistribution::Exp(Bytes::new(2)), SizeDistribution::Pareto { mean: Bytes::new(1), shape: 1.1 }] {
                 prop_assert!(size.draw(&mut rng).get() >= 1);
             }
-            prop_assert!(Size::data_mining().draw(&mut rng).get() <= 1_000_000_000);
+            prop_assert!(SizeDistribution::data_mining().draw(&mut rng).get() <= 1_000_000_000);
         }
     }
 }

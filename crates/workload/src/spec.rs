@@ -1,8 +1,8 @@
 //! One behaviour and its numbers: the `app.*` rows of the parameter table.
 
-use crate::arrival::{Arrival, Wait};
-use crate::error::{Bad, SpecError};
-use crate::size::Size;
+use crate::arrival::{ArrivalProcess, Wait};
+use crate::error::{SpecError, ValueError};
+use crate::size::SizeDistribution;
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate};
 
@@ -43,10 +43,10 @@ impl Behaviour {
         Self::ALL.iter().find(|(b, _)| *b == self).expect("every behaviour has a name").1
     }
 
-    fn parse(text: &str) -> Result<Behaviour, Bad> {
+    fn parse(text: &str) -> Result<Behaviour, ValueError> {
         let found = Self::ALL.iter().find(|(_, name)| *name == text);
         found.map(|(b, _)| *b).ok_or_else(|| {
-            Bad::new("there is no such workload", "bulk, rpc, rpc-open, onoff, paced, incast, mix")
+            ValueError::new("there is no such workload", "bulk, rpc, rpc-open, onoff, paced, incast, mix")
         })
     }
 }
@@ -59,7 +59,7 @@ impl fmt::Display for Behaviour {
 
 /// One behaviour and its numbers. The default is the simplest: one endless bulk flow from the start.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Spec {
+pub struct WorkloadSpec {
     /// `app.workload`.
     pub behaviour: Behaviour,
     /// `app.name`: what completions call it; derived from the behaviour and its sizes when absent.
@@ -67,18 +67,18 @@ pub struct Spec {
     /// `app.flows`: connections of each pair, at least 1.
     pub flows: u32,
     /// `app.flow_size`: bytes of a bulk flow; `None` never ends.
-    pub flow_size: Option<Size>,
+    pub flow_size: Option<SizeDistribution>,
     /// `app.arrival`.
-    pub arrival: Arrival,
+    pub arrival: ArrivalProcess,
     /// `app.start`: time from the start of the run to the first connection.
     pub start: Dur,
     /// `app.duration`: time from `start` after which nothing new begins; what has begun is completed. `None` goes on
     /// to the end of the run, but repeats no bulk flow that has a size.
     pub duration: Option<Dur>,
     /// `app.request`.
-    pub request: Size,
+    pub request: SizeDistribution,
     /// `app.response`.
-    pub response: Size,
+    pub response: SizeDistribution,
     /// `app.concurrency`: outstanding requests of each connection, at least 1.
     pub concurrency: u32,
     /// `app.reuse`: the next request of workload `rpc` goes on the connection of the one before, not on one of its own.
@@ -88,7 +88,7 @@ pub struct Spec {
     /// `app.rate`: of a paced source, in application bytes.
     pub rate: Option<Rate>,
     /// `app.burst`: bytes at once of `onoff` and `paced`.
-    pub burst: Size,
+    pub burst: SizeDistribution,
     /// `app.gap`: rest between bursts of `onoff` and of `burst:<n>` arrivals.
     pub gap: Wait,
     /// `app.write_size`: largest write call; `None` hands over all there is.
@@ -98,26 +98,26 @@ pub struct Spec {
     /// `app.read_rate`: how fast both ends read; `None` reads as data arrives.
     pub read_rate: Option<Rate>,
     /// `app.mix`: the members of a [`Behaviour::Mix`].
-    pub mix: Vec<Spec>,
+    pub mix: Vec<WorkloadSpec>,
 }
 
-impl Default for Spec {
-    fn default() -> Spec {
-        Spec {
+impl Default for WorkloadSpec {
+    fn default() -> WorkloadSpec {
+        WorkloadSpec {
             behaviour: Behaviour::Bulk,
             name: None,
             flows: 1,
             flow_size: None,
-            arrival: Arrival::Closed,
+            arrival: ArrivalProcess::Closed,
             start: Dur::ZERO,
             duration: None,
-            request: Size::Fixed(Bytes::new(10_000)),
-            response: Size::Fixed(Bytes::new(100)),
+            request: SizeDistribution::Fixed(Bytes::new(10_000)),
+            response: SizeDistribution::Fixed(Bytes::new(100)),
             concurrency: 1,
             reuse: true,
             think: Wait::NONE,
             rate: None,
-            burst: Size::Fixed(Bytes::new(100_000)),
+            burst: SizeDistribution::Fixed(Bytes::new(100_000)),
             gap: Wait::Fixed(Dur::from_millis(10)),
             write_size: None,
             read_size: None,
@@ -127,7 +127,7 @@ impl Default for Spec {
     }
 }
 
-/// The rows that [`Spec::set`] reads, without their `app.`.
+/// The rows that [`WorkloadSpec::set`] reads, without their `app.`.
 const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
@@ -135,8 +135,8 @@ const DUR: &str = "a length of time, as in `10ms`";
 const BYTES: &str = "a number of bytes, as in `30KB`, or `auto`";
 const RATE: &str = "a rate, as in `1Gbit`, or `none`";
 
-impl Spec {
-    /// Reads rows of the parameter table (`app.flows`, `4`), then looks at them [together](Spec::check). `app.mix` is
+impl WorkloadSpec {
+    /// Reads rows of the parameter table (`app.flows`, `4`), then looks at them [together](WorkloadSpec::check). `app.mix` is
     /// read last, so that its members inherit the other rows. `file` gives the text of a CDF file.
     ///
     /// # Errors
@@ -144,8 +144,8 @@ impl Spec {
     pub fn read<'a>(
         rows: impl IntoIterator<Item = (&'a str, &'a str)>,
         file: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<Spec, SpecError> {
-        let mut spec = Spec::default();
+    ) -> Result<WorkloadSpec, SpecError> {
+        let mut spec = WorkloadSpec::default();
         let mut mix = None;
         for (path, value) in rows {
             if path == "app.mix" {
@@ -180,63 +180,67 @@ impl Spec {
         row: &str,
         value: &str,
         file: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), ValueError> {
         match row {
             "workload" => self.behaviour = Behaviour::parse(value)?,
             "name" if !value.is_empty() => self.name = Some(value.to_owned()),
-            "name" => return Err(Bad::new("it is empty", "any word")),
+            "name" => return Err(ValueError::new("it is empty", "any word")),
             "flows" => self.flows = count(value)?,
             "flow_size" if value == "endless" => self.flow_size = None,
-            "flow_size" => self.flow_size = Some(Size::parse(value, file)?),
-            "arrival" => self.arrival = Arrival::parse(value)?,
+            "flow_size" => self.flow_size = Some(SizeDistribution::parse(value, file)?),
+            "arrival" => self.arrival = ArrivalProcess::parse(value)?,
             "start" => self.start = unit(value, DUR)?,
             "duration" if value == "run" => self.duration = None,
             "duration" => self.duration = Some(unit(value, "a length of time, as in `10s`, or `run`")?),
-            "request" => self.request = Size::parse(value, file)?,
-            "response" => self.response = Size::parse(value, file)?,
+            "request" => self.request = SizeDistribution::parse(value, file)?,
+            "response" => self.response = SizeDistribution::parse(value, file)?,
             "concurrency" => self.concurrency = count(value)?,
             "reuse" => {
                 self.reuse = match value {
                     "on" => true,
                     "off" => false,
-                    _ => return Err(Bad::new("it is neither", "on, off")),
+                    _ => return Err(ValueError::new("it is neither", "on, off")),
                 };
             }
             "think" => self.think = Wait::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
-            "burst" => self.burst = Size::parse(value, file)?,
+            "burst" => self.burst = SizeDistribution::parse(value, file)?,
             "gap" => self.gap = Wait::parse(value)?,
             "write_size" => self.write_size = call_size(value)?,
             "read_size" => self.read_size = call_size(value)?,
             "read_rate" => self.read_rate = optional(value, "none", RATE)?,
             "mix" => self.mix = self.members(value, file)?,
-            _ => return Err(Bad::new("there is no such row", ROWS)),
+            _ => return Err(ValueError::new("there is no such row", ROWS)),
         }
         Ok(())
     }
 
     /// Members are separated by `+`; each is a workload and rows of its own, as in
     /// `rpc request=10KB flows=2 + rpc request=1MB`. What a member does not say it takes from the spec around it.
-    fn members(&self, text: &str, file: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<Spec>, Bad> {
+    fn members(
+        &self,
+        text: &str,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Vec<WorkloadSpec>, ValueError> {
         let mut members = Vec::new();
         for item in text.split('+') {
             let mut words = item.split_whitespace();
-            let mut member = Spec { mix: Vec::new(), name: None, ..self.clone() };
-            let workload = words.next().ok_or_else(|| Bad::new("a member is empty", MIX))?;
+            let mut member = WorkloadSpec { mix: Vec::new(), name: None, ..self.clone() };
+            let workload = words.next().ok_or_else(|| ValueError::new("a member is empty", MIX))?;
             member.behaviour = Behaviour::parse(workload)?;
             if member.behaviour == Behaviour::Mix {
-                return Err(Bad::new("a mix cannot hold a mix", MIX));
+                return Err(ValueError::new("a mix cannot hold a mix", MIX));
             }
             for word in words {
                 let (row, value) = word
                     .split_once('=')
-                    .ok_or_else(|| Bad::new(format!("`{word}` is not `<row>=<value>`"), MIX))?;
+                    .ok_or_else(|| ValueError::new(format!("`{word}` is not `<row>=<value>`"), MIX))?;
                 if matches!(row, "workload" | "mix") {
-                    return Err(Bad::new(format!("`{row}` cannot stand inside a member"), MIX));
+                    return Err(ValueError::new(format!("`{row}` cannot stand inside a member"), MIX));
                 }
                 member
                     .set_row(row, value, file)
-                    .map_err(|bad| Bad::new(format!("in `{word}`: {}", bad.why), bad.allowed))?;
+                    .map_err(|bad| ValueError::new(format!("in `{word}`: {}", bad.why), bad.allowed))?;
             }
             members.push(member);
         }
@@ -249,15 +253,15 @@ impl Spec {
     /// The row that does not go with the others.
     pub fn check(&self) -> Result<(), SpecError> {
         let wrong = |row: &str, value: String, why: &str, allowed: &'static str| {
-            Err(Bad::new(why, allowed).at(&format!("app.{row}"), &value))
+            Err(ValueError::new(why, allowed).at(&format!("app.{row}"), &value))
         };
-        let open = self.arrival != Arrival::Closed;
+        let open = self.arrival != ArrivalProcess::Closed;
         match self.behaviour {
             Behaviour::Mix => {
                 if self.mix.is_empty() {
                     return wrong("mix", String::new(), "a mix needs members", MIX);
                 }
-                return self.mix.iter().try_for_each(Spec::check);
+                return self.mix.iter().try_for_each(WorkloadSpec::check);
             }
             Behaviour::Bulk if open && self.flow_size.is_none() => {
                 return wrong("flow_size", "endless".to_owned(), "flows that arrive must end", "a size");
@@ -284,7 +288,7 @@ impl Spec {
             }
             _ => {}
         }
-        let rests = self.behaviour == Behaviour::OnOff || matches!(self.arrival, Arrival::Burst(_));
+        let rests = self.behaviour == Behaviour::OnOff || matches!(self.arrival, ArrivalProcess::Burst(_));
         if rests && self.gap.mean().is_zero() {
             return wrong("gap", self.gap.to_string(), "bursts without a gap never end", "more than 0s");
         }
@@ -309,31 +313,35 @@ impl Spec {
 const MIX: &str =
     "members joined by `+`, each `<workload> <row>=<value> ...`, as in `rpc request=10KB + bulk flows=2`";
 
-fn count(text: &str) -> Result<u32, Bad> {
+fn count(text: &str) -> Result<u32, ValueError> {
     match text.parse::<u32>() {
         Ok(n) if (1..=1_000_000).contains(&n) => Ok(n),
-        Ok(_) => Err(Bad::new("it is out of range", COUNT)),
-        Err(_) => Err(Bad::new("it is not a whole number", COUNT)),
+        Ok(_) => Err(ValueError::new("it is out of range", COUNT)),
+        Err(_) => Err(ValueError::new("it is not a whole number", COUNT)),
     }
 }
 
-fn unit<T: std::str::FromStr>(text: &str, allowed: &'static str) -> Result<T, Bad>
+fn unit<T: std::str::FromStr>(text: &str, allowed: &'static str) -> Result<T, ValueError>
 where
     T::Err: fmt::Display,
 {
-    text.parse().map_err(|e| Bad::new(format!("{e}"), allowed))
+    text.parse().map_err(|e| ValueError::new(format!("{e}"), allowed))
 }
 
-fn optional<T: std::str::FromStr>(text: &str, absent: &str, allowed: &'static str) -> Result<Option<T>, Bad>
+fn optional<T: std::str::FromStr>(
+    text: &str,
+    absent: &str,
+    allowed: &'static str,
+) -> Result<Option<T>, ValueError>
 where
     T::Err: fmt::Display,
 {
     if text == absent { Ok(None) } else { unit(text, allowed).map(Some) }
 }
 
-fn call_size(text: &str) -> Result<Option<Bytes>, Bad> {
+fn call_size(text: &str) -> Result<Option<Bytes>, ValueError> {
     match optional(text, "auto", BYTES)? {
-        Some(Bytes::ZERO) => Err(Bad::new("a call of no bytes does nothing", BYTES)),
+        Some(Bytes::ZERO) => Err(ValueError::new("a call of no bytes does nothing", BYTES)),
         size => Ok(size),
     }
 }
@@ -341,14 +349,14 @@ fn call_size(text: &str) -> Result<Option<Bytes>, Bad> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrival::Pace;
+    use crate::arrival::ArrivalRate;
 
     fn none(path: &str) -> Result<String, String> {
         Err(format!("{path}: no such file"))
     }
 
-    fn read(rows: &[(&str, &str)]) -> Result<Spec, String> {
-        Spec::read(rows.iter().copied(), &none).map_err(|e| e.to_string())
+    fn read(rows: &[(&str, &str)]) -> Result<WorkloadSpec, String> {
+        WorkloadSpec::read(rows.iter().copied(), &none).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -369,7 +377,7 @@ mod tests {
     #[test]
     fn open_arrivals_read() {
         let spec = read(&[("app.workload", "rpc-open"), ("app.arrival", "poisson:1000/s")]).expect("valid");
-        assert_eq!(spec.arrival, Arrival::Poisson(Pace::PerSecond(1000.0)));
+        assert_eq!(spec.arrival, ArrivalProcess::Poisson(ArrivalRate::PerSecond(1000.0)));
     }
 
     #[test]

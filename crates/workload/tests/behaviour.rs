@@ -5,12 +5,15 @@ mod net;
 use net::{DELAY, Ran, run, run_breaking, run_with};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Seed, Time};
-use tcpassay_workload::{Completion, CompletionKind, HostId, Pair, Spec, TrafficSchedule};
+use tcpassay_workload::{
+    AppCompletion, AppCompletionKind, HostIndex, HostPair, TrafficSchedule, WorkloadSpec,
+};
 
-const PAIR: [Pair; 1] = [Pair { sender: HostId(0), receiver: HostId(1) }];
+const PAIR: [HostPair; 1] = [HostPair { sender: HostIndex(0), receiver: HostIndex(1) }];
 
-fn spec(rows: &[(&str, &str)]) -> Spec {
-    Spec::read(rows.iter().copied(), &|path| Err(format!("{path}: no such file"))).expect("a valid spec")
+fn spec(rows: &[(&str, &str)]) -> WorkloadSpec {
+    WorkloadSpec::read(rows.iter().copied(), &|path| Err(format!("{path}: no such file")))
+        .expect("a valid spec")
 }
 
 fn pair(rows: &[(&str, &str)], end: Time) -> Ran {
@@ -21,7 +24,7 @@ const fn ms(n: u64) -> Time {
     Time::from_nanos(n * 1_000_000)
 }
 
-fn times(done: &[Completion]) -> Vec<(u64, u64)> {
+fn times(done: &[AppCompletion]) -> Vec<(u64, u64)> {
     done.iter().map(|c| (c.start.as_nanos() / 1_000_000, c.end.as_nanos() / 1_000_000)).collect()
 }
 
@@ -80,7 +83,7 @@ fn a_closed_loop_issues_the_next_request_when_the_answer_is_complete_and_thought
     let ran = pair(&rows, ms(1000));
     // The first waits for the handshake; each takes a round trip of 2 ms, then 3 ms pass.
     assert_eq!(times(&ran.done), [(0, 4), (7, 9)]);
-    assert!(ran.done.iter().all(|c| c.kind == CompletionKind::Rpc && c.ok));
+    assert!(ran.done.iter().all(|c| c.kind == AppCompletionKind::Rpc && c.ok));
     assert_eq!((ran.done[0].request, ran.done[0].response), (Bytes::new(10_000), Bytes::new(100)));
     assert!(ran.idle);
 }
@@ -132,7 +135,8 @@ fn a_paced_source_writes_a_burst_at_each_tick_of_its_rate() {
 
 #[test]
 fn incast_asks_all_servers_at_once_and_waits_for_all_before_it_asks_again() {
-    let pairs: Vec<Pair> = (1..4).map(|n| Pair { sender: HostId(n), receiver: HostId(0) }).collect();
+    let pairs: Vec<HostPair> =
+        (1..4).map(|n| HostPair { sender: HostIndex(n), receiver: HostIndex(0) }).collect();
     let rows = [
         ("app.workload", "incast"),
         ("app.request", "100B"),
@@ -141,12 +145,12 @@ fn incast_asks_all_servers_at_once_and_waits_for_all_before_it_asks_again() {
         ("app.duration", "6ms"),
     ];
     let ran = run(TrafficSchedule::new(&spec(&rows), &pairs, Seed(1)), 4, 100_000, ms(1000));
-    let rounds: Vec<Completion> =
-        ran.done.iter().filter(|c| c.kind == CompletionKind::Round).copied().collect();
+    let rounds: Vec<AppCompletion> =
+        ran.done.iter().filter(|c| c.kind == AppCompletionKind::Round).copied().collect();
     assert_eq!(times(&rounds), [(0, 4), (5, 7)]);
     assert_eq!((rounds[0].request, rounds[0].response), (Bytes::new(300), Bytes::new(60_000)));
     assert_eq!(ran.done.len(), 2 + 6);
-    assert!(ran.net.opened.iter().all(|(_, key)| key.client == HostId(0)), "the receiver asks");
+    assert!(ran.net.opened.iter().all(|(_, key)| key.client == HostIndex(0)), "the receiver asks");
     assert!(ran.idle);
 }
 
@@ -196,14 +200,15 @@ fn what_is_under_way_on_a_connection_that_fails_is_recorded_as_not_completed_and
 
 #[test]
 fn an_incast_round_that_loses_a_server_ends_not_ok_and_the_next_asks_the_others() {
-    let pairs: Vec<Pair> = (1..4).map(|n| Pair { sender: HostId(n), receiver: HostId(0) }).collect();
+    let pairs: Vec<HostPair> =
+        (1..4).map(|n| HostPair { sender: HostIndex(n), receiver: HostIndex(0) }).collect();
     let rows = [("app.workload", "incast"), ("app.request", "100B"), ("app.duration", "7ms")];
     let plan = TrafficSchedule::new(&spec(&rows), &pairs, Seed(1));
     let ran = run_breaking(plan, 4, 100_000, DELAY, ms(1000), Some((ms(5), 1)));
     let rounds: Vec<(u64, bool)> = ran
         .done
         .iter()
-        .filter(|c| c.kind == CompletionKind::Round)
+        .filter(|c| c.kind == AppCompletionKind::Round)
         .map(|c| (c.request.get(), c.ok))
         .collect();
     assert_eq!(rounds, [(300, true), (300, false), (200, true)]);
@@ -220,8 +225,8 @@ fn a_thought_of_a_connection_that_failed_does_not_reach_the_one_that_took_its_pl
     ]);
     let plan = TrafficSchedule::new(&spec, &PAIR, Seed(1));
     let ran = run_breaking(plan, 2, 100_000, DELAY, ms(1000), Some((ms(5), 0)));
-    let rpcs = ran.done.iter().filter(|c| c.kind == CompletionKind::Rpc).count();
-    let flows = ran.done.iter().filter(|c| c.kind == CompletionKind::Flow && c.ok).count();
+    let rpcs = ran.done.iter().filter(|c| c.kind == AppCompletionKind::Rpc).count();
+    let flows = ran.done.iter().filter(|c| c.kind == AppCompletionKind::Flow && c.ok).count();
     assert_eq!((rpcs, flows), (1, 10));
     assert!(ran.idle);
 }
@@ -288,7 +293,7 @@ proptest! {
         for key in keys {
             let passed = ran.net.passed(key);
             prop_assert_eq!(passed.written, passed.read);
-            let of_key = ran.done.iter().filter(|c| c.key == key && c.kind != CompletionKind::Round);
+            let of_key = ran.done.iter().filter(|c| c.key == key && c.kind != AppCompletionKind::Round);
             let asked = of_key.fold([0, 0], |sum, c| {
                 assert!(c.ok && c.end >= c.start);
                 [sum[0] + c.request.get(), sum[1] + c.response.get()]

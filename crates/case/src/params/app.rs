@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use super::spec::{ParamSpec, Substrates};
 use tcpassay_units::{Bytes, Dur};
-use tcpassay_workload::{Background, Spec, SpecError};
+use tcpassay_workload::{BackgroundTraffic, SpecError, WorkloadSpec};
 
 type P = ParamSpec;
 const MKH: Substrates = Substrates::MKH;
@@ -19,7 +19,7 @@ macro_rules! row_of_spec {
 fn accepts(path: &str, text: &str) -> Result<(), String> {
     // The file is read, and its errors told, when the case is made.
     let any_cdf = |_: &str| Ok("1 1".to_owned());
-    Spec::default().set(path, text, &any_cdf).map_err(|SpecError { why, .. }| why)
+    WorkloadSpec::default().set(path, text, &any_cdf).map_err(|SpecError { why, .. }| why)
 }
 
 const BUFFER: Kind =
@@ -243,7 +243,7 @@ pub(super) const ROWS: &[ParamSpec] = &[
         "app.background",
         Kind::Text {
             form: "`none`, `bulk:<n>[:<cc>]`, `poisson:<percent>%` (of the bottleneck) or `udp:<rate>`",
-            check: |text| Background::read(text).map(drop).map_err(|why| why.why),
+            check: |text| BackgroundTraffic::read(text).map(drop).map_err(|why| why.why),
         },
         "none",
         &["none", "bulk:1:cubic", "poisson:30%", "udp:100Mbit"],

@@ -1,6 +1,6 @@
 //! What metrics read of a recording: its window, its flows, its completions.
 
-use super::rates::{self, Carried, Spread, What, Window, finest};
+use super::rates::{self, ByteKind, FlowTotals, MeanDeviation, TimeWindow, finest};
 use super::stats::{mean, sorted};
 use crate::Histogram;
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
@@ -20,17 +20,17 @@ pub(crate) const BACKGROUND: &str = "background";
 
 /// How to look at a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
+pub struct MetricOptions {
     /// Left out from the start of the first flow of the test.
     pub warmup: Dur,
 }
 
 /// What the functions of [`TABLE`](super::TABLE) read.
-pub struct Context<'a> {
+pub struct MetricContext<'a> {
     pub(super) recording: &'a Recording,
-    pub(super) window: Window,
+    pub(super) window: TimeWindow,
     /// The window with the warm-up.
-    pub(super) whole: Window,
+    pub(super) whole: TimeWindow,
     /// Places of the flows of the test.
     pub(super) flows: BTreeSet<u32>,
     /// Flows and requests of the test that began in the window, completed or failed.
@@ -42,20 +42,20 @@ pub struct Context<'a> {
     /// Throughput at the finest interval that is searched for periods: walked once, as the others.
     pub(super) fine: OnceCell<Option<Vec<f64>>>,
     /// By interval of [`KEPT`].
-    pub(super) spreads: [OnceCell<(Option<Spread>, Vec<Spread>)>; KEPT.len()],
-    /// By [`What`].
-    pub(super) warm: [OnceCell<Option<Carried>>; 3],
+    pub(super) spreads: [OnceCell<(Option<MeanDeviation>, Vec<MeanDeviation>)>; KEPT.len()],
+    /// By [`ByteKind`].
+    pub(super) warm: [OnceCell<Option<FlowTotals>>; 3],
 }
 
-impl<'a> Context<'a> {
-    pub(super) fn new(recording: &'a Recording, options: Options) -> Context<'a> {
+impl<'a> MetricContext<'a> {
+    pub(super) fn new(recording: &'a Recording, options: MetricOptions) -> MetricContext<'a> {
         let flows = flows_of_test(recording);
         let window = window(recording, &flows, options.warmup);
         let of_test = |c: &&Completion| c.class != BACKGROUND && c.kind != CompletionKind::Round;
         let ended: Vec<&Completion> =
             recording.completions.iter().filter(of_test).filter(|c| c.start >= window.from).collect();
         let completed = || ended.iter().filter(|c| c.ok);
-        Context {
+        MetricContext {
             recording,
             window,
             whole: self::window(recording, &flows, Dur::ZERO),
@@ -69,21 +69,21 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Throughput of the flows of the test in every whole interval of the window, at [`Context::fine_interval`].
+    /// Throughput of the flows of the test in every whole interval of the window, at [`MetricContext::fine_interval`].
     pub(super) fn fine_rates(&self) -> Option<&[f64]> {
         let compute =
-            || rates::rates(self.recording, &self.flows, What::Wire, self.fine_interval()?, self.window);
+            || rates::rates(self.recording, &self.flows, ByteKind::Wire, self.fine_interval()?, self.window);
         self.fine.get_or_init(compute).as_deref()
     }
 
     /// Mean and standard deviation of the throughput of all flows of the test together in the window, and of each of them in the
     /// part of the window in which it was open.
-    pub(super) fn spreads(&self, interval: Dur) -> &(Option<Spread>, Vec<Spread>) {
+    pub(super) fn spreads(&self, interval: Dur) -> &(Option<MeanDeviation>, Vec<MeanDeviation>) {
         let kept =
             KEPT.iter().position(|kept| *kept == interval).expect("one of the intervals that are kept");
         self.spreads[kept].get_or_init(|| {
             let places: BTreeMap<u32, usize> = self.flows.iter().copied().zip(0..).collect();
-            let windows: Vec<Window> =
+            let windows: Vec<TimeWindow> =
                 self.flow_rows().map(|(_, flow)| open_window(flow, self.window)).collect();
             let together = |flow| places.contains_key(&flow).then_some(0);
             let all = rates::spreads(self.recording, interval, &[self.window], &together);
@@ -94,20 +94,20 @@ impl<'a> Context<'a> {
 
     /// Bytes of one flow in the window. Its counters are of the whole time: where a warm-up is left out the series says it, or the log
     /// of deliveries, and the whole time counts when there is neither.
-    pub(super) fn bytes_of(&self, place: u32, flow: &Flow, what: What) -> Option<f64> {
+    pub(super) fn bytes_of(&self, place: u32, flow: &Flow, what: ByteKind) -> Option<f64> {
         if let Some((bytes, _)) = self.warm(what) {
             return bytes.get(place as usize).copied();
         }
         match what {
-            What::Read => Some(whole(flow.counters.read_bytes)),
-            What::Wire => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_wire_bytes)),
-            What::Payload => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_bytes)),
+            ByteKind::Read => Some(whole(flow.counters.read_bytes)),
+            ByteKind::Wire => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_wire_bytes)),
+            ByteKind::Payload => (!flow.counters.unseen).then(|| whole(flow.counters.delivered_bytes)),
         }
     }
 
     /// Bytes of each flow, by its place, in the whole intervals of the window, and the length of these, when a warm-up is left out
     /// and the recording can tell.
-    pub(super) fn warm(&self, what: What) -> Option<&Carried> {
+    pub(super) fn warm(&self, what: ByteKind) -> Option<&FlowTotals> {
         if self.window.from <= self.whole.from {
             return None;
         }
@@ -115,7 +115,7 @@ impl<'a> Context<'a> {
     }
 
     /// Bits a second of one flow over the part of the window in which it was open.
-    pub(super) fn rate_of(&self, place: u32, flow: &Flow, what: What) -> Option<f64> {
+    pub(super) fn rate_of(&self, place: u32, flow: &Flow, what: ByteKind) -> Option<f64> {
         let open = open_window(flow, if self.warm(what).is_some() { self.window } else { self.whole });
         Some(self.bytes_of(place, flow, what)? * 8.0 / open.seconds()?)
     }
@@ -151,7 +151,7 @@ impl<'a> Context<'a> {
 
     /// Bits a second of what the flows of the test carried in the window. What their counters say is of the whole time: where
     /// a warm-up is left out the series says it, or the log of deliveries, and the whole time counts when there is neither.
-    pub(super) fn carried(&self, what: What, in_all: Option<f64>) -> Option<f64> {
+    pub(super) fn carried(&self, what: ByteKind, in_all: Option<f64>) -> Option<f64> {
         match self.warm(what) {
             Some((bytes, seconds)) => {
                 Some(self.flows.iter().map(|flow| bytes[*flow as usize]).sum::<f64>() * 8.0 / seconds)
@@ -197,7 +197,9 @@ impl<'a> Context<'a> {
 
     /// Goodput of each flow of the test.
     pub(super) fn goodputs(&self) -> Vec<f64> {
-        self.flow_rows().map(|(place, flow)| self.rate_of(place, flow, What::Read).unwrap_or(0.0)).collect()
+        self.flow_rows()
+            .map(|(place, flow)| self.rate_of(place, flow, ByteKind::Read).unwrap_or(0.0))
+            .collect()
     }
 
     /// The mean of the inverse slowdown by size class, for classes with completions.
@@ -231,12 +233,12 @@ pub(super) fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
     main.into_values().map(|(_, place)| place).collect()
 }
 
-pub(super) fn window(recording: &Recording, flows: &BTreeSet<u32>, warmup: Dur) -> Window {
+pub(super) fn window(recording: &Recording, flows: &BTreeSet<u32>, warmup: Dur) -> TimeWindow {
     let run_end = Time::ZERO + recording.header.duration;
     let rows: Vec<&Flow> = flows.iter().map(|f| &recording.flows[*f as usize]).collect();
     let start = rows.iter().map(|flow| flow.start).min().unwrap_or(Time::ZERO);
     let to = rows.iter().map(|flow| flow.end.unwrap_or(run_end)).max().unwrap_or(run_end).min(run_end);
-    Window { from: start.saturating_add(warmup).min(to), to }
+    TimeWindow { from: start.saturating_add(warmup).min(to), to }
 }
 
 pub(super) fn seconds(c: &Completion) -> f64 {
@@ -271,14 +273,14 @@ pub(super) fn quantile_of(recording: &Recording, kind: LatencyKind, entity: &str
 }
 
 /// The part of a window in which a flow was open.
-pub(super) fn open_window(flow: &Flow, window: Window) -> Window {
+pub(super) fn open_window(flow: &Flow, window: TimeWindow) -> TimeWindow {
     let from = flow.start.max(window.from).min(window.to);
-    Window { from, to: flow.end.unwrap_or(window.to).min(window.to).max(from) }
+    TimeWindow { from, to: flow.end.unwrap_or(window.to).min(window.to).max(from) }
 }
 
 /// Bits that left a device in the window over what its rate allows: from its series for the whole intervals of the
 /// window, otherwise from its counters for the whole run.
-pub(super) fn utilisation(context: &Context<'_>, device: &Device) -> Option<f64> {
+pub(super) fn utilisation(context: &MetricContext<'_>, device: &Device) -> Option<f64> {
     let (recording, window) = (context.recording, context.window);
     let rate = whole(device.rate?.bits_per_sec());
     let series = recording.series.as_ref().and_then(|s| Some((s, s.entity(&device.name)?)));

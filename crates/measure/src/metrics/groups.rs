@@ -1,7 +1,7 @@
 //! Metrics by host and by tier of the network.
 
-use super::context::{Context, ratio, utilisation};
-use super::rates::What;
+use super::context::{MetricContext, ratio, utilisation};
+use super::rates::ByteKind;
 use super::stats::mean;
 use crate::recording::Device;
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub(super) fn tier(device: &Device) -> String {
     format!("{}{back}", group.unwrap_or("link"))
 }
 
-pub(super) fn tiers(c: &Context<'_>) -> Vec<TierMetrics> {
+pub(super) fn tiers(c: &MetricContext<'_>) -> Vec<TierMetrics> {
     let mut tiers: BTreeMap<String, Vec<&Device>> = BTreeMap::new();
     for device in &c.recording.devices {
         tiers.entry(tier(device)).or_default().push(device);
@@ -67,20 +67,20 @@ pub(super) fn tiers(c: &Context<'_>) -> Vec<TierMetrics> {
 }
 
 /// Bytes read of the flows of the test in the window, by sending host.
-pub(super) fn read_by_host(c: &Context<'_>) -> BTreeMap<u32, (usize, f64)> {
+pub(super) fn read_by_host(c: &MetricContext<'_>) -> BTreeMap<u32, (usize, f64)> {
     let mut hosts: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (place, flow) in c.flow_rows() {
         let host = hosts.entry(flow.from).or_default();
         host.0 += 1;
-        host.1 += c.bytes_of(place, flow, What::Read).unwrap_or(0.0);
+        host.1 += c.bytes_of(place, flow, ByteKind::Read).unwrap_or(0.0);
     }
     hosts
 }
 
-pub(super) fn hosts(c: &Context<'_>) -> Vec<HostMetrics> {
+pub(super) fn hosts(c: &MetricContext<'_>) -> Vec<HostMetrics> {
     let hosts = read_by_host(c);
     let all: f64 = hosts.values().map(|(_, bytes)| bytes).sum();
-    let seconds = c.warm(What::Read).map_or_else(|| c.whole.seconds(), |(_, seconds)| Some(*seconds));
+    let seconds = c.warm(ByteKind::Read).map_or_else(|| c.whole.seconds(), |(_, seconds)| Some(*seconds));
     let rows = hosts.into_iter().map(|(host, (flows, bytes))| HostMetrics {
         name: c.recording.hosts.get(host as usize).cloned().unwrap_or_default(),
         flows,

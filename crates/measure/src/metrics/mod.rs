@@ -20,10 +20,10 @@ mod table;
 mod timeouts;
 
 pub(crate) use context::BACKGROUND;
-pub use context::{Context, Options};
+pub use context::{MetricContext, MetricOptions};
 pub use groups::{HostMetrics, TierMetrics};
-pub use rates::{What, Window, finest, rates};
-pub use rounds::{Round, rounds};
+pub use rates::{ByteKind, TimeWindow, finest, rates};
+pub use rounds::{RttRound, rounds};
 pub use stats::{Period, deviation, jain, longest_silence, mean, period, quantile, variation};
 pub use table::{Metric, TABLE, table_json};
 
@@ -46,7 +46,7 @@ pub struct Metrics {
     #[serde(rename = "to_ns", with = "serial::time")]
     pub to: Time,
     /// By name, in the order of [`TABLE`].
-    pub values: Values,
+    pub values: MetricValues,
     /// One for each flow of the test.
     pub flows: Vec<FlowMetrics>,
     /// One for each class of completions.
@@ -61,16 +61,16 @@ pub struct Metrics {
 
 /// The values of [`TABLE`]; in JSON an object, absent values null.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Values(pub Vec<(&'static str, Option<f64>)>);
+pub struct MetricValues(pub Vec<(&'static str, Option<f64>)>);
 
-impl Values {
+impl MetricValues {
     /// The value of metric `name`; absent and unknown are both `None`.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(have, _)| *have == name).and_then(|(_, value)| *value)
     }
 }
 
-impl Serialize for Values {
+impl Serialize for MetricValues {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -154,13 +154,13 @@ pub struct DeviceMetrics {
 }
 
 /// Computes all metrics of a recording.
-pub fn metrics(recording: &Recording, options: Options) -> Metrics {
-    let context = Context::new(recording, options);
+pub fn metrics(recording: &Recording, options: MetricOptions) -> Metrics {
+    let context = MetricContext::new(recording, options);
     let finite = |value: Option<f64>| value.filter(|x| x.is_finite());
     Metrics {
         from: context.window.from,
         to: context.window.to,
-        values: Values(TABLE.iter().map(|m| (m.name, finite((m.of)(&context)))).collect()),
+        values: MetricValues(TABLE.iter().map(|m| (m.name, finite((m.of)(&context)))).collect()),
         flows: flow_metrics(&context),
         classes: class_metrics(recording, context.window),
         devices: recording.devices.iter().map(|d| device_metrics(&context, d)).collect(),
@@ -169,10 +169,10 @@ pub fn metrics(recording: &Recording, options: Options) -> Metrics {
     }
 }
 
-fn flow_metrics(context: &Context<'_>) -> Vec<FlowMetrics> {
+fn flow_metrics(context: &MetricContext<'_>) -> Vec<FlowMetrics> {
     let recording = context.recording;
     let wires: Option<Vec<f64>> =
-        context.flow_rows().map(|(place, flow)| context.bytes_of(place, flow, What::Wire)).collect();
+        context.flow_rows().map(|(place, flow)| context.bytes_of(place, flow, ByteKind::Wire)).collect();
     let all = wires.map(|all| all.iter().sum::<f64>());
     let rows = context.flow_rows().map(|(place, flow)| {
         let c = &flow.counters;
@@ -180,9 +180,9 @@ fn flow_metrics(context: &Context<'_>) -> Vec<FlowMetrics> {
             name: flow.name.clone(),
             class: flow.class.clone(),
             cc: flow.cc.clone(),
-            throughput: context.rate_of(place, flow, What::Wire),
-            goodput: context.rate_of(place, flow, What::Read),
-            share: ratio(context.bytes_of(place, flow, What::Wire), all),
+            throughput: context.rate_of(place, flow, ByteKind::Wire),
+            goodput: context.rate_of(place, flow, ByteKind::Read),
+            share: ratio(context.bytes_of(place, flow, ByteKind::Wire), all),
             timeouts: flow.tcp.timeouts,
             retransmissions: (!c.unseen).then_some(c.retransmitted_packets),
             ce_share: ratio(Some(whole(c.ce_packets)), Some(whole(c.delivered_packets))),
@@ -193,7 +193,7 @@ fn flow_metrics(context: &Context<'_>) -> Vec<FlowMetrics> {
     rows.collect()
 }
 
-fn class_metrics(recording: &Recording, window: Window) -> Vec<ClassMetrics> {
+fn class_metrics(recording: &Recording, window: TimeWindow) -> Vec<ClassMetrics> {
     let mut classes: BTreeMap<(&str, CompletionKind), Vec<&Completion>> = BTreeMap::new();
     for c in recording.completions.iter().filter(|c| c.start >= window.from) {
         classes.entry((&c.class, c.kind)).or_default().push(c);
@@ -220,7 +220,7 @@ fn class_metrics(recording: &Recording, window: Window) -> Vec<ClassMetrics> {
     rows.collect()
 }
 
-fn device_metrics(context: &Context<'_>, device: &Device) -> DeviceMetrics {
+fn device_metrics(context: &MetricContext<'_>, device: &Device) -> DeviceMetrics {
     let recording = context.recording;
     DeviceMetrics {
         name: device.name.clone(),

@@ -7,14 +7,14 @@ use tcpassay_units::{Dur, Time};
 
 /// The part of a run that metrics look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct TimeWindow {
     /// Its start.
     pub from: Time,
     /// Its end.
     pub to: Time,
 }
 
-impl Window {
+impl TimeWindow {
     /// Its length in seconds; `None` when it is empty.
     pub fn seconds(&self) -> Option<f64> {
         let len = self.to.since(self.from);
@@ -24,7 +24,7 @@ impl Window {
 
 /// What is added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum ByteKind {
     /// Bytes that reached the receiving host, with headers, as they came: also what came twice.
     Wire,
     /// Payload of the same.
@@ -33,12 +33,12 @@ pub enum What {
     Read,
 }
 
-impl What {
+impl ByteKind {
     fn column(self) -> &'static str {
         match self {
-            What::Wire => "wire_bytes",
-            What::Payload => "payload_bytes",
-            What::Read => "read_bytes",
+            ByteKind::Wire => "wire_bytes",
+            ByteKind::Payload => "payload_bytes",
+            ByteKind::Read => "read_bytes",
         }
     }
 }
@@ -49,9 +49,9 @@ impl What {
 pub fn rates(
     recording: &Recording,
     flows: &BTreeSet<u32>,
-    what: What,
+    what: ByteKind,
     interval: Dur,
-    window: Window,
+    window: TimeWindow,
 ) -> Option<Vec<f64>> {
     let ns = interval.as_nanos();
     let first = window.from.as_nanos().div_ceil(ns);
@@ -63,11 +63,11 @@ pub fn rates(
             *place += n;
         }
     };
-    if !recording.deliveries.is_empty() && what != What::Read {
+    if !recording.deliveries.is_empty() && what != ByteKind::Read {
         let wanted: Vec<bool> = (0u32..).zip(&recording.flows).map(|(f, _)| flows.contains(&f)).collect();
         let is_wanted = |flow: u32| wanted.get(flow as usize).copied().unwrap_or(false);
         for d in recording.deliveries.iter().filter(|d| is_wanted(d.flow)) {
-            let n = if what == What::Wire { d.wire_bytes } else { d.bytes };
+            let n = if what == ByteKind::Wire { d.wire_bytes } else { d.bytes };
             add(d.at.as_nanos(), f64::from(n));
         }
     } else {
@@ -91,12 +91,12 @@ pub fn rates(
 
 /// Mean and standard deviation of a throughput.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Spread {
+pub(super) struct MeanDeviation {
     pub mean: f64,
     pub deviation: f64,
 }
 
-impl Spread {
+impl MeanDeviation {
     /// Coefficient of variation; `None` where the mean is 0.
     pub fn variation(self) -> Option<f64> {
         (self.mean > 0.0).then(|| self.deviation / self.mean)
@@ -109,11 +109,11 @@ impl Spread {
 pub(super) fn spreads(
     recording: &Recording,
     interval: Dur,
-    windows: &[Window],
+    windows: &[TimeWindow],
     group: &dyn Fn(u32) -> Option<usize>,
-) -> Vec<Option<Spread>> {
+) -> Vec<Option<MeanDeviation>> {
     let ns = interval.as_nanos();
-    let mut sums: Vec<Groups> = windows.iter().map(|window| Groups::new(*window, ns)).collect();
+    let mut sums: Vec<GroupTotals> = windows.iter().map(|window| GroupTotals::new(*window, ns)).collect();
     if recording.deliveries.is_empty() {
         let Some(series) = &recording.series else { return vec![None; windows.len()] };
         if !ns.is_multiple_of(series.interval.as_nanos()) {
@@ -122,7 +122,7 @@ pub(super) fn spreads(
         // Without taps nobody saw packets, and the series have no column of them.
         let mut known = vec![false; windows.len()];
         for (flow, entity) in of_flows(recording, series) {
-            let (Some(group), Some(column)) = (group(flow), entity.column(What::Wire.column())) else {
+            let (Some(group), Some(column)) = (group(flow), entity.column(ByteKind::Wire.column())) else {
                 continue;
             };
             known[group] = true;
@@ -130,7 +130,7 @@ pub(super) fn spreads(
                 sums[group].add(entity.time(series.interval, i).as_nanos() / ns, *bytes);
             }
         }
-        let spread = |(group, known): (Groups, bool)| if known { group.spread(interval) } else { None };
+        let spread = |(group, known): (GroupTotals, bool)| if known { group.spread(interval) } else { None };
         return sums.into_iter().zip(known).map(spread).collect();
     }
     for d in &recording.deliveries {
@@ -142,12 +142,12 @@ pub(super) fn spreads(
 }
 
 /// Bytes of each flow, by its place, and the seconds in which they were carried.
-pub(super) type Carried = (Vec<f64>, f64);
+pub(super) type FlowTotals = (Vec<f64>, f64);
 
 /// Bytes of each flow, by its place, in the whole intervals of `window`, and the length of these in seconds; from the log of
 /// deliveries if there is one, otherwise from the series. `None` when neither can say.
-pub(super) fn sums(recording: &Recording, what: What, window: Window) -> Option<Carried> {
-    let logged = !recording.deliveries.is_empty() && what != What::Read;
+pub(super) fn sums(recording: &Recording, what: ByteKind, window: TimeWindow) -> Option<FlowTotals> {
+    let logged = !recording.deliveries.is_empty() && what != ByteKind::Read;
     let series = recording.series.as_ref();
     let interval = series.map(|s| s.interval).or(logged.then_some(Dur::from_millis(1)))?;
     let ns = interval.as_nanos();
@@ -157,7 +157,7 @@ pub(super) fn sums(recording: &Recording, what: What, window: Window) -> Option<
     let mut bytes = vec![0.0; recording.flows.len()];
     if logged {
         for d in recording.deliveries.iter().filter(|d| inside(d.at)) {
-            let n = if what == What::Wire { d.wire_bytes } else { d.bytes };
+            let n = if what == ByteKind::Wire { d.wire_bytes } else { d.bytes };
             if let Some(sum) = bytes.get_mut(d.flow as usize) {
                 *sum += f64::from(n);
             }
@@ -186,17 +186,17 @@ fn of_flows<'a>(
 }
 
 /// What a group of flows carried, by interval.
-struct Groups {
+struct GroupTotals {
     first: u64,
     count: u64,
     /// Intervals and bytes, in the order in which they came.
     rows: Vec<(u64, f64)>,
 }
 
-impl Groups {
-    fn new(window: Window, ns: u64) -> Groups {
+impl GroupTotals {
+    fn new(window: TimeWindow, ns: u64) -> GroupTotals {
         let first = window.from.as_nanos().div_ceil(ns);
-        Groups { first, count: (window.to.as_nanos() / ns).saturating_sub(first), rows: Vec::new() }
+        GroupTotals { first, count: (window.to.as_nanos() / ns).saturating_sub(first), rows: Vec::new() }
     }
 
     fn add(&mut self, place: u64, bytes: f64) {
@@ -209,7 +209,7 @@ impl Groups {
         }
     }
 
-    fn spread(mut self, interval: Dur) -> Option<Spread> {
+    fn spread(mut self, interval: Dur) -> Option<MeanDeviation> {
         if self.count < 2 {
             return None;
         }
@@ -222,7 +222,7 @@ impl Groups {
         // Intervals without a row carried nothing.
         let squares = sums().map(|bytes| (bytes - mean).powi(2)).sum::<f64>() + silent * mean * mean;
         let scale = 8.0 / interval.as_secs_f64();
-        Some(Spread { mean: mean * scale, deviation: (squares / n).sqrt() * scale })
+        Some(MeanDeviation { mean: mean * scale, deviation: (squares / n).sqrt() * scale })
     }
 }
 

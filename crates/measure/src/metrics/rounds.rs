@@ -10,7 +10,7 @@ use tcpassay_wire::Flags;
 /// One round trip of one flow: it begins with a first transmission, and ends with the ACK that covers all that had been
 /// sent when that left.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Round {
+pub struct RttRound {
     /// Place of the flow in the recording.
     pub flow: u32,
     /// Counts the rounds of the flow from 0.
@@ -42,8 +42,8 @@ pub struct Round {
 }
 
 /// A flow while its rounds are counted.
-struct Counting {
-    round: Round,
+struct RoundCounter {
+    round: RttRound,
     /// The position whose acknowledgement ends the round.
     end: u64,
     /// The highest position sent.
@@ -54,16 +54,16 @@ struct Counting {
 }
 
 /// The rounds of every flow, flow by flow, from the event log; empty without one.
-pub fn rounds(recording: &Recording) -> Vec<Round> {
-    let mut all: Vec<Vec<Round>> = vec![Vec::new(); recording.flows.len()];
-    let mut under_way: Vec<Option<Counting>> = recording.flows.iter().map(|_| None).collect();
+pub fn rounds(recording: &Recording) -> Vec<RttRound> {
+    let mut all: Vec<Vec<RttRound>> = vec![Vec::new(); recording.flows.len()];
+    let mut under_way: Vec<Option<RoundCounter>> = recording.flows.iter().map(|_| None).collect();
     for event in recording.events.iter() {
         let Some((flow, place)) = event.flow.and_then(|f| Some((f, under_way.get_mut(f as usize)?))) else {
             continue;
         };
         let (seq, len) = (event.seq.unwrap_or(0), event.len.map_or(0, u64::from));
         if event.kind == EventKind::Out && len > 0 && place.is_none() {
-            *place = Some(Counting::new(flow, event.at, seq, len));
+            *place = Some(RoundCounter::new(flow, event.at, seq, len));
         }
         let Some(counting) = place else { continue };
         counting.last = event.at;
@@ -105,10 +105,10 @@ pub fn rounds(recording: &Recording) -> Vec<Round> {
     all.into_iter().flatten().collect()
 }
 
-impl Counting {
-    fn new(flow: u32, at: Time, seq: u64, len: u64) -> Counting {
-        Counting {
-            round: Round::new(flow, 0, at),
+impl RoundCounter {
+    fn new(flow: u32, at: Time, seq: u64, len: u64) -> RoundCounter {
+        RoundCounter {
+            round: RttRound::new(flow, 0, at),
             end: seq + len,
             sent: seq,
             acked: seq,
@@ -118,10 +118,10 @@ impl Counting {
     }
 
     /// Ends the round and begins the next.
-    fn finish(&mut self, at: Time) -> Round {
-        let next = Round {
+    fn finish(&mut self, at: Time) -> RttRound {
+        let next = RttRound {
             cwnd_bytes: self.round.cwnd_bytes,
-            ..Round::new(self.round.flow, self.round.round + 1, at)
+            ..RttRound::new(self.round.flow, self.round.round + 1, at)
         };
         let mut round = std::mem::replace(&mut self.round, next);
         round.length = at.since(round.start);
@@ -133,9 +133,9 @@ impl Counting {
     }
 }
 
-impl Round {
-    fn new(flow: u32, round: u32, start: Time) -> Round {
-        Round {
+impl RttRound {
+    fn new(flow: u32, round: u32, start: Time) -> RttRound {
+        RttRound {
             flow,
             round,
             start,

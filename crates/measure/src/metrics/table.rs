@@ -1,12 +1,12 @@
 //! Every metric, declared once.
 
-use super::context::{Context, ratio, utilisation, whole};
+use super::context::{MetricContext, ratio, utilisation, whole};
 use super::figures::{
     acks_per_segment, any, at, delayed_ack_timeouts, failures, goodputs_by_host, host_shares, in_network,
     limited, longest_silence_of, lost, mean_deviation, mean_variation, oscillation, queue_peak_mean,
     rounds_of, sent, shares, tier_drops, tier_utilisation, timeout_quantile,
 };
-use super::rates::What;
+use super::rates::ByteKind;
 use super::stats::{count, jain, mean, quantile};
 use super::timeouts::timeout_lengths;
 use crate::recording::LatencyKind;
@@ -21,7 +21,7 @@ pub struct Metric {
     /// What it is, exactly.
     pub doc: &'static str,
     /// How it is computed.
-    pub(super) of: fn(&Context<'_>) -> Option<f64>,
+    pub(super) of: fn(&MetricContext<'_>) -> Option<f64>,
 }
 
 const SECOND: Dur = Dur::from_secs(1);
@@ -39,7 +39,7 @@ const fn metric(
     name: &'static str,
     unit: &'static str,
     doc: &'static str,
-    of: fn(&Context<'_>) -> Option<f64>,
+    of: fn(&MetricContext<'_>) -> Option<f64>,
 ) -> Metric {
     Metric { name, unit, doc, of }
 }
@@ -50,13 +50,13 @@ pub static TABLE: &[Metric] = &[
         "throughput",
         "bit/s",
         "Bytes with headers that reached the receivers of the flows of the test, over the window",
-        |c| c.carried(What::Wire, c.counted(|f| f.counters.delivered_wire_bytes)),
+        |c| c.carried(ByteKind::Wire, c.counted(|f| f.counters.delivered_wire_bytes)),
     ),
     metric(
         "goodput",
         "bit/s",
         "Bytes that the receiving applications of the flows of the test read, over the window",
-        |c| c.carried(What::Read, c.read()),
+        |c| c.carried(ByteKind::Read, c.read()),
     ),
     metric(
         "saturation",

@@ -2,13 +2,13 @@
 
 use crate::sample::{device, flow, us};
 use proptest::prelude::*;
-use tcpassay_measure::{Collect, Collector, Delivery, Flow, LatencyKind, Recording, Sample};
+use tcpassay_measure::{CollectOptions, Collector, Delivery, Flow, LatencyKind, Recording, SenderSample};
 use tcpassay_units::{Dur, Rate, Time};
 
 const MS: Dur = Dur::from_millis(1);
 
 fn every_ms() -> Collector {
-    Collector::new(Collect { series: Some(MS), ..Collect::default() })
+    Collector::new(CollectOptions { series: Some(MS), ..CollectOptions::default() })
 }
 
 fn arrival(at: Time, bytes: u32) -> Delivery {
@@ -22,7 +22,8 @@ fn column(recording: &Recording, entity: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn without_taps_the_series_have_no_column_that_packets_would_fill() {
-    let mut collector = Collector::new(Collect { series: Some(MS), unseen: true, ..Collect::default() });
+    let mut collector =
+        Collector::new(CollectOptions { series: Some(MS), unseen: true, ..CollectOptions::default() });
     let id = collector.add_flow(flow(0));
     collector.read(id, us(100), 1_000);
     let recording = collector.finish(us(2_000));
@@ -67,8 +68,8 @@ fn a_sample_at_the_end_of_an_interval_is_the_value_of_that_interval() {
     assert_eq!(collector.next_sample(us(0)), Some(us(1_000)));
     assert_eq!(collector.next_sample(us(1_000)), Some(us(2_000)));
     collector.delivered(flow, arrival(us(100), 100));
-    collector.sample(flow, us(1_000), Sample { cwnd: Some(10.0), ..Sample::default() });
-    collector.sample(flow, us(3_000), Sample { cwnd: Some(30.0), ..Sample::default() });
+    collector.sample(flow, us(1_000), SenderSample { cwnd: Some(10.0), ..SenderSample::default() });
+    collector.sample(flow, us(3_000), SenderSample { cwnd: Some(30.0), ..SenderSample::default() });
     let recording = collector.finish(us(3_000));
     let cwnd = column(&recording, "flow.0", "cwnd_bytes");
     assert_eq!((cwnd[0].to_bits(), cwnd[2].to_bits()), (10f64.to_bits(), 30f64.to_bits()));
@@ -100,7 +101,7 @@ fn a_device_keeps_its_peak_backlog_and_counts_what_leaves_when_it_leaves() {
 
 #[test]
 fn acks_and_retransmissions_are_told_from_data() {
-    let mut collector = Collector::new(Collect::default());
+    let mut collector = Collector::new(CollectOptions::default());
     let flow = collector.add_flow(flow(0));
     collector.sent(flow, 1448, false);
     collector.sent(flow, 1448, true);
@@ -112,7 +113,7 @@ fn acks_and_retransmissions_are_told_from_data() {
 
 #[test]
 fn the_latency_of_all_holds_every_flow_also_those_without_a_distribution_of_their_own() {
-    let mut collector = Collector::new(Collect { latency: true, ..Collect::default() });
+    let mut collector = Collector::new(CollectOptions { latency: true, ..CollectOptions::default() });
     for n in 0..300 {
         let flow = collector.add_flow(flow(n));
         collector.rtt(flow, us(5), Dur::from_micros(100));
@@ -130,11 +131,11 @@ fn the_latency_of_all_holds_every_flow_also_those_without_a_distribution_of_thei
 
 #[test]
 fn nothing_is_kept_that_was_not_asked_for() {
-    let mut collector = Collector::new(Collect::default());
+    let mut collector = Collector::new(CollectOptions::default());
     let flow = collector.add_flow(flow(0));
     collector.delivered(flow, arrival(us(5), 100));
     collector.rtt(flow, us(5), Dur::from_micros(1));
-    collector.event(tcpassay_measure::Event::new(us(1), 0, None, tcpassay_measure::EventKind::App));
+    collector.event(tcpassay_measure::EventRow::new(us(1), 0, None, tcpassay_measure::EventKind::App));
     collector.packet(crate::sample::captured(us(1), None));
     assert!(!collector.wants_events() && !collector.wants_packets());
     assert_eq!(collector.next_sample(us(0)), None);
@@ -152,7 +153,7 @@ proptest! {
         tail in 0u64..10_000,
     ) {
         let mut collector =
-            Collector::new(Collect { series: Some(Dur::from_micros(interval)), ..Collect::default() });
+            Collector::new(CollectOptions { series: Some(Dur::from_micros(interval)), ..CollectOptions::default() });
         let flow = collector.add_flow(flow(0));
         let mut now = 0;
         let mut by_interval = std::collections::BTreeMap::new();
@@ -175,7 +176,7 @@ proptest! {
 #[test]
 fn latency_leaves_out_the_warm_up_after_the_first_flow_and_background_traffic() {
     let warmup = Dur::from_micros(10);
-    let mut collector = Collector::new(Collect { latency: true, warmup, ..Collect::default() });
+    let mut collector = Collector::new(CollectOptions { latency: true, warmup, ..CollectOptions::default() });
     let background = collector.add_flow(Flow { class: "background".to_owned(), ..flow(9) });
     collector.rtt(background, us(1), Dur::from_micros(900));
     let first = collector.add_flow(Flow { start: us(5), ..flow(0) });
@@ -199,7 +200,7 @@ fn latency_leaves_out_the_warm_up_after_the_first_flow_and_background_traffic() 
 
 #[test]
 fn background_beyond_the_flows_with_distributions_of_their_own_stays_apart_too() {
-    let mut collector = Collector::new(Collect { latency: true, ..Collect::default() });
+    let mut collector = Collector::new(CollectOptions { latency: true, ..CollectOptions::default() });
     for n in 0..100 {
         let class = if n % 2 == 0 { "background" } else { "bulk" };
         let flow = collector.add_flow(Flow { class: class.to_owned(), ..flow(n) });

@@ -2,10 +2,10 @@
 
 use crate::sample::{device, flow, us};
 use std::collections::BTreeSet;
-use tcpassay_measure::metrics::{Metrics, Options, What, Window, metrics, rates, rounds};
+use tcpassay_measure::metrics::{ByteKind, MetricOptions, Metrics, TimeWindow, metrics, rates, rounds};
 use tcpassay_measure::{
-    Column, Completion, CompletionKind, Delivery, EntitySeries, Event, EventKind, Flow, Histogram, Latency,
-    LatencyKind, Recording, Series,
+    Completion, CompletionKind, Delivery, EntitySeries, EventKind, EventRow, Flow, Histogram, Latency,
+    LatencyKind, Recording, Series, SeriesColumn,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::Flags;
@@ -34,13 +34,13 @@ pub(crate) fn series(interval: Dur, rows: &[(&str, &str, &[f64])]) -> Series {
     let entities = rows.iter().map(|(entity, column, values)| EntitySeries {
         entity: (*entity).to_owned(),
         first: 0,
-        columns: vec![Column { name: (*column).to_owned(), values: values.to_vec() }],
+        columns: vec![SeriesColumn { name: (*column).to_owned(), values: values.to_vec() }],
     });
     Series { interval, entities: entities.collect() }
 }
 
 pub(crate) fn all(recording: &Recording) -> Metrics {
-    metrics(recording, Options::default())
+    metrics(recording, MetricOptions::default())
 }
 
 #[track_caller]
@@ -93,15 +93,15 @@ fn what_was_carried_in_the_warm_up_is_no_throughput_of_the_time_after_it() {
     let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
     let (wire, read) = ([750_000.0, 375_000.0, 375_000.0, 0.0], [723_000.0, 361_500.0, 361_500.0, 0.0]);
     let columns = [("wire_bytes", wire), ("read_bytes", read)]
-        .map(|(name, values)| Column { name: name.to_owned(), values: values.to_vec() });
+        .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.to_vec() });
     let flow = EntitySeries { entity: "flow.0".to_owned(), first: 0, columns: columns.to_vec() };
     recording.series = Some(Series { interval: Dur::from_millis(1), entities: vec![flow] });
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) }).values;
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) }).values;
     assert_near(warm.get("throughput"), 2_000_000_000.0);
     assert_near(warm.get("goodput"), 1_928_000_000.0);
     // Without a series nobody knows when it was.
     recording.series = None;
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) }).values;
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) }).values;
     assert_near(warm.get("throughput"), 3_000_000_000.0);
 }
 
@@ -118,7 +118,7 @@ fn the_window_goes_from_the_first_flow_to_the_end_of_the_last() {
     assert_near(m.flows[0].throughput, 30_000_000.0);
     let open = run(Dur::from_secs(10), vec![early, carried(1, 1)]);
     assert_eq!(all(&open).to, ms(10_000), "a flow that is open at the end lasts to the end");
-    let warm = metrics(&open, Options { warmup: Dur::from_secs(1) });
+    let warm = metrics(&open, MetricOptions { warmup: Dur::from_secs(1) });
     assert_eq!(warm.from, ms(1_000));
 }
 
@@ -150,7 +150,7 @@ fn saturation_is_what_left_the_bottleneck_over_what_its_rate_allows() {
     let bytes = [25_000.0, 125_000.0, 125_000.0, 125_000.0];
     recording.series = Some(series(Dur::from_millis(1), &[("queue.bottleneck", "out_bytes", &bytes)]));
     assert_near(all(&recording).values.get("saturation"), 0.8);
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) });
     assert_near(warm.values.get("saturation"), 1.0);
     assert_near(warm.devices[0].utilisation, 1.0);
 }
@@ -180,8 +180,8 @@ fn a_series_answers_its_interval_and_its_multiples_only() {
     assert_near(m.get("throughput_cv_1ms"), 0.5);
     assert_eq!(m.get("throughput_cv_1s"), None, "the run is shorter than a second");
     let flows = BTreeSet::from([0]);
-    let window = Window { from: ms(0), to: ms(40) };
-    let at = |us| rates(&recording, &flows, What::Wire, Dur::from_micros(us), window);
+    let window = TimeWindow { from: ms(0), to: ms(40) };
+    let at = |us| rates(&recording, &flows, ByteKind::Wire, Dur::from_micros(us), window);
     assert_eq!(at(20_000), Some(vec![16e6, 16e6]));
     assert_eq!(at(1_500), None);
     assert_eq!(at(500), None);
@@ -194,15 +194,15 @@ fn deliveries_answer_any_interval_down_to_a_microsecond() {
         |at, flow| Delivery { at: us(at), flow, wire_bytes: 125, bytes: 100, one_way: Dur::ZERO, ce: false };
     recording.deliveries =
         vec![delivery(0, 0), delivery(1, 1), delivery(3, 0), delivery(3, 0), delivery(7, 0)];
-    let window = Window { from: us(0), to: us(8) };
+    let window = TimeWindow { from: us(0), to: us(8) };
     let at =
         |n, what| rates(&recording, &BTreeSet::from([0]), what, Dur::from_micros(n), window).expect("any");
     let bits =
         |rates: Vec<f64>| rates.into_iter().map(|r| Bytes::from_f64(r / 1e6).get()).collect::<Vec<_>>();
-    assert_eq!(bits(at(1, What::Wire)), [1000, 0, 0, 2000, 0, 0, 0, 1000]);
-    assert_eq!(bits(at(4, What::Wire)), [750, 250]);
-    assert_eq!(bits(at(4, What::Payload)), [600, 200]);
-    assert_eq!(bits(at(3, What::Wire)), [333, 667], "the last two microseconds are no whole interval");
+    assert_eq!(bits(at(1, ByteKind::Wire)), [1000, 0, 0, 2000, 0, 0, 0, 1000]);
+    assert_eq!(bits(at(4, ByteKind::Wire)), [750, 250]);
+    assert_eq!(bits(at(4, ByteKind::Payload)), [600, 200]);
+    assert_eq!(bits(at(3, ByteKind::Wire)), [333, 667], "the last two microseconds are no whole interval");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn means_of_a_series_leave_out_where_nothing_was_said() {
     let cwnd = [10_000.0, f64::NAN, 20_000.0, 60_000.0];
     recording.series = Some(series(Dur::from_millis(1), &[("flow.0", "cwnd_bytes", &cwnd)]));
     assert_near(all(&recording).values.get("cwnd_mean"), 30_000.0);
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) });
     assert_near(warm.values.get("cwnd_mean"), 40_000.0);
 }
 
@@ -350,9 +350,9 @@ fn metrics_are_json_in_the_order_of_the_table_with_null_for_what_is_absent() {
     ));
 }
 
-fn event(at: u64, kind: EventKind, seq: u64, len: u32, ack: u64, flags: Flags) -> Event {
+fn event(at: u64, kind: EventKind, seq: u64, len: u32, ack: u64, flags: Flags) -> EventRow {
     let (seq, len, ack) = (Some(seq), Some(len), Some(ack));
-    Event { seq, len, ack, flags: Some(flags), ..Event::new(ms(at), 0, Some(0), kind) }
+    EventRow { seq, len, ack, flags: Some(flags), ..EventRow::new(ms(at), 0, Some(0), kind) }
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn a_round_ends_with_the_ack_of_all_that_was_out_when_it_began() {
         // Round 1 ended there (all that was out at 20 ms is acknowledged); round 2 ends with 301.
         event(22, EventKind::Lost, 201, 100, 0, ack),
         event(22, EventKind::Retransmit, 201, 100, 1, ack),
-        Event { cwnd: Some(Bytes::new(777)), ..event(23, EventKind::Window, 0, 0, 0, ack) },
+        EventRow { cwnd: Some(Bytes::new(777)), ..event(23, EventKind::Window, 0, 0, 0, ack) },
         answer(32, 301, ack),
         out(33, 301),
     ]
@@ -460,7 +460,7 @@ fn shares_goodputs_and_fairness_leave_out_the_warm_up() {
     let both = |read: [f64; 4]| {
         let wire = read.map(|n| n * 1.5);
         [("read_bytes", read), ("wire_bytes", wire)]
-            .map(|(name, values)| Column { name: name.to_owned(), values: values.to_vec() })
+            .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.to_vec() })
             .to_vec()
     };
     let entity = |name: &str, read| EntitySeries { entity: name.to_owned(), first: 0, columns: both(read) };
@@ -472,7 +472,7 @@ fn shares_goodputs_and_fairness_leave_out_the_warm_up() {
     let cold = all(&recording);
     assert_near(cold.values.get("jain_flows"), 1.0);
     assert_near(cold.values.get("host_share_max"), 0.5);
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(1) });
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) });
     for name in ["jain_flows", "jain_hosts"] {
         assert_near(warm.values.get(name), 0.5);
     }
@@ -497,7 +497,7 @@ fn a_warm_up_without_series_leaves_whole_rates_and_utilisation_of_the_whole_run(
     queue.counters.bytes = 400_000;
     recording.devices = vec![queue];
     recording.header.bottleneck = Some(0);
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(2) });
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(2) });
     // 400 KB of the 500 KB of 4 ms, and not of the 250 KB of 2 ms.
     assert_near(warm.values.get("saturation"), 0.8);
     assert_near(warm.flows[0].goodput, 1_446_000.0 * 8.0 / 0.004);
@@ -535,9 +535,9 @@ fn tiers_have_mean_and_largest_utilisation_and_all_drops_by_direction() {
 #[test]
 fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
     let ack = Flags::ACK;
-    let fires = |at| Event {
+    let fires = |at| EventRow {
         why: tcpassay_measure::RTO.into(),
-        ..Event::new(ms(at), 0, Some(0), EventKind::TimerFire)
+        ..EventRow::new(ms(at), 0, Some(0), EventKind::TimerFire)
     };
     let mut recording = run(Dur::from_secs(3), vec![carried(0, 1_446_000)]);
     recording.events = vec![
@@ -547,8 +547,8 @@ fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
         event(90, EventKind::In, 1, 0, 101, ack), // acknowledges nothing new
         fires(220),                               // 200 ms after the ACK at 20
         event(221, EventKind::Retransmit, 101, 100, 1, ack),
-        Event { why: "Tlp".into(), ..fires(300) }, // another timer
-        fires(621),                                // 400 ms after the retransmission
+        EventRow { why: "Tlp".into(), ..fires(300) }, // another timer
+        fires(621),                                   // 400 ms after the retransmission
     ]
     .into();
     let m = all(&recording).values;
@@ -570,7 +570,7 @@ fn failures_and_fairness_of_sizes_are_of_what_began_in_the_window() {
         completion(10_000, 500, 502, Some(1)),
         completion(1_000_000, 500, 520, Some(10)),
     ];
-    let warm = metrics(&recording, Options { warmup: Dur::from_millis(100) }).values;
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(100) }).values;
     assert_near(warm.get("failures"), 1.0);
     assert_near(warm.get("completions"), 2.0);
     // Both sizes at half of the speed of an idle path.

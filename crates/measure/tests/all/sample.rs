@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 use tcpassay_measure::{
-    Captured, Collect, Collector, Completion, CompletionKind, Delivery, Device, DeviceCounters, Environment,
-    Event, EventKind, Flow, FlowCounters, Interface, Recording, Sample, TcpSummary, Triple,
+    CapturePoint, CapturedPacket, CollectOptions, Collector, Completion, CompletionKind, Delivery, Device,
+    DeviceCounters, EnvironmentProperty, EventKind, EventRow, Flow, FlowCounters, Recording, SenderSample,
+    TcpSummary, Triple,
 };
 use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
@@ -38,8 +39,8 @@ pub fn device(name: &str, rate: Rate) -> Device {
     }
 }
 
-pub fn captured(at: Time, segment: Option<Segment>) -> Captured {
-    Captured {
+pub fn captured(at: Time, segment: Option<Segment>) -> CapturedPacket {
+    CapturedPacket {
         at,
         interface: 0,
         from: 0,
@@ -56,18 +57,18 @@ pub fn captured(at: Time, segment: Option<Segment>) -> Captured {
 
 /// Everything that a recording can hold, in a few rows.
 pub fn recording() -> Recording {
-    let collect = Collect {
+    let collect = CollectOptions {
         series: Some(Dur::from_millis(1)),
         latency: true,
         deliveries: true,
         events: true,
         packets: true,
-        ..Collect::default()
+        ..CollectOptions::default()
     };
     let mut collector = Collector::new(collect);
     let bottleneck = collector.add_device(device("queue.bottleneck", Rate::from_gbit(1)));
     let flow = collector.add_flow(flow(0));
-    let nic = collector.add_interface(Interface {
+    let nic = collector.add_interface(CapturePoint {
         name: "sender0.nic".to_owned(),
         description: "as the sender's NIC sends them".to_owned(),
     });
@@ -82,24 +83,25 @@ pub fn recording() -> Recording {
         collector.delivered(flow, delivery);
         collector.read(flow, at, 1448);
         collector.rtt(flow, at, Dur::from_micros(100 + n));
-        let sample = Sample { cwnd: Some(14_480.0), alpha: (n > 2).then_some(0.25), ..Sample::default() };
+        let sample =
+            SenderSample { cwnd: Some(14_480.0), alpha: (n > 2).then_some(0.25), ..SenderSample::default() };
         collector.sample(flow, us((n + 1) * 1_000), sample);
     }
     collector.dropped(bottleneck, us(4_600), 1514);
     collector.marked(bottleneck, us(4_600));
-    let mut event = Event::new(us(1), 0, Some(0), EventKind::Out);
+    let mut event = EventRow::new(us(1), 0, Some(0), EventKind::Out);
     event.seq = Some(0);
     event.flags = Some(Flags::SYN);
     event.len = Some(0);
     collector.event(event);
-    let mut event = Event::new(us(200_000), 0, Some(0), EventKind::TimerFire);
+    let mut event = EventRow::new(us(200_000), 0, Some(0), EventKind::TimerFire);
     event.why = Cow::Borrowed("retransmit");
     event.cwnd = Some(Bytes::new(1448));
     event.ssthresh = Some(Bytes::new(2896));
     event.rto = Some(Dur::from_millis(200));
     event.ce = true;
     collector.event(event);
-    collector.event(Event::new(us(200_001), 1, None, EventKind::Drop));
+    collector.event(EventRow::new(us(200_001), 1, None, EventKind::Drop));
     let syn = Segment {
         seq: SeqNum::new(u32::MAX),
         flags: Flags::SYN,
@@ -115,12 +117,12 @@ pub fn recording() -> Recording {
     assert_eq!(nic.0, 0);
     collector.packet(captured(us(1), Some(syn)));
     let note = Some(Cow::Borrowed("dropped: full"));
-    collector.packet(Captured {
+    collector.packet(CapturedPacket {
         ecn: Ecn::Ce,
         note,
         ..captured(Time::from_nanos(1_234_567_891), Some(data))
     });
-    collector.packet(Captured { datagram_len: 1000, ..captured(us(2_000_000), None) });
+    collector.packet(CapturedPacket { datagram_len: 1000, ..captured(us(2_000_000), None) });
     collector.completed(Completion {
         kind: CompletionKind::Rpc,
         class: "rpc 10KB/100B".to_owned(),
@@ -145,7 +147,7 @@ pub fn recording() -> Recording {
         parameter: "link.rate".to_owned(),
         value: "1Gbit".to_owned(),
     }];
-    recording.environment = vec![Environment {
+    recording.environment = vec![EnvironmentProperty {
         entity: "link".to_owned(),
         property: "rate".to_owned(),
         unit: "bit/s".to_owned(),

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use tcpassay_measure::{
-    Column, EntitySeries, Event, EventKind, EventLog, Histogram, Latency, LatencyKind, Recording, Series,
+    EntitySeries, EventKind, EventLog, EventRow, Histogram, Latency, LatencyKind, Recording, Series,
+    SeriesColumn,
 };
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
@@ -194,13 +195,13 @@ fn wireshark_reads_the_capture_with_nanoseconds_names_and_comments() {
     assert_eq!(lines[2], "2.000000000|1028|sender0.nic||10.0.0.1|10.0.1.45|2||||1|1008");
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = EventRow> {
     let number = || prop::option::of(0u64..1 << 63);
     let kind = prop::sample::select(EventKind::ALL.to_vec());
     let (place, small) = (any::<(u64, u32)>(), prop::option::of(any::<u32>()));
     let numbers = prop::collection::vec(number(), 10);
     (place, small.clone(), kind, ".*", numbers, small, prop::option::of(0u16..0x200), any::<bool>()).prop_map(
-        |((at, host), flow, kind, why, n, len, flags, ce)| Event {
+        |((at, host), flow, kind, why, n, len, flags, ce)| EventRow {
             flow,
             why: why.into(),
             seq: n[0],
@@ -215,7 +216,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             rto: n[7].map(Dur::from_nanos),
             value: n[8],
             ce,
-            ..Event::new(Time::from_nanos(at >> 1), host, None, kind)
+            ..EventRow::new(Time::from_nanos(at >> 1), host, None, kind)
         },
     )
 }
@@ -231,7 +232,7 @@ fn any_entity() -> impl Strategy<Value = EntitySeries> {
             columns: names
                 .into_iter()
                 .zip(columns)
-                .map(|(name, values)| Column { name: name.to_owned(), values })
+                .map(|(name, values)| SeriesColumn { name: name.to_owned(), values })
                 .filter(|c| c.values.iter().any(|v| !v.is_nan()))
                 .collect(),
         })

@@ -2,7 +2,7 @@
 
 use crate::sample::{flow, recording, us};
 use std::borrow::Cow;
-use tcpassay_measure::{Event, EventKind, Flow, Recording, siftr};
+use tcpassay_measure::{EventKind, EventRow, Flow, Recording, siftr};
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
@@ -14,9 +14,9 @@ fn log() -> Recording {
     };
     recording.header.duration = Dur::from_millis(1500);
     recording.header.version.push_str("0.1.0");
-    let at = |n, kind| Event::new(us(n), 0, Some(0), kind);
-    let says = |n, kind, why| Event { why: Cow::Borrowed(why), ..at(n, kind) };
-    let segment = |n, kind, seq, len, ack| Event {
+    let at = |n, kind| EventRow::new(us(n), 0, Some(0), kind);
+    let says = |n, kind, why| EventRow { why: Cow::Borrowed(why), ..at(n, kind) };
+    let segment = |n, kind, seq, len, ack| EventRow {
         seq: Some(seq),
         len: Some(len),
         ack: Some(ack),
@@ -25,30 +25,30 @@ fn log() -> Recording {
     };
     recording.events = vec![
         says(100, EventKind::State, "SynSent->Established"),
-        Event {
+        EventRow {
             cwnd: Some(Bytes::new(10_000)),
             flight: Some(Bytes::ZERO),
             ..says(100, EventKind::Window, "ack")
         },
         segment(110, EventKind::Out, 1, 1000, 1),
-        Event { window: Some(Bytes::new(66_000)), ce: true, ..segment(40_110, EventKind::In, 1, 0, 1001) },
-        Event {
+        EventRow { window: Some(Bytes::new(66_000)), ce: true, ..segment(40_110, EventKind::In, 1, 0, 1001) },
+        EventRow {
             value: Some(40_000_000),
             srtt: Some(Dur::from_millis(40)),
             rto: Some(Dur::from_millis(240)),
             ..at(40_110, EventKind::Rtt)
         },
-        Event { value: Some(280_110_000), ..says(40_115, EventKind::TimerSet, "Retransmit") },
+        EventRow { value: Some(280_110_000), ..says(40_115, EventKind::TimerSet, "Retransmit") },
         segment(40_120, EventKind::Out, 1001, 1000, 1),
         says(50_000, EventKind::Congestion, "Disorder->Recovery: dupthresh"),
-        Event {
+        EventRow {
             cwnd: Some(Bytes::new(5000)),
             ssthresh: Some(Bytes::new(4000)),
             ..says(50_000, EventKind::Window, "enter")
         },
         segment(50_000, EventKind::Retransmit, 1001, 1000, 1),
-        Event::new(us(60_000), 1, Some(1), EventKind::AckForget),
-        Event::new(us(60_001), 7, Some(9), EventKind::Drop),
+        EventRow::new(us(60_000), 1, Some(1), EventKind::AckForget),
+        EventRow::new(us(60_001), 7, Some(9), EventKind::Drop),
     ]
     .into();
     recording

@@ -16,24 +16,25 @@
 //! `tc` puts it: it sees super-segments, and the NIC cuts them behind it. Otherwise super-segments are cut in the host
 //! and queues see wire packets.
 
-mod damage;
+mod impairments;
 mod queues;
 
 use crate::element::DisciplineSpec;
 use queues::{limit, spec};
 
 use crate::element::{
-    Coalesce, DualSpec, FifoSpec, IngressSpec, Limit, LinkSpec, MarkAcks, Pace, PolicerSpec, PortSpec,
-    ReorderSpec, RxOrder, RxSpec, Share, SlotSpec, SplitSpec, SwitchSpec, ThinSpec,
+    AckEceMarker, AckThinningSpec, BufferShare, Coalesce, DualBufferSpec, FifoSpec, IngressTagSpec, LinkSpec,
+    Pace, PolicerSpec, PortSpec, QueueLimit, ReorderSpec, RxOrder, RxSpec, SlottedMediumSpec, SplitSpec,
+    SwitchSpec,
 };
-use crate::engine::{HostId, Network, NodeId, PoolId};
+use crate::engine::{HostId, Network, NodeId, SharedBufferId};
 use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
 use tcpassay_case::topology::{Net, Node, Port, Shape};
 use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 /// The graph of a case.
-pub(crate) struct Built {
+pub(crate) struct BuiltNetwork {
     pub net: Network,
     /// The engine's id of each host of the topology.
     pub hosts: Vec<HostId>,
@@ -54,7 +55,7 @@ pub(crate) struct DeviceNode {
 }
 
 /// Ends of a direction of a link.
-struct Ends {
+struct LinkEnds {
     from: Node,
     to: Node,
 }
@@ -67,7 +68,7 @@ struct Builder<'a> {
     host_entry: Vec<NodeId>,
     switches: Vec<NodeId>,
     /// Of each switch, when its ports share one.
-    pools: Vec<PoolId>,
+    shared_buffers: Vec<SharedBufferId>,
     devices: Vec<DeviceNode>,
     /// The queue of each direction of each link, for marks on the ACKs of the other.
     queues: Vec<[Option<NodeId>; 2]>,
@@ -77,14 +78,14 @@ struct Builder<'a> {
 }
 
 /// Builds the network of `case`.
-pub(crate) fn build(case: &Case, seed: Seed) -> Built {
+pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
     let mut b = Builder {
         case,
         net: Network::new(seed),
         ids: Vec::new(),
         host_entry: Vec::new(),
         switches: Vec::new(),
-        pools: Vec::new(),
+        shared_buffers: Vec::new(),
         devices: Vec::new(),
         queues: vec![[None; 2]; case.links.len()],
         bottleneck: None,
@@ -101,8 +102,8 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
         let node = b.net.add(name, SwitchSpec);
         b.switches.push(node);
         if let Buffers::Shared(size) = case.buffers {
-            let pool = b.net.add_pool(size);
-            b.pools.push(pool);
+            let pool = b.net.add_shared_buffer(size);
+            b.shared_buffers.push(pool);
         }
     }
     // Queues first: a mark on ACKs looks at the queue of the other direction.
@@ -117,16 +118,16 @@ pub(crate) fn build(case: &Case, seed: Seed) -> Built {
         b.finish(port, path);
     }
     let bottleneck = b.bottleneck.unwrap_or(0);
-    Built { net: b.net, hosts: b.ids, devices: b.devices, bottleneck, mains: b.mains }
+    BuiltNetwork { net: b.net, hosts: b.ids, devices: b.devices, bottleneck, mains: b.mains }
 }
 
 impl Builder<'_> {
-    fn ends(&self, port: Port) -> Ends {
+    fn ends(&self, port: Port) -> LinkEnds {
         let link = &self.case.net.links[port.link];
         if port.forward {
-            Ends { from: link.from, to: link.to }
+            LinkEnds { from: link.from, to: link.to }
         } else {
-            Ends { from: link.to, to: link.from }
+            LinkEnds { from: link.to, to: link.from }
         }
     }
 
@@ -173,23 +174,23 @@ impl Builder<'_> {
         let name = self.name(port);
         let mut path = Vec::new();
         if !port.forward {
-            if let Some(spec) = damage::ack_loss(link) {
+            if let Some(spec) = impairments::ack_loss(link) {
                 path.push(self.net.add(&format!("loss.{name}"), spec));
             }
             if link.ack_thinning > 1 {
                 let one_in = u16::try_from(link.ack_thinning).expect("the table's range");
-                let spec = ThinSpec { one_in, longest: link.ack_thinning_wait };
+                let spec = AckThinningSpec { one_in, longest: link.ack_thinning_wait };
                 path.push(self.net.add(&format!("thin.{name}"), spec));
             }
             return path;
         }
-        if let Some(spec) = damage::loss(link) {
+        if let Some(spec) = impairments::loss(link) {
             path.push(self.net.add(&format!("loss.{name}"), spec));
         }
-        if let Some(spec) = damage::corrupt(link) {
+        if let Some(spec) = impairments::corrupt(link) {
             path.push(self.net.add(&format!("corrupt.{name}"), spec));
         }
-        if let Some(spec) = damage::duplicate(link) {
+        if let Some(spec) = impairments::duplicate(link) {
             path.push(self.net.add(&format!("duplicate.{name}"), spec));
         }
         let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
@@ -206,10 +207,10 @@ impl Builder<'_> {
             path.push(self.net.add(&format!("reorder.{name}"), spec));
         }
         if let Some((shortest, longest, packets)) = link.slot {
-            let spec = SlotSpec { shortest, longest, packets, bytes: Bytes::MAX };
+            let spec = SlottedMediumSpec { shortest, longest, packets, bytes: Bytes::MAX };
             path.push(self.net.add(&format!("slot.{name}"), spec));
         }
-        if let Some(spec) = damage::jitter(link) {
+        if let Some(spec) = impairments::jitter(link) {
             path.push(self.net.add(&format!("jitter.{name}"), spec));
         }
         path
@@ -267,7 +268,7 @@ impl Builder<'_> {
         let slower = separate && (nic.rate.is_some() || nic.queue.is_some() || nic.mark_above.is_some());
         let name = format!("nic.{}", self.name(port));
         if tells || slower {
-            let limit = host.nic.queue.map_or(Limit::NONE, Limit::packets);
+            let limit = host.nic.queue.map_or(QueueLimit::NONE, QueueLimit::packets);
             // Above a link of its own the NIC's queue is that link's.
             let mark_above = if separate { nic.mark_above } else { None };
             let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
@@ -307,15 +308,16 @@ impl Builder<'_> {
             Node::Switch(at) => Some((at, case.buffers)),
             Node::Host(_) => None,
         };
-        let limit = nic.and_then(|n| n.queue).map_or_else(|| limit(queue), Limit::packets);
+        let limit = nic.and_then(|n| n.queue).map_or_else(|| limit(queue), QueueLimit::packets);
         match (buffers, queue.kind, pace) {
             (Some((at, Buffers::Shared(_))), _, pace) => {
-                let share = Some(Share { pool: self.pools[at], alpha: Some(1.0) });
-                let fifo = DisciplineSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above });
+                let share = Some(BufferShare { pool: self.shared_buffers[at], alpha: Some(1.0) });
+                let fifo = DisciplineSpec::Fifo(FifoSpec { limit: QueueLimit::NONE, mark_above });
                 self.net.add(name, PortSpec { share, ..PortSpec::new(fifo, pace, delay) })
             }
             (Some((_, Buffers::Dual(size))), _, pace) => {
-                let dual = DisciplineSpec::Dual(DualSpec { limit: Limit::bytes(size), mark_above });
+                let dual =
+                    DisciplineSpec::DualBuffer(DualBufferSpec { limit: QueueLimit::bytes(size), mark_above });
                 self.net.add(name, PortSpec::new(dual, pace, delay))
             }
             (_, "fifo", Pace::Fixed(rate)) => {
@@ -364,12 +366,12 @@ impl Builder<'_> {
             && queue.mark == Mark::Ack
             && let Some(node) = self.queues[port.link][usize::from(!other.forward)]
         {
-            let marker = MarkAcks { queue: node, above: queue.threshold };
+            let marker = AckEceMarker { queue: node, above: queue.threshold };
             path.push(self.net.add(&format!("mark.{}", self.name(port)), marker));
         }
         if let (Node::Switch(at), Buffers::Dual(_)) = (ends.to, case.buffers) {
             let band = self.band(port, at);
-            path.push(self.net.add(&format!("ingress.{}", self.name(port)), IngressSpec { band }));
+            path.push(self.net.add(&format!("ingress.{}", self.name(port)), IngressTagSpec { band }));
         }
         path.push(match ends.to {
             Node::Host(i) => self.host_entry[i],

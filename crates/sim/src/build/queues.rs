@@ -1,7 +1,7 @@
 //! From `queue.*` to the discipline of a port.
 
 use crate::element::{
-    CoDelSpec, DisciplineSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, Limit, PieSpec,
+    CoDelSpec, DisciplineSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, PieSpec, QueueLimit,
     QueueSpec, RedSpec, TbfSpec,
 };
 use tcpassay_case::params::grammar;
@@ -9,24 +9,24 @@ use tcpassay_case::{Mark, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// `queue.limit`, or `auto` of the discipline.
-fn limit_or(queue: &QueueSettings, auto: Limit) -> Limit {
+fn limit_or(queue: &QueueSettings, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
-        Some(grammar::Limit::Bytes(bytes)) => Limit::bytes(bytes),
-        Some(grammar::Limit::Packets(n)) => Limit::packets(n),
-        None if queue.place == "none" => Limit::NONE,
+        Some(grammar::Limit::Bytes(bytes)) => QueueLimit::bytes(bytes),
+        Some(grammar::Limit::Packets(n)) => QueueLimit::packets(n),
+        None if queue.place == "none" => QueueLimit::NONE,
         None => auto,
     }
 }
 
-pub(super) fn limit(queue: &QueueSettings) -> Limit {
-    limit_or(queue, Limit::packets(1000))
+pub(super) fn limit(queue: &QueueSettings) -> QueueLimit {
+    limit_or(queue, QueueLimit::packets(1000))
 }
 
 /// The limit of a discipline for which Linux counts packets: bytes are as many packets of the MTU.
-fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: Limit) -> Limit {
+fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
         Some(grammar::Limit::Bytes(bytes)) => {
-            Limit::packets(u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX))
+            QueueLimit::packets(u32::try_from((bytes.get() / mtu.get()).max(1)).unwrap_or(u32::MAX))
         }
         _ => limit_or(queue, auto),
     }
@@ -71,7 +71,9 @@ fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) ->
             packet_time: rate.time_for(mtu),
             limit: limit(queue),
         }),
-        "codel" => DisciplineSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, Limit::packets(1000)))),
+        "codel" => {
+            DisciplineSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, QueueLimit::packets(1000))))
+        }
         "fq_codel" => DisciplineSpec::FqCoDel(FqCoDelSpec {
             codel: codel(queue, frame, packets_or(queue, mtu, FqCoDelSpec::LINUX.codel.limit)),
             quantum: frame,
@@ -102,7 +104,7 @@ fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) ->
     }
 }
 
-fn codel(queue: &QueueSettings, frame: Bytes, limit: Limit) -> CoDelSpec {
+fn codel(queue: &QueueSettings, frame: Bytes, limit: QueueLimit) -> CoDelSpec {
     CoDelSpec {
         target: queue.target.unwrap_or(CoDelSpec::INTERNET.target),
         interval: queue.interval.unwrap_or(CoDelSpec::INTERNET.interval),

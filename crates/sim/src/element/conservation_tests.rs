@@ -1,10 +1,10 @@
 //! Nothing vanishes and nothing appears: at every element, whatever arrives, at every moment.
 
-use super::test_net::{Line, numbered};
+use super::test_net::{TestPath, numbered};
 use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::QueueSpec;
-use crate::engine::{FlowId, Packet};
+use crate::engine::{FlowKey, Packet};
 use proptest::prelude::*;
 use tcpassay_units::{Bytes, Dur, Rate};
 use tcpassay_wire::{Ecn, Flags};
@@ -32,7 +32,7 @@ fn packet(a: &Arrival, seq: &mut [u32; 4]) -> Packet {
     let next = &mut seq[a.flow as usize];
     let mut p = numbered(*next, a.len);
     *next += a.len;
-    p.flow = FlowId(a.flow);
+    p.flow = FlowKey(a.flow);
     p.ecn = Ecn::from_bits(a.ecn);
     p.band = a.band;
     // Acknowledges everything of this flow, so that some ACKs are new and some are duplicates.
@@ -48,18 +48,18 @@ fn packet(a: &Arrival, seq: &mut [u32; 4]) -> Packet {
 
 /// Sends `arrivals` through `element`; after each, its counters must balance with what it says it holds.
 fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> Result<(), TestCaseError> {
-    let mut line = Line::new(element);
+    let mut line = TestPath::new(element);
     let (mut now, mut seq) = (0, [0; 4]);
-    let (mut payload, mut notices) = (0, 0);
+    let (mut payload, mut host_events) = (0, 0);
     for a in arrivals {
         now += a.gap * 1000;
         line.run_until(now);
         let p = packet(a, &mut seq);
         payload += u64::from(p.segment.len);
-        notices += usize::from(p.notify);
+        host_events += usize::from(p.notify);
         line.send(p);
         prop_assert_eq!(line.counters().balance(), line.net.held(line.node), "held after {:?}", a);
-        let waits = line.net.backlog(line.node, FlowId(0)).packets;
+        let waits = line.net.backlog(line.node, FlowKey(0)).packets;
         prop_assert!(u64::from(waits) <= line.net.held(line.node));
     }
     line.finish();
@@ -75,7 +75,7 @@ fn conserves(element: impl IntoElement, arrivals: &[Arrival], copies: bool) -> R
     } else {
         prop_assert!(arrived <= payload);
     }
-    prop_assert!(line.sent.len() <= notices, "a host hears of a packet once");
+    prop_assert!(line.sent.len() <= host_events, "a host hears of a packet once");
     Ok(())
 }
 
@@ -86,7 +86,7 @@ fn port(queue: impl Into<QueueSpec>) -> PortSpec {
 }
 
 fn fifo() -> DisciplineSpec {
-    DisciplineSpec::Fifo(FifoSpec { limit: Limit::packets(20), mark_above: Some(Bytes::new(20_000)) })
+    DisciplineSpec::Fifo(FifoSpec { limit: QueueLimit::packets(20), mark_above: Some(Bytes::new(20_000)) })
 }
 
 /// One property for each element.
@@ -106,7 +106,7 @@ macro_rules! conserved {
 }
 
 fn shallow_codel() -> CoDelSpec {
-    let limit = Limit::packets(20);
+    let limit = QueueLimit::packets(20);
     CoDelSpec { target: Dur::from_micros(500), interval: Dur::from_millis(3), limit, ..CoDelSpec::INTERNET }
 }
 
@@ -123,7 +123,7 @@ fn busy_rx() -> RxSpec {
 
 conserved! {
     a_link_conserves: LinkSpec {
-        limit: Limit::bytes(Bytes::new(30_000)),
+        limit: QueueLimit::bytes(Bytes::new(30_000)),
         mark_above: Some(Bytes::new(10_000)),
         ..LinkSpec::new(RATE, Dur::from_micros(900))
     };
@@ -163,7 +163,7 @@ conserved! {
         ecn: true,
         harddrop: false,
         packet_time: Dur::from_micros(240),
-        limit: Limit::packets(30),
+        limit: QueueLimit::packets(30),
     }));
     codel_conserves: port(DisciplineSpec::CoDel(shallow_codel()));
     fq_codel_conserves: port(DisciplineSpec::FqCoDel(FqCoDelSpec {
@@ -178,14 +178,14 @@ conserved! {
         max_burst: Dur::from_millis(2),
         ..PieSpec::RFC
     }));
-    fq_conserves: port(DisciplineSpec::Fq(FqSpec { flow_limit: 10, limit: Limit::packets(25), ..FqSpec::LINUX }));
+    fq_conserves: port(DisciplineSpec::Fq(FqSpec { flow_limit: 10, limit: QueueLimit::packets(25), ..FqSpec::LINUX }));
     dualpi2_conserves: port(DisciplineSpec::DualPi2(DualPi2Spec {
         target: Dur::from_micros(500),
         update: Dur::from_millis(1),
-        limit: Limit::packets(40),
+        limit: QueueLimit::packets(40),
         ..DualPi2Spec::LINUX
     }));
-    two_buffers_conserve: port(DisciplineSpec::Dual(DualSpec { limit: Limit::packets(9), mark_above: None }));
+    two_buffers_conserve: port(DisciplineSpec::DualBuffer(DualBufferSpec { limit: QueueLimit::packets(9), mark_above: None }));
     segmentation_conserves: SplitSpec;
     a_plain_receiver_conserves: RxSpec::PLAIN;
     a_busy_receiver_conserves: busy_rx();
@@ -193,10 +193,10 @@ conserved! {
     a_receiver_that_reverses_conserves: RxSpec { order: RxOrder::StaleHash(4..=5), ..busy_rx() };
     loss_conserves: LossSpec {
         model: LossProcess::GilbertElliott { p: 0.1, r: 0.3, bad: 0.9, good: 0.05 },
-        which: Which::All,
+        which: PacketFilter::All,
     };
     duplication_conserves: DuplicateSpec { probability: 0.3 }, copies: true;
-    thinning_conserves: ThinSpec { one_in: 3, longest: Dur::from_millis(2) };
+    thinning_conserves: AckThinningSpec { one_in: 3, longest: Dur::from_millis(2) };
     jitter_conserves: JitterSpec {
         delay: Dur::from_millis(2),
         jitter: Dur::from_millis(3),
@@ -208,7 +208,7 @@ conserved! {
         ReorderSpec::HoldBack { probability: 0.2, gap: 3, longest: Dur::from_millis(4) };
     reversing_conserves: ReorderSpec::ReverseBursts { size: 5, longest: Dur::from_millis(4) };
     a_policer_conserves: PolicerSpec { rate: RATE, burst: Bytes::new(70_000) };
-    slots_conserve: SlotSpec {
+    slots_conserve: SlottedMediumSpec {
         shortest: Dur::from_micros(100),
         longest: Dur::from_millis(5),
         packets: 4,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::QueueSpec;
-use crate::engine::{Core, FlowId, HostId, Hosts, Network, NodeId, Packet, PacketId, Seen, TimerId};
+use crate::engine::{Core, FlowKey, HostId, Hosts, Network, NodeId, Packet, PacketEvent, PacketId, TimerId};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -11,7 +11,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 struct Log {
     arrived: Vec<(u16, Packet)>,
     fired: Vec<(u64, TimerId)>,
-    seen: Vec<(NodeId, Seen)>,
+    seen: Vec<(NodeId, PacketEvent)>,
 }
 
 impl Hosts for Log {
@@ -21,14 +21,14 @@ impl Hosts for Log {
     fn timer(&mut self, net: &mut Core, timer: TimerId) {
         self.fired.push((net.now().as_nanos(), timer));
     }
-    fn observe(&mut self, _: Time, node: NodeId, what: Seen, _: &Packet) {
+    fn observe(&mut self, _: Time, node: NodeId, what: PacketEvent, _: &Packet) {
         self.seen.push((node, what));
     }
 }
 
 fn packet(from: u16, to: u16, flow: u32, len: u32, flags: Flags) -> Packet {
     let segment = Segment { seq: SeqNum::new(flow), len, flags, ..Segment::default() };
-    Packet::tcp(HostId(from), HostId(to), FlowId(flow), segment, Ecn::Ect0, 1460)
+    Packet::tcp(HostId(from), HostId(to), FlowKey(flow), segment, Ecn::Ect0, 1460)
 }
 
 fn us(n: u64) -> Time {
@@ -51,7 +51,7 @@ impl Limiter {
         let htb = HtbSpec::equal(Rate::from_mbit(24), 2, Bytes::new(1500), fifo);
         let shaper = net.add("shaper", PortSpec::new(QueueSpec::Htb(htb), Pace::Unlimited, Dur::ZERO));
         net.set_egress(a, &[shaper, to_b]);
-        let mark = net.add("mark", MarkAcks { queue: shaper, above: Bytes::new(3000) });
+        let mark = net.add("mark", AckEceMarker { queue: shaper, above: Bytes::new(3000) });
         net.set_egress(b, &[mark, to_a]);
         Limiter { net, mark, log: Log::default() }
     }
@@ -156,7 +156,7 @@ fn a_watched_element_shows_what_happens_to_packets_in_order() {
     let (a, _) = net.add_host("a");
     let (_, to_b) = net.add_host("b");
     let spec = LinkSpec {
-        limit: Limit::packets(2),
+        limit: QueueLimit::packets(2),
         mark_above: Some(Bytes::new(1000)),
         ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO)
     };
@@ -168,9 +168,20 @@ fn a_watched_element_shows_what_happens_to_packets_in_order() {
     }
     let mut log = Log::default();
     net.run_until(&mut log, us(13));
-    let seen: Vec<Seen> = log.seen.iter().map(|s| s.1).collect();
-    let full = Seen::Dropped(crate::engine::Drop::Full);
-    assert_eq!(seen, [Seen::In, Seen::In, Seen::In, Seen::Marked, Seen::In, full, Seen::Out]);
+    let seen: Vec<PacketEvent> = log.seen.iter().map(|s| s.1).collect();
+    let full = PacketEvent::Dropped(crate::engine::DropReason::Full);
+    assert_eq!(
+        seen,
+        [
+            PacketEvent::Arrived,
+            PacketEvent::Arrived,
+            PacketEvent::Arrived,
+            PacketEvent::Marked,
+            PacketEvent::Arrived,
+            full,
+            PacketEvent::Departed
+        ]
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The rules of receive merging. See [`super::RxSpec`].
 
-use crate::engine::{Core, Io, Kind, Packet, PacketId};
+use crate::engine::{Core, ElementContext, Packet, PacketId, Protocol};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
 /// Open merges, oldest first; each is the packet that others are appended to.
 #[derive(Clone, Debug)]
-pub(crate) struct Merging {
+pub(crate) struct GroTable {
     max: u64,
     open: Vec<PacketId>,
 }
@@ -19,9 +19,9 @@ const ENDS: Flags = Flags::from_bits(
     Flags::URG.bits() | Flags::PSH.bits() | Flags::RST.bits() | Flags::SYN.bits() | Flags::FIN.bits(),
 );
 
-impl Merging {
-    pub fn new(max: Bytes) -> Merging {
-        Merging { max: max.get(), open: Vec::new() }
+impl GroTable {
+    pub fn new(max: Bytes) -> GroTable {
+        GroTable { max: max.get(), open: Vec::new() }
     }
 
     pub fn held(&self) -> u64 {
@@ -29,37 +29,37 @@ impl Merging {
     }
 
     /// Appends a packet to the merge of its flow, opens one, or hands it up, behind what it may not pass.
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let new = &core.packets[id];
-        if new.kind != Kind::Tcp || new.corrupt {
-            io.forward(core, id);
+        if new.kind != Protocol::Tcp || new.corrupt {
+            ctx.forward(core, id);
             return;
         }
         let at = self.open.iter().position(|held| same_flow(&core.packets[*held], new));
         let uneven = new.segs > 1 && !new.segment.len.is_multiple_of(u32::from(new.mss));
         let ends = new.segment.len == 0 || new.segment.flags.any(ENDS) || uneven;
         let Some(at) = at else {
-            self.open_or_pass(io, core, id, ends);
+            self.open_or_pass(ctx, core, id, ends);
             return;
         };
         let held = self.open[at];
         if may_append(&core.packets[held], new, self.max) {
             let short = new.segment.len < u32::from(core.packets[held].mss);
-            append(io, core, held, id);
+            append(ctx, core, held, id);
             if ends || short {
                 self.open.remove(at);
-                io.forward(core, held);
+                ctx.forward(core, held);
             }
             return;
         }
         self.open.remove(at);
-        io.forward(core, held);
-        self.open_or_pass(io, core, id, ends);
+        ctx.forward(core, held);
+        self.open_or_pass(ctx, core, id, ends);
     }
 
-    fn open_or_pass(&mut self, io: &mut Io, core: &mut Core, id: PacketId, ends: bool) {
+    fn open_or_pass(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId, ends: bool) {
         if ends {
-            io.forward(core, id);
+            ctx.forward(core, id);
             return;
         }
         let p = &mut core.packets[id];
@@ -71,9 +71,9 @@ impl Merging {
     }
 
     /// Hands every open merge up, oldest first.
-    pub fn flush(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn flush(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         for id in self.open.drain(..) {
-            io.forward(core, id);
+            ctx.forward(core, id);
         }
     }
 }
@@ -100,7 +100,7 @@ fn may_append(held: &Packet, new: &Packet, max: u64) -> bool {
         && merged < max
 }
 
-fn append(io: &mut Io, core: &mut Core, held: PacketId, id: PacketId) {
+fn append(ctx: &mut ElementContext, core: &mut Core, held: PacketId, id: PacketId) {
     let (len, flags, segs) = {
         let new = &core.packets[id];
         (new.segment.len, new.segment.flags, new.segs)
@@ -110,6 +110,6 @@ fn append(io: &mut Io, core: &mut Core, held: PacketId, id: PacketId) {
     p.segment.flags |= Flags::from_bits(flags.bits() & PASSED_ON.bits());
     p.segs += segs;
     p.measure();
-    io.merged();
+    ctx.merged();
     core.packets.free(id);
 }

@@ -2,7 +2,7 @@
 //!
 //! Each packet draws its own delay ([`Delays`]); a packet with a shorter one overtakes, as in netem, unless the order is kept.
 
-use crate::engine::{Core, Io, PacketId};
+use crate::engine::{Core, ElementContext, PacketId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tcpassay_case::draws::{Delays, Distribution};
@@ -52,7 +52,7 @@ pub(crate) struct Jitter {
 }
 
 impl Jitter {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let mut due = core.now + self.draws.draw();
         if self.keep_order {
             due = due.max(self.last_due);
@@ -60,25 +60,25 @@ impl Jitter {
         }
         self.taken += 1;
         self.flight.push(Reverse((due, self.taken, id)));
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         while let Some(&Reverse((due, _, id))) = self.flight.peek()
             && due <= core.now
         {
             self.flight.pop();
-            io.forward(core, id);
+            ctx.forward(core, id);
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
     pub fn held(&self) -> u64 {
         self.flight.len() as u64
     }
 
-    fn arm(&self, io: &Io, core: &mut Core) {
-        io.wake_at(core, self.flight.peek().map(|p| p.0.0));
+    fn arm(&self, ctx: &ElementContext, core: &mut Core) {
+        ctx.wake_at(core, self.flight.peek().map(|p| p.0.0));
     }
 }
 
@@ -86,10 +86,10 @@ impl Jitter {
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
+    use crate::element::test_net::{TestPath, numbered};
 
     fn delays(spec: JitterSpec) -> Vec<f64> {
-        let mut line = Line::new(spec);
+        let mut line = TestPath::new(spec);
         let gap = 1_000_000_000;
         for seq in 0..20_000_u32 {
             line.run_until(u64::from(seq) * gap);
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn packets_overtake_when_their_delay_is_shorter_and_not_when_the_order_is_kept() {
         let inversions = |keep_order| {
-            let mut line = Line::new(JitterSpec { keep_order, ..spec(Distribution::Uniform) });
+            let mut line = TestPath::new(JitterSpec { keep_order, ..spec(Distribution::Uniform) });
             for seq in 0..1000 {
                 line.run_until(u64::from(seq) * 1_000_000);
                 line.send(numbered(seq, 1));

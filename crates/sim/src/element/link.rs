@@ -12,31 +12,31 @@
 #![expect(clippy::inline_always, reason = "a link stands in the run loop")]
 
 use super::backlog::Backlog;
-use super::ring::Ring;
-use crate::engine::{Core, Drop, FlowId, Io, Ticket};
+use super::ring_buffer::RingBuffer;
+use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketHandle};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// How much may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub struct QueueLimit {
     /// At most so many bytes.
     pub bytes: Bytes,
     /// At most so many packets.
     pub packets: u32,
 }
 
-impl Limit {
+impl QueueLimit {
     /// No limit at all.
-    pub const NONE: Limit = Limit { bytes: Bytes::MAX, packets: u32::MAX };
+    pub const NONE: QueueLimit = QueueLimit { bytes: Bytes::MAX, packets: u32::MAX };
 
     /// `n` bytes.
-    pub const fn bytes(n: Bytes) -> Limit {
-        Limit { bytes: n, packets: u32::MAX }
+    pub const fn bytes(n: Bytes) -> QueueLimit {
+        QueueLimit { bytes: n, packets: u32::MAX }
     }
 
     /// `n` packets.
-    pub const fn packets(n: u32) -> Limit {
-        Limit { bytes: Bytes::MAX, packets: n }
+    pub const fn packets(n: u32) -> QueueLimit {
+        QueueLimit { bytes: Bytes::MAX, packets: n }
     }
 
     /// Whether `more` bytes in one packet fit behind `backlog`.
@@ -53,7 +53,7 @@ pub struct LinkSpec {
     /// Propagation, one way.
     pub delay: Dur,
     /// How much may wait.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// Packets of ECN-capable flows that find more than this waiting are marked CE (RFC 8257 section 3.1 and RED with
     /// both thresholds equal). Others pass unmarked.
     pub mark_above: Option<Bytes>,
@@ -65,12 +65,12 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// An unlimited queue before `rate` and `delay`, without marking or overhead.
     pub const fn new(rate: Rate, delay: Dur) -> LinkSpec {
-        LinkSpec { rate: Some(rate), delay, limit: Limit::NONE, mark_above: None, overhead: 0 }
+        LinkSpec { rate: Some(rate), delay, limit: QueueLimit::NONE, mark_above: None, overhead: 0 }
     }
 
     /// A delay alone.
     pub const fn delay(delay: Dur) -> LinkSpec {
-        LinkSpec { rate: None, delay, limit: Limit::NONE, mark_above: None, overhead: 0 }
+        LinkSpec { rate: None, delay, limit: QueueLimit::NONE, mark_above: None, overhead: 0 }
     }
 }
 
@@ -78,14 +78,14 @@ impl LinkSpec {
     pub(super) fn make(self, _: &str, _: Seed) -> Link {
         Link {
             free_at: Time::ZERO,
-            flight: Ring::default(),
+            flight: RingBuffer::default(),
             waiting_bytes: 0,
             waiting_packets: 0,
             overhead: self.overhead,
             delay: self.delay,
             rate: self.rate,
             carry: 0,
-            usual: Usual::default(),
+            usual: CachedTxTime::default(),
             mark_above: self.mark_above.unwrap_or(Bytes::MAX).get(),
             limit: self.limit,
         }
@@ -98,7 +98,7 @@ impl LinkSpec {
 pub(crate) struct Link {
     /// When everything taken so far has been sent.
     free_at: Time,
-    flight: Ring<Flying>,
+    flight: RingBuffer<InFlight>,
     /// Of the last of the flight: those that had not begun to be sent when last counted. Never all of it: the one before the
     /// first of them is being sent.
     waiting_packets: u32,
@@ -108,68 +108,68 @@ pub(crate) struct Link {
     rate: Option<Rate>,
     /// What is left of the division, as [`Carry`](tcpassay_units::Carry).
     carry: u64,
-    usual: Usual,
+    usual: CachedTxTime,
     /// `u64::MAX`: never.
     mark_above: u64,
-    limit: Limit,
+    limit: QueueLimit,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct InFlight {
     /// When it arrives.
     due: Time,
-    ticket: Ticket,
+    handle: PacketHandle,
 }
 
 /// The division of the last size seen, as most packets of a direction have one size.
 #[derive(Clone, Copy, Debug, Default)]
-struct Usual {
+struct CachedTxTime {
     wire: u32,
     time: u32,
-    rest: u64,
+    cold: u64,
 }
 
 impl Link {
     #[inline(always)]
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, ticket: Ticket) {
-        io.arrived(core, ticket);
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, handle: PacketHandle) {
+        ctx.arrived(core, handle);
         let now = core.now;
         let start = if self.free_at > now {
-            if !self.admits(io, core, ticket) {
+            if !self.admits(ctx, core, handle) {
                 return;
             }
             self.waiting_packets += 1;
-            self.waiting_bytes += u64::from(ticket.size);
+            self.waiting_bytes += u64::from(handle.size);
             self.free_at
         } else {
             (self.waiting_packets, self.waiting_bytes) = (0, 0);
             self.carry = 0;
             now
         };
-        self.free_at = start + self.tx_time(ticket);
+        self.free_at = start + self.tx_time(handle);
         let due = self.free_at + self.delay;
         let first = self.flight.is_empty();
-        self.flight.push_back(Flying { due, ticket });
-        if io.collects {
-            io.queued(core, self.waiting_bytes, self.waiting_packets);
-            io.waited(now, start);
+        self.flight.push_back(InFlight { due, handle });
+        if ctx.collects {
+            ctx.queued(core, self.waiting_bytes, self.waiting_packets);
+            ctx.waited(now, start);
         }
         if first {
-            io.wake_anew(core, due);
+            ctx.wake_at_last(core, due);
         }
     }
 
     /// How long a packet occupies the wire, without drift, as [`Rate::tx_time`].
     #[inline(always)]
-    fn tx_time(&mut self, ticket: Ticket) -> Dur {
+    fn tx_time(&mut self, handle: PacketHandle) -> Dur {
         let Some(rate) = self.rate else { return Dur::ZERO };
-        let wire = u64::from(ticket.size) + u64::from(self.overhead) * u64::from(ticket.segs);
+        let wire = u64::from(handle.size) + u64::from(self.overhead) * u64::from(handle.segs);
         if wire != u64::from(self.usual.wire) || wire == 0 {
             return self.divide(rate, wire);
         }
-        let rest = self.carry + self.usual.rest;
-        let more = rest >= rate.bits_per_sec();
-        self.carry = if more { rest - rate.bits_per_sec() } else { rest };
+        let cold = self.carry + self.usual.cold;
+        let more = cold >= rate.bits_per_sec();
+        self.carry = if more { cold - rate.bits_per_sec() } else { cold };
         Dur::from_nanos(u64::from(self.usual.time) + u64::from(more))
     }
 
@@ -178,31 +178,31 @@ impl Link {
     fn divide(&mut self, rate: Rate, wire: u64) -> Dur {
         let mut whole = Carry::default();
         let time = rate.tx_time(Bytes::new(wire), &mut whole);
-        let rest = whole.get();
+        let cold = whole.get();
         if let (Ok(wire), Ok(time)) = (u32::try_from(wire), u32::try_from(time.as_nanos())) {
-            self.usual = Usual { wire, time, rest };
+            self.usual = CachedTxTime { wire, time, cold };
         }
-        let rest = self.carry + rest;
-        self.carry = rest % rate.bits_per_sec();
-        time + Dur::from_nanos(rest / rate.bits_per_sec())
+        let cold = self.carry + cold;
+        self.carry = cold % rate.bits_per_sec();
+        time + Dur::from_nanos(cold / rate.bits_per_sec())
     }
 
     /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit. No more
     /// waits than when last counted: they are counted again only where that decides, or somebody wants to know.
     #[inline(always)]
-    fn admits(&mut self, io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
-        let size = u64::from(ticket.size);
+    fn admits(&mut self, ctx: &mut ElementContext, core: &mut Core, handle: PacketHandle) -> bool {
+        let size = u64::from(handle.size);
         let plain = self.limit.fits(self.waiting(), size) && self.waiting_bytes <= self.mark_above;
-        if plain && !io.collects {
+        if plain && !ctx.collects {
             return true;
         }
         self.count(core.now);
         if !self.limit.fits(self.waiting(), size) {
-            io.drop(core, ticket.id, Drop::Full);
+            ctx.drop(core, handle.id, DropReason::Full);
             return false;
         }
         if self.waiting_bytes > self.mark_above {
-            io.mark(core, ticket.id);
+            ctx.mark(core, handle.id);
         }
         true
     }
@@ -210,17 +210,17 @@ impl Link {
     /// Lets go what arrives now. The only one, which is the rule, is the caller's to hand on, and the flow of the one behind it, or
     /// its own, is told.
     #[inline(always)]
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) -> Option<(Ticket, FlowId)> {
-        let first = self.pop(io, core);
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<(PacketHandle, FlowKey)> {
+        let first = self.pop(ctx, core);
         match self.flight.front() {
             None => Some((first, first.flow)),
             Some(next) if next.due > core.now => {
-                core.packets.fetch(next.ticket.id);
-                io.wake_anew(core, next.due);
-                Some((first, next.ticket.flow))
+                core.packets.prefetch(next.handle.id);
+                ctx.wake_at_last(core, next.due);
+                Some((first, next.handle.flow))
             }
             Some(_) => {
-                self.let_go(io, core, first);
+                self.let_go(ctx, core, first);
                 None
             }
         }
@@ -229,28 +229,28 @@ impl Link {
     /// Several that arrive in one instant.
     #[cold]
     #[inline(never)]
-    fn let_go(&mut self, io: &mut Io, core: &mut Core, first: Ticket) {
-        core.moving.push((io.next, first));
+    fn let_go(&mut self, ctx: &mut ElementContext, core: &mut Core, first: PacketHandle) {
+        core.moving.push((ctx.next, first));
         while self.flight.front().is_some_and(|f| f.due <= core.now) {
-            let ticket = self.pop(io, core);
-            core.moving.push((io.next, ticket));
+            let handle = self.pop(ctx, core);
+            core.moving.push((ctx.next, handle));
         }
-        io.wake_at(core, self.flight.front().map(|f| f.due));
+        ctx.wake_at(core, self.flight.front().map(|f| f.due));
     }
 
     /// Takes the first of the flight.
     #[inline(always)]
-    fn pop(&mut self, io: &mut Io, core: &mut Core) -> Ticket {
-        let Flying { due, ticket } = *self.flight.front().expect("woken for the first of the flight");
+    fn pop(&mut self, ctx: &mut ElementContext, core: &mut Core) -> PacketHandle {
+        let InFlight { due, handle } = *self.flight.front().expect("woken for the first of the flight");
         debug_assert!(due <= core.now, "woken before the first of the flight arrives");
         self.flight.pop_front();
         if self.waiting_packets > 0 && self.waiting_packets == self.flight.len() {
             // The next began to be sent when this one had been, which must not be forgotten with it.
             self.waiting_packets -= 1;
-            self.waiting_bytes -= u64::from(self.flight.get(0).ticket.size);
+            self.waiting_bytes -= u64::from(self.flight.get(0).handle.size);
         }
-        io.left(core, ticket);
-        ticket
+        ctx.left(core, handle);
+        handle
     }
 
     pub fn held(&self) -> u64 {
@@ -276,7 +276,7 @@ impl Link {
                 return;
             }
             self.waiting_packets -= 1;
-            self.waiting_bytes -= u64::from(self.flight.get(at).ticket.size);
+            self.waiting_bytes -= u64::from(self.flight.get(at).handle.size);
         }
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::element::test_net::{Line, data, ect0};
-use crate::engine::FlowId;
+use crate::element::test_net::{TestPath, data, ect0};
+use crate::engine::FlowKey;
 use tcpassay_wire::Ecn;
 
 #[test]
 fn a_million_packets_at_3_gbit_leave_no_drift() {
-    let mut line = Line::new(LinkSpec::new(Rate::from_gbit(3), Dur::from_micros(10)));
+    let mut line = TestPath::new(LinkSpec::new(Rate::from_gbit(3), Dur::from_micros(10)));
     // The queue never runs empty: 1499 bytes take 3997.3 ns, one arrives each 3000 ns.
     for n in 0..1_000_000 {
         line.run_until(n * 3000);
@@ -19,7 +19,7 @@ fn a_million_packets_at_3_gbit_leave_no_drift() {
 
 #[test]
 fn a_packet_arrives_after_its_transmission_and_the_delay() {
-    let mut line = Line::new(LinkSpec::new(Rate::from_gbit(1), Dur::from_millis(5)));
+    let mut line = TestPath::new(LinkSpec::new(Rate::from_gbit(1), Dur::from_millis(5)));
     line.send(data(1460));
     line.send(data(1460));
     line.finish();
@@ -29,7 +29,7 @@ fn a_packet_arrives_after_its_transmission_and_the_delay() {
 #[test]
 fn ethernet_overhead_counts_for_time_and_for_every_packet_of_a_super_segment() {
     let spec = LinkSpec { overhead: 38, ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     line.send(data(2920));
     line.finish();
     assert_eq!(line.times(), [2 * 1538 * 8]);
@@ -37,39 +37,41 @@ fn ethernet_overhead_counts_for_time_and_for_every_packet_of_a_super_segment() {
 
 #[test]
 fn what_is_being_sent_does_not_count_as_waiting() {
-    let spec = LinkSpec { limit: Limit::packets(2), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
-    let mut line = Line::new(spec);
+    let spec = LinkSpec { limit: QueueLimit::packets(2), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
+    let mut line = TestPath::new(spec);
     for _ in 0..4 {
         line.send(data(1460));
     }
     line.finish();
     assert_eq!(line.times(), [12_000, 24_000, 36_000]);
-    assert_eq!(line.counters().dropped[Drop::Full], 1);
+    assert_eq!(line.counters().dropped[DropReason::Full], 1);
 }
 
 #[test]
 fn a_limit_in_bytes_counts_whole_packets() {
-    let spec =
-        LinkSpec { limit: Limit::bytes(Bytes::new(3000)), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
-    let mut line = Line::new(spec);
+    let spec = LinkSpec {
+        limit: QueueLimit::bytes(Bytes::new(3000)),
+        ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO)
+    };
+    let mut line = TestPath::new(spec);
     for len in [1460, 1460, 1459, 2, 1] {
         line.send(data(len));
     }
     line.finish();
     // One is sent, 1500 + 1499 wait; 42 and 41 bytes do not fit any more.
     assert_eq!(line.arrived.len(), 3);
-    assert_eq!(line.counters().dropped[Drop::Full], 2);
+    assert_eq!(line.counters().dropped[DropReason::Full], 2);
 }
 
 #[test]
 fn a_place_becomes_free_in_the_instant_in_which_a_packet_begins_to_be_sent() {
-    let spec = LinkSpec { limit: Limit::packets(1), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
-    let mut line = Line::new(spec);
+    let spec = LinkSpec { limit: QueueLimit::packets(1), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
+    let mut line = TestPath::new(spec);
     line.send(data(1460));
     line.send(data(1460));
     line.run_until(11_999);
     line.send(data(1460));
-    assert_eq!(line.counters().dropped[Drop::Full], 1);
+    assert_eq!(line.counters().dropped[DropReason::Full], 1);
     line.run_until(12_000);
     line.send(data(1460));
     line.finish();
@@ -80,7 +82,7 @@ fn a_place_becomes_free_in_the_instant_in_which_a_packet_begins_to_be_sent() {
 fn a_packet_is_marked_when_more_than_the_threshold_waits_before_it() {
     let spec =
         LinkSpec { mark_above: Some(Bytes::new(3000)), ..LinkSpec::new(Rate::from_gbit(1), Dur::ZERO) };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     for _ in 0..6 {
         line.send(ect0(1460));
     }
@@ -94,13 +96,13 @@ fn a_packet_is_marked_when_more_than_the_threshold_waits_before_it() {
 
 #[test]
 fn the_backlog_is_exact_between_two_events() {
-    let mut line = Line::new(LinkSpec::new(Rate::from_gbit(1), Dur::from_millis(1)));
+    let mut line = TestPath::new(LinkSpec::new(Rate::from_gbit(1), Dur::from_millis(1)));
     for _ in 0..3 {
         line.send(data(1460));
     }
     let mut at = |ns| {
         line.run_until(ns);
-        let b = line.net.backlog(line.node, FlowId(0));
+        let b = line.net.backlog(line.node, FlowKey(0));
         (b.packets, b.bytes)
     };
     assert_eq!([at(0), at(11_999), at(12_000), at(24_000)], [(2, 3000), (2, 3000), (1, 1500), (0, 0)]);
@@ -108,7 +110,7 @@ fn the_backlog_is_exact_between_two_events() {
 
 #[test]
 fn a_collector_sees_waiting_times_and_the_longest_queue() {
-    let mut line = Line::new(LinkSpec::new(Rate::from_gbit(1), Dur::ZERO));
+    let mut line = TestPath::new(LinkSpec::new(Rate::from_gbit(1), Dur::ZERO));
     line.net.collect(line.node, Dur::from_millis(1), tcpassay_units::Time::ZERO);
     for _ in 0..3 {
         line.send(data(1460));

@@ -1,12 +1,12 @@
 //! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
 
-use crate::engine::{Core, Drop, Io, Packet, PacketId};
+use crate::engine::{Core, DropReason, ElementContext, Packet, PacketId};
 use tcpassay_case::draws::{LossProcess, Losses};
 use tcpassay_units::Seed;
 
 /// Which packets something applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Which {
+pub enum PacketFilter {
     /// Every packet.
     #[default]
     All,
@@ -16,12 +16,12 @@ pub enum Which {
     PureAcks,
 }
 
-impl Which {
+impl PacketFilter {
     pub(crate) fn includes(self, packet: &Packet) -> bool {
         match self {
-            Which::All => true,
-            Which::Data => packet.segment.len > 0,
-            Which::PureAcks => packet.is_pure_ack(),
+            PacketFilter::All => true,
+            PacketFilter::Data => packet.segment.len > 0,
+            PacketFilter::PureAcks => packet.is_pure_ack(),
         }
     }
 }
@@ -32,12 +32,12 @@ pub struct LossSpec {
     /// How losses are chosen.
     pub model: LossProcess,
     /// Among which packets; others pass and are not counted.
-    pub which: Which,
+    pub which: PacketFilter,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    which: Which,
+    which: PacketFilter,
     draws: Losses,
 }
 
@@ -50,11 +50,11 @@ impl LossSpec {
 }
 
 impl Loss {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         if self.which.includes(&core.packets[id]) && self.draws.loses() {
-            io.drop(core, id, Drop::Loss);
+            ctx.drop(core, id, DropReason::Loss);
         } else {
-            io.forward(core, id);
+            ctx.forward(core, id);
         }
     }
 }
@@ -63,17 +63,17 @@ impl Loss {
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
+    use crate::element::test_net::{TestPath, numbered};
     use crate::engine::Packet;
 
     /// Which of `n` full segments are lost.
     fn lost(model: LossProcess, n: u32, seed: u64) -> Vec<u32> {
-        let mut line = Line::seeded(LossSpec { model, which: Which::All }, seed);
+        let mut line = TestPath::seeded(LossSpec { model, which: PacketFilter::All }, seed);
         for seq in 0..n {
             line.send(numbered(seq, 1460));
         }
         let arrived = line.seqs();
-        assert_eq!(line.counters().dropped[Drop::Loss] + arrived.len() as u64, u64::from(n));
+        assert_eq!(line.counters().dropped[DropReason::Loss] + arrived.len() as u64, u64::from(n));
         (0..n).filter(|seq| arrived.binary_search(seq).is_err()).collect()
     }
 
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_list_for_data_does_not_count_acks() {
-        let spec = LossSpec { model: LossProcess::List(vec![2]), which: Which::Data };
-        let mut line = Line::new(spec);
+        let spec = LossSpec { model: LossProcess::List(vec![2]), which: PacketFilter::Data };
+        let mut line = TestPath::new(spec);
         for (seq, len) in [(0, 1460), (1, 0), (2, 0), (3, 1460), (4, 1460)] {
             line.send(numbered(seq, len));
         }
@@ -120,9 +120,9 @@ mod tests {
     fn loss_of_pure_acks_spares_data_and_fin() {
         let spec = LossSpec {
             model: LossProcess::Bernoulli { probability: 1.0, correlation: 0.0 },
-            which: Which::PureAcks,
+            which: PacketFilter::PureAcks,
         };
-        let mut line = Line::new(spec);
+        let mut line = TestPath::new(spec);
         let fin = |mut p: Packet| {
             p.segment.flags |= tcpassay_wire::Flags::FIN;
             p

@@ -11,56 +11,56 @@
 //! | [`RxSpec`] | the receiving NIC: ring, interrupt coalescing, GRO, LRO | 0 to 1 |
 //! | [`SplitSpec`] | segmentation alone | 0 |
 //! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
-//! | [`IngressSpec`] | says by which half of a switch's ports a packet came in | 0 |
-//! | [`MarkAcks`] | ECE on returning ACKs while a queue is long | 0 |
+//! | [`IngressTagSpec`] | says by which half of a switch's ports a packet came in | 0 |
+//! | [`AckEceMarker`] | ECE on returning ACKs while a queue is long | 0 |
 //! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`PolicerSpec`] | impairments | 0 |
-//! | [`JitterSpec`], [`ReorderSpec`], [`SlotSpec`], [`ThinSpec`] | impairments that hold packets | 0 to 1 |
+//! | [`JitterSpec`], [`ReorderSpec`], [`SlottedMediumSpec`], [`AckThinningSpec`] | impairments that hold packets | 0 to 1 |
 
-mod any;
+mod ack_marking;
+mod ack_thinning;
 mod backlog;
 #[cfg(test)]
 mod conservation_tests;
-mod damage;
-mod dim;
+mod dispatch;
 #[cfg(test)]
 mod graph_tests;
 mod gro;
+mod impairment;
 mod jitter;
 mod link;
 mod loss;
-mod mark;
-mod pace;
+mod net_dim;
 mod policer;
 mod port;
 mod queue;
 mod reorder;
-mod ring;
+mod ring_buffer;
 mod rx;
 mod split;
 mod switch;
 #[cfg(test)]
 mod test_net;
-mod thin;
+mod transmitter;
 
-pub use any::{Element, IntoElement};
+pub use ack_marking::AckEceMarker;
 pub use backlog::Backlog;
-pub use damage::{CorruptSpec, DuplicateSpec};
+pub use dispatch::{Element, IntoElement};
+pub use impairment::{CorruptSpec, DuplicateSpec};
 pub use jitter::JitterSpec;
-pub use link::{Limit, LinkSpec};
-pub use loss::{LossSpec, Which};
-pub use mark::MarkAcks;
-pub use policer::{PolicerSpec, SlotSpec};
+pub use link::{LinkSpec, QueueLimit};
+pub use loss::{LossSpec, PacketFilter};
+pub use policer::{PolicerSpec, SlottedMediumSpec};
 pub use tcpassay_case::draws::{Distribution, LossProcess};
 
-pub use port::{PortSpec, Share};
+pub use ack_thinning::AckThinningSpec;
+pub use port::{BufferShare, PortSpec};
 pub use queue::{
-    CoDelSpec, DisciplineSpec, DualPi2Spec, DualSpec, FifoSpec, FqCoDelSpec, FqSpec, HtbClass, HtbSpec,
+    CoDelSpec, DisciplineSpec, DualBufferSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbClass, HtbSpec,
     PieSpec, QueueSpec, RedSpec, TbfSpec,
 };
 pub use reorder::ReorderSpec;
 pub use rx::{Coalesce, RxOrder, RxSpec};
 pub use split::SplitSpec;
-pub use switch::{IngressSpec, SwitchSpec};
-pub use thin::ThinSpec;
+pub use switch::{IngressTagSpec, SwitchSpec};
 
 pub use tcpassay_case::pace::Pace;

@@ -1,6 +1,6 @@
 //! A policer and a slotted medium.
 
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Stream, Time};
 
 /// Drops what exceeds a token bucket, and delays nothing (Linux `act_police` with `drop`).
@@ -29,25 +29,25 @@ impl PolicerSpec {
 }
 
 impl Policer {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         self.tokens = self.depth.min(self.tokens + (core.now - self.checked));
         self.checked = core.now;
         let mut carry = self.carry;
         let cost = self.rate.tx_time(core.packets[id].size(), &mut carry);
         if cost > self.tokens {
-            io.drop(core, id, Drop::Policed);
+            ctx.drop(core, id, DropReason::Policed);
             return;
         }
         self.tokens -= cost;
         self.carry = carry;
-        io.forward(core, id);
+        ctx.forward(core, id);
     }
 }
 
 /// Packets leave only in slots, as over a shared radio (netem's `slot`): all that came before a slot opens leave together,
 /// what comes later waits for the next. Slots are evenly between `shortest` and `longest` apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SlotSpec {
+pub struct SlottedMediumSpec {
     /// The least time to the next slot.
     pub shortest: Dur,
     /// The most.
@@ -59,8 +59,8 @@ pub struct SlotSpec {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    spec: SlotSpec,
+pub(crate) struct SlottedMedium {
+    spec: SlottedMediumSpec,
     rng: Stream,
     opens: Time,
     packets_left: u32,
@@ -68,11 +68,11 @@ pub(crate) struct Slot {
     waiting: PacketList,
 }
 
-impl SlotSpec {
-    pub(super) fn make(self, name: &str, seed: Seed) -> Slot {
+impl SlottedMediumSpec {
+    pub(super) fn make(self, name: &str, seed: Seed) -> SlottedMedium {
         assert!(self.shortest <= self.longest, "slots of no length");
         assert!(self.packets > 0 && !self.bytes.is_zero(), "slots that carry nothing");
-        let mut slot = Slot {
+        let mut slot = SlottedMedium {
             spec: self,
             rng: seed.stream(&format!("{name}.slot")),
             opens: Time::ZERO,
@@ -85,19 +85,19 @@ impl SlotSpec {
     }
 }
 
-impl Slot {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+impl SlottedMedium {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         core.packets[id].stamp = core.now;
         self.waiting.push_back(&mut core.packets, id);
         if self.waiting.len() == 1 {
             if self.opens < core.now {
                 self.next(core.now);
             }
-            io.wake_at(core, Some(self.opens));
+            ctx.wake_at(core, Some(self.opens));
         }
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         while let Some(id) = self.waiting.front() {
             if self.opens < core.packets[id].stamp {
                 self.next(core.now);
@@ -108,12 +108,12 @@ impl Slot {
             self.waiting.pop_front(&core.packets);
             self.packets_left -= 1;
             self.bytes_left = self.bytes_left.saturating_sub(core.packets[id].size().get());
-            io.forward(core, id);
+            ctx.forward(core, id);
             if self.packets_left == 0 || self.bytes_left == 0 {
                 self.next(core.now);
             }
         }
-        io.wake_at(core, self.waiting.front().map(|_| self.opens));
+        ctx.wake_at(core, self.waiting.front().map(|_| self.opens));
     }
 
     pub fn held(&self) -> u64 {
@@ -121,7 +121,7 @@ impl Slot {
     }
 
     fn next(&mut self, now: Time) {
-        let SlotSpec { shortest, longest, packets, bytes } = self.spec;
+        let SlottedMediumSpec { shortest, longest, packets, bytes } = self.spec;
         let spread = (longest - shortest).as_nanos();
         let wait = shortest + Dur::from_nanos(self.rng.below(spread + 1));
         self.opens = now + wait.max(Dur::from_nanos(1));
@@ -133,11 +133,11 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
+    use crate::element::test_net::{TestPath, numbered};
 
     #[test]
     fn a_policer_passes_the_burst_and_then_the_rate_without_delay() {
-        let mut line = Line::new(PolicerSpec { rate: Rate::from_mbit(8), burst: Bytes::new(3000) });
+        let mut line = TestPath::new(PolicerSpec { rate: Rate::from_mbit(8), burst: Bytes::new(3000) });
         for seq in 0..3 {
             line.send(numbered(seq, 1460));
         }
@@ -148,12 +148,12 @@ mod tests {
         line.finish();
         assert_eq!(line.seqs(), [0, 1, 4]);
         assert_eq!(line.times(), [0, 0, 1_500_000]);
-        assert_eq!(line.counters().dropped[Drop::Policed], 2);
+        assert_eq!(line.counters().dropped[DropReason::Policed], 2);
     }
 
     #[test]
     fn a_policer_passes_its_rate_in_the_long_run() {
-        let mut line = Line::new(PolicerSpec { rate: Rate::from_mbit(80), burst: Bytes::new(15_000) });
+        let mut line = TestPath::new(PolicerSpec { rate: Rate::from_mbit(80), burst: Bytes::new(15_000) });
         for seq in 0..10_000_u32 {
             line.run_until(u64::from(seq) * 75_000);
             line.send(numbered(seq, 1460));
@@ -163,10 +163,10 @@ mod tests {
         assert!((5000..=5010).contains(&line.arrived.len()), "{}", line.arrived.len());
     }
 
-    fn slots(packets: u32) -> Line {
+    fn slots(packets: u32) -> TestPath {
         let each = Dur::from_millis(5);
-        let spec = SlotSpec { shortest: each, longest: each, packets, bytes: Bytes::MAX };
-        let mut line = Line::new(spec);
+        let spec = SlottedMediumSpec { shortest: each, longest: each, packets, bytes: Bytes::MAX };
+        let mut line = TestPath::new(spec);
         for seq in 0..12 {
             line.run_until(u64::from(seq) * 1_000_000);
             line.send(numbered(seq, 1460));

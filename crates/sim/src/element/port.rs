@@ -5,20 +5,22 @@
 //! want to know when a packet has left.
 
 use super::backlog::Backlog;
-use super::pace::Pacer;
 use super::queue::QueueSpec;
-use super::queue::{Offer, Queue};
+use super::queue::{DequeueResult, Queue};
 use super::split::split;
-use crate::engine::{Core, Drop, FlowId, Io, Notice, PacketId, PacketList, PoolId, Sent};
+use super::transmitter::Transmitter;
+use crate::engine::{
+    Core, DropReason, ElementContext, FlowKey, HostEvent, PacketId, PacketList, SharedBufferId, TxCompletion,
+};
 use std::collections::VecDeque;
 use tcpassay_case::pace::Pace;
 use tcpassay_units::{Dur, Seed, Time};
 
 /// A share of a buffer that several ports of a switch have in common.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Share {
+pub struct BufferShare {
     /// The buffer; see [`Network::add_pool`](crate::engine::Network::add_pool).
-    pub pool: PoolId,
+    pub pool: SharedBufferId,
     /// Dynamic threshold: this port may hold at most `alpha` times what is free (Choudhury and Hahne 1998; 0.5 to 2 in
     /// merchant silicon). `None`: as much as there is.
     pub alpha: Option<f64>,
@@ -38,7 +40,7 @@ pub struct PortSpec {
     /// Super-segments leave as wire packets, one after the other (TSO). Otherwise they leave whole.
     pub segment: bool,
     /// A buffer shared with other ports.
-    pub share: Option<Share>,
+    pub share: Option<BufferShare>,
     /// How long the NIC collects completions before it tells the host ([`Packet::notify`](crate::engine::Packet)) that
     /// packets have left (`ethtool` tx-usecs); zero tells at once.
     pub tx_coalesce: Dur,
@@ -63,7 +65,7 @@ impl PortSpec {
     pub(super) fn make(self, name: &str, seed: Seed) -> Port {
         Port {
             queue: Queue::new(self.queue, name, seed),
-            pacer: Pacer::new(self.pace),
+            pacer: Transmitter::new(self.pace),
             delay: self.delay,
             overhead: u64::from(self.overhead),
             segment: self.segment,
@@ -81,11 +83,11 @@ impl PortSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     queue: Queue,
-    pacer: Pacer,
+    pacer: Transmitter,
     delay: Dur,
     overhead: u64,
     segment: bool,
-    share: Option<Share>,
+    share: Option<BufferShare>,
     tx_coalesce: Dur,
     /// When the packet being sent has left.
     free_at: Time,
@@ -93,47 +95,47 @@ pub(crate) struct Port {
     pull_at: Option<Time>,
     flight: PacketList,
     /// What hosts asked to be told, with when it leaves: being sent, or waiting for the completion interrupt.
-    completions: VecDeque<(Time, Sent)>,
+    completions: VecDeque<(Time, TxCompletion)>,
     /// When the host is told of those that have left.
     tell_at: Option<Time>,
 }
 
 impl Port {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let before = self.queue.total();
         let waits = self.free_at > core.now || before.packets > 0;
         if waits
             && let Some(share) = self.share
             && !admits(share, before, core, id)
         {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             return;
         }
         core.packets[id].stamp = core.now;
-        self.queue.enqueue(io, core, id);
+        self.queue.enqueue(ctx, core, id);
         let after = self.queue.total();
         self.account(core, before, after);
-        io.queued(core, after.bytes, after.packets);
+        ctx.queued(core, after.bytes, after.packets);
         if self.free_at > core.now {
             self.pull_at = Some(self.free_at);
         } else {
-            self.pull(io, core);
+            self.pull(ctx, core);
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         while let Some(id) = self.flight.front()
             && core.packets[id].due <= core.now
         {
             self.flight.pop_front(&core.packets);
-            io.forward(core, id);
+            ctx.forward(core, id);
         }
         self.complete(core);
         if self.pull_at.is_some_and(|at| at <= core.now) {
-            self.pull(io, core);
+            self.pull(ctx, core);
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
     pub fn held(&self) -> u64 {
@@ -145,29 +147,29 @@ impl Port {
         self.queue.total()
     }
 
-    pub fn backlog(&mut self, flow: FlowId) -> Backlog {
+    pub fn backlog(&mut self, flow: FlowKey) -> Backlog {
         self.queue.backlog(flow)
     }
 
     /// Sends what the queue offers until the transmitter is busy or nothing is offered.
-    fn pull(&mut self, io: &mut Io, core: &mut Core) {
+    fn pull(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         self.pull_at = None;
         while self.free_at <= core.now {
             let before = self.queue.total();
-            let offer = self.queue.dequeue(io, core);
+            let offer = self.queue.dequeue(ctx, core);
             let after = self.queue.total();
             self.account(core, before, after);
             match offer {
-                Offer::Packet(id) => {
-                    io.waited(core.packets[id].stamp, core.now);
-                    self.transmit(io, core, id);
+                DequeueResult::Packet(id) => {
+                    ctx.waited(core.packets[id].stamp, core.now);
+                    self.transmit(ctx, core, id);
                 }
-                Offer::At(at) => {
+                DequeueResult::At(at) => {
                     debug_assert!(at > core.now, "a shaper that is ready offers its packet");
                     self.pull_at = Some(at);
                     return;
                 }
-                Offer::Nothing => return,
+                DequeueResult::Nothing => return,
             }
         }
         if self.queue.total().packets > 0 {
@@ -175,13 +177,13 @@ impl Port {
         }
     }
 
-    fn transmit(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    fn transmit(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         self.free_at = self.free_at.max(core.now);
-        let sent = core.take_sent(id);
+        let sent = core.take_tx_completion(id);
         if !self.segment || core.packets[id].segs == 1 {
             self.launch(core, id);
         } else {
-            let mut pieces = split(io, &mut core.packets, id);
+            let mut pieces = split(ctx, &mut core.packets, id);
             while let Some(piece) = pieces.pop_front(&core.packets) {
                 self.launch(core, piece);
             }
@@ -206,31 +208,31 @@ impl Port {
         while let Some(&(left, sent)) = self.completions.front()
             && left <= core.now
         {
-            core.notices.push(Notice::Sent(sent));
+            core.host_events.push(HostEvent::TxCompleted(sent));
             self.completions.pop_front();
         }
     }
 
-    fn arm(&mut self, io: &Io, core: &mut Core) {
+    fn arm(&mut self, ctx: &ElementContext, core: &mut Core) {
         let arrival = self.flight.front().map(|id| core.packets[id].due);
         if self.tell_at.is_none() {
             self.tell_at = self.completions.front().map(|c| c.0 + self.tx_coalesce);
         }
         let first = [arrival, self.pull_at, self.tell_at].into_iter().flatten().min();
-        io.wake_at(core, first);
+        ctx.wake_at(core, first);
     }
 
     fn account(&self, core: &mut Core, before: Backlog, after: Backlog) {
         if let Some(share) = self.share {
-            let pool = &mut core.pools[share.pool.0 as usize];
+            let pool = &mut core.shared_buffers[share.pool.0 as usize];
             pool.used = pool.used + after.bytes - before.bytes;
         }
     }
 }
 
 /// Whether the shared buffer has room for a packet behind `queue`.
-fn admits(share: Share, queue: Backlog, core: &Core, id: PacketId) -> bool {
-    let pool = core.pools[share.pool.0 as usize];
+fn admits(share: BufferShare, queue: Backlog, core: &Core, id: PacketId) -> bool {
+    let pool = core.shared_buffers[share.pool.0 as usize];
     let free = pool.capacity.saturating_sub(pool.used);
     let size = u64::from(core.packets[id].size_u32());
     let within = share.alpha.is_none_or(|alpha| as_f64(queue.bytes) < alpha * as_f64(free));

@@ -1,8 +1,8 @@
 use super::*;
 use crate::element::DisciplineSpec;
-use crate::element::test_net::{Line, data, numbered};
-use crate::element::{FifoSpec, Limit, LinkSpec};
-use crate::engine::{FlowId, HostId, Hosts, Network, Packet, TimerId};
+use crate::element::test_net::{TestPath, data, numbered};
+use crate::element::{FifoSpec, LinkSpec, QueueLimit};
+use crate::engine::{FlowKey, HostId, Hosts, Network, Packet, TimerId};
 use tcpassay_units::{Bytes, Rate};
 use tcpassay_wire::{Ecn, Segment};
 
@@ -13,12 +13,12 @@ fn fifo(rate: Rate, delay: Dur) -> PortSpec {
 #[test]
 fn a_port_with_a_fifo_does_what_a_link_does() {
     let rate = Rate::from_mbit(77);
-    let limit = Limit::bytes(Bytes::new(9_000));
+    let limit = QueueLimit::bytes(Bytes::new(9_000));
     let delay = Dur::from_micros(700);
     let mark_above = Some(Bytes::new(4_000));
-    let mut link = Line::new(LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) });
+    let mut link = TestPath::new(LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) });
     let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
-    let mut port = Line::new(PortSpec::new(queue, Pace::Fixed(rate), delay));
+    let mut port = TestPath::new(PortSpec::new(queue, Pace::Fixed(rate), delay));
     let mut rng = Seed(5).stream("arrivals");
     let mut now = 0;
     for seq in 0..2_000 {
@@ -32,11 +32,11 @@ fn a_port_with_a_fifo_does_what_a_link_does() {
     }
     link.finish();
     port.finish();
-    let dropped = link.counters().dropped[Drop::Full];
+    let dropped = link.counters().dropped[DropReason::Full];
     let marked = link.counters().marked;
     assert!(dropped > 10 && marked > 10, "the queue was never long: {dropped} {marked}");
     assert_eq!(link.counters(), port.counters());
-    let seen = |line: &Line| -> Vec<(u64, u32, Ecn)> {
+    let seen = |line: &TestPath| -> Vec<(u64, u32, Ecn)> {
         line.arrived.iter().map(|(at, p)| (*at, p.segment.seq.get(), p.ecn)).collect()
     };
     assert!(seen(&link) == seen(&port), "the same packets at the same instants");
@@ -44,7 +44,7 @@ fn a_port_with_a_fifo_does_what_a_link_does() {
 
 #[test]
 fn a_super_segment_leaves_as_wire_packets_at_line_rate() {
-    let mut line = Line::new(PortSpec { segment: true, ..fifo(Rate::from_gbit(1), Dur::from_micros(5)) });
+    let mut line = TestPath::new(PortSpec { segment: true, ..fifo(Rate::from_gbit(1), Dur::from_micros(5)) });
     line.send(data(4380));
     line.finish();
     assert_eq!(line.times(), [17_000, 29_000, 41_000]);
@@ -53,7 +53,7 @@ fn a_super_segment_leaves_as_wire_packets_at_line_rate() {
 
 #[test]
 fn the_host_hears_when_a_packet_has_left_not_when_it_arrives() {
-    let mut line = Line::new(PortSpec { segment: true, ..fifo(Rate::from_gbit(1), Dur::from_millis(5)) });
+    let mut line = TestPath::new(PortSpec { segment: true, ..fifo(Rate::from_gbit(1), Dur::from_millis(5)) });
     let mut p = data(4380);
     p.notify = true;
     line.send(p);
@@ -65,7 +65,7 @@ fn the_host_hears_when_a_packet_has_left_not_when_it_arrives() {
 fn completions_are_collected_for_the_coalescing_time() {
     let spec =
         PortSpec { tx_coalesce: Dur::from_micros(20), ..fifo(Rate::from_gbit(1), Dur::from_millis(5)) };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     for _ in 0..3 {
         let mut p = data(1460);
         p.notify = true;
@@ -78,8 +78,8 @@ fn completions_are_collected_for_the_coalescing_time() {
 
 #[test]
 fn a_packet_dropped_in_the_host_is_told_too() {
-    let queue = DisciplineSpec::Fifo(FifoSpec { limit: Limit::packets(1), mark_above: None });
-    let mut line = Line::new(PortSpec::new(queue, Pace::Fixed(Rate::from_gbit(1)), Dur::ZERO));
+    let queue = DisciplineSpec::Fifo(FifoSpec { limit: QueueLimit::packets(1), mark_above: None });
+    let mut line = TestPath::new(PortSpec::new(queue, Pace::Fixed(Rate::from_gbit(1)), Dur::ZERO));
     for _ in 0..3 {
         let mut p = data(1460);
         p.notify = true;
@@ -93,7 +93,8 @@ fn a_packet_dropped_in_the_host_is_told_too() {
 #[test]
 fn a_trace_sends_at_its_opportunities() {
     let queue = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
-    let mut line = Line::new(PortSpec::new(queue, Pace::from_trace("2\n3\n").unwrap(), Dur::from_millis(10)));
+    let mut line =
+        TestPath::new(PortSpec::new(queue, Pace::from_trace("2\n3\n").unwrap(), Dur::from_millis(10)));
     for _ in 0..3 {
         line.send(data(1460));
     }
@@ -110,18 +111,18 @@ impl Hosts for Nobody {
 /// Two ports of one pool: ten packets into the first, one into the second. How many each holds or sends.
 fn shared(alpha: Option<f64>) -> [u64; 2] {
     let mut net = Network::new(Seed(1));
-    let pool = net.add_pool(Bytes::new(9_000));
+    let pool = net.add_shared_buffer(Bytes::new(9_000));
     let (a, _) = net.add_host("a");
     let (b, _) = net.add_host("b");
     let (c, to_c) = net.add_host("c");
-    let spec = PortSpec { share: Some(Share { pool, alpha }), ..fifo(Rate::from_gbit(1), Dur::ZERO) };
+    let spec = PortSpec { share: Some(BufferShare { pool, alpha }), ..fifo(Rate::from_gbit(1), Dur::ZERO) };
     let one = net.add("one", spec.clone());
     let two = net.add("two", spec);
     net.set_egress(a, &[one, to_c]);
     net.set_egress(b, &[two, to_c]);
     let packet = |src| {
         let segment = Segment { len: 1460, ..Segment::default() };
-        Packet::tcp(src, c, FlowId(0), segment, Ecn::NotEct, 1460)
+        Packet::tcp(src, c, FlowKey(0), segment, Ecn::NotEct, 1460)
     };
     for src in [a, a, a, a, a, a, a, a, a, a, b, b] {
         net.core().send(packet(src));
@@ -129,7 +130,7 @@ fn shared(alpha: Option<f64>) -> [u64; 2] {
     net.run_until(&mut Nobody, Time::ZERO);
     let taken = [net.held(one), net.held(two)];
     net.run_until(&mut Nobody, Time::ZERO + Dur::from_secs(1));
-    assert_eq!(net.core().pools[0].used, 0, "the buffer is empty again");
+    assert_eq!(net.core().shared_buffers[0].used, 0, "the buffer is empty again");
     taken
 }
 

@@ -1,6 +1,6 @@
 //! Reordering: single packets held back, or bursts that arrive backwards.
 
-use crate::engine::{Core, Io, PacketId, PacketList};
+use crate::engine::{Core, ElementContext, PacketId, PacketList};
 use std::collections::VecDeque;
 use tcpassay_units::{Dur, Seed, Stream, Time};
 
@@ -64,19 +64,19 @@ impl ReorderSpec {
 }
 
 impl Reorder {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
             Reorder::HoldBack { probability, gap, longest, held, rng } => {
                 if rng.chance(*probability) {
                     held.push_back((id, *gap, core.now + *longest));
                 } else {
-                    io.forward(core, id);
+                    ctx.forward(core, id);
                     for h in held.iter_mut() {
                         h.1 -= 1;
                     }
                     while let Some(&(id, 0, _)) = held.front() {
                         held.pop_front();
-                        io.forward(core, id);
+                        ctx.forward(core, id);
                     }
                 }
             }
@@ -86,26 +86,26 @@ impl Reorder {
                 }
                 burst.push_front(&mut core.packets, id);
                 if burst.len() >= *size {
-                    release(burst, io, core);
+                    release(burst, ctx, core);
                 }
             }
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         match self {
             Reorder::HoldBack { held, .. } => {
                 while let Some(&(id, _, latest)) = held.front()
                     && latest <= core.now
                 {
                     held.pop_front();
-                    io.forward(core, id);
+                    ctx.forward(core, id);
                 }
             }
-            Reorder::Reverse { burst, .. } => release(burst, io, core),
+            Reorder::Reverse { burst, .. } => release(burst, ctx, core),
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
     pub fn held(&self) -> u64 {
@@ -115,30 +115,30 @@ impl Reorder {
         }
     }
 
-    fn arm(&self, io: &Io, core: &mut Core) {
+    fn arm(&self, ctx: &ElementContext, core: &mut Core) {
         let at = match self {
             Reorder::HoldBack { held, .. } => held.front().map(|h| h.2),
             Reorder::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
         };
-        io.wake_at(core, at);
+        ctx.wake_at(core, at);
     }
 }
 
-fn release(burst: &mut PacketList, io: &mut Io, core: &mut Core) {
+fn release(burst: &mut PacketList, ctx: &mut ElementContext, core: &mut Core) {
     while let Some(id) = burst.pop_front(&core.packets) {
-        io.forward(core, id);
+        ctx.forward(core, id);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
+    use crate::element::test_net::{TestPath, numbered};
 
     #[test]
     fn a_held_packet_is_passed_by_exactly_the_gap() {
         let longest = Dur::from_secs(1);
-        let mut line = Line::new(ReorderSpec::HoldBack { probability: 0.02, gap: 3, longest });
+        let mut line = TestPath::new(ReorderSpec::HoldBack { probability: 0.02, gap: 3, longest });
         for seq in 0..1000 {
             line.send(numbered(seq, 1));
         }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_held_packet_goes_after_the_longest_wait_when_nothing_follows() {
         let longest = Dur::from_millis(7);
-        let mut line = Line::new(ReorderSpec::HoldBack { probability: 1.0, gap: 3, longest });
+        let mut line = TestPath::new(ReorderSpec::HoldBack { probability: 1.0, gap: 3, longest });
         line.send(numbered(0, 1));
         line.finish();
         assert_eq!(line.times(), [7_000_000]);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn bursts_arrive_backwards_and_the_last_is_released_by_time() {
-        let mut line = Line::new(ReorderSpec::ReverseBursts { size: 4, longest: Dur::from_millis(1) });
+        let mut line = TestPath::new(ReorderSpec::ReverseBursts { size: 4, longest: Dur::from_millis(1) });
         for seq in 1..=10 {
             line.send(numbered(seq, 1));
         }

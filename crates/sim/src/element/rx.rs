@@ -14,9 +14,9 @@
 //! Differences: one receive queue, no limit to the number of flows merged at once (Linux: 8 to each of 8 buckets), and
 //! checksums are always verified before merging, so that a damaged segment is never merged.
 
-use super::dim::Dim;
-use super::gro::Merging;
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use super::gro::GroTable;
+use super::net_dim::InterruptModeration;
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use std::ops::RangeInclusive;
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 
@@ -92,14 +92,14 @@ impl RxSpec {
     pub(super) fn make(self, name: &str, seed: Seed) -> Rx {
         Rx {
             rng: seed.stream(&format!("{name}.order")),
-            merging: self.gro_max.map(Merging::new),
+            merging: self.gro_max.map(GroTable::new),
             spec: self,
             ring: PacketList::default(),
             interrupt_at: None,
             batch: PacketList::default(),
             poll_ends: None,
             flush_at: None,
-            dim: Dim::new(),
+            dim: InterruptModeration::new(),
             last_arrival: Time::ZERO,
         }
     }
@@ -109,7 +109,7 @@ impl RxSpec {
 pub(crate) struct Rx {
     spec: RxSpec,
     rng: Stream,
-    merging: Option<Merging>,
+    merging: Option<GroTable>,
     ring: PacketList,
     interrupt_at: Option<Time>,
     /// What the present poll took.
@@ -117,14 +117,14 @@ pub(crate) struct Rx {
     poll_ends: Option<Time>,
     /// When merges held over the end of a poll are given up.
     flush_at: Option<Time>,
-    dim: Dim,
+    dim: InterruptModeration,
     last_arrival: Time,
 }
 
 impl Rx {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         if self.ring.len() >= self.spec.ring {
-            io.drop(core, id, Drop::Ring);
+            ctx.drop(core, id, DropReason::Ring);
             return;
         }
         core.packets[id].stamp = core.now;
@@ -143,26 +143,26 @@ impl Rx {
             Coalesce::Adaptive | Coalesce::Hidden { .. } => false,
         };
         if full || due <= core.now {
-            self.interrupt(io, core);
+            self.interrupt(ctx, core);
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         if self.poll_ends.is_some_and(|at| at <= core.now) {
-            self.finish_poll(io, core);
+            self.finish_poll(ctx, core);
         }
         if self.interrupt_at.is_some_and(|at| at <= core.now) {
-            self.interrupt(io, core);
+            self.interrupt(ctx, core);
         }
         if self.flush_at.is_some_and(|at| at <= core.now) {
-            self.flush(io, core);
+            self.flush(ctx, core);
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
     pub fn held(&self) -> u64 {
-        let merging = self.merging.as_ref().map_or(0, Merging::held);
+        let merging = self.merging.as_ref().map_or(0, GroTable::held);
         u64::from(self.ring.len() + self.batch.len()) + merging
     }
 
@@ -180,16 +180,16 @@ impl Rx {
         }
     }
 
-    fn interrupt(&mut self, io: &mut Io, core: &mut Core) {
+    fn interrupt(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         self.interrupt_at = None;
         if self.spec.coalesce == Coalesce::Adaptive {
             self.dim.interrupt(core.now);
         }
-        self.poll(io, core);
+        self.poll(ctx, core);
     }
 
     /// Takes a batch, and another while there is more and it costs no time.
-    fn poll(&mut self, io: &mut Io, core: &mut Core) {
+    fn poll(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         loop {
             while self.batch.len() < BUDGET
                 && let Some(id) = self.ring.pop_front(&core.packets)
@@ -201,23 +201,23 @@ impl Rx {
                 self.poll_ends = Some(ends);
                 return;
             }
-            self.hand_up(io, core);
+            self.hand_up(ctx, core);
             if self.ring.is_empty() {
                 return;
             }
         }
     }
 
-    fn finish_poll(&mut self, io: &mut Io, core: &mut Core) {
+    fn finish_poll(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         self.poll_ends = None;
-        self.hand_up(io, core);
+        self.hand_up(ctx, core);
         if !self.ring.is_empty() {
-            self.poll(io, core);
+            self.poll(ctx, core);
         }
     }
 
     /// Merges the batch and hands it up; what is still open after the last poll waits for the timeout.
-    fn hand_up(&mut self, io: &mut Io, core: &mut Core) {
+    fn hand_up(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         if let RxOrder::StaleHash(sizes) = &self.spec.order {
             let mut sorted = PacketList::default();
             while !self.batch.is_empty() {
@@ -237,10 +237,10 @@ impl Rx {
         }
         let complete = self.batch.len() < BUDGET;
         while let Some(id) = self.batch.pop_front(&core.packets) {
-            io.waited(core.packets[id].stamp, core.now);
+            ctx.waited(core.packets[id].stamp, core.now);
             match &mut self.merging {
-                Some(merging) => merging.receive(io, core, id),
-                None => io.forward(core, id),
+                Some(merging) => merging.receive(ctx, core, id),
+                None => ctx.forward(core, id),
             }
         }
         if !complete && !self.ring.is_empty() {
@@ -248,7 +248,7 @@ impl Rx {
         }
         if let Some(merging) = &self.merging {
             if self.spec.gro_timeout.is_zero() {
-                self.flush(io, core);
+                self.flush(ctx, core);
             } else if merging.held() > 0 {
                 self.flush_at.get_or_insert(core.now + self.spec.gro_timeout);
             } else {
@@ -257,16 +257,16 @@ impl Rx {
         }
     }
 
-    fn flush(&mut self, io: &mut Io, core: &mut Core) {
+    fn flush(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         self.flush_at = None;
         if let Some(merging) = &mut self.merging {
-            merging.flush(io, core);
+            merging.flush(ctx, core);
         }
     }
 
-    fn arm(&self, io: &Io, core: &mut Core) {
+    fn arm(&self, ctx: &ElementContext, core: &mut Core) {
         let first = [self.interrupt_at, self.poll_ends, self.flush_at].into_iter().flatten().min();
-        io.wake_at(core, first);
+        ctx.wake_at(core, first);
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::element::test_net::{Line, numbered};
-use crate::engine::{FlowId, Packet};
+use crate::element::test_net::{TestPath, numbered};
+use crate::engine::{FlowKey, Packet};
 use tcpassay_units::SeqNum;
 use tcpassay_wire::{Ecn, Flags, Timestamps};
 
@@ -13,8 +13,8 @@ fn fixed(usecs: u64, frames: u32) -> Coalesce {
     Coalesce::Fixed { usecs: Dur::from_micros(usecs), frames }
 }
 
-fn all(spec: RxSpec, packets: impl IntoIterator<Item = Packet>) -> Line {
-    let mut line = Line::new(spec);
+fn all(spec: RxSpec, packets: impl IntoIterator<Item = Packet>) -> TestPath {
+    let mut line = TestPath::new(spec);
     for p in packets {
         line.send(p);
     }
@@ -121,7 +121,7 @@ fn pure_acks_go_up_at_once_behind_the_merge_of_their_flow() {
 
 #[test]
 fn flows_merge_apart() {
-    let other = |n| with(full(n), |p| p.flow = FlowId(1));
+    let other = |n| with(full(n), |p| p.flow = FlowKey(1));
     let got = up([full(0), other(0), full(1), other(1)]);
     assert_eq!(got, [(0, 2000), (0, 2000)]);
 }
@@ -140,7 +140,7 @@ fn a_merge_stays_below_the_largest_size() {
 #[test]
 fn a_timeout_keeps_a_merge_open_over_the_poll() {
     let spec = RxSpec { gro_timeout: Dur::from_micros(100), ..gro() };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     line.send(full(0));
     line.run_until(50_000);
     line.send(full(1));
@@ -158,7 +158,7 @@ fn a_damaged_segment_is_never_merged() {
 #[test]
 fn datagrams_pass_unmerged() {
     let datagram =
-        |_| Packet::udp(crate::engine::HostId(0), crate::engine::HostId(1), FlowId(3), 500, Ecn::NotEct);
+        |_| Packet::udp(crate::engine::HostId(0), crate::engine::HostId(1), FlowKey(3), 500, Ecn::NotEct);
     assert_eq!(all(gro(), (0..3).map(datagram)).arrived.len(), 3);
 }
 
@@ -171,7 +171,7 @@ fn without_coalescing_every_packet_has_its_own_poll() {
 #[test]
 fn the_interrupt_waits_for_its_time_or_its_number_of_frames() {
     let spec = RxSpec { coalesce: fixed(20, 3), ..RxSpec::PLAIN };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     for n in 0..4 {
         line.run_until(u64::from(n) * 1000);
         line.send(full(n));
@@ -183,13 +183,13 @@ fn the_interrupt_waits_for_its_time_or_its_number_of_frames() {
 #[test]
 fn packets_beyond_the_ring_are_dropped() {
     let line = all(RxSpec { ring: 2, coalesce: fixed(20, 0), ..RxSpec::PLAIN }, (0..5).map(full));
-    assert_eq!((line.arrived.len(), line.counters().dropped[Drop::Ring]), (2, 3));
+    assert_eq!((line.arrived.len(), line.counters().dropped[DropReason::Ring]), (2, 3));
 }
 
 #[test]
 fn a_busy_host_makes_its_own_batches() {
     let spec = RxSpec { coalesce: fixed(0, 0), cost: Dur::from_micros(10), ..gro() };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     for n in 0..8 {
         line.run_until(u64::from(n) * 5_000);
         line.send(full(n));
@@ -224,7 +224,7 @@ fn groups_of_a_stale_hash_are_of_4_or_5() {
 #[test]
 fn the_adaptive_delay_saves_interrupts_under_load() {
     let spec = RxSpec { coalesce: Coalesce::Adaptive, ..RxSpec::PLAIN };
-    let mut line = Line::new(spec);
+    let mut line = TestPath::new(spec);
     for n in 0..50_000_u32 {
         line.run_until(u64::from(n) * 1_000);
         line.send(full(n));
@@ -240,7 +240,7 @@ fn the_adaptive_delay_saves_interrupts_under_load() {
 fn a_hidden_firmware_makes_two_delays_of_one() {
     let us = Dur::from_micros;
     let coalesce = Coalesce::Hidden { short: us(10), long: us(1200), idle: us(50) };
-    let mut line = Line::new(RxSpec { coalesce, ..RxSpec::PLAIN });
+    let mut line = TestPath::new(RxSpec { coalesce, ..RxSpec::PLAIN });
     for at in [1_000_000, 2_210_000, 2_230_000, 4_000_000] {
         line.run_until(at);
         line.send(full(0));
@@ -248,7 +248,7 @@ fn a_hidden_firmware_makes_two_delays_of_one() {
     line.finish();
     // After a pause 1.2 ms; within 50 us of the packet before, 10 us.
     assert_eq!(line.times(), [2_200_000, 3_410_000, 3_410_000, 5_200_000]);
-    let mut line = Line::new(RxSpec { coalesce, ..RxSpec::PLAIN });
+    let mut line = TestPath::new(RxSpec { coalesce, ..RxSpec::PLAIN });
     for at in [30_000, 70_000, 110_000] {
         line.run_until(at);
         line.send(full(0));

@@ -4,7 +4,7 @@
 //! see one announcement; with accurate ECN the bit is part of a counter and stays on all), FIN and PSH on the last only,
 //! everything else, and the ECN field of the IP header, is on every packet.
 
-use crate::engine::{Arena, Core, Io, PacketId, PacketList};
+use crate::engine::{Arena, Core, ElementContext, PacketId, PacketList};
 use tcpassay_wire::Flags;
 
 /// Splits super-segments, in no time. For a path whose port does not ([`PortSpec::segment`](super::PortSpec)).
@@ -12,19 +12,19 @@ use tcpassay_wire::Flags;
 pub struct SplitSpec;
 
 #[inline]
-pub(crate) fn receive(io: &mut Io, core: &mut Core, id: PacketId) {
+pub(crate) fn receive(ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
     if core.packets[id].segs == 1 {
-        io.forward(core, id);
+        ctx.forward(core, id);
         return;
     }
-    let mut pieces = split(io, &mut core.packets, id);
+    let mut pieces = split(ctx, &mut core.packets, id);
     while let Some(piece) = pieces.pop_front(&core.packets) {
-        io.forward(core, piece);
+        ctx.forward(core, piece);
     }
 }
 
 /// The wire packets of `id`, in order. The first is `id` itself, cut.
-pub(crate) fn split(io: &mut Io, arena: &mut Arena, id: PacketId) -> PacketList {
+pub(crate) fn split(ctx: &mut ElementContext, arena: &mut Arena, id: PacketId) -> PacketList {
     let mut pieces = PacketList::default();
     let whole = arena[id].clone();
     let (mss, segs) = (u32::from(whole.mss), u32::from(whole.segs));
@@ -47,7 +47,7 @@ pub(crate) fn split(io: &mut Io, arena: &mut Arena, id: PacketId) -> PacketList 
             arena[id] = piece;
             id
         } else {
-            io.made(1);
+            ctx.made(1);
             arena.insert(piece)
         };
         pieces.push_back(arena, at);
@@ -58,13 +58,13 @@ pub(crate) fn split(io: &mut Io, arena: &mut Arena, id: PacketId) -> PacketList 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, data};
+    use crate::element::test_net::{TestPath, data};
     use crate::engine::Packet;
     use tcpassay_units::SeqNum;
     use tcpassay_wire::{Ecn, Timestamps};
 
     fn send(packet: Packet) -> Vec<Packet> {
-        let mut line = Line::new(SplitSpec);
+        let mut line = TestPath::new(SplitSpec);
         line.send(packet);
         assert_eq!(line.counters().balance(), 0);
         line.arrived.into_iter().map(|(_, p)| p).collect()

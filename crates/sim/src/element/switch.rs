@@ -3,7 +3,7 @@
 //! Among equal ports the flow chooses, by a hash of its number and the switch's own salt: every packet of a flow takes
 //! the same path, and two switches in a row do not make the same choice.
 
-use crate::engine::{Core, FlowId, HostId, Io, NodeId, PacketId, Ticket};
+use crate::engine::{Core, ElementContext, FlowKey, HostId, NodeId, PacketHandle, PacketId};
 use tcpassay_units::Seed;
 
 /// An output-queued switch without routes; see [`Network::route`](crate::engine::Network::route).
@@ -11,27 +11,27 @@ use tcpassay_units::Seed;
 pub struct SwitchSpec;
 
 /// Stamps packets with the half of the switch's input ports they came by, for the two buffers of
-/// [`DualSpec`](super::DualSpec). Stands before the switch.
+/// [`DualBufferSpec`](super::DualBufferSpec). Stands before the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IngressSpec {
+pub struct IngressTagSpec {
     /// Which buffer of each output port: 0 or 1.
     pub band: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ingress(u8);
+pub(crate) struct IngressTag(u8);
 
-impl IngressSpec {
-    pub(super) fn make(self, _: &str, _: Seed) -> Ingress {
+impl IngressTagSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> IngressTag {
         assert!(self.band < 2, "a switch has two buffers a port");
-        Ingress(self.band)
+        IngressTag(self.band)
     }
 }
 
-impl Ingress {
-    pub fn receive(self, io: &mut Io, core: &mut Core, id: PacketId) {
+impl IngressTag {
+    pub fn receive(self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         core.packets[id].band = self.0;
-        io.forward(core, id);
+        ctx.forward(core, id);
     }
 }
 
@@ -39,13 +39,13 @@ impl Ingress {
 pub(crate) struct Switch {
     salt: u32,
     /// By destination.
-    routes: Vec<Way>,
+    routes: Vec<RouteEntry>,
     ports: Vec<NodeId>,
 }
 
 /// The ports to a destination: none, the only one, or the place of the first in [`Switch::ports`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct RouteEntry {
     ports: u32,
     first: u32,
 }
@@ -68,7 +68,7 @@ impl Switch {
         assert!(!ports.is_empty(), "a route to nowhere");
         let at = usize::from(dst.0);
         if at >= self.routes.len() {
-            self.routes.resize(at + 1, Way::default());
+            self.routes.resize(at + 1, RouteEntry::default());
         }
         let first = match ports {
             [only] => only.0,
@@ -77,26 +77,27 @@ impl Switch {
         if ports.len() > 1 {
             self.ports.extend(ports);
         }
-        self.routes[at] = Way { ports: u32::try_from(ports.len()).expect("fewer than 2^32 ports"), first };
+        self.routes[at] =
+            RouteEntry { ports: u32::try_from(ports.len()).expect("fewer than 2^32 ports"), first };
     }
 
     /// Where a packet goes on to.
     #[inline]
-    pub fn port(&self, ticket: Ticket) -> NodeId {
-        let Some(route) = self.routes.get(usize::from(ticket.dst.0)) else { no_route(ticket.dst) };
+    pub fn port(&self, handle: PacketHandle) -> NodeId {
+        let Some(route) = self.routes.get(usize::from(handle.dst.0)) else { no_route(handle.dst) };
         if route.ports == 1 {
             return NodeId(route.first);
         }
         let ports = &self.ports[route.first as usize..][..route.ports as usize];
         if ports.is_empty() {
-            no_route(ticket.dst);
+            no_route(handle.dst);
         }
-        ports[choose(ticket.flow, self.salt, ports.len())]
+        ports[choose(handle.flow, self.salt, ports.len())]
     }
 }
 
 /// One of `n`, by flow. The finalizer of `MurmurHash3`, which spreads every bit over all.
-pub(crate) fn choose(flow: FlowId, salt: u32, n: usize) -> usize {
+pub(crate) fn choose(flow: FlowKey, salt: u32, n: usize) -> usize {
     let mut h = flow.0 ^ salt;
     h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
     h = (h ^ h >> 13).wrapping_mul(0xc2b2_ae35);

@@ -1,14 +1,14 @@
 //! One element between two hosts, for tests.
 
 use super::IntoElement;
-use crate::engine::{Core, Counters, FlowId, HostId, Hosts, Network, NodeId, Packet, PacketId, TimerId};
+use crate::engine::{Core, Counters, FlowKey, HostId, Hosts, Network, NodeId, Packet, PacketId, TimerId};
 use tcpassay_units::{Seed, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// A TCP segment of `len` bytes, of flow 0, from host 0 to host 1, MSS 1460.
 pub(crate) fn data(len: u32) -> Packet {
     let segment = Segment { len, flags: Flags::ACK, ..Segment::default() };
-    Packet::tcp(HostId(0), HostId(1), FlowId(0), segment, Ecn::NotEct, 1460)
+    Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, 1460)
 }
 
 /// As [`data`], ECN-capable.
@@ -21,11 +21,11 @@ pub(crate) fn ect0(len: u32) -> Packet {
 /// As [`data`], with a sequence number to be recognised by.
 pub(crate) fn numbered(seq: u32, len: u32) -> Packet {
     let segment = Segment { seq: SeqNum::new(seq), len, flags: Flags::ACK, ..Segment::default() };
-    Packet::tcp(HostId(0), HostId(1), FlowId(0), segment, Ecn::NotEct, 1460)
+    Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, 1460)
 }
 
 /// Host 0, one element, host 1.
-pub(crate) struct Line {
+pub(crate) struct TestPath {
     pub net: Network,
     pub node: NodeId,
     pub arrived: Vec<(u64, Packet)>,
@@ -42,23 +42,23 @@ impl Hosts for Sink<'_> {
     fn timer(&mut self, _: &mut Core, _: TimerId) {
         unreachable!("nobody set one")
     }
-    fn sent(&mut self, net: &mut Core, _: HostId, _: FlowId, bytes: tcpassay_units::Bytes) {
+    fn sent(&mut self, net: &mut Core, _: HostId, _: FlowKey, bytes: tcpassay_units::Bytes) {
         self.1.push((net.now().as_nanos(), bytes.get()));
     }
 }
 
-impl Line {
-    pub fn new(element: impl IntoElement) -> Line {
-        Line::seeded(element, 1)
+impl TestPath {
+    pub fn new(element: impl IntoElement) -> TestPath {
+        TestPath::seeded(element, 1)
     }
 
-    pub fn seeded(element: impl IntoElement, seed: u64) -> Line {
+    pub fn seeded(element: impl IntoElement, seed: u64) -> TestPath {
         let mut net = Network::new(Seed(seed));
         let (a, _) = net.add_host("a");
         let (_, to_b) = net.add_host("b");
         let node = net.add("element", element);
         net.set_egress(a, &[node, to_b]);
-        Line { net, node, arrived: Vec::new(), sent: Vec::new() }
+        TestPath { net, node, arrived: Vec::new(), sent: Vec::new() }
     }
 
     /// Everything up to and at `ns`.

@@ -1,8 +1,8 @@
 //! What elements and hosts may do: read the clock, hold packets, pass them on, ask to be woken.
 
-use super::counters::{Counters, Drop};
+use super::counters::{Counters, DropReason};
 use super::ids::{HostId, NodeId, TimerId};
-use super::packet::{Arena, FlowId, Packet, PacketId, Route, Ticket};
+use super::packet::{Arena, FlowKey, Packet, PacketHandle, PacketId, Route};
 use super::scheduler::{Scheduler, SourceId};
 use super::stats::QueueStats;
 use tcpassay_units::{Bytes, Time, count};
@@ -10,42 +10,42 @@ use tcpassay_wire::{Ecn, Segment};
 
 /// Who is woken by a source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner {
+pub(crate) enum EventTarget {
     Node(NodeId),
     Timer(TimerId),
 }
 
 /// What happened to a packet at an element, for whoever watches ([`Network::watch`](super::Network::watch)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum PacketEvent {
     /// It arrived; the packet is shown as it came.
-    In,
+    Arrived,
     /// It left; the packet is shown as it goes on.
-    Out,
+    Departed,
     /// It was marked CE, or given ECE.
     Marked,
     /// It was dropped.
-    Dropped(Drop),
+    Dropped(DropReason),
 }
 
 /// What the run loop tells the hosts between two events.
 #[derive(Clone, Debug)]
-pub(crate) enum Notice {
-    Seen { node: NodeId, what: Seen, packet: Packet },
-    Sent(Sent),
+pub(crate) enum HostEvent {
+    Packet { node: NodeId, what: PacketEvent, packet: Packet },
+    TxCompleted(TxCompletion),
 }
 
 /// A packet left the queues of its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct TxCompletion {
     pub host: HostId,
-    pub flow: FlowId,
+    pub flow: FlowKey,
     pub bytes: Bytes,
 }
 
 /// A buffer that several ports of a switch share.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Pool {
+pub(crate) struct SharedBuffer {
     pub capacity: u64,
     pub used: u64,
 }
@@ -55,13 +55,13 @@ pub(crate) struct Pool {
 pub struct Core {
     pub(crate) now: Time,
     pub(crate) queue: Scheduler,
-    pub(crate) owners: Vec<Owner>,
+    pub(crate) owners: Vec<EventTarget>,
     pub(crate) packets: Arena,
     /// Packets under way within the present instant: each to be received by a node.
-    pub(crate) moving: Vec<(NodeId, Ticket)>,
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) moving: Vec<(NodeId, PacketHandle)>,
+    pub(crate) host_events: Vec<HostEvent>,
     pub(crate) egress: Vec<NodeId>,
-    pub(crate) pools: Vec<Pool>,
+    pub(crate) shared_buffers: Vec<SharedBuffer>,
     /// [`Packet::created`] of what stacks send is kept.
     dated: bool,
 }
@@ -84,9 +84,9 @@ impl Core {
     #[inline]
     pub fn send(&mut self, mut packet: Packet) {
         packet.created = self.now;
-        let to = self.way_out(packet.src);
+        let to = self.egress_of(packet.src);
         let id = self.packets.insert(packet);
-        self.moving.push((to, self.packets[id].ticket(id)));
+        self.moving.push((to, self.packets[id].handle(id)));
     }
 
     /// Where the next segment that a stack sends is to be written, before [`Core::send_draft`].
@@ -98,25 +98,25 @@ impl Core {
     /// As [`Core::send`] of [`Packet::tcp`], of the segment in the [draft](Core::draft), whose TCP header has `header` bytes.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
-    pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32, header: u32) -> Ticket {
-        let to = self.way_out(route.src);
+    pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32, header: u32) -> PacketHandle {
+        let to = self.egress_of(route.src);
         let id = self.packets.take();
         let packet = &mut self.packets[id];
-        let ticket = packet.address(id, route, ecn, mss, header);
+        let handle = packet.address(id, route, ecn, mss, header);
         if self.dated {
             packet.created = self.now;
         }
-        self.moving.push((to, ticket));
-        ticket
+        self.moving.push((to, handle));
+        handle
     }
 
     /// Whether packets shall tell when a stack sent them: it costs a cache line of each.
-    pub(crate) fn date_packets(&mut self, dated: bool) {
+    pub(crate) fn record_send_times(&mut self, dated: bool) {
         self.dated = dated;
     }
 
     #[inline]
-    fn way_out(&self, src: HostId) -> NodeId {
+    fn egress_of(&self, src: HostId) -> NodeId {
         let to = self.egress[usize::from(src.0)];
         assert!(to != NodeId::NONE, "host {} has no way out", src.0);
         to
@@ -125,7 +125,7 @@ impl Core {
     /// A new timer, not set. It is `Hosts::timer`'s argument when it fires.
     pub fn add_timer(&mut self) -> TimerId {
         let source = self.queue.add();
-        let owner = Owner::Timer(TimerId(source));
+        let owner = EventTarget::Timer(TimerId(source));
         self.own(source, owner);
         TimerId(source)
     }
@@ -158,14 +158,14 @@ impl Core {
     }
 
     /// What to tell the host of a packet that leaves its queues, once, when it asked for that.
-    pub(crate) fn take_sent(&mut self, id: PacketId) -> Option<Sent> {
+    pub(crate) fn take_tx_completion(&mut self, id: PacketId) -> Option<TxCompletion> {
         let p = &mut self.packets[id];
-        let sent = p.notify.then(|| Sent { host: p.src, flow: p.flow, bytes: p.size() });
+        let sent = p.notify.then(|| TxCompletion { host: p.src, flow: p.flow, bytes: p.size() });
         p.notify = false;
         sent
     }
 
-    pub(crate) fn own(&mut self, source: SourceId, owner: Owner) {
+    pub(crate) fn own(&mut self, source: SourceId, owner: EventTarget) {
         let at = source.0 as usize;
         if at >= self.owners.len() {
             self.owners.resize(at + 1, owner);
@@ -178,7 +178,7 @@ impl Core {
 /// the rest stands apart.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Io {
+pub(crate) struct ElementContext {
     pub next: NodeId,
     pub source: SourceId,
     pub watched: bool,
@@ -188,22 +188,22 @@ pub(crate) struct Io {
     pub bytes_in: u64,
     pub packets_out: u64,
     pub bytes_out: u64,
-    pub rest: Box<Rest>,
+    pub cold: Box<ColdState>,
 }
 
-/// What only some packets need of an [`Io`].
+/// What only some packets need of an [`ElementContext`].
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Rest {
+pub(crate) struct ColdState {
     pub stats: Option<QueueStats>,
     pub node: NodeId,
-    /// All but what stands in [`Io`] itself.
+    /// All but what stands in [`ElementContext`] itself.
     pub counters: Counters,
 }
 
-impl Io {
-    pub fn new(node: NodeId, source: SourceId) -> Io {
-        Io {
+impl ElementContext {
+    pub fn new(node: NodeId, source: SourceId) -> ElementContext {
+        ElementContext {
             next: NodeId::NONE,
             source,
             watched: false,
@@ -212,14 +212,14 @@ impl Io {
             bytes_in: 0,
             packets_out: 0,
             bytes_out: 0,
-            rest: Box::new(Rest { stats: None, node, counters: Counters::default() }),
+            cold: Box::new(ColdState { stats: None, node, counters: Counters::default() }),
         }
     }
 
     /// Of no element, for tests of what only counts.
     #[cfg(test)]
-    pub fn detached() -> Io {
-        Io::new(NodeId::NONE, SourceId::NONE)
+    pub fn detached() -> ElementContext {
+        ElementContext::new(NodeId::NONE, SourceId::NONE)
     }
 
     /// The counters, whole.
@@ -229,79 +229,79 @@ impl Io {
             bytes_in: self.bytes_in,
             packets_out: self.packets_out,
             bytes_out: self.bytes_out,
-            ..self.rest.counters
+            ..self.cold.counters
         }
     }
 
     /// A packet came.
     #[inline]
-    pub fn arrived(&mut self, core: &mut Core, ticket: Ticket) {
+    pub fn arrived(&mut self, core: &mut Core, handle: PacketHandle) {
         count(&mut self.packets_in, 1);
-        count(&mut self.bytes_in, u64::from(ticket.size));
+        count(&mut self.bytes_in, u64::from(handle.size));
         if self.watched {
-            self.see(core, ticket.id, Seen::In);
+            self.see(core, handle.id, PacketEvent::Arrived);
         }
     }
 
     /// A packet leaves.
     #[inline]
-    pub fn left(&mut self, core: &mut Core, ticket: Ticket) {
+    pub fn left(&mut self, core: &mut Core, handle: PacketHandle) {
         count(&mut self.packets_out, 1);
-        count(&mut self.bytes_out, u64::from(ticket.size));
+        count(&mut self.bytes_out, u64::from(handle.size));
         if self.watched {
-            self.see(core, ticket.id, Seen::Out);
+            self.see(core, handle.id, PacketEvent::Departed);
         }
     }
 
     /// A packet passes an element that never holds one: what left is what came and was not dropped
     /// ([`Network::counters`](super::Network::counters)).
     #[inline]
-    pub fn passed(&mut self, core: &mut Core, ticket: Ticket) {
+    pub fn passed(&mut self, core: &mut Core, handle: PacketHandle) {
         if self.watched {
-            self.see(core, ticket.id, Seen::Out);
+            self.see(core, handle.id, PacketEvent::Departed);
         }
     }
 
     /// So many packets appeared that did not come.
     pub fn made(&mut self, packets: u64) {
-        self.rest.counters.made += packets;
+        self.cold.counters.made += packets;
     }
 
     /// A packet disappeared into another.
     pub fn merged(&mut self) {
-        self.rest.counters.merged += 1;
+        self.cold.counters.merged += 1;
     }
 
     /// A packet was marked.
     pub fn marked(&mut self, core: &mut Core, id: PacketId) {
-        self.rest.counters.marked += 1;
+        self.cold.counters.marked += 1;
         if self.watched {
-            self.see(core, id, Seen::Marked);
+            self.see(core, id, PacketEvent::Marked);
         }
     }
 
     /// Passes a packet to the next element.
     #[inline]
     pub fn forward(&mut self, core: &mut Core, id: PacketId) {
-        self.forward_ticket(core, core.packets[id].ticket(id));
+        self.forward_handle(core, core.packets[id].handle(id));
     }
 
-    /// As [`Io::forward`].
+    /// As [`ElementContext::forward`].
     #[inline]
-    pub fn forward_ticket(&mut self, core: &mut Core, ticket: Ticket) {
-        self.left(core, ticket);
-        core.moving.push((self.next, ticket));
+    pub fn forward_handle(&mut self, core: &mut Core, handle: PacketHandle) {
+        self.left(core, handle);
+        core.moving.push((self.next, handle));
     }
 
     /// The end of a packet.
-    pub fn drop(&mut self, core: &mut Core, id: PacketId, why: Drop) {
-        self.rest.counters.dropped[why] += 1;
-        self.rest.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
+    pub fn drop(&mut self, core: &mut Core, id: PacketId, why: DropReason) {
+        self.cold.counters.dropped[why] += 1;
+        self.cold.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
         if self.watched {
-            self.see(core, id, Seen::Dropped(why));
+            self.see(core, id, PacketEvent::Dropped(why));
         }
-        let sent = core.take_sent(id);
-        core.notices.extend(sent.map(Notice::Sent));
+        let sent = core.take_tx_completion(id);
+        core.host_events.extend(sent.map(HostEvent::TxCompleted));
         core.packets.free(id);
     }
 
@@ -315,10 +315,10 @@ impl Io {
         true
     }
 
-    /// As [`Io::wake_at`] for an element that would not have been woken, but behind everything else that is due at that instant in
+    /// As [`ElementContext::wake_at`] for an element that would not have been woken, but behind everything else that is due at that instant in
     /// any case.
     #[inline]
-    pub fn wake_anew(&self, core: &mut Core, at: Time) {
+    pub fn wake_at_last(&self, core: &mut Core, at: Time) {
         core.queue.add_last(self.source, at);
     }
 
@@ -334,7 +334,7 @@ impl Io {
     /// The queue, as an arriving packet left it.
     #[inline]
     pub fn queued(&mut self, core: &Core, bytes: u64, packets: u32) {
-        if let Some(stats) = &mut self.rest.stats {
+        if let Some(stats) = &mut self.cold.stats {
             stats.queued(core.now, bytes, packets);
         }
     }
@@ -342,15 +342,15 @@ impl Io {
     /// A packet waited from `since` until `until`.
     #[inline]
     pub fn waited(&mut self, since: Time, until: Time) {
-        if let Some(stats) = &mut self.rest.stats {
+        if let Some(stats) = &mut self.cold.stats {
             stats.waited(until, until.since(since));
         }
     }
 
     /// Out of line: only watched elements come here.
     #[cold]
-    pub fn see(&self, core: &mut Core, id: PacketId, what: Seen) {
+    pub fn see(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
         let packet = core.packets[id].clone();
-        core.notices.push(Notice::Seen { node: self.rest.node, what, packet });
+        core.host_events.push(HostEvent::Packet { node: self.cold.node, what, packet });
     }
 }

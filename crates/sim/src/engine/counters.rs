@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 /// Why an element dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Drop {
+pub enum DropReason {
     /// The queue was full.
     Full,
     /// An active queue management decided so (RED, CoDel, PIE, dual queue).
@@ -21,45 +21,52 @@ pub enum Drop {
     Ring,
 }
 
-impl Drop {
+impl DropReason {
     /// Every reason, in the order of [`Counters::dropped`].
-    pub const ALL: [Drop; 7] =
-        [Drop::Full, Drop::Early, Drop::Loss, Drop::Policed, Drop::Thinned, Drop::Checksum, Drop::Ring];
+    pub const ALL: [DropReason; 7] = [
+        DropReason::Full,
+        DropReason::Early,
+        DropReason::Loss,
+        DropReason::Policed,
+        DropReason::Thinned,
+        DropReason::Checksum,
+        DropReason::Ring,
+    ];
 
     /// The word for it in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
-            Drop::Full => "full",
-            Drop::Early => "early",
-            Drop::Loss => "loss",
-            Drop::Policed => "policed",
-            Drop::Thinned => "thinned",
-            Drop::Checksum => "checksum",
-            Drop::Ring => "ring",
+            DropReason::Full => "full",
+            DropReason::Early => "early",
+            DropReason::Loss => "loss",
+            DropReason::Policed => "policed",
+            DropReason::Thinned => "thinned",
+            DropReason::Checksum => "checksum",
+            DropReason::Ring => "ring",
         }
     }
 }
 
 /// Packets dropped, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Dropped([u64; Drop::ALL.len()]);
+pub struct DropCounters([u64; DropReason::ALL.len()]);
 
-impl Dropped {
+impl DropCounters {
     /// For whatever reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 }
 
-impl Index<Drop> for Dropped {
+impl Index<DropReason> for DropCounters {
     type Output = u64;
-    fn index(&self, why: Drop) -> &u64 {
+    fn index(&self, why: DropReason) -> &u64 {
         &self.0[why as usize]
     }
 }
 
-impl IndexMut<Drop> for Dropped {
-    fn index_mut(&mut self, why: Drop) -> &mut u64 {
+impl IndexMut<DropReason> for DropCounters {
+    fn index_mut(&mut self, why: DropReason) -> &mut u64 {
         &mut self.0[why as usize]
     }
 }
@@ -80,14 +87,14 @@ pub struct Counters {
     pub packets_out: u64,
     /// Their IP bytes.
     pub bytes_out: u64,
-    /// Of those in or out, set to CE here (or, by [`MarkAcks`](crate::element::MarkAcks), given ECE).
+    /// Of those in or out, set to CE here (or, by [`AckEceMarker`](crate::element::AckEceMarker), given ECE).
     pub marked: u64,
     /// Appeared here: copies, and what a split made beyond the packet it split.
     pub made: u64,
     /// Disappeared here into another packet (receive merging).
     pub merged: u64,
     /// Dropped here.
-    pub dropped: Dropped,
+    pub dropped: DropCounters,
     /// IP bytes dropped here.
     pub bytes_dropped: u64,
 }

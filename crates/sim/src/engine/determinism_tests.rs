@@ -4,7 +4,7 @@ use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::{
     Coalesce, Distribution, DuplicateSpec, FqCoDelSpec, JitterSpec, LinkSpec, LossProcess, LossSpec, Pace,
-    PortSpec, RxSpec, Which,
+    PacketFilter, PortSpec, RxSpec,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, SeqNum, Stream, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -25,7 +25,7 @@ impl Hosts for Chatter {
         self.arrivals.push((net.now().as_nanos(), host.0, seq));
         if host == HostId(1) {
             let segment = Segment { seq: SeqNum::new(seq), flags: Flags::ACK, ..Segment::default() };
-            net.send(Packet::tcp(HostId(1), HostId(0), FlowId(0), segment, Ecn::NotEct, 1460));
+            net.send(Packet::tcp(HostId(1), HostId(0), FlowKey(0), segment, Ecn::NotEct, 1460));
         }
     }
 
@@ -36,14 +36,14 @@ impl Hosts for Chatter {
             let len = 1 + u32::try_from(self.rng.below(1460)).unwrap();
             let segment =
                 Segment { seq: SeqNum::new(self.sent), len, flags: Flags::ACK, ..Segment::default() };
-            net.send(Packet::tcp(HostId(0), HostId(1), FlowId(self.sent % 5), segment, Ecn::Ect0, 1460));
+            net.send(Packet::tcp(HostId(0), HostId(1), FlowKey(self.sent % 5), segment, Ecn::Ect0, 1460));
         }
         if self.sent < 5_000 {
             net.set_timer(timer, net.now() + Dur::from_nanos(1 + self.rng.below(200_000)));
         }
     }
 
-    fn observe(&mut self, _: Time, _: NodeId, _: Seen, _: &Packet) {
+    fn observe(&mut self, _: Time, _: NodeId, _: PacketEvent, _: &Packet) {
         self.seen += 1;
     }
 }
@@ -65,7 +65,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     if options.bystander {
         // Draws from a random stream of its own, and lies on no path.
         let loss = LossProcess::Bernoulli { probability: 0.5, correlation: 0.0 };
-        net.add("bystander", LossSpec { model: loss, which: Which::All });
+        net.add("bystander", LossSpec { model: loss, which: PacketFilter::All });
     }
     let loss = LossProcess::Bernoulli { probability: 0.01, correlation: 0.25 };
     let jitter = JitterSpec {
@@ -79,7 +79,7 @@ fn run(options: &Options) -> ((u64, u64), Arrivals, usize) {
     let coalesce = Coalesce::Adaptive;
     let there = [
         net.add("queue", PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(80)), Dur::ZERO)),
-        net.add("loss", LossSpec { model: loss, which: Which::All }),
+        net.add("loss", LossSpec { model: loss, which: PacketFilter::All }),
         net.add("jitter", jitter),
         net.add("copies", DuplicateSpec { probability: 0.05 }),
         net.add("rx", RxSpec { coalesce, gro_max: Some(Bytes::new(65_536)), ..RxSpec::PLAIN }),

@@ -27,4 +27,4 @@ impl TimerId {
 
 /// A buffer shared by ports of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PoolId(pub(crate) u32);
+pub struct SharedBufferId(pub(crate) u32);

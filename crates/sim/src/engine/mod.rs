@@ -64,21 +64,21 @@ mod core;
 mod counters;
 #[cfg(test)]
 mod determinism_tests;
-mod fetch;
 mod ids;
 mod network;
 mod packet;
+mod prefetch;
 mod scheduler;
 mod stats;
 
-pub use self::core::{Core, Seen};
-pub use counters::{Counters, Drop, Dropped};
-pub use ids::{HostId, NodeId, PoolId, TimerId};
+pub use self::core::{Core, PacketEvent};
+pub use counters::{Counters, DropCounters, DropReason};
+pub use ids::{HostId, NodeId, SharedBufferId, TimerId};
 pub use network::{Hosts, Network};
-pub use packet::{Arena, FlowId, Kind, MTU, Packet, PacketId, PacketList};
+pub use packet::{Arena, FlowKey, MTU, Packet, PacketId, PacketList, Protocol};
 pub use scheduler::{Scheduler, SourceId};
-pub use stats::{Histogram, QueueSample, QueueStats};
+pub use stats::{LogLinearHistogram, QueueSample, QueueStats};
 
-pub(crate) use self::core::{Io, Notice, Sent};
-pub(crate) use fetch::fetch;
-pub(crate) use packet::{Route, Ticket};
+pub(crate) use self::core::{ElementContext, HostEvent, TxCompletion};
+pub(crate) use packet::{PacketHandle, Route};
+pub(crate) use prefetch::prefetch;

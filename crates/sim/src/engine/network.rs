@@ -2,10 +2,10 @@
 
 #![expect(clippy::inline_always, reason = "the run loop is one function")]
 
-use super::core::{Core, Io, Notice, Owner, Pool, Seen};
-use super::counters::{Counters, Drop};
-use super::ids::{HostId, NodeId, PoolId, TimerId};
-use super::packet::{FlowId, Packet, PacketId, Ticket};
+use super::core::{Core, ElementContext, EventTarget, HostEvent, PacketEvent, SharedBuffer};
+use super::counters::{Counters, DropReason};
+use super::ids::{HostId, NodeId, SharedBufferId, TimerId};
+use super::packet::{FlowKey, Packet, PacketHandle, PacketId};
 use super::scheduler::SourceId;
 use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
@@ -19,9 +19,9 @@ pub trait Hosts {
     fn receive(&mut self, net: &mut Core, host: HostId, packet: PacketId);
 
     /// The next packet but one that `host` receives may well be of `flow`, which the next one is not: what it needs may be fetched
-    /// ([`fetch`](super::fetch)). It changes nothing.
+    /// ([`fetch`](super::prefetch)). It changes nothing.
     #[inline]
-    fn expect(&self, host: HostId, flow: FlowId) {
+    fn expect(&self, host: HostId, flow: FlowKey) {
         let _ = (host, flow);
     }
 
@@ -30,12 +30,12 @@ pub trait Hosts {
 
     /// A packet with [`Packet::notify`] left the queues of its host (or was dropped there): the point at which Linux
     /// lets the socket of a flow queue more (TCP small queues).
-    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowId, bytes: Bytes) {
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowKey, bytes: Bytes) {
         let _ = (net, host, flow, bytes);
     }
 
     /// Something happened at an element that is watched. It must not influence the run, so it cannot reach it.
-    fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
+    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
         let _ = (now, node, what, packet);
     }
 }
@@ -44,7 +44,7 @@ pub trait Hosts {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Node {
-    io: Io,
+    ctx: ElementContext,
     element: Element,
 }
 
@@ -81,10 +81,10 @@ impl Network {
         let mut source = SourceId::NONE;
         if element.wakes() {
             source = self.core.queue.add();
-            self.core.own(source, Owner::Node(node));
+            self.core.own(source, EventTarget::Node(node));
         }
-        let io = Io::new(node, source);
-        self.nodes.push(Node { io, element });
+        let ctx = ElementContext::new(node, source);
+        self.nodes.push(Node { ctx, element });
         self.names.push(name.to_owned());
         node
     }
@@ -97,14 +97,14 @@ impl Network {
     }
 
     /// Adds a buffer of `capacity` for ports to share ([`PortSpec::pool`](crate::element::PortSpec)).
-    pub fn add_pool(&mut self, capacity: Bytes) -> PoolId {
-        self.core.pools.push(Pool { capacity: capacity.get(), used: 0 });
-        PoolId(u32::try_from(self.core.pools.len() - 1).expect("fewer than 2^32 buffers"))
+    pub fn add_shared_buffer(&mut self, capacity: Bytes) -> SharedBufferId {
+        self.core.shared_buffers.push(SharedBuffer { capacity: capacity.get(), used: 0 });
+        SharedBufferId(u32::try_from(self.core.shared_buffers.len() - 1).expect("fewer than 2^32 buffers"))
     }
 
     /// What leaves `from` enters `to`.
     pub fn connect(&mut self, from: NodeId, to: NodeId) {
-        self.nodes[from.0 as usize].io.next = to;
+        self.nodes[from.0 as usize].ctx.next = to;
     }
 
     /// Joins the elements one after the other.
@@ -131,25 +131,25 @@ impl Network {
 
     /// Shows [`Hosts::observe`] every packet that enters, leaves, is marked or dropped at `node`.
     pub fn watch(&mut self, node: NodeId) {
-        self.nodes[node.0 as usize].io.watched = true;
+        self.nodes[node.0 as usize].ctx.watched = true;
     }
 
     /// Keeps queue length and waiting times of `node`, one sample each `interval`.
     pub fn collect(&mut self, node: NodeId, interval: Dur, warm_at: Time) {
-        let io = &mut self.nodes[node.0 as usize].io;
-        io.collects = true;
-        io.rest.stats = Some(QueueStats::new(interval, warm_at));
+        let ctx = &mut self.nodes[node.0 as usize].ctx;
+        ctx.collects = true;
+        ctx.cold.stats = Some(QueueStats::new(interval, warm_at));
     }
 
     /// What was collected at `node`.
     pub fn stats(&self, node: NodeId) -> Option<&QueueStats> {
-        self.nodes[node.0 as usize].io.rest.stats.as_ref()
+        self.nodes[node.0 as usize].ctx.cold.stats.as_ref()
     }
 
     /// The counters of `node`.
     pub fn counters(&self, node: NodeId) -> Counters {
         let node = &self.nodes[node.0 as usize];
-        let mut counters = node.io.counters();
+        let mut counters = node.ctx.counters();
         if matches!(node.element, Element::Switch(_) | Element::Host(_)) {
             counters.packets_out = counters.packets_in - counters.dropped.total();
             counters.bytes_out = counters.bytes_in - counters.bytes_dropped;
@@ -163,7 +163,7 @@ impl Network {
     }
 
     /// What waits in `node` before `flow` at present.
-    pub fn backlog(&mut self, node: NodeId, flow: FlowId) -> Backlog {
+    pub fn backlog(&mut self, node: NodeId, flow: FlowKey) -> Backlog {
         self.nodes[node.0 as usize].element.backlog(&self.core, flow)
     }
 
@@ -214,19 +214,19 @@ impl Network {
         count(&mut self.events, 1);
         self.trace = (self.trace ^ at.as_nanos() ^ u64::from(source.0) << 48).wrapping_mul(0x0100_0000_01b3);
         match self.core.owners[source.0 as usize] {
-            Owner::Node(node) => {
+            EventTarget::Node(node) => {
                 let node = &mut self.nodes[node.0 as usize];
                 match &mut node.element {
                     Element::Link(link) => {
-                        let to = node.io.next;
-                        if let Some((ticket, behind)) = link.wake(&mut node.io, &mut self.core) {
-                            self.pass(hosts, to, ticket, behind);
+                        let to = node.ctx.next;
+                        if let Some((handle, behind)) = link.wake(&mut node.ctx, &mut self.core) {
+                            self.pass(hosts, to, handle, behind);
                         }
                     }
-                    element => element.wake(&mut node.io, &mut self.core),
+                    element => element.wake(&mut node.ctx, &mut self.core),
                 }
             }
-            Owner::Timer(timer) => {
+            EventTarget::Timer(timer) => {
                 self.core.queue.clear(source);
                 hosts.timer(&mut self.core, timer);
             }
@@ -240,17 +240,17 @@ impl Network {
     fn settle<H: Hosts>(&mut self, hosts: &mut H) {
         loop {
             let mut next = 0;
-            while let Some(&(to, ticket)) = self.core.moving.get(next) {
+            while let Some(&(to, handle)) = self.core.moving.get(next) {
                 next += 1;
                 // What hosts send enters a link, as a rule.
-                if let Node { io, element: Element::Link(link) } = &mut self.nodes[to.0 as usize] {
-                    link.receive(io, &mut self.core, ticket);
-                } else if let Some(to) = self.receive(hosts, to, ticket) {
-                    self.core.moving.push((to, ticket));
+                if let Node { ctx, element: Element::Link(link) } = &mut self.nodes[to.0 as usize] {
+                    link.receive(ctx, &mut self.core, handle);
+                } else if let Some(to) = self.receive(hosts, to, handle) {
+                    self.core.moving.push((to, handle));
                 }
             }
             self.core.moving.clear();
-            if self.core.notices.is_empty() {
+            if self.core.host_events.is_empty() {
                 return;
             }
             self.tell(hosts);
@@ -259,28 +259,28 @@ impl Network {
 
     /// Moves the only packet under way until an element takes it. `behind` is the flow of the next one from where it came.
     #[inline(always)]
-    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, ticket: Ticket, behind: FlowId) {
+    fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, handle: PacketHandle, behind: FlowKey) {
         loop {
-            let Node { io, element } = &mut self.nodes[to.0 as usize];
+            let Node { ctx, element } = &mut self.nodes[to.0 as usize];
             match element {
-                Element::Link(link) => return link.receive(io, &mut self.core, ticket),
+                Element::Link(link) => return link.receive(ctx, &mut self.core, handle),
                 Element::Switch(switch) => {
-                    io.arrived(&mut self.core, ticket);
-                    io.passed(&mut self.core, ticket);
-                    to = switch.port(ticket);
+                    ctx.arrived(&mut self.core, handle);
+                    ctx.passed(&mut self.core, handle);
+                    to = switch.port(handle);
                 }
                 Element::Host(host) => {
                     let host = *host;
-                    if behind != ticket.flow {
+                    if behind != handle.flow {
                         hosts.expect(host, behind);
                     }
-                    if arrives(io, &mut self.core, ticket) {
-                        hosts.receive(&mut self.core, host, ticket.id);
-                        self.core.packets.free(ticket.id);
+                    if arrives(ctx, &mut self.core, handle) {
+                        hosts.receive(&mut self.core, host, handle.id);
+                        self.core.packets.free(handle.id);
                     }
                     return;
                 }
-                _ => match self.receive(hosts, to, ticket) {
+                _ => match self.receive(hosts, to, handle) {
                     Some(next) => to = next,
                     None => return,
                 },
@@ -290,43 +290,43 @@ impl Network {
 
     /// A packet arrives at an element; says where it goes on to when that is a switch.
     #[inline(never)]
-    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, ticket: Ticket) -> Option<NodeId> {
-        let Node { io, element } = &mut self.nodes[to.0 as usize];
+    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, handle: PacketHandle) -> Option<NodeId> {
+        let Node { ctx, element } = &mut self.nodes[to.0 as usize];
         if let Element::Host(host) = element {
             let host = *host;
-            if arrives(io, &mut self.core, ticket) {
-                hosts.receive(&mut self.core, host, ticket.id);
-                self.core.packets.free(ticket.id);
+            if arrives(ctx, &mut self.core, handle) {
+                hosts.receive(&mut self.core, host, handle.id);
+                self.core.packets.free(handle.id);
             }
             return None;
         }
         if let Element::Link(link) = element {
-            link.receive(io, &mut self.core, ticket);
+            link.receive(ctx, &mut self.core, handle);
             return None;
         }
-        io.arrived(&mut self.core, ticket);
+        ctx.arrived(&mut self.core, handle);
         match element {
             Element::Switch(switch) => {
-                io.passed(&mut self.core, ticket);
-                return Some(switch.port(ticket));
+                ctx.passed(&mut self.core, handle);
+                return Some(switch.port(handle));
             }
-            Element::MarkAcks(rule) => {
+            Element::AckEceMarker(rule) => {
                 let rule = *rule;
-                let backlog = self.nodes[rule.queue.0 as usize].element.backlog(&self.core, ticket.flow);
+                let backlog = self.nodes[rule.queue.0 as usize].element.backlog(&self.core, handle.flow);
                 let node = &mut self.nodes[to.0 as usize];
-                rule.receive(&mut node.io, &mut self.core, ticket.id, backlog);
+                rule.receive(&mut node.ctx, &mut self.core, handle.id, backlog);
             }
-            element => element.receive(io, &mut self.core, ticket.id),
+            element => element.receive(ctx, &mut self.core, handle.id),
         }
         None
     }
 
     #[cold]
     fn tell<H: Hosts>(&mut self, hosts: &mut H) {
-        for notice in std::mem::take(&mut self.core.notices) {
+        for notice in std::mem::take(&mut self.core.host_events) {
             match notice {
-                Notice::Seen { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),
-                Notice::Sent(s) => hosts.sent(&mut self.core, s.host, s.flow, s.bytes),
+                HostEvent::Packet { node, what, packet } => hosts.observe(self.core.now, node, what, &packet),
+                HostEvent::TxCompleted(s) => hosts.sent(&mut self.core, s.host, s.flow, s.bytes),
             }
         }
     }
@@ -334,13 +334,13 @@ impl Network {
 
 /// A packet arrives at a host, whose checksum may find it damaged.
 #[inline]
-fn arrives(io: &mut Io, core: &mut Core, ticket: Ticket) -> bool {
-    io.arrived(core, ticket);
-    if core.packets[ticket.id].corrupt {
-        io.drop(core, ticket.id, Drop::Checksum);
+fn arrives(ctx: &mut ElementContext, core: &mut Core, handle: PacketHandle) -> bool {
+    ctx.arrived(core, handle);
+    if core.packets[handle.id].corrupt {
+        ctx.drop(core, handle.id, DropReason::Checksum);
         return false;
     }
-    io.passed(core, ticket);
+    ctx.passed(core, handle);
     true
 }
 

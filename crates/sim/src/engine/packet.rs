@@ -10,7 +10,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 /// Which flow a packet belongs to: the same number in both directions of a connection. Classifiers, fair queues and
 /// equal-cost routing look at nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct FlowId(pub u32);
+pub struct FlowKey(pub u32);
 
 /// Where a packet lies in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,18 +26,18 @@ impl PacketId {
 
 /// A packet under way, with what links and switches ask of it, so that they leave its own memory alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct PacketHandle {
     pub id: PacketId,
     /// [`Packet::size`].
     pub size: u32,
-    pub flow: FlowId,
+    pub flow: FlowKey,
     pub dst: HostId,
     pub segs: u16,
 }
 
 /// What a packet carries above IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Kind {
+pub enum Protocol {
     /// A TCP segment.
     #[default]
     Tcp,
@@ -54,7 +54,7 @@ pub struct Packet {
     /// IP bytes on the wire: headers of every wire packet, and payload.
     size: u32,
     /// The flow it belongs to.
-    pub flow: FlowId,
+    pub flow: FlowKey,
     /// The packet behind it in the list it is on.
     next: PacketId,
     /// The host that sent it.
@@ -70,7 +70,7 @@ pub struct Packet {
     /// The ECN field.
     pub ecn: Ecn,
     /// TCP or UDP.
-    pub kind: Kind,
+    pub kind: Protocol,
     /// Damaged on the way: the receiving host's checksum will find out and drop it.
     pub corrupt: bool,
     /// Tell the sender when it has left the queues of its host ([`Hosts::sent`](super::Hosts::sent)); only a
@@ -78,7 +78,7 @@ pub struct Packet {
     pub notify: bool,
     /// The TCP flags AE, CWR and ECE are a counter (accurate ECN, RFC 9768), which segmentation and merging keep apart.
     pub accecn: bool,
-    /// Which of the output buffers of a switch port it waits in; set on the way in (`element::Ingress`).
+    /// Which of the output buffers of a switch port it waits in; set on the way in (`element::IngressTag`).
     pub band: u8,
     /// The TCP header, options, and the length of the payload.
     pub segment: Segment,
@@ -100,14 +100,14 @@ impl Default for Packet {
             created: Time::ZERO,
             next: PacketId::NONE,
             size: 40,
-            flow: FlowId(0),
+            flow: FlowKey(0),
             src: HostId(0),
             dst: HostId(0),
             mss: 0,
             segs: 1,
             ip_header: 20,
             ecn: Ecn::NotEct,
-            kind: Kind::Tcp,
+            kind: Protocol::Tcp,
             corrupt: false,
             notify: false,
             accecn: false,
@@ -122,7 +122,7 @@ impl Default for Packet {
 pub(crate) struct Route {
     pub src: HostId,
     pub dst: HostId,
-    pub flow: FlowId,
+    pub flow: FlowKey,
     /// As [`Packet::notify`] and [`Packet::accecn`].
     pub notify: bool,
     pub accecn: bool,
@@ -135,7 +135,7 @@ impl Packet {
     /// A TCP segment from `src` to `dst`, to be sent as wire packets of at most `mss` payload bytes each.
     ///
     /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
-    pub fn tcp(src: HostId, dst: HostId, flow: FlowId, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
+    pub fn tcp(src: HostId, dst: HostId, flow: FlowKey, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
         let mut p = Packet { flow, src, dst, ..Packet::default() };
         p.segment = segment;
         p.set_tcp(ecn, mss);
@@ -147,21 +147,28 @@ impl Packet {
     /// bytes; see [`Packet::tcp`]. Gives what travels in its place, `id`.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
-    pub(crate) fn address(&mut self, id: PacketId, route: &Route, ecn: Ecn, mss: u32, header: u32) -> Ticket {
+    pub(crate) fn address(
+        &mut self,
+        id: PacketId,
+        route: &Route,
+        ecn: Ecn,
+        mss: u32,
+        header: u32,
+    ) -> PacketHandle {
         (self.src, self.dst, self.flow) = (route.src, route.dst, route.flow);
         (self.notify, self.accecn) = (route.notify, route.accecn);
         (self.ip_header, self.corrupt, self.band) = (20, false, 0);
         self.set_tcp(ecn, mss);
         self.size = self.segment.len + u32::from(self.segs) * (20 + header);
         debug_assert_eq!(self.headers(), 20 + header, "the header's length");
-        Ticket { id, size: self.size, flow: route.flow, dst: route.dst, segs: self.segs }
+        PacketHandle { id, size: self.size, flow: route.flow, dst: route.dst, segs: self.segs }
     }
 
     /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`]. Its size is the caller's.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
     fn set_tcp(&mut self, ecn: Ecn, mss: u32) {
-        self.kind = Kind::Tcp;
+        self.kind = Protocol::Tcp;
         self.ecn = ecn;
         self.mss = u16::try_from(mss).unwrap_or(u16::MAX);
         self.segs = if self.segment.len <= mss { 1 } else { self.count_segs(mss) };
@@ -174,10 +181,10 @@ impl Packet {
     }
 
     /// A UDP datagram of `payload` bytes.
-    pub fn udp(src: HostId, dst: HostId, flow: FlowId, payload: u32, ecn: Ecn) -> Packet {
+    pub fn udp(src: HostId, dst: HostId, flow: FlowKey, payload: u32, ecn: Ecn) -> Packet {
         let segment = Segment { len: payload, ..Segment::default() };
         let mut p = Packet::tcp(src, dst, flow, segment, ecn, payload.max(1));
-        p.kind = Kind::Udp;
+        p.kind = Protocol::Udp;
         p.measure();
         p
     }
@@ -204,16 +211,16 @@ impl Packet {
 
     /// What travels in its place; `id` is where it lies.
     #[inline]
-    pub(crate) fn ticket(&self, id: PacketId) -> Ticket {
-        Ticket { id, size: self.size, flow: self.flow, dst: self.dst, segs: self.segs }
+    pub(crate) fn handle(&self, id: PacketId) -> PacketHandle {
+        PacketHandle { id, size: self.size, flow: self.flow, dst: self.dst, segs: self.segs }
     }
 
     /// Bytes of headers of one wire packet, IP and above.
     #[inline]
     pub fn headers(&self) -> u32 {
         let transport = match self.kind {
-            Kind::Tcp => self.segment.header_len(),
-            Kind::Udp => 8,
+            Protocol::Tcp => self.segment.header_len(),
+            Protocol::Udp => 8,
         };
         u32::from(self.ip_header) + transport
     }
@@ -226,7 +233,7 @@ impl Packet {
 
     /// Whether it is a TCP segment that does nothing but acknowledge.
     pub fn is_pure_ack(&self) -> bool {
-        self.kind == Kind::Tcp
+        self.kind == Protocol::Tcp
             && self.segment.len == 0
             && !self.segment.flags.any(Flags::SYN | Flags::FIN | Flags::RST)
     }
@@ -287,9 +294,9 @@ impl Arena {
     /// Has the memory of a packet fetched that will be looked at soon, so that nobody waits for it then: where queues are deep, a
     /// packet has long left the caches when its turn comes. Changes nothing else.
     #[inline]
-    pub(crate) fn fetch(&self, id: PacketId) {
+    pub(crate) fn prefetch(&self, id: PacketId) {
         if let Some(packet) = self.slots.get(id.index()) {
-            super::fetch(packet, 0..1);
+            super::prefetch(packet, 0..1);
         }
     }
 
@@ -417,7 +424,7 @@ mod tests {
 
     fn packet(payload: u32, mss: u32) -> Packet {
         let segment = Segment { len: payload, flags: Flags::ACK, ..Segment::default() };
-        Packet::tcp(HostId(0), HostId(1), FlowId(0), segment, Ecn::NotEct, mss)
+        Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, mss)
     }
 
     #[test]
@@ -434,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_datagram_has_28_bytes_of_headers() {
-        assert_eq!(Packet::udp(HostId(0), HostId(1), FlowId(0), 1000, Ecn::NotEct).size(), Bytes::new(1028));
+        assert_eq!(Packet::udp(HostId(0), HostId(1), FlowKey(0), 1000, Ecn::NotEct).size(), Bytes::new(1028));
     }
 
     #[test]

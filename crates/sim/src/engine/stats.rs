@@ -27,7 +27,7 @@ pub struct QueueStats {
     warm_at: Time,
     /// Those that are over.
     samples: Vec<QueueSample>,
-    sojourn: Histogram,
+    sojourn: LogLinearHistogram,
 }
 
 impl QueueStats {
@@ -42,7 +42,7 @@ impl QueueStats {
             interval,
             warm_at,
             samples: Vec::new(),
-            sojourn: Histogram::default(),
+            sojourn: LogLinearHistogram::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl QueueStats {
     }
 
     /// How long packets waited for their turn, without their own transmission.
-    pub fn sojourn(&self) -> Histogram {
+    pub fn sojourn(&self) -> LogLinearHistogram {
         let mut all = self.sojourn.clone();
         all.record_many(Dur::ZERO, self.unhindered);
         all
@@ -94,12 +94,12 @@ impl QueueStats {
 
 /// A histogram of durations with 16 buckets to each power of two: a value is known to 6 percent, up to any length.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Histogram {
+pub struct LogLinearHistogram {
     buckets: Vec<u64>,
     max: Dur,
 }
 
-impl Histogram {
+impl LogLinearHistogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, d: Dur) {
@@ -112,7 +112,7 @@ impl Histogram {
         if n == 0 {
             return;
         }
-        let at = Histogram::bucket(d.as_nanos());
+        let at = LogLinearHistogram::bucket(d.as_nanos());
         self.max = self.max.max(d);
         match self.buckets.get_mut(at) {
             Some(bucket) => *bucket += n,
@@ -129,7 +129,7 @@ impl Histogram {
     /// Values in ascending order, as the upper ends of their buckets (but never above the largest), with their counts.
     pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
-        filled.map(|(at, n)| (Dur::from_nanos(Histogram::upper(at)).min(self.max), *n))
+        filled.map(|(at, n)| (Dur::from_nanos(LogLinearHistogram::upper(at)).min(self.max), *n))
     }
 
     /// Values counted.
@@ -156,7 +156,7 @@ impl Histogram {
         for (at, n) in self.buckets.iter().enumerate() {
             seen += n;
             if seen >= rank {
-                return Dur::from_nanos(Histogram::upper(at)).min(self.max);
+                return Dur::from_nanos(LogLinearHistogram::upper(at)).min(self.max);
             }
         }
         Dur::ZERO
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn quantiles_of_1_to_1000_are_known_to_6_percent() {
-        let mut h = Histogram::default();
+        let mut h = LogLinearHistogram::default();
         for ns in 1..=1000 {
             h.record(Dur::from_nanos(ns));
         }
@@ -209,7 +209,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_bucket_holds_its_values_and_is_at_most_a_sixteenth_wide(ns: u64) {
-            let upper = Histogram::upper(Histogram::bucket(ns));
+            let upper = LogLinearHistogram::upper(LogLinearHistogram::bucket(ns));
             prop_assert!(upper >= ns);
             prop_assert!(upper - ns <= ns / 16);
         }

@@ -1,17 +1,17 @@
 //! The stack's log entries as rows of the event log.
 
-use tcpassay_measure::{Event, EventKind, Reason};
+use tcpassay_measure::{EventKind, EventRow, Reason};
 use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
 use tcpassay_units::Bytes;
 
 /// `entry` of host `host`, which sends flow `flow`.
-pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
-    let of = |kind| Event::new(entry.at, host, Some(flow), kind);
-    let because = |kind, why: &'static str| Event { why: Reason::Borrowed(why), ..of(kind) };
-    let said = |kind, why: String| Event { why: Reason::Owned(why), ..of(kind) };
+pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
+    let of = |kind| EventRow::new(entry.at, host, Some(flow), kind);
+    let because = |kind, why: &'static str| EventRow { why: Reason::Borrowed(why), ..of(kind) };
+    let said = |kind, why: String| EventRow { why: Reason::Owned(why), ..of(kind) };
     let below_max = |b: Bytes| (b != Bytes::MAX).then_some(b);
     match entry.what {
-        LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => Event {
+        LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => EventRow {
             seq: Some(seq),
             ack: Some(ack),
             len: Some(len),
@@ -20,7 +20,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
             ce,
             ..of(EventKind::In)
         },
-        LogEvent::SegmentOut { seq, ack, len, flags, retransmission } => Event {
+        LogEvent::SegmentOut { seq, ack, len, flags, retransmission } => EventRow {
             seq: Some(seq),
             ack: Some(ack),
             len: Some(len),
@@ -32,7 +32,7 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
             let why = timer.name();
             match change {
                 TimerChange::Set(at) => {
-                    Event { value: Some(at.as_nanos()), ..because(EventKind::TimerSet, why) }
+                    EventRow { value: Some(at.as_nanos()), ..because(EventKind::TimerSet, why) }
                 }
                 TimerChange::Cancelled => because(EventKind::TimerCancel, why),
                 TimerChange::Fired => because(EventKind::TimerFire, why),
@@ -42,15 +42,18 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
         LogEvent::Congestion { from, to, why } => {
             said(EventKind::Congestion, format!("{}->{}: {why}", from.name(), to.name()))
         }
-        LogEvent::Window { cwnd, ssthresh, flight, why } => Event {
+        LogEvent::Window { cwnd, ssthresh, flight, why } => EventRow {
             cwnd: Some(cwnd),
             ssthresh: below_max(ssthresh),
             flight: Some(flight),
             ..because(EventKind::Window, why)
         },
-        LogEvent::Rtt { sample, srtt, rto } => {
-            Event { value: Some(sample.as_nanos()), srtt: Some(srtt), rto: Some(rto), ..of(EventKind::Rtt) }
-        }
+        LogEvent::Rtt { sample, srtt, rto } => EventRow {
+            value: Some(sample.as_nanos()),
+            srtt: Some(srtt),
+            rto: Some(rto),
+            ..of(EventKind::Rtt)
+        },
         LogEvent::Lost { start, end, why } => span(because(EventKind::Lost, why), start, end),
         LogEvent::Spurious { start, end, why } => span(because(EventKind::Spurious, why), start, end),
         LogEvent::Ack { decision, why, rcv_nxt } => {
@@ -59,15 +62,15 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> Event {
                 AckDecision::Delayed(until) => (EventKind::AckDelay, Some(until.as_nanos())),
                 AckDecision::Forgotten => (EventKind::AckForget, None),
             };
-            Event { ack: Some(rcv_nxt), value, ..because(kind, why.name()) }
+            EventRow { ack: Some(rcv_nxt), value, ..because(kind, why.name()) }
         }
         LogEvent::Clamped { asked, given } => {
-            Event { cwnd: Some(given), value: Some(asked.get()), ..of(EventKind::Clamp) }
+            EventRow { cwnd: Some(given), value: Some(asked.get()), ..of(EventKind::Clamp) }
         }
         LogEvent::Aborted { why } => said(EventKind::State, format!("aborted: {why}")),
     }
 }
 
-fn span(event: Event, start: u64, end: u64) -> Event {
-    Event { seq: Some(start), len: Some(u32::try_from(end - start).unwrap_or(u32::MAX)), ..event }
+fn span(event: EventRow, start: u64, end: u64) -> EventRow {
+    EventRow { seq: Some(start), len: Some(u32::try_from(end - start).unwrap_or(u32::MAX)), ..event }
 }

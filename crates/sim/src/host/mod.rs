@@ -11,26 +11,28 @@
 //!
 //! It must not know the parameter table: it is given [`HostSettings`].
 
-mod captures;
-mod conn;
+mod data_path;
+mod endpoint;
 mod log;
-mod report;
+mod recording;
 mod sockets;
 mod stacks;
-mod taps;
+mod summary;
 
-pub(crate) use stacks::{Owner, Stacks, StacksSpec};
+pub(crate) use stacks::{Stacks, StacksConfig, TimerOwner};
 
-use crate::engine::{Core, FlowId, HostId, Hosts, Kind, NodeId, Packet, PacketId, Seen, TimerId, fetch};
-use sockets::Calls;
-use taps::After;
+use crate::engine::{
+    Core, FlowKey, HostId, Hosts, NodeId, Packet, PacketEvent, PacketId, Protocol, TimerId, prefetch,
+};
+use data_path::NextAction;
+use sockets::HostSockets;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
-use tcpassay_workload::{Apps, Slot};
+use tcpassay_workload::{Apps, SocketId};
 
 /// Everything beyond the network interfaces.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct SimHosts {
     pub stacks: Stacks,
     apps: Vec<HostApps>,
     /// Hosts whose applications still have something to do.
@@ -45,14 +47,14 @@ struct HostApps {
     busy: bool,
 }
 
-impl World {
+impl SimHosts {
     /// Hosts whose applications are `apps`, ready to start at time 0.
-    pub fn new(net: &mut Core, mut stacks: Stacks, apps: Vec<Apps>) -> World {
+    pub fn new(net: &mut Core, mut stacks: Stacks, apps: Vec<Apps>) -> SimHosts {
         let apps: Vec<HostApps> = (0u32..)
             .zip(apps)
             .map(|(host, mut apps)| {
                 apps.start(Time::ZERO);
-                let timer = stacks.add_timer(net, Owner::Apps(host));
+                let timer = stacks.add_timer(net, TimerOwner::Apps(host));
                 let armed = apps.next_wake().unwrap_or(Time::MAX);
                 if armed != Time::MAX {
                     net.set_timer(timer, armed);
@@ -61,9 +63,9 @@ impl World {
             })
             .collect();
         stacks.start_datagrams(net);
-        net.date_packets(stacks.taps.wants_dates());
+        net.record_send_times(stacks.recorder.wants_send_times());
         let busy = apps.iter().filter(|a| a.busy).count();
-        World { stacks, apps, busy }
+        SimHosts { stacks, apps, busy }
     }
 
     /// Whether no application has anything left to do.
@@ -79,28 +81,28 @@ impl World {
     }
 
     #[inline]
-    fn follow(&mut self, net: &mut Core, c: u32, after: After) {
+    fn follow(&mut self, net: &mut Core, c: u32, after: NextAction) {
         match after {
-            After::Nothing => {}
-            After::Tell(host, slot) => {
+            NextAction::Nothing => {}
+            NextAction::Tell(host, slot) => {
                 self.tell(net, c, host, slot);
                 if self.stacks.is_over(c) {
                     self.stacks.remove(net, c);
                 }
             }
-            After::Remove => self.stacks.remove(net, c),
+            NextAction::Remove => self.stacks.remove(net, c),
         }
     }
 
     /// Tells an application, and sends what it made ready.
-    fn tell(&mut self, net: &mut Core, c: u32, host: usize, slot: Slot) {
+    fn tell(&mut self, net: &mut Core, c: u32, host: usize, slot: SocketId) {
         let now = net.now();
         let failed = self.stacks.has_failed(c);
         if failed {
             self.stacks.detach(c);
         }
         let apps = &mut self.apps[host].apps;
-        let mut calls = Calls { stacks: &mut self.stacks, net, host };
+        let mut calls = HostSockets { stacks: &mut self.stacks, net, host };
         if failed {
             apps.failed(now, slot, &mut calls);
         } else {
@@ -147,12 +149,12 @@ impl World {
     }
 }
 
-impl Hosts for World {
+impl Hosts for SimHosts {
     #[expect(clippy::inline_always, reason = "a host stands in the run loop")]
     #[inline(always)]
     fn receive(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id);
-        if packet.kind == Kind::Udp {
+        if packet.kind == Protocol::Udp {
             self.stacks.datagram_in(packet, net.now());
             return;
         }
@@ -171,42 +173,42 @@ impl Hosts for World {
     }
 
     #[inline]
-    fn expect(&self, host: HostId, flow: FlowId) {
+    fn expect(&self, host: HostId, flow: FlowKey) {
         if let Ok(c) = self.stacks.find(host, flow) {
-            fetch(self.stacks.conn_ref(c), 0..size_of::<conn::Conn>());
+            prefetch(self.stacks.conn_ref(c), 0..size_of::<endpoint::Endpoint>());
         }
     }
 
     fn timer(&mut self, net: &mut Core, timer: TimerId) {
         match self.stacks.owner(timer) {
-            Owner::Conn(c) => {
+            TimerOwner::Conn(c) => {
                 if self.stacks.on_timer(net, c) {
                     self.serve(net, c);
                 } else {
                     self.stacks.arm(net, c);
                 }
             }
-            Owner::Apps(host) => {
+            TimerOwner::Apps(host) => {
                 let host = host as usize;
                 let now = net.now();
                 let a = &mut self.apps[host];
                 a.armed = Time::MAX;
-                a.apps.wake(now, &mut Calls { stacks: &mut self.stacks, net, host });
+                a.apps.wake(now, &mut HostSockets { stacks: &mut self.stacks, net, host });
                 self.after_apps(net, host);
             }
-            Owner::Datagrams => self.stacks.send_datagram(net),
-            Owner::Nobody => {}
+            TimerOwner::Datagrams => self.stacks.send_datagram(net),
+            TimerOwner::Unused => {}
         }
     }
 
-    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowId, bytes: Bytes) {
+    fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowKey, bytes: Bytes) {
         if let Ok(c) = self.stacks.find(host, flow) {
             self.stacks.left_host(c, bytes);
             self.serve(net, c);
         }
     }
 
-    fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
+    fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
         self.stacks.observe(now, node, what, packet);
     }
 }

@@ -4,23 +4,23 @@ use super::stacks::Stacks;
 use crate::engine::Core;
 use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
-use tcpassay_workload::{ConnKey, Slot, Sockets};
+use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
 /// A call of an application of `host`.
-pub(super) struct Calls<'a> {
+pub(super) struct HostSockets<'a> {
     pub stacks: &'a mut Stacks,
     pub net: &'a mut Core,
     pub host: usize,
 }
 
-impl Sockets for Calls<'_> {
-    fn connect(&mut self, slot: Slot, key: ConnKey) {
+impl Sockets for HostSockets<'_> {
+    fn connect(&mut self, slot: SocketId, key: ConnKey) {
         let c = self.stacks.connect(self.net, key);
         self.stacks.attach(c, slot);
         self.stacks.touch(c);
     }
 
-    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
         // A socket that does not stand yet takes nothing, as a non-blocking connect, but what Fast Open lets go with the SYN.
@@ -46,11 +46,11 @@ impl Sockets for Calls<'_> {
         taken
     }
 
-    fn readable(&self, slot: Slot) -> Bytes {
+    fn readable(&self, slot: SocketId) -> Bytes {
         self.stacks.conn_ref(self.stacks.socket(self.host, slot)).tcp.readable()
     }
 
-    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
         let taken = self.stacks.conn(c).tcp.read(now, n);
@@ -61,18 +61,18 @@ impl Sockets for Calls<'_> {
         taken
     }
 
-    fn peer_closed(&self, slot: Slot) -> bool {
+    fn peer_closed(&self, slot: SocketId) -> bool {
         self.stacks.conn_ref(self.stacks.socket(self.host, slot)).tcp.peer_closed()
     }
 
-    fn shutdown(&mut self, slot: Slot) {
+    fn shutdown(&mut self, slot: SocketId) {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
         self.stacks.conn(c).tcp.shutdown(now);
         self.stacks.touch(c);
     }
 
-    fn close(&mut self, slot: Slot) {
+    fn close(&mut self, slot: SocketId) {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
         self.stacks.close(c, now);

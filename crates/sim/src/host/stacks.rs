@@ -1,8 +1,8 @@
 //! The stacks of all hosts: connections, their timers, what they send and receive.
 
-use super::conn::{Conn, Flow, NONE};
-use super::taps::{After, Taps, serve, tell_tally, transmit};
-use crate::engine::{Core, FlowId, HostId, Packet, PacketId, Route, TimerId};
+use super::data_path::{HostRecorder, NextAction, serve, tell_tally, transmit};
+use super::endpoint::{Endpoint, FlowEntry, NONE};
+use crate::engine::{Core, FlowKey, HostId, Packet, PacketId, Route, TimerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
@@ -10,19 +10,19 @@ use tcpassay_measure::{self as measure, Collector};
 use tcpassay_tcp::{Config, Connection, EcnMode, FastOpen, FastOpenAsk, FastOpenServe, State, is_cookie};
 use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
-use tcpassay_workload::{ConnKey, Slot, TrafficSchedule, UdpSource};
+use tcpassay_workload::{ConnKey, SocketId, TrafficSchedule, UdpSource};
 
 /// Whose timer it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner {
-    Nobody,
+pub(crate) enum TimerOwner {
+    Unused,
     Conn(u32),
     Apps(u32),
     Datagrams,
 }
 
 /// What the stacks are made of.
-pub(crate) struct StacksSpec {
+pub(crate) struct StacksConfig {
     /// In the order of the topology.
     pub hosts: Vec<HostSettings>,
     /// The engine's id of each.
@@ -37,12 +37,12 @@ pub(crate) struct StacksSpec {
 /// The stacks of all hosts.
 #[derive(Debug)]
 pub(crate) struct Stacks {
-    pub(super) hosts: Vec<Stack>,
-    pub(super) conns: Vec<Option<Box<Conn>>>,
+    pub(super) hosts: Vec<HostStack>,
+    pub(super) conns: Vec<Option<Box<Endpoint>>>,
     free: Vec<u32>,
     free_flows: Vec<usize>,
     touched: Vec<u32>,
-    owners: Vec<Owner>,
+    owners: Vec<TimerOwner>,
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
     datagrams: Option<Datagrams>,
@@ -52,11 +52,11 @@ pub(crate) struct Stacks {
     fast_open: bool,
     /// Who has the Fast Open cookie of whom: client and server, by their places.
     cookies: BTreeSet<(u32, u32)>,
-    pub taps: Taps,
+    pub recorder: HostRecorder,
 }
 
 #[derive(Debug)]
-pub(super) struct Stack {
+pub(super) struct HostStack {
     pub settings: HostSettings,
     /// The settings of its stack as its connections share them.
     config: Arc<Config>,
@@ -74,7 +74,7 @@ struct Datagrams {
 }
 
 impl Stacks {
-    pub fn new(spec: StacksSpec) -> Stacks {
+    pub fn new(spec: StacksConfig) -> Stacks {
         let (hosts, ids) = (spec.hosts, spec.ids);
         let fast_open = hosts.iter().any(|host| host.fastopen);
         let datagrams = spec.datagrams.map(|(from, to, source)| Datagrams {
@@ -89,7 +89,7 @@ impl Stacks {
                 .zip(ids)
                 .map(|(settings, id)| {
                     let config = Arc::new(settings.stack.clone());
-                    Stack { settings, config, id, slots: Vec::new() }
+                    HostStack { settings, config, id, slots: Vec::new() }
                 })
                 .collect(),
             conns: Vec::new(),
@@ -103,39 +103,39 @@ impl Stacks {
             logs: spec.collector.collect().events,
             fast_open,
             cookies: BTreeSet::new(),
-            taps: Taps::new(spec.collector),
+            recorder: HostRecorder::new(spec.collector),
         }
     }
 
-    pub fn add_timer(&mut self, net: &mut Core, owner: Owner) -> TimerId {
+    pub fn add_timer(&mut self, net: &mut Core, owner: TimerOwner) -> TimerId {
         let timer = net.add_timer();
         let at = timer.index();
         if at >= self.owners.len() {
-            self.owners.resize(at + 1, Owner::Nobody);
+            self.owners.resize(at + 1, TimerOwner::Unused);
         }
         self.owners[at] = owner;
         timer
     }
 
-    pub fn owner(&self, timer: TimerId) -> Owner {
+    pub fn owner(&self, timer: TimerId) -> TimerOwner {
         self.owners[timer.index()]
     }
 
     #[inline]
-    pub(super) fn conn(&mut self, c: u32) -> &mut Conn {
+    pub(super) fn conn(&mut self, c: u32) -> &mut Endpoint {
         self.conns[c as usize].as_mut().expect("a connection that lives")
     }
 
     #[inline]
-    pub(super) fn conn_ref(&self, c: u32) -> &Conn {
+    pub(super) fn conn_ref(&self, c: u32) -> &Endpoint {
         self.conns[c as usize].as_ref().expect("a connection that lives")
     }
 
     /// The connection of `flow` at `host`; otherwise the flow's place when `host` may still accept it.
     #[inline]
-    pub fn find(&self, host: HostId, flow: FlowId) -> Result<u32, Option<usize>> {
-        let (place, generation) = Flow::place(flow);
-        let Some(f) = self.taps.flows.get(place).filter(|f| f.generation == generation) else {
+    pub fn find(&self, host: HostId, flow: FlowKey) -> Result<u32, Option<usize>> {
+        let (place, generation) = FlowEntry::place(flow);
+        let Some(f) = self.recorder.flows.get(place).filter(|f| f.generation == generation) else {
             return Err(None);
         };
         let server = f.server == host;
@@ -147,12 +147,12 @@ impl Stacks {
 
     /// An arriving segment, and all that follows from it in its connection.
     #[inline]
-    pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> After {
+    pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> NextAction {
         if self.fast_open && net.packet(id).segment.flags.has(Flags::SYN) {
             self.hear_fast_open(c);
         }
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        let taps = &mut self.taps;
+        let recorder = &mut self.recorder;
         let now = net.now();
         let packet = net.packet(id);
         if packet.segment.len > 0 {
@@ -164,14 +164,14 @@ impl Stacks {
                 count(&mut tally.ce_packets, segs);
             }
         }
-        if taps.each {
-            taps.before(conn, packet, now);
+        if recorder.each {
+            recorder.before(conn, packet, now);
         }
         conn.tcp.on_segment(now, &packet.segment, packet.ecn);
-        if taps.each {
-            taps.after(conn, now);
+        if recorder.each {
+            recorder.after(conn, now);
         }
-        serve(conn, net, taps)
+        serve(conn, net, recorder)
     }
 
     /// A SYN or SYN-ACK is about to arrive: the option of Fast Open lies beside the segment, and the last one that the peer sent is
@@ -179,7 +179,7 @@ impl Stacks {
     #[cold]
     fn hear_fast_open(&mut self, c: u32) {
         let conn = self.conn_ref(c);
-        let (key, flow) = (conn.key, self.taps.flows[Flow::place(conn.route.flow).0]);
+        let (key, flow) = (conn.key, self.recorder.flows[FlowEntry::place(conn.route.flow).0]);
         let server = conn.route.src == flow.server;
         let peer = flow.ends[usize::from(!server)];
         if peer == NONE {
@@ -212,15 +212,15 @@ impl Stacks {
 
     /// Sends what the connection wants to send, reads for an application that does nothing else, and sets the timer
     /// unless the application has to be told something.
-    pub fn serve(&mut self, net: &mut Core, c: u32) -> After {
+    pub fn serve(&mut self, net: &mut Core, c: u32) -> NextAction {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        serve(conn, net, &mut self.taps)
+        serve(conn, net, &mut self.recorder)
     }
 
     /// Sends what the connection wants to send.
     pub fn transmit(&mut self, net: &mut Core, c: u32) {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        transmit(conn, net, &mut self.taps);
+        transmit(conn, net, &mut self.recorder);
     }
 
     /// Sets the connection's timer.
@@ -263,13 +263,13 @@ impl Stacks {
         conn.queued = conn.queued.saturating_sub(bytes.get());
     }
 
-    pub fn socket(&self, host: usize, slot: Slot) -> u32 {
+    pub fn socket(&self, host: usize, slot: SocketId) -> u32 {
         let c = self.hosts[host].slots[slot.0 as usize];
         assert!(c != NONE, "a socket call on a slot that was given up");
         c
     }
 
-    pub fn attach(&mut self, c: u32, slot: Slot) {
+    pub fn attach(&mut self, c: u32, slot: SocketId) {
         let host = self.conn(c).host;
         self.conn(c).slot = Some(slot);
         let (slots, at) = (&mut self.hosts[host].slots, slot.0 as usize);
@@ -335,28 +335,28 @@ impl Stacks {
     pub fn connect(&mut self, net: &mut Core, key: ConnKey) -> u32 {
         let now = net.now();
         let out = [self.add_record(key, false, now), self.add_record(key, true, now)];
-        let place = self.free_flows.pop().unwrap_or(self.taps.flows.len());
+        let place = self.free_flows.pop().unwrap_or(self.recorder.flows.len());
         let server = self.hosts[key.server.0 as usize].id;
-        let flow = Flow { key, server, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
-        if place == self.taps.flows.len() {
-            self.taps.flows.push(flow);
+        let flow = FlowEntry { key, server, ends: [NONE; 2], accepted: false, out, generation: 0, count: 0 };
+        if place == self.recorder.flows.len() {
+            self.recorder.flows.push(flow);
         } else {
-            let old = &self.taps.flows[place];
-            let (generation, count) = (Flow::next_generation(old.generation), old.count + 1);
-            self.taps.flows[place] = Flow { generation, count, ..flow };
+            let old = &self.recorder.flows[place];
+            let (generation, count) = (FlowEntry::next_generation(old.generation), old.count + 1);
+            self.recorder.flows[place] = FlowEntry { generation, count, ..flow };
         }
         self.open(net, place, false)
     }
 
     /// The server's end of a connection whose SYN is arriving.
     pub fn listen(&mut self, net: &mut Core, place: usize) -> u32 {
-        self.taps.flows[place].accepted = true;
+        self.recorder.flows[place].accepted = true;
         self.open(net, place, true)
     }
 
     fn open(&mut self, net: &mut Core, place: usize, server: bool) -> u32 {
         let now = net.now();
-        let flow = self.taps.flows[place];
+        let flow = self.recorder.flows[place];
         let key = flow.key;
         let (client, far) = (key.client.0 as usize, key.server.0 as usize);
         let (host, peer) = if server { (far, client) } else { (client, far) };
@@ -377,18 +377,18 @@ impl Stacks {
             self.conns.push(None);
             u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")
         });
-        let timer = self.add_timer(net, Owner::Conn(c));
+        let timer = self.add_timer(net, TimerOwner::Conn(c));
         let (from, to) = (&self.hosts[host], self.hosts[peer].id);
         let small_queues = from.settings.small_queues;
         let route = Route {
             src: from.id,
             dst: to,
-            flow: Flow::id(place, flow.generation),
+            flow: FlowEntry::id(place, flow.generation),
             notify: small_queues != SmallQueues::Off,
             // Until the handshake has agreed on it.
             accecn: false,
         };
-        self.conns[c as usize] = Some(Box::new(Conn {
+        self.conns[c as usize] = Some(Box::new(Endpoint {
             tcp,
             route,
             tally: measure::FlowCounters::default(),
@@ -410,7 +410,7 @@ impl Stacks {
             out: flow.out[usize::from(server)],
             into: flow.out[usize::from(!server)],
         }));
-        self.taps.flows[place].ends[usize::from(server)] = c;
+        self.recorder.flows[place].ends[usize::from(server)] = c;
         c
     }
 
@@ -442,13 +442,13 @@ impl Stacks {
     /// The end of a connection: its last words go to the recording.
     pub fn remove(&mut self, net: &mut Core, c: u32) {
         let mut conn = self.conns[c as usize].take().expect("a connection that lives");
-        tell_tally(&mut self.taps.collector, &mut conn, net.now());
+        tell_tally(&mut self.recorder.collector, &mut conn, net.now());
         self.summarise(&conn, Some(net.now()));
         net.remove_timer(conn.timer);
-        self.owners[conn.timer.index()] = Owner::Nobody;
+        self.owners[conn.timer.index()] = TimerOwner::Unused;
         self.free.push(c);
-        let (place, _) = Flow::place(conn.route.flow);
-        let flow = &mut self.taps.flows[place];
+        let (place, _) = FlowEntry::place(conn.route.flow);
+        let flow = &mut self.recorder.flows[place];
         for end in &mut flow.ends {
             if *end == c {
                 *end = NONE;
@@ -474,7 +474,7 @@ impl Stacks {
 
     pub fn start_datagrams(&mut self, net: &mut Core) {
         if self.datagrams.is_some() {
-            let timer = self.add_timer(net, Owner::Datagrams);
+            let timer = self.add_timer(net, TimerOwner::Datagrams);
             let d = self.datagrams.as_mut().expect("there are some");
             d.timer = Some(timer);
             net.set_timer(timer, d.source.next());
@@ -488,14 +488,14 @@ impl Stacks {
     pub fn send_datagram(&mut self, net: &mut Core) {
         let d = self.datagrams.as_mut().expect("a timer of datagrams");
         let payload = u32::try_from(UdpSource::PAYLOAD.get()).expect("1000");
-        net.send(Packet::udp(d.from, d.to, FlowId(u32::MAX), payload, Ecn::NotEct));
-        self.taps.report.datagrams_sent += 1;
+        net.send(Packet::udp(d.from, d.to, FlowKey(u32::MAX), payload, Ecn::NotEct));
+        self.recorder.state.datagrams_sent += 1;
         d.source.advance();
         net.set_timer(d.timer.expect("started"), d.source.next());
     }
 
     pub fn datagram_in(&mut self, _packet: &Packet, _now: Time) {
-        self.taps.report.datagrams_received += 1;
+        self.recorder.state.datagrams_received += 1;
     }
 
     fn add_record(&mut self, key: ConnKey, backwards: bool, now: Time) -> measure::FlowId {
@@ -505,9 +505,9 @@ impl Stacks {
             std::mem::swap(&mut from, &mut to);
         }
         let settings = &self.hosts[from as usize].settings;
-        let n = self.taps.report.records;
-        self.taps.report.records += 1;
-        self.taps.collector.add_flow(measure::Flow {
+        let n = self.recorder.state.records;
+        self.recorder.state.records += 1;
+        self.recorder.collector.add_flow(measure::Flow {
             name: format!("flow.{n}"),
             connection: n / 2,
             from,

@@ -4,7 +4,7 @@ use crate::{Rows, case, go_with};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
 use tcpassay_measure::EventKind;
-use tcpassay_sim::{Collect, Ended, Options, run};
+use tcpassay_sim::{CollectOptions, EndReason, RunOptions, run};
 use tcpassay_units::{Dur, Seed};
 
 const BUSY: Rows = &[
@@ -30,7 +30,7 @@ const BUSY: Rows = &[
     ("app.duration", "1s"),
 ];
 
-const ALL: Collect = Collect {
+const ALL: CollectOptions = CollectOptions {
     series: Some(ms_const(1)),
     latency: true,
     deliveries: true,
@@ -46,7 +46,7 @@ const fn ms_const(n: u64) -> Dur {
 
 #[test]
 fn every_collector_on_or_off_the_run_takes_the_same_steps() {
-    let off = go_with(BUSY, Collect::default());
+    let off = go_with(BUSY, CollectOptions::default());
     let on = go_with(BUSY, ALL);
     assert_eq!(off.trace, on.trace);
     assert_eq!(off.recording.flows, on.recording.flows);
@@ -72,7 +72,7 @@ fn losses_that_rack_finds_out_of_order_are_logged_as_one_span() {
 
 #[test]
 fn another_seed_is_another_run_and_the_same_seed_is_the_same() {
-    let go = |seed| run(&case(BUSY), Seed(seed), &Options::default()).trace;
+    let go = |seed| run(&case(BUSY), Seed(seed), &RunOptions::default()).trace;
     assert_eq!(go(1), go(1));
     assert_ne!(go(1), go(2));
 }
@@ -103,16 +103,16 @@ fn two_processes_leave_the_same_recording() {
 fn a_run_that_is_told_to_stop_leaves_what_it_has() {
     let stop = std::sync::atomic::AtomicBool::new(true);
     let case = case(&[("app.duration", "1000s")]);
-    let outcome = run(&case, Seed(1), &Options { stop: Some(&stop), ..Options::default() });
-    assert_eq!(outcome.ended, Ended::Interrupted);
+    let outcome = run(&case, Seed(1), &RunOptions { stop: Some(&stop), ..RunOptions::default() });
+    assert_eq!(outcome.ended, EndReason::Interrupted);
     assert!(!outcome.recording.header.complete);
     assert!(outcome.recording.flows[0].counters.delivered_packets > 100);
 }
 
 #[test]
 fn a_run_that_needs_too_many_events_is_given_up_and_says_so() {
-    let outcome = run(&case(&[]), Seed(1), &Options { max_events: 70_000, ..Options::default() });
-    assert_eq!(outcome.ended, Ended::EventLimit);
+    let outcome = run(&case(&[]), Seed(1), &RunOptions { max_events: 70_000, ..RunOptions::default() });
+    assert_eq!(outcome.ended, EndReason::EventLimit);
     assert!(!outcome.recording.header.complete);
 }
 
@@ -127,7 +127,7 @@ fn adding_a_sender_s_link_does_not_move_another_link_s_dice() {
                 ("app.flow_size", "50KB"),
                 ("app.duration", "5s"),
             ],
-            Collect::default(),
+            CollectOptions::default(),
         );
         let e = outcome.recording.environment.into_iter().find(|e| e.property == "loss").expect("asked for");
         e.measured

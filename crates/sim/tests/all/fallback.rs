@@ -1,8 +1,8 @@
 //! What the ends agreed on, and not what they offered, is what offloads go by.
 
 use crate::case;
-use tcpassay_measure::Captured;
-use tcpassay_sim::{Collect, Options, run};
+use tcpassay_measure::CapturedPacket;
+use tcpassay_sim::{CollectOptions, RunOptions, run};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
 use tcpassay_wire::Flags;
@@ -21,10 +21,11 @@ fn after_a_fallback_to_classic_ecn_segmentation_puts_cwr_on_the_first_segment_al
         ("app.duration", "6s"),
     ]);
     case.hosts[1].stack.ecn = EcnMode::Classic;
-    let collect = Collect { packets: true, ..Collect::default() };
-    let outcome = run(&case, Seed(1), &Options { collect, ..Options::default() });
+    let collect = CollectOptions { packets: true, ..CollectOptions::default() };
+    let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
     let recording = &outcome.recording;
-    let at_receiver = |p: &&Captured| recording.interfaces[p.interface as usize].name.starts_with("receiver");
+    let at_receiver =
+        |p: &&CapturedPacket| recording.interfaces[p.interface as usize].name.starts_with("receiver");
     let segments = recording.packets.iter().filter(at_receiver).filter_map(|p| p.segment);
     let data: Vec<_> =
         segments.filter(|s| s.len > 0 && !s.flags.has(Flags::SYN)).map(|s| s.flags.has(Flags::CWR)).collect();

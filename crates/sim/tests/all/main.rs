@@ -13,7 +13,7 @@ mod transfer;
 use std::collections::BTreeMap;
 use tcpassay_case::{Case, params::Value};
 use tcpassay_measure::{Flow, Recording};
-use tcpassay_sim::{Collect, Options, Outcome, run};
+use tcpassay_sim::{CollectOptions, RunOptions, RunOutcome, run};
 use tcpassay_units::{Dur, Seed};
 
 type Rows<'a> = &'a [(&'a str, &'a str)];
@@ -26,12 +26,12 @@ fn case(rows: Rows) -> Case {
     Case::from_triples(&triples(rows)).unwrap_or_else(|errors| panic!("{rows:?}: {errors:?}"))
 }
 
-fn go(rows: Rows) -> Outcome {
-    go_with(rows, Collect { latency: true, ..Collect::default() })
+fn go(rows: Rows) -> RunOutcome {
+    go_with(rows, CollectOptions { latency: true, ..CollectOptions::default() })
 }
 
-fn go_with(rows: Rows, collect: Collect) -> Outcome {
-    run(&case(rows), Seed(1), &Options { collect, ..Options::default() })
+fn go_with(rows: Rows, collect: CollectOptions) -> RunOutcome {
+    run(&case(rows), Seed(1), &RunOptions { collect, ..RunOptions::default() })
 }
 
 /// Flows that carried payload.

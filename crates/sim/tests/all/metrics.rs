@@ -3,11 +3,11 @@
 use crate::{Rows, case, data, go, go_with, ms};
 use tcpassay_case::Case;
 use tcpassay_measure::metrics::{self, metrics};
-use tcpassay_measure::{Collect, EventKind, Recording};
+use tcpassay_measure::{CollectOptions, EventKind, Recording};
 use tcpassay_units::Dur;
 
 fn value(recording: &Recording, name: &str) -> Option<f64> {
-    metrics(recording, metrics::Options::default()).values.get(name)
+    metrics(recording, metrics::MetricOptions::default()).values.get(name)
 }
 
 /// A slow path whose queue takes seconds to drain after one short transfer.
@@ -24,7 +24,7 @@ const DRAINS: Rows = &[
 fn a_queue_that_drains_without_arrivals_has_a_backlog_in_every_interval() {
     for kind in ["fifo", "codel", "fq_codel", "pie", "red", "fq"] {
         let rows = [DRAINS, &[("queue.kind", kind)]].concat();
-        let collect = Collect { series: Some(ms(1)), latency: true, ..Collect::default() };
+        let collect = CollectOptions { series: Some(ms(1)), latency: true, ..CollectOptions::default() };
         let recording = go_with(&rows, collect).recording;
         let series = recording.series.as_ref().expect("asked for");
         let entity = series.entity("queue.bottleneck").expect("a queue");
@@ -48,7 +48,7 @@ fn an_interval_without_arrivals_has_what_waited_when_it_began() {
     // Datagrams would be simpler; the first ten segments of a flow are a burst: 15 KB at 1 Mbit/s last 120 ms.
     let rows = [("stack.initial_window", "10"), ("app.flow_size", "14480B")];
     let rows = [&[("link.rate", "1Mbit"), ("link.delay", "1ms"), ("app.duration", "1s")], &rows[..]].concat();
-    let collect = Collect { series: Some(ms(1)), latency: true, ..Collect::default() };
+    let collect = CollectOptions { series: Some(ms(1)), latency: true, ..CollectOptions::default() };
     let recording = go_with(&rows, collect).recording;
     let series = recording.series.as_ref().expect("asked for");
     let backlog =
@@ -101,9 +101,10 @@ fn latency_after_a_warm_up_does_not_hold_what_came_before() {
     let rows: Rows =
         &[("link.rate", "10Mbit"), ("link.delay", "5ms"), ("queue.limit", "125KB"), ("app.duration", "3s")];
     let at = |warmup| {
-        let collect = Collect { latency: true, series: Some(ms(10)), warmup, ..Collect::default() };
+        let collect =
+            CollectOptions { latency: true, series: Some(ms(10)), warmup, ..CollectOptions::default() };
         let recording = go_with(rows, collect).recording;
-        let m = metrics(&recording, metrics::Options { warmup }).values;
+        let m = metrics(&recording, metrics::MetricOptions { warmup }).values;
         ["rtt_min", "one_way_p50", "queue_delay_mean"].map(|name| m.get(name).expect("measured"))
     };
     let (cold, warm) = (at(Dur::ZERO), at(Dur::from_secs(1)));
@@ -121,7 +122,8 @@ fn in_racks_the_bottleneck_is_the_busiest_link() {
         ("app.duration", "2s"),
     ];
     let recording =
-        go_with(rows, Collect { latency: true, series: Some(ms(10)), ..Collect::default() }).recording;
+        go_with(rows, CollectOptions { latency: true, series: Some(ms(10)), ..CollectOptions::default() })
+            .recording;
     let saturation = value(&recording, "saturation").expect("a bottleneck");
     assert!(saturation > 0.9, "{saturation}");
     let uplink = value(&recording, "utilisation_uplink").expect("uplinks");
@@ -139,7 +141,7 @@ fn a_reduction_after_a_mark_is_logged_in_linux_s_word() {
         ("link.delay", "5ms"),
         ("app.duration", "1s"),
     ];
-    let recording = go_with(rows, Collect { events: true, ..Collect::default() }).recording;
+    let recording = go_with(rows, CollectOptions { events: true, ..CollectOptions::default() }).recording;
     let moves: Vec<_> = recording.events.iter().filter(|e| e.kind == EventKind::Congestion).collect();
     assert!(moves.iter().any(|e| e.why.starts_with("Open->CWR: ")), "{moves:?}");
     assert_eq!(tcpassay_tcp::Timer::Rto.name(), tcpassay_measure::RTO);

@@ -3,7 +3,7 @@
 use crate::{Rows, go_with, triples};
 use std::collections::BTreeSet;
 use tcpassay_case::params;
-use tcpassay_measure::Collect;
+use tcpassay_measure::CollectOptions;
 
 /// A parameter, a value that is not its default, and the case in which it matters.
 type Flip = (&'static str, &'static str, Rows<'static>);
@@ -253,7 +253,7 @@ const UNSEEN: &[(&str, &str)] = &[
 /// All that a run leaves behind but its case, and the steps it took.
 fn steps(rows: Rows, more: &[(&str, &str)]) -> (String, (u64, u64)) {
     let all: Vec<_> = rows.iter().chain(more).copied().collect();
-    let mut outcome = go_with(&all, Collect { latency: true, ..Collect::default() });
+    let mut outcome = go_with(&all, CollectOptions { latency: true, ..CollectOptions::default() });
     outcome.recording.header.case.clear();
     (format!("{:?}", outcome.recording), outcome.trace)
 }

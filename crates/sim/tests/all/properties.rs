@@ -4,7 +4,7 @@
 
 use crate::{Rows, case};
 use proptest::prelude::*;
-use tcpassay_sim::{Ended, Options, run};
+use tcpassay_sim::{EndReason, RunOptions, run};
 use tcpassay_units::Seed;
 
 fn pick(values: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
@@ -58,9 +58,9 @@ prop_compose! {
 
 fn check(rows: Rows, seed: u64) {
     let case = case(rows);
-    let outcome = run(&case, Seed(seed), &Options { max_events: 20_000_000, ..Options::default() });
+    let outcome = run(&case, Seed(seed), &RunOptions { max_events: 20_000_000, ..RunOptions::default() });
     let r = &outcome.recording;
-    assert_ne!(outcome.ended, Ended::EventLimit, "a connection that goes round in circles");
+    assert_ne!(outcome.ended, EndReason::EventLimit, "a connection that goes round in circles");
     for done in &r.completions {
         if done.ok {
             assert_eq!(done.request.get(), 60_000);
@@ -70,7 +70,7 @@ fn check(rows: Rows, seed: u64) {
     let whole = u64::try_from(r.completions.iter().filter(|c| c.ok).count()).expect("few") * 60_000;
     assert!(read >= whole, "what completed was read: {read} of {whole}");
     assert!(read <= 120_000, "no byte was read twice: {read}");
-    if outcome.ended == Ended::Finished {
+    if outcome.ended == EndReason::Finished {
         assert_eq!(r.completions.len(), 2, "a connection that is over was completed or failed");
     }
 }

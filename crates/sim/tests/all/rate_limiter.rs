@@ -4,7 +4,7 @@
 //! 30 us at both ends, DCTCP, Linux 4.6. What stalls is a connection whose last segment in flight is the one that begins
 //! with CWR and changes the mark: its windows must be small, so several share the limiter, as on a host.
 
-use crate::{Collect, data, float, go, go_with, ms};
+use crate::{CollectOptions, data, float, go, go_with, ms};
 use tcpassay_measure::{EventKind, LatencyKind, Recording};
 
 const PAPER: &[(&str, &str)] = &[
@@ -25,7 +25,8 @@ const PAPER: &[(&str, &str)] = &[
 
 fn paper(more: &[(&str, &str)]) -> Recording {
     let rows: Vec<_> = PAPER.iter().chain(more).copied().collect();
-    go_with(&rows, Collect { series: Some(ms(10)), latency: true, ..Collect::default() }).recording
+    go_with(&rows, CollectOptions { series: Some(ms(10)), latency: true, ..CollectOptions::default() })
+        .recording
 }
 
 fn timeouts(r: &Recording) -> u64 {
@@ -113,7 +114,7 @@ fn every_remedy_saturates_the_limiter_steadily_at_low_latency_without_a_timeout(
 #[test]
 fn the_event_log_shows_the_forgotten_ack_and_the_timeout_200_ms_later() {
     let rows: Vec<_> = PAPER.iter().copied().chain([("queue.ecn_mark", "data")]).collect();
-    let r = go_with(&rows, Collect { events: true, ..Collect::default() }).recording;
+    let r = go_with(&rows, CollectOptions { events: true, ..CollectOptions::default() }).recording;
     let fire = r.events.iter().find(|e| e.kind == EventKind::TimerFire && e.why == "Rto").expect("a timeout");
     // The peer's end of the same connection: flows come in pairs.
     let peer = fire.flow.unwrap() ^ 1;

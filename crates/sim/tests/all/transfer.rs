@@ -47,7 +47,7 @@ fn a_flow_of_a_given_size_is_read_to_the_last_byte_and_ends_the_run() {
     let outcome = go(&[("app.flow_size", "3MB"), ("app.duration", "10s")]);
     let flow = data(&outcome.recording)[0];
     assert_eq!(flow.counters.read_bytes, 3_000_000);
-    assert_eq!(outcome.ended, tcpassay_sim::Ended::Finished);
+    assert_eq!(outcome.ended, tcpassay_sim::EndReason::Finished);
     let done = &outcome.recording.completions;
     assert_eq!((done.len(), done[0].ok, done[0].request.get()), (1, true, 3_000_000));
     // 3 MB at 1 Gbit/s take 24.7 ms with headers; ten segments grow to a window in five round trips of 0.1 ms.
@@ -68,7 +68,7 @@ fn a_flow_ends_when_its_application_closes_it_and_not_after_time_wait() {
         ("app.duration", "5s"),
     ];
     let outcome = go(&rows);
-    assert_eq!(outcome.ended, tcpassay_sim::Ended::Duration);
+    assert_eq!(outcome.ended, tcpassay_sim::EndReason::Duration);
     let (flow, done) = (data(&outcome.recording)[0], &outcome.recording.completions[0]);
     let end = flow.end.expect("it was closed");
     assert!(done.end <= end + ms(1) && end < done.end + ms(50), "{end:?} {done:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tcpassay_units::{Bytes, Dur, Time};
-use tcpassay_workload::{Apps, Completion, ConnKey, HostId, Slot, Sockets, TrafficSchedule};
+use tcpassay_workload::{AppCompletion, Apps, ConnKey, HostIndex, SocketId, Sockets, TrafficSchedule};
 
 /// One way delay of every pipe.
 pub const DELAY: Dur = Dur::from_millis(1);
@@ -26,7 +26,7 @@ struct Conn {
     up: Option<Time>,
     /// client to server, server to client
     pipes: [Pipe; 2],
-    slots: [Option<Slot>; 2],
+    slots: [Option<SocketId>; 2],
 }
 
 /// Bytes that passed over one connection: written and read, in each direction.
@@ -41,7 +41,7 @@ pub struct Net {
     buffer: u64,
     delay: Dur,
     conns: Vec<Conn>,
-    tables: BTreeMap<HostId, Vec<Option<usize>>>,
+    tables: BTreeMap<HostIndex, Vec<Option<usize>>>,
     /// Each write call: when, on which connection, how many bytes were taken.
     pub writes: Vec<(Time, ConnKey, u64)>,
     pub reads: Vec<(Time, ConnKey, u64)>,
@@ -51,18 +51,18 @@ pub struct Net {
 
 struct View<'a> {
     net: &'a mut Net,
-    host: HostId,
+    host: HostIndex,
 }
 
 impl View<'_> {
-    fn conn(&self, slot: Slot) -> (usize, usize) {
+    fn conn(&self, slot: SocketId) -> (usize, usize) {
         let at = self.net.tables[&self.host][slot.0 as usize].expect("an open slot");
         (at, usize::from(self.net.conns[at].key.client != self.host))
     }
 }
 
 impl Sockets for View<'_> {
-    fn connect(&mut self, slot: Slot, key: ConnKey) {
+    fn connect(&mut self, slot: SocketId, key: ConnKey) {
         let conn = Conn {
             key,
             up: Some(self.net.now + self.net.delay + self.net.delay),
@@ -75,7 +75,7 @@ impl Sockets for View<'_> {
         self.net.bind(self.host, slot, at);
     }
 
-    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let (at, side) = self.conn(slot);
         let (now, delay, buffer) = (self.net.now, self.net.delay, self.net.buffer);
         let conn = &mut self.net.conns[at];
@@ -95,12 +95,12 @@ impl Sockets for View<'_> {
         Bytes::new(taken)
     }
 
-    fn readable(&self, slot: Slot) -> Bytes {
+    fn readable(&self, slot: SocketId) -> Bytes {
         let (at, side) = self.conn(slot);
         Bytes::new(self.net.conns[at].pipes[1 - side].arrived)
     }
 
-    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let (at, side) = self.conn(slot);
         let key = self.net.conns[at].key;
         let pipe = &mut self.net.conns[at].pipes[1 - side];
@@ -111,20 +111,20 @@ impl Sockets for View<'_> {
         Bytes::new(got)
     }
 
-    fn peer_closed(&self, slot: Slot) -> bool {
+    fn peer_closed(&self, slot: SocketId) -> bool {
         let (at, side) = self.conn(slot);
         let pipe = &self.net.conns[at].pipes[1 - side];
         pipe.fin_arrived && pipe.arrived == 0
     }
 
-    fn shutdown(&mut self, slot: Slot) {
+    fn shutdown(&mut self, slot: SocketId) {
         let (at, side) = self.conn(slot);
         let fin = self.net.now + self.net.delay;
         let previous = self.net.conns[at].pipes[side].fin.replace(fin);
         assert!(previous.is_none(), "shut down twice");
     }
 
-    fn close(&mut self, slot: Slot) {
+    fn close(&mut self, slot: SocketId) {
         let (at, side) = self.conn(slot);
         let fin = self.net.now + self.net.delay;
         self.net.conns[at].pipes[side].fin.get_or_insert(fin);
@@ -134,7 +134,7 @@ impl Sockets for View<'_> {
 }
 
 impl Net {
-    fn bind(&mut self, host: HostId, slot: Slot, at: usize) {
+    fn bind(&mut self, host: HostIndex, slot: SocketId, at: usize) {
         let table = self.tables.entry(host).or_default();
         let index = slot.0 as usize;
         if table.len() <= index {
@@ -166,7 +166,7 @@ impl Net {
 /// The result of a run.
 pub struct Ran {
     pub net: Net,
-    pub done: Vec<Completion>,
+    pub done: Vec<AppCompletion>,
     pub idle: bool,
 }
 
@@ -189,7 +189,7 @@ pub fn run_breaking(
     mut breaks: Option<(Time, usize)>,
 ) -> Ran {
     let plan = Arc::new(plan);
-    let mut apps: Vec<Apps> = (0..hosts).map(|h| plan.apps(HostId(h))).collect();
+    let mut apps: Vec<Apps> = (0..hosts).map(|h| plan.apps(HostIndex(h))).collect();
     let mut net = Net {
         now: Time::ZERO,
         buffer,

@@ -3,8 +3,8 @@
 //! The root in the control law is Linux's, too (`codel_Newton_step`): one step of Newton's method for each count, so that the
 //! second drop of a dropping state comes half an interval after the first, where the RFC has 0.71.
 
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// CoDel.
@@ -21,7 +21,7 @@ pub struct CoDelSpec {
     /// ECN-capable packets that waited longer than this are marked in any case (Linux `ce_threshold`, for DCTCP).
     pub ce_threshold: Option<Dur>,
     /// How much may wait.
-    pub limit: Limit,
+    pub limit: QueueLimit,
 }
 
 impl CoDelSpec {
@@ -32,7 +32,7 @@ impl CoDelSpec {
         mtu: Bytes::new(1514),
         ecn: false,
         ce_threshold: None,
-        limit: Limit::packets(1000),
+        limit: QueueLimit::packets(1000),
     };
 }
 
@@ -54,7 +54,7 @@ impl CoDelState {
     pub fn dequeue(
         &mut self,
         spec: &CoDelSpec,
-        io: &mut Io,
+        ctx: &mut ElementContext,
         core: &mut Core,
         mut take: impl FnMut(&Core) -> (Option<PacketId>, u64),
     ) -> Option<PacketId> {
@@ -73,11 +73,11 @@ impl CoDelState {
                 let id = head.expect("something that should be dropped");
                 self.count += 1;
                 self.newton_step();
-                if spec.ecn && io.mark(core, id) {
+                if spec.ecn && ctx.mark(core, id) {
                     self.drop_next = self.law(spec, self.drop_next);
                     break;
                 }
-                io.drop(core, id, Drop::Early);
+                ctx.drop(core, id, DropReason::Early);
                 let backlog;
                 (head, backlog) = take(core);
                 if self.should_drop(spec, core, head, backlog) {
@@ -88,8 +88,8 @@ impl CoDelState {
             }
         } else if drop {
             let id = head.expect("something that should be dropped");
-            if !(spec.ecn && io.mark(core, id)) {
-                io.drop(core, id, Drop::Early);
+            if !(spec.ecn && ctx.mark(core, id)) {
+                ctx.drop(core, id, DropReason::Early);
                 let backlog;
                 (head, backlog) = take(core);
                 // Section 5.5: the state is entered whatever the next packet is; this only keeps `first_above`.
@@ -113,7 +113,7 @@ impl CoDelState {
         if let (Some(id), Some(threshold)) = (head, spec.ce_threshold)
             && now - core.packets[id].stamp > threshold
         {
-            io.mark(core, id);
+            ctx.mark(core, id);
         }
         head
     }
@@ -166,17 +166,17 @@ impl CoDel {
         CoDel { spec, list: PacketList::default(), state: CoDelState::default() }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         if self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
             self.list.push_back(&mut core.packets, id);
         } else {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
         }
     }
 
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<PacketId> {
         let list = &mut self.list;
-        self.state.dequeue(&self.spec, io, core, |core| (list.pop_front(&core.packets), list.bytes()))
+        self.state.dequeue(&self.spec, ctx, core, |core| (list.pop_front(&core.packets), list.bytes()))
     }
 
     pub fn total(&self) -> Backlog {

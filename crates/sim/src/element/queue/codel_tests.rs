@@ -1,14 +1,14 @@
 use super::*;
 use crate::element::DisciplineSpec;
-use crate::element::test_net::{Line, data, ect0};
+use crate::element::test_net::{TestPath, data, ect0};
 use crate::element::{Pace, PortSpec};
 use tcpassay_units::Rate;
 
 const MS: u64 = 1_000_000;
 
 /// One packet of 1500 bytes leaves each millisecond.
-fn line(spec: CoDelSpec) -> Line {
-    Line::new(PortSpec::new(DisciplineSpec::CoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+fn line(spec: CoDelSpec) -> TestPath {
+    TestPath::new(PortSpec::new(DisciplineSpec::CoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
 }
 
 /// The instants, in ms, at which packets had been dropped, when `n` arrive at once and one a millisecond after that.
@@ -21,7 +21,7 @@ fn drops(spec: CoDelSpec, n: u32, until_ms: u64) -> Vec<u64> {
     let mut at = Vec::new();
     for ms in 1..=until_ms {
         line.run_until(ms * MS);
-        let dropped = line.counters().dropped[Drop::Early];
+        let dropped = line.counters().dropped[DropReason::Early];
         at.extend((seen..dropped).map(|_| ms));
         seen = dropped;
         line.send(data(1460));
@@ -95,9 +95,9 @@ fn a_new_dropping_state_soon_after_resumes_near_the_old_rate() {
         list.push_back(&mut core.packets, id);
     }
     state.first_above = Some(at);
-    let mut io = crate::engine::Io::detached();
+    let mut ctx = crate::engine::ElementContext::detached();
     let spec = CoDelSpec::INTERNET;
-    state.dequeue(&spec, &mut io, core, |core| (list.pop_front(&core.packets), list.bytes()));
+    state.dequeue(&spec, &mut ctx, core, |core| (list.pop_front(&core.packets), list.bytes()));
     // 10 - 3 = 7: one step from 1 / sqrt(10) towards 1 / sqrt(7) is 0.3162 * (3 - 7 * 0.1) / 2 = 0.3636; the root would be 0.3780.
     assert_eq!((state.count, (state.drop_next - at).as_micros()), (7, 36364));
 }
@@ -116,8 +116,8 @@ fn what_an_overflow_counts_does_not_make_a_first_dropping_state_a_resumed_one() 
         list.push_back(&mut core.packets, id);
     }
     state.first_above = Some(Time::from_nanos(200 * MS));
-    let mut io = crate::engine::Io::detached();
-    state.dequeue(&CoDelSpec::INTERNET, &mut io, core, |core| (list.pop_front(&core.packets), list.bytes()));
+    let mut ctx = crate::engine::ElementContext::detached();
+    state.dequeue(&CoDelSpec::INTERNET, &mut ctx, core, |core| (list.pop_front(&core.packets), list.bytes()));
     assert_eq!((state.dropping, state.count), (true, 1));
 }
 

@@ -2,13 +2,13 @@
 
 use super::codel::{CoDel, CoDelSpec};
 use super::dualpi2::{DualPi2, DualPi2Spec};
-use super::fair::{Dual, DualSpec, Fq, FqSpec};
+use super::fair::{DualBuffer, DualBufferSpec, Fq, FqSpec};
 use super::fifo::{Fifo, FifoSpec};
 use super::fq_codel::{FqCoDel, FqCoDelSpec};
 use super::pie::{Pie, PieSpec};
 use super::red::{Red, RedSpec};
 use crate::element::backlog::Backlog;
-use crate::engine::{Core, FlowId, Io, PacketId};
+use crate::engine::{Core, ElementContext, FlowKey, PacketId};
 use tcpassay_units::Seed;
 
 /// A queueing discipline that is no shaper.
@@ -29,7 +29,7 @@ pub enum DisciplineSpec {
     /// L4S and classic traffic in two coupled queues.
     DualPi2(DualPi2Spec),
     /// Two buffers for the halves of a switch's input ports, in turn.
-    Dual(DualSpec),
+    DualBuffer(DualBufferSpec),
 }
 
 /// The state of a [`DisciplineSpec`].
@@ -42,7 +42,7 @@ pub(crate) enum Discipline {
     Pie(Box<Pie>),
     Fq(Box<Fq>),
     DualPi2(Box<DualPi2>),
-    Dual(Box<Dual>),
+    DualBuffer(Box<DualBuffer>),
 }
 
 impl Discipline {
@@ -55,35 +55,35 @@ impl Discipline {
             DisciplineSpec::Pie(s) => Discipline::Pie(Box::new(Pie::new(s, name, seed))),
             DisciplineSpec::Fq(s) => Discipline::Fq(Box::new(Fq::new(s))),
             DisciplineSpec::DualPi2(s) => Discipline::DualPi2(Box::new(DualPi2::new(s, name, seed))),
-            DisciplineSpec::Dual(s) => Discipline::Dual(Box::new(Dual::new(s))),
+            DisciplineSpec::DualBuffer(s) => Discipline::DualBuffer(Box::new(DualBuffer::new(s))),
         }
     }
 
     /// Takes a packet, or drops it or another. Its `stamp` is the present instant.
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
-            Discipline::Fifo(q) => q.enqueue(io, core, id),
-            Discipline::Red(q) => q.enqueue(io, core, id),
-            Discipline::CoDel(q) => q.enqueue(io, core, id),
-            Discipline::FqCoDel(q) => q.enqueue(io, core, id),
-            Discipline::Pie(q) => q.enqueue(io, core, id),
-            Discipline::Fq(q) => q.enqueue(io, core, id),
-            Discipline::DualPi2(q) => q.enqueue(io, core, id),
-            Discipline::Dual(q) => q.enqueue(io, core, id),
+            Discipline::Fifo(q) => q.enqueue(ctx, core, id),
+            Discipline::Red(q) => q.enqueue(ctx, core, id),
+            Discipline::CoDel(q) => q.enqueue(ctx, core, id),
+            Discipline::FqCoDel(q) => q.enqueue(ctx, core, id),
+            Discipline::Pie(q) => q.enqueue(ctx, core, id),
+            Discipline::Fq(q) => q.enqueue(ctx, core, id),
+            Discipline::DualPi2(q) => q.enqueue(ctx, core, id),
+            Discipline::DualBuffer(q) => q.enqueue(ctx, core, id),
         }
     }
 
     /// Gives up the next packet. May drop packets on the way.
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<PacketId> {
         match self {
             Discipline::Fifo(q) => q.dequeue(core),
             Discipline::Red(q) => q.dequeue(core),
-            Discipline::CoDel(q) => q.dequeue(io, core),
-            Discipline::FqCoDel(q) => q.dequeue(io, core),
+            Discipline::CoDel(q) => q.dequeue(ctx, core),
+            Discipline::FqCoDel(q) => q.dequeue(ctx, core),
             Discipline::Pie(q) => q.dequeue(core),
             Discipline::Fq(q) => q.dequeue(core),
-            Discipline::DualPi2(q) => q.dequeue(io, core),
-            Discipline::Dual(q) => q.dequeue(core),
+            Discipline::DualPi2(q) => q.dequeue(ctx, core),
+            Discipline::DualBuffer(q) => q.dequeue(core),
         }
     }
 
@@ -97,12 +97,12 @@ impl Discipline {
             Discipline::Pie(q) => q.total(),
             Discipline::Fq(q) => q.total(),
             Discipline::DualPi2(q) => q.total(),
-            Discipline::Dual(q) => q.total(),
+            Discipline::DualBuffer(q) => q.total(),
         }
     }
 
     /// What waits before a packet of `flow`.
-    pub fn backlog(&self, flow: FlowId) -> Backlog {
+    pub fn backlog(&self, flow: FlowKey) -> Backlog {
         match self {
             Discipline::FqCoDel(q) => q.backlog(flow),
             Discipline::Fq(q) => q.backlog(flow),

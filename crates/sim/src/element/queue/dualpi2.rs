@@ -8,8 +8,8 @@
 //! of a queue is the age of its head at the instant of the update.
 
 use crate::element::split::split;
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 use tcpassay_wire::Ecn;
 
@@ -33,7 +33,7 @@ pub struct DualPi2Spec {
     /// Up to twice this waiting nothing is dropped.
     pub mtu: Bytes,
     /// How much may wait in both.
-    pub limit: Limit,
+    pub limit: QueueLimit,
 }
 
 impl DualPi2Spec {
@@ -47,7 +47,7 @@ impl DualPi2Spec {
         step: Dur::from_millis(1),
         classic_share: 10,
         mtu: Bytes::new(1514),
-        limit: Limit::packets(10_000),
+        limit: QueueLimit::packets(10_000),
     };
 }
 
@@ -83,14 +83,14 @@ impl DualPi2 {
         q
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         self.catch_up(core);
-        let mut pieces = split(io, &mut core.packets, id);
+        let mut pieces = split(ctx, &mut core.packets, id);
         while let Some(id) = pieces.pop_front(&core.packets) {
             let packet = &core.packets[id];
             let l4s = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
             if !self.spec.limit.fits(self.total(), packet.size().get()) {
-                io.drop(core, id, Drop::Full);
+                ctx.drop(core, id, DropReason::Full);
             } else if l4s {
                 self.l4s.push_back(&mut core.packets, id);
             } else {
@@ -99,7 +99,7 @@ impl DualPi2 {
         }
     }
 
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<PacketId> {
         self.catch_up(core);
         loop {
             let backlog = self.total().bytes;
@@ -111,12 +111,12 @@ impl DualPi2 {
                 return None;
             };
             let spared = backlog <= 2 * self.spec.mtu.get();
-            if !spared && self.drops(io, core, id, l4s) {
-                io.drop(core, id, Drop::Early);
+            if !spared && self.drops(ctx, core, id, l4s) {
+                ctx.drop(core, id, DropReason::Early);
                 continue;
             }
             if l4s && core.now - core.packets[id].stamp > self.spec.step && core.packets[id].ecn != Ecn::Ce {
-                io.mark(core, id);
+                ctx.mark(core, id);
             }
             let size = i64::try_from(core.packets[id].size().get()).expect("a packet");
             self.credit += if l4s { share * size } else { -(100 - share) * size };
@@ -132,7 +132,7 @@ impl DualPi2 {
     }
 
     /// Marks as the coupling says; says whether to drop instead.
-    fn drops(&mut self, io: &mut Io, core: &mut Core, id: PacketId, l4s: bool) -> bool {
+    fn drops(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId, l4s: bool) -> bool {
         let p = self.probability;
         let coupled = p * self.spec.coupling;
         let overload = coupled > 1.0;
@@ -143,11 +143,11 @@ impl DualPi2 {
                 return true;
             }
             if overload || self.rng.chance(coupled) {
-                io.mark(core, id);
+                ctx.mark(core, id);
             }
             false
         } else {
-            squared(&mut self.rng) && (overload || !io.mark(core, id))
+            squared(&mut self.rng) && (overload || !ctx.mark(core, id))
         }
     }
 
@@ -186,14 +186,14 @@ impl DualPi2 {
 mod tests {
     use super::*;
     use crate::element::DisciplineSpec;
-    use crate::element::test_net::{Line, data, numbered};
+    use crate::element::test_net::{TestPath, data, numbered};
     use crate::element::{Pace, PortSpec};
     use crate::engine::Packet;
     use tcpassay_units::Rate;
 
-    fn line() -> Line {
+    fn line() -> TestPath {
         let pace = Pace::Fixed(Rate::from_mbit(12));
-        Line::new(PortSpec::new(DisciplineSpec::DualPi2(DualPi2Spec::LINUX), pace, Dur::ZERO))
+        TestPath::new(PortSpec::new(DisciplineSpec::DualPi2(DualPi2Spec::LINUX), pace, Dur::ZERO))
     }
 
     fn l4s(seq: u32) -> Packet {
@@ -244,7 +244,7 @@ mod tests {
     fn shares(p: f64, ecn: Ecn) -> (f64, f64) {
         let mut line = line();
         let core = line.net.core();
-        let mut io = Io::detached();
+        let mut ctx = ElementContext::detached();
         let mut q = DualPi2::new(DualPi2Spec::LINUX, "q", Seed(1));
         q.probability = p;
         let (mut marked, mut dropped) = (0.0, 0.0);
@@ -252,7 +252,7 @@ mod tests {
             let mut packet = data(1460);
             packet.ecn = ecn;
             let id = core.packets.insert(packet);
-            if q.drops(&mut io, core, id, ecn == Ecn::Ect1) {
+            if q.drops(&mut ctx, core, id, ecn == Ecn::Ect1) {
                 dropped += 1.0;
             } else if core.packets[id].ecn == Ecn::Ce {
                 marked += 1.0;

@@ -4,8 +4,8 @@
 //! As `sch_fq`: one queue for each flow, deficit round robin, a larger quantum for a flow that was never seen, a first turn for flows that
 //! were idle (with a whole quantum after 40 ms), a limit for each flow and for all.
 
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, FlowId, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketId, PacketList};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -19,7 +19,7 @@ pub struct FqSpec {
     /// Packets of one flow that may wait (Linux: 100).
     pub flow_limit: u32,
     /// What may wait in all (Linux: 10,000 packets).
-    pub limit: Limit,
+    pub limit: QueueLimit,
 }
 
 impl FqSpec {
@@ -28,7 +28,7 @@ impl FqSpec {
         quantum: Bytes::new(2 * 1514),
         initial_quantum: Bytes::new(10 * 1514),
         flow_limit: 100,
-        limit: Limit::packets(10_000),
+        limit: QueueLimit::packets(10_000),
     };
 }
 
@@ -68,7 +68,7 @@ impl Fq {
         }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let size = core.packets[id].size().get();
         let at = *self.places.entry(core.packets[id].flow.0).or_insert(self.flows.len());
         if at == self.flows.len() {
@@ -76,7 +76,7 @@ impl Fq {
         }
         let flow = &mut self.flows[at];
         if flow.list.len() >= self.spec.flow_limit || !self.spec.limit.fits(self.total, size) {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             return;
         }
         flow.list.push_back(&mut core.packets, id);
@@ -127,7 +127,7 @@ impl Fq {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowId) -> Backlog {
+    pub fn backlog(&self, flow: FlowKey) -> Backlog {
         let list = self.places.get(&flow.0).map(|&at| &self.flows[at].list);
         list.map_or(Backlog::default(), |l| Backlog { packets: l.len(), bytes: l.bytes() })
     }
@@ -138,37 +138,37 @@ fn signed(n: u64) -> i64 {
 }
 
 /// The two output buffers of a switch port, each for half of the switch's input ports
-/// ([`IngressSpec`](crate::element::IngressSpec)), served in turn packet by packet. A sender alone on its half gets as much
+/// ([`IngressTagSpec`](crate::element::IngressTagSpec)), served in turn packet by packet. A sender alone on its half gets as much
 /// as all senders of the other half together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DualSpec {
+pub struct DualBufferSpec {
     /// Of each buffer.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// ECN-capable packets that find more than this in their buffer are marked CE.
     pub mark_above: Option<Bytes>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Dual {
-    spec: DualSpec,
+pub(crate) struct DualBuffer {
+    spec: DualBufferSpec,
     buffers: [PacketList; 2],
     turn: usize,
 }
 
-impl Dual {
-    pub fn new(spec: DualSpec) -> Dual {
-        Dual { spec, buffers: Default::default(), turn: 0 }
+impl DualBuffer {
+    pub fn new(spec: DualBufferSpec) -> DualBuffer {
+        DualBuffer { spec, buffers: Default::default(), turn: 0 }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let buffer = &mut self.buffers[usize::from(core.packets[id].band)];
         let waits = Backlog { packets: buffer.len(), bytes: buffer.bytes() };
         if !self.spec.limit.fits(waits, core.packets[id].size().get()) {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             return;
         }
         if self.spec.mark_above.is_some_and(|t| waits.bytes > t.get()) {
-            io.mark(core, id);
+            ctx.mark(core, id);
         }
         buffer.push_back(&mut core.packets, id);
     }
@@ -193,18 +193,18 @@ impl Dual {
 mod tests {
     use super::*;
     use crate::element::DisciplineSpec;
-    use crate::element::test_net::{Line, ect0, numbered};
+    use crate::element::test_net::{TestPath, ect0, numbered};
     use crate::element::{Pace, PortSpec};
     use crate::engine::Packet;
     use tcpassay_units::{Dur, Rate};
 
-    fn line(queue: DisciplineSpec) -> Line {
-        Line::new(PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+    fn line(queue: DisciplineSpec) -> TestPath {
+        TestPath::new(PortSpec::new(queue, Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
     }
 
     fn of_flow(flow: u32, seq: u32, band: u8) -> Packet {
         let mut p = numbered(seq, 1460);
-        (p.flow, p.band) = (FlowId(flow), band);
+        (p.flow, p.band) = (FlowKey(flow), band);
         p
     }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_flow_has_its_first_quantum_once_and_a_plain_one_after_a_pause() {
         let mut line = line(DisciplineSpec::Fq(FqSpec::LINUX));
-        let turns = |line: &mut Line, from: u32| {
+        let turns = |line: &mut TestPath, from: u32| {
             for n in 0..20 {
                 line.send(of_flow(1, from + n, 0));
                 line.send(of_flow(2, from + 100 + n, 0));
@@ -250,33 +250,34 @@ mod tests {
         }
         line.send(of_flow(2, 100, 0));
         line.finish();
-        assert_eq!((line.counters().dropped[Drop::Full], line.arrived.len()), (2, 5));
+        assert_eq!((line.counters().dropped[DropReason::Full], line.arrived.len()), (2, 5));
     }
 
     #[test]
     fn a_sender_alone_on_its_buffer_gets_half() {
-        let mut line = line(DisciplineSpec::Dual(DualSpec { limit: Limit::NONE, mark_above: None }));
+        let mut line =
+            line(DisciplineSpec::DualBuffer(DualBufferSpec { limit: QueueLimit::NONE, mark_above: None }));
         for n in 0..100 {
             line.send(of_flow(1, n, 0));
             line.send(of_flow(2, n, 0));
             line.send(of_flow(3, n, 1));
         }
         line.run_until(100_500_000);
-        let share = |flow| line.arrived.iter().filter(|(_, p)| p.flow == FlowId(flow)).count();
+        let share = |flow| line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(flow)).count();
         assert_eq!((share(1), share(2), share(3)), (25, 25, 50));
     }
 
     #[test]
     fn each_buffer_has_its_own_limit_and_threshold() {
-        let spec = DualSpec { limit: Limit::packets(3), mark_above: Some(Bytes::new(1500)) };
-        let mut line = line(DisciplineSpec::Dual(spec));
+        let spec = DualBufferSpec { limit: QueueLimit::packets(3), mark_above: Some(Bytes::new(1500)) };
+        let mut line = line(DisciplineSpec::DualBuffer(spec));
         for band in [0, 0, 0, 0, 0, 1, 1] {
             let mut p = ect0(1460);
             p.band = band;
             line.send(p);
         }
         // Buffer 0: one sent, three wait (the third found 3000 bytes), one dropped. Buffer 1 has two, below the threshold.
-        assert_eq!((line.counters().dropped[Drop::Full], line.counters().marked), (1, 1));
+        assert_eq!((line.counters().dropped[DropReason::Full], line.counters().marked), (1, 1));
         assert_eq!(line.net.held(line.node), 6);
     }
 }

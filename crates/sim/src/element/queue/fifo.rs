@@ -1,21 +1,21 @@
 //! First in, first out, with a limit and step marking. As [`LinkSpec`](crate::element::LinkSpec), for ports.
 
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::Bytes;
 
 /// First in, first out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FifoSpec {
     /// How much may wait; what does not fit is dropped on arrival.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// ECN-capable packets that find more than this waiting are marked CE.
     pub mark_above: Option<Bytes>,
 }
 
 impl FifoSpec {
     /// Without limit or marking.
-    pub const UNLIMITED: FifoSpec = FifoSpec { limit: Limit::NONE, mark_above: None };
+    pub const UNLIMITED: FifoSpec = FifoSpec { limit: QueueLimit::NONE, mark_above: None };
 }
 
 #[derive(Clone, Debug)]
@@ -29,14 +29,14 @@ impl Fifo {
         Fifo { spec, list: PacketList::default() }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let backlog = self.total();
         if !self.spec.limit.fits(backlog, core.packets[id].size().get()) {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             return;
         }
         if self.spec.mark_above.is_some_and(|t| backlog.bytes > t.get()) {
-            io.mark(core, id);
+            ctx.mark(core, id);
         }
         self.list.push_back(&mut core.packets, id);
     }

@@ -7,7 +7,7 @@
 use super::codel::{CoDelSpec, CoDelState};
 use crate::element::Backlog;
 use crate::element::switch::choose;
-use crate::engine::{Core, Drop, FlowId, Io, PacketId, PacketList};
+use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketId, PacketList};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Seed};
 
@@ -27,7 +27,11 @@ pub struct FqCoDelSpec {
 impl FqCoDelSpec {
     /// Linux's defaults, which are the RFC's: 10240 packets, ECN on.
     pub const LINUX: FqCoDelSpec = FqCoDelSpec {
-        codel: CoDelSpec { ecn: true, limit: crate::element::Limit::packets(10_240), ..CoDelSpec::INTERNET },
+        codel: CoDelSpec {
+            ecn: true,
+            limit: crate::element::QueueLimit::packets(10_240),
+            ..CoDelSpec::INTERNET
+        },
         queues: 1024,
         quantum: Bytes::new(1514),
         drop_batch: 64,
@@ -68,11 +72,11 @@ impl FqCoDel {
         }
     }
 
-    fn bucket(&self, flow: FlowId) -> usize {
+    fn bucket(&self, flow: FlowKey) -> usize {
         choose(flow, self.salt, self.flows.len())
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let size = core.packets[id].size().get();
         let at = self.bucket(core.packets[id].flow);
         let fits = self.spec.codel.limit.fits(self.total, size);
@@ -86,12 +90,12 @@ impl FqCoDel {
         self.total.packets += 1;
         self.total.bytes += size;
         if !fits {
-            self.drop_from_fattest(io, core);
+            self.drop_from_fattest(ctx, core);
         }
     }
 
     /// RFC 8290 section 4.1: from the head of the queue with most bytes.
-    fn drop_from_fattest(&mut self, io: &mut Io, core: &mut Core) {
+    fn drop_from_fattest(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         let by_bytes = |flow: &&mut Flow| flow.list.bytes();
         // Among equals the first queue.
         let fattest = self.flows.iter_mut().rev().max_by_key(by_bytes).expect("a queue");
@@ -104,7 +108,7 @@ impl FqCoDel {
             dropped += 1;
             self.total.packets -= 1;
             self.total.bytes -= size;
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             if bytes >= enough {
                 break;
             }
@@ -112,7 +116,7 @@ impl FqCoDel {
         fattest.codel.overflowed(dropped);
     }
 
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Option<PacketId> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<PacketId> {
         loop {
             let is_new = !self.new.is_empty();
             let at = *self.new.front().or(self.old.front())?;
@@ -124,7 +128,7 @@ impl FqCoDel {
                 continue;
             }
             let (list, total) = (&mut flow.list, &mut self.total);
-            let taken = flow.codel.dequeue(&self.spec.codel, io, core, |core| {
+            let taken = flow.codel.dequeue(&self.spec.codel, ctx, core, |core| {
                 let id = list.pop_front(&core.packets);
                 if let Some(id) = id {
                     total.packets -= 1;
@@ -159,7 +163,7 @@ impl FqCoDel {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowId) -> Backlog {
+    pub fn backlog(&self, flow: FlowKey) -> Backlog {
         let list = &self.flows[self.bucket(flow)].list;
         Backlog { packets: list.len(), bytes: list.bytes() }
     }
@@ -169,18 +173,22 @@ impl FqCoDel {
 mod tests {
     use super::*;
     use crate::element::DisciplineSpec;
-    use crate::element::test_net::{Line, numbered};
-    use crate::element::{Limit, Pace, PortSpec};
+    use crate::element::test_net::{TestPath, numbered};
+    use crate::element::{Pace, PortSpec, QueueLimit};
     use crate::engine::Packet;
     use tcpassay_units::{Dur, Rate};
 
-    fn line(spec: FqCoDelSpec) -> Line {
-        Line::new(PortSpec::new(DisciplineSpec::FqCoDel(spec), Pace::Fixed(Rate::from_mbit(12)), Dur::ZERO))
+    fn line(spec: FqCoDelSpec) -> TestPath {
+        TestPath::new(PortSpec::new(
+            DisciplineSpec::FqCoDel(spec),
+            Pace::Fixed(Rate::from_mbit(12)),
+            Dur::ZERO,
+        ))
     }
 
     fn of_flow(flow: u32, seq: u32, len: u32) -> Packet {
         let mut p = numbered(seq, len);
-        p.flow = FlowId(flow);
+        p.flow = FlowKey(flow);
         p
     }
 
@@ -195,7 +203,7 @@ mod tests {
         }
         line.run_until(30_000_000);
         let bytes = |flow| -> u64 {
-            line.arrived.iter().filter(|(_, p)| p.flow == FlowId(flow)).map(|(_, p)| p.size().get()).sum()
+            line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(flow)).map(|(_, p)| p.size().get()).sum()
         };
         let (a, b) = (bytes(1), bytes(2));
         assert!(a.abs_diff(b) <= 2 * 1514 && a + b >= 40_000, "{a} {b}");
@@ -216,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_overflow_drops_from_the_head_of_the_fattest_queue() {
-        let codel = CoDelSpec { limit: Limit::packets(20), ..FqCoDelSpec::LINUX.codel };
+        let codel = CoDelSpec { limit: QueueLimit::packets(20), ..FqCoDelSpec::LINUX.codel };
         let mut line = line(FqCoDelSpec { codel, drop_batch: 2, ..FqCoDelSpec::LINUX });
         for n in 0..16 {
             line.send(of_flow(1, n, 1460));
@@ -226,7 +234,7 @@ mod tests {
         }
         line.finish();
         // One is sent at once; the 21st waiting packet makes flow 1 lose its two oldest, 1 and 2.
-        assert_eq!(line.counters().dropped[Drop::Full], 2);
+        assert_eq!(line.counters().dropped[DropReason::Full], 2);
         let seqs = line.seqs();
         assert!(!seqs.contains(&1) && !seqs.contains(&2) && seqs.contains(&3) && seqs.contains(&105));
     }
@@ -242,8 +250,8 @@ mod tests {
             line.send(of_flow(2, 1000, 100));
         }
         line.finish();
-        let sparse = line.arrived.iter().filter(|(_, p)| p.flow == FlowId(2)).count();
-        assert!(line.counters().dropped[Drop::Early] > 3, "the queue never stood");
+        let sparse = line.arrived.iter().filter(|(_, p)| p.flow == FlowKey(2)).count();
+        assert!(line.counters().dropped[DropReason::Early] > 3, "the queue never stood");
         assert_eq!(sparse, 50);
     }
 }

@@ -12,7 +12,7 @@
 
 use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
-use crate::engine::{Core, FlowId, Io, PacketId};
+use crate::engine::{Core, ElementContext, FlowKey, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// A hierarchy of token buckets.
@@ -192,21 +192,21 @@ impl Htb {
         Htb { classes, leaves, turn: [[0; 8]; DEPTH], total: Backlog::default() }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let leaf = self.leaf_of(core.packets[id].flow);
         let queue = &mut self.leaves[leaf].queue;
         let before = queue.total();
-        queue.enqueue(io, core, id);
+        queue.enqueue(ctx, core, id);
         let after = queue.total();
         self.account(before, after);
     }
 
     /// The next packet; the error is the instant at which a class may send.
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Result<Option<PacketId>, Time> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Result<Option<PacketId>, Time> {
         while let Some((leaf, level)) = self.choose(core.now)? {
             let queue = &mut self.leaves[leaf].queue;
             let before = queue.total();
-            let packet = queue.dequeue(io, core);
+            let packet = queue.dequeue(ctx, core);
             let after = queue.total();
             self.account(before, after);
             // A leaf may have dropped all that it had.
@@ -222,11 +222,11 @@ impl Htb {
         self.total
     }
 
-    pub fn backlog(&self, flow: FlowId) -> Backlog {
+    pub fn backlog(&self, flow: FlowKey) -> Backlog {
         self.leaves[self.leaf_of(flow)].queue.total()
     }
 
-    fn leaf_of(&self, flow: FlowId) -> usize {
+    fn leaf_of(&self, flow: FlowKey) -> usize {
         flow.0 as usize % self.leaves.len()
     }
 

@@ -2,24 +2,24 @@ use super::*;
 use crate::element::DisciplineSpec;
 use crate::element::QueueSpec;
 use crate::element::queue::FifoSpec;
-use crate::element::test_net::{Line, data};
-use crate::element::{Limit, Pace, PortSpec};
+use crate::element::test_net::{TestPath, data};
+use crate::element::{Pace, PortSpec, QueueLimit};
 
 const FIFO: DisciplineSpec = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
 
-fn port(spec: HtbSpec) -> Line {
-    Line::new(PortSpec::new(QueueSpec::Htb(spec), Pace::Unlimited, Dur::ZERO))
+fn port(spec: HtbSpec) -> TestPath {
+    TestPath::new(PortSpec::new(QueueSpec::Htb(spec), Pace::Unlimited, Dur::ZERO))
 }
 
 fn of_flow(flow: u32, len: u32) -> crate::engine::Packet {
     let mut p = data(len);
-    p.flow = FlowId(flow);
+    p.flow = FlowKey(flow);
     p
 }
 
 /// Packets of each flow that had left by `ns`.
-fn left(line: &Line, ns: u64, flow: u32) -> usize {
-    line.arrived.iter().filter(|(at, p)| *at <= ns && p.flow == FlowId(flow)).count()
+fn left(line: &TestPath, ns: u64, flow: u32) -> usize {
+    line.arrived.iter().filter(|(at, p)| *at <= ns && p.flow == FlowKey(flow)).count()
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_grandparent_lends_only_when_the_parent_cannot() {
 
 #[test]
 fn a_leaf_marks_data_above_its_threshold() {
-    let fifo = DisciplineSpec::Fifo(FifoSpec { limit: Limit::NONE, mark_above: Some(Bytes::new(3000)) });
+    let fifo = DisciplineSpec::Fifo(FifoSpec { limit: QueueLimit::NONE, mark_above: Some(Bytes::new(3000)) });
     let mut line = port(HtbSpec::single(Rate::from_mbit(8), Bytes::new(1500), fifo));
     for _ in 0..5 {
         let mut p = data(1460);
@@ -167,6 +167,6 @@ fn the_backlog_of_a_flow_is_that_of_its_class() {
     for _ in 0..10 {
         line.send(of_flow(0, 1460));
     }
-    assert_eq!(line.net.backlog(line.node, FlowId(1)).bytes, 0);
-    assert!(line.net.backlog(line.node, FlowId(2)).bytes >= 9_000);
+    assert_eq!(line.net.backlog(line.node, FlowKey(1)).bytes, 0);
+    assert!(line.net.backlog(line.node, FlowKey(2)).bytes >= 9_000);
 }

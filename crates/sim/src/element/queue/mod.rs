@@ -18,7 +18,7 @@ mod tbf;
 pub use codel::CoDelSpec;
 pub use discipline::DisciplineSpec;
 pub use dualpi2::DualPi2Spec;
-pub use fair::{DualSpec, FqSpec};
+pub use fair::{DualBufferSpec, FqSpec};
 pub use fifo::FifoSpec;
 pub use fq_codel::FqCoDelSpec;
 pub use htb::{HtbClass, HtbSpec};
@@ -27,4 +27,4 @@ pub use red::RedSpec;
 pub use shaped::QueueSpec;
 pub use tbf::TbfSpec;
 
-pub(crate) use shaped::{Offer, Queue};
+pub(crate) use shaped::{DequeueResult, Queue};

@@ -7,8 +7,8 @@
 //! between departures and given back at an update. The periodic update is done when a packet next comes or goes, for every period
 //! that has passed: between packets nothing that it looks at changes.
 
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 
 /// PIE.
@@ -29,7 +29,7 @@ pub struct PieSpec {
     /// Below twice this waiting nothing is dropped.
     pub mtu: Bytes,
     /// How much may wait.
-    pub limit: Limit,
+    pub limit: QueueLimit,
 }
 
 impl PieSpec {
@@ -42,7 +42,7 @@ impl PieSpec {
         beta: 1.25,
         ecn: false,
         mtu: Bytes::new(1514),
-        limit: Limit::packets(1000),
+        limit: QueueLimit::packets(1000),
     };
 }
 
@@ -81,18 +81,18 @@ impl Pie {
         }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         self.catch_up(core.now);
         if !self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
             self.accumulated = 0.0;
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
             return;
         }
         if self.burst.is_zero() && self.hits() {
-            let marked = self.spec.ecn && self.probability <= MARK_UP_TO && io.mark(core, id);
+            let marked = self.spec.ecn && self.probability <= MARK_UP_TO && ctx.mark(core, id);
             if !marked {
                 self.accumulated = 0.0;
-                io.drop(core, id, Drop::Early);
+                ctx.drop(core, id, DropReason::Early);
                 return;
             }
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::element::DisciplineSpec;
-use crate::element::test_net::{Line, data, ect0};
+use crate::element::test_net::{TestPath, data, ect0};
 use crate::element::{Pace, PortSpec};
 use tcpassay_units::Rate;
 
@@ -55,7 +55,7 @@ fn without_delay_the_probability_decays() {
 
 #[test]
 fn the_burst_allowance_falls_by_the_time_between_departures_and_returns_after_quiet() {
-    let mut line = Line::new(crate::element::SplitSpec);
+    let mut line = TestPath::new(crate::element::SplitSpec);
     let mut p = pie(|p| (p.probability, p.old_delay) = (0.1, ms(10)));
     for at in [0, 20, 50] {
         line.run_until(at * 1_000_000);
@@ -75,7 +75,7 @@ fn the_burst_allowance_falls_by_the_time_between_departures_and_returns_after_qu
 
 #[test]
 fn a_packet_passes_while_the_delay_is_low_now_whatever_it_was_at_the_last_update() {
-    let mut line = Line::new(crate::element::SplitSpec);
+    let mut line = TestPath::new(crate::element::SplitSpec);
     for (delay, old, hit) in [(ms(7), ms(20), false), (ms(8), ms(0), true)] {
         let core = line.net.core();
         let mut p = pie(|p| (p.probability, p.delay, p.old_delay) = (0.19, delay, old));
@@ -89,7 +89,7 @@ fn a_packet_passes_while_the_delay_is_low_now_whatever_it_was_at_the_last_update
 
 #[test]
 fn drops_are_never_closer_than_the_accumulated_probability_says() {
-    let mut line = Line::new(PortSpec::new(
+    let mut line = TestPath::new(PortSpec::new(
         DisciplineSpec::Fifo(crate::element::FifoSpec::UNLIMITED),
         Pace::Unlimited,
         Dur::ZERO,
@@ -117,7 +117,7 @@ fn drops_are_never_closer_than_the_accumulated_probability_says() {
 #[test]
 fn the_controller_holds_the_delay_near_the_target() {
     // 12 Mbit/s; packets come at 110 % of that for 20 s.
-    let mut line = Line::new(PortSpec::new(
+    let mut line = TestPath::new(PortSpec::new(
         DisciplineSpec::Pie(PieSpec::RFC),
         Pace::Fixed(Rate::from_mbit(12)),
         Dur::ZERO,
@@ -128,10 +128,10 @@ fn the_controller_holds_the_delay_near_the_target() {
         line.run_until(n * 909_091);
         line.send(data(1460));
         if n == 11_000 {
-            last = line.counters().dropped[Drop::Early];
+            last = line.counters().dropped[DropReason::Early];
         }
     }
-    let dropped = line.counters().dropped[Drop::Early] - last;
+    let dropped = line.counters().dropped[DropReason::Early] - last;
     let samples = line.net.stats(line.node).unwrap().samples();
     let late: Vec<u32> = samples.skip(12).take(7).map(|s| s.max_packets).collect();
     // A tenth is too much: about 1000 of the last 11,000 must go; the queue stands near 15 packets.
@@ -142,18 +142,18 @@ fn the_controller_holds_the_delay_near_the_target() {
 #[test]
 fn with_ecn_packets_are_marked_while_the_probability_is_at_most_a_tenth() {
     for (probability, marks) in [(0.1, true), (0.101, false)] {
-        let mut line = Line::new(crate::element::SplitSpec);
+        let mut line = TestPath::new(crate::element::SplitSpec);
         let core = line.net.core();
-        let mut io = crate::engine::Io::detached();
+        let mut ctx = crate::engine::ElementContext::detached();
         let mut p = pie(|p| {
             (p.probability, p.delay, p.burst) = (probability, ms(20), Dur::ZERO);
             p.spec.ecn = true;
         });
         for _ in 0..500 {
             let id = core.packets.insert(ect0(1460));
-            p.enqueue(&mut io, core, id);
+            p.enqueue(&mut ctx, core, id);
         }
-        let (marked, dropped) = (io.counters().marked, io.counters().dropped[Drop::Early]);
+        let (marked, dropped) = (ctx.counters().marked, ctx.counters().dropped[DropReason::Early]);
         assert!((marked > 20) == marks && (dropped > 20) != marks, "{probability}: {marked} {dropped}");
     }
 }

@@ -4,8 +4,8 @@
 //! `harddrop` is not (Linux `sch_red`), where RFC 3168 section 7 lets a router drop. As in `sch_red` the first packet with an average between
 //! the thresholds passes, and the link becomes idle when it has sent the last packet.
 
-use crate::element::{Backlog, Limit};
-use crate::engine::{Core, Drop, Io, PacketId, PacketList};
+use crate::element::{Backlog, QueueLimit};
+use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 
 /// RED.
@@ -28,7 +28,7 @@ pub struct RedSpec {
     /// What a typical packet takes to send: the average decays by one step for each that an idle link could have sent.
     pub packet_time: Dur,
     /// How much may wait.
-    pub limit: Limit,
+    pub limit: QueueLimit,
 }
 
 #[derive(Clone, Debug)]
@@ -63,18 +63,18 @@ impl Red {
         }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let drop = match self.judge(core.now) {
             Verdict::Pass => false,
-            Verdict::Early => !(self.spec.ecn && io.mark(core, id)),
-            Verdict::Above => !(self.spec.ecn && !self.spec.harddrop && io.mark(core, id)),
+            Verdict::Early => !(self.spec.ecn && ctx.mark(core, id)),
+            Verdict::Above => !(self.spec.ecn && !self.spec.harddrop && ctx.mark(core, id)),
         };
         if drop {
-            io.drop(core, id, Drop::Early);
+            ctx.drop(core, id, DropReason::Early);
         } else if self.spec.limit.fits(self.total(), core.packets[id].size().get()) {
             self.list.push_back(&mut core.packets, id);
         } else {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
         }
     }
 
@@ -132,7 +132,7 @@ impl Red {
 mod tests {
     use super::*;
     use crate::element::DisciplineSpec;
-    use crate::element::test_net::{Line, data, ect0};
+    use crate::element::test_net::{TestPath, data, ect0};
     use crate::element::{Pace, PortSpec};
     use tcpassay_units::Rate;
 
@@ -146,14 +146,14 @@ mod tests {
             ecn: false,
             harddrop: false,
             packet_time: Dur::from_micros(12),
-            limit: Limit::NONE,
+            limit: QueueLimit::NONE,
         }
     }
 
     /// A stopped port: packets only come in.
-    fn fill(spec: RedSpec, packets: u32, ecn: bool) -> Line {
+    fn fill(spec: RedSpec, packets: u32, ecn: bool) -> TestPath {
         let pace = Pace::Fixed(Rate::from_bits_per_sec(1));
-        let mut line = Line::new(PortSpec::new(DisciplineSpec::Red(spec), pace, Dur::ZERO));
+        let mut line = TestPath::new(PortSpec::new(DisciplineSpec::Red(spec), pace, Dur::ZERO));
         for _ in 0..packets {
             line.send(if ecn { ect0(1460) } else { data(1460) });
         }
@@ -163,14 +163,14 @@ mod tests {
     #[test]
     fn below_the_lower_threshold_nothing_is_dropped() {
         // One is sent, ten wait; the eleventh waiting packet would find 15,000 bytes.
-        assert_eq!(fill(spec(), 11, false).counters().dropped[Drop::Early], 0);
+        assert_eq!(fill(spec(), 11, false).counters().dropped[DropReason::Early], 0);
     }
 
     #[test]
     fn above_the_upper_threshold_everything_is_dropped() {
         let line = fill(RedSpec { max_p: 0.0, ..spec() }, 100, false);
         // 30 packets fit below 45,000 bytes, and one is being sent.
-        assert_eq!(line.counters().dropped[Drop::Early], 100 - 31);
+        assert_eq!(line.counters().dropped[DropReason::Early], 100 - 31);
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn with_harddrop_the_upper_threshold_drops_what_is_capable_too() {
         let line = fill(RedSpec { ecn: true, harddrop: true, max_p: 0.0, ..spec() }, 100, true);
-        assert_eq!((line.counters().marked, line.counters().dropped[Drop::Early]), (0, 69));
+        assert_eq!((line.counters().marked, line.counters().dropped[DropReason::Early]), (0, 69));
     }
 
     #[test]

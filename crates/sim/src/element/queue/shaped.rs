@@ -4,7 +4,7 @@ use super::discipline::{Discipline, DisciplineSpec};
 use super::htb::{Htb, HtbSpec};
 use super::tbf::{Tbf, TbfSpec};
 use crate::element::backlog::Backlog;
-use crate::engine::{Core, FlowId, Io, PacketId};
+use crate::engine::{Core, ElementContext, FlowKey, PacketId};
 use tcpassay_units::{Seed, Time};
 
 /// A queueing discipline.
@@ -26,7 +26,7 @@ impl From<DisciplineSpec> for QueueSpec {
 
 /// What a queue has to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Offer {
+pub(crate) enum DequeueResult {
     /// This packet, now.
     Packet(PacketId),
     /// Something, but not before this instant.
@@ -53,25 +53,25 @@ impl Queue {
     }
 
     /// Takes a packet, or drops it or another. Its `stamp` is the present instant.
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
-            Queue::Plain(q) => q.enqueue(io, core, id),
-            Queue::Tbf(q) => q.enqueue(io, core, id),
-            Queue::Htb(q) => q.enqueue(io, core, id),
+            Queue::Plain(q) => q.enqueue(ctx, core, id),
+            Queue::Tbf(q) => q.enqueue(ctx, core, id),
+            Queue::Htb(q) => q.enqueue(ctx, core, id),
         }
     }
 
     /// Gives up the next packet, if it may leave now. May drop packets on the way.
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Offer {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> DequeueResult {
         let due = match self {
-            Queue::Plain(q) => Ok(q.dequeue(io, core)),
-            Queue::Tbf(q) => q.dequeue(io, core),
-            Queue::Htb(q) => q.dequeue(io, core),
+            Queue::Plain(q) => Ok(q.dequeue(ctx, core)),
+            Queue::Tbf(q) => q.dequeue(ctx, core),
+            Queue::Htb(q) => q.dequeue(ctx, core),
         };
         match due {
-            Ok(Some(id)) => Offer::Packet(id),
-            Ok(None) => Offer::Nothing,
-            Err(at) => Offer::At(at),
+            Ok(Some(id)) => DequeueResult::Packet(id),
+            Ok(None) => DequeueResult::Nothing,
+            Err(at) => DequeueResult::At(at),
         }
     }
 
@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// What waits before a packet of `flow`.
-    pub fn backlog(&self, flow: FlowId) -> Backlog {
+    pub fn backlog(&self, flow: FlowKey) -> Backlog {
         match self {
             Queue::Plain(q) => q.backlog(flow),
             Queue::Htb(q) => q.backlog(flow),

@@ -8,7 +8,7 @@
 use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
 use crate::element::split::split;
-use crate::engine::{Core, Drop, Io, PacketId};
+use crate::engine::{Core, DropReason, ElementContext, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
 /// A token bucket before another discipline.
@@ -53,24 +53,24 @@ impl Tbf {
         }
     }
 
-    pub fn enqueue(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let packet = &core.packets[id];
         if packet.size() <= self.burst {
-            self.inner.enqueue(io, core, id);
+            self.inner.enqueue(ctx, core, id);
         } else if packet.segs > 1 {
-            let mut pieces = split(io, &mut core.packets, id);
+            let mut pieces = split(ctx, &mut core.packets, id);
             while let Some(piece) = pieces.pop_front(&core.packets) {
-                self.enqueue(io, core, piece);
+                self.enqueue(ctx, core, piece);
             }
         } else {
-            io.drop(core, id, Drop::Full);
+            ctx.drop(core, id, DropReason::Full);
         }
     }
 
     /// The next packet; the error is the instant at which its tokens are there.
-    pub fn dequeue(&mut self, io: &mut Io, core: &mut Core) -> Result<Option<PacketId>, Time> {
+    pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Result<Option<PacketId>, Time> {
         if self.head.is_none() {
-            let Some(id) = self.inner.dequeue(io, core) else { return Ok(None) };
+            let Some(id) = self.inner.dequeue(ctx, core) else { return Ok(None) };
             self.head = Some(id);
             self.head_bytes = core.packets[id].size().get();
         }
@@ -102,13 +102,13 @@ mod tests {
     use super::*;
     use crate::element::QueueSpec;
     use crate::element::queue::FifoSpec;
-    use crate::element::test_net::{Line, data};
+    use crate::element::test_net::{TestPath, data};
     use crate::element::{Pace, PortSpec};
 
-    fn tbf(burst: u64) -> Line {
+    fn tbf(burst: u64) -> TestPath {
         let inner = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
         let spec = TbfSpec { rate: Rate::from_mbit(8), burst: Bytes::new(burst), inner };
-        Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO))
+        TestPath::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO))
     }
 
     #[test]
@@ -155,14 +155,14 @@ mod tests {
         let mut line = tbf(1000);
         line.send(data(1460));
         line.finish();
-        assert_eq!(line.counters().dropped[Drop::Full], 1);
+        assert_eq!(line.counters().dropped[DropReason::Full], 1);
     }
 
     #[test]
     fn the_rate_holds_over_a_thousand_packets_to_the_nanosecond() {
         let inner = DisciplineSpec::Fifo(FifoSpec::UNLIMITED);
         let spec = TbfSpec { rate: Rate::from_gbit(3), burst: Bytes::new(1499), inner };
-        let mut line = Line::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO));
+        let mut line = TestPath::new(PortSpec::new(QueueSpec::Tbf(spec), Pace::Unlimited, Dur::ZERO));
         for _ in 0..1001 {
             line.send(data(1459));
         }

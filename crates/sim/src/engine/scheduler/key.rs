@@ -13,48 +13,48 @@ impl SourceId {
 
 /// A wake-up in one number, so that the queue is a minimum over numbers: the time above, then the insertion, then the
 /// source. Insertions are unique, so the source never decides.
-pub(super) type Key = u128;
+pub(super) type EventKey = u128;
 
 /// No wake-up pending: later than every other key.
-pub(super) const IDLE: Key = Key::MAX;
+pub(super) const IDLE: EventKey = EventKey::MAX;
 /// Bits of a key for the source: four million of them.
 pub(super) const SOURCE_BITS: u32 = 22;
 
 /// Where the wake-up of a source lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// In none.
-    Out,
+    NotQueued,
     /// Among the few.
-    Few,
+    Linear,
     /// In the wheel.
-    Near,
+    Wheel,
     /// In the tree.
-    Far,
+    Tree,
 }
 
 /// A source.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct SourceEntry {
     /// Its wake-up. One that was taken keeps its key until another is set.
-    pub(super) key: Key,
+    pub(super) key: EventKey,
     /// The next source in its bucket of the wheel.
     pub(super) next: u32,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 #[inline]
-pub(super) fn time_of(key: Key) -> Time {
+pub(super) fn time_of(key: EventKey) -> Time {
     Time::from_nanos(nanos_of(key))
 }
 
 #[inline]
-pub(super) fn nanos_of(key: Key) -> u64 {
+pub(super) fn nanos_of(key: EventKey) -> u64 {
     (key >> 64) as u64
 }
 
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are the source")]
-pub(super) fn source_of(key: Key) -> SourceId {
+pub(super) fn source_of(key: EventKey) -> SourceId {
     SourceId(key as u32 & ((1 << SOURCE_BITS) - 1))
 }

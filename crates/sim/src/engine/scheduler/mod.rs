@@ -2,33 +2,33 @@
 //!
 //! A link schedules only the head of its flight and a host only its earliest timer, so the queue holds as many
 //! entries as the network has things that wait, not as many as it has packets. Most of them are due within microseconds and
-//! lie in a [wheel](wheel::Wheel) of buckets; what is further ahead lies in a [tree](tree::Tree), and the first [few] sources
+//! lie in a [wheel](wheel::TimingWheel) of buckets; what is further ahead lies in a [tree](tree::WinnerTree), and the first [few] sources
 //! lie side by side. A wake-up stays where it was put: the next one is the smallest of the three first ones.
 //!
 //! The order is total: by time, then by insertion. It must not know what a source stands for.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
-mod few;
 mod key;
+mod linear;
 mod tree;
 mod wheel;
 
 pub use key::SourceId;
 
-use few::Few;
-use key::{IDLE, Key, Place, SOURCE_BITS, Slot, nanos_of, source_of, time_of};
+use key::{EventKey, IDLE, Location, SOURCE_BITS, SourceEntry, nanos_of, source_of, time_of};
+use linear::LinearQueue;
 use tcpassay_units::{Time, count};
-use tree::Tree;
-use wheel::Wheel;
+use tree::WinnerTree;
+use wheel::TimingWheel;
 
 /// The event queue. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
-    few: Few,
-    near: Wheel,
-    far: Tree,
-    slots: Vec<Slot>,
+    linear: LinearQueue,
+    near: TimingWheel,
+    far: WinnerTree,
+    slots: Vec<SourceEntry>,
     free: Vec<u32>,
     inserted: u64,
 }
@@ -41,7 +41,7 @@ impl Scheduler {
         }
         let s = u32::try_from(self.slots.len()).expect("bounded below");
         assert!(s < 1 << SOURCE_BITS, "more than four million things that wait");
-        self.slots.push(Slot { key: IDLE, next: s, place: Place::Out });
+        self.slots.push(SourceEntry { key: IDLE, next: s, place: Location::NotQueued });
         self.far.reserve(self.slots.len());
         SourceId(s)
     }
@@ -70,7 +70,7 @@ impl Scheduler {
         let (key, place) = (slot.key, slot.place);
         if time_of(key) != time || key == IDLE {
             self.move_to(source, time);
-        } else if place == Place::Out {
+        } else if place == Location::NotQueued {
             self.put(source, key);
         }
     }
@@ -78,7 +78,7 @@ impl Scheduler {
     /// As [`Scheduler::set`], but behind all other wake-ups at `time` in any case.
     #[inline]
     fn move_to(&mut self, source: SourceId, time: Time) {
-        if self.slots[source.0 as usize].place != Place::Out {
+        if self.slots[source.0 as usize].place != Location::NotQueued {
             self.take_out(source);
         }
         self.add_last(source, time);
@@ -87,18 +87,18 @@ impl Scheduler {
     /// Wakes `source`, which has no wake-up pending, at `time`, behind all other wake-ups then.
     #[inline(always)]
     pub(crate) fn add_last(&mut self, source: SourceId, time: Time) {
-        debug_assert!(self.slots[source.0 as usize].place == Place::Out, "a second wake-up");
+        debug_assert!(self.slots[source.0 as usize].place == Location::NotQueued, "a second wake-up");
         // 2^42 insertions are two days at twenty million a second.
         count(&mut self.inserted, 1);
         debug_assert!(self.inserted < 1 << (64 - SOURCE_BITS), "too many insertions");
         let low = self.inserted << SOURCE_BITS | u64::from(source.0);
-        self.put(source, Key::from(time.as_nanos()) << 64 | Key::from(low));
+        self.put(source, EventKey::from(time.as_nanos()) << 64 | EventKey::from(low));
     }
 
     /// Cancels the wake-up of `source`, if any.
     #[inline]
     pub fn clear(&mut self, source: SourceId) {
-        if self.slots[source.0 as usize].place != Place::Out {
+        if self.slots[source.0 as usize].place != Location::NotQueued {
             self.take_out(source);
         }
         self.slots[source.0 as usize].key = IDLE;
@@ -107,28 +107,28 @@ impl Scheduler {
     /// When `source` will wake.
     pub fn pending(&self, source: SourceId) -> Option<Time> {
         let slot = &self.slots[source.0 as usize];
-        (slot.place != Place::Out).then(|| time_of(slot.key))
+        (slot.place != Location::NotQueued).then(|| time_of(slot.key))
     }
 
     /// The first wake-up.
     #[inline]
     pub fn peek(&self) -> Option<(Time, SourceId)> {
-        let key = self.few.first().min(self.near.first()).min(self.far.first());
+        let key = self.linear.first().min(self.near.first()).min(self.far.first());
         (key != IDLE).then(|| (time_of(key), source_of(key)))
     }
 
     /// Takes the first wake-up out when it is due by `end`.
     #[inline(always)]
     pub fn take(&mut self, end: Time) -> Option<(Time, SourceId)> {
-        let (few, near, far) = (self.few.first(), self.near.first(), self.far.first());
-        let key = few.min(near).min(far);
+        let (linear, near, far) = (self.linear.first(), self.near.first(), self.far.first());
+        let key = linear.min(near).min(far);
         if nanos_of(key) > end.as_nanos() || key == IDLE {
             return None;
         }
         let source = source_of(key);
-        self.slots[source.0 as usize].place = Place::Out;
-        if key == few {
-            self.few.remove(source);
+        self.slots[source.0 as usize].place = Location::NotQueued;
+        if key == linear {
+            self.linear.remove(source);
         } else {
             if key == near {
                 self.near.take_first(&mut self.slots);
@@ -141,14 +141,14 @@ impl Scheduler {
     }
 
     #[inline(always)]
-    fn put(&mut self, source: SourceId, key: Key) {
+    fn put(&mut self, source: SourceId, key: EventKey) {
         let slot = &mut self.slots[source.0 as usize];
         slot.key = key;
-        if self.few.insert(source, key) {
-            slot.place = Place::Few;
+        if self.linear.insert(source, key) {
+            slot.place = Location::Linear;
             return;
         }
-        (slot.next, slot.place) = (source.0, Place::Near);
+        (slot.next, slot.place) = (source.0, Location::Wheel);
         if !self.near.insert_last(&mut self.slots, source, key) {
             self.put_anywhere(source, key);
         }
@@ -156,9 +156,9 @@ impl Scheduler {
 
     /// Into a bucket with others, or into the tree.
     #[inline(never)]
-    fn put_anywhere(&mut self, source: SourceId, key: Key) {
+    fn put_anywhere(&mut self, source: SourceId, key: EventKey) {
         if !self.near.insert(&mut self.slots, source, key) {
-            self.slots[source.0 as usize].place = Place::Far;
+            self.slots[source.0 as usize].place = Location::Tree;
             self.far.put(source, key);
         }
         if self.near.is_untuned() {
@@ -171,12 +171,12 @@ impl Scheduler {
     #[inline(never)]
     fn take_out(&mut self, source: SourceId) {
         let slot = &mut self.slots[source.0 as usize];
-        let place = std::mem::replace(&mut slot.place, Place::Out);
+        let place = std::mem::replace(&mut slot.place, Location::NotQueued);
         match place {
-            Place::Out => {}
-            Place::Few => self.few.remove(source),
-            Place::Near => self.near.remove(&mut self.slots, source),
-            Place::Far => self.far.put(source, IDLE),
+            Location::NotQueued => {}
+            Location::Linear => self.linear.remove(source),
+            Location::Wheel => self.near.remove(&mut self.slots, source),
+            Location::Tree => self.far.put(source, IDLE),
         }
     }
 }

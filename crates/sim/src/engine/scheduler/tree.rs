@@ -2,16 +2,16 @@
 //!
 //! The tree has four children to a node, which lie together in one cache line. A walk stops where the winner did not change.
 
-use super::key::{IDLE, Key, SourceId};
+use super::key::{EventKey, IDLE, SourceId};
 
 /// Four neighbours of the tree: a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Group([Key; 4]);
+struct Group([EventKey; 4]);
 
 impl Group {
     #[inline]
-    fn least(&self) -> Key {
+    fn least(&self) -> EventKey {
         let [a, b, c, d] = self.0;
         a.min(b).min(c.min(d))
     }
@@ -19,22 +19,22 @@ impl Group {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
+pub(super) struct WinnerTree {
     /// The smallest of the top group.
-    first: Key,
+    first: EventKey,
     /// Slot k of group g is the smallest of group `4g + k + 1`, down to the last level, whose slots are the sources.
     groups: Vec<Group>,
     /// The first group of the last level.
     leaves: usize,
 }
 
-impl Default for Tree {
-    fn default() -> Tree {
-        Tree { first: IDLE, groups: vec![Group([IDLE; 4])], leaves: 0 }
+impl Default for WinnerTree {
+    fn default() -> WinnerTree {
+        WinnerTree { first: IDLE, groups: vec![Group([IDLE; 4])], leaves: 0 }
     }
 }
 
-impl Tree {
+impl WinnerTree {
     /// Makes room for `sources` sources.
     pub fn reserve(&mut self, sources: usize) {
         while sources > 4 * (self.groups.len() - self.leaves) {
@@ -44,13 +44,13 @@ impl Tree {
 
     /// The smallest key.
     #[inline]
-    pub fn first(&self) -> Key {
+    pub fn first(&self) -> EventKey {
         self.first
     }
 
     /// Puts a key in its slot and walks towards the top until the smallest is what it was.
     #[inline(never)]
-    pub fn put(&mut self, source: SourceId, key: Key) {
+    pub fn put(&mut self, source: SourceId, key: EventKey) {
         let mut slot = source.0 as usize % 4;
         let mut group = self.leaves + source.0 as usize / 4;
         let mut least = key;

@@ -3,11 +3,11 @@
 //! A bucket is the ring of its sources in the order of their keys, known by its last, so that the usual insertion (behind
 //! all others) and the removal of the first need no walk. Bits say which buckets have any; two look-ups find the next. The
 //! wheel turns: a bucket further than one turn ahead is refused, and the width of the buckets follows what is asked for
-//! (see [`Wheel::tune`]), which never changes the order of anything.
+//! (see [`TimingWheel::tune`]), which never changes the order of anything.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
-use super::key::{IDLE, Key, Place, Slot, SourceId, nanos_of, source_of};
+use super::key::{EventKey, IDLE, Location, SourceEntry, SourceId, nanos_of, source_of};
 
 /// Buckets: a turn.
 const BUCKETS: usize = 4096;
@@ -25,9 +25,9 @@ const REFUSAL: u32 = 8;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Wheel {
+pub(super) struct TimingWheel {
     /// The smallest key.
-    first: Key,
+    first: EventKey,
     /// Logarithm of the width of a bucket in nanoseconds.
     shift: u32,
     /// No bucket before this one has anything.
@@ -42,9 +42,9 @@ pub(super) struct Wheel {
     steps: u32,
 }
 
-impl Default for Wheel {
-    fn default() -> Wheel {
-        Wheel {
+impl Default for TimingWheel {
+    fn default() -> TimingWheel {
+        TimingWheel {
             first: IDLE,
             shift: SHIFT,
             base: 0,
@@ -63,10 +63,10 @@ fn index(bucket: u64) -> usize {
     bucket as usize % BUCKETS
 }
 
-impl Wheel {
+impl TimingWheel {
     /// The smallest key.
     #[inline(always)]
-    pub fn first(&self) -> Key {
+    pub fn first(&self) -> EventKey {
         self.first
     }
 
@@ -84,7 +84,7 @@ impl Wheel {
 
     /// Takes `source`, whose next is itself, in with `key`, when it is the last of a bucket of this turn.
     #[inline(always)]
-    pub fn insert_last(&mut self, slots: &mut [Slot], source: SourceId, key: Key) -> bool {
+    pub fn insert_last(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         let bucket = nanos_of(key) >> self.shift;
         if bucket.wrapping_sub(self.base) >= BUCKETS as u64 {
             return false;
@@ -110,7 +110,7 @@ impl Wheel {
     }
 
     /// Takes `source` in with `key`, unless that is further ahead than a turn.
-    pub fn insert(&mut self, slots: &mut [Slot], source: SourceId, key: Key) -> bool {
+    pub fn insert(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         slots[source.0 as usize].next = source.0;
         if self.insert_last(slots, source, key) {
             return true;
@@ -126,7 +126,7 @@ impl Wheel {
     }
 
     /// Before the last of a bucket.
-    fn insert_between(&mut self, slots: &mut [Slot], last: u32, source: SourceId, key: Key) {
+    fn insert_between(&mut self, slots: &mut [SourceEntry], last: u32, source: SourceId, key: EventKey) {
         let mut before = last;
         loop {
             self.steps += 1;
@@ -142,7 +142,7 @@ impl Wheel {
 
     /// Takes out the first.
     #[inline(always)]
-    pub fn take_first(&mut self, slots: &mut [Slot]) {
+    pub fn take_first(&mut self, slots: &mut [SourceEntry]) {
         let source = source_of(self.first).0;
         let at = index(nanos_of(self.first) >> self.shift);
         let next = slots[source as usize].next;
@@ -157,7 +157,7 @@ impl Wheel {
     }
 
     /// Takes out any source that is in.
-    pub fn remove(&mut self, slots: &mut [Slot], source: SourceId) {
+    pub fn remove(&mut self, slots: &mut [SourceEntry], source: SourceId) {
         let key = slots[source.0 as usize].key;
         if key == self.first {
             self.take_first(slots);
@@ -191,7 +191,7 @@ impl Wheel {
 
     /// The smallest key at or behind bucket `at`, once round.
     #[inline(always)]
-    fn find(&self, slots: &[Slot], at: usize) -> Key {
+    fn find(&self, slots: &[SourceEntry], at: usize) -> EventKey {
         let here = self.words[at / 64] & (u64::MAX << (at % 64));
         let found = if here != 0 {
             at / 64 * 64 + here.trailing_zeros() as usize
@@ -209,14 +209,14 @@ impl Wheel {
 
     /// Wider buckets when more was refused, narrower ones when more shared a bucket. What is refused now is handed back.
     #[cold]
-    pub fn tune(&mut self, slots: &mut [Slot], mut refuse: impl FnMut(SourceId, Key)) {
+    pub fn tune(&mut self, slots: &mut [SourceEntry], mut refuse: impl FnMut(SourceId, EventKey)) {
         let wider = self.refused * REFUSAL > self.steps;
         let shift = if wider { (self.shift + 1).min(WIDEST) } else { self.shift.saturating_sub(1) };
         (self.refused, self.steps) = (0, 0);
         if shift == self.shift {
             return;
         }
-        let mut all: Vec<Key> = Vec::new();
+        let mut all: Vec<EventKey> = Vec::new();
         while self.first != IDLE {
             all.push(self.first);
             self.take_first(slots);
@@ -226,7 +226,7 @@ impl Wheel {
         for key in all {
             let source = source_of(key);
             if !self.insert(slots, source, key) {
-                slots[source.0 as usize].place = Place::Far;
+                slots[source.0 as usize].place = Location::Tree;
                 refuse(source, key);
             }
         }

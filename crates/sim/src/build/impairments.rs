@@ -1,18 +1,18 @@
 //! The random damage of a link as elements.
 
-use crate::element::{CorruptSpec, DuplicateSpec, JitterSpec, LossSpec, Which};
+use crate::element::{CorruptSpec, DuplicateSpec, JitterSpec, LossSpec, PacketFilter};
 use tcpassay_case::LinkSettings;
 use tcpassay_case::draws::{self, LossProcess};
 use tcpassay_units::Dur;
 
 pub(super) fn loss(link: &LinkSettings) -> Option<LossSpec> {
     let model = draws::losses(link)?;
-    let which = if matches!(model, LossProcess::List(_)) { Which::Data } else { Which::All };
+    let which = if matches!(model, LossProcess::List(_)) { PacketFilter::Data } else { PacketFilter::All };
     Some(LossSpec { model, which })
 }
 
 pub(super) fn ack_loss(link: &LinkSettings) -> Option<LossSpec> {
-    draws::ack_losses(link).map(|model| LossSpec { model, which: Which::PureAcks })
+    draws::ack_losses(link).map(|model| LossSpec { model, which: PacketFilter::PureAcks })
 }
 
 pub(super) fn corrupt(link: &LinkSettings) -> Option<CorruptSpec> {

@@ -2,20 +2,20 @@
 
 /// First in, first out, every place by its distance from the first.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct RingBuffer<T> {
     /// A power of two of places, or none yet.
     places: Vec<T>,
     head: u32,
     len: u32,
 }
 
-impl<T> Default for Ring<T> {
-    fn default() -> Ring<T> {
-        Ring { places: Vec::new(), head: 0, len: 0 }
+impl<T> Default for RingBuffer<T> {
+    fn default() -> RingBuffer<T> {
+        RingBuffer { places: Vec::new(), head: 0, len: 0 }
     }
 }
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> RingBuffer<T> {
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
@@ -77,7 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_deque(ops in prop::collection::vec(prop_oneof![3 => (0u8..).prop_map(Some), 2 => Just(None)], 0..200)) {
-            let (mut ring, mut deque) = (Ring::default(), VecDeque::new());
+            let (mut ring, mut deque) = (RingBuffer::default(), VecDeque::new());
             for op in ops {
                 if let Some(n) = op {
                     ring.push_back(n);

@@ -14,8 +14,8 @@ const EVENTS: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    OnTop,
-    Tired,
+    ParkingOnTop,
+    ParkingTired,
     Right,
     Left,
 }
@@ -36,7 +36,7 @@ enum Verdict {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Dim {
+pub(crate) struct InterruptModeration {
     state: State,
     at: usize,
     steps_right: u32,
@@ -47,10 +47,10 @@ pub(crate) struct Dim {
     count: Rates,
 }
 
-impl Dim {
-    pub fn new() -> Dim {
-        Dim {
-            state: State::OnTop,
+impl InterruptModeration {
+    pub fn new() -> InterruptModeration {
+        InterruptModeration {
+            state: State::ParkingOnTop,
             at: 1,
             steps_right: 0,
             steps_left: 0,
@@ -91,14 +91,14 @@ impl Dim {
     }
 
     fn decide(&mut self, rates: Rates) {
-        let was_on_top = self.state == State::OnTop;
+        let was_on_top = self.state == State::ParkingOnTop;
         match self.state {
-            State::OnTop => {
+            State::ParkingOnTop => {
                 if compare(rates, self.before) != Verdict::Same {
                     self.leave_parking();
                 }
             }
-            State::Tired => {
+            State::ParkingTired => {
                 self.tired -= 1;
                 if self.tired == 0 {
                     self.leave_parking();
@@ -109,13 +109,13 @@ impl Dim {
                     self.turn();
                 }
                 if self.is_on_top() {
-                    self.park(State::OnTop);
+                    self.park(State::ParkingOnTop);
                 } else {
                     self.step();
                 }
             }
         }
-        if !(was_on_top && self.state == State::OnTop) {
+        if !(was_on_top && self.state == State::ParkingOnTop) {
             self.before = rates;
         }
     }
@@ -143,7 +143,7 @@ impl Dim {
 
     fn step(&mut self) {
         if self.tired == 10 {
-            self.park(State::Tired);
+            self.park(State::ParkingTired);
             return;
         }
         match self.state {
@@ -156,7 +156,7 @@ impl Dim {
                 self.steps_left += 1;
             }
             _ => {
-                self.park(State::OnTop);
+                self.park(State::ParkingOnTop);
                 return;
             }
         }
@@ -166,7 +166,7 @@ impl Dim {
     fn park(&mut self, state: State) {
         (self.steps_right, self.steps_left) = (0, 0);
         self.state = state;
-        if state == State::OnTop {
+        if state == State::ParkingOnTop {
             self.tired = 0;
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     /// Runs `n` interrupts of a steady `packets_per_us`; interrupts come one delay apart, but at least `gap` apart.
-    fn steady(dim: &mut Dim, now: &mut Time, n: u64, gap: Dur) -> Vec<u64> {
+    fn steady(dim: &mut InterruptModeration, now: &mut Time, n: u64, gap: Dur) -> Vec<u64> {
         let mut delays = Vec::new();
         for _ in 0..n {
             let passed = dim.delay().max(gap);
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn under_a_steady_load_fewer_interrupts_are_better_up_to_the_longest_delay() {
-        let (mut dim, mut now) = (Dim::new(), Time::ZERO);
+        let (mut dim, mut now) = (InterruptModeration::new(), Time::ZERO);
         let delays = steady(&mut dim, &mut now, 64 * 40, Dur::from_micros(1));
         assert!(delays.contains(&256), "{:?}", dim.delay());
     }
 
     #[test]
     fn packets_further_apart_than_any_delay_leave_it_parked() {
-        let (mut dim, mut now) = (Dim::new(), Time::ZERO);
+        let (mut dim, mut now) = (InterruptModeration::new(), Time::ZERO);
         let delays = steady(&mut dim, &mut now, 64 * 10, Dur::from_millis(1));
         // It steps left once, from 8 to 1 us, sees no difference, turns, and parks.
         assert!(delays.iter().all(|d| *d <= 64), "{delays:?}");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn nothing_changes_before_64_interrupts() {
-        let (mut dim, mut now) = (Dim::new(), Time::ZERO);
+        let (mut dim, mut now) = (InterruptModeration::new(), Time::ZERO);
         assert_eq!(steady(&mut dim, &mut now, 63, Dur::from_micros(1)).last(), Some(&8));
         assert_eq!(steady(&mut dim, &mut now, 1, Dur::from_micros(1)), [1]);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Has the cache lines of `bytes` of `place` fetched. It changes nothing, not even where there is no such memory.
 #[expect(clippy::inline_always, reason = "a few instructions in the run loop")]
 #[inline(always)]
-pub(crate) fn fetch<T>(place: &T, bytes: Range<usize>) {
+pub(crate) fn prefetch<T>(place: &T, bytes: Range<usize>) {
     #[cfg(target_arch = "x86_64")]
     for at in bytes.step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

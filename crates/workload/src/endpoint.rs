@@ -1,9 +1,9 @@
 //! One end of a connection: bytes owed, bytes expected.
 
-use crate::completion::{Completion, CompletionKind};
+use crate::completion::{AppCompletion, AppCompletionKind};
 use crate::schedule::{ConnKey, TrafficSchedule};
-use crate::sockets::{Slot, Sockets};
-use crate::spec::{Behaviour, Spec};
+use crate::sockets::{SocketId, Sockets};
+use crate::spec::{Behaviour, WorkloadSpec};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Carry, Stream, Time};
 
@@ -12,7 +12,7 @@ const SLOW_READ: Bytes = Bytes::new(16_384);
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
+pub(crate) struct AppEndpoint {
     pub key: ConnKey,
     /// Index into the host's clients; `None` at the accepting end.
     pub client: Option<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct End {
 #[derive(Clone, Debug)]
 enum Role {
     /// Sends; done when the peer has read everything and closed.
-    Source { started: Time, total: u64, feed: Feed },
+    Source { started: Time, total: u64, feed: DataSource },
     /// Sends requests, expects responses in order.
     Requester { waiting: VecDeque<Request> },
     /// Expects requests, answers each when it is complete.
@@ -50,7 +50,7 @@ enum Role {
 
 /// Where a source's bytes come from.
 #[derive(Clone, Debug)]
-enum Feed {
+enum DataSource {
     /// All is owed already.
     Given,
     /// As much as the socket takes.
@@ -70,16 +70,16 @@ struct Request {
 }
 
 /// What a step left behind.
-pub(crate) struct Step {
+pub(crate) struct EndpointStep {
     /// When the end wants to be looked at again, whatever the socket does.
     pub next: Time,
     /// The end closed its socket.
     pub over: bool,
 }
 
-impl End {
-    fn new(plan: &TrafficSchedule, key: ConnKey, client: Option<u32>, role: Role) -> End {
-        End {
+impl AppEndpoint {
+    fn new(plan: &TrafficSchedule, key: ConnKey, client: Option<u32>, role: Role) -> AppEndpoint {
+        AppEndpoint {
             key,
             client,
             live: true,
@@ -96,19 +96,25 @@ impl End {
     }
 
     /// The end that opens the connection.
-    pub fn client(plan: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> End {
+    pub fn client(plan: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> AppEndpoint {
         let spec = &plan.part(key).spec;
         let feed = match spec.behaviour {
-            Behaviour::Paced => Feed::Paced { next: now, carry: Carry::default() },
-            Behaviour::OnOff => Feed::OnOff { next: now },
-            Behaviour::Bulk if spec.flow_size.is_some() => Feed::Given,
-            Behaviour::Bulk => Feed::Endless,
+            Behaviour::Paced => DataSource::Paced { next: now, carry: Carry::default() },
+            Behaviour::OnOff => DataSource::OnOff { next: now },
+            Behaviour::Bulk if spec.flow_size.is_some() => DataSource::Given,
+            Behaviour::Bulk => DataSource::Endless,
             Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
-                return End::new(plan, key, Some(client), Role::Requester { waiting: VecDeque::new() });
+                return AppEndpoint::new(
+                    plan,
+                    key,
+                    Some(client),
+                    Role::Requester { waiting: VecDeque::new() },
+                );
             }
             Behaviour::Mix => unreachable!("a mix is split into its members"),
         };
-        let mut end = End::new(plan, key, Some(client), Role::Source { started: now, total: 0, feed });
+        let mut end =
+            AppEndpoint::new(plan, key, Some(client), Role::Source { started: now, total: 0, feed });
         if let (Behaviour::Bulk, Some(size)) = (spec.behaviour, &spec.flow_size) {
             end.owed = size.draw(&mut end.sizes).get();
             end.shut = true;
@@ -117,16 +123,16 @@ impl End {
     }
 
     /// The end that accepts it.
-    pub fn server(plan: &TrafficSchedule, key: ConnKey) -> End {
+    pub fn server(plan: &TrafficSchedule, key: ConnKey) -> AppEndpoint {
         let spec = &plan.part(key).spec;
         match spec.behaviour {
             Behaviour::Rpc | Behaviour::RpcOpen | Behaviour::Incast => {
-                let mut end = End::new(plan, key, None, Role::Responder { left: 0, response: 0 });
+                let mut end = AppEndpoint::new(plan, key, None, Role::Responder { left: 0, response: 0 });
                 let (left, response) = end.draw_message(spec);
                 end.role = Role::Responder { left, response };
                 end
             }
-            _ => End::new(plan, key, None, Role::Sink),
+            _ => AppEndpoint::new(plan, key, None, Role::Sink),
         }
     }
 
@@ -136,13 +142,13 @@ impl End {
     }
 
     /// The sizes of the connection's next request and response: the same sequence at both ends.
-    fn draw_message(&mut self, spec: &Spec) -> (u64, u64) {
+    fn draw_message(&mut self, spec: &WorkloadSpec) -> (u64, u64) {
         let request = spec.request.draw(&mut self.sizes).get();
         (request, spec.response.draw(&mut self.sizes).get())
     }
 
     /// A request arrives; it is written at the next step.
-    pub fn request(&mut self, now: Time, spec: &Spec) {
+    pub fn request(&mut self, now: Time, spec: &WorkloadSpec) {
         let (request, response) = self.draw_message(spec);
         let Role::Requester { waiting } = &mut self.role else { panic!("only a requester has requests") };
         waiting.push_back(Request { start: now, asks: request, answer: response, left: response });
@@ -158,7 +164,7 @@ impl End {
     pub fn finish(&mut self) {
         self.shut = true;
         if let Role::Source { feed, .. } = &mut self.role {
-            *feed = Feed::Given;
+            *feed = DataSource::Given;
         }
     }
 
@@ -166,11 +172,11 @@ impl End {
     pub fn step(
         &mut self,
         now: Time,
-        slot: Slot,
-        spec: &Spec,
+        slot: SocketId,
+        spec: &WorkloadSpec,
         sockets: &mut impl Sockets,
-        done: &mut Vec<Completion>,
-    ) -> Step {
+        done: &mut Vec<AppCompletion>,
+    ) -> EndpointStep {
         let mut next = self.read(now, slot, spec, sockets, done);
         next = next.min(self.write(now, slot, spec, sockets));
         if self.shut && self.owed == 0 && !self.was_shut {
@@ -188,16 +194,16 @@ impl End {
             }
             sockets.close(slot);
         }
-        Step { next: if over { Time::MAX } else { next }, over }
+        EndpointStep { next: if over { Time::MAX } else { next }, over }
     }
 
     fn read(
         &mut self,
         now: Time,
-        slot: Slot,
-        spec: &Spec,
+        slot: SocketId,
+        spec: &WorkloadSpec,
         sockets: &mut impl Sockets,
-        done: &mut Vec<Completion>,
+        done: &mut Vec<AppCompletion>,
     ) -> Time {
         loop {
             let readable = sockets.readable(slot);
@@ -224,7 +230,7 @@ impl End {
     }
 
     /// Bytes arrived: they complete messages by count.
-    fn consume(&mut self, now: Time, mut n: u64, spec: &Spec, done: &mut Vec<Completion>) {
+    fn consume(&mut self, now: Time, mut n: u64, spec: &WorkloadSpec, done: &mut Vec<AppCompletion>) {
         match &mut self.role {
             Role::Source { .. } | Role::Sink => {}
             Role::Requester { waiting } => {
@@ -255,14 +261,14 @@ impl End {
     }
 
     /// Hands over what is owed; returns when more will be owed by the clock.
-    fn write(&mut self, now: Time, slot: Slot, spec: &Spec, sockets: &mut impl Sockets) -> Time {
+    fn write(&mut self, now: Time, slot: SocketId, spec: &WorkloadSpec, sockets: &mut impl Sockets) -> Time {
         let call = spec.write_size.unwrap_or(Bytes::MAX);
         let mut written = 0;
         let mut next = Time::MAX;
         if let Role::Source { feed, .. } = &mut self.role {
             match feed {
-                Feed::Given => {}
-                Feed::Endless => loop {
+                DataSource::Given => {}
+                DataSource::Endless => loop {
                     let want = call.min(Bytes::new(1 << 40));
                     let taken = sockets.write(slot, want);
                     written += taken.get();
@@ -270,7 +276,7 @@ impl End {
                         break;
                     }
                 },
-                Feed::Paced { next: tick, carry } => {
+                DataSource::Paced { next: tick, carry } => {
                     while *tick <= now {
                         let burst = spec.burst.draw(&mut self.sizes);
                         self.owed += burst.get();
@@ -278,7 +284,7 @@ impl End {
                     }
                     next = *tick;
                 }
-                Feed::OnOff { next: tick } => {
+                DataSource::OnOff { next: tick } => {
                     if self.owed == 0 && *tick <= now {
                         self.owed = spec.burst.draw(&mut self.sizes).get();
                     }
@@ -296,7 +302,7 @@ impl End {
         }
         if let Role::Source { total, feed, .. } = &mut self.role {
             *total += written;
-            if let Feed::OnOff { next: tick } = feed {
+            if let DataSource::OnOff { next: tick } = feed {
                 if written > 0 && self.owed == 0 {
                     *tick = now.saturating_add(spec.gap.draw(&mut self.sizes));
                 }
@@ -309,7 +315,7 @@ impl End {
     }
 
     /// Everything under way has failed.
-    pub fn fail(&mut self, now: Time, done: &mut Vec<Completion>) {
+    pub fn fail(&mut self, now: Time, done: &mut Vec<AppCompletion>) {
         if let Role::Requester { waiting } = &mut self.role {
             for request in waiting.drain(..) {
                 done.push(completion(self.key, request, now, false));
@@ -319,10 +325,10 @@ impl End {
         }
     }
 
-    fn flow_over(&self, now: Time, ok: bool) -> Completion {
+    fn flow_over(&self, now: Time, ok: bool) -> AppCompletion {
         let Role::Source { started, total, .. } = self.role else { panic!("only a source is a flow") };
-        Completion {
-            kind: CompletionKind::Flow,
+        AppCompletion {
+            kind: AppCompletionKind::Flow,
             key: self.key,
             request: Bytes::new(total),
             response: Bytes::ZERO,
@@ -333,9 +339,9 @@ impl End {
     }
 }
 
-fn completion(key: ConnKey, request: Request, end: Time, ok: bool) -> Completion {
-    Completion {
-        kind: CompletionKind::Rpc,
+fn completion(key: ConnKey, request: Request, end: Time, ok: bool) -> AppCompletion {
+    AppCompletion {
+        kind: AppCompletionKind::Rpc,
         key,
         request: Bytes::new(request.asks),
         response: Bytes::new(request.answer),

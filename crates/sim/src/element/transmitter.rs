@@ -5,7 +5,7 @@ use tcpassay_units::{Bytes, Carry, Dur, Rate, Time};
 
 /// The state of a [`Pace`].
 #[derive(Clone, Debug)]
-pub(crate) enum Pacer {
+pub(crate) enum Transmitter {
     Unlimited,
     /// The carry counts only for what begins when the packet before has left.
     Fixed {
@@ -25,22 +25,22 @@ pub(crate) enum Pacer {
     },
 }
 
-impl Pacer {
-    pub fn new(pace: Pace) -> Pacer {
+impl Transmitter {
+    pub fn new(pace: Pace) -> Transmitter {
         match pace {
-            Pace::Unlimited => Pacer::Unlimited,
-            Pace::Fixed(rate) => Pacer::Fixed { rate, carry: Carry::default(), left: Time::ZERO },
+            Pace::Unlimited => Transmitter::Unlimited,
+            Pace::Fixed(rate) => Transmitter::Fixed { rate, carry: Carry::default(), left: Time::ZERO },
             Pace::Steps(steps, cycle) => {
                 assert!(steps.iter().any(|s| s.1.is_some()), "a trace that never sends");
                 assert!(
                     steps.iter().all(|s| s.0 < cycle) && steps.is_sorted_by_key(|s| s.0),
                     "steps out of order"
                 );
-                Pacer::Steps { steps, cycle }
+                Transmitter::Steps { steps, cycle }
             }
             Pace::Opportunities(instants) => {
                 assert!(instants.last().is_some_and(|i| !i.is_zero()), "a trace without opportunities");
-                Pacer::Opportunities { instants, at: 0, left: OPPORTUNITY }
+                Transmitter::Opportunities { instants, at: 0, left: OPPORTUNITY }
             }
         }
     }
@@ -48,16 +48,16 @@ impl Pacer {
     /// When `bytes` that begin at `start` have left. Calls go forward in time.
     pub fn sent_at(&mut self, start: Time, bytes: u64) -> Time {
         match self {
-            Pacer::Unlimited => start,
-            Pacer::Fixed { rate, carry, left } => {
+            Transmitter::Unlimited => start,
+            Transmitter::Fixed { rate, carry, left } => {
                 if start > *left {
                     *carry = Carry::default();
                 }
                 *left = start + rate.tx_time(Bytes::new(bytes), carry);
                 *left
             }
-            Pacer::Steps { steps, cycle } => stepped(steps, *cycle, start, bytes),
-            Pacer::Opportunities { instants, at, left } => {
+            Transmitter::Steps { steps, cycle } => stepped(steps, *cycle, start, bytes),
+            Transmitter::Opportunities { instants, at, left } => {
                 let per_cycle = instants.len() as u64;
                 let cycle = *instants.last().expect("checked when made");
                 let instant = |at: u64| {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_opportunity_carries_1500_bytes_and_what_is_unused_is_lost() {
-        let mut p = Pacer::new(Pace::from_trace("1\n1\n4\n").unwrap());
+        let mut p = Transmitter::new(Pace::from_trace("1\n1\n4\n").unwrap());
         // Two opportunities at 1 ms: 1500 and 700 + 800 bytes; the next is at 4 ms.
         assert_eq!(p.sent_at(ms(0), 1500), ms(1));
         assert_eq!(p.sent_at(ms(1), 700), ms(1));
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn a_packet_may_need_several_opportunities() {
-        let mut p = Pacer::new(Pace::from_trace("1\n2\n3\n").unwrap());
+        let mut p = Transmitter::new(Pace::from_trace("1\n2\n3\n").unwrap());
         assert_eq!(p.sent_at(ms(0), 4000), ms(3));
         assert_eq!(p.sent_at(ms(3), 500), ms(3));
     }
 
     #[test]
     fn a_packet_spans_changes_of_the_rate_and_outages() {
-        let mut p = Pacer::new(Pace::from_trace("0,8Mbit\n0.001,0\n0.002,16Mbit\n0.01,0\n").unwrap());
+        let mut p = Transmitter::new(Pace::from_trace("0,8Mbit\n0.001,0\n0.002,16Mbit\n0.01,0\n").unwrap());
         // 1000 bytes in the first ms, none in the second, 2000 bytes in the third.
         assert_eq!(p.sent_at(ms(0), 3000), ms(3));
         assert_eq!(p.sent_at(ms(1), 2), Time::from_nanos(2_001_000));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_fixed_rate_does_not_drift() {
-        let mut p = Pacer::new(Pace::Fixed(Rate::from_gbit(3)));
+        let mut p = Transmitter::new(Pace::Fixed(Rate::from_gbit(3)));
         let mut now = Time::ZERO;
         for _ in 0..3_000 {
             now = p.sent_at(now, 1);

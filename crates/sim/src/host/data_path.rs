@@ -1,22 +1,22 @@
 //! The hot path of a connection in its host: what arrives, what leaves, and who looks on.
 
-use super::captures::Report;
-use super::conn::{Conn, Flow};
+use super::endpoint::{Endpoint, FlowEntry};
 use super::log::event;
+use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure::{Collector, Delivery, FlowCounters};
 use tcpassay_tcp::{Connection, Sending};
 use tcpassay_units::{Time, count};
 use tcpassay_wire::{Ecn, Segment};
-use tcpassay_workload::Slot;
+use tcpassay_workload::SocketId;
 
 /// What an input left to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum After {
+pub(crate) enum NextAction {
     Nothing,
     /// The application of this host's slot has to be told.
-    Tell(usize, Slot),
+    Tell(usize, SocketId),
     /// Connection and application are done.
     Remove,
 }
@@ -24,10 +24,10 @@ pub(crate) enum After {
 /// Who looks on.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
-pub(crate) struct Taps {
+pub(crate) struct HostRecorder {
     pub collector: Collector,
-    pub(super) report: Report,
-    pub(super) flows: Vec<Flow>,
+    pub(super) state: RecordingState,
+    pub(super) flows: Vec<FlowEntry>,
     /// Whether anybody wants to know of each packet: one of the following.
     pub(super) each: bool,
     logs: bool,
@@ -36,12 +36,12 @@ pub(crate) struct Taps {
     deliveries: bool,
 }
 
-impl Taps {
-    pub fn new(collector: Collector) -> Taps {
+impl HostRecorder {
+    pub fn new(collector: Collector) -> HostRecorder {
         let collect = *collector.collect();
-        Taps {
+        HostRecorder {
             collector,
-            report: Report::default(),
+            state: RecordingState::default(),
             flows: Vec::new(),
             each: collect.events || collect.packets || collect.latency || collect.deliveries,
             logs: collect.events,
@@ -52,12 +52,12 @@ impl Taps {
     }
 
     /// Whether anybody wants to know when packets were sent.
-    pub fn wants_dates(&self) -> bool {
+    pub fn wants_send_times(&self) -> bool {
         self.latency || self.deliveries
     }
 
     /// A segment reaches the stack.
-    pub(super) fn before(&mut self, conn: &Conn, packet: &Packet, now: Time) {
+    pub(super) fn before(&mut self, conn: &Endpoint, packet: &Packet, now: Time) {
         if (self.latency || self.deliveries) && packet.segment.len > 0 {
             self.delivered(conn, packet, now);
         }
@@ -67,7 +67,7 @@ impl Taps {
     }
 
     /// The stack took it.
-    pub(super) fn after(&mut self, conn: &mut Conn, now: Time) {
+    pub(super) fn after(&mut self, conn: &mut Endpoint, now: Time) {
         if self.latency
             && let Some(rtt) = conn.tcp.take_rtt()
         {
@@ -76,7 +76,7 @@ impl Taps {
     }
 
     #[inline]
-    fn delivered(&mut self, conn: &Conn, packet: &Packet, now: Time) {
+    fn delivered(&mut self, conn: &Endpoint, packet: &Packet, now: Time) {
         let delivery = Delivery {
             at: now,
             flow: conn.into.0,
@@ -90,13 +90,13 @@ impl Taps {
 
     /// A segment between the stack and the NIC; `src` sent it.
     #[cold]
-    fn capture(&mut self, conn: &Conn, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
+    fn capture(&mut self, conn: &Endpoint, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
         let way = (conn.route.flow, src);
-        self.report.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
+        self.state.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
     }
 
     #[cold]
-    fn log(&mut self, conn: &mut Conn) {
+    fn log(&mut self, conn: &mut Endpoint) {
         let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
         for entry in conn.tcp.drain_log() {
             self.collector.event(event(&entry, host, out));
@@ -108,38 +108,38 @@ impl Taps {
 /// set unless the application has to be told something.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn serve(conn: &mut Conn, net: &mut Core, taps: &mut Taps) -> After {
-    transmit(conn, net, taps);
+pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) -> NextAction {
+    transmit(conn, net, recorder);
     if conn.only_reads {
         let n = conn.tcp.readable();
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
-            transmit(conn, net, taps);
+            transmit(conn, net, recorder);
         }
     }
     if let Some(slot) = conn.slot
         && conn.has_news()
     {
-        return After::Tell(conn.host, slot);
+        return NextAction::Tell(conn.host, slot);
     }
     conn.arm(net);
-    if conn.is_over() { After::Remove } else { After::Nothing }
+    if conn.is_over() { NextAction::Remove } else { NextAction::Nothing }
 }
 
 /// Sends what the connection wants to send.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
-pub(super) fn transmit(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
+pub(super) fn transmit(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
     if conn.tcp.may_transmit() {
-        send(conn, net, taps);
+        send(conn, net, recorder);
     }
-    if taps.each && taps.logs {
-        taps.log(conn);
+    if recorder.each && recorder.logs {
+        recorder.log(conn);
     }
 }
 
-fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
+fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
     let now = net.now();
     let limit = match conn.small_queues {
         SmallQueues::Off => u64::MAX,
@@ -154,29 +154,29 @@ fn send(conn: &mut Conn, net: &mut Core, taps: &mut Taps) {
         let sending =
             if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
         let Some(Sending { ecn, mss, header }) = sending else { break };
-        if taps.each && taps.captures {
-            taps.capture(conn, conn.route.src, now, draft, ecn);
+        if recorder.each && recorder.captures {
+            recorder.capture(conn, conn.route.src, now, draft, ecn);
         }
         let len = draft.len;
         conn.route.accecn = conn.tcp.counts_marks();
-        let ticket = net.send_draft(&conn.route, ecn, mss, header);
+        let handle = net.send_draft(&conn.route, ecn, mss, header);
         if len > 0 {
-            count(&mut conn.tally.sent_packets, u64::from(ticket.segs));
+            count(&mut conn.tally.sent_packets, u64::from(handle.segs));
             count(&mut conn.tally.sent_bytes, u64::from(len));
         } else {
             count(&mut conn.tally.acks_sent, 1);
         }
         if conn.route.notify {
-            conn.queued += u64::from(ticket.size);
+            conn.queued += u64::from(handle.size);
             if len > 0 {
-                conn.last_sent = ticket.size;
+                conn.last_sent = handle.size;
             }
         }
     }
 }
 
 /// Tells the recording what passed since it was last told; `at` lies in the same interval of its series.
-pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Conn, at: Time) {
+pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Endpoint, at: Time) {
     let t = std::mem::take(&mut conn.tally);
     if t.sent_packets + t.acks_sent > 0 {
         let (sent_packets, sent_bytes, acks_sent) = (t.sent_packets, t.sent_bytes, t.acks_sent);

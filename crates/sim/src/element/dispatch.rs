@@ -1,19 +1,19 @@
 //! Any element, and how one is made from its specification.
 
+use super::ack_marking::AckEceMarker;
+use super::ack_thinning::{AckThinning, AckThinningSpec};
 use super::backlog::Backlog;
-use super::damage::{CorruptSpec, Damage, DuplicateSpec};
+use super::impairment::{CorruptSpec, DuplicateSpec, Impairment};
 use super::jitter::{Jitter, JitterSpec};
 use super::link::{Link, LinkSpec};
 use super::loss::{Loss, LossSpec};
-use super::mark::MarkAcks;
-use super::policer::{Policer, PolicerSpec, Slot, SlotSpec};
+use super::policer::{Policer, PolicerSpec, SlottedMedium, SlottedMediumSpec};
 use super::port::{Port, PortSpec};
 use super::reorder::{Reorder, ReorderSpec};
 use super::rx::{Rx, RxSpec};
 use super::split::{self, SplitSpec};
-use super::switch::{Ingress, IngressSpec, Switch, SwitchSpec};
-use super::thin::{Thin, ThinSpec};
-use crate::engine::{Core, FlowId, HostId, Io, PacketId};
+use super::switch::{IngressTag, IngressTagSpec, Switch, SwitchSpec};
+use crate::engine::{Core, ElementContext, FlowKey, HostId, PacketId};
 use tcpassay_units::Seed;
 
 /// A specification that makes an element.
@@ -38,56 +38,56 @@ pub enum Element {
     Split,
     /// See [`SwitchSpec`].
     Switch(Switch),
-    /// See [`IngressSpec`].
-    Ingress(Ingress),
-    /// See [`MarkAcks`].
-    MarkAcks(MarkAcks),
+    /// See [`IngressTagSpec`].
+    IngressTag(IngressTag),
+    /// See [`AckEceMarker`].
+    AckEceMarker(AckEceMarker),
     /// See [`LossSpec`].
     Loss(Box<Loss>),
     /// See [`CorruptSpec`], [`DuplicateSpec`].
-    Damage(Box<Damage>),
+    Impairment(Box<Impairment>),
     /// See [`PolicerSpec`].
     Policer(Box<Policer>),
     /// See [`JitterSpec`].
     Jitter(Box<Jitter>),
     /// See [`ReorderSpec`].
     Reorder(Box<Reorder>),
-    /// See [`SlotSpec`].
-    Slot(Box<Slot>),
-    /// See [`ThinSpec`].
-    Thin(Box<Thin>),
+    /// See [`SlottedMediumSpec`].
+    SlottedMedium(Box<SlottedMedium>),
+    /// See [`AckThinningSpec`].
+    AckThinning(Box<AckThinning>),
 }
 
 impl Element {
     #[inline]
-    pub(crate) fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+    pub(crate) fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
-            Element::Port(e) => e.receive(io, core, id),
-            Element::Rx(e) => e.receive(io, core, id),
-            Element::Split => split::receive(io, core, id),
-            Element::Ingress(e) => e.receive(io, core, id),
-            Element::Loss(e) => e.receive(io, core, id),
-            Element::Damage(e) => e.receive(io, core, id),
-            Element::Policer(e) => e.receive(io, core, id),
-            Element::Jitter(e) => e.receive(io, core, id),
-            Element::Reorder(e) => e.receive(io, core, id),
-            Element::Slot(e) => e.receive(io, core, id),
-            Element::Thin(e) => e.receive(io, core, id),
-            Element::Link(_) | Element::Switch(_) | Element::Host(_) | Element::MarkAcks(_) => {
+            Element::Port(e) => e.receive(ctx, core, id),
+            Element::Rx(e) => e.receive(ctx, core, id),
+            Element::Split => split::receive(ctx, core, id),
+            Element::IngressTag(e) => e.receive(ctx, core, id),
+            Element::Loss(e) => e.receive(ctx, core, id),
+            Element::Impairment(e) => e.receive(ctx, core, id),
+            Element::Policer(e) => e.receive(ctx, core, id),
+            Element::Jitter(e) => e.receive(ctx, core, id),
+            Element::Reorder(e) => e.receive(ctx, core, id),
+            Element::SlottedMedium(e) => e.receive(ctx, core, id),
+            Element::AckThinning(e) => e.receive(ctx, core, id),
+            Element::Link(_) | Element::Switch(_) | Element::Host(_) | Element::AckEceMarker(_) => {
                 unreachable!("the run loop delivers to these")
             }
         }
     }
 
     #[inline]
-    pub(crate) fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub(crate) fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         match self {
-            Element::Port(e) => e.wake(io, core),
-            Element::Rx(e) => e.wake(io, core),
-            Element::Jitter(e) => e.wake(io, core),
-            Element::Reorder(e) => e.wake(io, core),
-            Element::Slot(e) => e.wake(io, core),
-            Element::Thin(e) => e.wake(io, core),
+            Element::Port(e) => e.wake(ctx, core),
+            Element::Rx(e) => e.wake(ctx, core),
+            Element::Jitter(e) => e.wake(ctx, core),
+            Element::Reorder(e) => e.wake(ctx, core),
+            Element::SlottedMedium(e) => e.wake(ctx, core),
+            Element::AckThinning(e) => e.wake(ctx, core),
             _ => unreachable!("the run loop wakes links, and nothing else asks to be woken"),
         }
     }
@@ -100,15 +100,15 @@ impl Element {
             | Element::Rx(_)
             | Element::Jitter(_)
             | Element::Reorder(_)
-            | Element::Slot(_)
-            | Element::Thin(_) => true,
+            | Element::SlottedMedium(_)
+            | Element::AckThinning(_) => true,
             Element::Host(_)
             | Element::Split
             | Element::Switch(_)
-            | Element::Ingress(_)
-            | Element::MarkAcks(_)
+            | Element::IngressTag(_)
+            | Element::AckEceMarker(_)
             | Element::Loss(_)
-            | Element::Damage(_)
+            | Element::Impairment(_)
             | Element::Policer(_) => false,
         }
     }
@@ -121,14 +121,14 @@ impl Element {
             Element::Rx(e) => e.held(),
             Element::Jitter(e) => e.held(),
             Element::Reorder(e) => e.held(),
-            Element::Slot(e) => e.held(),
-            Element::Thin(e) => e.held(),
+            Element::SlottedMedium(e) => e.held(),
+            Element::AckThinning(e) => e.held(),
             _ => 0,
         }
     }
 
     /// What waits before `flow`.
-    pub(crate) fn backlog(&mut self, core: &Core, flow: FlowId) -> Backlog {
+    pub(crate) fn backlog(&mut self, core: &Core, flow: FlowKey) -> Backlog {
         match self {
             Element::Link(e) => e.backlog(core),
             Element::Port(e) => e.backlog(flow),
@@ -169,21 +169,21 @@ made_from! {
     LinkSpec => Element::Link,
     PortSpec => Element::Port,
     RxSpec => Element::Rx,
-    IngressSpec => Element::Ingress,
+    IngressTagSpec => Element::IngressTag,
     SwitchSpec => Element::Switch,
     LossSpec => Element::Loss,
-    CorruptSpec => Element::Damage,
-    DuplicateSpec => Element::Damage,
+    CorruptSpec => Element::Impairment,
+    DuplicateSpec => Element::Impairment,
     PolicerSpec => Element::Policer,
     JitterSpec => Element::Jitter,
     ReorderSpec => Element::Reorder,
-    SlotSpec => Element::Slot,
-    ThinSpec => Element::Thin,
+    SlottedMediumSpec => Element::SlottedMedium,
+    AckThinningSpec => Element::AckThinning,
 }
 
-impl IntoElement for MarkAcks {
+impl IntoElement for AckEceMarker {
     fn into_element(self, _: &str, _: Seed) -> Element {
-        Element::MarkAcks(self)
+        Element::AckEceMarker(self)
     }
 }
 

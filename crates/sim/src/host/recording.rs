@@ -1,38 +1,38 @@
 //! Numbers of flows and packets in the recording, and what capture points see.
 
-use super::conn::Flow;
-use crate::engine::{FlowId, HostId, NodeId};
+use super::endpoint::FlowEntry;
+use crate::engine::{FlowKey, HostId, NodeId};
 use std::collections::BTreeMap;
 use tcpassay_case::IdlePath;
-use tcpassay_measure::{Captured, Collector, InterfaceId};
+use tcpassay_measure::{CapturedPacket, Collector, InterfaceIndex};
 use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Segment};
 
 /// State of reporting.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct RecordingState {
     /// Flows in the recording.
     pub records: u32,
     pub datagrams_sent: u64,
     pub datagrams_received: u64,
     /// Capture point of each host, then of each watched element.
-    pub hosts: Vec<InterfaceId>,
-    pub nodes: Vec<(NodeId, InterfaceId)>,
+    pub hosts: Vec<InterfaceIndex>,
+    pub nodes: Vec<(NodeId, InterfaceIndex)>,
     captured: u16,
     /// The idle path between a client and a server.
     pub idle: BTreeMap<(u32, u32), IdlePath>,
 }
 
-impl Report {
+impl RecordingState {
     /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
     #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
     pub fn capture(
         &mut self,
         collector: &mut Collector,
-        flows: &[Flow],
+        flows: &[FlowEntry],
         at: Time,
         host: usize,
-        (flow, from): (FlowId, HostId),
+        (flow, from): (FlowKey, HostId),
         segment: &Segment,
         ecn: Ecn,
     ) {
@@ -44,15 +44,15 @@ impl Report {
     pub fn put(
         &mut self,
         collector: &mut Collector,
-        flows: &[Flow],
+        flows: &[FlowEntry],
         at: Time,
         interface: u32,
-        (flow, from): (FlowId, HostId),
+        (flow, from): (FlowKey, HostId),
         segment: Option<&Segment>,
         ecn: Ecn,
         note: Option<&'static str>,
     ) {
-        let (place, _) = Flow::place(flow);
+        let (place, _) = FlowEntry::place(flow);
         let Some(f) = flows.get(place) else { return };
         let (client, server) = (f.key.client.0, f.key.server.0);
         let ports = ports(place, f);
@@ -60,7 +60,7 @@ impl Report {
         let (from, to) = if from_client { (client, server) } else { (server, client) };
         let (from_port, to_port) = if from_client { ports } else { (ports.1, ports.0) };
         self.captured = self.captured.wrapping_add(1);
-        collector.packet(Captured {
+        collector.packet(CapturedPacket {
             at,
             interface,
             from,
@@ -77,7 +77,7 @@ impl Report {
 }
 
 /// Ports of client and server: each connection of a place has another client's port.
-pub(super) fn ports(place: usize, flow: &Flow) -> (u16, u16) {
+pub(super) fn ports(place: usize, flow: &FlowEntry) -> (u16, u16) {
     let n = place as u64 + u64::from(flow.count) * 7919;
     let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");
     (client, 5001 + flow.key.part)

@@ -4,7 +4,7 @@
 //! hears of it; setting ECE on ACKs that pass the shaper's host tells it at once.
 
 use super::backlog::Backlog;
-use crate::engine::{Core, Io, NodeId, PacketId};
+use crate::engine::{Core, ElementContext, NodeId, PacketId};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
@@ -12,20 +12,20 @@ use tcpassay_wire::Flags;
 ///
 /// Segments that carry SYN or RST are left alone: there ECE is negotiation (RFC 3168 section 6.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MarkAcks {
+pub struct AckEceMarker {
     /// The queue that the data passes; of a classful one, the class of the flow.
     pub queue: NodeId,
     /// Marks while more than this waits there.
     pub above: Bytes,
 }
 
-impl MarkAcks {
-    pub(crate) fn receive(self, io: &mut Io, core: &mut Core, id: PacketId, backlog: Backlog) {
+impl AckEceMarker {
+    pub(crate) fn receive(self, ctx: &mut ElementContext, core: &mut Core, id: PacketId, backlog: Backlog) {
         let flags = &mut core.packets[id].segment.flags;
         if backlog.bytes > self.above.get() && flags.has(Flags::ACK) && !flags.any(Flags::SYN | Flags::RST) {
             *flags |= Flags::ECE;
-            io.marked(core, id);
+            ctx.marked(core, id);
         }
-        io.forward(core, id);
+        ctx.forward(core, id);
     }
 }

@@ -3,34 +3,34 @@
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
-use super::key::{IDLE, Key, SourceId};
+use super::key::{EventKey, IDLE, SourceId};
 
 /// How many.
 const FEW: usize = 4;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Few {
-    first: Key,
-    keys: [Key; FEW],
+pub(super) struct LinearQueue {
+    first: EventKey,
+    keys: [EventKey; FEW],
 }
 
-impl Default for Few {
-    fn default() -> Few {
-        Few { first: IDLE, keys: [IDLE; FEW] }
+impl Default for LinearQueue {
+    fn default() -> LinearQueue {
+        LinearQueue { first: IDLE, keys: [IDLE; FEW] }
     }
 }
 
-impl Few {
+impl LinearQueue {
     /// The smallest key.
     #[inline(always)]
-    pub fn first(&self) -> Key {
+    pub fn first(&self) -> EventKey {
         self.first
     }
 
     /// Takes `source` in with `key`, when it is one of the few.
     #[inline(always)]
-    pub fn insert(&mut self, source: SourceId, key: Key) -> bool {
+    pub fn insert(&mut self, source: SourceId, key: EventKey) -> bool {
         let Some(place) = self.keys.get_mut(source.0 as usize) else { return false };
         *place = key;
         if key < self.first {

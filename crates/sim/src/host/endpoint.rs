@@ -1,11 +1,11 @@
 //! One end of a connection in its host, and the table of both ends.
 
-use crate::engine::{Core, FlowId, HostId, Route, TimerId};
+use crate::engine::{Core, FlowKey, HostId, Route, TimerId};
 use tcpassay_case::SmallQueues;
 use tcpassay_measure as measure;
 use tcpassay_tcp::{Connection, State};
 use tcpassay_units::Time;
-use tcpassay_workload::{ConnKey, Slot};
+use tcpassay_workload::{ConnKey, SocketId};
 
 /// No connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -13,14 +13,14 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One end.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
-pub(super) struct Conn {
+pub(super) struct Endpoint {
     pub tcp: Connection,
     /// What its segments have in common.
     pub route: Route,
     /// What passed since the recording was last told: of what this end sends, and of what it receives.
     pub tally: measure::FlowCounters,
     /// The application's end of it; `None` once the application has given it up.
-    pub slot: Option<Slot>,
+    pub slot: Option<SocketId>,
     pub timer: TimerId,
     /// When the engine will fire `timer`; [`Time::MAX`] when it will not.
     pub armed: Time,
@@ -50,7 +50,7 @@ pub(super) struct Conn {
     pub into: measure::FlowId,
 }
 
-impl Conn {
+impl Endpoint {
     /// Whether the application has to be told something.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
@@ -92,7 +92,7 @@ impl Conn {
 
 /// Both ends of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct FlowEntry {
     pub key: ConnKey,
     pub server: HostId,
     /// Connections of the client and of the server; [`NONE`] before and after.
@@ -101,23 +101,23 @@ pub(super) struct Flow {
     pub accepted: bool,
     /// What each end sends, in the recording.
     pub out: [measure::FlowId; 2],
-    /// Places are used again: the upper bits of a [`FlowId`].
+    /// Places are used again: the upper bits of a [`FlowKey`].
     pub generation: u32,
     /// Connections of this place so far: for ports and names of rng.
     pub count: u32,
 }
 
-/// Bits of a [`FlowId`] that are the place in the table.
+/// Bits of a [`FlowKey`] that are the place in the table.
 const PLACE: u32 = 22;
 
-impl Flow {
-    pub fn id(place: usize, generation: u32) -> FlowId {
+impl FlowEntry {
+    pub fn id(place: usize, generation: u32) -> FlowKey {
         let place = u32::try_from(place).expect("fewer than 2^22 connections at once");
         assert!(place < 1 << PLACE, "fewer than 2^22 connections at once");
-        FlowId(place | generation << PLACE)
+        FlowKey(place | generation << PLACE)
     }
 
-    pub fn place(id: FlowId) -> (usize, u32) {
+    pub fn place(id: FlowKey) -> (usize, u32) {
         ((id.0 & ((1 << PLACE) - 1)) as usize, id.0 >> PLACE)
     }
 
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_place_that_is_used_again_has_another_flow_id() {
-        let first = Flow::id(5, 0);
-        let second = Flow::id(5, Flow::next_generation(0));
+        let first = FlowEntry::id(5, 0);
+        let second = FlowEntry::id(5, FlowEntry::next_generation(0));
         assert_ne!(first, second);
-        assert_eq!(Flow::place(second), (5, 1));
-        assert_eq!(Flow::next_generation(1023), 0);
+        assert_eq!(FlowEntry::place(second), (5, 1));
+        assert_eq!(FlowEntry::next_generation(1023), 0);
     }
 }

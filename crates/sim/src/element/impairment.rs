@@ -1,6 +1,6 @@
 //! Small impairments: corruption and duplication. Both take no time.
 
-use crate::engine::{Core, Io, PacketId};
+use crate::engine::{Core, ElementContext, PacketId};
 use tcpassay_case::draws::Chances;
 use tcpassay_units::Seed;
 
@@ -20,40 +20,40 @@ pub struct DuplicateSpec {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Damage {
+pub(crate) enum Impairment {
     Corrupt(Chances),
     Duplicate(Chances),
 }
 
 impl CorruptSpec {
-    pub(super) fn make(self, name: &str, seed: Seed) -> Damage {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Impairment {
         let chances = Chances::new(self.probability, seed.stream(&format!("{name}.corrupt")));
-        Damage::Corrupt(chances)
+        Impairment::Corrupt(chances)
     }
 }
 
 impl DuplicateSpec {
-    pub(super) fn make(self, name: &str, seed: Seed) -> Damage {
+    pub(super) fn make(self, name: &str, seed: Seed) -> Impairment {
         let chances = Chances::new(self.probability, seed.stream(&format!("{name}.duplicate")));
-        Damage::Duplicate(chances)
+        Impairment::Duplicate(chances)
     }
 }
 
-impl Damage {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+impl Impairment {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
-            Damage::Corrupt(chances) => {
+            Impairment::Corrupt(chances) => {
                 core.packets[id].corrupt |= chances.hits();
-                io.forward(core, id);
+                ctx.forward(core, id);
             }
-            Damage::Duplicate(chances) => {
+            Impairment::Duplicate(chances) => {
                 let twice = chances.hits();
-                io.forward(core, id);
+                ctx.forward(core, id);
                 if twice {
                     let copy = core.packets[id].clone();
                     let copy = core.packets.insert(copy);
-                    io.made(1);
-                    io.forward(core, copy);
+                    ctx.made(1);
+                    ctx.forward(core, copy);
                 }
             }
         }
@@ -63,22 +63,22 @@ impl Damage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
-    use crate::engine::{Drop, NodeId};
+    use crate::element::test_net::{TestPath, numbered};
+    use crate::engine::{DropReason, NodeId};
 
     #[test]
     fn a_damaged_packet_crosses_the_path_and_is_dropped_by_the_checksum_of_the_host() {
-        let mut line = Line::new(CorruptSpec { probability: 1.0 });
+        let mut line = TestPath::new(CorruptSpec { probability: 1.0 });
         line.send(numbered(0, 100));
         assert_eq!(line.arrived.len(), 0);
         let host: NodeId = line.net.nodes().find(|n| n.1 == "b").unwrap().0;
-        assert_eq!(line.net.counters(host).dropped[Drop::Checksum], 1);
+        assert_eq!(line.net.counters(host).dropped[DropReason::Checksum], 1);
         assert_eq!(line.counters().packets_out, 1);
     }
 
     #[test]
     fn a_duplicate_follows_its_original() {
-        let mut line = Line::new(DuplicateSpec { probability: 1.0 });
+        let mut line = TestPath::new(DuplicateSpec { probability: 1.0 });
         line.send(numbered(0, 100));
         line.send(numbered(1, 100));
         assert_eq!(line.seqs(), [0, 0, 1, 1]);

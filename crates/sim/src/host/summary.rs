@@ -1,40 +1,40 @@
 //! What the hosts tell the recording besides the hot path's counters.
 
-use super::conn::Conn;
+use super::data_path::{HostRecorder, tell_tally};
+use super::endpoint::Endpoint;
 use super::stacks::Stacks;
-use super::taps::{Taps, tell_tally};
-use crate::engine::{Kind, NodeId, Packet, Seen};
+use crate::engine::{NodeId, Packet, PacketEvent, Protocol};
 use tcpassay_case::{IdlePath, completion};
-use tcpassay_measure::{InterfaceId, Sample, TcpSummary};
+use tcpassay_measure::{InterfaceIndex, SenderSample, TcpSummary};
 use tcpassay_tcp::{Gauges, Info};
 use tcpassay_units::{Bytes, Dur, Time};
 
 impl Stacks {
     /// Capture points of the hosts and of watched elements.
-    pub fn set_interfaces(&mut self, hosts: Vec<InterfaceId>, nodes: Vec<(NodeId, InterfaceId)>) {
-        self.taps.report.hosts = hosts;
-        self.taps.report.nodes = nodes;
+    pub fn set_interfaces(&mut self, hosts: Vec<InterfaceIndex>, nodes: Vec<(NodeId, InterfaceIndex)>) {
+        self.recorder.state.hosts = hosts;
+        self.recorder.state.nodes = nodes;
     }
 
     /// What happened at a watched element.
-    pub fn observe(&mut self, now: Time, node: NodeId, what: Seen, packet: &Packet) {
-        let Some((_, interface)) = self.taps.report.nodes.iter().find(|(n, _)| *n == node) else { return };
+    pub fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
+        let Some((_, interface)) = self.recorder.state.nodes.iter().find(|(n, _)| *n == node) else { return };
         let comment = match what {
-            Seen::In => return,
-            Seen::Out => None,
-            Seen::Marked => Some("marked"),
-            Seen::Dropped(_) => Some("dropped"),
+            PacketEvent::Arrived => return,
+            PacketEvent::Departed => None,
+            PacketEvent::Marked => Some("marked"),
+            PacketEvent::Dropped(_) => Some("dropped"),
         };
-        let segment = (packet.kind == Kind::Tcp).then_some(&packet.segment);
+        let segment = (packet.kind == Protocol::Tcp).then_some(&packet.segment);
         let (from, interface) = ((packet.flow, packet.src), interface.0);
-        let Taps { collector, report, flows, .. } = &mut self.taps;
-        report.put(collector, flows, now, interface, from, segment, packet.ecn, comment);
+        let HostRecorder { collector, state, flows, .. } = &mut self.recorder;
+        state.put(collector, flows, now, interface, from, segment, packet.ecn, comment);
     }
 
     /// What an application finished.
-    pub fn completed(&mut self, done: &tcpassay_workload::Completion) {
-        let path = self.taps.report.idle.get(&(done.key.client.0, done.key.server.0)).copied();
-        self.taps.collector.completed(completion(done, &self.plan, path));
+    pub fn completed(&mut self, done: &tcpassay_workload::AppCompletion) {
+        let path = self.recorder.state.idle.get(&(done.key.client.0, done.key.server.0)).copied();
+        self.recorder.collector.completed(completion(done, &self.plan, path));
     }
 
     /// What every sender says of itself at the end of an interval.
@@ -43,14 +43,14 @@ impl Stacks {
             if conn.tcp.bytes_sent().is_zero() {
                 continue;
             }
-            self.taps.collector.sample(conn.out, at, sample(&conn.tcp.gauges()));
+            self.recorder.collector.sample(conn.out, at, sample(&conn.tcp.gauges()));
         }
     }
 
     /// What passed up to `at`, for the series: to be called before an interval ends.
     pub fn tally(&mut self, at: Time) {
         for conn in self.conns.iter_mut().flatten() {
-            tell_tally(&mut self.taps.collector, conn, at);
+            tell_tally(&mut self.recorder.collector, conn, at);
         }
     }
 
@@ -65,9 +65,9 @@ impl Stacks {
     }
 
     /// The last words of a connection.
-    pub(super) fn summarise(&mut self, conn: &Conn, end: Option<Time>) {
+    pub(super) fn summarise(&mut self, conn: &Endpoint, end: Option<Time>) {
         let info = conn.tcp.info();
-        let flow = self.taps.collector.flow_mut(conn.out);
+        let flow = self.recorder.collector.flow_mut(conn.out);
         flow.end = conn.closed.or(end);
         flow.tcp = summary(&info, conn.tcp.gauges().alpha);
         flow.mss = info.mss;
@@ -77,19 +77,19 @@ impl Stacks {
 
     /// The idle path between two hosts.
     pub fn set_idle_path(&mut self, client: u32, server: u32, path: IdlePath) {
-        self.taps.report.idle.insert((client, server), path);
+        self.recorder.state.idle.insert((client, server), path);
     }
 
     /// Datagrams sent and received.
     pub fn datagrams(&self) -> (u64, u64) {
-        (self.taps.report.datagrams_sent, self.taps.report.datagrams_received)
+        (self.recorder.state.datagrams_sent, self.recorder.state.datagrams_received)
     }
 }
 
-fn sample(now: &Gauges) -> Sample {
+fn sample(now: &Gauges) -> SenderSample {
     #[expect(clippy::cast_precision_loss, reason = "rates and times far below 2^53")]
     let float = |n: u64| n as f64;
-    Sample {
+    SenderSample {
         cwnd: Some(now.cwnd.as_f64()),
         ssthresh: (now.ssthresh != Bytes::MAX).then(|| now.ssthresh.as_f64()),
         flight: Some(now.flight.as_f64()),

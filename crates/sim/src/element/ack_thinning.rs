@@ -1,6 +1,6 @@
 //! ACK thinning: a return path that forwards one pure ACK in so many, the newest.
 
-use crate::engine::{Core, Drop, FlowId, HostId, Io, Kind, Packet, PacketId};
+use crate::engine::{Core, DropReason, ElementContext, FlowKey, HostId, Packet, PacketId, Protocol};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Dur, Seed, SeqNum, Time};
 use tcpassay_wire::Flags;
@@ -15,7 +15,7 @@ use tcpassay_wire::Flags;
 /// packet of the flow before it (a duplicate, a window update), one with SACK blocks, and one whose flags for ECN (ECE, CWR, AE)
 /// differ from those of the packet before it. So does every other packet of the flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ThinSpec {
+pub struct AckThinningSpec {
     /// Pure ACKs of which one is forwarded; at least 1.
     pub one_in: u16,
     /// The longest time for which an ACK is held, counted from the first of its group.
@@ -23,11 +23,11 @@ pub struct ThinSpec {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Thin {
-    spec: ThinSpec,
-    flows: BTreeMap<(FlowId, HostId), Flow>,
+pub(crate) struct AckThinning {
+    spec: AckThinningSpec,
+    flows: BTreeMap<(FlowKey, HostId), Flow>,
     /// When the groups end that were begun, in order. One that is not the group of its flow any more is passed over.
-    ends: VecDeque<(Time, (FlowId, HostId))>,
+    ends: VecDeque<(Time, (FlowKey, HostId))>,
     held: u64,
 }
 
@@ -40,18 +40,18 @@ struct Flow {
     group: Option<(PacketId, u16, Time)>,
 }
 
-impl ThinSpec {
-    pub(super) fn make(self, _: &str, _: Seed) -> Thin {
+impl AckThinningSpec {
+    pub(super) fn make(self, _: &str, _: Seed) -> AckThinning {
         assert!(self.one_in > 0, "one ACK in none");
-        Thin { spec: self, flows: BTreeMap::new(), ends: VecDeque::new(), held: 0 }
+        AckThinning { spec: self, flows: BTreeMap::new(), ends: VecDeque::new(), held: 0 }
     }
 }
 
-impl Thin {
-    pub fn receive(&mut self, io: &mut Io, core: &mut Core, id: PacketId) {
+impl AckThinning {
+    pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let packet = &core.packets[id];
-        if packet.kind != Kind::Tcp {
-            io.forward(core, id);
+        if packet.kind != Protocol::Tcp {
+            ctx.forward(core, id);
             return;
         }
         let key = (packet.flow, packet.src);
@@ -65,18 +65,18 @@ impl Thin {
         if !thinned {
             if let Some((held, ..)) = flow.group.take() {
                 self.held -= 1;
-                io.forward(core, held);
+                ctx.forward(core, held);
             }
             // What comes behind the end of a direction begins anew, so that ended connections take no memory.
             if is_end {
                 self.flows.remove(&key);
             }
-            io.forward(core, id);
-            self.arm(io, core);
+            ctx.forward(core, id);
+            self.arm(ctx, core);
             return;
         }
         let (came, ends) = if let Some((older, came, ends)) = flow.group.take() {
-            io.drop(core, older, Drop::Thinned);
+            ctx.drop(core, older, DropReason::Thinned);
             (came + 1, ends)
         } else {
             let ends = core.now + self.spec.longest;
@@ -86,14 +86,14 @@ impl Thin {
         };
         if came >= self.spec.one_in {
             self.held -= 1;
-            io.forward(core, id);
+            ctx.forward(core, id);
         } else {
             flow.group = Some((id, came, ends));
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
-    pub fn wake(&mut self, io: &mut Io, core: &mut Core) {
+    pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         while let Some(&(at, key)) = self.ends.front()
             && at <= core.now
         {
@@ -104,24 +104,24 @@ impl Thin {
             {
                 flow.group = None;
                 self.held -= 1;
-                io.forward(core, held);
+                ctx.forward(core, held);
             }
         }
-        self.arm(io, core);
+        self.arm(ctx, core);
     }
 
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    fn arm(&mut self, io: &Io, core: &mut Core) {
-        let is_over = |&(at, key): &(Time, (FlowId, HostId))| {
+    fn arm(&mut self, ctx: &ElementContext, core: &mut Core) {
+        let is_over = |&(at, key): &(Time, (FlowKey, HostId))| {
             self.flows.get(&key).and_then(|flow| flow.group).is_none_or(|(.., ends)| ends != at)
         };
         while self.ends.front().is_some_and(is_over) {
             self.ends.pop_front();
         }
-        io.wake_at(core, self.ends.front().map(|(at, _)| *at));
+        ctx.wake_at(core, self.ends.front().map(|(at, _)| *at));
     }
 }
 
@@ -133,20 +133,20 @@ fn ecn_flags(packet: &Packet) -> [bool; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::test_net::{Line, numbered};
+    use crate::element::test_net::{TestPath, numbered};
     use tcpassay_wire::SackBlock;
 
     const MS: u64 = 1_000_000;
 
-    fn thin(one_in: u16) -> Line {
-        Line::new(ThinSpec { one_in, longest: Dur::from_millis(10) })
+    fn thin(one_in: u16) -> TestPath {
+        TestPath::new(AckThinningSpec { one_in, longest: Dur::from_millis(10) })
     }
 
     /// A pure ACK of `flow` for everything up to `ack`, with the same number to be recognised by.
     fn ack(flow: u32, ack: u32) -> Packet {
         let mut p = numbered(ack, 0);
         p.segment.ack = SeqNum::new(ack);
-        p.flow = FlowId(flow);
+        p.flow = FlowKey(flow);
         p
     }
 
@@ -160,7 +160,7 @@ mod tests {
         }
         assert_eq!(line.seqs(), [3, 103, 6, 106]);
         assert_eq!(line.times(), [3 * MS, 3 * MS, 6 * MS, 6 * MS]);
-        assert_eq!(line.counters().dropped[Drop::Thinned], 8);
+        assert_eq!(line.counters().dropped[DropReason::Thinned], 8);
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         line.send(flagged(8, Flags::ECE));
         line.send(ack(0, 9)); // no longer
         assert_eq!(line.seqs(), [2, 2, 2, 3, 4, 5, 6, 8, 9]);
-        assert_eq!((line.counters().dropped[Drop::Thinned], line.net.held(line.node)), (2, 0));
+        assert_eq!((line.counters().dropped[DropReason::Thinned], line.net.held(line.node)), (2, 0));
     }
 
     #[test]
