@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tcpassay_case::params::Value;
 use tcpassay_case::{Case, CaseError, read_file};
-use tcpassay_measure::{Collect, metrics};
+use tcpassay_measure::{CollectOptions, metrics};
 use tcpassay_units::{Dur, UnitError};
 
 /// A case to run: the fields of the model's `run_case`.
@@ -116,9 +116,9 @@ impl CaseAnswer {
 
 impl CollectRequest {
     /// As types.
-    pub fn read(&self) -> Result<(Collect, metrics::Options), UnitError> {
+    pub fn read(&self) -> Result<(CollectOptions, metrics::MetricOptions), UnitError> {
         let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
-        let collect = Collect {
+        let collect = CollectOptions {
             series: self.series.as_ref().map(|t| t.parse()).transpose()?,
             latency: true,
             deliveries: self.deliveries,
@@ -127,7 +127,7 @@ impl CollectRequest {
             warmup,
             unseen: !self.taps,
         };
-        Ok((collect, metrics::Options { warmup }))
+        Ok((collect, metrics::MetricOptions { warmup }))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::histogram::Histogram;
 use crate::log::EventLog;
 use crate::metrics::BACKGROUND;
 use crate::recording::{
-    CapturePoint, CapturedPacket, Completion, Delivery, Device, Flow, FlowCounters, Latency, LatencyKind,
+    CapturePoint, Completion, Delivery, Device, Flow, FlowCounters, Latency, LatencyKind, PacketRecord,
     Recording,
 };
 use crate::rows::{self, IntervalGauges, IntervalMaxima, IntervalSums};
@@ -66,7 +66,7 @@ pub struct Collector {
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
     events: EventLog,
-    packets: Vec<CapturedPacket>,
+    packets: Vec<PacketRecord>,
 }
 
 #[derive(Clone, Debug)]
@@ -349,7 +349,7 @@ impl Collector {
     }
 
     /// One captured packet.
-    pub fn packet(&mut self, packet: CapturedPacket) {
+    pub fn packet(&mut self, packet: PacketRecord) {
         if self.collect.packets {
             self.packets.push(packet);
         }

@@ -42,8 +42,8 @@ pub use histogram::Histogram;
 pub use log::EventLog;
 pub use numbers::EventNumbers;
 pub use recording::{
-    CapturePoint, CapturedPacket, Completion, CompletionKind, Delivery, Device, DeviceCounters,
-    EnvironmentProperty, Flow, FlowCounters, Header, Latency, LatencyKind, Recording, TcpSummary, Triple,
+    CapturePoint, Completion, CompletionKind, Delivery, Device, DeviceCounters, EnvironmentProperty, Flow,
+    FlowCounters, Header, Latency, LatencyKind, PacketRecord, Recording, TcpSummary, Triple,
 };
 pub use seal::{checksum, seal};
 pub use series::{EntitySeries, Series, SeriesColumn};

@@ -2,7 +2,7 @@
 //!
 //! Host `n` has the address `10.x.y.z` with `n + 1` in its last three bytes, so that no host is `10.0.0.0`.
 
-use crate::recording::{CapturePoint, CapturedPacket};
+use crate::recording::{CapturePoint, PacketRecord};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
@@ -46,7 +46,7 @@ pub(crate) fn write(
     out: &mut impl Write,
     version: &str,
     interfaces: &[CapturePoint],
-    packets: &[CapturedPacket],
+    packets: &[PacketRecord],
 ) -> Result<(), PcapError> {
     let section = SectionHeaderBlock {
         endianness: Endianness::Little,
@@ -88,7 +88,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn encode_packet(packet: &CapturedPacket, bytes: &mut Vec<u8>) -> Option<u32> {
+fn encode_packet(packet: &PacketRecord, bytes: &mut Vec<u8>) -> Option<u32> {
     let address = |host, port| SocketAddr::new(IpAddr::V4(host_address(host)), port);
     let envelope = Envelope {
         from: address(packet.from, packet.from_port),
@@ -104,7 +104,7 @@ fn encode_packet(packet: &CapturedPacket, bytes: &mut Vec<u8>) -> Option<u32> {
     encode(&envelope, &content, SNAP as usize, bytes).ok()
 }
 
-fn shorten(packet: &CapturedPacket, comment: &mut Option<Cow<'static, str>>) -> CapturedPacket {
+fn shorten(packet: &PacketRecord, comment: &mut Option<Cow<'static, str>>) -> PacketRecord {
     let mut shortened = packet.clone();
     let longest = 65_535 - 60 - 20;
     if let Some(segment) = &mut shortened.segment {
@@ -119,7 +119,7 @@ fn shorten(packet: &CapturedPacket, comment: &mut Option<Cow<'static, str>>) -> 
 }
 
 /// Reads a capture that [`write`] wrote; packets that are not ours (another protocol) are an error.
-pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<CapturedPacket>), String> {
+pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<PacketRecord>), String> {
     let mut reader = PcapNgReader::new(input).map_err(|e| e.to_string())?;
     let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
     while let Some(block) = reader.next_block() {
@@ -152,7 +152,7 @@ pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<CapturedP
     Ok((interfaces, packets))
 }
 
-fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<CapturedPacket, String> {
+fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<PacketRecord, String> {
     let packet = decode(&block.data).map_err(|e| e.to_string())?;
     let host = |a: SocketAddr| host_of(a.ip()).ok_or_else(|| format!("{} is no host of a run", a.ip()));
     let note = block.options.iter().find_map(|option| match option {
@@ -163,7 +163,7 @@ fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<CapturedPacket, String
         Content::Tcp(segment) => (Some(segment), 0),
         Content::Udp { len } => (None, len),
     };
-    Ok(CapturedPacket {
+    Ok(PacketRecord {
         at: Time::from_nanos(u64::try_from(block.timestamp.as_nanos()).map_err(|e| e.to_string())?),
         interface: block.interface_id,
         from: host(packet.envelope.from)?,

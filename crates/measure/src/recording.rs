@@ -44,7 +44,7 @@ pub struct Recording {
     pub events: EventLog,
     /// Captured packets (`packets.pcapng`), in order of time.
     #[serde(skip)]
-    pub packets: Vec<CapturedPacket>,
+    pub packets: Vec<PacketRecord>,
 }
 
 /// What ran, and how it ended.
@@ -409,7 +409,7 @@ pub struct CapturePoint {
 
 /// A captured packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CapturedPacket {
+pub struct PacketRecord {
     /// When.
     pub at: Time,
     /// Where, by its place in [`Recording::interfaces`].

@@ -7,7 +7,7 @@ use crate::collect::rtt::RttSampler;
 use crate::collect::tap::CapturedPacket;
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Captured, Collector, Delivery, Event, EventKind, FlowCounters, FlowId};
+use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, FlowId, PacketRecord};
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
 use tcpassay_wire::{Ecn, Flags, SackBlock, Segment};
@@ -97,7 +97,7 @@ impl FlowTracker {
         let Some(since) = seen.at.checked_sub(self.start) else { return };
         let at = Time::from_nanos(since);
         if collector.wants_packets() {
-            collector.packet(Captured {
+            collector.packet(PacketRecord {
                 at,
                 interface: host,
                 from,
@@ -213,17 +213,17 @@ impl Direction {
         ecn: Ecn,
         s: &Segment,
         other: Option<SeqNum>,
-    ) -> Event {
+    ) -> EventRow {
         let scale = if s.flags.has(Flags::SYN) { 0 } else { self.scale };
         let ack = other.filter(|_| s.flags.has(Flags::ACK));
-        Event {
+        EventRow {
             seq: self.position(s.seq, self.top),
             ack: ack.and_then(|first| s.ack.unwrap_near(first, self.top)),
             len: Some(s.len),
             flags: Some(s.flags),
             window: Some(Bytes::new(u64::from(s.window) << scale)),
             ce: ecn == Ecn::Ce,
-            ..Event::new(at, host, Some(flow.0), kind)
+            ..EventRow::new(at, host, Some(flow.0), kind)
         }
     }
 }

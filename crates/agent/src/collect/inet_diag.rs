@@ -8,7 +8,7 @@ use crate::system::Failure;
 use std::collections::BTreeMap;
 use tcpassay_linux::netlink::{Netlink, attributes, u32_at};
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Column, FlowId, Series};
+use tcpassay_measure::{FlowId, Series, SeriesColumn};
 use tcpassay_units::{Dur, Time};
 
 /// Attributes of an answer (`include/uapi/linux/inet_diag.h`).
@@ -69,7 +69,7 @@ impl InetDiag {
                     *cell = value;
                 }
             }
-            entity.columns.push(Column { name: name.to_owned(), values: column });
+            entity.columns.push(SeriesColumn { name: name.to_owned(), values: column });
             entity.columns.sort_by(|a, b| a.name.cmp(&b.name));
         }
     }

@@ -13,7 +13,7 @@ use crate::system::Failure;
 use std::fs;
 use std::time::Duration;
 use tcpassay_linux::sys;
-use tcpassay_measure::Environment;
+use tcpassay_measure::EnvironmentProperty;
 use tcpassay_units::Dur;
 
 /// Beyond this share of busy processors a run waits.
@@ -66,7 +66,7 @@ impl MachineLoad {
     }
 
     /// Rows of the recording, at the end of the run, in which a tick was `late` at most.
-    pub fn after(self, late: Dur) -> Result<Vec<Environment>, Failure> {
+    pub fn after(self, late: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
         let steady = sys::steady();
         // Nobody reads two clocks at once; a clock that is set jumps by more, and one that is slewed by less.
         if (sys::now() - steady).abs_diff(self.offset) > 5_000_000 {
@@ -79,7 +79,7 @@ impl MachineLoad {
         let own = cpu / (float(steady - self.steady) / 1e9) / processors;
         let load = fs::read_to_string("/proc/loadavg").ok();
         let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
-        let row = |property: &str, unit: &str, asked, measured| Environment {
+        let row = |property: &str, unit: &str, asked, measured| EnvironmentProperty {
             entity: "machine".to_owned(),
             property: property.to_owned(),
             unit: unit.to_owned(),

@@ -5,7 +5,7 @@ use crate::netns::topology::{MonitoredQueue, NetnsTopology};
 use crate::system::Failure;
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
-use tcpassay_measure::{Column, EntitySeries};
+use tcpassay_measure::{EntitySeries, SeriesColumn};
 use tcpassay_units::Dur;
 
 /// What the queues say at every tick. Counters begin at the start of the run: probes do not count.
@@ -121,7 +121,7 @@ impl QueueMonitor {
             columns: names
                 .into_iter()
                 .zip(columns)
-                .map(|(name, values)| Column { name: name.to_owned(), values: values.clone() })
+                .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
                 .collect(),
         };
         if !self.series {

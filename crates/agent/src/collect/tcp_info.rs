@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use tcpassay_linux::sys;
 use tcpassay_linux::tcp_info::Field;
-use tcpassay_measure::{Sample, TcpSummary};
+use tcpassay_measure::{SenderSample, TcpSummary};
 
 /// `ssthresh` before the first congestion (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
@@ -97,10 +97,10 @@ impl TcpInfo {
     }
 
     /// For the series.
-    pub fn sample(&self) -> Sample {
+    pub fn sample(&self) -> SenderSample {
         #[expect(clippy::cast_precision_loss, reason = "windows, times and rates far below 2^53")]
         let float = |n: Option<u64>| n.map(|n| n as f64);
-        Sample {
+        SenderSample {
             cwnd: float(self.get(SND_CWND).map(|n| n * self.mss())),
             ssthresh: float(self.ssthresh()),
             flight: float(self.flight()),

@@ -16,7 +16,7 @@ use std::io;
 use tcpassay_linux::perf::Events;
 use tcpassay_linux::tracefs::{self, Field, Format, Pages};
 use tcpassay_measure::pcapng::host_of;
-use tcpassay_measure::{Collector, Event, EventKind, EventLog, FlowId, RTO};
+use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId, RTO};
 use tcpassay_tcp::CongestionState;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -212,7 +212,7 @@ impl KernelTrace {
         };
         let Some(flow) = flow_tracker.flow(from, to) else { return };
         let fields: Vec<u64> = traced.fields.iter().map(|field| field.of(record)).collect();
-        let new = |kind| Event::new(at, from.0, Some(flow.0), kind);
+        let new = |kind| EventRow::new(at, from.0, Some(flow.0), kind);
         let sender = self.senders.entry(flow).or_default();
         match (traced.what, &fields[..]) {
             (TraceEventKind::Congestion, &[state]) => {
@@ -230,9 +230,10 @@ impl KernelTrace {
                     return;
                 }
                 if state == LOSS {
-                    collector.event(Event { why: RTO.into(), ..new(EventKind::TimerFire) });
+                    collector.event(EventRow { why: RTO.into(), ..new(EventKind::TimerFire) });
                 }
-                collector.event(Event { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
+                collector
+                    .event(EventRow { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
             (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
                 let left = sender.left.take();
@@ -244,7 +245,7 @@ impl KernelTrace {
                 let at = left.map_or(at, |(at, _)| at);
                 // Sequence numbers have 32 bits and wrap.
                 let flight = left.is_none().then(|| Bytes::new(next.wrapping_sub(una) & 0xffff_ffff));
-                collector.event(Event {
+                collector.event(EventRow {
                     at,
                     cwnd: Some(bytes(cwnd)),
                     ssthresh: (ssthresh < INFINITE).then(|| bytes(ssthresh)),
@@ -255,7 +256,7 @@ impl KernelTrace {
                 });
                 if let Some((_, state)) = left {
                     let why = moved(RECOVERY, state, "kernel");
-                    collector.event(Event { at, why, ..new(EventKind::Congestion) });
+                    collector.event(EventRow { at, why, ..new(EventKind::Congestion) });
                 }
             }
             (TraceEventKind::Retransmit, _) => {
@@ -271,7 +272,7 @@ impl KernelTrace {
             (TraceEventKind::State, &[before, after]) => {
                 let word = |n: u64| STATES.get(usize::try_from(n).unwrap_or(0)).copied().unwrap_or("?");
                 let why = format!("{}->{}", word(before), word(after)).into();
-                collector.event(Event { why, ..new(EventKind::State) });
+                collector.event(EventRow { why, ..new(EventKind::State) });
             }
             _ => unreachable!("as many fields as were asked for"),
         }
@@ -298,7 +299,7 @@ impl KernelTrace {
         if self.traced.is_empty() {
             return log;
         }
-        let mut events: Vec<Event> = log.iter().collect();
+        let mut events: Vec<EventRow> = log.iter().collect();
         // At one instant: what arrived, what the stack made of it, what it sent.
         events.sort_by_key(|event| {
             let place = match event.kind {
@@ -338,7 +339,7 @@ impl Sender {
     fn flush(&mut self, flow: FlowId, host: u32, collector: &mut Collector) {
         if let Some((at, state)) = self.left.take() {
             let why = moved(RECOVERY, state, "window unknown");
-            collector.event(Event { why, ..Event::new(at, host, Some(flow.0), EventKind::Congestion) });
+            collector.event(EventRow { why, ..EventRow::new(at, host, Some(flow.0), EventKind::Congestion) });
         }
     }
 }
@@ -388,7 +389,7 @@ mod tests {
             dport: NOWHERE,
             fields: Vec::new(),
         });
-        let row = |at, kind| Event::new(Time::from_nanos(at), 0, Some(0), kind);
+        let row = |at, kind| EventRow::new(Time::from_nanos(at), 0, Some(0), kind);
         let events = vec![
             row(4, EventKind::Retransmit),
             row(5, EventKind::Retransmit),
@@ -396,7 +397,7 @@ mod tests {
             row(3, EventKind::Out),
             row(5, EventKind::Congestion),
         ];
-        let events: Vec<Event> = trace.order(events.into()).iter().collect();
+        let events: Vec<EventRow> = trace.order(events.into()).iter().collect();
         let told: Vec<_> = events.iter().map(|e| (e.at.as_nanos(), e.kind, e.why.as_ref())).collect();
         assert_eq!(
             told,

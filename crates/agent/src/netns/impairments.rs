@@ -141,7 +141,7 @@ enum LossTarget {
     PureAcks,
 }
 
-/// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/thin.rs`).
+/// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/ack_thinning.rs`).
 struct AckThinning<T> {
     one_in: u32,
     longest: u64,

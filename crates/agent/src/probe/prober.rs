@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_linux::sys;
-use tcpassay_measure::Environment;
+use tcpassay_measure::EnvironmentProperty;
 use tcpassay_units::{Bytes, Dur};
 use tcpassay_wire::Ecn;
 use tcpassay_wire::codec::Content;
@@ -55,7 +55,7 @@ impl ProbeTiming {
 /// What was measured.
 pub struct MeasuredPath {
     /// Rows of the recording.
-    pub rows: Vec<Environment>,
+    pub rows: Vec<EnvironmentProperty>,
     /// In what it is not the path that was asked for.
     pub wrong: Option<String>,
 }
@@ -136,9 +136,9 @@ pub(super) fn row(
     unit: &str,
     asked: Option<f64>,
     measured: Option<f64>,
-) -> Environment {
+) -> EnvironmentProperty {
     let (entity, property, unit) = (entity.to_owned(), property.to_owned(), unit.to_owned());
-    Environment { entity, property, unit, asked, measured }
+    EnvironmentProperty { entity, property, unit, asked, measured }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds and bits a second below 2^53")]

@@ -31,9 +31,9 @@ use tcpassay_case::params::grammar::LinkRate;
 use tcpassay_case::{Case, completion};
 
 use tcpassay_linux::sys;
-use tcpassay_measure::{Collector, Device, DeviceCounters, Interface, Recording, Triple, metrics};
+use tcpassay_measure::{CapturePoint, Collector, Device, DeviceCounters, Recording, Triple, metrics};
 use tcpassay_units::{Bytes, Dur, Seed, Time};
-use tcpassay_workload::{Apps, HostId, TrafficSchedule};
+use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
 
 /// A guest's clock at the start of every run; the topology is built and probed before it.
 const START: u64 = crate::environment::BOOT + 100 * 1_000_000_000;
@@ -84,7 +84,7 @@ fn run_case(request: &Request, case: &Case, environment: &Environment) -> Result
     let mut collector = Collector::new(collect);
     for host in &case.net.hosts {
         let description = format!("{}, at its NIC", host.name);
-        collector.add_interface(Interface { name: host.name.clone(), description });
+        collector.add_interface(CapturePoint { name: host.name.clone(), description });
     }
     // Windows are told in segments, whose size is in the handshake.
     let windows = collect.events && !collect.unseen;
@@ -221,7 +221,7 @@ impl Run<'_> {
         let io = |e: std::io::Error| format!("epoll: {e}");
         let end = Time::ZERO + self.case.end;
         let mut apps: Vec<Apps> =
-            (0u32..).zip(&self.case.hosts).map(|(i, _)| self.plan.apps(HostId(i))).collect();
+            (0u32..).zip(&self.case.hosts).map(|(i, _)| self.plan.apps(HostIndex(i))).collect();
         for apps in &mut apps {
             apps.start(Time::ZERO);
         }

@@ -4,7 +4,7 @@ use crate::traffic::runtime::{ENDLESS, IoMode, TrafficRuntime, quick};
 use std::os::fd::AsFd;
 use tcpassay_linux::sys;
 use tcpassay_units::Bytes;
-use tcpassay_workload::{ConnKey, Slot, Sockets};
+use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
 /// What a read is asked for where nobody has counted what there is.
 const UNCOUNTED: Bytes = Bytes::new(1 << 30);
@@ -16,13 +16,13 @@ pub struct AppCalls<'w, 'a> {
 }
 
 impl Sockets for AppCalls<'_, '_> {
-    fn connect(&mut self, slot: Slot, key: ConnKey) {
+    fn connect(&mut self, slot: SocketId, key: ConnKey) {
         if let Err(why) = self.runtime.begin(self.host, slot, key) {
             self.runtime.failure.get_or_insert(why);
         }
     }
 
-    fn write(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         if self.runtime.failure.is_some() {
             return Bytes::ZERO;
         }
@@ -57,7 +57,7 @@ impl Sockets for AppCalls<'_, '_> {
         Bytes::new(n.get() - left)
     }
 
-    fn readable(&self, slot: Slot) -> Bytes {
+    fn readable(&self, slot: SocketId) -> Bytes {
         if self.runtime.failure.is_some() {
             return Bytes::ZERO;
         }
@@ -70,7 +70,7 @@ impl Sockets for AppCalls<'_, '_> {
         }
     }
 
-    fn read(&mut self, slot: Slot, n: Bytes) -> Bytes {
+    fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let now = self.runtime.now();
         let sock = self.runtime.sock(self.host, slot);
         let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
@@ -86,7 +86,7 @@ impl Sockets for AppCalls<'_, '_> {
         Bytes::new(taken as u64)
     }
 
-    fn peer_closed(&self, slot: Slot) -> bool {
+    fn peer_closed(&self, slot: SocketId) -> bool {
         if self.runtime.failure.is_some() {
             return false;
         }
@@ -94,7 +94,7 @@ impl Sockets for AppCalls<'_, '_> {
         sock.hung_up && (!sock.fed.get() || sock.counted().is_zero())
     }
 
-    fn shutdown(&mut self, slot: Slot) {
+    fn shutdown(&mut self, slot: SocketId) {
         if self.runtime.failure.is_some() {
             return;
         }
@@ -105,7 +105,7 @@ impl Sockets for AppCalls<'_, '_> {
         }
     }
 
-    fn close(&mut self, slot: Slot) {
+    fn close(&mut self, slot: SocketId) {
         let at = self.runtime.slots[self.host][slot.0 as usize];
         if at != usize::MAX {
             self.runtime.give_up(at, true);

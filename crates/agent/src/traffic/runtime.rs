@@ -22,7 +22,7 @@ use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, TcpSummary};
 use tcpassay_units::{Bytes, Time};
-use tcpassay_workload::{ConnKey, HostId, Slot, TrafficSchedule};
+use tcpassay_workload::{ConnKey, HostIndex, SocketId, TrafficSchedule};
 
 /// The first port that servers listen at; each part of the workload has its own.
 const PORT: u16 = 5001;
@@ -32,7 +32,7 @@ const PORT: u16 = 5001;
 pub struct Endpoint {
     pub fd: OwnedFd,
     pub host: usize,
-    pub slot: Slot,
+    pub slot: SocketId,
     /// The direction in which it sends, and the other.
     pub out: FlowId,
     pub into: FlowId,
@@ -203,7 +203,7 @@ impl<'a> TrafficRuntime<'a> {
         .map_err(|e| format!("epoll: {e}"))?;
         for (part, what) in (0u16..).zip(plan.parts()) {
             // Incast asks the other way round; a listener too many costs nothing.
-            let mut hosts: Vec<HostId> =
+            let mut hosts: Vec<HostIndex> =
                 what.pairs.iter().flat_map(|pair| [pair.sender, pair.receiver]).collect();
             hosts.sort_unstable();
             hosts.dedup();
@@ -255,7 +255,7 @@ impl<'a> TrafficRuntime<'a> {
         Ok(fd)
     }
 
-    pub fn sock(&self, host: usize, slot: Slot) -> &Endpoint {
+    pub fn sock(&self, host: usize, slot: SocketId) -> &Endpoint {
         let at = self.slots[host][slot.0 as usize];
         self.socks[at].as_ref().expect("a socket call on a slot that was given up")
     }
@@ -265,7 +265,7 @@ impl<'a> TrafficRuntime<'a> {
         &self,
         fd: OwnedFd,
         host: usize,
-        (slot, key): (Slot, ConnKey),
+        (slot, key): (SocketId, ConnKey),
         [out, into]: [FlowId; 2],
     ) -> Endpoint {
         Endpoint {
@@ -332,7 +332,7 @@ impl<'a> TrafficRuntime<'a> {
         })
     }
 
-    pub fn begin(&mut self, host: usize, slot: Slot, key: ConnKey) -> Result<(), Failure> {
+    pub fn begin(&mut self, host: usize, slot: SocketId, key: ConnKey) -> Result<(), Failure> {
         let fd = self.open(host, key.part)?;
         let server = SocketAddrV4::new(host_address(key.server.0), PORT + key.part);
         let flows = self.record(key);
@@ -348,7 +348,7 @@ impl<'a> TrafficRuntime<'a> {
     pub fn accept(
         &mut self,
         listener: usize,
-        mut slot: impl FnMut(usize, ConnKey) -> (Slot, bool),
+        mut slot: impl FnMut(usize, ConnKey) -> (SocketId, bool),
     ) -> Result<Vec<usize>, Failure> {
         let Listener { host, at: here, .. } = self.listeners[listener];
         let mut new = Vec::new();
@@ -555,7 +555,7 @@ mod tests {
     fn two_connections_from_one_port_to_two_servers_are_told_apart() {
         let at = |host, port| SocketAddrV4::new(host_address(host), port);
         let connection = |server, n| {
-            let key = ConnKey { part: 0, client: HostId(0), server: HostId(server), index: n };
+            let key = ConnKey { part: 0, client: HostIndex(0), server: HostIndex(server), index: n };
             (key, [FlowId(2 * n), FlowId(2 * n + 1)])
         };
         let mut arriving = PendingConnections::default();

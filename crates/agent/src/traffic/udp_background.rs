@@ -8,7 +8,7 @@ use tcpassay_case::Case;
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::Time;
-use tcpassay_workload::{Background, UdpSource};
+use tcpassay_workload::{BackgroundTraffic, UdpSource};
 
 /// The discard port.
 const PORT: u16 = 9;
@@ -27,7 +27,7 @@ pub struct UdpBackground {
 impl UdpBackground {
     /// Of a case that asks for them.
     pub fn of(case: &Case, runtime: &mut TrafficRuntime) -> Result<Option<UdpBackground>, Failure> {
-        let Background::Udp(rate) = &case.background else { return Ok(None) };
+        let BackgroundTraffic::Udp(rate) = &case.background else { return Ok(None) };
         let wrong = |e: std::io::Error| format!("app.background: {e}");
         let (sender, receiver) = case.net.flows[0];
         let address = |host: usize| host_address(u32::try_from(host).expect("few hosts"));

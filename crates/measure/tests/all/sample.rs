@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 use tcpassay_measure::{
-    CapturePoint, CapturedPacket, CollectOptions, Collector, Completion, CompletionKind, Delivery, Device,
-    DeviceCounters, EnvironmentProperty, EventKind, EventRow, Flow, FlowCounters, Recording, SenderSample,
+    CapturePoint, CollectOptions, Collector, Completion, CompletionKind, Delivery, Device, DeviceCounters,
+    EnvironmentProperty, EventKind, EventRow, Flow, FlowCounters, PacketRecord, Recording, SenderSample,
     TcpSummary, Triple,
 };
 use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
@@ -39,8 +39,8 @@ pub fn device(name: &str, rate: Rate) -> Device {
     }
 }
 
-pub fn captured(at: Time, segment: Option<Segment>) -> CapturedPacket {
-    CapturedPacket {
+pub fn captured(at: Time, segment: Option<Segment>) -> PacketRecord {
+    PacketRecord {
         at,
         interface: 0,
         from: 0,
@@ -83,8 +83,8 @@ pub fn recording() -> Recording {
         collector.delivered(flow, delivery);
         collector.read(flow, at, 1448);
         collector.rtt(flow, at, Dur::from_micros(100 + n));
-        let sample =
-            SenderSample { cwnd: Some(14_480.0), alpha: (n > 2).then_some(0.25), ..SenderSample::default() };
+        let alpha = (n > 2).then_some(0.25);
+        let sample = SenderSample { cwnd: Some(14_480.0), alpha, ..SenderSample::default() };
         collector.sample(flow, us((n + 1) * 1_000), sample);
     }
     collector.dropped(bottleneck, us(4_600), 1514);
@@ -117,12 +117,9 @@ pub fn recording() -> Recording {
     assert_eq!(nic.0, 0);
     collector.packet(captured(us(1), Some(syn)));
     let note = Some(Cow::Borrowed("dropped: full"));
-    collector.packet(CapturedPacket {
-        ecn: Ecn::Ce,
-        note,
-        ..captured(Time::from_nanos(1_234_567_891), Some(data))
-    });
-    collector.packet(CapturedPacket { datagram_len: 1000, ..captured(us(2_000_000), None) });
+    let marked = captured(Time::from_nanos(1_234_567_891), Some(data));
+    collector.packet(PacketRecord { ecn: Ecn::Ce, note, ..marked });
+    collector.packet(PacketRecord { datagram_len: 1000, ..captured(us(2_000_000), None) });
     collector.completed(Completion {
         kind: CompletionKind::Rpc,
         class: "rpc 10KB/100B".to_owned(),

@@ -4,7 +4,7 @@ use super::endpoint::FlowEntry;
 use crate::engine::{FlowKey, HostId, NodeId};
 use std::collections::BTreeMap;
 use tcpassay_case::IdlePath;
-use tcpassay_measure::{CapturedPacket, Collector, InterfaceIndex};
+use tcpassay_measure::{Collector, InterfaceIndex, PacketRecord};
 use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Segment};
 
@@ -60,7 +60,7 @@ impl RecordingState {
         let (from, to) = if from_client { (client, server) } else { (server, client) };
         let (from_port, to_port) = if from_client { ports } else { (ports.1, ports.0) };
         self.captured = self.captured.wrapping_add(1);
-        collector.packet(CapturedPacket {
+        collector.packet(PacketRecord {
             at,
             interface,
             from,

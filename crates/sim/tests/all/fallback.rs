@@ -1,7 +1,7 @@
 //! What the ends agreed on, and not what they offered, is what offloads go by.
 
 use crate::case;
-use tcpassay_measure::CapturedPacket;
+use tcpassay_measure::PacketRecord;
 use tcpassay_sim::{CollectOptions, RunOptions, run};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
@@ -25,7 +25,7 @@ fn after_a_fallback_to_classic_ecn_segmentation_puts_cwr_on_the_first_segment_al
     let outcome = run(&case, Seed(1), &RunOptions { collect, ..RunOptions::default() });
     let recording = &outcome.recording;
     let at_receiver =
-        |p: &&CapturedPacket| recording.interfaces[p.interface as usize].name.starts_with("receiver");
+        |p: &&PacketRecord| recording.interfaces[p.interface as usize].name.starts_with("receiver");
     let segments = recording.packets.iter().filter(at_receiver).filter_map(|p| p.segment);
     let data: Vec<_> =
         segments.filter(|s| s.len > 0 && !s.flags.has(Flags::SYN)).map(|s| s.flags.has(Flags::CWR)).collect();
