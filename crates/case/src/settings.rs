@@ -6,7 +6,7 @@ use crate::params::grammar::{
     Abc, DelayedAck, Limit, LinkRate, LossDetection, LossModel, Pacing, Policer, Reorder, Slot, Undo,
 };
 use std::collections::BTreeMap;
-use tcpassay_cc::{Arithmetic, Detect, Hystart};
+use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
 use tcpassay_tcp::{
     AckCheck, AfterIdle, Config, DctcpReceiver, EcnForm, EcnMode, Keepalive, MemoryRules, Nagle, Profile,
     PrrBound, Recovery, RecoveryExit, RecvBuffer, RecvMemory, Skbs, StackFlavor, Tlp, TsoAutosize,
@@ -361,10 +361,10 @@ fn config(s: &Scope, profile: Profile, mtu: Bytes) -> Config {
     set(&mut c.ecn_form, chosen(s, "stack.ecn_form", &[("rfc", EcnForm::Rfc), ("linux", EcnForm::Linux)]));
     set(&mut c.limited_transmit, s.switch("stack.limited_transmit"));
     set(&mut c.early_retransmit, s.switch("stack.early_retransmit"));
-    let only = |train, delay| Hystart::Linux(Detect { train, delay });
+    let only = |train, delay| HystartMode::Linux(HystartDetect { train, delay });
     let ends = [
-        ("off", Hystart::Off),
-        ("hystart++", Hystart::PlusPlus),
+        ("off", HystartMode::Off),
+        ("hystart++", HystartMode::PlusPlus),
         ("linux", only(true, true)),
         ("linux-train", only(true, false)),
         ("linux-delay", only(false, true)),

@@ -1,20 +1,21 @@
-//! The cube root, from operations that every machine rounds alike.
+//! The cube root, computed with operations that all machines round identically.
 //!
-//! A platform's `cbrt` may differ from another's in the last bit, and a run is a function of case, seed and version
-//! alone. IEEE 754 defines addition, multiplication and division to the bit.
+//! The `cbrt` functions of two platforms may differ in the last bit, but a run is a function of case, seed and
+//! version alone. IEEE 754 defines the results of addition, multiplication and division exactly.
 
-/// The cube root of `x`, to within two units in the last place; zero for what is not positive.
+/// The cube root of `x`, with an error of at most two units in the last place; zero when `x` is not positive.
 pub(crate) fn cbrt(x: f64) -> f64 {
     if !x.is_normal() || x < 0.0 {
         return 0.0;
     }
-    // Dividing the exponent by three gives the first guess, within 6 %; Halley's step triples the correct digits.
+    // Dividing the exponent by three gives a first approximation within 6 %; each step of Halley's method triples the
+    // number of correct digits.
     let mut y = f64::from_bits(x.to_bits() / 3 + (715_094_163 << 32));
     for _ in 0..2 {
         let cube = y * y * y;
         y *= (cube + x + x) / (cube + cube + x);
     }
-    // Newton's form of the last step corrects by a small difference, so that its rounding does not matter.
+    // The last step uses Newton's method, whose correction is small, so that its rounding does not matter.
     y - (y * y * y - x) / (3.0 * y * y)
 }
 

@@ -1,35 +1,36 @@
-//! Tier 1, and how controllers are made.
+//! The first interface for controllers, [`Controller`], and the parameters from which controllers are created.
 
 use crate::event::{Control, Event, View};
 use std::collections::BTreeMap;
 use std::fmt;
 use tcpassay_units::{Seed, Stream};
 
-/// A congestion controller that sees every event.
+/// A congestion controller that receives every event.
 ///
-/// `on` is a pure function of the state, the view and the event: no clock, no environment, randomness only from
-/// the stream given in [`Params`]. Cloning gives an independent controller in the same state.
+/// `on` is a pure function of the state, the view and the event. It uses no clock and no environment; random numbers
+/// come only from the stream in [`Params`]. A clone is an independent controller in the same state.
 pub trait Controller: fmt::Debug + Send {
-    /// The name under which [`build`](crate::build) makes it (`"reno"`).
+    /// The name for [`build`](crate::build), as in `"reno"`.
     fn name(&self) -> &'static str;
 
-    /// Decides. The answer is absolute: it replaces the control in force.
+    /// Processes an event. The result replaces the current control completely.
     fn on(&mut self, view: &View, event: &Event) -> Control;
 
-    /// Named inner variables for recordings (`("alpha", 0.06)`), windows in bytes and times in seconds; empty when
+    /// Named internal variables for recordings (`("alpha", 0.06)`), windows in bytes and times in seconds; empty when
     /// there are none.
     fn internals(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 
-    /// DCTCP's estimate of the share of marked bytes (RFC 8257 section 3.3), also among [`Controller::internals`]; here
-    /// without their vector, because series ask each connection for it in each interval. `None` of other controllers.
+    /// DCTCP's estimate of the share of marked bytes (RFC 8257 section 3.3); `None` for other controllers.
+    /// [`Controller::internals`] contains it, too; this function avoids the vector, because series sample each
+    /// connection in each interval.
     fn alpha(&self) -> Option<f64> {
         None
     }
 
-    /// Whether [`Event::Sent`] can change anything. It comes for every segment: a controller that has no use for it
-    /// says so and is not asked.
+    /// Whether [`Event::Sent`] can change the state. This event occurs for every segment; the sender omits it for
+    /// controllers that return false.
     fn wants_sent_events(&self) -> bool {
         true
     }
@@ -44,70 +45,71 @@ impl Clone for Box<dyn Controller> {
     }
 }
 
-/// How slow start counts an ACK (the parameter `stack.abc`).
+/// How slow start counts acknowledged bytes (the parameter `stack.abc`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ByteCounting {
-    /// One MSS an ACK, as RFC 5681 section 3.1 allows at most without RFC 3465: a delayed ACK counts once.
+    /// One MSS per ACK, the maximum of RFC 5681 section 3.1 without RFC 3465; a delayed ACK counts once.
     PerAck,
-    /// Appropriate byte counting with a limit of `n` MSS an ACK (RFC 3465; L = 2).
+    /// Appropriate byte counting with a limit of `n` MSS per ACK (RFC 3465; L = 2).
     Limit(u32),
-    /// All bytes acknowledged, without limit (Linux since 3.13; RFC 9406 recommends so with pacing).
+    /// All acknowledged bytes (Linux since 3.13; RFC 9406 recommends this with pacing).
     #[default]
     All,
 }
 
-/// What ends the first slow start before a loss (the parameter `stack.hystart`).
+/// The algorithm that ends the first slow start before a loss (the parameter `stack.hystart`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Hystart {
-    /// Nothing does.
+pub enum HystartMode {
+    /// None: slow start continues until ssthresh or a loss.
     #[default]
     Off,
-    /// HyStart++ (RFC 9406), for every controller under the skeleton.
+    /// HyStart++ (RFC 9406), for every controller based on [`Windowed`](crate::Windowed).
     PlusPlus,
-    /// HyStart as Linux has it in its CUBIC, and in nothing else.
-    Linux(Detect),
+    /// HyStart as in Linux's CUBIC; other controllers ignore it.
+    Linux(HystartDetect),
 }
 
-/// Which detections are on (`hystart_detect`).
+/// The enabled detections of HyStart (`hystart_detect`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Detect {
-    /// The length of ACK trains.
+pub struct HystartDetect {
+    /// Detection by the length of ACK trains.
     pub train: bool,
-    /// The rise of the round trip.
+    /// Detection by the increase of the round-trip time.
     pub delay: bool,
 }
 
-impl Detect {
+impl HystartDetect {
     /// Linux's default.
-    pub const ALL: Detect = Detect { train: true, delay: true };
+    pub const ALL: HystartDetect = HystartDetect { train: true, delay: true };
 }
 
-/// How a controller computes, where its RFC, Linux and FreeBSD differ (the parameter `stack.cc_arithmetic`).
+/// The arithmetic of a controller where its RFC, Linux and FreeBSD differ (the parameter `stack.cc_arithmetic`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arithmetic {
-    /// As its RFC says, in bytes and nanoseconds.
+    /// As in the RFC: bytes and nanoseconds.
     #[default]
     Rfc,
-    /// As Linux does, in whole segments and milliseconds: CUBIC, DCTCP, Reno and Vegas (microseconds) have such a form.
+    /// As in Linux: whole segments and milliseconds. CUBIC, DCTCP, Reno and Vegas (microseconds) have this variant.
     Linux,
-    /// As FreeBSD 14 does: reductions, by marks, too, leave two segments, Reno's whole ones, and CUBIC's first halves; slow start goes
-    /// on at ssthresh, beyond which its last ACK may take the window (`newreno_cong_signal`, `newreno_ack_received`,
-    /// `cubic_ssthresh_update`).
+    /// As in FreeBSD 14: a reduction, also one caused by marks, leaves at least two segments; Reno's windows are
+    /// whole segments; CUBIC's first reduction halves the window; slow start includes the window equal to ssthresh,
+    /// and its last ACK may exceed ssthresh (`newreno_cong_signal`, `newreno_ack_received`, `cubic_ssthresh_update`).
     FreeBsd,
 }
 
-/// What a controller is made of, besides its name.
+/// The parameters from which a controller is created.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Parameters of the controller by name (`stack.cc.<name>`), e.g. `beta = 0.7`. Absent ones have defaults.
+    /// Parameters of the controller by name (`stack.cc.<name>`), such as `beta = 0.7`. The others have their
+    /// defaults.
     pub values: BTreeMap<String, f64>,
-    /// Slow start's counting (skeleton).
+    /// Byte counting in slow start.
     pub byte_counting: ByteCounting,
-    /// What ends the first slow start before a loss.
-    pub hystart: Hystart,
-    /// Whose arithmetic.
+    /// The algorithm that ends the first slow start before a loss.
+    pub hystart: HystartMode,
+    /// The variant of the arithmetic.
     pub arithmetic: Arithmetic,
-    /// The controller's own rng.
+    /// The random stream of the controller.
     pub rng: Stream,
 }
 
@@ -116,22 +118,22 @@ impl Default for Params {
         Params {
             values: BTreeMap::new(),
             byte_counting: ByteCounting::default(),
-            hystart: Hystart::Off,
+            hystart: HystartMode::Off,
             arithmetic: Arithmetic::Rfc,
             rng: Seed(0).stream("cc"),
         }
     }
 }
 
-/// One parameter of one controller, for the parameter table.
+/// A parameter of a controller, for the parameter table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ParamInfo {
     /// Name under `stack.cc.`.
     pub name: &'static str,
-    /// Value when nothing is said.
+    /// Default value.
     pub default: f64,
     /// Smallest and largest allowed value, inclusive.
     pub range: (f64, f64),
-    /// One line.
+    /// Description in one line.
     pub doc: &'static str,
 }

@@ -1,35 +1,35 @@
-//! What the user is told when a controller cannot be made.
+//! Errors while creating a controller.
 
 use std::fmt;
 
-/// Why a controller cannot be made: the name, the parameter or the value, and what is allowed.
+/// An error while creating a controller: the name, parameter or value, and the allowed ones.
 #[derive(Clone, PartialEq, Debug)]
 pub enum BuildError {
-    /// No controller has this name.
+    /// The controller does not exist.
     UnknownController {
-        /// What was asked.
+        /// The given name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         allowed: Vec<&'static str>,
     },
     /// The controller has no such parameter.
     UnknownParam {
         /// The controller.
         controller: &'static str,
-        /// What was asked.
+        /// The given name.
         param: String,
-        /// The parameters that it has.
+        /// Its parameters.
         allowed: Vec<&'static str>,
     },
-    /// The value lies outside the parameter's range (or is not a number).
+    /// The value is outside the range of the parameter or not a number.
     OutOfRange {
         /// The controller.
         controller: &'static str,
         /// The parameter.
         param: &'static str,
-        /// What was asked.
+        /// The given value.
         value: f64,
-        /// Smallest and largest allowed.
+        /// Smallest and largest allowed value.
         range: (f64, f64),
     },
 }

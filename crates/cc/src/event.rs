@@ -1,54 +1,54 @@
-//! What a controller may set, what it may read, and what it is told.
+//! The interface of a controller: its output, its inputs and its events.
 
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
-/// All that a controller may set, returned whole and absolute each time.
+/// The output of a controller. It is complete and absolute each time.
 ///
-/// The sender clamps `cwnd` to [1 MSS, maximum] and counts the clamps: a clamp is something for an oracle.
+/// The sender clamps `cwnd` to [1 MSS, maximum] and counts the clamps, which an oracle reports.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control {
     /// Congestion window in bytes.
     pub cwnd: Bytes,
-    /// Slow-start threshold in bytes; [`Bytes::MAX`] until the first congestion.
+    /// Slow-start threshold in bytes; [`Bytes::MAX`] until the first congestion event.
     pub ssthresh: Bytes,
-    /// Pacing rate of the wire-level payload, or `None` to leave pacing to the sender's own rule
-    /// (`stack.pacing`: off, or a gain times `cwnd / srtt`).
+    /// Pacing rate of the wire-level payload. With `None` the sender applies its own rule (`stack.pacing`: off, or a
+    /// gain times `cwnd / srtt`).
     pub pacing: Option<Rate>,
 }
 
-/// What kept the sender from sending more when the event happened.
+/// What limited the sender when the event occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limited {
-    /// The congestion window: growth is earned.
+    /// The congestion window. Only in this case may the window grow.
     Cwnd,
-    /// The application offered no more data.
+    /// The application had no more data to send.
     App,
     /// The peer's receive window.
     Rwnd,
 }
 
-/// What a controller may read.
+/// The state of the sender, which a controller may read.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct View {
-    /// The present.
+    /// The current time.
     pub now: Time,
-    /// Sender maximum segment size: payload bytes of a full segment (options already taken off).
+    /// Sender maximum segment size: payload bytes of a full segment, without options.
     pub mss: Bytes,
-    /// The control in force.
+    /// The current control.
     pub control: Control,
     /// Bytes in flight: sent, neither cumulatively nor selectively acknowledged, nor marked lost (RFC 6675 pipe),
     /// after the event took effect.
     pub flight: Bytes,
     /// Smoothed round-trip time (RFC 6298), once measured.
     pub srtt: Option<Dur>,
-    /// The smallest round-trip time seen on the connection.
+    /// The smallest round-trip time of the connection.
     pub min_rtt: Option<Dur>,
-    /// What limited the sender over the flight that this event concludes.
+    /// What limited the sender during the flight that this event ends.
     pub limited: Limited,
 }
 
-/// Why a recovery begins.
+/// The reason of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// Loss was detected by duplicate ACKs, SACK or RACK.
@@ -57,69 +57,71 @@ pub enum Cause {
     Ecn,
 }
 
-/// One ACK that moved something: the cumulative point, SACK, or the echo of marks.
+/// An ACK that changed the state: the cumulative acknowledgement, SACK information, or the echo of marks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ack {
-    /// Bytes newly acknowledged by the cumulative point (including any that SACK had reported before).
+    /// Bytes newly acknowledged cumulatively, including those that SACK reported before.
     pub acked: Bytes,
-    /// Bytes newly delivered: newly acknowledged or newly selectively acknowledged, each byte once.
+    /// Bytes newly delivered: newly acknowledged or newly selectively acknowledged; each byte counts once.
     pub delivered: Bytes,
     /// Bytes newly marked lost.
     pub lost: Bytes,
-    /// Of `delivered`, the bytes that the peer reports as CE-marked: with DCTCP's echo or classic ECE all of them
-    /// when ECE is set, with accurate ECN what the counters say.
+    /// The bytes of `delivered` that the peer reports as CE-marked. With DCTCP's echo or classic ECE these are all of
+    /// them when ECE is set; with accurate ECN they follow from the counters.
     pub marked: Bytes,
-    /// A valid round-trip sample of this ACK (Karn), if any.
+    /// A valid round-trip time sample of this ACK (Karn's algorithm), if any.
     pub rtt: Option<Dur>,
     /// Delivery rate sample (draft-cheng-iccrg-delivery-rate-estimation), if valid.
     pub delivery_rate: Option<Rate>,
     /// Whether the delivery rate sample was limited by the application.
     pub app_limited: bool,
-    /// Number of the present round trip: it rises by one each time an ACK covers data sent after the rise before.
+    /// Number of the current round trip. It increases by one each time an ACK covers data sent after the previous
+    /// increase.
     pub round: u64,
-    /// The path reorders so much that what is delivered out of order opens the window, too (Linux `tcp_may_raise_cwnd`).
+    /// The path reorders packets so often that data delivered out of order also increases the window (Linux
+    /// `tcp_may_raise_cwnd`).
     pub reordered: bool,
 }
 
-/// What a controller is told. Events are data: they can be logged, replayed, fuzzed and compared.
+/// An event that a controller processes. Events are data, so that they can be logged, replayed, fuzzed and compared.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
-    /// The handshake finished; `view.control` holds the initial window.
+    /// The handshake is complete; `view.control` contains the initial window.
     Established,
     /// `bytes` of payload were sent (new data or a retransmission).
     Sent {
         /// Payload bytes.
         bytes: Bytes,
     },
-    /// Recovery or congestion-window reduction begins. `flight` is the flight size of RFC 5681 (sent and not
-    /// cumulatively acknowledged) before the loss was taken off it.
+    /// A recovery or congestion window reduction begins. `flight` is the flight size of RFC 5681 (sent and not
+    /// cumulatively acknowledged) before lost data is subtracted.
     Congestion {
         /// Loss or mark.
         cause: Cause,
-        /// Flight before the event.
+        /// Flight size before the event.
         flight: Bytes,
     },
-    /// Recovery ends. Not spurious: the window that the data path's exit rule allows is `exit`
-    /// (`stack.recovery_exit`; [`Bytes::MAX`] when the rule sets no bound). Spurious: it should never have begun, and
-    /// what `Congestion` or `Timeout` changed is to be undone, also when the recovery has been left before.
+    /// The recovery ends. When it is not spurious, `exit` is the largest window that the exit rule of the data path
+    /// allows (`stack.recovery_exit`; [`Bytes::MAX`] without a bound). When it is spurious, the changes of
+    /// `Congestion` or `Timeout` must be undone, even if the recovery ended before.
     RecoveryExit {
-        /// The whole recovery was proven false (Eifel, DSACK, F-RTO, RACK restore).
+        /// The whole recovery was proven spurious (Eifel, DSACK, F-RTO, RACK restore).
         spurious: bool,
-        /// Bound on cwnd from the exit rule.
+        /// Upper bound of cwnd from the exit rule.
         exit: Bytes,
     },
-    /// The retransmission timer fired. `again`: it is a repeated timeout of the same data (backoff).
+    /// The retransmission timer fired. `again` marks a repeated timeout of the same data (backoff).
     Timeout {
-        /// Flight before the timeout.
+        /// Flight size before the timeout.
         flight: Bytes,
-        /// Not the first timeout in a row.
+        /// The timeout is not the first one in a row.
         again: bool,
     },
     /// The first transmission after an idle time longer than the RTO (RFC 5681 section 4.1, RFC 2861).
     Resume {
-        /// How long the connection was idle.
+        /// Duration of the idle time.
         idle: Dur,
-        /// The retransmission timeout in force.
+        /// The current retransmission timeout.
         rto: Dur,
         /// The restart window: min(initial window, cwnd).
         restart: Bytes,
@@ -129,7 +131,7 @@ pub enum Event {
 }
 
 impl View {
-    /// The view at the start of a connection: nothing in flight, nothing measured.
+    /// The view at the start of a connection: no data in flight and no measurements.
     pub fn start(mss: Bytes, control: Control) -> View {
         View {
             now: Time::ZERO,

@@ -1,19 +1,19 @@
-//! Controllers by name.
+//! The table of controllers by name.
 
 use crate::controller::{Arithmetic, Controller, ParamInfo, Params};
 use crate::error::BuildError;
+use crate::param_values::ParamValues;
 use crate::rule::WindowRule;
 use crate::rules::{Cubic, Dctcp, LinuxCubic, ModifiedVegas, Reno, Vegas};
-use crate::values::Values;
 use crate::windowed::Windowed;
 
 struct Entry {
     name: &'static str,
     params: &'static [ParamInfo],
-    make: fn(&Values, &Params) -> Box<dyn Controller>,
+    make: fn(&ParamValues, &Params) -> Box<dyn Controller>,
 }
 
-/// An entry of the table: the rule `R`, made by `new`, under the skeleton.
+/// A table entry: a [`Windowed`] controller with the rule `R`, created by `new`.
 macro_rules! windowed {
     ($rule:ty) => {
         Entry {
@@ -42,26 +42,26 @@ static TABLE: &[Entry] = &[
     windowed!(Vegas),
 ];
 
-/// Makes the controller called `name`.
+/// Creates the controller `name`.
 ///
 /// # Errors
 ///
-/// No controller has this name; it lacks one of the parameters; or a value is out of range or not a number.
+/// An unknown controller, an unknown parameter, or a value that is out of range or not a number.
 pub fn build(name: &str, params: &Params) -> Result<Box<dyn Controller>, BuildError> {
     let entry = TABLE
         .iter()
         .find(|entry| entry.name == name)
         .ok_or_else(|| BuildError::UnknownController { name: name.to_owned(), allowed: names() })?;
-    let values = Values::resolve(entry.name, entry.params, params)?;
+    let values = ParamValues::resolve(entry.name, entry.params, params)?;
     Ok((entry.make)(&values, params))
 }
 
-/// The controllers that [`build`] knows, in alphabetical order.
+/// The names that [`build`] accepts, in alphabetical order.
 pub fn names() -> Vec<&'static str> {
     TABLE.iter().map(|entry| entry.name).collect()
 }
 
-/// The parameters of the controller called `name`; empty when it has none, or is none.
+/// The parameters of the controller `name`; empty when it has none or does not exist.
 pub fn params(name: &str) -> &'static [ParamInfo] {
     TABLE.iter().find(|entry| entry.name == name).map_or(&[], |entry| entry.params)
 }

@@ -1,62 +1,62 @@
-//! Tier 2: arithmetic only.
+//! The second interface for controllers: [`WindowRule`], which contains only arithmetic.
 
 use crate::{Ack, Cause, ParamInfo, View};
 use std::fmt;
 use tcpassay_units::{Bytes, Rate};
 
-/// Why the skeleton tells a rule to forget.
+/// The reason why a rule must discard its measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reset {
+pub enum ResetReason {
     /// The retransmission timer fired.
     Timeout,
     /// The connection resumes after idle.
     Idle,
-    /// A recovery is over and was not undone: what was measured in it does not speak of the new window.
+    /// A recovery ended and was not undone. Measurements during the recovery do not describe the new window.
     Recovered,
 }
 
-/// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it; it never sees recovery.
+/// The arithmetic of a window-based controller. [`Windowed`](crate::Windowed) calls it and implements recovery.
 ///
-/// Measure on every ACK, decide only when growth is allowed: `observe` runs on each ACK, in slow start and
-/// recovery too; `grow` only in congestion avoidance, when the congestion window was what limited the sender or
-/// [`grows_unused`](WindowRule::grows_unused) says that it does not matter.
+/// Measurement and decision are separate: `observe` is called for each ACK, also in slow start and recovery. `grow`
+/// is called only in congestion avoidance, when the congestion window limited the sender or
+/// [`grows_unused`](WindowRule::grows_unused) returns true.
 pub trait WindowRule: fmt::Debug + Clone + Send + 'static {
     /// The controller's name.
     const NAME: &'static str;
     /// Its parameters.
     const PARAMS: &'static [ParamInfo];
 
-    /// Every ACK, before any decision on it.
+    /// Processes an ACK, before any decision about it.
     fn observe(&mut self, _view: &View, _ack: &Ack) {}
 
-    /// The window after `acked` more bytes in congestion avoidance. It may be smaller than the present one (Vegas);
-    /// the skeleton then lowers ssthresh with it, so that slow start does not resume.
+    /// The window after `acked` more bytes in congestion avoidance. It may be smaller than the current one (Vegas);
+    /// ssthresh is then reduced to it, so that slow start does not resume.
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes;
 
-    /// The window that recovery ends with, and so the new ssthresh (which the skeleton keeps at two segments or
-    /// more, RFC 5681 equation 4). `flight` as in [`Event::Congestion`](crate::Event).
+    /// The window at the end of the recovery, which is also the new ssthresh ([`Windowed`](crate::Windowed) limits
+    /// ssthresh to at least two segments, RFC 5681 equation 4). See [`Event::Congestion`](crate::Event) for `flight`.
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes;
 
-    /// Asked on each ACK in slow start, outside recovery and whatever limits the sender: a window to leave slow
-    /// start with now, or `None` to stay in it. It becomes ssthresh, too.
+    /// Called for each ACK in slow start outside recovery, regardless of what limits the sender. Returns the window
+    /// with which slow start ends, which also becomes ssthresh, or `None` to continue slow start.
     fn leave_slow_start(&mut self, _view: &View) -> Option<Bytes> {
         None
     }
 
-    /// Asked on each ACK outside recovery, before the two above: the window follows the rule also where the sender does not fill it
-    /// (Vegas in Linux).
+    /// Whether the window also follows the rule when the sender does not fill it (Vegas in Linux). Called for each
+    /// ACK outside recovery, before `grow` and `leave_slow_start`.
     fn grows_unused(&self) -> bool {
         false
     }
 
-    /// Forget as `why` says. After a timeout, [`reduce`](WindowRule::reduce) has been asked before.
-    fn reset(&mut self, _view: &View, _why: Reset) {}
+    /// Discards measurements. After a timeout, [`reduce`](WindowRule::reduce) was called before.
+    fn reset(&mut self, _view: &View, _why: ResetReason) {}
 
-    /// The reductions since `before`, this rule's state at that time, were false: take back what they changed, but
-    /// keep what was measured meanwhile.
+    /// The reductions since `before`, an earlier state of this rule, were spurious: restores what they changed, but
+    /// keeps later measurements.
     fn undo(&mut self, _view: &View, _before: &Self) {}
 
-    /// A pacing rate, for rules that set one.
+    /// The pacing rate, for rules that set one.
     fn pacing(&self, _view: &View) -> Option<Rate> {
         None
     }

@@ -1,31 +1,32 @@
-//! The skeleton around a [`WindowRule`]: all that window-based controllers have in common.
+//! The common part of all window-based controllers around a [`WindowRule`].
 //!
-//! Sources: slow start and the collapse after a timeout, RFC 5681 section 3.1; byte counting, RFC 3465; restart
-//! after idle, RFC 5681 section 4.1 and RFC 2861; no growth of a window that is not used, RFC 7661 section 1 and
-//! Linux `tcp_is_cwnd_limited`; undo, Linux `tcp_undo_cwnd_reduction`; HyStart++, RFC 9406 (in `hystart`).
+//! Sources: slow start and the collapse after a timeout, RFC 5681 section 3.1; byte counting, RFC 3465; restart after
+//! idle, RFC 5681 section 4.1 and RFC 2861; no growth of a window that is not used, RFC 7661 section 1 and Linux
+//! `tcp_is_cwnd_limited`; undo, Linux `tcp_undo_cwnd_reduction`; HyStart++, RFC 9406 (module `hystart_plus_plus`).
 //!
-//! How it differs:
+//! Differences:
 //!
-//! * The ACK that ends the recovery of a loss earns no growth. It acknowledges at once what recovery repaired, and
-//!   counting that would undo the exit rule of RFC 6582, whose point is not to send a burst. With [`Arithmetic::Linux`] what it
-//!   delivered counts, as in `tcp_cong_control`, before which `tcp_fastretrans_alert` has ended the recovery.
-//! * During the recovery that a mark opens the window rests too, as in Linux (state CWR), where RFC 3168 would
-//!   already let it grow.
-//! * After a timeout ACKs that report marks earn growth as others do (Linux, state Loss): a classic receiver repeats ECE until
-//!   new data can carry CWR.
-//! * After a timeout slow start counts only bytes delivered by the ACK at hand, not those that SACK had reported
-//!   before (Linux).
-//! * Restart after idle keeps three quarters of the old window in ssthresh (RFC 2861 section 3), which RFC 5681
-//!   leaves open.
+//! * The ACK that ends the recovery from a loss does not increase the window. It acknowledges all data that the
+//!   recovery repaired, and counting this data would contradict the exit rule of RFC 6582, which prevents a burst.
+//!   With [`Arithmetic::Linux`] the newly delivered data counts, as in `tcp_cong_control`, because
+//!   `tcp_fastretrans_alert` has ended the recovery before.
+//! * During the recovery caused by a mark the window is constant, as in Linux (state CWR); RFC 3168 would allow it to
+//!   grow.
+//! * After a timeout, ACKs that report marks increase the window as others do (Linux, state Loss): a classic receiver
+//!   repeats ECE until new data carries CWR.
+//! * After a timeout, slow start counts only bytes newly delivered by the current ACK, not those that SACK had
+//!   reported before (Linux).
+//! * Restart after idle sets ssthresh to at least three quarters of the old window (RFC 2861 section 3), which RFC
+//!   5681 does not specify.
 
-use crate::hystart::{Growth, HyStart};
+use crate::hystart_plus_plus::{Growth, HystartPlusPlus};
 use crate::{
-    Ack, Arithmetic, ByteCounting, Cause, Control, Controller, Event, Hystart, Limited, Params, Reset, View,
-    WindowRule,
+    Ack, Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartMode, Limited, Params,
+    ResetReason, View, WindowRule,
 };
 use tcpassay_units::Bytes;
 
-/// A [`WindowRule`] made into a whole [`Controller`].
+/// A [`Controller`] based on a [`WindowRule`].
 #[derive(Clone, Debug)]
 pub struct Windowed<R> {
     rule: R,
@@ -33,26 +34,27 @@ pub struct Windowed<R> {
     phase: Phase,
     before: Option<Before<R>>,
     peak: Peak,
-    /// Slow start goes on at ssthresh, and beyond it ([`Arithmetic::FreeBsd`]).
+    /// Slow start includes the window equal to ssthresh and may exceed it ([`Arithmetic::FreeBsd`]).
     at_threshold: bool,
-    /// [`Arithmetic::Linux`]: what the ACK that ends a recovery delivered counts, and a timeout in it reduces nothing.
+    /// [`Arithmetic::Linux`]: the data delivered by the ACK that ends a recovery counts, and a timeout during a
+    /// recovery causes no further reduction.
     last_counts: bool,
-    /// Present in the first slow start alone, when asked for.
-    hystart: Option<HyStart>,
+    /// Present only in the first slow start, when enabled.
+    hystart: Option<HystartPlusPlus>,
 }
 
-/// Where recovery stands.
+/// The phase of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// No recovery.
     Open,
-    /// Between `Congestion` and `RecoveryExit`: the window rests. Recovery will end with `window`.
+    /// Between `Congestion` and `RecoveryExit`: the window is constant. At the end of the recovery it is `window`.
     Reduced { cause: Cause, window: Bytes },
-    /// The recovery of a loss ended with the ACK that is told next.
+    /// The recovery from a loss ended with the ACK of the next event.
     JustLeft,
-    /// Between `Timeout` and `RecoveryExit`: slow start rebuilds the window.
+    /// Between `Timeout` and `RecoveryExit`: slow start increases the window.
     Collapsed,
-    /// The recovery of a timeout ended with the ACK that is told next: it counts, as those before it did.
+    /// The recovery from a timeout ended with the ACK of the next event, which counts as the previous ones did.
     Rebuilt,
 }
 
@@ -62,10 +64,10 @@ struct Before<R> {
     cwnd: Bytes,
     ssthresh: Bytes,
     rule: R,
-    hystart: Option<HyStart>,
+    hystart: Option<HystartPlusPlus>,
 }
 
-/// The largest flight of this round trip and the one before.
+/// The largest flight size of this round trip and the previous one.
 #[derive(Clone, Copy, Default, Debug)]
 struct Peak {
     round: u64,
@@ -89,14 +91,15 @@ impl Peak {
     }
 }
 
-/// What Linux counts: all that an ACK delivered if it advanced, or whenever the path is known to reorder (`tcp_may_raise_cwnd`,
-/// `tcp_cong_avoid`). What SACK had reported before was not a reason to grow.
+/// The bytes that Linux counts: all bytes that an ACK delivered if it advanced the cumulative acknowledgement, or if
+/// the path is known to reorder (`tcp_may_raise_cwnd`, `tcp_cong_avoid`). Data that SACK had reported before does not
+/// count.
 fn by_delivery(ack: &Ack) -> Bytes {
     if ack.reordered || !ack.acked.is_zero() { ack.delivered } else { Bytes::ZERO }
 }
 
 impl<R: WindowRule> Windowed<R> {
-    /// The skeleton around `rule`, with the byte counting and slow-start options of `params`.
+    /// Creates a controller around `rule` with the options of `params`.
     pub fn new(rule: R, params: &Params) -> Windowed<R> {
         Windowed {
             rule,
@@ -104,13 +107,13 @@ impl<R: WindowRule> Windowed<R> {
             phase: Phase::Open,
             before: None,
             peak: Peak::default(),
-            hystart: (params.hystart == Hystart::PlusPlus).then(HyStart::default),
+            hystart: (params.hystart == HystartMode::PlusPlus).then(HystartPlusPlus::default),
             at_threshold: params.arithmetic == Arithmetic::FreeBsd,
             last_counts: params.arithmetic == Arithmetic::Linux,
         }
     }
 
-    /// The rule inside.
+    /// The rule.
     pub fn rule(&self) -> &R {
         &self.rule
     }
@@ -118,10 +121,11 @@ impl<R: WindowRule> Windowed<R> {
     fn ack(&mut self, view: &View, ack: &Ack) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
         self.rule.observe(view, ack);
-        // Flight rises by sending alone, so what it was before this ACK is its highest since the last one.
+        // The flight size increases only by sending, so its value before this ACK is the maximum since the previous
+        // one.
         self.peak.note(ack.round, view.flight.saturating_add(ack.delivered).saturating_add(ack.lost));
         let counted = match self.phase {
-            // RFC 3168 section 6.1.2: an ACK that reports a mark earns nothing. It is about to begin a reduction.
+            // RFC 3168 section 6.1.2: an ACK that reports a mark does not increase the window. A reduction follows.
             Phase::Open if !ack.marked.is_zero() => return (cwnd, ssthresh),
             Phase::Open | Phase::Collapsed if self.byte_counting == ByteCounting::All => by_delivery(ack),
             Phase::Open => ack.acked,
@@ -149,7 +153,8 @@ impl<R: WindowRule> Windowed<R> {
         }
     }
 
-    /// The rule does not ask whether the window is filled. After a timeout Linux's Vegas is Reno (`tcp_vegas_state`).
+    /// Whether the rule also applies to a window that the sender does not fill. After a timeout, Linux's Vegas uses
+    /// Reno (`tcp_vegas_state`).
     fn unused(&self) -> bool {
         self.phase == Phase::Open && self.rule.grows_unused()
     }
@@ -171,8 +176,8 @@ impl<R: WindowRule> Windowed<R> {
             self.hystart = None;
             return (cwnd, cwnd);
         }
-        // An application that fills half the window could fill all of it before its growth is noticed: without this,
-        // a sender that is limited now and then would never leave a small window.
+        // An application that fills half of the window may fill all of it before growth becomes effective. Without
+        // this rule a sender that is limited from time to time would keep a small window.
         if !unused && view.limited != Limited::Cwnd && cwnd >= self.peak.flight().saturating_mul(2) {
             return (cwnd, ssthresh);
         }
@@ -188,13 +193,13 @@ impl<R: WindowRule> Windowed<R> {
             ByteCounting::All => Bytes::MAX,
         };
         let grown = cwnd.saturating_add(match growth {
-            Growth::Conservative => acked.min(limit) / HyStart::CSS_GROWTH_DIVISOR,
+            Growth::Conservative => acked.min(limit) / HystartPlusPlus::CSS_GROWTH_DIVISOR,
             _ => acked.min(limit),
         });
         if grown <= ssthresh || self.at_threshold {
             return (grown, ssthresh);
         }
-        // What goes beyond ssthresh counts in congestion avoidance.
+        // Bytes beyond ssthresh count in congestion avoidance.
         if view.limited != Limited::Cwnd {
             return (ssthresh, ssthresh);
         }
@@ -217,22 +222,24 @@ impl<R: WindowRule> Windowed<R> {
         });
     }
 
-    /// What the rule reduces to. A reduction never raises the window, RFC 5681's floor of two segments apart.
+    /// The window after a reduction by the rule. A reduction never increases the window, except to RFC 5681's minimum
+    /// of two segments.
     fn reduced(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
         let cwnd = view.control.cwnd;
-        // Flight counts what SACK reported, in exchange for which more was sent than the window allows.
+        // The flight size includes data reported by SACK, for which additional data was sent beyond the window.
         self.rule.reduce(view, cause, flight.min(cwnd)).min(cwnd.max(view.mss * 2)).max(view.mss)
     }
 
     fn enter(&mut self, view: &View, cause: Cause, flight: Bytes) -> (Bytes, Bytes) {
         if matches!(self.phase, Phase::Reduced { .. } | Phase::Collapsed) {
-            // This window is reduced already.
+            // This window was already reduced.
             return (view.control.cwnd, view.control.ssthresh);
         }
         self.remember(view);
         let mut window = self.reduced(view, cause, flight);
         if cause == Cause::Ecn {
-            // The floor of two segments is for losses; marks reduce down to one (RFC 9438 section 4.6).
+            // The minimum of two segments applies to losses; marks reduce the window down to one (RFC 9438 section
+            // 4.6).
             window = window.min(view.control.cwnd);
         }
         self.phase = Phase::Reduced { cause, window };
@@ -241,18 +248,19 @@ impl<R: WindowRule> Windowed<R> {
 
     fn timeout(&mut self, view: &View, flight: Bytes, again: bool) -> (Bytes, Bytes) {
         if again && self.phase == Phase::Collapsed {
-            // RFC 5681 section 3.1: held constant when the same segment times out again.
+            // RFC 5681 section 3.1: ssthresh is constant when the same segment times out again.
             return (view.mss, view.control.ssthresh);
         }
         let ssthresh = if let (Phase::Reduced { cause, .. }, Some(before)) = (self.phase, &self.before) {
-            // The same window is lost more thoroughly: reduced from where it was, not from what is left of it.
+            // The losses in the same window are more severe than assumed: the reduction is computed from the original
+            // window.
             let control = Control { cwnd: before.cwnd, ..view.control };
             if cause == Cause::Ecn {
-                // A false timeout does not make the mark false.
+                // A spurious timeout does not invalidate the mark.
                 self.remember(view);
             }
             if self.last_counts {
-                // Linux reduces once in a window (`tcp_enter_loss`).
+                // Linux reduces once per window (`tcp_enter_loss`).
                 view.control.ssthresh
             } else {
                 self.reduced(&View { control, ..*view }, Cause::Loss, flight).min(view.control.ssthresh)
@@ -262,7 +270,7 @@ impl<R: WindowRule> Windowed<R> {
             self.reduced(view, Cause::Loss, flight)
         };
         self.phase = Phase::Collapsed;
-        self.rule.reset(view, Reset::Timeout);
+        self.rule.reset(view, ResetReason::Timeout);
         (view.mss, ssthresh.max(view.mss * 2))
     }
 
@@ -270,13 +278,13 @@ impl<R: WindowRule> Windowed<R> {
         let Control { cwnd, ssthresh, .. } = view.control;
         let from = std::mem::replace(&mut self.phase, Phase::Open);
         if spurious {
-            // Also when the recovery has ended before: the proof may come a round trip later.
+            // This also applies when the recovery has ended before: the proof may arrive a round trip later.
             let Some(before) = self.before.take() else { return (cwnd, ssthresh) };
             self.rule.undo(view, &before.rule);
             self.hystart = before.hystart;
             return (cwnd.max(before.cwnd), ssthresh.max(before.ssthresh));
         }
-        self.rule.reset(view, Reset::Recovered);
+        self.rule.reset(view, ResetReason::Recovered);
         let (window, by_marks) = match from {
             Phase::Reduced { cause, window } => (window, cause == Cause::Ecn),
             Phase::Collapsed | Phase::Open | Phase::JustLeft | Phase::Rebuilt => (cwnd, false),
@@ -292,7 +300,7 @@ impl<R: WindowRule> Windowed<R> {
 
     fn resume(&mut self, view: &View, restart: Bytes) -> (Bytes, Bytes) {
         let Control { cwnd, ssthresh, .. } = view.control;
-        self.rule.reset(view, Reset::Idle);
+        self.rule.reset(view, ResetReason::Idle);
         let window = restart.max(view.mss);
         if window >= cwnd { (cwnd, ssthresh) } else { (window, ssthresh.max(cwnd - cwnd / 4)) }
     }

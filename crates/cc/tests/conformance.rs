@@ -3,19 +3,19 @@
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tcpassay_cc::conformance::{Clause, Contract, Step, Violation, check, play};
+use tcpassay_cc::conformance::{Clause, Contract, HistoryStep, Violation, check, play};
 use tcpassay_cc::{
-    Arithmetic, ByteCounting, Cause, Control, Controller, Detect, Event, Hystart, Limited, Params, View,
-    build, names, params,
+    Arithmetic, ByteCounting, Cause, Control, Controller, Event, HystartDetect, HystartMode, Limited, Params,
+    View, build, names, params,
 };
 use tcpassay_units::Bytes;
 
 /// As the RFCs, with HyStart++, as Linux, as FreeBSD.
-const FORMS: [(Hystart, Arithmetic); 4] = [
-    (Hystart::Off, Arithmetic::Rfc),
-    (Hystart::PlusPlus, Arithmetic::Rfc),
-    (Hystart::Linux(Detect::ALL), Arithmetic::Linux),
-    (Hystart::Off, Arithmetic::FreeBsd),
+const FORMS: [(HystartMode, Arithmetic); 4] = [
+    (HystartMode::Off, Arithmetic::Rfc),
+    (HystartMode::PlusPlus, Arithmetic::Rfc),
+    (HystartMode::Linux(HystartDetect::ALL), Arithmetic::Linux),
+    (HystartMode::Off, Arithmetic::FreeBsd),
 ];
 
 /// Linux's Vegas does not ask whether the window is filled (`tcp_vegas_cong_avoid`).
@@ -73,7 +73,7 @@ proptest! {
         };
         let (hystart, arithmetic) = FORMS[form];
         let params = Params { values, byte_counting, hystart, arithmetic, ..Params::default() };
-        let history: Vec<Step> = bits.into_iter().map(Step::from_bits).collect();
+        let history: Vec<HistoryStep> = bits.into_iter().map(HistoryStep::from_bits).collect();
         if let Err(violation) = play(contract(name, arithmetic), || build(name, &params).unwrap(), &history) {
             prop_assert!(false, "{} {:?}: {}", name, params.values, violation);
         }

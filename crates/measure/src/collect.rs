@@ -1,8 +1,8 @@
-//! What a run feeds while it runs.
+//! The collector of a run.
 //!
-//! The calls below stand in the innermost loop of a simulator, once or twice for each packet. They add to counters of
-//! the flow or device, compare the time with the end of the interval under way, and append a row when an interval
-//! is over. None of them allocates, apart from logs that grow.
+//! The functions below are called once or twice for each packet. They add to counters of the flow or device, compare
+//! the time with the end of the current interval, and append a row when an interval ends. They do not allocate
+//! memory, except for logs that grow.
 
 use crate::event::EventRow;
 use crate::histogram::Histogram;
@@ -16,52 +16,52 @@ use crate::rows::{self, IntervalGauges, IntervalMaxima, IntervalSums};
 use crate::series::Series;
 use tcpassay_units::{Dur, Time};
 
-/// What to collect. The default collects counters only.
+/// The data to collect. The default collects counters only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the command line")]
 pub struct CollectOptions {
-    /// Time series at this interval.
+    /// Interval of time series.
     pub series: Option<Dur>,
     /// Distributions of one-way latency, RTT and queue delay.
     pub latency: bool,
-    /// Each packet's delivery, for series at any interval.
+    /// The delivery of each packet, for series at any interval.
     pub deliveries: bool,
     /// The event log.
     pub events: bool,
     /// Captured packets.
     pub packets: bool,
-    /// Distributions of latency leave out what was measured so soon after the first flow of the test was opened.
+    /// Latency distributions exclude samples measured within this time after the start of the first flow of the test.
     pub warmup: Dur,
-    /// Nobody looks at packets: what they would have told is absent from the recording ([`FlowCounters::unseen`]).
+    /// Packets are not counted: the recording has no packet counters ([`FlowCounters::unseen`]).
     pub unseen: bool,
 }
 
-/// A flow of the collector: its place in [`Recording::flows`].
+/// A flow of the collector: an index of [`Recording::flows`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u32);
 
-/// A device of the collector: its place in [`Recording::devices`].
+/// A device of the collector: an index of [`Recording::devices`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceIndex(pub u32);
 
-/// A capture point of the collector: its place in [`Recording::interfaces`].
+/// A capture point of the collector: an index of [`Recording::interfaces`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InterfaceIndex(pub u32);
 
-/// Collects; see the module.
+/// Collects the data of a run; see the module.
 #[derive(Clone, Debug)]
 pub struct Collector {
     collect: CollectOptions,
     flows: Vec<FlowCollector>,
     devices: Vec<DeviceCollector>,
     interfaces: Vec<CapturePoint>,
-    /// RTT and one-way latency of each of the first [`OWN_LATENCY`] flows, where latency is collected, and of all others. They lie
-    /// apart from the flows: whoever counts a packet goes straight to them.
+    /// RTT and one-way latency of each of the first [`OWN_LATENCY`] flows, when latency is collected, and of all
+    /// others together. They are stored separately from the flows, so that counting a packet accesses them directly.
     own_latency: Vec<[Histogram; 2]>,
     latency: [Histogram; 2],
-    /// Of background traffic beyond the first flows, which is not part of the distribution of all.
+    /// Latency of background traffic beyond the first flows, which is not part of the distribution `all`.
     background: [Histogram; 2],
-    /// From when on latency counts; nobody knows before a flow of the test was opened.
+    /// Start of latency collection; unknown until a flow of the test was opened.
     warm_at: Time,
     deliveries: Vec<Delivery>,
     completions: Vec<Completion>,
@@ -84,12 +84,12 @@ struct DeviceCollector {
     backlog: IntervalMaxima,
 }
 
-/// Flows beyond this many share one distribution: each has two, of up to 150 KB.
+/// Flows beyond this number share one distribution, because each has two of up to 150 KB.
 const OWN_LATENCY: usize = 64;
 const RTT: usize = 0;
 const ONE_WAY: usize = 1;
 
-/// What a sender says of itself at one instant. Absent is what it does not tell.
+/// The state of a sender at one time. A value that the substrate does not provide is absent.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SenderSample {
     /// Congestion window in bytes.
@@ -104,7 +104,7 @@ pub struct SenderSample {
     pub rto: Option<f64>,
     /// DCTCP's alpha.
     pub alpha: Option<f64>,
-    /// Pacing rate in bits a second.
+    /// Pacing rate in bit/s.
     pub pacing: Option<f64>,
 }
 
@@ -117,7 +117,7 @@ impl SenderSample {
 }
 
 impl Collector {
-    /// A collector of `collect`. Panics when the series' interval is zero.
+    /// Creates a collector. Panics when the interval of the series is zero.
     pub fn new(collect: CollectOptions) -> Collector {
         assert!(collect.series != Some(Dur::ZERO), "a series needs an interval");
         Collector {
@@ -136,12 +136,12 @@ impl Collector {
         }
     }
 
-    /// What is collected.
+    /// The collected data.
     pub fn collect(&self) -> &CollectOptions {
         &self.collect
     }
 
-    /// Adds a flow; its counters and its summary may be filled later through [`Collector::flow_mut`].
+    /// Adds a flow. Its counters and statistics may be filled later through [`Collector::flow_mut`].
     pub fn add_flow(&mut self, info: Flow) -> FlowId {
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer than 2^32 flows"));
         if info.class != BACKGROUND {
@@ -177,12 +177,12 @@ impl Collector {
         id
     }
 
-    /// What is known about a flow.
+    /// The row of a flow.
     pub fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
         &mut self.flows[flow.0 as usize].info
     }
 
-    /// What is known about a device.
+    /// The row of a device.
     pub fn device_mut(&mut self, device: DeviceIndex) -> &mut Device {
         &mut self.devices[device.0 as usize].info
     }
@@ -203,7 +203,7 @@ impl Collector {
         }
     }
 
-    /// A packet with payload reached the receiving host, before its stack looks at it.
+    /// A packet with payload arrived at the receiving host, before its stack processes it.
     #[inline]
     pub fn delivered(&mut self, flow: FlowId, packet: Delivery) {
         let more = FlowCounters {
@@ -217,8 +217,8 @@ impl Collector {
         self.arrived(flow, packet);
     }
 
-    /// What passed since this was last called, up to `at` and all of it in one interval of the series: for who counts
-    /// himself. [`Collector::arrived`] is still to be told each packet.
+    /// Adds the counters since the last call, for callers that count themselves. `at` is their latest time; all
+    /// belong to one interval of the series. [`Collector::arrived`] must still be called for each packet.
     pub fn add(&mut self, flow: FlowId, at: Time, more: &FlowCounters) {
         let tap = &mut self.flows[flow.0 as usize];
         tap.info.counters.add(more);
@@ -231,7 +231,8 @@ impl Collector {
         }
     }
 
-    /// The latency of a packet that reached the receiving host, and its delivery, where these are collected.
+    /// Records the latency of a packet that arrived at the receiving host, and its delivery, when these are
+    /// collected.
     #[inline]
     pub fn arrived(&mut self, flow: FlowId, packet: Delivery) {
         if self.collect.latency && packet.at >= self.warm_at {
@@ -269,7 +270,7 @@ impl Collector {
         if self.flows[place].info.class == BACKGROUND { &mut self.background } else { &mut self.latency }
     }
 
-    /// A packet was taken by a device: the backlog it found, itself included.
+    /// A device accepted a packet; `backlog` is the backlog that it found, the packet included.
     #[inline]
     pub fn queued(&mut self, device: DeviceIndex, at: Time, backlog: u64) {
         let tap = &mut self.devices[device.0 as usize];
@@ -280,8 +281,8 @@ impl Collector {
         }
     }
 
-    /// A packet leaves a device at `at`, which may be in the future but never goes back; `waited` is the time it spent
-    /// there without its own transmission.
+    /// A packet leaves a device at `at`, which may be in the future but must not decrease; `waited` is its waiting
+    /// time without its transmission.
     #[inline]
     pub fn passed(&mut self, device: DeviceIndex, at: Time, wire_bytes: u32, waited: Dur) {
         let tap = &mut self.devices[device.0 as usize];
@@ -316,26 +317,26 @@ impl Collector {
         }
     }
 
-    /// When the run should read off its senders: the ends of the intervals. `None` when no series are kept.
+    /// The next time at which senders should be sampled: the end of an interval. `None` when no series are collected.
     pub fn next_sample(&self, now: Time) -> Option<Time> {
         let interval = self.collect.series?.as_nanos();
         Some(Time::from_nanos((now.as_nanos() / interval + 1) * interval))
     }
 
-    /// What a sender says at the end of an interval: it becomes the value of the interval that ends at `at`.
+    /// Records the state of a sender as the value of the interval that ends at `at`.
     pub fn sample(&mut self, flow: FlowId, at: Time, sample: SenderSample) {
         let Some(interval) = self.collect.series else { return };
         let ended = (at.as_nanos() / interval.as_nanos()).saturating_sub(1);
         self.flows[flow.0 as usize].gauges.put(ended, sample.fields());
     }
 
-    /// Whether an event or a packet would be kept: ask before making one.
+    /// Whether events are collected. Callers check this before they create one.
     #[inline]
     pub fn wants_events(&self) -> bool {
         self.collect.events
     }
 
-    /// Whether a packet would be kept: ask before making one.
+    /// Whether packets are collected. Callers check this before they create one.
     #[inline]
     pub fn wants_packets(&self) -> bool {
         self.collect.packets
@@ -360,7 +361,7 @@ impl Collector {
         self.completions.push(completion);
     }
 
-    /// The recording of a run that ended at `end`; its header, environment and hosts are the caller's to fill.
+    /// The recording of a run that ended at `end`. The caller fills in header, environment and hosts.
     pub fn finish(self, end: Time) -> Recording {
         let mut recording = Recording {
             interfaces: self.interfaces,

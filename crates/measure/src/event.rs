@@ -1,17 +1,17 @@
-//! The event log: every stack's reasons, one row each.
+//! The event log: one row per event of a stack, with its reason.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
-/// Why something happened (`dupthresh`, `rto`, `ce changed`): a word of the code, or of a file that was read.
+/// The reason of an event (`dupthresh`, `rto`, `ce changed`): a constant of the code, or text from a file.
 pub type Reason = Cow<'static, str>;
 
 /// The retransmission timer in [`EventRow::why`], on every substrate.
 pub const RTO: &str = "Rto";
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
@@ -19,11 +19,11 @@ pub enum EventKind {
     In,
     /// A segment left.
     Out,
-    /// A segment left that had left before.
+    /// A segment left that had been sent before.
     Retransmit,
-    /// An arriving segment was refused.
+    /// An arriving segment was rejected.
     Refused,
-    /// A timer was set; `value` is when it fires, `why` which timer.
+    /// A timer was set; `value` is the time at which it fires, `why` is the timer.
     TimerSet,
     /// A timer was cancelled.
     TimerCancel,
@@ -41,11 +41,11 @@ pub enum EventKind {
     Lost,
     /// A retransmission was shown to have been unnecessary.
     Spurious,
-    /// The receiver sends an ACK at once.
+    /// The receiver sends an ACK immediately.
     AckNow,
-    /// The receiver waits with an ACK; `value` is until when.
+    /// The receiver delays an ACK; `value` is the time until which it waits.
     AckDelay,
-    /// The receiver neither sends nor times an ACK.
+    /// The receiver neither sends an ACK nor sets a timer for it.
     AckForget,
     /// The controller's output was clamped.
     Clamp,
@@ -53,7 +53,7 @@ pub enum EventKind {
     Drop,
     /// A device marked a packet.
     Mark,
-    /// What an application did.
+    /// An action of an application.
     App,
 }
 
@@ -82,7 +82,7 @@ impl EventKind {
         EventKind::App,
     ];
 
-    /// As it stands in `events.parquet`.
+    /// The name in `events.parquet`.
     pub fn name(self) -> &'static str {
         match self {
             EventKind::In => "in",
@@ -109,23 +109,23 @@ impl EventKind {
     }
 }
 
-/// One row of the event log. What does not belong to an event is absent. Positions are 64-bit stream positions (0 is the
-/// SYN), which never wrap.
+/// One row of the event log. Fields that do not apply to an event are absent. Positions are 64-bit stream positions
+/// (0 is the SYN), which never wrap.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EventRow {
-    /// When.
+    /// Time of the event.
     pub at: Time,
-    /// At which host, by its place in the recording.
+    /// Index of the host in the recording.
     pub host: u32,
-    /// Of which flow: the direction in which this host sends. `None` for what belongs to no connection.
+    /// The flow: the direction in which this host sends. `None` when the event belongs to no connection.
     pub flow: Option<u32>,
     /// What.
     pub kind: EventKind,
-    /// Why, or which; empty when there is nothing to say.
+    /// The reason, or the object of the event; empty when there is none.
     pub why: Reason,
     /// Position of the first byte.
     pub seq: Option<u64>,
-    /// Position that is acknowledged.
+    /// Acknowledged position.
     pub ack: Option<u64>,
     /// Payload bytes.
     pub len: Option<u32>,
@@ -143,14 +143,14 @@ pub struct EventRow {
     pub srtt: Option<Dur>,
     /// Retransmission timeout.
     pub rto: Option<Dur>,
-    /// What the kind says: an instant or a length of time, in nanoseconds.
+    /// The value of this kind of event: a time or a duration in nanoseconds.
     pub value: Option<u64>,
-    /// Whether the segment carried CE.
+    /// The segment carried CE.
     pub ce: bool,
 }
 
 impl EventRow {
-    /// An event of which only this is known yet.
+    /// An event without further fields.
     pub fn new(at: Time, host: u32, flow: Option<u32>, kind: EventKind) -> EventRow {
         EventRow {
             at,

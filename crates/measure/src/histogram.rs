@@ -1,9 +1,9 @@
-//! Distributions of times, to three significant digits.
+//! Distributions of durations with three significant digits.
 
 use hdrhistogram::Histogram as Hdr;
 use tcpassay_units::Dur;
 
-/// A distribution of lengths of time. Each value is kept to 0.1 %; mean and maximum are as good as that.
+/// A distribution of durations. Each value, the mean and the maximum have a relative error of at most 0.1 %.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram(Hdr<u64>);
 
@@ -14,13 +14,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts `d`.
+    /// Adds `d`.
     pub fn record(&mut self, d: Dur) {
-        // It grows as it must; only a count beyond u64 could fail.
+        // The histogram grows as needed; recording could fail only beyond u64.
         self.0.record(d.as_nanos()).expect("a resizable histogram takes any value");
     }
 
-    /// Counts `d` `n` times.
+    /// Adds `d` `n` times.
     pub fn record_many(&mut self, d: Dur, n: u64) {
         self.0.record_n(d.as_nanos(), n).expect("a resizable histogram takes any value");
     }
@@ -30,35 +30,35 @@ impl Histogram {
         self.0.len()
     }
 
-    /// The value that a share `q` (0 to 1) of all values does not exceed; `None` without values.
+    /// The smallest value that a share `q` (0 to 1) of the values does not exceed; `None` when empty.
     pub fn quantile(&self, q: f64) -> Option<Dur> {
         (self.count() > 0).then(|| Dur::from_nanos(self.0.value_at_quantile(q)))
     }
 
-    /// Largest value, rounded up to the histogram's precision; `None` without values.
+    /// The largest value, rounded up to the precision of the histogram; `None` when empty.
     pub fn max(&self) -> Option<Dur> {
         (self.count() > 0).then(|| Dur::from_nanos(self.0.max()))
     }
 
-    /// Smallest value, rounded down to the histogram's precision; `None` without values.
+    /// The smallest value, rounded down to the precision of the histogram; `None` when empty.
     pub fn min(&self) -> Option<Dur> {
         (self.count() > 0).then(|| Dur::from_nanos(self.0.min()))
     }
 
-    /// Mean in nanoseconds; `None` without values.
+    /// Mean in nanoseconds; `None` when empty.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.0.mean())
     }
 
-    /// Adds what `other` counted.
+    /// Adds the values of `other`.
     pub fn add(&mut self, other: &Histogram) {
         self.0.add(&other.0).expect("a resizable histogram takes any other");
     }
 
-    /// Values in ascending order with how often each was counted.
+    /// The values in ascending order with their counts.
     pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
-        // From the least on: the library's own iterator visits all the empty buckets below it. Buckets are as wide as the
-        // one before them, unless a power of two lies between them.
+        // The iteration starts at the smallest value, because the iterator of the library visits all empty buckets
+        // below it. A bucket is as wide as the previous one unless a power of two lies between them.
         let (first, last) = (self.0.lowest_equivalent(self.0.min()), self.0.max());
         let bucket = |low| (low, self.0.equivalent_range(low));
         std::iter::successors((self.count() > 0).then(|| bucket(first)), move |(low, width)| {

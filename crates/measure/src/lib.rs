@@ -1,22 +1,21 @@
-//! What a run leaves behind, and what can be computed from it.
+//! Recordings of runs, and metrics computed from them.
 //!
-//! * [`Recording`] - all that one run of one case left behind, with the environment it really ran in. It is written to a
-//!   folder and read back: JSON for what is small, Parquet for tables, pcapng for packets.
-//! * [`Collector`] - what the run feeds while it runs: counters, series, histograms, events, packets. It costs an
-//!   addition or a comparison a packet, and nothing that is not asked for.
-//! * [`EventRow`] - one line of the event log, which reads like FreeBSD's black box log.
+//! * [`Recording`] - the recording of one run of one case, with the measured environment. It is written to a folder
+//!   and read back: JSON for small data, Parquet for tables, pcapng for packets.
+//! * [`Collector`] - collects data while a run is in progress: counters, series, histograms, events, packets. It
+//!   costs an addition or a comparison per packet, and nothing for data that is not requested.
+//! * [`EventRow`] - one row of the event log, which corresponds to FreeBSD's black box log.
+//! * [`Recording::event_numbers`] - the event log as arrays, for oracles that read it in memory.
+//! * [`Recording::write_event_text`] and [`siftr`] - the event log as text.
+//! * [`metrics`] - all metrics of a recording, each declared once in [`metrics::TABLE`].
 //!
-//! * [`Recording::event_numbers`] - the event log as arrays, for those who judge a run in memory.
-//! * [`Recording::write_event_text`] and [`siftr`] - the event log as people read it.
-//! * [`metrics`] - every number computed from a recording, each declared once in [`metrics::TABLE`].
+//! A recording does not depend on its substrate, except for the name of the substrate: the model, a kernel and a host
+//! produce the same tables, and the same code computes the metrics.
 //!
-//! A recording does not know which substrate made it, except for its name: the model, a kernel and a host leave the same
-//! tables, and every number computed from them is computed by the same code.
+//! [`Recording::write`] and [`Recording::read`] describe the files. [`pcapng::host_address`] defines the address of a
+//! host in a capture.
 //!
-//! [`Recording::write`] and [`Recording::read`] describe the files. [`pcapng::host_address`] says which address a host has in a
-//! capture.
-//!
-//! This crate must not know what a connection or an element is, and it never decides anything in a run.
+//! This crate does not depend on connections or network elements, and it never influences a run.
 
 mod collect;
 mod event;

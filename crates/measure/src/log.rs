@@ -1,7 +1,8 @@
-//! The event log in memory: millions of rows, of which each says little.
+//! The event log in memory: millions of rows with few values each.
 //!
-//! An [`EventRow`] has a place for everything that any kind of event may say; here a row takes memory only for what it does
-//! say, and its reason is a number. A log of a model's run takes a quarter of what its events would.
+//! An [`EventRow`] has a field for every value that any kind of event may have. In this log a row stores only the
+//! values that are present, and a number for its reason. The log of a model run uses a quarter of the memory of its
+//! `EventRow`s.
 
 use crate::event::{EventKind, EventRow, Reason};
 use std::collections::BTreeMap;
@@ -13,30 +14,30 @@ use tcpassay_wire::Flags;
 #[derive(Clone)]
 pub struct EventLog {
     rows: Vec<Row>,
-    /// What rows say, those of a row in the order of [`EventField`].
+    /// The values of all rows; those of a row are in the order of [`EventField`].
     numbers: Vec<u64>,
     words: Vec<Reason>,
     places: BTreeMap<Reason, u32>,
-    /// The last word by kind and length: most often it is said again.
+    /// The last reason by kind and length of text, because consecutive reasons are usually equal.
     recent: [u32; 512],
 }
 
 #[derive(Clone, Copy)]
 struct Row {
     at: Time,
-    /// Where its numbers begin.
+    /// Index of its first value.
     numbers: u64,
     host: u32,
-    /// Where [`HAS_FLOW`] is set.
+    /// Valid when [`HAS_FLOW`] is set.
     flow: u32,
-    /// Place among the words.
+    /// Index of the reason.
     why: u32,
-    /// Which numbers it has, a bit each, and two flags.
+    /// A bit for each value that is present, and two flags.
     has: u16,
     kind: EventKind,
 }
 
-/// The numbers that an event may have.
+/// The numeric values that an event may have.
 #[derive(Clone, Copy)]
 pub(crate) enum EventField {
     Seq,
@@ -136,18 +137,18 @@ impl EventLog {
         self.rows.iter().map(|row| self.event(*row))
     }
 
-    /// The reason that row `row` gives; empty when it gives none.
+    /// The reason of row `row`; empty when it has none.
     pub fn why(&self, row: usize) -> Option<&str> {
         self.rows.get(row).map(|row| self.words[row.why as usize].as_ref())
     }
 
-    /// What row `row` says, without a number.
+    /// The fields of row `row` that every event has.
     pub(crate) fn head(&self, row: usize) -> EventHeader {
         let Row { at, host, flow, has, kind, .. } = self.rows[row];
         EventHeader { at, host, flow: (has & HAS_FLOW != 0).then_some(flow), kind, ce: has & CE != 0 }
     }
 
-    /// A number of row `row`.
+    /// A value of row `row`.
     #[inline]
     pub(crate) fn number(&self, row: usize, field: EventField) -> Option<u64> {
         let row = &self.rows[row];
@@ -160,7 +161,7 @@ impl EventLog {
 
     fn event(&self, row: Row) -> EventRow {
         let mut numbers = self.numbers[place(row.numbers)..].iter().copied();
-        // Asked in the order of `EventField`.
+        // The values are read in the order of `EventField`.
         let mut next = |field| {
             let has = row.has & (1 << field as u16) != 0;
             has.then(|| numbers.next().expect("a number for each bit"))
@@ -188,7 +189,7 @@ impl EventLog {
     }
 }
 
-/// What every row says.
+/// The fields that every event has.
 pub(crate) struct EventHeader {
     pub at: Time,
     pub host: u32,
@@ -215,7 +216,7 @@ impl From<Vec<EventRow>> for EventLog {
     }
 }
 
-/// Equal when the rows say the same.
+/// Two logs are equal when their rows are equal.
 impl PartialEq for EventLog {
     fn eq(&self, other: &EventLog) -> bool {
         self.iter().eq(other.iter())

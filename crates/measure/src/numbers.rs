@@ -1,18 +1,18 @@
-//! The event log as arrays of numbers, for those who judge a run in memory: writing a long log as Parquet and reading it
-//! back costs several times what the run does.
+//! The event log as arrays of numbers, for oracles that read the log in memory. Writing a long log as Parquet and
+//! reading it again takes several times as long as the run.
 
 use crate::log::EventField;
 use crate::recording::Recording;
 use crate::tables;
 
-/// Columns of the event log, of the same length, in the order of its rows. They have the names of `events.parquet`; what
-/// is absent there is -1 here.
+/// Columns of the event log, of equal length, in the order of its rows. They have the names of `events.parquet`; an
+/// absent value is -1.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the columns are described in docs/recording.md")]
 pub struct EventNumbers {
     pub time_ns: Vec<i64>,
     pub flow: Vec<i64>,
-    /// Place in [`EventKind::ALL`](crate::EventKind::ALL).
+    /// Index in [`EventKind::ALL`](crate::EventKind::ALL).
     pub kind: Vec<u8>,
     pub seq: Vec<i64>,
     pub ack: Vec<i64>,
@@ -26,7 +26,7 @@ impl Recording {
     /// The event log as arrays.
     ///
     /// # Panics
-    /// When a number does not fit 63 bits; the log holds times and positions of a run, which do.
+    /// When a number does not fit 63 bits. Times and positions of a run always fit.
     pub fn event_numbers(&self) -> EventNumbers {
         let number = |x: u64| i64::try_from(x).expect("times and positions of a run fit 63 bits");
         let maybe = |x: Option<u64>| x.map_or(-1, number);
@@ -43,7 +43,7 @@ impl Recording {
             value_ns: column(),
             cwnd_bytes: column(),
         };
-        // One pass over the rows: there are millions.
+        // A single pass over the rows, because a log has millions of them.
         for row in 0..rows {
             let head = self.events.head(row);
             let field = |field| maybe(self.events.number(row, field));
@@ -60,17 +60,18 @@ impl Recording {
         made
     }
 
-    /// A row of the event log as `events.parquet` has it, by the names of its columns; what is absent is null.
+    /// A row of the event log as in `events.parquet`, by column name; absent values are null.
     pub fn event_row(&self, row: usize) -> Option<serde_json::Value> {
         (row < self.events.len()).then(|| tables::event_json(&self.events, row))
     }
 
-    /// Packets as `packets.pcapng` has them; nothing when none were captured.
+    /// The packets as in `packets.pcapng`; empty when none were captured.
     ///
     /// # Errors
-    /// A packet that the format cannot hold.
+    /// A packet that the format cannot represent.
     pub fn capture(&self) -> Result<Vec<u8>, String> {
-        // A block's frame is 32 bytes, and headers with timestamps are 52: room for most, so that it need not be copied to grow.
+        // The block frame has 32 bytes and headers with timestamps have 52. Reserving this space avoids most
+        // reallocations.
         let mut out = Vec::with_capacity(self.packets.len() * 128);
         if !self.packets.is_empty() {
             crate::pcapng::write(&mut out, &self.header.version, &self.interfaces, &self.packets)

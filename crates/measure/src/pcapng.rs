@@ -1,6 +1,6 @@
-//! Captured packets as pcapng: raw IP packets, nanoseconds, an interface for each capture point.
+//! Captured packets as pcapng: raw IP packets, nanosecond timestamps, one interface per capture point.
 //!
-//! Host `n` has the address `10.x.y.z` with `n + 1` in its last three bytes, so that no host is `10.0.0.0`.
+//! Host `n` has the address `10.x.y.z` with `n + 1` in its last three bytes; no host has the address `10.0.0.0`.
 
 use crate::recording::{CapturePoint, PacketRecord};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -17,19 +17,19 @@ use std::time::Duration;
 use tcpassay_units::Time;
 use tcpassay_wire::codec::{Content, Envelope, decode, encode};
 
-/// Bytes kept of each packet: all headers with all options, and no payload to speak of.
+/// Snapshot length: all headers with all options, and hardly any payload.
 const SNAP: u32 = 128;
 
-/// Its name in a recording's folder.
+/// The file name in the folder of a recording.
 pub(crate) const FILE: &str = "packets.pcapng";
 
-/// The address of host `n`, up to 2^24 - 2.
+/// The address of host `n`, for `n` up to 2^24 - 2.
 pub fn host_address(n: u32) -> Ipv4Addr {
     let [_, b, c, d] = (n + 1).to_be_bytes();
     Ipv4Addr::new(10, b, c, d)
 }
 
-/// The host whose address this is.
+/// The host with this address.
 pub fn host_of(address: IpAddr) -> Option<u32> {
     match address {
         IpAddr::V4(v4) if v4.octets()[0] == 10 => {
@@ -40,8 +40,8 @@ pub fn host_of(address: IpAddr) -> Option<u32> {
     }
 }
 
-/// Writes the capture. Packets whose headers cannot be written (a super-segment beyond 64 KB) are cut to the longest
-/// that can, and say so in their comment.
+/// Writes the capture. A packet whose headers cannot represent its length (a super-segment above 64 KB) is shortened
+/// to the longest possible length, which its comment states.
 pub(crate) fn write(
     out: &mut impl Write,
     version: &str,
@@ -118,7 +118,7 @@ fn shorten(packet: &PacketRecord, comment: &mut Option<Cow<'static, str>>) -> Pa
     shortened
 }
 
-/// Reads a capture that [`write`] wrote; packets that are not ours (another protocol) are an error.
+/// Reads a capture that [`write`] wrote. A packet of another protocol is an error.
 pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<PacketRecord>), String> {
     let mut reader = PcapNgReader::new(input).map_err(|e| e.to_string())?;
     let (mut interfaces, mut packets) = (Vec::new(), Vec::new());

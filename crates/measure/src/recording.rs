@@ -1,4 +1,4 @@
-//! What one run of one case left behind.
+//! The recording of one run.
 
 use crate::event::Reason;
 use crate::histogram::Histogram;
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 use tcpassay_wire::{Ecn, Segment};
 
-/// All that one run of one case left behind.
+/// The recording of one run of one case.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Recording {
-    /// What ran.
+    /// The case, the software versions, and how the run ended.
     pub header: Header,
-    /// What the path was asked to be and what it was measured to be.
+    /// Requested and measured properties of the path.
     pub environment: Vec<EnvironmentProperty>,
-    /// Names of the hosts; other tables refer to them by place.
+    /// Names of the hosts; other tables refer to hosts by index.
     pub hosts: Vec<String>,
-    /// One direction of a connection each; tables refer to them by place.
+    /// The directions of all connections; other tables refer to flows by index.
     pub flows: Vec<Flow>,
-    /// Links, queues and shapers; tables refer to them by place.
+    /// Links, queues and shapers; other tables refer to devices by index.
     pub devices: Vec<Device>,
     /// Further counters: entity, name, value.
     pub counters: BTreeMap<String, BTreeMap<String, u64>>,
@@ -36,7 +36,7 @@ pub struct Recording {
     /// Each packet's arrival at its receiver (`deliveries.parquet`), when it was asked for.
     #[serde(skip)]
     pub deliveries: Vec<Delivery>,
-    /// Flows, requests and rounds that ended (`completions.parquet`).
+    /// Flows, requests and barrier rounds that ended (`completions.parquet`).
     #[serde(skip)]
     pub completions: Vec<Completion>,
     /// The event log (`events.parquet`).
@@ -47,54 +47,54 @@ pub struct Recording {
     pub packets: Vec<PacketRecord>,
 }
 
-/// What ran, and how it ended.
+/// The case, the software versions, and how the run ended.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the program that ran it.
+    /// Version of tcpassay.
     pub version: String,
     /// `model`, `kernel`, `host`.
     pub substrate: String,
-    /// Release of the kernel whose TCP ran; `None` for the model.
+    /// Release of the kernel whose TCP was used; `None` for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The one seed of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// The case, complete: also what is at its default.
+    /// The complete case, including parameters with default values.
     pub case: Vec<Triple>,
     /// The command that repeats the run.
     pub replay: Option<String>,
-    /// When the run ended, from its start.
+    /// Duration of the run.
     #[serde(rename = "duration_ns", with = "dur")]
     pub duration: Dur,
-    /// False when the run was interrupted; what is there is right, but not all.
+    /// False when the run was interrupted; the recording then covers only a part of the case.
     pub complete: bool,
-    /// The device whose rate is the capacity of the path, by its place in [`Recording::devices`].
+    /// The device whose rate is the capacity of the path: an index of [`Recording::devices`].
     pub bottleneck: Option<u32>,
 }
 
-/// One row of a case.
+/// One parameter of a case.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Triple {
     /// `sender`, `receiver`, `link`, `queue`, `topology`.
     pub entity: String,
-    /// The path in the parameter table, `stack.cc`.
+    /// The path in the parameter table, as in `stack.cc`.
     pub parameter: String,
     /// The value with its unit, `10ms`.
     pub value: String,
 }
 
-/// A property of the environment, verified.
+/// A property of the environment, requested and measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EnvironmentProperty {
-    /// Where: `link`, `sender.nic`.
+    /// The entity: `link`, `sender.nic`.
     pub entity: String,
-    /// What: `rate`, `rtt`, `loss`, `marks`.
+    /// The property: `rate`, `rtt`, `loss`, `marks`.
     pub property: String,
     /// Unit of both numbers.
     pub unit: String,
-    /// What the case asked for; `None` when it did not say.
+    /// The value that the case requests; `None` when it requests none.
     pub asked: Option<f64>,
-    /// What was measured; `None` when it could not be.
+    /// The measured value; `None` when it could not be measured.
     pub measured: Option<f64>,
 }
 
@@ -103,48 +103,50 @@ pub struct EnvironmentProperty {
 pub struct Flow {
     /// Name as an entity: `flow.3`.
     pub name: String,
-    /// Which connection; both its directions have the same number.
+    /// Number of the connection, equal for both directions.
     pub connection: u32,
-    /// Sending host, by its place in [`Recording::hosts`].
+    /// Sending host: an index of [`Recording::hosts`].
     pub from: u32,
     /// Receiving host.
     pub to: u32,
-    /// What it is for: `bulk`, `rpc 10KB/100B`, `background`.
+    /// The traffic class: `bulk`, `rpc 10KB/100B`, `background`.
     pub class: String,
     /// Congestion control of the sender.
     pub cc: String,
     /// Maximum segment size.
     #[serde(rename = "mss_bytes", with = "bytes")]
     pub mss: Bytes,
-    /// When its connection was opened.
+    /// Time at which the connection was opened.
     #[serde(rename = "start_ns", with = "time")]
     pub start: Time,
-    /// When the sending application closed its connection, or its connection failed; `None` when neither happened in the run. What
-    /// TCP does after `close` (the FIN, TIME-WAIT) does not count, because no application can see how long it takes.
+    /// Time at which the sending application closed its connection, or at which the connection failed; `None` when
+    /// neither happened in the run. The actions of TCP after `close` (the FIN, TIME-WAIT) are not included, because
+    /// an application cannot observe them.
     #[serde(rename = "end_ns", with = "optional_time")]
     pub end: Option<Time>,
-    /// What passed.
+    /// Packet and byte counters.
     pub counters: FlowCounters,
-    /// What the sender says of itself at the end.
+    /// Statistics of the sender at the end.
     pub tcp: TcpSummary,
 }
 
-/// What passed in one direction of a connection. Bytes on the wire include headers, as the bottleneck counts them.
+/// Packet and byte counters of one direction of a connection. Bytes on the wire include headers, as the bottleneck
+/// counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "WrittenCounters", into = "WrittenCounters")]
 pub struct FlowCounters {
-    /// Nobody looked at the packets (`collect.taps = false`): all counters but [`FlowCounters::read_bytes`] mean nothing, and are
-    /// null in a file.
+    /// Packets were not counted (`collect.taps = false`): all counters except [`FlowCounters::read_bytes`] are
+    /// undefined, and null in a file.
     pub unseen: bool,
-    /// Packets that left the sending host with payload, after segmentation.
+    /// Packets with payload that left the sending host, after segmentation.
     pub sent_packets: u64,
     /// Their payload.
     pub sent_bytes: u64,
-    /// Of these packets: retransmissions.
+    /// Retransmissions among these packets.
     pub retransmitted_packets: u64,
     /// Their payload.
     pub retransmitted_bytes: u64,
-    /// Packets that left the sending host without payload.
+    /// Packets without payload that left the sending host.
     pub acks_sent: u64,
     /// Packets with payload that reached the receiving host.
     pub delivered_packets: u64,
@@ -152,7 +154,7 @@ pub struct FlowCounters {
     pub delivered_bytes: u64,
     /// Their length on the wire.
     pub delivered_wire_bytes: u64,
-    /// Of these packets: with CE.
+    /// Packets with CE among these.
     pub ce_packets: u64,
     /// Bytes that the application read.
     pub read_bytes: u64,
@@ -210,12 +212,12 @@ impl From<WrittenCounters> for FlowCounters {
 }
 
 impl FlowCounters {
-    /// Payload of this direction, by the best that is known of it.
+    /// Payload bytes of this direction, from the best available counter.
     pub(crate) fn payload(&self) -> u64 {
         if self.unseen { self.read_bytes } else { self.delivered_bytes.max(self.sent_bytes) }
     }
 
-    /// Adds what `more` counted.
+    /// Adds the counters of `more`.
     pub(crate) fn add(&mut self, more: &FlowCounters) {
         self.sent_packets += more.sent_packets;
         self.sent_bytes += more.sent_bytes;
@@ -230,17 +232,17 @@ impl FlowCounters {
     }
 }
 
-/// What the sender of a flow says of itself: `TCP_INFO`, and what only a model can say. Absent is what the substrate
-/// does not tell, never 0.
+/// Statistics of the sender of a flow: `TCP_INFO`, and values that only the model has. A value that the substrate
+/// does not provide is absent, never 0.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TcpSummary {
     /// Congestion window at the end, in bytes.
     pub cwnd_bytes: Option<u64>,
-    /// Slow-start threshold at the end, in bytes; `None` also before the first congestion.
+    /// Slow-start threshold at the end, in bytes; `None` also before the first congestion event.
     pub ssthresh_bytes: Option<u64>,
     /// Smoothed round-trip time at the end.
     pub srtt_ns: Option<u64>,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     pub rttvar_ns: Option<u64>,
     /// Smallest round-trip time.
     pub min_rtt_ns: Option<u64>,
@@ -248,13 +250,13 @@ pub struct TcpSummary {
     pub rto_ns: Option<u64>,
     /// Retransmitted segments.
     pub retransmits: Option<u64>,
-    /// Retransmissions that were shown to have been unnecessary.
+    /// Retransmissions that were proven unnecessary.
     pub spurious_retransmits: Option<u64>,
     /// Segments that were marked lost.
     pub lost: Option<u64>,
     /// Retransmission timeouts that fired.
     pub timeouts: Option<u64>,
-    /// Time from the last acceptable ACK, or the last transmission, to each timeout, in all.
+    /// Sum over all timeouts of the time from the last acceptable ACK, or the last transmission, to the timeout.
     pub timeout_time_ns: Option<u64>,
     /// Entries into fast recovery.
     pub recoveries: Option<u64>,
@@ -272,19 +274,19 @@ pub struct TcpSummary {
     pub ece_acks: Option<u64>,
     /// Segments received that carried CE.
     pub ce_segments: Option<u64>,
-    /// Times the receiver at this end waited with an ACK until its timer fired.
+    /// Number of ACKs that this end sent because its delayed-ACK timer fired.
     pub delayed_ack_timeouts: Option<u64>,
     /// Pure ACKs sent by this end.
     pub acks_out: Option<u64>,
-    /// Time in which the congestion window held the sender back.
+    /// Time in which the congestion window limited the sender.
     pub cwnd_limited_ns: Option<u64>,
-    /// Time in which the receive window did.
+    /// Time in which the receive window limited the sender.
     pub rwnd_limited_ns: Option<u64>,
-    /// Time in which the application had nothing to send.
+    /// Time in which the application had no data to send.
     pub app_limited_ns: Option<u64>,
     /// DCTCP's alpha at the end.
     pub alpha: Option<f64>,
-    /// Controller outputs that had to be clamped.
+    /// Controller outputs that were clamped.
     pub clamps: Option<u64>,
 }
 
@@ -295,14 +297,14 @@ pub struct Device {
     pub name: String,
     /// `link`, `fifo`, `htb`, `red`, ...
     pub kind: String,
-    /// Its rate; `None` when it has none or it varies.
+    /// Its rate; `None` when it has none or when the rate varies.
     #[serde(rename = "rate_bps", with = "optional_rate")]
     pub rate: Option<Rate>,
-    /// What passed.
+    /// Packet and byte counters.
     pub counters: DeviceCounters,
 }
 
-/// What passed a device.
+/// Packet and byte counters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceCounters {
     /// Packets that left it.
@@ -315,14 +317,14 @@ pub struct DeviceCounters {
     pub dropped_bytes: u64,
     /// Packets that it marked CE.
     pub marks: u64,
-    /// The largest backlog that a packet found on arrival, itself included, in bytes.
+    /// The largest backlog that an arriving packet found, that packet included, in bytes.
     pub max_backlog_bytes: u64,
 }
 
 /// A distribution of latency.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Latency {
-    /// Of what.
+    /// The kind of latency.
     pub kind: LatencyKind,
     /// A flow, a device, or `all`.
     pub entity: String,
@@ -330,24 +332,24 @@ pub struct Latency {
     pub histogram: Histogram,
 }
 
-/// What a latency is measured between.
+/// The kind of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {
-    /// A packet with payload, from the sender's stack to the receiving host's.
+    /// One-way latency of a packet with payload, from the sender's stack to the receiving host's.
     OneWay,
     /// The sender's round-trip time samples.
     Rtt,
-    /// A packet's wait in a device, without its own transmission.
+    /// Waiting time of a packet in a device, without its transmission.
     QueueDelay,
 }
 
-/// A packet with payload that reached its receiver.
+/// The arrival of a packet with payload at its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// When.
+    /// Time of the arrival.
     pub at: Time,
-    /// Place of its flow in [`Recording::flows`].
+    /// Index of its flow in [`Recording::flows`].
     pub flow: u32,
     /// Length on the wire.
     pub wire_bytes: u32,
@@ -355,11 +357,11 @@ pub struct Delivery {
     pub bytes: u32,
     /// Time since it left the sender's stack.
     pub one_way: Dur,
-    /// Whether it carried CE.
+    /// The packet carried CE.
     pub ce: bool,
 }
 
-/// What ended; see `tcpassay-workload` for the exact instants.
+/// The kind of a completion; `tcpassay-workload` defines the exact times.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionKind {
@@ -371,30 +373,30 @@ pub enum CompletionKind {
     Round,
 }
 
-/// A flow, request or round that ended.
+/// The end of a flow, request or barrier round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// What.
+    /// The kind.
     pub kind: CompletionKind,
     /// Class of the workload, `rpc 10KB/100B`.
     pub class: String,
-    /// Host that began it.
+    /// The host that opened the connection.
     pub client: u32,
-    /// Host that answered (last).
+    /// The host that responded (last).
     pub server: u32,
-    /// Connection; the client's counter in its class.
+    /// Number of the connection: the client's counter in its class.
     pub connection: u32,
     /// Bytes to the server.
     pub request: Bytes,
     /// Bytes to the client.
     pub response: Bytes,
-    /// When the application wanted it to begin.
+    /// Time at which the application wanted to begin.
     pub start: Time,
-    /// When it ended.
+    /// Time at which it ended.
     pub end: Time,
-    /// Time that it would take on an idle path, for the slowdown; `None` when that is unknown.
+    /// Duration on an idle path, for the slowdown; `None` when unknown.
     pub ideal: Option<Dur>,
-    /// False when the connection failed under it.
+    /// False when the connection failed before completion.
     pub ok: bool,
 }
 
@@ -403,16 +405,16 @@ pub struct Completion {
 pub struct CapturePoint {
     /// `sender0.nic`.
     pub name: String,
-    /// A line about it for the reader of the capture.
+    /// Description for readers of the capture.
     pub description: String,
 }
 
 /// A captured packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketRecord {
-    /// When.
+    /// Time of the capture.
     pub at: Time,
-    /// Where, by its place in [`Recording::interfaces`].
+    /// Index of the capture point in [`Recording::interfaces`].
     pub interface: u32,
     /// Sending host.
     pub from: u32,
@@ -424,18 +426,18 @@ pub struct PacketRecord {
     pub to_port: u16,
     /// ECN field of its IP header.
     pub ecn: Ecn,
-    /// Its IP identification, which tells copies apart.
+    /// IP identification, which distinguishes copies.
     pub id: u16,
-    /// What became of it here (`dropped: full`, `marked`), shown as the packet's comment.
+    /// What happened to the packet here (`dropped: full`, `marked`), written as the comment of the packet.
     pub note: Option<Reason>,
     /// The segment; `None` for a datagram.
     pub segment: Option<Segment>,
-    /// Payload of a datagram; unused for a segment.
+    /// Payload length of a datagram; unused for a segment.
     pub datagram_len: u32,
 }
 
 impl Recording {
-    /// The flows that carried payload.
+    /// The flows that carried payload, with their indices.
     pub fn data_flows(&self) -> impl Iterator<Item = (u32, &Flow)> {
         (0u32..).zip(&self.flows).filter(|(_, flow)| {
             let c = &flow.counters;

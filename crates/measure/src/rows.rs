@@ -1,23 +1,24 @@
-//! What is added up and read off in each interval: a row an interval while the run lasts, columns when it is over.
+//! Values per interval: stored as one row per interval during the run and converted to columns at the end.
 //!
-//! With a hundred flows an interval's end visits memory that has been out of the cache since the last one. A row of a flow
-//! is a cache line or less at one place; its columns would be eleven places.
+//! With a hundred flows, the memory for the current interval is not in the cache when the interval ends. A row of a
+//! flow occupies at most one cache line; eleven columns would occupy eleven.
 
 use crate::series::{EntitySeries, SeriesColumn};
 use tcpassay_units::{Dur, Time};
 
 pub(crate) const FLOW_SUMS: [&str; 4] = ["wire_bytes", "payload_bytes", "read_bytes", "ce_packets"];
-/// Those of [`FLOW_SUMS`] that packets tell.
+/// The columns of [`FLOW_SUMS`] that count packets.
 pub(crate) const OF_PACKETS: [&str; 3] = ["wire_bytes", "payload_bytes", "ce_packets"];
 pub(crate) const GAUGES: [&str; 7] =
     ["cwnd_bytes", "ssthresh_bytes", "flight_bytes", "srtt_ns", "rto_ns", "alpha", "pacing_bps"];
 const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
 
-/// Numbers added up within each interval. Times never go back.
+/// Values summed within each interval. Times must be in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct IntervalSums<const N: usize> {
     interval: u64,
-    /// End of the interval under way; `u64::MAX` when no series are kept, so that the comparison in the hot path is all.
+    /// End of the current interval; `u64::MAX` when no series are collected, so that the data path needs one
+    /// comparison.
     edge: u64,
     first: Option<u64>,
     now: [u64; N],
@@ -43,7 +44,7 @@ impl<const N: usize> IntervalSums<N> {
         &mut self.now
     }
 
-    /// Ends the interval under way and those without anything up to `at`.
+    /// Ends the current interval and the empty ones up to `at`.
     fn roll(&mut self, at: u64) {
         if self.first.is_none() {
             let first = at / self.interval;
@@ -59,7 +60,7 @@ impl<const N: usize> IntervalSums<N> {
         }
     }
 
-    /// The first interval and the columns, filled up to the interval before `end`, or the one under way when it is not empty.
+    /// The first interval and the columns, up to the interval before `end`, or the current one when it is not empty.
     fn finish(mut self, end: Time) -> Option<(u64, [Vec<f64>; N])> {
         let first = self.first?;
         let end = end.as_nanos().max(self.edge - self.interval);
@@ -74,7 +75,7 @@ impl<const N: usize> IntervalSums<N> {
     }
 }
 
-/// The largest number within each interval; the last one stays in force where nothing is said.
+/// The largest value within each interval; an interval without a value repeats the last one.
 #[derive(Clone, Debug)]
 pub(crate) struct IntervalMaxima {
     interval: u64,
@@ -129,10 +130,10 @@ impl IntervalMaxima {
     }
 }
 
-/// What is read off at the end of each interval.
+/// Values sampled at the end of each interval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IntervalGauges {
-    /// The interval, and the fields in the order of [`GAUGES`]; NaN is absent.
+    /// The interval, and the values in the order of [`GAUGES`]; NaN is absent.
     rows: Vec<(u64, [f64; 7])>,
 }
 
@@ -160,13 +161,13 @@ impl IntervalGauges {
     }
 }
 
-/// Where `interval` stands in `len` of them from `first` on.
+/// Index of `interval` in the `len` intervals from `first` on.
 fn place(interval: u64, first: u64, len: usize) -> Option<usize> {
     let place = usize::try_from(interval.checked_sub(first)?).ok()?;
     (place < len).then_some(place)
 }
 
-/// The series of a flow; none before something passed.
+/// The series of a flow; `None` when it carried nothing.
 pub(crate) fn flow_series(
     name: &str,
     sums: IntervalSums<4>,
@@ -180,7 +181,7 @@ pub(crate) fn flow_series(
     Some(EntitySeries { entity: name.to_owned(), first, columns })
 }
 
-/// The series of a device; none before something passed.
+/// The series of a device; `None` when it carried nothing.
 pub(crate) fn device_series(
     name: &str,
     sums: IntervalSums<3>,

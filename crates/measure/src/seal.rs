@@ -1,12 +1,12 @@
-//! Checksums of files, and JSON texts that carry their own.
+//! Checksums of files, and JSON texts that contain their own checksum.
 //!
-//! They are there to notice accidental damage: a bad disk, an interrupted copy, an editor. XXH3 (64 bits) misses one such
-//! damage in 2^64 and reads faster than memory delivers. It is no protection against somebody who changes a file on
-//! purpose and writes a new checksum.
+//! They detect accidental damage: a bad disk, an interrupted copy, an editor. XXH3 (64 bits) misses one such damage
+//! in 2^64 and is faster than reading the memory. It gives no protection against deliberate changes, because a new
+//! checksum is easy to compute.
 
 use twox_hash::XxHash3_64;
 
-/// XXH3-64 of some bytes, with seed 0, as sixteen hexadecimal digits.
+/// XXH3-64 of `bytes` with seed 0, as sixteen hexadecimal digits.
 pub fn checksum(bytes: &[u8]) -> String {
     format!("{:016x}", XxHash3_64::oneshot(bytes))
 }
@@ -20,7 +20,7 @@ pub fn seal(body: &str) -> String {
     format!("{body} \"xxh3\": \"{sum}\"\n}}\n")
 }
 
-/// Whether a text that ends with a seal is as it was when it was sealed.
+/// Whether a text with a checksum of [`seal`] is unchanged.
 pub fn is_whole(text: &str) -> bool {
     let Some(at) = text.trim_end_matches('\n').rfind('\n').and_then(|end| text[..end].rfind('\n')) else {
         return false;

@@ -1,4 +1,4 @@
-//! Units in JSON: whole numbers whose unit stands in the name of the field (`start_ns`, `rate_bps`).
+//! Serialization of units as integers in JSON; the field name contains the unit (`start_ns`, `rate_bps`).
 
 macro_rules! unit {
     ($name:ident, $type:ty, $to:ident, $from:path) => {
@@ -42,7 +42,7 @@ unit!(bytes, tcpassay_units::Bytes, get, tcpassay_units::Bytes::new);
 optional_unit!(optional_time, tcpassay_units::Time, as_nanos, tcpassay_units::Time::from_nanos);
 optional_unit!(optional_rate, tcpassay_units::Rate, bits_per_sec, crate::serial::rate_from);
 
-/// A rate from a file: zero, which is no rate, reads as 1 bit/s instead of stopping the reader.
+/// A rate read from a file. Zero is not a valid rate and is read as 1 bit/s, so that the file can be read.
 fn rate_from(bits: u64) -> tcpassay_units::Rate {
     tcpassay_units::Rate::from_bits_per_sec(bits.max(1))
 }

@@ -1,9 +1,9 @@
-//! Numbers by time, at one stated interval.
+//! Time series with a fixed interval.
 
 use tcpassay_units::{Dur, Time};
 
-/// Time series of many entities over the same intervals. Value `i` of an entity covers
-/// `[interval * (first + i), interval * (first + i + 1))`.
+/// Time series of several entities over the same intervals. Value `i` of an entity covers `[interval * (first + i),
+/// interval * (first + i + 1))`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
     /// Length of each interval.
@@ -17,9 +17,9 @@ pub struct Series {
 pub struct EntitySeries {
     /// `flow.3`, `queue.bottleneck`.
     pub entity: String,
-    /// The interval of the first value; an entity that begins late has no values before it.
+    /// Index of the interval of the first value; an entity that begins late has no values before it.
     pub first: u64,
-    /// Its columns by name, all of the same length.
+    /// Columns with different names and the same length.
     pub columns: Vec<SeriesColumn>,
 }
 
@@ -28,7 +28,7 @@ pub struct EntitySeries {
 pub struct SeriesColumn {
     /// Name with its unit: `wire_bytes`, `cwnd_bytes`, `srtt_ns`.
     pub name: String,
-    /// One for each interval; NaN where there was nothing to measure.
+    /// One value per interval; NaN where nothing was measured.
     pub values: Vec<f64>,
 }
 
@@ -55,13 +55,13 @@ impl EntitySeries {
         self.len() == 0
     }
 
-    /// When interval `i` of this entity begins.
+    /// Start of interval `i` of this entity.
     pub fn time(&self, interval: Dur, i: usize) -> Time {
         Time::ZERO + interval * (self.first + i as u64)
     }
 }
 
-/// Equal when the same values are absent and the others are equal.
+/// Two columns are equal when the same values are absent and the other values are equal.
 impl PartialEq for SeriesColumn {
     fn eq(&self, other: &SeriesColumn) -> bool {
         self.name == other.name
@@ -74,7 +74,7 @@ impl PartialEq for SeriesColumn {
     }
 }
 
-/// Equal when first interval and columns are.
+/// Two series are equal when their first intervals and columns are equal.
 impl PartialEq for EntitySeries {
     fn eq(&self, other: &EntitySeries) -> bool {
         self.entity == other.entity && self.first == other.first && self.columns == other.columns

@@ -1,12 +1,12 @@
-//! The event log of one host in the format of FreeBSD's siftr(4), field for field.
+//! The event log of one host in the format of FreeBSD's siftr(4), with the same fields.
 //!
-//! A line for each segment that the host's stack sees, as the kernel module writes it (`sys/netinet/siftr.c`, IPv4): what
-//! came in with the state before TCP looked at it, what goes out with the state that sent it, itself not yet in flight. The state is carried along from
-//! the other rows of the event log. What a recording does not know stands as 0, as siftr's own retired field does:
-//! packet hash, bandwidth-controlled window, receive window, both window scales (windows are already scaled), socket
-//! buffers, reassembly queue, flow id and type.
+//! One line for each segment of the host's stack, as the kernel module writes it (`sys/netinet/siftr.c`, IPv4): for
+//! an arriving segment with the state before TCP processes it, for a departing segment with the state that sent it,
+//! when the segment is not yet in flight. The state is derived from the other rows of the event log. Fields that a
+//! recording does not contain are 0: packet hash, bandwidth-controlled window, receive window, both window scales
+//! (windows are already scaled), socket buffers, reassembly queue, flow id and type.
 //!
-//! Ticks are milliseconds (`hz=1000`); ports are 5001 at the end that was connected to, 32768 and up at the other.
+//! Ticks are milliseconds (`hz=1000`). The port is 5001 at the accepting end, and 32768 or higher at the other end.
 
 use crate::event::{EventKind, EventRow};
 use crate::pcapng::host_address;
@@ -17,7 +17,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 
 /// `TCP_RTT_SCALE` of `netinet/tcp_var.h`.
 const RTT_SCALE: u64 = 32;
-/// ssthresh before the first congestion: `TCP_MAXWIN << TCP_MAX_WINSHIFT`.
+/// ssthresh before the first congestion event: `TCP_MAXWIN << TCP_MAX_WINSHIFT`.
 const NO_SSTHRESH: u64 = 65_535 << 14;
 /// `TF_REQ_SCALE | TF_RCVD_SCALE`.
 const SCALED: u32 = 0x0060;
@@ -25,7 +25,7 @@ const SACK_PERMIT: u32 = 0x0200;
 const FAST_RECOVERY: u32 = 0x0010_0000;
 const CONG_RECOVERY: u32 = 0x2000_0000;
 
-/// What the log has said of a connection so far.
+/// The state of a connection according to the log.
 #[derive(Clone, Copy, Debug)]
 struct State {
     ssthresh: u64,
@@ -43,7 +43,7 @@ struct State {
 /// Writes the log of `host`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(recording: &Recording, host: u32, out: &mut impl Write) -> io::Result<()> {
     let off = |value: &str| matches!(value, "false" | "off");
     let sack = !recording.header.case.iter().any(|t| t.parameter == "stack.sack" && off(&t.value));
@@ -78,7 +78,7 @@ pub fn write(recording: &Recording, host: u32, out: &mut impl Write) -> io::Resu
             writeln!(out, "{}", state.line(inbound, event.at, &ends, flow, sack))?;
             seen.insert(format!("{};{}-{};{},", ends[0].0, ends[0].1, ends[1].0, ends[1].1));
         }
-        // An arriving segment is logged before TCP looks at it, a leaving one before it counts as in flight.
+        // An arriving segment is logged before TCP processes it, a departing one before it is in flight.
         state.learn(&event);
     }
     let end = Time::ZERO + recording.header.duration;
@@ -100,7 +100,7 @@ pub fn write(recording: &Recording, host: u32, out: &mut impl Write) -> io::Resu
 
 /// Local and foreign address and port.
 fn ends(recording: &Recording, flow: &Flow) -> [(std::net::Ipv4Addr, u32); 2] {
-    // The first flow of a connection is that of the end that opened it.
+    // The first flow of a connection is the one of the end that opened it.
     let opener = recording.flows.iter().find(|f| f.connection == flow.connection).map(|f| f.from);
     let high = 32_768 + flow.connection % 28_000;
     let (local, foreign) = if opener == Some(flow.from) { (high, 5001) } else { (5001, high) };
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-/// The state after `from->to: cause`.
+/// The new state in `from->to: cause`.
 fn target(why: &str) -> Option<&str> {
     let (_, after) = why.split_once("->")?;
     after.split(':').next().map(str::trim)

@@ -1,11 +1,11 @@
-//! A recording on disk: a folder that is there whole or not at all.
+//! Recordings on disk. A folder is written completely or not at all.
 //!
-//! | file | holds |
+//! | file | content |
 //! | --- | --- |
-//! | `recording.json` | header, environment, hosts, flows, devices, counters; which other files there are, and their checksums |
+//! | `recording.json` | header, environment, hosts, flows, devices, counters; names and checksums of the other files |
 //! | `latency.parquet` | distributions: `(kind, entity, value_ns, count)` |
-//! | `series.parquet` | `(time_ns, entity, one column a metric)` |
-//! | `deliveries.parquet`, `completions.parquet`, `events.parquet` | one row each |
+//! | `series.parquet` | `(time_ns, entity, one column per metric)` |
+//! | `deliveries.parquet`, `completions.parquet`, `events.parquet` | one row per item |
 //! | `packets.pcapng` | packets, for Wireshark |
 //!
 //! The bytes are a function of the recording. `recording.json` ends with its own checksum ([`seal`]).
@@ -23,16 +23,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tcpassay_units::Dur;
 
-/// Version of the layout of the folder.
+/// Version of the format of the folder.
 const FORMAT: u64 = 2;
 
-/// Why a recording could not be written or read: the file and what is wrong with it.
+/// An error while writing or reading a recording: the file and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct StoreError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The cause.
     pub why: String,
 }
 
@@ -42,7 +42,7 @@ impl StoreError {
     }
 }
 
-/// What else there is beside the recording's own fields in `recording.json`.
+/// The further content of `recording.json`.
 #[derive(Deserialize)]
 struct Index {
     format: u64,
@@ -50,11 +50,11 @@ struct Index {
     series_interval_ns: Option<u64>,
 }
 
-/// What `recording.json` says about another file.
+/// The entry of another file in `recording.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct FileEntry {
     rows: u64,
-    /// [`checksum`] of its bytes: the Parquet reader does not survive every damage, so damage must not reach it.
+    /// [`checksum`] of its bytes. It is verified first, because the Parquet reader may crash on damaged files.
     xxh3: String,
 }
 
@@ -64,23 +64,23 @@ impl FileEntry {
     }
 }
 
-/// Sees a table: the name of its file, its rows, and what gives some of them.
+/// Receives a table: the name of its file, the number of rows, and a function that returns some of them.
 type TableVisitor<'a> = dyn FnMut(&'static str, usize, &RowSource<'_>) -> Result<(), StoreError> + 'a;
 
-/// Takes a file of a recording, by its name.
+/// Receives the name and the content of a file of a recording.
 type FileSink<'a> = dyn FnMut(&str, &[u8]) -> std::io::Result<()> + 'a;
 
 impl Recording {
-    /// Writes the recording to the folder `dir`, replacing a recording that is there. All is written to a folder
-    /// beside it first, so that `dir` never holds half a recording.
+    /// Writes the recording to the folder `dir`, replacing a recording that exists there. The files are first written
+    /// to a temporary folder beside it, so that `dir` never contains an incomplete recording.
     ///
     /// # Errors
-    /// A place that cannot be written, and a `dir` that holds something else than a recording.
+    /// A folder that cannot be written, or a `dir` that contains anything other than a recording.
     pub fn write(&self, dir: &Path) -> Result<(), StoreError> {
         self.write_as(dir, true)
     }
 
-    /// [`Recording::write`], with the event log only if `events`.
+    /// As [`Recording::write`]; `events` selects whether the event log is written.
     ///
     /// # Errors
     /// As for [`Recording::write`].
@@ -112,24 +112,24 @@ impl Recording {
         remove(&replaced)
     }
 
-    /// The text of `recording.json`, but that no other files are listed. Nothing is written.
+    /// The text of `recording.json` without the list of other files. Nothing is written.
     ///
     /// # Errors
-    /// Values that JSON cannot hold.
+    /// Values that JSON cannot represent.
     pub fn index(&self) -> Result<String, StoreError> {
         let body =
             self.json(&BTreeMap::new()).map_err(|e| StoreError::new(Path::new("recording.json"), &e))?;
         Ok(body + "\n}\n")
     }
 
-    /// A checksum of everything but the event log, which may be collected or not: equal for equal recordings.
+    /// A checksum of everything except the event log, which is optional. Equal recordings have equal checksums.
     ///
     /// # Errors
-    /// Values that the files cannot hold.
+    /// Values that the files cannot represent.
     pub fn digest(&self) -> Result<u64, StoreError> {
         let mut sum = Checksum::default();
         sum.bytes(self.index()?.as_bytes());
-        // These two every run has; as columns they would be copied several times.
+        // Every run has these two lists; as columns they would be copied several times.
         for latency in &self.latencies {
             sum.bytes(latency.kind.name().as_bytes());
             sum.bytes(latency.entity.as_bytes());
@@ -157,7 +157,7 @@ impl Recording {
         Ok(sum.0)
     }
 
-    /// Gives every file to `put`, `recording.json` last; `dir` is named in errors.
+    /// Passes every file to `put`, with `recording.json` last; `dir` is used in error messages.
     fn encode(&self, dir: &Path, events: bool, put: &mut FileSink<'_>) -> Result<(), StoreError> {
         let mut files = BTreeMap::new();
         let mut keep = |name: &str, rows: usize, write: &dyn Fn(&mut Vec<u8>) -> Result<(), String>| {
@@ -182,7 +182,8 @@ impl Recording {
         put("recording.json", text.as_bytes()).map_err(|e| fail(&e))
     }
 
-    /// Shows every table that is not empty: the name of its file, its rows, and a function that gives some of them.
+    /// Passes every table that is not empty to `show`: the name of its file, its number of rows, and a function that
+    /// returns some of them.
     fn tables(&self, events: bool, show: &mut TableVisitor<'_>) -> Result<(), StoreError> {
         if !self.latencies.is_empty() {
             let rows = tables::latency_rows(&self.latencies);
@@ -197,7 +198,7 @@ impl Recording {
         self.rows(events, show)
     }
 
-    /// [`Recording::tables`] of what has a row for each thing that happened.
+    /// As [`Recording::tables`], for the tables with one row per event.
     fn rows(&self, events: bool, show: &mut TableVisitor<'_>) -> Result<(), StoreError> {
         if !self.deliveries.is_empty() {
             let rows = &self.deliveries;
@@ -214,8 +215,8 @@ impl Recording {
         Ok(())
     }
 
-    /// `recording.json` up to the end of its last value: a line a key, and a line an element of each list, so that two
-    /// of them can be compared.
+    /// `recording.json` up to its last value, with one line per key and one line per list element, so that two files
+    /// can be compared line by line.
     fn json(&self, files: &BTreeMap<String, FileEntry>) -> serde_json::Result<String> {
         let mut top = BTreeMap::new();
         top.insert("format".to_owned(), Value::from(FORMAT));
@@ -241,7 +242,7 @@ impl Recording {
     /// Reads the recording in the folder `dir`.
     ///
     /// # Errors
-    /// The file that is missing, damaged or of another version.
+    /// A file that is missing, damaged or of another version.
     pub fn read(dir: &Path) -> Result<Recording, StoreError> {
         let path = dir.join("recording.json");
         let text = fs::read_to_string(&path).map_err(|e| StoreError::new(&path, &e))?;

@@ -1,6 +1,6 @@
-//! Columns of plain values in a Parquet file, and back. No Arrow: four kinds of column are all there are.
+//! Columns of plain values in a Parquet file. Four types of columns suffice, so Arrow is not used.
 //!
-//! Files are a function of their rows: no time stamp, no name of a machine.
+//! The bytes of a file are a function of its rows: they contain no time stamp and no machine name.
 
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 /// A column of a table. Absent values are null in the file.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ColumnData {
-    /// Whole numbers below 2^63.
+    /// Integers below 2^63.
     Whole(Vec<Option<u64>>),
-    /// Numbers; NaN is absent.
+    /// Floating-point numbers; NaN is absent.
     Real(Vec<f64>),
-    /// Words.
+    /// Texts.
     Text(Vec<ByteArray>),
-    /// Words, some of them absent.
+    /// Texts that may be absent.
     Maybe(Vec<Option<String>>),
-    /// Yes or no.
+    /// Booleans.
     Flag(Vec<bool>),
 }
 
@@ -34,10 +34,10 @@ pub enum ColumnData {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ParquetTable(pub Vec<(String, ColumnData)>);
 
-/// A Parquet file of these columns, of equal length; its bytes are a function of them.
+/// A Parquet file with these columns, which must have equal lengths.
 ///
 /// # Errors
-/// Numbers beyond 2^63.
+/// Numbers of 2^63 or more.
 pub fn parquet(columns: Vec<(String, ColumnData)>) -> std::result::Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let table = ParquetTable(columns);
@@ -47,17 +47,17 @@ pub fn parquet(columns: Vec<(String, ColumnData)>) -> std::result::Result<Vec<u8
     Ok(out)
 }
 
-/// Rows of a row group: what a reader must hold at once.
+/// Number of rows of a row group, which a reader holds in memory at once.
 const GROUP: usize = 1 << 18;
 
-/// Gives some rows of a table.
+/// Returns some rows of a table.
 pub(crate) type RowSource<'a> = dyn Fn(Range<usize>) -> ParquetTable + 'a;
 
 fn groups(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(GROUP).map(move |first| first..rows.min(first + GROUP))
 }
 
-/// FNV-1a over words of 64 bits, turned after each, so that every bit of a word reaches every bit of the sum.
+/// FNV-1a over 64-bit words with a rotation after each word, so that every bit influences every bit of the checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Checksum(pub u64);
 
@@ -73,7 +73,7 @@ impl Checksum {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
     }
 
-    /// Adds some bytes and how many they are.
+    /// Adds bytes and their number.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         for chunk in bytes.chunks(8) {
@@ -177,8 +177,8 @@ impl ParquetTable {
         self.0.first().map_or(0, |(_, values)| values.len())
     }
 
-    /// The bytes of a file with so many rows, made a table of a group at a time, so that a long log is not held twice. An
-    /// empty table still says its columns.
+    /// Writes a file with `rows` rows, one row group at a time, so that a long log is not in memory twice. An empty
+    /// table still declares its columns.
     pub fn write(rows: usize, part: &RowSource<'_>, out: &mut Vec<u8>) -> std::result::Result<(), String> {
         ParquetTable::write_table(&part(0..0), groups(rows).map(part), out).map_err(|e| e.to_string())
     }
@@ -224,7 +224,7 @@ impl ParquetTable {
         Ok(())
     }
 
-    /// Reads a table whose columns may stand in any order and be more than are asked for later.
+    /// Reads a table. The order of columns does not matter, and unknown columns are allowed.
     pub fn read(path: &Path) -> Result<ParquetTable> {
         let file = File::open(path).map_err(|e| ParquetError::External(Box::new(e)))?;
         let reader = SerializedFileReader::new(file)?;
@@ -258,7 +258,7 @@ impl ParquetTable {
         found.map(|(_, values)| values).ok_or_else(|| bad(format!("there is no column {name}")))
     }
 
-    /// The whole numbers of a column.
+    /// The integers of a column.
     pub fn whole(&self, name: &str) -> Result<&[Option<u64>]> {
         match self.find(name)? {
             ColumnData::Whole(values) => Ok(values),
@@ -266,14 +266,14 @@ impl ParquetTable {
         }
     }
 
-    /// The whole numbers of a column without nulls, each fitting `T`.
+    /// The integers of a column without nulls, converted to `T`.
     pub fn required<T: TryFrom<u64>>(&self, name: &str) -> Result<Vec<T>> {
         let fits = |x: &Option<u64>| x.and_then(|x| T::try_from(x).ok());
         let values = self.whole(name)?.iter().map(fits).collect::<Option<Vec<T>>>();
         values.ok_or_else(|| bad(format!("column {name} has a value that is absent or too large")))
     }
 
-    /// The words of a column.
+    /// The texts of a column.
     pub fn text(&self, name: &str) -> Result<Vec<&str>> {
         match self.find(name)? {
             ColumnData::Text(values) => values.iter().map(|value| value.as_utf8()).collect(),
@@ -328,7 +328,7 @@ fn read_values<T: DataType>(mut reader: ColumnReaderImpl<T>) -> Result<Vec<Optio
         }
     }
     if levels.is_empty() {
-        // Required columns have no levels.
+        // Required columns have no definition levels.
         return Ok(values.into_iter().map(Some).collect());
     }
     let mut values = values.into_iter();

@@ -1,4 +1,4 @@
-//! The parts of a recording as tables, and back.
+//! Conversion of the parts of a recording to Parquet tables and back.
 
 use crate::event::{EventKind, EventRow, Reason};
 use crate::histogram::Histogram;
@@ -23,7 +23,7 @@ fn maybe<T>(rows: &[T], get: impl Fn(&T) -> Option<u64>) -> ColumnData {
 }
 
 fn text<'a, T>(rows: &'a [T], get: impl Fn(&'a T) -> &'a str) -> ColumnData {
-    // Most rows say what the row before says, and a copy of a `ByteArray` is a reference.
+    // Consecutive rows usually have the same text, and a copy of a `ByteArray` is a reference.
     let mut last = ByteArray::from("");
     let word = |row| {
         let text = get(row).as_bytes();
@@ -48,7 +48,7 @@ fn unknown(column: &str, value: &str) -> ParquetError {
 }
 
 impl CompletionKind {
-    /// As it stands in `completions.parquet`.
+    /// The name in `completions.parquet`.
     pub fn name(self) -> &'static str {
         match self {
             CompletionKind::Flow => "flow",
@@ -59,7 +59,7 @@ impl CompletionKind {
 }
 
 impl LatencyKind {
-    /// As it stands in `latency.parquet`.
+    /// The name in `latency.parquet`.
     pub fn name(self) -> &'static str {
         match self {
             LatencyKind::OneWay => "one_way",
@@ -72,12 +72,12 @@ impl LatencyKind {
 /// One interval of one entity.
 pub(crate) type SeriesRow<'a> = (&'a EntitySeries, usize);
 
-/// One row an interval and entity, entity by entity.
+/// One row per interval and entity, entity by entity.
 pub(crate) fn series_rows(series: &Series) -> Vec<SeriesRow<'_>> {
     series.entities.iter().flat_map(|entity| (0..entity.len()).map(move |i| (entity, i))).collect()
 }
 
-/// Every metric that any entity has is a column.
+/// The names of all metrics that any entity has; each is a column.
 pub(crate) fn series_names(series: &Series) -> BTreeSet<&str> {
     series.entities.iter().flat_map(|e| e.columns.iter().map(|c| c.name.as_str())).collect()
 }
@@ -196,7 +196,7 @@ pub(crate) fn to_completions(table: &ParquetTable) -> Result<Vec<Completion>> {
     (0..kind.len()).map(row).collect()
 }
 
-/// One value of one distribution.
+/// One value of one distribution, with its count.
 pub(crate) type LatencyRow<'a> = (&'a Latency, Dur, u64);
 
 pub(crate) fn latency_rows(latencies: &[Latency]) -> Vec<LatencyRow<'_>> {
@@ -259,7 +259,7 @@ pub(crate) fn from_events(log: &EventLog, rows: Range<usize>) -> ParquetTable {
     ])
 }
 
-/// One row of the event log as `events.parquet` has it; what is absent is null.
+/// One row of the event log as in `events.parquet`; absent values are null.
 pub(crate) fn event_json(log: &EventLog, row: usize) -> serde_json::Value {
     let column = |(name, values): (String, ColumnData)| {
         let value: serde_json::Value = match values {

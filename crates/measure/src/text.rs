@@ -1,6 +1,6 @@
-//! The event log as text: a line an entry, as FreeBSD's black box log is read.
+//! The event log as text: one line per row, similar to FreeBSD's black box log.
 //!
-//! `<seconds> <host> <flow> <event> <what is known of it>`, for example
+//! `<seconds> <host> <flow> <event> <details>`, for example
 //!
 //! ```text
 //! 0.200104000 sender0 flow.0 timer_fire Retransmit rto 200ms
@@ -8,7 +8,7 @@
 //! 0.200104000 sender0 flow.0 retransmit 14481:15929(1448) ack 1 .
 //! ```
 //!
-//! Segments are written as tcpdump writes them: `first:last(length)`, and flags as letters.
+//! Segments are written as in tcpdump: `first:last(length)`, and flags as letters.
 
 use crate::event::{EventKind, EventRow};
 use crate::recording::Recording;
@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use tcpassay_units::{Bytes, Dur, Time};
 
 impl Recording {
-    /// The line of one event, without its line feed. Hosts and flows that the recording does not name stand with their
+    /// The line of one row without its line feed. Hosts and flows without a name in the recording are written as
     /// numbers.
     pub fn event_line(&self, event: &EventRow) -> String {
         let host = self.hosts.get(event.host as usize).cloned();
@@ -78,7 +78,7 @@ impl Recording {
     /// Writes the whole event log as text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write_event_text(&self, out: &mut impl Write) -> io::Result<()> {
         self.events.iter().try_for_each(|event| writeln!(out, "{}", self.event_line(&event)))
     }

@@ -1,8 +1,8 @@
-//! `tcpassay._native`: the data plane as the Python package sees it.
+//! `tcpassay._native`: the Python interface of the data plane.
 //!
-//! Conversions only. A decision made here could be tested neither by cargo (this crate links no interpreter) nor by
-//! reading the package, so every rule lives on one of the two sides. The typed view of this module is
-//! `python/tcpassay/_native.pyi`; `tests/test_native.py` compares the two.
+//! This crate contains only conversions. Rules are implemented in the other crates or in the Python package, where
+//! they can be tested. The type declarations of this module are in `python/tcpassay/_native.pyi`;
+//! `tests/test_native.py` compares the two.
 
 mod model;
 mod script;
@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use pyo3::panic::PanicException;
 
-    /// Version of the data plane; part of what a recording is a function of.
+    /// Version of the data plane; a run is a function of case, seed and version.
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! The substrate `model`: its tables, the check of a case, a run.
+//! The substrate `model`: tables of parameters and metrics, checking and running of cases.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
@@ -20,7 +20,7 @@ create_exception!(
     "A case that cannot be run: `args[0]` is a list of (path, other path or None, value or None, what is wrong)."
 );
 
-/// A value of a triple, as TOML has it.
+/// A value of a triple, as in TOML.
 #[derive(FromPyObject)]
 pub enum Scalar {
     Bool(bool),
@@ -60,7 +60,8 @@ fn case(triples: BTreeMap<String, Scalar>, base: &Path) -> PyResult<Case> {
     })
 }
 
-/// Checks a case; files that values name are relative to `base`. Returns what is not at its default, as text.
+/// Checks a case; file names in values are relative to `base`. Returns the values that differ from the defaults, as
+/// text.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<BTreeMap<String, String>> {
@@ -68,7 +69,7 @@ pub fn check_case(triples: BTreeMap<String, Scalar>, base: PathBuf) -> PyResult<
     Ok(case.to_triples().into_iter().map(|(path, value)| (path, value.to_string())).collect())
 }
 
-/// What to collect; see [`CollectOptions`].
+/// The data to collect; see [`CollectOptions`].
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Wanted {
@@ -90,15 +91,15 @@ impl Wanted {
             events: self.events,
             packets: self.packets,
             warmup,
-            // The model counts by itself.
+            // The model counts packets itself.
             unseen: false,
         };
         Ok((collect, tcpassay_measure::metrics::MetricOptions { warmup }))
     }
 }
 
-/// Runs a case, writes its recording to `folder` (whole or not at all), and returns a JSON object: `ended`, `events`, `hops`,
-/// `trace` and `metrics`.
+/// Runs a case, writes its recording to `folder` completely or not at all, and returns a JSON object with `ended`,
+/// `events`, `hops`, `trace` and `metrics`.
 #[pyfunction]
 pub fn run_case(
     py: Python<'_>,
@@ -117,7 +118,7 @@ pub fn run_case(
     Ok(summary.to_string())
 }
 
-/// A column of a table, as lists of Python.
+/// A column of a table, as Python lists.
 #[derive(FromPyObject)]
 pub enum Column {
     Whole(Vec<u64>),
@@ -125,7 +126,7 @@ pub enum Column {
     Text(Vec<Option<String>>),
 }
 
-/// A Parquet file of named columns of equal length, which is what a table of results becomes.
+/// A Parquet file of named columns of equal length.
 #[pyfunction]
 pub fn parquet(py: Python<'_>, columns: Vec<(String, Column)>) -> PyResult<Bound<'_, PyBytes>> {
     let values = |column| match column {
@@ -144,7 +145,7 @@ pub fn checksum(bytes: &[u8]) -> String {
     tcpassay_measure::checksum(bytes)
 }
 
-/// A run whose recording is in memory.
+/// A run with its recording in memory.
 #[pyclass(frozen)]
 pub struct Ran {
     recording: Recording,
@@ -154,7 +155,7 @@ pub struct Ran {
     /// `duration`, `finished` or `event limit`.
     #[pyo3(get)]
     ended: &'static str,
-    /// Equal for runs that took the same steps.
+    /// Equal for runs that processed the same events.
     #[pyo3(get)]
     trace: String,
 }
@@ -189,36 +190,37 @@ pub fn run_held(
 
 #[pymethods]
 impl Ran {
-    /// Rows of the event log.
+    /// Number of rows of the event log.
     fn __len__(&self) -> usize {
         self.recording.events.len()
     }
 
-    /// The metrics of the whole run in the order of their names; none where the run has nothing to say.
+    /// The metrics of the whole run by name; empty when the run has none.
     #[getter]
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.metrics.values.0.iter().copied().collect::<BTreeMap<_, _>>().into_py_dict(py)
     }
 
-    /// Writes the recording to `folder`, whole or not at all, with the event log only if `events`.
+    /// Writes the recording to `folder` completely or not at all; `events` selects whether the event log is written.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn write(&self, py: Python<'_>, folder: PathBuf, events: bool) -> PyResult<()> {
         py.detach(|| self.recording.write_as(&folder, events))
             .map_err(|why| PyOSError::new_err(why.to_string()))
     }
 
-    /// The text of `recording.json`, but that no other files are listed; nothing is written.
+    /// The text of `recording.json` without the list of other files; nothing is written.
     fn index(&self) -> PyResult<String> {
         self.recording.index().map_err(|why| PyOSError::new_err(why.to_string()))
     }
 
-    /// A checksum of everything but the event log.
+    /// A checksum of everything except the event log.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         let sum = py.detach(|| self.recording.digest()).map_err(|why| PyOSError::new_err(why.to_string()))?;
         Ok(format!("{sum:016x}"))
     }
 
-    /// Columns of the event log by name, 64-bit little-endian numbers, -1 where there is none; `kind` has a byte a row.
+    /// Columns of the event log by name: 64-bit little-endian integers, -1 where a value is absent; `kind` has one
+    /// byte per row.
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let numbers = py.detach(|| self.recording.event_numbers());
         let made = PyDict::new(py);
@@ -244,19 +246,19 @@ impl Ran {
         Ok(made)
     }
 
-    /// What rows of the event log give as the reason.
+    /// The reasons of the given rows of the event log.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn whys(&self, rows: Vec<usize>) -> Vec<&str> {
         rows.iter().map(|row| self.recording.events.why(*row).expect("a row of the log")).collect()
     }
 
-    /// Rows of the event log, a JSON list of objects with the columns of `events.parquet`.
+    /// The given rows of the event log: a JSON list of objects with the columns of `events.parquet`.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
     fn rows(&self, rows: Vec<usize>) -> String {
         rows.iter().map(|row| self.recording.event_row(*row)).collect::<serde_json::Value>().to_string()
     }
 
-    /// `packets.pcapng`; nothing when no packets were captured.
+    /// `packets.pcapng`; empty when no packets were captured.
     fn capture<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.recording.capture().map_err(PyOSError::new_err)?))
     }

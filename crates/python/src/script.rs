@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use std::process::Command;
 use tcpassay_script::run::{Model, RunOptions, run_on};
 
-/// Runs the script `text` against the model; `options` are those of packetdrill's command line without their dashes.
-/// Returns a JSON object: see `tcpassay_script::report::Report::to_json`.
+/// Runs the script `text` on the model; `options` are the command-line options of packetdrill without dashes. Returns
+/// a JSON object, see `tcpassay_script::report::Report::to_json`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn run_script(
@@ -28,7 +28,7 @@ pub fn run_script(
     py.detach(|| Ok(run_on(&text, &made, &mut model).to_json().to_string()))
 }
 
-/// Executes a command of a script, which the user has allowed.
+/// Executes a shell command of a script, which the user has allowed.
 fn execute(line: &str) -> Result<(), String> {
     match Command::new("sh").arg("-c").arg(line).status() {
         Ok(status) if status.success() => Ok(()),

@@ -1,4 +1,4 @@
-//! Recordings that were written, as text.
+//! Stored recordings as text.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +10,8 @@ fn read(py: Python<'_>, folder: &Path) -> PyResult<Recording> {
     py.detach(|| Recording::read(folder)).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// The event log of the recording in `folder`, a line an event; of one flow when `flow` is its place.
+/// The event log of the recording in `folder`, one line per event; `flow` selects the events of one flow by its
+/// index.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn event_text(py: Python<'_>, folder: PathBuf, flow: Option<u32>) -> PyResult<Bound<'_, PyBytes>> {
@@ -24,7 +25,7 @@ pub fn event_text(py: Python<'_>, folder: PathBuf, flow: Option<u32>) -> PyResul
     Ok(PyBytes::new(py, &out))
 }
 
-/// The event log of one host in the format of FreeBSD's siftr; `host` is its place in the recording.
+/// The event log of one host in the format of FreeBSD's siftr; `host` is its index in the recording.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
 pub fn siftr_text(py: Python<'_>, folder: PathBuf, host: u32) -> PyResult<Bound<'_, PyBytes>> {

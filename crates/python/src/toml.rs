@@ -1,4 +1,5 @@
-//! TOML with places: Python's own reader forgets the line of a key, and an error without it is a riddle.
+//! A TOML reader that reports line and column of every key. Python's `tomllib` does not provide them, and error
+//! messages need them.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -13,8 +14,8 @@ create_exception!(
     "Text that is not TOML: `args` are (message, line, column)."
 );
 
-/// The document as dicts, lists and scalars, and the place `(line, column)`, from 1, of every key and element by
-/// its path, `("figure", 0, "kind")`. Dates become strings.
+/// The document as dicts, lists and scalars, and the position `(line, column)`, counted from 1, of every key and
+/// element by its path, as in `("figure", 0, "kind")`. Dates become strings.
 #[pyfunction]
 pub fn read_toml<'py>(py: Python<'py>, text: &str) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let document = Document::parse(text).map_err(|error| {
@@ -26,11 +27,11 @@ pub fn read_toml<'py>(py: Python<'py>, text: &str) -> PyResult<(Bound<'py, PyDic
     Ok((data, reader.places))
 }
 
-/// Finds lines and columns. Keys are asked for in the order of the text, mostly, so that counting goes on from the last
-/// one: to count from the beginning each time takes minutes for a list of a million numbers.
+/// Computes lines and columns. Keys are usually requested in the order of the text, so that counting continues from
+/// the previous position. Counting from the beginning each time takes minutes for a list of a million numbers.
 struct Places<'a> {
     text: &'a str,
-    /// The last offset that was asked for, its line, and its column, both from 1.
+    /// The last requested offset with its line and column, both from 1.
     last: (usize, usize, usize),
     /// Offsets of the lines.
     lines: Vec<usize>,
@@ -63,7 +64,7 @@ struct Reader<'py, 'a> {
 }
 
 impl<'py> Reader<'py, '_> {
-    /// Runs `read` one step deeper in the path, and notes where that step stands.
+    /// Runs `read` for the next element of the path, and records its position.
     fn at<T>(
         &mut self,
         py: Python<'py>,

@@ -14,87 +14,87 @@ use tcpassay_measure::{
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndReason {
-    /// `app.duration` was over.
+    /// `app.duration` has passed.
     Duration,
-    /// Nothing was left to do.
+    /// All applications have finished.
     Finished,
-    /// It was asked to stop ([`RunOptions::stop`]).
+    /// [`RunOptions::stop`] was set.
     Interrupted,
-    /// [`RunOptions::max_events`] were used up.
+    /// [`RunOptions::max_events`] was reached.
     EventLimit,
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
-    /// What to collect; it never influences the run.
+    /// The data to collect. It never influences the run.
     pub collect: CollectOptions,
-    /// Most events before the run is given up.
+    /// The run ends after this number of events.
     pub max_events: u64,
-    /// Set it from elsewhere to stop; what was recorded so far is returned.
+    /// Another thread sets this flag to stop the run. The recording then contains the data up to that point.
     pub stop: Option<&'a AtomicBool>,
 }
 
 impl Default for RunOptions<'_> {
-    /// Counters only, a hundred thousand million events, no way to stop.
+    /// Counters only, at most 10^11 events, no stop flag.
     fn default() -> Self {
         RunOptions { collect: CollectOptions::default(), max_events: 100_000_000_000, stop: None }
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
-    /// All that it left behind.
+    /// The recording.
     pub recording: Recording,
-    /// Why it ended.
+    /// The reason why the run ended.
     pub ended: EndReason,
-    /// Events, and a hash over their instants and sources: equal for runs that took the same steps.
+    /// Number of events, and a hash over their times and sources. Two runs with equal values processed the same events.
     pub trace: (u64, u64),
-    /// Packets that elements handed on: a packet over three links counts three times.
+    /// Number of times that an element forwarded a packet: a packet over three links counts three times.
     pub hops: u64,
 }
 
-/// Events between two looks at [`RunOptions::stop`].
-const SLICE: u64 = 1 << 16;
-/// How often the rate of devices is looked at when no series say.
-const PROBE: Dur = Dur::from_millis(10);
+/// Number of events between two checks of [`RunOptions::stop`].
+const STOP_CHECK_EVENTS: u64 = 1 << 16;
+/// Interval at which device rates are sampled when no series are collected.
+const SAMPLE_INTERVAL: Dur = Dur::from_millis(10);
 
 /// Runs `case`. The outcome is a function of the case, the seed and this version.
 pub fn run(case: &Case, seed: Seed, options: &RunOptions) -> RunOutcome {
     let mut built = build(case, seed);
-    let mut world = world(case, seed, &mut built, options.collect);
-    let mut watch = DeviceSampler::new(&mut built, options.collect);
+    let mut sim_hosts = create_hosts(case, seed, &mut built, options.collect);
+    let mut sampler = DeviceSampler::new(&mut built, options.collect);
     let end = Time::ZERO + case.end;
     let mut events = 0_u64;
-    let mut look_at = SLICE.min(options.max_events);
+    let mut next_check = STOP_CHECK_EVENTS.min(options.max_events);
     let mut ended = EndReason::Duration;
     'run: while built.net.core().now() < end {
-        let boundary = watch.next(built.net.core().now()).min(end);
-        // What happens at the very end of an interval belongs to the next: before it, the flows' sums are told.
-        let (mut until, mut told) = (boundary, true);
+        let boundary = sampler.next(built.net.core().now()).min(end);
+        // Events at the end of an interval belong to the next one: the counters of the flows are read before them.
+        let (mut until, mut tallied) = (boundary, true);
         if options.collect.series.is_some() {
-            (until, told) = (boundary.saturating_sub(Dur::from_nanos(1)), false);
+            (until, tallied) = (boundary.saturating_sub(Dur::from_nanos(1)), false);
         }
         loop {
-            if !built.net.step(&mut world, until) {
-                if told {
+            if !built.net.step(&mut sim_hosts, until) {
+                if tallied {
                     break;
                 }
-                world.stacks.tally(until);
-                (until, told) = (boundary, true);
+                sim_hosts.stacks.tally(until);
+                (until, tallied) = (boundary, true);
                 continue;
             }
             events += 1;
-            if world.is_finished() {
+            if sim_hosts.is_finished() {
                 ended = EndReason::Finished;
                 break 'run;
             }
-            if events == look_at {
-                look_at = (events + SLICE).min(options.max_events.max(events + 1));
+            if events == next_check {
+                next_check = (events + STOP_CHECK_EVENTS).min(options.max_events.max(events + 1));
                 if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                     ended = EndReason::Interrupted;
                     break 'run;
@@ -105,19 +105,19 @@ pub fn run(case: &Case, seed: Seed, options: &RunOptions) -> RunOutcome {
                 }
             }
         }
-        built.net.run_until(&mut world, boundary);
-        watch.sample(&mut built, boundary);
+        built.net.run_until(&mut sim_hosts, boundary);
+        sampler.sample(&mut built, boundary);
         if options.collect.series.is_some() {
-            world.stacks.sample(boundary);
+            sim_hosts.stacks.sample(boundary);
         }
     }
     let now = built.net.core().now();
-    watch.sample(&mut built, now);
-    finish(case, seed, &built, world, &watch, ended, now)
+    sampler.sample(&mut built, now);
+    finish(case, seed, &built, sim_hosts, &sampler, ended, now)
 }
 
-/// Stacks, applications and background of a case.
-fn world(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOptions) -> SimHosts {
+/// Creates the stacks, applications and background traffic of a case.
+fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOptions) -> SimHosts {
     let plan = Arc::new(case.plan(seed));
     let mut collector = Collector::new(collect);
     let hosts: Vec<_> = case
@@ -132,7 +132,7 @@ fn world(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOpti
     let bottleneck = &built.devices[built.bottleneck];
     let point = collector.add_interface(CapturePoint {
         name: bottleneck.name.clone(),
-        description: "what left it, was marked or dropped there".to_owned(),
+        description: "packets that left, were marked or were dropped there".to_owned(),
     });
     let watched = vec![(bottleneck.node, point)];
     if collect.packets {
@@ -164,23 +164,23 @@ fn world(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: CollectOpti
     SimHosts::new(built.net.core(), stacks, apps)
 }
 
-/// What is read off the devices between events, from outside the run.
+/// Samples the counters of the devices between events.
 struct DeviceSampler {
     series: Option<Dur>,
     interval: Dur,
     last: Vec<[u64; 3]>,
-    /// By device: bytes, drops, marks of each interval.
+    /// By device: bytes, drops and marks of each interval.
     columns: Vec<[Vec<f64>; 3]>,
-    /// By device: what waited when each interval began.
+    /// By device: the backlog at the start of each interval.
     waiting: Vec<Vec<u64>>,
-    /// The most bytes in one whole interval.
+    /// The largest number of bytes in one whole interval.
     most: Vec<u64>,
     sampled: Time,
 }
 
 impl DeviceSampler {
     fn new(built: &mut BuiltNetwork, collect: CollectOptions) -> DeviceSampler {
-        let interval = collect.series.unwrap_or(PROBE);
+        let interval = collect.series.unwrap_or(SAMPLE_INTERVAL);
         if collect.latency || collect.series.is_some() {
             for device in &built.devices {
                 built.net.collect(device.node, interval, Time::ZERO + collect.warmup);
@@ -234,21 +234,21 @@ fn finish(
     case: &Case,
     seed: Seed,
     built: &BuiltNetwork,
-    mut world: SimHosts,
-    watch: &DeviceSampler,
+    mut sim_hosts: SimHosts,
+    sampler: &DeviceSampler,
     ended: EndReason,
     now: Time,
 ) -> RunOutcome {
     if cfg!(debug_assertions) {
         for (node, name) in built.net.nodes() {
             let (balance, held) = (built.net.counters(node).balance(), built.net.held(node));
-            assert_eq!(balance, held, "{name}: what came in and did not leave is not what is held");
+            assert_eq!(balance, held, "{name}: the counters do not match the packets held");
         }
     }
-    world.stacks.summarise_all(now);
-    let (sent, received) = world.stacks.datagrams();
-    let collect = *world.stacks.recorder.collector.collect();
-    let mut recording = world.stacks.recorder.collector.finish(now);
+    sim_hosts.stacks.summarise_all(now);
+    let (sent, received) = sim_hosts.stacks.datagrams();
+    let collect = *sim_hosts.stacks.recorder.collector.collect();
+    let mut recording = sim_hosts.stacks.recorder.collector.finish(now);
     let header = &mut recording.header;
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     "model".clone_into(&mut header.substrate);
@@ -257,7 +257,7 @@ fn finish(
     header.complete = matches!(ended, EndReason::Duration | EndReason::Finished);
     header.bottleneck = Some(u32::try_from(busiest(built)).expect("few devices"));
     recording.hosts = host_names(&case.net);
-    for ((device, columns), waiting) in built.devices.iter().zip(&watch.columns).zip(&watch.waiting) {
+    for ((device, columns), waiting) in built.devices.iter().zip(&sampler.columns).zip(&sampler.waiting) {
         let stats = built.net.stats(device.node);
         recording.devices.push(device_row(&built.net, device, stats));
         if let Some(stats) = stats.filter(|_| collect.latency) {
@@ -274,13 +274,13 @@ fn finish(
             series.entities.push(device_series(&device.name, columns, waiting, stats, interval));
         }
     }
-    count_elsewhere(built, &mut recording);
+    count_other_elements(built, &mut recording);
     if sent > 0 {
         let counters = recording.counters.entry("datagrams".to_owned()).or_default();
         counters.insert("sent".to_owned(), sent);
         counters.insert("received".to_owned(), received);
     }
-    recording.environment = environment(case, built, watch, &recording);
+    recording.environment = environment(case, built, sampler, &recording);
     let trace = built.net.trace();
     let run = recording.counters.entry("run".to_owned()).or_default();
     run.insert("events".to_owned(), trace.0);
@@ -289,21 +289,21 @@ fn finish(
     RunOutcome { recording, ended, trace, hops }
 }
 
-/// The device that metrics speak of as the bottleneck: of several links for which plain paths hold, the busiest.
+/// The device that metrics use as the bottleneck: the busiest of the links to which parameters without a prefix apply.
 fn busiest(built: &BuiltNetwork) -> usize {
     let load = |i: &usize| {
         let device = &built.devices[*i];
         let rate = u128::from(device.rate.map_or(u64::MAX, Rate::bits_per_sec));
-        // Bytes over the rate, as a whole number that tells any two loads apart.
+        // Bytes over the rate, as an integer with enough resolution to compare any two loads.
         (u128::from(built.net.counters(device.node).bytes_out) << 64) / rate.max(1)
     };
-    // Of equal loads the first, and the slowest link where nothing passed.
+    // The first of equal loads; the slowest link when no packet passed.
     let most = built.mains.iter().map(load).max().unwrap_or(0);
     built.mains.iter().copied().find(|i| most > 0 && load(i) == most).unwrap_or(built.bottleneck)
 }
 
-/// What elements without a row of their own dropped and marked.
-fn count_elsewhere(built: &BuiltNetwork, recording: &mut Recording) {
+/// Records drops and marks of elements that have no device row.
+fn count_other_elements(built: &BuiltNetwork, recording: &mut Recording) {
     let has_row = |node| built.devices.iter().any(|device| device.node == node);
     for (node, name) in built.net.nodes().filter(|(node, _)| !has_row(*node)) {
         let c = built.net.counters(node);
@@ -320,7 +320,7 @@ fn count_elsewhere(built: &BuiltNetwork, recording: &mut Recording) {
     }
 }
 
-/// The case, complete: every triple that is not at its default. (Defaults are the parameter table's.)
+/// All triples of the case that differ from the defaults of the parameter table.
 fn triples(case: &Case) -> Vec<Triple> {
     case.to_triples()
         .into_iter()
@@ -371,7 +371,7 @@ fn device_series(
         .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
         .collect();
     if let Some(stats) = stats {
-        // The largest backlog of an interval is what waited at its beginning, or what a packet found that arrived in it.
+        // The largest backlog of an interval: the backlog at its start, or the largest one found by an arriving packet.
         let mut peaks = waiting[..columns[0].len()].to_vec();
         for sample in stats.samples() {
             let at =
@@ -387,12 +387,12 @@ fn device_series(
     EntitySeries { entity: name.to_owned(), first: 0, columns: all }
 }
 
-/// What the case asked of the path, beside what it was.
+/// Requested and measured properties of the path.
 #[expect(clippy::cast_precision_loss, reason = "counts, times and rates of a run are below 2^53")]
 fn environment(
     case: &Case,
     built: &BuiltNetwork,
-    watch: &DeviceSampler,
+    sampler: &DeviceSampler,
     recording: &Recording,
 ) -> Vec<EnvironmentProperty> {
     let mut all = Vec::new();
@@ -406,7 +406,7 @@ fn environment(
         });
     };
     let (s, r) = case.net.flows[0];
-    // The smallest round trip is that of the handshake: a SYN of 60 bytes and its answer.
+    // The smallest round trip is that of the handshake: a SYN of 60 bytes and the SYN-ACK.
     let asked = case.base_rtt(s, r, Bytes::new(60));
     let ends = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));
     let least = recording
@@ -418,8 +418,8 @@ fn environment(
         .map(|ns| ns as f64);
     put("path", "rtt", "ns", Some(asked.as_nanos() as f64), least);
     let device = &built.devices[built.bottleneck];
-    let most = watch.most[built.bottleneck];
-    let rate = (most > 0).then(|| most as f64 * 8.0 / watch.interval.as_secs_f64());
+    let most = sampler.most[built.bottleneck];
+    let rate = (most > 0).then(|| most as f64 * 8.0 / sampler.interval.as_secs_f64());
     put(&device.name, "rate", "bit/s", device.rate.map(Rate::bits_per_sec).map(|r| r as f64), rate);
     for (i, link) in case.links.iter().enumerate() {
         let asked = match &link.loss_model {

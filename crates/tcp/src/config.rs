@@ -1,7 +1,7 @@
 //! Every switch of the stack, and its named sets.
 
 use std::sync::Arc;
-use tcpassay_cc::{Arithmetic, ByteCounting, Hystart};
+use tcpassay_cc::{Arithmetic, ByteCounting, HystartMode};
 use tcpassay_units::{Bytes, Dur};
 
 /// Explicit congestion notification (`stack.ecn`).
@@ -349,7 +349,7 @@ pub struct Config {
     /// `stack.early_retransmit` (RFC 5827).
     pub early_retransmit: bool,
     /// `stack.hystart`: what ends the first slow start before a loss.
-    pub hystart: Hystart,
+    pub hystart: HystartMode,
     /// `stack.cc_arithmetic`: whose arithmetic the controllers use.
     pub cc_arithmetic: Arithmetic,
     /// `stack.abc` (RFC 3465).

@@ -9,7 +9,7 @@ use crate::{
     EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExit, RecvBuffer,
     RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
 };
-use tcpassay_cc::{Arithmetic, ByteCounting, Detect, Hystart};
+use tcpassay_cc::{Arithmetic, ByteCounting, HystartDetect, HystartMode};
 use tcpassay_units::{Bytes, Dur};
 
 impl Profile {
@@ -82,7 +82,7 @@ fn rfc() -> Config {
         frto: false,
         limited_transmit: true, // RFC 5681 section 3.2: SHOULD
         early_retransmit: false,
-        hystart: Hystart::Off,
+        hystart: HystartMode::Off,
         cc_arithmetic: Arithmetic::Rfc,
         byte_counting: ByteCounting::Limit(1), // RFC 5681 equation 2: min(N, SMSS)
         after_idle: AfterIdle::Restart,        // RFC 5681 section 4.1
@@ -168,7 +168,7 @@ fn linux() -> Config {
         tlp: Tlp::On,                          // tcp_early_retrans = 3
         timer_floor: Dur::from_millis(2),      // TCP_TIMEOUT_MIN with HZ = 1000
         frto: true,                            // tcp_frto = 2
-        hystart: Hystart::Linux(Detect::ALL),  // hystart = 1, hystart_detect = 3 of tcp_cubic.c
+        hystart: HystartMode::Linux(HystartDetect::ALL), // hystart = 1, hystart_detect = 3 of tcp_cubic.c
         cc_arithmetic: Arithmetic::Linux,      // tcp_cong_avoid_ai, bictcp_update
         byte_counting: ByteCounting::All,      // tcp_slow_start since 3.13
         after_idle: AfterIdle::Decay,          // tcp_cwnd_restart

@@ -10,37 +10,37 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
-/// Bits per second; never zero (a link without capacity is not a link).
+/// A rate in bits per second; never zero.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
-/// What a division into whole nanoseconds left over, carried to the next packet.
+/// The remainder of a division into whole nanoseconds, carried over to the next packet.
 ///
 /// In units of `1 / rate` nanoseconds, always below one nanosecond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Carry(u64);
 
-/// Counts `n` more packets, bytes or events.
+/// Adds `n` packets, bytes or events to a counter.
 ///
-/// A counter starts at zero and no run comes near 2^64 of anything, so that this is an addition without the check for
-/// overflow, which would cost more than the addition: a packet is counted a dozen times on its way.
+/// The addition does not check for overflow: a counter starts at zero and no run reaches 2^64. The check would cost
+/// more than the addition, and a packet is counted a dozen times on its path.
 #[inline]
 pub const fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }
 
 impl Carry {
-    /// What is left: bits times nanoseconds, less than the rate in bits per second.
+    /// The remainder: bits times nanoseconds, less than the rate in bits per second.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Bytes = Bytes(0);
-    /// More than any buffer.
+    /// Larger than any buffer.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
     /// `n` bytes.
@@ -65,7 +65,7 @@ impl Bytes {
         Bytes(libm::round(x) as u64)
     }
 
-    /// Whether this is nothing.
+    /// Whether this is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -108,30 +108,30 @@ impl Rate {
         self.0
     }
 
-    /// The rate at which `bytes` pass in `per`, at least 1 bit/s. Panics when `per` is zero.
+    /// The rate that transfers `bytes` in `per`, at least 1 bit/s. Panics when `per` is zero.
     pub fn from_bytes_per(bytes: Bytes, per: Dur) -> Rate {
         assert!(!per.is_zero(), "a rate over no time");
         let bits = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(per.as_nanos());
         Rate(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
     }
 
-    /// How long `bytes` occupy this rate, in whole nanoseconds; what is left of the division stays in `carry`
-    /// for the next packet, so that the sum over packets never drifts by more than a nanosecond.
+    /// The transmission time of `bytes` in whole nanoseconds. The remainder of the division is kept in `carry` for
+    /// the next packet, so that the error of a sum over packets is below one nanosecond.
     ///
-    /// Panics beyond 2 GB in one call, which no packet reaches.
+    /// Panics above 2 GB, which no packet reaches.
     pub fn tx_time(self, bytes: Bytes, carry: &mut Carry) -> Dur {
         let bits_ns = bytes.0 * 8_000_000_000 + carry.0;
         *carry = Carry(bits_ns % self.0);
         Dur::from_nanos(bits_ns / self.0)
     }
 
-    /// How long `bytes` occupy this rate, rounded up to a whole nanosecond.
+    /// The transmission time of `bytes`, rounded up to a whole nanosecond.
     pub fn time_for(self, bytes: Bytes) -> Dur {
         let ns = (u128::from(bytes.0) * 8_000_000_000).div_ceil(u128::from(self.0));
         Dur::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Whole bytes that pass in `d`: with a round-trip time, the bandwidth-delay product (BDP).
+    /// Whole bytes transferred in `d`; for a round-trip time this is the bandwidth-delay product (BDP).
     pub fn bytes_in(self, d: Dur) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(d.as_nanos()) / 8_000_000_000;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -162,7 +162,7 @@ impl AddAssign for Bytes {
     }
 }
 
-/// Panics when the result would be negative: a negative amount of data is a bug of ours.
+/// Panics when the result would be negative, which is a bug of the caller.
 impl Sub for Bytes {
     type Output = Bytes;
     fn sub(self, other: Bytes) -> Bytes {
@@ -203,7 +203,7 @@ impl Sum for Bytes {
     }
 }
 
-/// The largest decimal unit that shows the value exactly: `30KB`, `1500B`, `4MB`.
+/// Formats in the largest decimal unit that represents the value exactly: `30KB`, `1500B`, `4MB`.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         largest_exact(f, self.0, &["B", "KB", "MB", "GB"])
@@ -216,7 +216,7 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// The largest decimal unit that shows the value exactly: `2Gbit`, `1500Kbit`.
+/// Formats in the largest decimal unit that represents the value exactly: `2Gbit`, `1500Kbit`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         largest_exact(f, self.0, &["bit", "Kbit", "Mbit", "Gbit"])

@@ -1,15 +1,15 @@
-//! Units as types: the words in which every other crate speaks.
+//! Types for units.
 //!
-//! * [`Time`], [`Dur`] - virtual nanoseconds: an instant, and a length of time.
+//! * [`Time`], [`Dur`] - virtual nanoseconds: an instant and a duration.
 //! * [`Bytes`], [`Rate`] - amounts of data, and data per second. [`Rate::tx_time`] keeps the remainder of its
-//!   division, so that a million packets take exactly as long as their bits.
-//! * [`SeqNum`] - the 32-bit circle of TCP sequence numbers.
-//! * [`Stream`] - seeded randomness, derived from a name, never from the order of creation.
+//!   division, so that rounding errors do not accumulate.
+//! * [`SeqNum`] - 32-bit TCP sequence numbers with wrap-around.
+//! * [`Stream`] - a random stream, derived from a seed and a name, independent of the order of creation.
 //!
-//! Text forms (`"10ms"`, `"1Gbit"`, `"30KB"`) parse with `FromStr`; a bare number is refused, because a number
-//! without a unit is how a window comes to be read as a duration.
+//! Text forms (`"10ms"`, `"1Gbit"`, `"30KB"`) are parsed with `FromStr`. A number without a unit is rejected, because
+//! its meaning is ambiguous.
 //!
-//! This crate depends on nothing else in the workspace and must not know what TCP is, apart from the circle.
+//! This crate depends on no other crate of the workspace. Apart from sequence numbers it does not depend on TCP.
 
 mod data;
 mod parse;

@@ -1,9 +1,9 @@
-//! Text with a unit, to and from values.
+//! Parsing of text with a unit.
 
 use crate::{Bytes, Dur, Rate};
 use std::str::FromStr;
 
-/// Why a text is not a value of the wanted unit. Shows the value and what is allowed.
+/// A text that is not a value of the expected unit: the value and what is allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{value}` is not a {what}: {why}; allowed are a number and one of {allowed}, as in `{example}`")]
 pub struct UnitError {
@@ -58,7 +58,7 @@ const RATE: Kind = Kind {
 };
 
 impl Kind {
-    /// The value in the smallest unit. The number may have decimals when the result is still whole.
+    /// The value in the smallest unit. The number may have decimals when the result is an integer.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let fail = |why| UnitError {
             value: text.to_owned(),

@@ -1,13 +1,12 @@
-//! The 32-bit circle of TCP sequence numbers.
+//! 32-bit TCP sequence numbers with wrap-around.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A TCP sequence or acknowledgement number as it stands in a header.
+/// A TCP sequence or acknowledgement number as in a header.
 ///
-/// Deliberately not `Ord`: on a circle "less" only has a meaning between numbers less than 2^31 apart
-/// (RFC 9293 section 3.4). Inside the stack, positions are unwrapped to 64 bits with [`SeqNum::unwrap_near`],
-/// where ordinary comparison is right.
+/// It does not implement `Ord`: with wrap-around, "less" is defined only for numbers less than 2^31 apart (RFC 9293
+/// section 3.4). The stack converts positions to 64 bits with [`SeqNum::unwrap_near`] and compares those.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SeqNum(u32);
 
@@ -22,20 +21,20 @@ impl SeqNum {
         self.0
     }
 
-    /// Signed distance from `other` to `self` the short way round the circle.
+    /// Signed distance from `other` to `self`, modulo 2^32.
     pub const fn distance(self, other: SeqNum) -> i32 {
         self.0.wrapping_sub(other.0).cast_signed()
     }
 
-    /// The 64-bit position, near `near`, whose place on the circle relative to `base` (position 0) is `self`.
+    /// The 64-bit position closest to `near` whose sequence number is `self`, when `base` is position 0.
     ///
-    /// Returns `None` when that lies before position 0 (older than the connection).
+    /// Returns `None` when that is below position 0 (older than the connection).
     pub const fn unwrap_near(self, base: SeqNum, near: u64) -> Option<u64> {
         let here = base.at(near);
         near.checked_add_signed(self.distance(here) as i64)
     }
 
-    /// The number on the circle of 64-bit position `pos` when `self` is position 0.
+    /// The sequence number of the 64-bit position `pos` when `self` is position 0.
     #[expect(clippy::cast_possible_truncation, reason = "a circle keeps the low 32 bits")]
     #[must_use]
     pub const fn at(self, pos: u64) -> SeqNum {

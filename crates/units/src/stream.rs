@@ -1,24 +1,24 @@
-//! Seeded randomness by name.
+//! Random streams derived from a seed and a name.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The one seed of a run.
+/// The seed of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Seed(pub u64);
 
-/// A stream of random numbers that belongs to one named thing (`"link.bottleneck.loss"`).
+/// A stream of random numbers for one named purpose (`"link.bottleneck.loss"`).
 ///
-/// It is a function of the run's seed and the name alone, so that adding an element to a topology, or a
-/// collector to a run, never moves another element's rng. The generator is xoshiro256++; it implements
-/// [`rand_core::Rng`], so distributions of `rand_distr` draw from it.
+/// It is a function of the run's seed and the name alone. Adding an element to a topology or a collector to a run
+/// therefore does not change the random numbers of other elements. The generator is xoshiro256++; it implements
+/// [`rand_core::Rng`], so that the distributions of `rand_distr` can use it.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Seed {
     /// The stream of `name`.
     pub fn stream(self, name: &str) -> Stream {
-        // FNV-1a of the name; the generator's own splitmix64 seeding spreads the bits.
+        // FNV-1a of the name; the splitmix64 seeding of the generator mixes the bits.
         let mut h: u64 = 0xcbf2_9ce4_8422_2325;
         for b in name.bytes() {
             h = (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
@@ -34,7 +34,7 @@ impl Stream {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`; draws nothing when `p` is 0 or less, or 1 or more.
+    /// True with probability `p`; draws no number when `p` is at most 0 or at least 1.
     pub fn chance(&mut self, p: f64) -> bool {
         p >= 1.0 || (p > 0.0 && self.unit() < p)
     }
@@ -42,7 +42,7 @@ impl Stream {
     /// Uniform in `[0, n)`. Panics when `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "a choice among nothing");
-        // Lemire's multiply-shift; the bias of at most n / 2^64 is below anything a run can see.
+        // Lemire's multiply-shift method; its bias of at most n / 2^64 is negligible.
         let wide = u128::from(self.0.next_u64()) * u128::from(n);
         u64::try_from(wide >> 64).expect("the high half of a 128-bit product")
     }

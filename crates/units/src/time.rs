@@ -1,14 +1,14 @@
-//! Instants and lengths of virtual time.
+//! Instants and durations of virtual time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// An instant: nanoseconds since the run began.
+/// An instant: nanoseconds since the start of the run.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
-/// A length of time in nanoseconds; never negative.
+/// A duration in nanoseconds; never negative.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Dur(u64);
@@ -16,7 +16,7 @@ pub struct Dur(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than any event of any run (584 years).
+    /// Later than any event of a run (584 years).
     pub const MAX: Time = Time(u64::MAX);
 
     /// The instant `ns` nanoseconds after the start.
@@ -34,19 +34,19 @@ impl Time {
         Dur(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + d`, or [`Time::MAX`] when that lies beyond it.
+    /// `self + d`, at most [`Time::MAX`].
     pub const fn saturating_add(self, d: Dur) -> Time {
         Time(self.0.saturating_add(d.0))
     }
 
-    /// `self - d`, or the start when that lies before it.
+    /// `self - d`, at least the start.
     pub const fn saturating_sub(self, d: Dur) -> Time {
         Time(self.0.saturating_sub(d.0))
     }
 }
 
 impl Dur {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Dur = Dur(0);
     /// Longer than any run.
     pub const MAX: Dur = Dur(u64::MAX);
@@ -98,7 +98,7 @@ impl Dur {
         self.0 as f64 / 1e9
     }
 
-    /// Whether this is no time at all.
+    /// Whether this is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -129,7 +129,7 @@ impl Dur {
         Dur(libm::round(self.0 as f64 * x) as u64)
     }
 
-    /// The distance between two durations.
+    /// The absolute difference of two durations.
     pub const fn abs_diff(self, other: Dur) -> Dur {
         Dur(self.0.abs_diff(other.0))
     }
@@ -148,7 +148,7 @@ impl AddAssign<Dur> for Time {
     }
 }
 
-/// Panics when the second instant is the later one: a negative length of time is a bug of ours.
+/// Panics when the second instant is the later one, which is a bug of the caller.
 impl Sub for Time {
     type Output = Dur;
     fn sub(self, earlier: Time) -> Dur {
@@ -210,7 +210,7 @@ impl Div for Dur {
     }
 }
 
-/// The largest unit that shows the value exactly: `200ms`, `1500us`, `7ns`.
+/// Formats in the largest unit that represents the value exactly: `200ms`, `1500us`, `7ns`.
 impl fmt::Display for Dur {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0;

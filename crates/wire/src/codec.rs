@@ -1,10 +1,11 @@
-//! Segments and datagrams to and from the bytes of IPv4 and IPv6 packets.
+//! Encoding of segments and datagrams as IPv4 and IPv6 packets, and decoding.
 //!
-//! Options are laid out as Linux lays them out (`net/ipv4/tcp_output.c`, `tcp_options_write`): MSS; SACK permitted in
-//! the place of the two NOPs before timestamps; NOP and window scale; two NOPs before SACK blocks. Reading accepts any
-//! order, skips kinds that it does not know, and like Linux stops at an option whose length is impossible.
+//! The layout of options is that of Linux (`net/ipv4/tcp_output.c`, `tcp_options_write`): MSS; SACK permitted in
+//! place of the two NOPs before timestamps; NOP and window scale; two NOPs before SACK blocks. The decoder accepts
+//! any order, ignores unknown options, and, like Linux, stops at an option with an invalid length.
 //!
-//! Payload is zeros, so a packet can be cut short at any length and still has the checksums that the whole would have.
+//! The payload consists of zeros, so that a packet can be truncated at any length and still has the checksums of the
+//! whole packet.
 
 use crate::options::{read_options, write_options};
 use crate::{Ecn, Flags, Segment};
@@ -16,22 +17,22 @@ use etherparse::{
 use std::net::{IpAddr, SocketAddr};
 use tcpassay_units::SeqNum;
 
-/// What stands around a segment or datagram.
+/// The headers around a segment or datagram: addresses, ports, ECN, identification, TTL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// Sender.
     pub from: SocketAddr,
-    /// Receiver; of the same family as the sender.
+    /// Receiver; of the same address family as the sender.
     pub to: SocketAddr,
     /// ECN field.
     pub ecn: Ecn,
-    /// Identification (IPv4; IPv6 has none and reads as 0).
+    /// Identification (IPv4; 0 for IPv6, which has none).
     pub id: u16,
     /// Time to live, or hop limit.
     pub ttl: u8,
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A TCP segment.
@@ -43,21 +44,21 @@ pub enum Content {
     },
 }
 
-/// A packet that was read.
+/// A decoded packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// Addresses, ports, ECN.
     pub envelope: Envelope,
     /// What it carries.
     pub content: Content,
-    /// Whether the transport checksum is right; `None` when the packet was cut short, or has none.
+    /// Whether the transport checksum is correct; `None` when the packet is truncated or has no checksum.
     pub checksum_ok: Option<bool>,
 }
 
-/// Why a packet cannot be written.
+/// A packet that cannot be encoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// Sender and receiver are of different families.
+    /// Sender and receiver have different address families.
     #[error("{from} and {to} are addresses of different families")]
     Families {
         /// The sender's.
@@ -65,13 +66,13 @@ pub enum EncodeError {
         /// The receiver's.
         to: IpAddr,
     },
-    /// The options do not fit a header.
+    /// The options do not fit into a header.
     #[error("{len} bytes of options; a TCP header has room for 40")]
     Options {
         /// Their length.
         len: u32,
     },
-    /// The packet is longer than a length field can say.
+    /// The packet exceeds the largest value of a length field.
     #[error("a packet of {len} bytes; an IP packet has at most 65535 (IPv6: after its header)")]
     TooLong {
         /// Its length.
@@ -79,7 +80,7 @@ pub enum EncodeError {
     },
 }
 
-/// Why bytes are not a packet that can be read.
+/// Bytes that cannot be decoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end inside a header.
@@ -90,7 +91,7 @@ pub enum DecodeError {
         /// How many bytes there are.
         have: usize,
     },
-    /// A header contradicts itself.
+    /// A header is inconsistent.
     #[error("the {header} header is malformed: {why}")]
     Malformed {
         /// Which header.
@@ -106,7 +107,7 @@ pub enum DecodeError {
     Fragment,
 }
 
-/// Bytes of the whole packet that [`encode`] writes, not cut short.
+/// Length of the whole packet that [`encode`] writes, without truncation.
 pub fn packet_len(envelope: &Envelope, content: &Content) -> u64 {
     let ip = if envelope.from.is_ipv4() { 20 } else { 40 };
     ip + match content {
@@ -115,8 +116,8 @@ pub fn packet_len(envelope: &Envelope, content: &Content) -> u64 {
     }
 }
 
-/// Appends the packet to `out`: its headers, and its payload of zeros up to `snap` bytes of packet in all (never less
-/// than the headers). Returns the length of the whole packet.
+/// Appends the packet to `out`: its headers, and its payload of zeros, up to `snap` bytes in total (at least the
+/// headers). Returns the length of the whole packet.
 ///
 /// # Errors
 /// Addresses of different families, options beyond 40 bytes, a packet beyond 65535 bytes.
@@ -231,15 +232,15 @@ fn udp_header(envelope: &Envelope, length: u16, sum: Sum16BitWords) -> UdpHeader
         length,
         checksum: 0,
     };
-    // Zero would say that there is none (RFC 768).
+    // Zero means that there is no checksum (RFC 768).
     header.checksum = sum.add_slice(&header.to_bytes()).to_ones_complement_with_no_zero().to_be();
     header
 }
 
-/// Reads an IP packet, which may be cut short anywhere after its headers.
+/// Decodes an IP packet, which may be truncated anywhere after its headers.
 ///
 /// # Errors
-/// Bytes that end inside a header, headers that contradict themselves, other protocols and fragments.
+/// Bytes that end inside a header, inconsistent headers, other protocols and fragments.
 pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
     let ip = read_ip(bytes)?;
     let (from_port, to_port, content, cut) = match ip.protocol {
@@ -258,13 +259,13 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
     let checksum_ok = (!cut && has_checksum).then(|| {
         let covered = &ip.rest[..usize::from(ip.len)];
         let sum = pseudo_header(&envelope, ip.len, ip.protocol).expect("both of one header");
-        // A sum that contains its own complement is all ones.
+        // A sum that includes its own complement has all bits set.
         sum.add_slice(covered).ones_complement() == 0
     });
     Ok(Packet { envelope, content, checksum_ok })
 }
 
-/// An IP header, and what follows it.
+/// An IP header and its payload.
 struct Ip<'a> {
     from: IpAddr,
     to: IpAddr,
@@ -272,9 +273,9 @@ struct Ip<'a> {
     id: u16,
     ttl: u8,
     protocol: IpNumber,
-    /// Bytes after the header by the header's word.
+    /// Length of the payload according to the header.
     len: u16,
-    /// Bytes after the header that are there.
+    /// The available bytes of the payload.
     rest: &'a [u8],
 }
 

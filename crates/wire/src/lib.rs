@@ -1,11 +1,11 @@
-//! TCP segments as the stacks and the network see them, to and from IPv4/IPv6 bytes.
+//! TCP segments, and their encoding as IPv4/IPv6 packets.
 //!
-//! * [`Segment`] - a TCP header with options, and the length of its payload. The model carries no payload
-//!   bytes: what a byte stream needs to be checked is which positions arrived, and in what order.
-//! * [`Ecn`] - the ECN field of the IP header (RFC 3168 section 5), which the network changes, not TCP.
-//! * [`codec`] - the bytes of a packet, for captures and for real interfaces.
+//! * [`Segment`] - a TCP header with options, and the length of its payload. The model has no payload bytes: to
+//!   verify a byte stream it suffices to know which positions arrived, and in which order.
+//! * [`Ecn`] - the ECN field of the IP header (RFC 3168 section 5), which the network changes.
+//! * [`codec`] - encoding and decoding of packets, for captures and for real interfaces.
 //!
-//! This crate must not know about connections, time or the network.
+//! This crate does not depend on connections, time or the network.
 
 pub mod codec;
 mod options;

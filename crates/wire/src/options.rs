@@ -1,4 +1,4 @@
-//! TCP options, to and from bytes.
+//! Encoding and decoding of TCP options.
 
 use crate::{AccEcn, Options, SackBlock, Timestamps};
 use arrayvec::ArrayVec;
@@ -14,7 +14,7 @@ const TIMESTAMPS: u8 = 8;
 const ACCECN0: u8 = 172;
 const ACCECN1: u8 = 174;
 
-/// The bytes of `options` in Linux's layout; up to 64, of which a header takes 40.
+/// The bytes of `options` in Linux's layout; up to 64, of which a header can hold 40.
 pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
     let mut out = ArrayVec::new();
     let mut put = |bytes: &[u8]| out.try_extend_from_slice(bytes).expect("all options together are 64 bytes");
@@ -28,7 +28,7 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
         put(&ts.val.to_be_bytes());
         put(&ts.ecr.to_be_bytes());
     }
-    // What an accurate ECN option has beyond whole words stands in the place of the next NOPs, where they are enough.
+    // The bytes of an accurate ECN option beyond a multiple of four replace the next NOPs, if these suffice.
     let mut spare = 0;
     if let Some(option) = options.accecn() {
         let len = option.wire_len();
@@ -66,7 +66,8 @@ pub(crate) fn write_options(options: &Options) -> ArrayVec<u8, 64> {
     out
 }
 
-/// Reads options; see [`codec`](crate::codec) for what is tolerated. Of an option that comes twice the last counts.
+/// Decodes options; [`codec`](crate::codec) describes which errors are ignored. The last one of repeated options
+/// counts.
 pub(crate) fn read_options(mut bytes: &[u8]) -> Options {
     let mut options = Options::default();
     while let [kind, rest @ ..] = bytes {
@@ -105,7 +106,7 @@ fn read_option(kind: u8, body: &[u8], options: &mut Options) {
                 options.set_accecn(&option);
             }
         }
-        // RFC 9768 section 3.2.3: whole fields count, what is left over is padding.
+        // RFC 9768 section 3.2.3: complete fields count; remaining bytes are padding.
         (ACCECN0 | ACCECN1, body) => {
             let mut option = AccEcn { e1b_first: kind == ACCECN1, fields: 0, counts: [0; 3] };
             option.fields = u8::try_from(body.len() / 3).unwrap_or(3).min(3);

@@ -1,4 +1,4 @@
-//! The parsed form of a segment.
+//! TCP segments in parsed form.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign, Deref};
@@ -7,7 +7,7 @@ use tcpassay_units::SeqNum;
 /// The ECN field of an IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Ecn {
-    /// 00: the transport does not understand ECN; a router that would mark must drop.
+    /// 00: the transport does not support ECN; a router drops the packet instead of marking it.
     #[default]
     NotEct,
     /// 01: ECN-capable, used by L4S senders.
@@ -19,12 +19,12 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether a router may mark instead of dropping.
+    /// Whether a router may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
 
-    /// The two bits as they stand in the IP header.
+    /// The two bits of the IP header.
     pub const fn bits(self) -> u8 {
         match self {
             Ecn::NotEct => 0b00,
@@ -45,7 +45,7 @@ impl Ecn {
     }
 }
 
-/// The nine flag bits of a TCP header, as they stand in bytes 12 and 13 (AE is bit 8; RFC 9293, RFC 9768).
+/// The nine flag bits of a TCP header, as in bytes 12 and 13 (AE is bit 8; RFC 9293, RFC 9768).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u16);
 
@@ -81,18 +81,18 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// Without the flags of `other`.
+    /// These flags except those of `other`.
     #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// The bits as they stand in the header.
+    /// The bits of the header.
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// From header bits; bits above the ninth are dropped.
+    /// From header bits; bits above the ninth are ignored.
     pub const fn from_bits(bits: u16) -> Flags {
         Flags(bits & 0x1ff)
     }
@@ -111,7 +111,7 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// As packetdrill and tcpdump write them: `S.`, `P.`, `F.`, `R`, `SEW`, `.`
+/// Formats as packetdrill and tcpdump do: `S.`, `P.`, `F.`, `R`, `SEW`, `.`
 impl fmt::Display for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(Flags, &str); 9] = [
@@ -158,20 +158,20 @@ pub struct SackBlock {
     pub end: SeqNum,
 }
 
-/// The byte counters of an accurate ECN option (RFC 9768 section 3.2.3), 24 bits each. Of the tail of the option's order fields may
-/// be left out.
+/// The byte counters of an accurate ECN option (RFC 9768 section 3.2.3), 24 bits each. Fields at the end of the
+/// option's order may be omitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccEcn {
     /// Kind 174, with EE1B first and EE0B last; otherwise kind 172, with EE0B first.
     pub e1b_first: bool,
-    /// How many of the fields there are, 0 to 3.
+    /// Number of fields, 0 to 3.
     pub fields: u8,
-    /// Payload bytes that arrived as ECT(0), CE, ECT(1) (EE0B, ECEB, EE1B); of those that are not there 0.
+    /// Payload bytes that arrived as ECT(0), CE, ECT(1) (EE0B, ECEB, EE1B); omitted fields are 0.
     pub counts: [u32; 3],
 }
 
 impl AccEcn {
-    /// The first `fields` of the option's order out of all three counters, of which 24 bits are told.
+    /// The first `fields` fields of the option's order, from the three counters, reduced to 24 bits.
     pub fn of(e1b_first: bool, fields: u8, counts: [u32; 3]) -> AccEcn {
         let mut option = AccEcn { e1b_first, fields, counts: [0; 3] };
         for place in (AccEcn { e1b_first, fields, counts }).order() {
@@ -180,7 +180,7 @@ impl AccEcn {
         option
     }
 
-    /// The fields that there are, as places in [`counts`](AccEcn::counts), in the option's order.
+    /// The fields of the option as indices of [`counts`](AccEcn::counts), in the option's order.
     pub fn order(&self) -> impl Iterator<Item = usize> {
         let order = if self.e1b_first { [2, 1, 0] } else { [0, 1, 2] };
         order.into_iter().take(usize::from(self.fields))
@@ -192,21 +192,22 @@ impl AccEcn {
     }
 }
 
-/// Up to four SACK blocks (three beside timestamps), in the order of the option. A first block at or below the
-/// cumulative ACK, or inside the second, is a DSACK (RFC 2883 section 4).
+/// Up to four SACK blocks (three with timestamps), in the order of the option. A first block at or below the
+/// cumulative ACK, or inside the second block, is a DSACK (RFC 2883 section 4).
 ///
-/// Read like a slice. Plain memory, unlike an `ArrayVec`: a segment is written where it will lie, and copied whole. An accurate ECN
-/// option lies in the fourth's place: beside four a header has room for one field at
-/// most, and such an option is not kept; so that a segment stays small.
+/// The type dereferences to a slice. Unlike `ArrayVec` it is plain data, so that a segment is written in place and
+/// copied as a whole. An accurate ECN option is stored in the place of the fourth block, which keeps a segment small:
+/// with four blocks a header has space for at most one field of the option, and such an option is not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct SackBlocks {
     len: u8,
-    /// Of an accurate ECN option: 0 without one, else 1 and the fields, and 8 for the order with EE1B first.
+    /// The accurate ECN option: 0 without one; otherwise 1, the number of fields, and 8 for the order with EE1B
+    /// first.
     accecn: u8,
-    /// The upper half of the third of its counters, which has 24 bits.
+    /// The upper half of the third counter, which has 24 bits.
     rest: [u8; 2],
-    /// Those behind the first `len` are zero, but for that option.
+    /// The entries from `len` on are zero, except for the accurate ECN option.
     blocks: [SackBlock; 4],
 }
 
@@ -217,20 +218,20 @@ impl SackBlocks {
         SackBlocks { len: 0, accecn: 0, rest: [0; 2], blocks: [none; 4] }
     }
 
-    /// Adds one. Panics when there are four, or three beside accurate ECN.
+    /// Appends a block. Panics when there are four, or three with accurate ECN.
     pub fn push(&mut self, block: SackBlock) {
         assert!(self.accecn == 0 || self.len < 3, "at most 3 SACK blocks beside accurate ECN");
         *self.blocks.get_mut(usize::from(self.len)).expect("at most 4 SACK blocks") = block;
         self.len += 1;
     }
 
-    /// Whether there is none.
+    /// Whether there are no blocks.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Neither blocks nor an accurate ECN option.
+    /// Whether there are neither blocks nor an accurate ECN option.
     #[inline]
     pub const fn is_bare(&self) -> bool {
         self.len == 0 && self.accecn == 0
@@ -290,7 +291,8 @@ impl<'a> IntoIterator for &'a SackBlocks {
     }
 }
 
-/// TCP options. Absent options are `None`, `false` or empty. What every segment may have lies before what only a SYN has.
+/// TCP options. Absent options are `None`, `false` or empty. Options that any segment may have precede those that
+/// only a SYN has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Options {
@@ -298,9 +300,9 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// SACK blocks (RFC 2018 section 3).
     pub sack: SackBlocks,
-    /// Largest segment that the sender of this option will receive (RFC 9293 section 3.7.1); only on SYN.
+    /// Largest segment that the sender of this option accepts (RFC 9293 section 3.7.1); only on SYN.
     pub mss: Option<u16>,
-    /// Window scale shift as sent, 0 to 255 (RFC 7323 section 2; values above 14 are to be read as 14); only on SYN.
+    /// Window scale shift as sent, 0 to 255 (RFC 7323 section 2; receivers treat values above 14 as 14); only on SYN.
     pub window_scale: Option<u8>,
     /// SACK permitted (RFC 2018 section 2); only on SYN.
     pub sack_permitted: bool,
@@ -313,13 +315,14 @@ impl Options {
         self.sack.accecn()
     }
 
-    /// Puts an accurate ECN option beside SACK blocks, of which there are three at most, or it panics.
+    /// Adds an accurate ECN option. Panics when there are more than three SACK blocks.
     pub fn set_accecn(&mut self, option: &AccEcn) {
         self.sack.set_accecn(option);
     }
 
-    /// What an accurate ECN option adds. The bytes beyond a whole word stand where the NOPs before SACK permitted, SACK blocks or the
-    /// window scale would, if there are so many (`tcp_options_write` of Linux); otherwise NOPs follow.
+    /// Bytes that an accurate ECN option adds. Bytes beyond a multiple of four replace the NOPs before SACK
+    /// permitted, SACK blocks or the window scale, if these suffice (`tcp_options_write` of Linux); otherwise NOPs
+    /// follow.
     #[cold]
     fn accecn_len(&self) -> u32 {
         self.accecn().map_or(0, |option| {
@@ -328,7 +331,7 @@ impl Options {
         })
     }
 
-    /// NOPs that the end of an accurate ECN option may replace: two in a row, or one.
+    /// Number of NOPs that the end of an accurate ECN option may replace: two, one or none.
     pub(crate) fn spare_nops(&self) -> u32 {
         if !self.sack.is_empty() || self.sack_permitted && self.timestamps.is_none() {
             2
@@ -337,7 +340,7 @@ impl Options {
         }
     }
 
-    /// Bytes these options occupy in a header as Linux and FreeBSD lay them out: each group padded to four bytes.
+    /// Length of these options in a header in the layout of Linux and FreeBSD: each group is padded to four bytes.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         let mut len = 0;
@@ -348,7 +351,7 @@ impl Options {
             len += 4; // with its NOP
         }
         len += match (self.timestamps.is_some(), self.sack_permitted) {
-            (true, _) => 12, // SACK permitted stands where the two NOPs would
+            (true, _) => 12, // SACK permitted replaces the two NOPs
             (false, true) => 4,
             (false, false) => 0,
         };
@@ -365,30 +368,30 @@ impl Options {
 
 /// A TCP segment: header, options and the length of its payload.
 ///
-/// What header prediction looks at lies in its first 36 bytes, the count of SACK blocks included.
+/// The fields that header prediction reads, including the number of SACK blocks, are in the first 36 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Segment {
     /// Sequence number of the first byte, or of the SYN.
     pub seq: SeqNum,
-    /// Next sequence number expected; meaningful with [`Flags::ACK`].
+    /// Next expected sequence number; valid with [`Flags::ACK`].
     pub ack: SeqNum,
-    /// Payload bytes. Between a stack and its NIC this may be many MSS (a TSO or GRO super-segment).
+    /// Payload bytes. Between a stack and its NIC a segment may contain many MSS (a TSO or GRO super-segment).
     pub len: u32,
     /// Flags.
     pub flags: Flags,
-    /// The window field, unscaled as it stands in the header.
+    /// The window field of the header, not scaled.
     pub window: u16,
-    /// The urgent pointer; meaningful with [`Flags::URG`].
+    /// The urgent pointer; valid with [`Flags::URG`].
     pub urgent: u16,
     /// Options.
     pub options: Options,
 }
 
 impl Segment {
-    /// Replaces the options by `timestamps` alone, or none; for who writes a segment over an old one. What lies behind the first
-    /// cache line (places of SACK blocks and of accurate ECN, options of a SYN) is written only where the old segment used it, and by
-    /// flags and count of blocks it is told whether it did: only a SYN has options that only a SYN may have.
+    /// Replaces the options by `timestamps`, or by none, when a segment is written over an old one. Fields behind the
+    /// first cache line (SACK blocks, accurate ECN, options of a SYN) are written only if the old segment used them.
+    /// Its flags and its number of blocks show this, because only a SYN has SYN options.
     #[inline]
     pub fn keep_stamps_only(&mut self, timestamps: Option<Timestamps>) {
         if self.flags.has(Flags::SYN) || !self.options.sack.is_bare() {
@@ -402,7 +405,7 @@ impl Segment {
         );
     }
 
-    /// Sequence numbers that the segment occupies: payload, SYN and FIN (RFC 9293 section 3.4, SEG.LEN).
+    /// Number of sequence numbers that the segment occupies: payload, SYN and FIN (RFC 9293 section 3.4, SEG.LEN).
     pub fn seq_len(&self) -> u32 {
         self.len + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }

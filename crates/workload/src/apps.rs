@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use tcpassay_units::Time;
 
-/// Every application of one host; see the [crate](crate) for the order of calls.
+/// All applications of one host; see the [crate](crate) for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Apps {
     pub(crate) plan: Arc<TrafficSchedule>,
@@ -47,12 +47,12 @@ impl Apps {
         }
     }
 
-    /// The host whose applications these are.
+    /// The host of these applications.
     pub fn host(&self) -> HostIndex {
         self.host
     }
 
-    /// Begins: sets the timers of what starts later. Opens nothing by itself.
+    /// Sets the timers of clients that start later. Opens no connection.
     pub fn start(&mut self, now: Time) {
         for at in 0..self.clients.len() {
             let spec = &self.plan.parts()[usize::from(self.clients[at].part)].spec;
@@ -66,12 +66,12 @@ impl Apps {
         }
     }
 
-    /// When [`Apps::wake`] is wanted next.
+    /// The time at which [`Apps::wake`] must be called next.
     pub fn next_wake(&self) -> Option<Time> {
         self.wakes.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Does what is due at `now`.
+    /// Processes the timers that are due at `now`.
     pub fn wake(&mut self, now: Time, sockets: &mut impl Sockets) {
         while let Some(Reverse((at, _, what))) = self.wakes.peek().copied() {
             if at > now {
@@ -99,13 +99,13 @@ impl Apps {
         }
     }
 
-    /// A connection arrived for this host: its end gets a slot. [`Apps::ready`] follows when data arrives.
+    /// A connection arrived for this host; it is assigned a socket. [`Apps::ready`] follows when data arrives.
     pub fn accept(&mut self, key: ConnKey) -> SocketId {
         let end = AppEndpoint::server(&self.plan, key);
         self.place(end)
     }
 
-    /// A socket became connected, readable, writable, or closed by its peer. Calling it without need is harmless.
+    /// A socket became connected, readable, writable, or closed by its peer. Additional calls are harmless.
     pub fn ready(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let end = &mut self.ends[slot.0 as usize];
         let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
@@ -119,33 +119,33 @@ impl Apps {
         self.settle(now, slot, before, step.over, sockets);
     }
 
-    /// Whether this end does nothing but take what arrives, at once: a host may then read for it, and need not call
-    /// [`Apps::ready`] before the peer has closed.
+    /// Whether this endpoint only reads all arriving data immediately. The host may then read on its behalf, and need
+    /// not call [`Apps::ready`] before the peer has closed.
     pub fn only_reads(&self, slot: SocketId) -> bool {
         let end = &self.ends[slot.0 as usize];
         let spec = &self.plan.parts()[usize::from(end.key.part)].spec;
         end.is_sink() && spec.read_size.is_none() && spec.read_rate.is_none()
     }
 
-    /// The connection failed (reset, refused, timed out). What was under way is recorded as not completed; the slot
-    /// is free, and the host gives up the socket by itself.
+    /// The connection failed (reset, refused, timed out). Its transfers are recorded as failed and the socket id is
+    /// free; the host releases the socket.
     pub fn failed(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let before = self.done.len();
         self.ends[slot.0 as usize].fail(now, &mut self.done);
         self.settle(now, slot, before, true, sockets);
     }
 
-    /// What completed since the last call, in order of time.
+    /// The completions since the last call, in order of time.
     pub fn drain_completions(&mut self) -> std::vec::Drain<'_, AppCompletion> {
         self.done.drain(..)
     }
 
-    /// Whether nothing is under way and nothing will begin.
+    /// Whether no transfer is in progress and none will begin.
     pub fn is_idle(&self) -> bool {
         self.wakes.is_empty() && self.free.len() == self.ends.len()
     }
 
-    /// Frees the slot of an end that is over, and tells its client what completed.
+    /// Releases the socket of an endpoint that has finished, and reports completions to its client.
     fn settle(&mut self, now: Time, slot: SocketId, before: usize, over: bool, sockets: &mut impl Sockets) {
         let completed = self.done.len() - before;
         if completed == 0 && !over {

@@ -1,36 +1,36 @@
-//! When things begin: arrivals that do not ask what has completed, and waits between one thing and the next.
+//! Arrival processes and waiting times.
 
 use crate::error::ValueError;
 use rand_distr::{Distribution, Exp1};
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate, Stream};
 
-/// When the next flow or request begins (`app.arrival`).
+/// The arrival process of flows or requests (`app.arrival`).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ArrivalProcess {
-    /// When one before it completed: the load gives way to a slow network.
+    /// Closed loop: the next one begins when a previous one completed.
     Closed,
-    /// With exponential gaps of this mean rate, whatever has completed.
+    /// Poisson process: exponential interarrival times, independent of completions.
     Poisson(ArrivalRate),
-    /// With equal gaps.
+    /// Constant interarrival times.
     Uniform(ArrivalRate),
-    /// This many at once, every `app.gap`.
+    /// The given number at once, every `app.gap`.
     Burst(u32),
 }
 
-/// How often things begin.
+/// The rate of an arrival process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ArrivalRate {
-    /// So many a second: `1000/s`.
+    /// Arrivals per second: `1000/s`.
     PerSecond(f64),
-    /// So much offered load: `1Gbit`; how many a second follows from the mean size.
+    /// Offered load: `1Gbit`; the arrival rate follows from the mean size.
     Load(Rate),
 }
 
-/// Time between one thing and the next (`app.think`, `app.gap`).
+/// A waiting time (`app.think`, `app.gap`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// Always the same: `10ms`.
+pub enum WaitTime {
+    /// Constant: `10ms`.
     Fixed(Dur),
     /// Exponential with this mean: `exp:10ms`.
     Exp(Dur),
@@ -52,7 +52,7 @@ impl ArrivalRate {
         }
     }
 
-    /// Arrivals a second when each brings `mean` bytes.
+    /// Arrivals per second when each has `mean` bytes.
     pub fn per_second(self, mean: f64) -> f64 {
         match self {
             ArrivalRate::PerSecond(x) => x,
@@ -75,9 +75,9 @@ impl ArrivalProcess {
         }
     }
 
-    /// Time to the next arrival and how many arrive then, when each brings `mean` bytes; `None` when arrivals wait
-    /// for completions.
-    pub(crate) fn next(&self, mean: f64, gap: Wait, rng: &mut Stream) -> Option<(Dur, u32)> {
+    /// The time to the next arrival and the number of arrivals at that time, when each has `mean` bytes; `None` for a
+    /// closed loop.
+    pub(crate) fn next(&self, mean: f64, gap: WaitTime, rng: &mut Stream) -> Option<(Dur, u32)> {
         match self {
             ArrivalProcess::Closed => None,
             ArrivalProcess::Poisson(pace) => {
@@ -90,24 +90,24 @@ impl ArrivalProcess {
     }
 }
 
-impl Wait {
-    /// No time at all.
-    pub const NONE: Wait = Wait::Fixed(Dur::ZERO);
+impl WaitTime {
+    /// Zero.
+    pub const NONE: WaitTime = WaitTime::Fixed(Dur::ZERO);
 
-    pub(crate) fn parse(text: &str) -> Result<Wait, ValueError> {
+    pub(crate) fn parse(text: &str) -> Result<WaitTime, ValueError> {
         let dur = |text: &str| text.parse::<Dur>().map_err(|e| ValueError::new(e.to_string(), WAITS));
         match text.split_once(':') {
-            None => Ok(Wait::Fixed(dur(text)?)),
-            Some(("exp", mean)) => Ok(Wait::Exp(dur(mean)?)),
+            None => Ok(WaitTime::Fixed(dur(text)?)),
+            Some(("exp", mean)) => Ok(WaitTime::Exp(dur(mean)?)),
             Some((kind, _)) => Err(ValueError::new(format!("`{kind}` is no distribution of times"), WAITS)),
         }
     }
 
-    /// One wait.
+    /// Draws one waiting time.
     pub fn draw(self, rng: &mut Stream) -> Dur {
         match self {
-            Wait::Fixed(d) => d,
-            Wait::Exp(mean) => {
+            WaitTime::Fixed(d) => d,
+            WaitTime::Exp(mean) => {
                 let unit: f64 = Exp1.sample(rng);
                 mean.mul_f64(unit)
             }
@@ -117,7 +117,7 @@ impl Wait {
     /// The mean.
     pub fn mean(self) -> Dur {
         match self {
-            Wait::Fixed(d) | Wait::Exp(d) => d,
+            WaitTime::Fixed(d) | WaitTime::Exp(d) => d,
         }
     }
 }
@@ -142,11 +142,11 @@ impl fmt::Display for ArrivalProcess {
     }
 }
 
-impl fmt::Display for Wait {
+impl fmt::Display for WaitTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wait::Fixed(d) => write!(f, "{d}"),
-            Wait::Exp(mean) => write!(f, "exp:{mean}"),
+            WaitTime::Fixed(d) => write!(f, "{d}"),
+            WaitTime::Exp(mean) => write!(f, "exp:{mean}"),
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
             assert_eq!(ArrivalProcess::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
         }
         for text in ["10ms", "exp:2us"] {
-            assert_eq!(Wait::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
+            assert_eq!(WaitTime::parse(text).unwrap_or_else(|_| panic!("{text}")).to_string(), text);
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
     fn uniform_arrivals_of_250_a_second_are_4_ms_apart() {
         let mut rng = Seed(1).stream("a");
         let arrival = ArrivalProcess::Uniform(ArrivalRate::PerSecond(250.0));
-        assert_eq!(arrival.next(1.0, Wait::NONE, &mut rng), Some((Dur::from_millis(4), 1)));
+        assert_eq!(arrival.next(1.0, WaitTime::NONE, &mut rng), Some((Dur::from_millis(4), 1)));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let mut rng = Seed(2).stream("a");
         let arrival = ArrivalProcess::Poisson(ArrivalRate::PerSecond(1000.0));
         let gaps: Vec<f64> = (0..50_000)
-            .map(|_| arrival.next(1.0, Wait::NONE, &mut rng).expect("open").0.as_secs_f64())
+            .map(|_| arrival.next(1.0, WaitTime::NONE, &mut rng).expect("open").0.as_secs_f64())
             .collect();
         let mean = gaps.iter().sum::<f64>() / 50_000.0;
         let var = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / 50_000.0;
@@ -214,7 +214,7 @@ mod tests {
         #[test]
         fn no_text_panics(text: String) {
             let _ = ArrivalProcess::parse(&text);
-            let _ = Wait::parse(&text);
+            let _ = WaitTime::parse(&text);
         }
     }
 }

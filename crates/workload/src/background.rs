@@ -1,4 +1,4 @@
-//! Competing traffic that is not what the test is about (`app.background`).
+//! Background traffic that competes with the traffic of the test (`app.background`).
 
 use crate::arrival::{ArrivalProcess, ArrivalRate};
 use crate::error::{SpecError, ValueError};
@@ -8,35 +8,35 @@ use crate::spec::WorkloadSpec;
 use std::fmt;
 use tcpassay_units::{Bytes, Carry, Rate, Time};
 
-/// Competing traffic.
+/// Background traffic.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum BackgroundTraffic {
     /// `none`.
     #[default]
     None,
-    /// Endless flows: `bulk:<n>` with the host's congestion control, `bulk:<n>:<cc>` with another.
+    /// Endless flows: `bulk:<n>` with the congestion control of the host, `bulk:<n>:<cc>` with another one.
     Bulk {
-        /// How many for each pair.
+        /// Number of flows per pair of hosts.
         flows: u32,
         /// Their congestion control.
         cc: Option<String>,
     },
-    /// `poisson:<percent>%`: web-search flows that arrive so often as to fill this share of the capacity.
+    /// `poisson:<percent>%`: flows with web-search sizes whose arrival rate fills this share of the capacity.
     Poisson {
         /// Above 0, at most 100.
         percent: f64,
     },
-    /// `udp:<rate>`: datagrams of 1000 bytes at equal gaps, which give way to nothing.
+    /// `udp:<rate>`: datagrams of 1000 bytes with constant spacing, without congestion control.
     Udp(Rate),
 }
 
 const ALLOWED: &str = "`none`, `bulk:<n>`, `bulk:<n>:<cc>`, `poisson:<percent>%`, `udp:<rate>`";
 
 impl BackgroundTraffic {
-    /// Reads `app.background`.
+    /// Parses `app.background`.
     ///
     /// # Errors
-    /// The value, what is wrong with it, and what is allowed.
+    /// The value, the cause, and the allowed values.
     pub fn read(text: &str) -> Result<BackgroundTraffic, SpecError> {
         Self::parse(text).map_err(|bad| bad.at("app.background", text))
     }
@@ -66,15 +66,14 @@ impl BackgroundTraffic {
         }
     }
 
-    /// The TCP part of it between `pairs`, for a bottleneck of `capacity` which all pairs share; `None` when there is
-    /// no TCP in it.
+    /// The TCP part between `pairs`, which share a bottleneck of `capacity`; `None` when there is no TCP traffic.
     pub fn part(&self, pairs: &[HostPair], capacity: Rate) -> Option<TrafficPart> {
         let spec = WorkloadSpec { name: Some("background".to_owned()), ..WorkloadSpec::default() };
         let (spec, cc) = match self {
             BackgroundTraffic::None | BackgroundTraffic::Udp(_) => return None,
             BackgroundTraffic::Bulk { flows, cc } => (WorkloadSpec { flows: *flows, ..spec }, cc.clone()),
             BackgroundTraffic::Poisson { percent } => {
-                // Each sender is a client with arrivals of its own.
+                // Each sender is a client with its own arrival process.
                 let mut senders: Vec<_> = pairs.iter().map(|pair| pair.sender).collect();
                 senders.sort_unstable();
                 senders.dedup();
@@ -100,7 +99,7 @@ impl fmt::Display for BackgroundTraffic {
     }
 }
 
-/// When background datagrams leave: equal gaps without drift.
+/// The departure times of background datagrams: constant spacing without cumulative rounding error.
 #[derive(Clone, Debug)]
 pub struct UdpSource {
     rate: Rate,
@@ -109,20 +108,20 @@ pub struct UdpSource {
 }
 
 impl UdpSource {
-    /// Payload of each datagram.
+    /// Payload bytes of each datagram.
     pub const PAYLOAD: Bytes = Bytes::new(1000);
 
-    /// Datagrams at `rate` (payload bits), the first at `start`.
+    /// Datagrams at `rate` (payload bits), the first one at `start`.
     pub fn new(rate: Rate, start: Time) -> UdpSource {
         UdpSource { rate, next: start, carry: Carry::default() }
     }
 
-    /// When the next datagram leaves.
+    /// Departure time of the next datagram.
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// It left: on to the one after it.
+    /// Advances to the datagram after the next one.
     pub fn advance(&mut self) {
         self.next += self.rate.tx_time(Self::PAYLOAD, &mut self.carry);
     }

@@ -12,7 +12,7 @@ pub(crate) struct Client {
     /// Its open connections, oldest first.
     pub open: Vec<SocketId>,
     pub opened: u32,
-    /// Round robin of requests over connections.
+    /// Index of the connection for the next request (round robin).
     pub turn: usize,
     pub stopped: bool,
     pub round: Option<BarrierRound>,
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub think: Stream,
 }
 
-/// A barrier round under way.
+/// The barrier round in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BarrierRound {
     pub start: Time,
@@ -32,7 +32,7 @@ pub(crate) struct BarrierRound {
 }
 
 impl Client {
-    /// The client of `part` at `host`, when it has anybody to talk to.
+    /// The client of `part` at `host`; `None` when it has no server.
     pub fn new(plan: &TrafficSchedule, at: u16, part: &TrafficPart, host: HostIndex) -> Option<Client> {
         let servers = part.servers_of(host);
         let stream = |what: &str| plan.stream(&format!("app.{at}.{}.{what}", host.0));

@@ -1,4 +1,4 @@
-//! What the connections of a client do together: open, arrive, wait for each other, stop.
+//! The connections of a client: opening, arrivals, barriers, end.
 
 use crate::apps::Apps;
 use crate::arrival::ArrivalProcess;
@@ -18,7 +18,7 @@ impl Apps {
         (client, &self.plan.parts()[part].spec)
     }
 
-    /// Opens a connection and lets it begin.
+    /// Opens a connection and starts it.
     fn open(&mut self, now: Time, client: u32, server: HostIndex, sockets: &mut impl Sockets) -> SocketId {
         let state = &mut self.clients[client as usize];
         let key = ConnKey { client: self.host, server, part: state.part, index: state.opened };
@@ -54,7 +54,7 @@ impl Apps {
         }
     }
 
-    /// Uniform arrivals and bursts begin at once; the first Poisson arrival waits its gap.
+    /// Uniform arrivals and bursts start immediately; the first Poisson arrival waits for its interarrival time.
     fn first_arrival(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         match self.client(client).1.arrival {
             ArrivalProcess::Closed => {}
@@ -68,7 +68,7 @@ impl Apps {
         let (state, spec) = self.client(client);
         let mean = match (&spec.flow_size, spec.behaviour) {
             (Some(size), Behaviour::Bulk) => size.mean(),
-            // The load of a request is that of the direction which carries more.
+            // The load of a request is the load of the direction with more bytes.
             _ => spec.request.mean().max(spec.response.mean()),
         };
         if let Some((gap, n)) = spec.arrival.next(mean, spec.gap, &mut state.arrivals) {
@@ -76,7 +76,7 @@ impl Apps {
         }
     }
 
-    /// `n` flows or requests arrive, whatever has completed.
+    /// `n` flows or requests arrive, independent of completions.
     pub(crate) fn arrive(&mut self, now: Time, client: u32, n: u32, sockets: &mut impl Sockets) {
         if self.clients[client as usize].stopped {
             return;
@@ -99,13 +99,13 @@ impl Apps {
         }
     }
 
-    /// Hands a request to a connection without writing it yet.
+    /// Queues a request on a connection without writing it.
     fn issue(&mut self, now: Time, slot: SocketId) {
         let end = &mut self.ends[slot.0 as usize];
         end.request(now, &self.plan.parts()[usize::from(end.key.part)].spec);
     }
 
-    /// A thinking connection goes on.
+    /// The think time of a connection ended; it sends its next request.
     pub(crate) fn next_request(&mut self, now: Time, slot: u32, sockets: &mut impl Sockets) {
         let client = self.ends[slot as usize].client.expect("only clients think");
         if !self.clients[client as usize].stopped {
@@ -131,7 +131,7 @@ impl Apps {
         }
     }
 
-    /// Asks every server at once.
+    /// Sends a request to every server at the same time.
     pub(crate) fn round(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         let state = &mut self.clients[client as usize];
         if state.stopped || state.open.is_empty() {
@@ -145,7 +145,7 @@ impl Apps {
             response: Bytes::ZERO,
             ok: true,
         });
-        // All are issued before any is written: the requests leave together.
+        // All requests are queued before any is written, so that they leave together.
         for &slot in &slots {
             self.issue(now, slot);
         }
@@ -154,7 +154,7 @@ impl Apps {
         }
     }
 
-    /// Nothing new begins; what is under way completes.
+    /// Starts no further transfers; those in progress complete.
     pub(crate) fn stop(&mut self, now: Time, client: u32, sockets: &mut impl Sockets) {
         self.clients[client as usize].stopped = true;
         for slot in self.clients[client as usize].open.clone() {
@@ -162,7 +162,7 @@ impl Apps {
         }
     }
 
-    /// Closes a connection of a stopped client that has nothing outstanding.
+    /// Closes a connection of a stopped client when no request is outstanding.
     fn finish_if_quiet(&mut self, now: Time, slot: SocketId, sockets: &mut impl Sockets) {
         let end = &mut self.ends[slot.0 as usize];
         if end.live && end.outstanding() == 0 {
@@ -171,7 +171,7 @@ impl Apps {
         }
     }
 
-    /// `n` things completed on a connection, which may be `over`.
+    /// `n` transfers completed on a connection, which may be closed (`over`).
     pub(crate) fn completed(
         &mut self,
         now: Time,
@@ -231,7 +231,7 @@ impl Apps {
         }
     }
 
-    /// Counts answers towards the barrier, and records the round with its last.
+    /// Counts responses towards the barrier, and records the round with the last one.
     fn count_round(&mut self, now: Time, client: u32, slot: SocketId, n: usize) {
         let key = self.ends[slot.0 as usize].key;
         let state = &mut self.clients[client as usize];

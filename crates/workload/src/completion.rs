@@ -1,12 +1,12 @@
-//! What ended: flows, requests, rounds.
+//! Completions: flows, requests and barrier rounds that ended.
 
 use crate::schedule::ConnKey;
 use tcpassay_units::{Bytes, Time};
 
-/// What ended.
+/// The kind of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AppCompletionKind {
-    /// A bulk flow: from its arrival to the peer's FIN, which answers ours after everything was read.
+    /// A bulk flow: from its arrival to the peer's FIN, which follows when the peer has read all data.
     Flow,
     /// A request: from its arrival to the last byte of its response.
     Rpc,
@@ -14,21 +14,21 @@ pub enum AppCompletionKind {
     Round,
 }
 
-/// Something that ended, with the times that an application sees.
+/// The end of a transfer, with the times that an application observes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AppCompletion {
-    /// What.
+    /// The kind.
     pub kind: AppCompletionKind,
-    /// The connection (of a round: the one that answered last).
+    /// The connection; for a barrier round, the one that responded last.
     pub key: ConnKey,
-    /// Bytes from client to server (of a round: to all servers).
+    /// Bytes from client to server; for a barrier round, to all servers.
     pub request: Bytes,
     /// Bytes from server to client.
     pub response: Bytes,
-    /// When the application wanted it to begin.
+    /// Time at which the application wanted to begin.
     pub start: Time,
-    /// When it ended.
+    /// Time at which it ended.
     pub end: Time,
-    /// False when the connection failed under it.
+    /// False when the connection failed before completion.
     pub ok: bool,
 }

@@ -1,4 +1,4 @@
-//! One end of a connection: bytes owed, bytes expected.
+//! One endpoint of a connection: bytes to write and bytes to read.
 
 use crate::completion::{AppCompletion, AppCompletionKind};
 use crate::schedule::{ConnKey, TrafficSchedule};
@@ -7,7 +7,7 @@ use crate::spec::{Behaviour, WorkloadSpec};
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Carry, Stream, Time};
 
-/// How much a slow reader takes at once when `app.read_size` does not say.
+/// The read size of a slow reader when `app.read_size` is not set.
 const SLOW_READ: Bytes = Bytes::new(16_384);
 
 /// One end of a connection.
@@ -18,46 +18,46 @@ pub(crate) struct AppEndpoint {
     pub client: Option<u32>,
     /// False once the slot is free.
     pub live: bool,
-    /// Distinguishes the connections that used the slot.
+    /// Distinguishes successive connections with the same socket id.
     pub generation: u32,
-    /// The earliest timer set for this end.
+    /// The earliest timer of this endpoint.
     pub wake_at: Time,
     role: Role,
-    /// Bytes to write that the socket has not taken.
+    /// Bytes to write that the socket has not accepted.
     owed: u64,
-    /// Close our direction once nothing is owed.
+    /// Close this direction when all bytes are written.
     shut: bool,
-    /// Our direction is closed.
+    /// This direction is closed.
     was_shut: bool,
-    /// A slow reader's next read.
+    /// Time of a slow reader's next read.
     next_read: Time,
     read_carry: Carry,
-    /// Where both ends draw sizes.
+    /// The random stream for sizes, the same at both endpoints.
     sizes: Stream,
 }
 
 #[derive(Clone, Debug)]
 enum Role {
-    /// Sends; done when the peer has read everything and closed.
+    /// Sends data; finished when the peer has read all data and closed.
     Source { started: Time, total: u64, feed: DataSource },
-    /// Sends requests, expects responses in order.
+    /// Sends requests and expects responses in order.
     Requester { waiting: VecDeque<Request> },
-    /// Expects requests, answers each when it is complete.
+    /// Expects requests and responds to each complete one.
     Responder { left: u64, response: u64 },
     /// Reads.
     Sink,
 }
 
-/// Where a source's bytes come from.
+/// How a source produces its data.
 #[derive(Clone, Debug)]
 enum DataSource {
-    /// All is owed already.
+    /// All bytes were produced at the start.
     Given,
-    /// As much as the socket takes.
+    /// As many bytes as the socket accepts.
     Endless,
-    /// A burst at each tick.
+    /// A burst at each tick of a clock.
     Paced { next: Time, carry: Carry },
-    /// A burst, a rest after the socket took it.
+    /// A burst, then a pause after the socket accepted it.
     OnOff { next: Time },
 }
 
@@ -69,11 +69,11 @@ struct Request {
     left: u64,
 }
 
-/// What a step left behind.
+/// The result of a step.
 pub(crate) struct EndpointStep {
-    /// When the end wants to be looked at again, whatever the socket does.
+    /// The time at which the endpoint must be processed again, independent of socket events.
     pub next: Time,
-    /// The end closed its socket.
+    /// The endpoint closed its socket.
     pub over: bool,
 }
 
@@ -95,7 +95,7 @@ impl AppEndpoint {
         }
     }
 
-    /// The end that opens the connection.
+    /// The endpoint that opens the connection.
     pub fn client(plan: &TrafficSchedule, key: ConnKey, client: u32, now: Time) -> AppEndpoint {
         let spec = &plan.part(key).spec;
         let feed = match spec.behaviour {
@@ -122,7 +122,7 @@ impl AppEndpoint {
         end
     }
 
-    /// The end that accepts it.
+    /// The endpoint that accepts the connection.
     pub fn server(plan: &TrafficSchedule, key: ConnKey) -> AppEndpoint {
         let spec = &plan.part(key).spec;
         match spec.behaviour {
@@ -141,13 +141,13 @@ impl AppEndpoint {
         matches!(self.role, Role::Sink)
     }
 
-    /// The sizes of the connection's next request and response: the same sequence at both ends.
+    /// The sizes of the next request and response of the connection: the same sequence at both endpoints.
     fn draw_message(&mut self, spec: &WorkloadSpec) -> (u64, u64) {
         let request = spec.request.draw(&mut self.sizes).get();
         (request, spec.response.draw(&mut self.sizes).get())
     }
 
-    /// A request arrives; it is written at the next step.
+    /// A request arrives; the next step writes it.
     pub fn request(&mut self, now: Time, spec: &WorkloadSpec) {
         let (request, response) = self.draw_message(spec);
         let Role::Requester { waiting } = &mut self.role else { panic!("only a requester has requests") };
@@ -155,12 +155,12 @@ impl AppEndpoint {
         self.owed += request;
     }
 
-    /// Requests without a complete response.
+    /// Number of requests without a complete response.
     pub fn outstanding(&self) -> usize {
         if let Role::Requester { waiting } = &self.role { waiting.len() } else { 0 }
     }
 
-    /// Begins nothing new; closes our direction behind what is owed.
+    /// Starts no further transfer and closes this direction after the pending data.
     pub fn finish(&mut self) {
         self.shut = true;
         if let Role::Source { feed, .. } = &mut self.role {
@@ -168,7 +168,7 @@ impl AppEndpoint {
         }
     }
 
-    /// Reads, writes and closes what can be read, written and closed.
+    /// Reads, writes and closes as far as possible.
     pub fn step(
         &mut self,
         now: Time,
@@ -187,9 +187,9 @@ impl AppEndpoint {
         if over {
             match self.role {
                 Role::Source { .. } if self.was_shut => done.push(self.flow_over(now, true)),
-                // The peer left before we were done.
+                // The peer closed before this endpoint finished.
                 Role::Source { .. } | Role::Requester { .. } => self.fail(now, done),
-                // Responses that the socket has not taken yet have no reader any more.
+                // Responses that the socket has not accepted have no reader any more.
                 Role::Responder { .. } | Role::Sink => {}
             }
             sockets.close(slot);
@@ -229,7 +229,7 @@ impl AppEndpoint {
         }
     }
 
-    /// Bytes arrived: they complete messages by count.
+    /// Bytes arrived; messages are delimited by their length.
     fn consume(&mut self, now: Time, mut n: u64, spec: &WorkloadSpec, done: &mut Vec<AppCompletion>) {
         match &mut self.role {
             Role::Source { .. } | Role::Sink => {}
@@ -260,7 +260,7 @@ impl AppEndpoint {
         }
     }
 
-    /// Hands over what is owed; returns when more will be owed by the clock.
+    /// Writes pending data. Returns the time at which a timer produces more data.
     fn write(&mut self, now: Time, slot: SocketId, spec: &WorkloadSpec, sockets: &mut impl Sockets) -> Time {
         let call = spec.write_size.unwrap_or(Bytes::MAX);
         let mut written = 0;
@@ -314,7 +314,7 @@ impl AppEndpoint {
         next
     }
 
-    /// Everything under way has failed.
+    /// All transfers in progress have failed.
     pub fn fail(&mut self, now: Time, done: &mut Vec<AppCompletion>) {
         if let Role::Requester { waiting } = &mut self.role {
             for request in waiting.drain(..) {

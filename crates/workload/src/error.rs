@@ -1,20 +1,20 @@
-//! What is wrong with a value, in the words of the person who wrote it.
+//! Errors in the values of `app.*` parameters.
 
-/// Why an `app.*` value is refused: shows the row, the value and what is allowed.
+/// An invalid `app.*` value: the row, the value, the cause and the allowed values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{path}` = `{value}`: {why}; allowed: {allowed}")]
 pub struct SpecError {
     /// The row of the parameter table, as in `app.flow_size`.
     pub path: String,
-    /// The value as it was given.
+    /// The value as written in the plan.
     pub value: String,
-    /// What is wrong with it.
+    /// The cause.
     pub why: String,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
-/// The inner half of a [`SpecError`]: what is wrong, before it is known in which row.
+/// The cause and the allowed values of a [`SpecError`], before the row is known.
 pub(crate) struct ValueError {
     pub why: String,
     pub allowed: &'static str,
@@ -25,7 +25,7 @@ impl ValueError {
         ValueError { why: why.into(), allowed }
     }
 
-    /// With the row and the value.
+    /// Adds the row and the value.
     pub fn at(self, path: &str, value: &str) -> SpecError {
         SpecError {
             path: path.to_owned(),

@@ -1,21 +1,21 @@
-//! What applications do, sans I/O: the same decisions drive the model's sockets and real ones.
+//! The behaviour of applications, sans I/O: the same decisions drive the model's sockets and real ones.
 //!
-//! * [`WorkloadSpec`] - one behaviour and its numbers, as the `app.*` rows of the parameter table say them; [`WorkloadSpec::set`] reads
-//!   one row, [`WorkloadSpec::check`] looks at them together.
-//! * [`SizeDistribution`], [`Wait`], [`ArrivalProcess`], [`BackgroundTraffic`] - the small grammars inside those rows.
-//! * [`TrafficSchedule`] - who talks to whom: the parts of a workload, each with the pairs of hosts it runs between.
-//! * [`Apps`] - every application of one host. It is told that a socket is [ready](Apps::ready) or that a
-//!   [timer](Apps::wake) is due, and acts through the [`Sockets`] that it is handed.
-//! * [`AppCompletion`] - a flow, request or round that ended, with both times.
-//! * [`UdpSource`] - when background datagrams leave.
+//! * [`WorkloadSpec`] - a behaviour and its parameters, from the `app.*` rows of the parameter table;
+//!   [`WorkloadSpec::set`] parses one row, [`WorkloadSpec::check`] checks their combination.
+//! * [`SizeDistribution`], [`WaitTime`], [`ArrivalProcess`], [`BackgroundTraffic`] - the grammars of the values of
+//!   these rows.
+//! * [`TrafficSchedule`] - the traffic between hosts: the parts of a workload, each with its pairs of hosts.
+//! * [`Apps`] - all applications of one host. The host calls it when a socket is [ready](Apps::ready) or a
+//!   [timer](Apps::wake) is due, and passes the [`Sockets`] through which it acts.
+//! * [`AppCompletion`] - a flow, request or barrier round that ended, with both times.
+//! * [`UdpSource`] - the departure times of background datagrams.
 //!
-//! Messages have sizes and no content. Both ends draw the same sizes from a stream named after the connection
-//! ([`ConnKey`]), so that no byte on the wire has to carry them; what one end writes is what the other expects, by
-//! count.
+//! Messages have sizes and no content. Both endpoints draw the same sizes from a random stream named after the
+//! connection ([`ConnKey`]), so that the sizes need not be transmitted.
 //!
-//! This crate must not know what a segment, a controller or a link is, and it has no clock: time arrives as an
-//! argument. Order of events: the host calls [`Apps::start`] once, then [`Apps::wake`] whenever
-//! [`Apps::next_wake`] is reached and [`Apps::ready`] whenever a socket became connected, readable, writable or closed.
+//! This crate does not depend on segments, controllers or links, and it has no clock: time is passed as an argument.
+//! Order of calls: the host calls [`Apps::start`] once, then [`Apps::wake`] whenever [`Apps::next_wake`] is reached,
+//! and [`Apps::ready`] whenever a socket becomes connected, readable, writable or closed.
 
 mod apps;
 mod arrival;
@@ -32,7 +32,7 @@ mod spec;
 mod timer;
 
 pub use apps::Apps;
-pub use arrival::{ArrivalProcess, Wait};
+pub use arrival::{ArrivalProcess, WaitTime};
 pub use background::{BackgroundTraffic, UdpSource};
 pub use completion::{AppCompletion, AppCompletionKind};
 pub use error::SpecError;

@@ -1,52 +1,52 @@
-//! Who talks to whom.
+//! The traffic between the hosts of a topology.
 
 use crate::spec::{Behaviour, WorkloadSpec};
 use tcpassay_units::{Seed, Stream};
 
-/// A host, by its place in the topology.
+/// Index of a host in the topology.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostIndex(pub u32);
 
-/// Two hosts of the topology between which traffic runs. Data of `bulk` flows from `sender` to `receiver`.
+/// Two hosts with traffic between them. Data of `bulk` flows from `sender` to `receiver`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostPair {
     /// Opens the connections, except with `incast`.
     pub sender: HostIndex,
-    /// Accepts them, except with `incast`, where it asks all its senders at once.
+    /// Accepts the connections, except with `incast`, where it sends requests to all its senders at once.
     pub receiver: HostIndex,
 }
 
-/// One behaviour and the pairs that it runs between.
+/// A behaviour and the pairs of hosts to which it applies.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TrafficPart {
     /// Name in completions and reports: `bulk`, `rpc`, `background`.
     pub class: String,
-    /// What the applications do.
+    /// The behaviour of the applications.
     pub spec: WorkloadSpec,
-    /// Between whom.
+    /// The pairs of hosts.
     pub pairs: Vec<HostPair>,
-    /// The congestion control of its connections, when it is not that of the host (`app.background`).
+    /// The congestion control of its connections, when it differs from that of the host (`app.background`).
     pub cc: Option<String>,
 }
 
-/// Everything that the applications of a run do, shared by its hosts.
+/// The traffic of all hosts of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TrafficSchedule {
     parts: Vec<TrafficPart>,
     seed: Seed,
 }
 
-/// What a connection is for: the same at both ends. Its [`Display`](std::fmt::Display) form names the stream from which
-/// both ends draw.
+/// The identity of a connection, the same at both endpoints. Its [`Display`](std::fmt::Display) form is the name of
+/// the random stream of both endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnKey {
-    /// The host that opens it.
+    /// The host that opens the connection.
     pub client: HostIndex,
-    /// The host that accepts it.
+    /// The host that accepts the connection.
     pub server: HostIndex,
     /// Index into [`TrafficSchedule::parts`].
     pub part: u16,
-    /// Counts the connections of this part that the client opened.
+    /// Number of connections of this part that the client opened before.
     pub index: u32,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Display for ConnKey {
 }
 
 impl TrafficSchedule {
-    /// The plan of `spec` between `pairs`; a [`Behaviour::Mix`] becomes one part for each of its members.
+    /// The traffic of `spec` between `pairs`; a [`Behaviour::Mix`] has one part per member.
     pub fn new(spec: &WorkloadSpec, pairs: &[HostPair], seed: Seed) -> TrafficSchedule {
         let members =
             if spec.behaviour == Behaviour::Mix { &spec.mix[..] } else { std::slice::from_ref(spec) };
@@ -78,7 +78,7 @@ impl TrafficSchedule {
         self.parts.push(part);
     }
 
-    /// The parts, in the order that [`ConnKey::part`] counts.
+    /// The parts, in the order of [`ConnKey::part`].
     pub fn parts(&self) -> &[TrafficPart] {
         &self.parts
     }

@@ -1,40 +1,41 @@
-//! Sizes of flows and messages, and the published distributions of them.
+//! Distributions of flow and message sizes.
 //!
-//! The web-search table is that of the DCTCP paper (Alizadeh et al., SIGCOMM 2010, Figure 4) and the data-mining table
-//! that of VL2 (Greenberg et al., SIGCOMM 2009), both with the numbers that the pFabric simulations published and that
-//! later generators share. Between two points the distribution is linear in the size, as in those generators; the mean
-//! therefore depends on that choice (a step function to the lower point gives data mining 2.1 MB, to the upper 23 MB).
+//! The web-search table is from the DCTCP paper (Alizadeh et al., SIGCOMM 2010, Figure 4) and the data-mining table
+//! from VL2 (Greenberg et al., SIGCOMM 2009), both with the values that the pFabric simulations published and that
+//! later traffic generators use. Between two points the distribution is linear in the size, as in those generators.
+//! The mean depends on this choice: for data mining, a step function to the lower point gives 2.1 MB, to the upper
+//! point 23 MB.
 
 use crate::error::ValueError;
 use rand_distr::{Distribution, Exp1, Pareto};
 use std::fmt;
 use tcpassay_units::{Bytes, Stream};
 
-/// A distribution of sizes. A draw is never less than one byte.
+/// A distribution of sizes. Every size is at least one byte.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SizeDistribution {
-    /// Always the same: `10KB` or `fixed:10KB`.
+    /// Constant: `10KB` or `fixed:10KB`.
     Fixed(Bytes),
     /// Exponential with this mean: `exp:10KB`.
     Exp(Bytes),
-    /// Pareto with a mean and a shape above 1: `pareto:10KB:1.2`. The smallest draw is `mean (shape - 1) / shape`.
+    /// Pareto with a mean and a shape above 1: `pareto:10KB:1.2`. The smallest size is `mean (shape - 1) / shape`.
     Pareto {
         /// The mean.
         mean: Bytes,
         /// The shape (alpha); below 2 the variance is infinite.
         shape: f64,
     },
-    /// One of a few, by weight: `choice:10KB@0.9,1MB@0.1`.
+    /// A weighted choice: `choice:10KB@0.9,1MB@0.1`.
     Choice(Vec<(Bytes, f64)>),
-    /// Points of a cumulative distribution: `websearch`, `datamining`, `file:<cdf>`.
+    /// Points of a cumulative distribution function: `websearch`, `datamining`, `file:<cdf>`.
     Table(EmpiricalCdf),
 }
 
-/// A cumulative distribution of sizes by its points, linear between them.
+/// A cumulative distribution function of sizes, linear between its points.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmpiricalCdf {
     name: String,
-    /// Sizes and the share of draws at or below them; both never decrease, the last share is 1.
+    /// Sizes and the share of draws at or below them; neither decreases, and the last share is 1.
     points: Vec<(f64, f64)>,
 }
 
@@ -78,12 +79,12 @@ impl SizeDistribution {
         SizeDistribution::Table(EmpiricalCdf { name: "websearch".to_owned(), points: WEB_SEARCH.to_vec() })
     }
 
-    /// VL2's data-mining flows; mean 12.66 MB, of which half the flows are below 1.1 KB.
+    /// VL2's data-mining flows; mean 12.66 MB; half of the flows are below 1.1 KB.
     pub fn data_mining() -> SizeDistribution {
         SizeDistribution::Table(EmpiricalCdf { name: "datamining".to_owned(), points: DATA_MINING.to_vec() })
     }
 
-    /// Reads the grammar of [`SizeDistribution`]. `file` gives the text of a CDF file.
+    /// Parses a [`SizeDistribution`]. `file` returns the text of a CDF file.
     pub(crate) fn parse(
         text: &str,
         file: &dyn Fn(&str) -> Result<String, String>,
@@ -130,7 +131,7 @@ impl SizeDistribution {
         }
     }
 
-    /// One size.
+    /// Draws one size.
     pub fn draw(&self, rng: &mut Stream) -> Bytes {
         let drawn = match self {
             SizeDistribution::Fixed(n) => return *n,
@@ -173,11 +174,11 @@ impl SizeDistribution {
 }
 
 impl EmpiricalCdf {
-    /// Reads a CDF file: one `<bytes> <share>` a line, both never falling, the last share 1 (or 100, for percent).
-    /// Empty lines and what follows `#` are skipped.
+    /// Parses a CDF file: one `<bytes> <share>` per line; neither decreases, and the last share is 1 (or 100 for
+    /// percent). Empty lines and text after `#` are ignored.
     ///
     /// # Errors
-    /// The line and what is wrong with it.
+    /// The line and the cause.
     pub fn parse(name: &str, text: &str) -> Result<EmpiricalCdf, String> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (at, line) in text.lines().enumerate() {
@@ -214,13 +215,13 @@ impl EmpiricalCdf {
             point.1 /= whole;
         }
         if points[0].1 > 0.0 {
-            // Without a point at share 0 the first size is the smallest.
+            // Without a point at share 0, the first size is the smallest one.
             points.insert(0, (points[0].0, 0.0));
         }
         Ok(EmpiricalCdf { name: name.to_owned(), points })
     }
 
-    /// The size below which a share `p` of the draws lies.
+    /// The quantile `p` of the sizes.
     fn at(&self, p: f64) -> f64 {
         let next = self.points.partition_point(|&(_, share)| share <= p).min(self.points.len() - 1);
         let (s1, p1) = self.points[next];

@@ -1,29 +1,30 @@
-//! One behaviour and its numbers: the `app.*` rows of the parameter table.
+//! The behaviour of an application and its parameters: the `app.*` rows of the parameter table.
 
-use crate::arrival::{ArrivalProcess, Wait};
+use crate::arrival::{ArrivalProcess, WaitTime};
 use crate::error::{SpecError, ValueError};
 use crate::size::SizeDistribution;
 use std::fmt;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// What an application does (`app.workload`).
+/// The behaviour of an application (`app.workload`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Behaviour {
-    /// Sends one stream, as much as the socket takes: endless, or flows of `app.flow_size`.
+    /// Sends one stream as fast as the socket accepts it: endless, or flows of `app.flow_size`.
     #[default]
     Bulk,
-    /// Requests and responses in a closed loop: the next begins when one before it is answered.
+    /// Requests and responses in a closed loop: a request begins when a previous one was answered.
     Rpc,
-    /// Requests that arrive whatever has been answered; the wait for a free connection counts.
+    /// Requests in an open loop: they arrive independent of responses; the time waiting for a free connection is
+    /// included.
     RpcOpen,
-    /// Sends `app.burst`, rests `app.gap`, and again.
+    /// Sends `app.burst`, pauses for `app.gap`, and repeats.
     OnOff,
-    /// Sends `app.burst` every so often that `app.rate` results, like a video source. What the socket does not take
-    /// stays owed.
+    /// Sends `app.burst` at the intervals that give `app.rate`, like a video source. Data that the socket does not
+    /// accept remains queued.
     Paced,
-    /// Asks all its servers at once, waits for all answers (a barrier), and again.
+    /// Sends requests to all servers at once, waits for all responses (a barrier), and repeats.
     Incast,
-    /// Several of the others at once (`app.mix`).
+    /// Several behaviours at once (`app.mix`).
     Mix,
 }
 
@@ -38,7 +39,7 @@ impl Behaviour {
         (Behaviour::Mix, "mix"),
     ];
 
-    /// As it is written in a plan.
+    /// The name in plans.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(b, _)| *b == self).expect("every behaviour has a name").1
     }
@@ -57,45 +58,45 @@ impl fmt::Display for Behaviour {
     }
 }
 
-/// One behaviour and its numbers. The default is the simplest: one endless bulk flow from the start.
+/// The behaviour of an application and its parameters. The default is one endless bulk flow from the start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadSpec {
     /// `app.workload`.
     pub behaviour: Behaviour,
-    /// `app.name`: what completions call it; derived from the behaviour and its sizes when absent.
+    /// `app.name`: the name in completions; when absent, it is derived from the behaviour and its sizes.
     pub name: Option<String>,
-    /// `app.flows`: connections of each pair, at least 1.
+    /// `app.flows`: connections per pair of hosts, at least 1.
     pub flows: u32,
-    /// `app.flow_size`: bytes of a bulk flow; `None` never ends.
+    /// `app.flow_size`: bytes of a bulk flow; `None` is endless.
     pub flow_size: Option<SizeDistribution>,
     /// `app.arrival`.
     pub arrival: ArrivalProcess,
     /// `app.start`: time from the start of the run to the first connection.
     pub start: Dur,
-    /// `app.duration`: time from `start` after which nothing new begins; what has begun is completed. `None` goes on
-    /// to the end of the run, but repeats no bulk flow that has a size.
+    /// `app.duration`: time from `start` after which no transfer begins; those in progress complete. `None` continues
+    /// to the end of the run, but does not repeat a bulk flow that has a size.
     pub duration: Option<Dur>,
     /// `app.request`.
     pub request: SizeDistribution,
     /// `app.response`.
     pub response: SizeDistribution,
-    /// `app.concurrency`: outstanding requests of each connection, at least 1.
+    /// `app.concurrency`: outstanding requests per connection, at least 1.
     pub concurrency: u32,
-    /// `app.reuse`: the next request of workload `rpc` goes on the connection of the one before, not on one of its own.
+    /// `app.reuse`: the next request of workload `rpc` uses the connection of the previous one instead of a new one.
     pub reuse: bool,
-    /// `app.think`: time from an answer to the next request; from the end of a bulk flow to the next.
-    pub think: Wait,
-    /// `app.rate`: of a paced source, in application bytes.
+    /// `app.think`: time from a response to the next request, and from the end of a bulk flow to the next one.
+    pub think: WaitTime,
+    /// `app.rate`: rate of a paced source in application bytes.
     pub rate: Option<Rate>,
-    /// `app.burst`: bytes at once of `onoff` and `paced`.
+    /// `app.burst`: burst size of `onoff` and `paced`.
     pub burst: SizeDistribution,
-    /// `app.gap`: rest between bursts of `onoff` and of `burst:<n>` arrivals.
-    pub gap: Wait,
-    /// `app.write_size`: largest write call; `None` hands over all there is.
+    /// `app.gap`: pause between bursts of `onoff` and of `burst:<n>` arrivals.
+    pub gap: WaitTime,
+    /// `app.write_size`: maximum size of a write call; `None` writes all pending data.
     pub write_size: Option<Bytes>,
-    /// `app.read_size`: largest read call; `None` takes all there is.
+    /// `app.read_size`: maximum size of a read call; `None` reads all available data.
     pub read_size: Option<Bytes>,
-    /// `app.read_rate`: how fast both ends read; `None` reads as data arrives.
+    /// `app.read_rate`: read rate of both endpoints; `None` reads data when it arrives.
     pub read_rate: Option<Rate>,
     /// `app.mix`: the members of a [`Behaviour::Mix`].
     pub mix: Vec<WorkloadSpec>,
@@ -115,10 +116,10 @@ impl Default for WorkloadSpec {
             response: SizeDistribution::Fixed(Bytes::new(100)),
             concurrency: 1,
             reuse: true,
-            think: Wait::NONE,
+            think: WaitTime::NONE,
             rate: None,
             burst: SizeDistribution::Fixed(Bytes::new(100_000)),
-            gap: Wait::Fixed(Dur::from_millis(10)),
+            gap: WaitTime::Fixed(Dur::from_millis(10)),
             write_size: None,
             read_size: None,
             read_rate: None,
@@ -127,7 +128,7 @@ impl Default for WorkloadSpec {
     }
 }
 
-/// The rows that [`WorkloadSpec::set`] reads, without their `app.`.
+/// The rows that [`WorkloadSpec::set`] accepts, without `app.`.
 const ROWS: &str = "workload, name, flows, flow_size, arrival, start, duration, request, response, concurrency, reuse, think, \
     rate, burst, gap, write_size, read_size, read_rate, mix";
 const COUNT: &str = "a number from 1 to 1000000";
@@ -136,11 +137,11 @@ const BYTES: &str = "a number of bytes, as in `30KB`, or `auto`";
 const RATE: &str = "a rate, as in `1Gbit`, or `none`";
 
 impl WorkloadSpec {
-    /// Reads rows of the parameter table (`app.flows`, `4`), then looks at them [together](WorkloadSpec::check). `app.mix` is
-    /// read last, so that its members inherit the other rows. `file` gives the text of a CDF file.
+    /// Parses rows of the parameter table (`app.flows`, `4`) and [checks](WorkloadSpec::check) their combination.
+    /// `app.mix` is parsed last, so that its members inherit the other rows. `file` returns the text of a CDF file.
     ///
     /// # Errors
-    /// The first row that is wrong.
+    /// The first invalid row.
     pub fn read<'a>(
         rows: impl IntoIterator<Item = (&'a str, &'a str)>,
         file: &dyn Fn(&str) -> Result<String, String>,
@@ -164,7 +165,7 @@ impl WorkloadSpec {
     /// Sets the row `path` to `value`.
     ///
     /// # Errors
-    /// An unknown row or a wrong value, with what is allowed.
+    /// An unknown row or an invalid value, with the allowed values.
     pub fn set(
         &mut self,
         path: &str,
@@ -202,10 +203,10 @@ impl WorkloadSpec {
                     _ => return Err(ValueError::new("it is neither", "on, off")),
                 };
             }
-            "think" => self.think = Wait::parse(value)?,
+            "think" => self.think = WaitTime::parse(value)?,
             "rate" => self.rate = optional(value, "none", RATE)?,
             "burst" => self.burst = SizeDistribution::parse(value, file)?,
-            "gap" => self.gap = Wait::parse(value)?,
+            "gap" => self.gap = WaitTime::parse(value)?,
             "write_size" => self.write_size = call_size(value)?,
             "read_size" => self.read_size = call_size(value)?,
             "read_rate" => self.read_rate = optional(value, "none", RATE)?,
@@ -215,8 +216,8 @@ impl WorkloadSpec {
         Ok(())
     }
 
-    /// Members are separated by `+`; each is a workload and rows of its own, as in
-    /// `rpc request=10KB flows=2 + rpc request=1MB`. What a member does not say it takes from the spec around it.
+    /// Members are separated by `+`. Each is a workload with its own rows, as in `rpc request=10KB flows=2 + rpc
+    /// request=1MB`. Rows that a member does not set are inherited.
     fn members(
         &self,
         text: &str,
@@ -247,10 +248,10 @@ impl WorkloadSpec {
         Ok(members)
     }
 
-    /// Looks at the rows together.
+    /// Checks the combination of the rows.
     ///
     /// # Errors
-    /// The row that does not go with the others.
+    /// The row that is not compatible with the others.
     pub fn check(&self) -> Result<(), SpecError> {
         let wrong = |row: &str, value: String, why: &str, allowed: &'static str| {
             Err(ValueError::new(why, allowed).at(&format!("app.{row}"), &value))
@@ -295,7 +296,7 @@ impl WorkloadSpec {
         Ok(())
     }
 
-    /// What completions call it.
+    /// The name in completions.
     pub fn class(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();

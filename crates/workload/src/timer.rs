@@ -2,21 +2,21 @@
 
 use crate::schedule::HostIndex;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum AppTimer {
-    /// A client begins.
+    /// A client starts.
     Begin(u32),
-    /// So many flows or requests arrive at a client.
+    /// The given number of flows or requests arrives at a client.
     Arrive(u32, u32),
-    /// A client's duration is over.
+    /// The duration of a client has passed.
     Stop(u32),
     /// The next round of an incast client.
     Round(u32),
     /// A client may open its next flow to this server.
     Next(u32, HostIndex),
-    /// A thinking connection issues its next request; the second number is the slot's generation.
+    /// The think time of a connection ended; the second number is the generation of its socket id.
     Think(u32, u32),
-    /// A pacing or slowly reading end is due.
+    /// A paced source or a slow reader continues.
     Endpoint(u32, u32),
 }

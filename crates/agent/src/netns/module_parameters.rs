@@ -7,14 +7,14 @@ use crate::system::{Failure, write_and_check};
 use std::fs;
 use tcpassay_case::params::Setting;
 use tcpassay_case::{Case, HostSettings};
-use tcpassay_cc::Hystart;
+use tcpassay_cc::HystartMode;
 use tcpassay_tcp::{DctcpReceiver, EcnMode};
 
 /// A parameter of a module: its path below `/sys/module`, and a value.
 type Parameter = (&'static str, String);
 
 /// What of a host's controller Linux can be told, or the value that it cannot and why.
-pub fn parameters(host: &HostSettings, hystart: Option<Hystart>) -> Result<Vec<Parameter>, String> {
+pub fn parameters(host: &HostSettings, hystart: Option<HystartMode>) -> Result<Vec<Parameter>, String> {
     let mut all = Vec::new();
     for (name, value) in &host.cc_values {
         all.extend(
@@ -23,19 +23,19 @@ pub fn parameters(host: &HostSettings, hystart: Option<Hystart>) -> Result<Vec<P
         );
     }
     match hystart {
-        Some(Hystart::PlusPlus) => {
+        Some(HystartMode::PlusPlus) => {
             return Err("stack.hystart = hystart++: Linux has a HyStart of its own".to_owned());
         }
-        Some(Hystart::Off) if host.cc == "cubic" => {
+        Some(HystartMode::Off) if host.cc == "cubic" => {
             all.push(("tcp_cubic/parameters/hystart", "0".to_owned()));
         }
-        Some(Hystart::Linux(detect)) if host.cc == "cubic" => {
+        Some(HystartMode::Linux(detect)) if host.cc == "cubic" => {
             let bits = u8::from(detect.train) + 2 * u8::from(detect.delay);
             all.push(("tcp_cubic/parameters/hystart", "1".to_owned()));
             all.push(("tcp_cubic/parameters/hystart_detect", bits.to_string()));
         }
-        Some(Hystart::Linux(_)) => return Err("stack.hystart: Linux has it in cubic".to_owned()),
-        None | Some(Hystart::Off) => {}
+        Some(HystartMode::Linux(_)) => return Err("stack.hystart: Linux has it in cubic".to_owned()),
+        None | Some(HystartMode::Off) => {}
     }
     Ok(all)
 }
@@ -75,7 +75,7 @@ fn scaled(value: f64) -> i64 {
 }
 
 /// `stack.hystart` of a host, where it is said.
-pub fn hystart(case: &Case, host: usize) -> Option<Hystart> {
+pub fn hystart(case: &Case, host: usize) -> Option<HystartMode> {
     match case.host_setting(host, "stack.hystart").0 {
         Setting::Word("profile") => None,
         _ => Some(case.hosts[host].stack.hystart),

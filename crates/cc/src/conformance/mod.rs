@@ -1,9 +1,9 @@
-//! The contract of a controller, as a kit that any controller can be run through.
+//! The contract of a controller, as a test kit for any controller.
 //!
-//! [`check`] plays random but legal histories of a connection to a controller and compares each answer with the clauses
-//! of a [`Contract`]. A history is a list of [`Step`]s; a small sender makes events of them in the order that
-//! the real one keeps, so that every list of steps is a legal history, and a failing one can be shortened by leaving
-//! steps out. The history that is reported is the shortest one found so.
+//! [`check`] generates random but legal histories of a connection and compares each output of the controller with the
+//! clauses of a [`Contract`]. A history is a list of [`HistoryStep`]s. A small test sender converts the steps to
+//! events in the order of the real sender. Every list of steps is therefore a legal history, and a failing history
+//! can be shortened by removing steps; the reported history is the shortest one found.
 //!
 //! ```
 //! use tcpassay_cc::conformance::{Contract, check};
@@ -12,31 +12,31 @@
 //! check(Contract::Window, || build("reno", &Params::default()).unwrap()).unwrap();
 //! ```
 //!
-//! It tests the contract alone: what any controller owes its sender. Whether a controller does what its RFC says is the
-//! business of literal traces.
+//! The kit tests the contract between controller and sender. Tests with literal traces verify that a controller
+//! follows its RFC.
 
-mod bench;
 mod clauses;
+mod sender;
 mod step;
 
-pub use bench::Coverage;
 pub use clauses::{Clause, Contract};
-pub use step::Step;
+pub use sender::Coverage;
+pub use step::HistoryStep;
 
 use crate::Controller;
-use bench::Bench;
+use sender::TestSender;
 use std::fmt;
 use tcpassay_units::Seed;
 
-/// A clause that a controller broke, and the history in which it did.
+/// A clause that a controller violated, with the history.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The violated clause.
     pub clause: Clause,
-    /// What was expected and what came, with the event.
+    /// The expected and the actual output, with the event.
     pub detail: String,
-    /// The history; the last step broke the clause.
-    pub history: Vec<Step>,
+    /// The history; its last step violates the clause.
+    pub history: Vec<HistoryStep>,
 }
 
 impl fmt::Display for Violation {
@@ -48,13 +48,14 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// How many histories [`check`] plays, and how many steps each has.
+/// Number of histories of [`check`], and number of steps of each.
 const HISTORIES: u64 = 200;
 const STEPS: usize = 300;
 
-/// Plays random histories, the same every time. `make` must make equal controllers, with equal rng.
+/// Plays random histories, which are the same in every run. `make` must create equal controllers with equal random
+/// streams.
 ///
-/// Returns what the histories covered.
+/// Returns the number of events that the histories covered.
 ///
 /// # Errors
 ///
@@ -63,7 +64,8 @@ pub fn check(contract: Contract, make: impl Fn() -> Box<dyn Controller>) -> Resu
     let mut covered = Coverage::default();
     for seed in 0..HISTORIES {
         let mut rng = Seed(seed).stream("conformance");
-        let history: Vec<Step> = (0..STEPS).map(|_| Step::from_bits(rng.below(u64::MAX))).collect();
+        let history: Vec<HistoryStep> =
+            (0..STEPS).map(|_| HistoryStep::from_bits(rng.below(u64::MAX))).collect();
         match play(contract, &make, &history) {
             Ok(coverage) => covered.add(coverage),
             Err(violation) => return Err(shorten(contract, &make, violation)),
@@ -76,14 +78,14 @@ pub fn check(contract: Contract, make: impl Fn() -> Box<dyn Controller>) -> Resu
 ///
 /// # Errors
 ///
-/// The first clause broken.
+/// The first violation.
 pub fn play(
     contract: Contract,
     make: impl Fn() -> Box<dyn Controller>,
-    history: &[Step],
+    history: &[HistoryStep],
 ) -> Result<Coverage, Violation> {
-    let mut bench = Bench::new(contract, make());
-    let mut twin = Bench::new(contract, make());
+    let mut bench = TestSender::new(contract, make());
+    let mut twin = TestSender::new(contract, make());
     bench.disturbed = true;
     for (at, step) in history.iter().enumerate() {
         let broken = |(clause, detail)| Violation { clause, detail, history: history[..=at].to_vec() };
@@ -94,7 +96,7 @@ pub fn play(
     Ok(bench.coverage)
 }
 
-/// Leaves out what the violation does not need: halves, then quarters, down to single steps.
+/// Removes steps that are not needed for the violation: halves, then quarters, down to single steps.
 fn shorten(contract: Contract, make: &impl Fn() -> Box<dyn Controller>, found: Violation) -> Violation {
     let mut best = found;
     let mut chunk = best.history.len() / 2;

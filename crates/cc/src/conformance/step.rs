@@ -1,12 +1,12 @@
-//! Steps of a connection's history.
+//! The steps of a connection's history.
 
 use crate::Limited;
 
-/// What happens next. A step that is impossible at its place (an ACK with nothing outstanding) does nothing.
+/// A step. A step that is impossible in the current state (an ACK with nothing outstanding) has no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// The application, or the peer's window as `unless` says, has room for so many segments; the congestion window
-    /// may stop the sender earlier.
+pub enum HistoryStep {
+    /// The application (or the peer's window, see `unless`) allows this number of segments; the congestion window may
+    /// limit the sender to fewer.
     Send {
         /// Segments.
         segments: u8,
@@ -15,30 +15,30 @@ pub enum Step {
     },
     /// A cumulative ACK.
     Ack {
-        /// Segments acknowledged, as far as so many are outstanding.
+        /// Number of acknowledged segments, limited to the outstanding ones.
         segments: u8,
-        /// Whether it echoes congestion marks.
+        /// Whether the ACK echoes congestion marks.
         marked: bool,
-        /// Queueing delay in its round-trip sample, milliseconds.
+        /// Queueing delay in its round-trip time sample in milliseconds.
         queue: u8,
     },
-    /// A SACK that leaves a hole and reports so many segments above it; when `lost`, the hole is now thought lost.
+    /// A SACK that leaves a hole and reports this number of segments above it. With `lost` the hole is marked lost.
     Sack {
         /// Segments.
         segments: u8,
         /// Whether it proves loss.
         lost: bool,
     },
-    /// An ACK proves the recovery under way false.
+    /// An ACK proves the current recovery spurious.
     Undo,
     /// The retransmission timer fires.
     Timeout,
-    /// The exit rule of the data path from here on: so many segments, or none.
+    /// Sets the exit rule of the data path: a number of segments, or no bound.
     ExitRule {
-        /// Segments; 0 for no bound.
+        /// Number of segments; 0 means no bound.
         segments: u8,
     },
-    /// All outstanding data is acknowledged and the connection is idle for more than its RTO.
+    /// All outstanding data is acknowledged, and the connection is idle for longer than its RTO.
     Idle,
     /// Time passes, in milliseconds.
     Wait {
@@ -47,21 +47,24 @@ pub enum Step {
     },
 }
 
-impl Step {
-    /// A step for any number, the frequent ones for many. For generators, such as a proptest strategy over `u64`.
-    pub fn from_bits(bits: u64) -> Step {
+impl HistoryStep {
+    /// Converts a number to a step; frequent steps have more numbers. For generators such as a proptest strategy over
+    /// `u64`.
+    pub fn from_bits(bits: u64) -> HistoryStep {
         let [kind, a, b, c, ..] = bits.to_le_bytes();
         match kind {
-            0..90 => Step::Send { segments: a, unless: if b < 200 { Limited::App } else { Limited::Rwnd } },
-            90..190 => Step::Ack { segments: 1 + a % 16, marked: b < 20, queue: c % 32 },
-            190..210 => Step::Ack { segments: a, marked: b < 60, queue: c },
-            210..220 => Step::Sack { segments: 1 + a % 8, lost: false },
-            220..230 => Step::Sack { segments: 1 + a % 8, lost: true },
-            230..234 => Step::Undo,
-            234..238 => Step::Timeout,
-            238..240 => Step::ExitRule { segments: a % 8 },
-            240..243 => Step::Idle,
-            _ => Step::Wait { ms: a },
+            0..90 => {
+                HistoryStep::Send { segments: a, unless: if b < 200 { Limited::App } else { Limited::Rwnd } }
+            }
+            90..190 => HistoryStep::Ack { segments: 1 + a % 16, marked: b < 20, queue: c % 32 },
+            190..210 => HistoryStep::Ack { segments: a, marked: b < 60, queue: c },
+            210..220 => HistoryStep::Sack { segments: 1 + a % 8, lost: false },
+            220..230 => HistoryStep::Sack { segments: 1 + a % 8, lost: true },
+            230..234 => HistoryStep::Undo,
+            234..238 => HistoryStep::Timeout,
+            238..240 => HistoryStep::ExitRule { segments: a % 8 },
+            240..243 => HistoryStep::Idle,
+            _ => HistoryStep::Wait { ms: a },
         }
     }
 }

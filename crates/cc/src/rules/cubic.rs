@@ -1,31 +1,32 @@
-//! CUBIC's arithmetic: the window as a cubic function of the time since the last congestion.
+//! CUBIC: the window is a cubic function of the time since the last congestion event.
 //!
-//! Source: RFC 9438, whole: the cubic function and its bounds (section 4.2), the Reno-friendly region (4.3), concave and
+//! Source: RFC 9438: the cubic function and its bounds (section 4.2), the Reno-friendly region (4.3), concave and
 //! convex regions (4.4, 4.5), multiplicative decrease (4.6), fast convergence (4.7), timeouts (4.8), spurious events
-//! (4.9), the way into congestion avoidance (4.10) and application-limited flows (5.8).
+//! (4.9), the transition to congestion avoidance (4.10) and application-limited flows (5.8).
 //!
 //! Differences:
 //!
-//! * Windows are bytes, not segments; each ACK counts for the segments that it acknowledges, as in Linux. The RFC's
-//!   increment "for each received new ACK" would make CUBIC slower with delayed ACKs.
-//! * The window is the higher of `W_est` and the cubic step on every ACK (section 4.2's summary; Linux takes the faster
-//!   of the two), where section 4.3 sets it to `W_est` as soon as `W_cubic(t)` is below that. The two differ within
-//!   one round trip of where the curves cross; the RFC's form makes an ACK for more bytes earn less there, and may
-//!   lower the window.
-//! * When congestion avoidance begins above `W_max` (slow start went beyond it), K is 0 and `W_max` the present
-//!   window, as the RFC has it only for an undefined `W_max` (Linux `bictcp_update`). Equation 2 would want the root of a
-//!   negative number.
-//! * beta is at least 1/2: below that `alpha_cubic` exceeds one segment a window, which is faster than Reno.
-//! * Time counts towards `t` only between two ACKs that both found the sender limited by its window, which is how
-//!   this rule sees the application-limited periods that the RFC excludes.
-//! * With FreeBSD's arithmetic (`cubic_ssthresh_update`) marks leave two segments, too, and the first reduction of a connection is
-//!   to half, with a `W_max` of beta times the window; here also when a timeout is the first, where FreeBSD takes beta. The rest
-//!   of its `cc_cubic.c` is RFC 8312, which this is not.
-//! * After idle longer than the RTO congestion avoidance begins a new stage with the old `W_max`.
+//! * Windows are in bytes instead of segments. Each ACK counts for the segments that it acknowledges, as in Linux;
+//!   the RFC's increment "for each received new ACK" would make CUBIC slower with delayed ACKs.
+//! * The window is the higher of `W_est` and the cubic step on every ACK (section 4.2's summary; Linux uses the
+//!   faster of the two). Section 4.3 sets it to `W_est` as soon as `W_cubic(t)` is below that. The two differ within
+//!   one round trip of the intersection of the curves; there the form of the RFC makes an ACK for more bytes increase
+//!   the window less, and may decrease it.
+//! * When congestion avoidance begins above `W_max` (after slow start exceeded it), K is 0 and `W_max` is the current
+//!   window, as the RFC requires only for an undefined `W_max` (Linux `bictcp_update`). Equation 2 would require the
+//!   root of a negative number.
+//! * beta is at least 1/2: below this value `alpha_cubic` exceeds one segment per window, which is faster than Reno.
+//! * Time is added to `t` only between two ACKs that both found the sender limited by its window. This excludes the
+//!   application-limited periods, as the RFC requires.
+//! * With FreeBSD's arithmetic (`cubic_ssthresh_update`) a reduction caused by marks leaves at least two segments,
+//!   too, and the first reduction of a connection halves the window, with a `W_max` of beta times the window. This
+//!   also applies when the first reduction is a timeout, where FreeBSD uses beta. The rest of FreeBSD's `cc_cubic.c`
+//!   implements RFC 8312, which is not implemented here.
+//! * After an idle time longer than the RTO, congestion avoidance begins a new stage with the old `W_max`.
 
 use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
-use crate::{Ack, Arithmetic, Cause, Limited, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Ack, Arithmetic, Cause, Limited, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
 use tcpassay_units::{Bytes, Dur, Time};
 
 /// CUBIC (RFC 9438).
@@ -38,32 +39,32 @@ pub struct Cubic {
     alpha: f64,
     fast_convergence: bool,
     freebsd: bool,
-    /// FreeBSD: no congestion yet (`CUBICFLAG_CONG_EVENT` is not set).
+    /// FreeBSD: no congestion event has occurred (`CUBICFLAG_CONG_EVENT` is not set).
     first: bool,
-    /// In bytes, once there was congestion or congestion avoidance.
+    /// In bytes; set at the first congestion event or at the start of congestion avoidance.
     w_max: Option<f64>,
-    /// `cwnd_prior`, in bytes; 0 before ssthresh was ever set.
+    /// `cwnd_prior` in bytes; 0 before ssthresh was first set.
     cwnd_prior: f64,
     stage: Option<Stage>,
     last: Seen,
-    /// Linux's HyStart, where it is asked for.
+    /// Linux's HyStart, when enabled.
     train: Option<LinuxHystart>,
 }
 
-/// One stage of congestion avoidance.
+/// A stage of congestion avoidance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Stage {
-    /// `t_epoch`, moved on by the time in which the window was not used.
+    /// `t_epoch`, increased by the time in which the window was not used.
     epoch: Time,
     /// K in seconds.
     k: f64,
     /// In bytes.
     w_est: f64,
-    /// What of the window's growth is not yet a whole byte.
+    /// The fraction of a byte of the window's growth.
     fraction: f64,
 }
 
-/// The ACK before.
+/// The previous ACK.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
     at: Time,
@@ -71,8 +72,8 @@ struct Seen {
 }
 
 impl Cubic {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> Cubic {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> Cubic {
         let beta = values.get("beta");
         Cubic {
             c: values.get("c"),
@@ -155,7 +156,7 @@ impl WindowRule for Cubic {
             None => self.begin_stage(view),
         };
         let mss = view.mss.as_f64();
-        // An ACK earns what a window of segments earns at most, however much it acknowledges.
+        // An ACK increases the window by at most the growth that a whole window of segments earns.
         let share = (acked.as_f64() / view.control.cwnd.as_f64()).min(1.0);
         let cwnd = view.control.cwnd.as_f64() + stage.fraction;
         let w_max = self.w_max.unwrap_or(cwnd);
@@ -178,7 +179,7 @@ impl WindowRule for Cubic {
     fn reduce(&mut self, view: &View, cause: Cause, flight: Bytes) -> Bytes {
         let (beta, floor) = match cause {
             Cause::Loss => (self.beta, view.mss * 2),
-            // Section 4.6: marks reduce the window down to one segment.
+            // Section 4.6: a reduction caused by marks leaves at least one segment.
             Cause::Ecn => (self.beta_ecn, view.mss * if self.freebsd { 2 } else { 1 }),
         };
         let cwnd = view.control.cwnd.as_f64();
@@ -195,9 +196,9 @@ impl WindowRule for Cubic {
         Bytes::from_f64(flight.as_f64() * beta).max(floor)
     }
 
-    fn reset(&mut self, view: &View, why: Reset) {
+    fn reset(&mut self, view: &View, why: ResetReason) {
         match why {
-            Reset::Timeout => {
+            ResetReason::Timeout => {
                 // Section 4.8: the next stage begins with K = 0 and `W_max` its first window.
                 self.w_max = None;
                 self.stage = None;
@@ -205,13 +206,13 @@ impl WindowRule for Cubic {
                     train.reset(view.now);
                 }
             }
-            // The window may be another one now, by a restart or by the exit rule.
-            Reset::Idle | Reset::Recovered => self.stage = None,
+            // A restart or the exit rule may have changed the window.
+            ResetReason::Idle | ResetReason::Recovered => self.stage = None,
         }
     }
 
     fn undo(&mut self, view: &View, before: &Cubic) {
-        // Section 4.9.2: not when the window has already grown beyond what it was.
+        // Section 4.9.2: the window is not restored when it has already grown beyond its previous value.
         if view.control.cwnd.as_f64() < self.cwnd_prior {
             self.w_max = before.w_max;
             self.cwnd_prior = before.cwnd_prior;
@@ -229,7 +230,7 @@ impl WindowRule for Cubic {
     }
 }
 
-/// Whole bytes, so that the fraction stays.
+/// Rounds down to whole bytes; the caller keeps the fraction.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
 fn floor(x: f64) -> Bytes {
     Bytes::new(x as u64)

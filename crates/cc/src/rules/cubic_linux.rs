@@ -1,30 +1,30 @@
-//! CUBIC's arithmetic as Linux has it: whole segments, milliseconds, and a count of segments for the next one.
+//! CUBIC as in Linux: whole segments, milliseconds, and a count of segments per increase of the window.
 //!
-//! Source: `bictcp_update`, `cubictcp_recalc_ssthresh`, `cubictcp_cong_avoid`, `cubictcp_cwnd_event` and `bictcp_reset` of
-//! `net/ipv4/tcp_cubic.c`, and `tcp_cong_avoid_ai` of `tcp_cong.c`, both of 6.1, with HZ = 1000.
+//! Source: `bictcp_update`, `cubictcp_recalc_ssthresh`, `cubictcp_cong_avoid`, `cubictcp_cwnd_event` and
+//! `bictcp_reset` of `net/ipv4/tcp_cubic.c`, and `tcp_cong_avoid_ai` of `tcp_cong.c`, both of 6.1, with HZ = 1000.
 //!
-//! What of it matters beside [`Cubic`](super::Cubic), RFC 9438's form: the count is made anew only after a change of the window
-//! or 31 ms, so that below some 30 ms of round-trip time the Reno-friendly window is followed late; a reduction is
-//! rounded down to whole segments; before the first loss the window grows by a twentieth a round trip at least; an
-//! undo restores the window and nothing else.
+//! Relevant differences from [`Cubic`](super::Cubic), which implements RFC 9438: the count is recomputed only after a
+//! change of the window or after 31 ms, so that below a round-trip time of about 30 ms the window follows the
+//! Reno-friendly window with a delay; a reduction is rounded down to whole segments; before the first loss the window
+//! grows by at least a twentieth per round trip; an undo restores only the window.
 //!
-//! Differences:
+//! Differences from Linux:
 //!
-//! * The cube root is exact; Linux's is a table and one step of Newton's, 0.2 % off.
-//! * A segment of an ACK is an MSS of bytes, and a part of one counts as one.
-//! * Marks have a factor of their own (`beta_ecn`), by default that of losses.
+//! * The cube root is exact; Linux uses a table and one step of Newton's method, with an error of 0.2 %.
+//! * The segments of an ACK are computed from its bytes and the MSS, rounded up.
+//! * Marks have their own factor (`beta_ecn`), by default that of losses.
 
 use super::cubic::Cubic;
 use super::linux_hystart::LinuxHystart;
 use crate::cbrt::cbrt;
-use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{Ack, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
 use tcpassay_units::{Bytes, Time};
 
 /// `BICTCP_BETA_SCALE`.
 const BETA_SCALE: u64 = 1024;
-/// `HZ / 32` ticks: as long as the window stands, the count does.
+/// `HZ / 32` ticks: while the window is constant, the count is not recomputed for this time.
 const STANDS: u64 = 31;
-/// Growth before any loss: a segment for each 20, 5 % a round trip.
+/// Growth before the first loss: one segment per 20, that is 5 % per round trip.
 const FIRST_COUNT: u64 = 20;
 
 /// CUBIC as `tcp_cubic.c` computes it.
@@ -32,25 +32,25 @@ const FIRST_COUNT: u64 = 20;
 pub struct LinuxCubic {
     /// `bic_scale`: 1024 C / 10.
     scale: u64,
-    /// `beta`, of 1024: after losses, after marks.
+    /// `beta` in units of 1/1024, after losses and after marks.
     beta: u64,
     beta_ecn: u64,
     fast_convergence: bool,
     /// `last_max_cwnd` in segments; 0 before a loss.
     last_max: u64,
-    /// `cnt`: segments acknowledged for one more of window.
+    /// `cnt`: number of acknowledged segments per segment of growth.
     count: u64,
-    /// `last_cwnd`, `last_time`: when the count was made.
+    /// `last_cwnd`, `last_time`: the window and the time at the last computation of the count.
     made_at: (u64, u64),
     epoch: Option<Epoch>,
     /// `snd_cwnd_cnt`.
     credit: u64,
-    /// When an ACK left nothing in flight.
+    /// The time at which an ACK left nothing in flight.
     idle_since: Option<Time>,
     train: LinuxHystart,
 }
 
-/// From one reduction to the next.
+/// The time from one reduction to the next.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Epoch {
     /// `epoch_start` in ticks.
@@ -73,8 +73,8 @@ fn segments(bytes: Bytes, mss: Bytes) -> u64 {
 }
 
 impl LinuxCubic {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> LinuxCubic {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> LinuxCubic {
         LinuxCubic {
             scale: rounded(values.get("c") * 102.4).max(1),
             beta: rounded(values.get("beta") * 1024.0),
@@ -103,7 +103,7 @@ impl LinuxCubic {
             self.count = self.cubic_count(now, cwnd, acked);
         }
         let epoch = self.epoch.as_mut().expect("begun with the first count");
-        // `beta_scale` and `delta`: segments for which Reno with this beta grows by one.
+        // `beta_scale` and `delta`: the number of segments for which Reno with this beta grows by one.
         let scale = 8 * (BETA_SCALE + self.beta) / 3 / (BETA_SCALE - self.beta);
         let delta = (cwnd * scale / 8).max(1);
         let steps = epoch.acked.saturating_sub(1) / delta;
@@ -115,7 +115,7 @@ impl LinuxCubic {
         self.count = self.count.max(2);
     }
 
-    /// The count that the cubic function asks for; begins an epoch where there is none.
+    /// The count of the cubic function; begins an epoch when there is none.
     fn cubic_count(&mut self, now: u64, cwnd: u64, acked: u64) -> u64 {
         let epoch = *self.epoch.get_or_insert_with(|| {
             let missing = self.last_max.saturating_sub(cwnd);
@@ -155,7 +155,8 @@ impl WindowRule for LinuxCubic {
 
     fn observe(&mut self, view: &View, ack: &Ack) {
         if let (Some(since), Some(epoch)) = (self.idle_since.take(), &mut self.epoch) {
-            // The first transmission into an empty path moves the epoch by the time since the one before.
+            // The first transmission into an empty path advances the epoch by the time since the previous
+            // transmission.
             epoch.start = (epoch.start + ticks(view.now) - ticks(since)).min(ticks(view.now));
         }
         self.idle_since = view.flight.is_zero().then_some(view.now);
@@ -168,7 +169,7 @@ impl WindowRule for LinuxCubic {
         self.update(ticks(view.now), segments(view.control.cwnd, view.mss), acked);
         let mut more = 0;
         if self.credit >= self.count {
-            // Earned when a segment cost more.
+            // The credit was earned when a segment required a higher count.
             (self.credit, more) = (0, 1);
         }
         self.credit += acked;
@@ -190,8 +191,8 @@ impl WindowRule for LinuxCubic {
         view.mss * (segments(flight, view.mss) * beta / BETA_SCALE).max(2)
     }
 
-    fn reset(&mut self, view: &View, why: Reset) {
-        if why == Reset::Timeout {
+    fn reset(&mut self, view: &View, why: ResetReason) {
+        if why == ResetReason::Timeout {
             (self.epoch, self.last_max, self.count, self.made_at) = (None, 0, 0, (0, 0));
             self.train.reset(view.now);
         }

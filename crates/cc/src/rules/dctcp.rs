@@ -1,47 +1,50 @@
-//! DCTCP's arithmetic: reduce by how much was marked, not by whether.
+//! DCTCP: the reduction depends on the share of marked bytes.
 //!
-//! Source: RFC 8257 section 3.3 (the estimate and the reduction), 3.5 (loss), 4.2 (the estimator's gain).
+//! Source: RFC 8257 section 3.3 (estimate and reduction), 3.5 (loss), 4.2 (gain of the estimate).
 //!
 //! Differences:
 //!
-//! * The window over which marks are counted is the sender's round (`Ack::round`) instead of `DCTCP.WindowEnd`,
-//!   the same up to one ACK. The ACK that ends it counts in it, as in the RFC.
-//! * When a mark that begins a reduction arrives with the ACK that ends a round, the reduction uses the estimate from
-//!   before that ACK, unless the ACK also ended the reduction before: a controller is told `Congestion` before `Ack`. Linux
-//!   updates the estimate first; the estimates of neighbouring rounds differ by at most `g`.
-//! * The share is of bytes delivered, SACK included (Linux), rather than of bytes cumulatively acknowledged.
-//! * The window rests for the round trip after a reduction (Linux, state CWR; the skeleton).
-//! * A reduction leaves at least two segments (Linux `dctcp_ssthresh`); the RFC names no floor.
+//! * Marks are counted over the round trips of the sender (`Ack::round`) instead of `DCTCP.WindowEnd`; the two differ
+//!   by at most one ACK. The ACK that ends a round trip belongs to it, as in the RFC.
+//! * When a mark that begins a reduction arrives with the ACK that ends a round trip, the reduction uses the estimate
+//!   before that ACK, unless the ACK also ended the previous reduction: a controller receives `Congestion` before
+//!   `Ack`. Linux updates the estimate first; the estimates of consecutive round trips differ by at most `g`.
+//! * The share is that of delivered bytes, including SACK (Linux), instead of cumulatively acknowledged bytes.
+//! * The window stays constant for one round trip after a reduction (Linux, state CWR; see
+//!   [`Windowed`](crate::Windowed)).
+//! * A reduction leaves at least two segments (Linux `dctcp_ssthresh`); the RFC defines no minimum.
 
-use crate::{Ack, Additive, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{
+    Ack, AdditiveIncrease, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule,
+};
 use tcpassay_units::Bytes;
 
 /// DCTCP (RFC 8257).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dctcp {
     g: f64,
-    /// `DCTCP.Alpha`, the estimate of the share of bytes marked, 0 to 1.
+    /// `DCTCP.Alpha`, the estimate of the share of marked bytes, 0 to 1.
     alpha: f64,
     round: u64,
     /// `DCTCP.BytesAcked`.
     delivered: Bytes,
     /// `DCTCP.BytesMarked`.
     marked: Bytes,
-    increase: Additive,
-    /// Linux: what is taken off is rounded down to whole segments (`dctcp_ssthresh`).
+    increase: AdditiveIncrease,
+    /// Linux: the reduction is rounded down to whole segments (`dctcp_ssthresh`).
     whole: bool,
 }
 
 impl Dctcp {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> Dctcp {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> Dctcp {
         Dctcp {
             g: values.get("g"),
             alpha: values.get("alpha"),
             round: 0,
             delivered: Bytes::ZERO,
             marked: Bytes::ZERO,
-            increase: Additive::default(),
+            increase: AdditiveIncrease::default(),
             whole: params.arithmetic == Arithmetic::Linux,
         }
     }
@@ -97,8 +100,8 @@ impl WindowRule for Dctcp {
         window.max(mss * 2)
     }
 
-    fn reset(&mut self, _view: &View, why: Reset) {
-        if why != Reset::Recovered {
+    fn reset(&mut self, _view: &View, why: ResetReason) {
+        if why != ResetReason::Recovered {
             self.increase.clear();
         }
     }

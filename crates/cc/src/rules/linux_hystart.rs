@@ -1,35 +1,36 @@
-//! HyStart as Linux's CUBIC has it: slow start ends when ACKs of one train span half the smallest round trip, or when the
-//! round trip of a round has risen.
+//! HyStart as in Linux's CUBIC. Slow start ends when the ACKs of one train span half of the smallest round-trip time,
+//! or when the round-trip time of a round has increased.
 //!
-//! Source: `hystart_update`, `bictcp_hystart_reset` and `cubictcp_acked` of `tcp_cubic.c`, with its default parameters
-//! (`hystart_low_window`, `hystart_ack_delta_us`, `HYSTART_MIN_SAMPLES`, `HYSTART_DELAY_THRESH`); Ha and Rhee, "Taming
-//! the elephants" (2011).
+//! Source: `hystart_update`, `bictcp_hystart_reset` and `cubictcp_acked` of `tcp_cubic.c`, with its default
+//! parameters (`hystart_low_window`, `hystart_ack_delta_us`, `HYSTART_MIN_SAMPLES`, `HYSTART_DELAY_THRESH`); Ha and
+//! Rhee, "Taming the elephants" (2011).
 //!
 //! Differences:
 //!
-//! * Without pacing alone: the threshold is halved.
-//! * The ACK that ends slow start earns no growth; in Linux it counts in congestion avoidance.
+//! * Only the variant without pacing is implemented: the threshold is half of the round-trip time.
+//! * The ACK that ends slow start does not increase the window; in Linux it counts in congestion avoidance.
 
-use crate::{Ack, Detect, Hystart, Params, View};
+use crate::{Ack, HystartDetect, HystartMode, Params, View};
 use tcpassay_units::{Dur, Time};
 
-/// Segments of window below which slow start goes on whatever is seen (`hystart_low_window`).
+/// Slow start never ends below this window in segments (`hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
-/// `hystart_ack_delta_us`: ACKs farther apart are not of one train.
+/// `hystart_ack_delta_us`: ACKs with a larger distance belong to different trains.
 const ACK_DELTA: Dur = Dur::from_millis(2);
 const MIN_SAMPLES: u32 = 8;
 const DELAY_MIN: Dur = Dur::from_millis(4);
 const DELAY_MAX: Dur = Dur::from_millis(16);
-/// `hystart_ack_delay`: what four super-segments of 64 KiB take at the pacing rate, at most a millisecond.
+/// Upper limit of `hystart_ack_delay`, the transmission time of four super-segments of 64 KiB at the pacing rate.
 const SUPER: u64 = 4 * 65_536;
 const MOST_ACK_DELAY: Dur = Dur::from_millis(1);
 
-/// The state of `struct bictcp` that is HyStart's.
+/// The fields of `struct bictcp` that belong to HyStart.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct LinuxHystart {
-    detect: Detect,
+    detect: HystartDetect,
     delay_min: Option<Dur>,
-    /// Bytes acknowledged so far, the most that were sent by then, and what was when the round began (`end_seq`).
+    /// Bytes acknowledged so far, the largest number of bytes sent by then, and that number at the start of the round
+    /// (`end_seq`).
     una: u64,
     sent: u64,
     end: u64,
@@ -41,21 +42,21 @@ pub(super) struct LinuxHystart {
 }
 
 impl LinuxHystart {
-    pub fn new(detect: Detect) -> LinuxHystart {
+    pub fn new(detect: HystartDetect) -> LinuxHystart {
         LinuxHystart { detect, ..LinuxHystart::default() }
     }
 
-    /// Where it is asked for.
+    /// The state, when the parameters enable HyStart.
     pub fn asked(params: &Params) -> Option<LinuxHystart> {
-        if let Hystart::Linux(detect) = params.hystart { Some(LinuxHystart::new(detect)) } else { None }
+        if let HystartMode::Linux(detect) = params.hystart { Some(LinuxHystart::new(detect)) } else { None }
     }
 
-    /// The smallest round trip that was not discarded.
+    /// The smallest round-trip time sample that was not discarded.
     pub fn delay_min(&self) -> Option<Dur> {
         self.delay_min
     }
 
-    /// Slow start begins anew after a timeout (`bictcp_reset`).
+    /// Slow start begins again after a timeout (`bictcp_reset`).
     pub fn reset(&mut self, now: Time) {
         let LinuxHystart { detect, una, sent, .. } = *self;
         *self = LinuxHystart {
@@ -69,12 +70,13 @@ impl LinuxHystart {
         };
     }
 
-    /// Whether slow start is to end.
+    /// Whether slow start must end.
     pub fn found(&self) -> bool {
         self.found
     }
 
-    /// An ACK; `fresh`: congestion avoidance began less than a second ago, so that its round trip says nothing.
+    /// Processes an ACK. `fresh`: congestion avoidance began less than a second ago, so that the round-trip time
+    /// sample is ignored.
     pub fn on_ack(&mut self, view: &View, ack: &Ack, fresh: bool) {
         self.una += ack.acked.get();
         self.sent = self.sent.max(self.una + view.flight.get());
@@ -115,7 +117,7 @@ impl LinuxHystart {
     }
 }
 
-/// `hystart_ack_delay`, with the rate that Linux keeps in slow start: twice the window in a round trip.
+/// `hystart_ack_delay`, with the pacing rate of Linux in slow start: twice the window per round-trip time.
 fn ack_delay(view: &View) -> Dur {
     let rate_window = (view.control.cwnd.get() * 2).max(1);
     let srtt = view.srtt.unwrap_or(Dur::ZERO);
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_that_rose_by_an_eighth_in_nine_samples_ends_slow_start() {
-        let mut train = LinuxHystart::new(Detect { train: false, delay: true });
+        let mut train = LinuxHystart::new(HystartDetect { train: false, delay: true });
         assert!(!ack(&mut train, 100, true, 10, 100));
         for i in 0..8 {
             assert!(!ack(&mut train, 200 + i, i == 0, 20, 113), "sample {i}");
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_rise_below_an_eighth_or_a_small_window_ends_nothing() {
-        let mut train = LinuxHystart::new(Detect { train: false, delay: true });
+        let mut train = LinuxHystart::new(HystartDetect { train: false, delay: true });
         ack(&mut train, 100, true, 10, 100);
         assert!((0..20).all(|i| !ack(&mut train, 200 + i, i == 0, 20, 112)));
         assert!((0..20).all(|i| !ack(&mut train, 300 + i, i == 0, 15, 300)));
@@ -174,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_train_of_acks_longer_than_half_the_smallest_round_trip_ends_slow_start() {
-        let mut train = LinuxHystart::new(Detect { train: true, delay: false });
+        let mut train = LinuxHystart::new(HystartDetect { train: true, delay: false });
         ack(&mut train, 100, true, 10, 10);
         // The round begins at 200 ms; (10 + 1) / 2 ms later is 205.5 ms.
         for ms in [200, 202, 204] {
             assert!(!ack(&mut train, ms, ms == 200, 20, 10), "{ms} ms");
         }
         assert!(ack(&mut train, 206, false, 20, 10));
-        let mut broken = LinuxHystart::new(Detect { train: true, delay: false });
+        let mut broken = LinuxHystart::new(HystartDetect { train: true, delay: false });
         assert!(
             [200, 202, 205, 206].iter().all(|&ms| !ack(&mut broken, ms, ms == 200, 20, 10)),
             "a gap of 3 ms"

@@ -1,13 +1,13 @@
-//! The window rules, each with its source and how it differs from it.
+//! The window rules, each with its source and its differences from the source.
 
 mod cubic;
 mod cubic_linux;
 mod dctcp;
 mod linux_hystart;
 mod mvegas;
-mod queue;
 mod reno;
 mod vegas;
+mod vegas_rounds;
 
 pub use cubic::Cubic;
 pub use cubic_linux::LinuxCubic;

@@ -1,24 +1,26 @@
-//! Modified Vegas: Vegas that leaves slow start at its first measurement and draws at random between its bounds.
+//! Modified Vegas: Vegas that leaves slow start at its first measurement and increases the window at random between
+//! its bounds.
 //!
-//! Source: the TCP Congestion Project Report on modified Vegas (a module for Linux 3.13); all that it does not change is
-//! [`Vegas`](super::Vegas), with what is said there about the paper and Linux.
+//! Source: the TCP Congestion Project Report on modified Vegas (a module for Linux 3.13). All parts that it does not
+//! change are those of [`Vegas`](super::Vegas), with the differences listed there.
 //!
-//! What the report changes:
+//! Changes of the report:
 //!
-//! * Slow start ends with the first round that has enough samples, whatever they say, and the window is set to
-//!   the predicted one: what the path holds without a queue, and one packet.
-//! * alpha is 1 and beta 6 instead of 2 and 4, and between them the window may still grow: with `n` packets queued,
-//!   by one with probability `2^(6-n) / 64`: 1/2, 1/4, 1/8, 1/16, 1/32, 1/64 for 1 to 6.
+//! * Slow start ends with the first round that has enough samples, regardless of their values. The window is set to
+//!   the predicted one: the window that fills the path without a queue, plus one packet.
+//! * alpha is 1 and beta 6 instead of 2 and 4. Between them the window increases at random: with `n` packets queued,
+//!   by one packet with probability `2^(6-n) / 64`, that is 1/2, 1/4, 1/8, 1/16, 1/32, 1/64 for 1 to 6.
 //!
-//! How this differs from the report:
+//! Differences from the report:
 //!
-//! * The draw is uniform: a number from 0 to 63 of the controller's own stream. The report multiplies the round-trip
-//!   time, an address and a sequence number, takes the remainder by 63 (so 63 never comes), and for the signed
-//!   product gets negative numbers, with which the window always grows. The table of odds is what the text says it wants.
-//! * The report's module compared without regard to whether the application fills the window (as `vegas`).
+//! * The random number is uniform from 0 to 63 and comes from the controller's own stream. The report multiplies the
+//!   round-trip time, an address and a sequence number and takes the remainder by 63. The value 63 then never occurs,
+//!   and the signed product may be negative, in which case the window always grows. The table of probabilities in the
+//!   text of the report is implemented here.
+//! * The module of the report also adjusted windows that the application did not fill (see `vegas`).
 
-use super::queue::{Change, Rounds, above, below};
-use crate::{Ack, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
+use crate::{Ack, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
 use tcpassay_units::{Bytes, Stream};
 
 /// Modified Vegas.
@@ -26,27 +28,27 @@ use tcpassay_units::{Bytes, Stream};
 pub struct ModifiedVegas {
     alpha: f64,
     beta: f64,
-    rounds: Rounds,
+    rounds: VegasRounds,
     rng: Stream,
 }
 
-/// The odds are so many to one in [`SIDES`] with no packet queued, and half with each.
+/// With no packet queued the probability is this number over [`SIDES`]; each queued packet halves it.
 const ODDS_LOG2: u64 = 6;
 const SIDES: u64 = 1 << ODDS_LOG2;
 
 impl ModifiedVegas {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> ModifiedVegas {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> ModifiedVegas {
         ModifiedVegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
-            rounds: Rounds::default(),
+            rounds: VegasRounds::default(),
             rng: params.rng.clone(),
         }
     }
 }
 
-/// Whether the window grows with `queued` packets, between alpha and beta.
+/// Draws whether the window grows with `queued` packets between alpha and beta.
 fn roll(rng: &mut Stream, queued: u64) -> bool {
     queued <= ODDS_LOG2 && rng.below(SIDES) < SIDES >> queued
 }
@@ -75,9 +77,9 @@ impl WindowRule for ModifiedVegas {
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
         let (alpha, beta, rng) = (self.alpha, self.beta, &mut self.rng);
         self.rounds.grow(view, acked, |round| match round.queued() {
-            queued if above(queued, beta) => Change::Down,
-            queued if below(queued, alpha) || roll(rng, queued) => Change::Up,
-            _ => Change::Stay,
+            queued if above(queued, beta) => WindowChange::Down,
+            queued if below(queued, alpha) || roll(rng, queued) => WindowChange::Up,
+            _ => WindowChange::Stay,
         })
     }
 
@@ -89,7 +91,7 @@ impl WindowRule for ModifiedVegas {
         self.rounds.leave_slow_start(view, |_| true)
     }
 
-    fn reset(&mut self, _view: &View, why: Reset) {
+    fn reset(&mut self, _view: &View, why: ResetReason) {
         self.rounds.reset(why);
     }
 

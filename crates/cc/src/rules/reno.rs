@@ -1,19 +1,21 @@
-//! Reno's arithmetic: additive increase, multiplicative decrease.
+//! Reno: additive increase, multiplicative decrease.
 //!
-//! Source: RFC 5681 section 3.1 (slow start is in the skeleton), with the byte counting of RFC 3465 section 2.1; the
-//! smaller decrease after a mark is RFC 8511 (ABE), off by default. Fast retransmit and recovery (section 3.2) are the
-//! data path's.
+//! Source: RFC 5681 section 3.1 with the byte counting of RFC 3465 section 2.1. The smaller decrease after a mark is
+//! RFC 8511 (ABE), disabled by default. [`Windowed`](crate::Windowed) implements slow start; the data path implements
+//! fast retransmit and recovery (section 3.2).
 //!
 //! Differences:
 //!
-//! * The decrease factor is a parameter; RFC 5681 has 1/2.
-//! * Congestion avoidance adds one MSS at each `cwnd` bytes acknowledged (the RFC's recommended way), rather than
-//!   `SMSS * SMSS / cwnd` with every ACK (its equation 3).
-//! * Marks reduce the window down to one segment, as RFC 3168 section 6.1.2 has it; with Linux's and FreeBSD's arithmetic to two,
-//!   and to whole ones.
-//! * The window after a reduction is taken from the flight size as equation 4 says; Linux takes it from cwnd.
+//! * The decrease factor is a parameter; RFC 5681 uses 1/2.
+//! * Congestion avoidance adds one MSS per `cwnd` bytes acknowledged, which the RFC recommends, instead of `SMSS *
+//!   SMSS / cwnd` per ACK (its equation 3).
+//! * A reduction caused by marks leaves at least one segment, as in RFC 3168 section 6.1.2. With the arithmetic of
+//!   Linux and FreeBSD it leaves at least two and whole segments.
+//! * The window after a reduction is computed from the flight size as in equation 4; Linux computes it from cwnd.
 
-use crate::{Additive, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use crate::{
+    AdditiveIncrease, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule,
+};
 use tcpassay_units::Bytes;
 
 /// Reno (RFC 5681).
@@ -21,18 +23,18 @@ use tcpassay_units::Bytes;
 pub struct Reno {
     beta: f64,
     beta_ecn: f64,
-    increase: Additive,
-    /// Linux and FreeBSD: in whole segments, and two of them at least (`tcp_reno_ssthresh`, `newreno_cong_signal`).
+    increase: AdditiveIncrease,
+    /// Linux and FreeBSD: whole segments, at least two (`tcp_reno_ssthresh`, `newreno_cong_signal`).
     whole: bool,
 }
 
 impl Reno {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> Reno {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> Reno {
         Reno {
             beta: values.get("beta"),
             beta_ecn: values.get("beta_ecn"),
-            increase: Additive::default(),
+            increase: AdditiveIncrease::default(),
             whole: params.arithmetic != Arithmetic::Rfc,
         }
     }
@@ -64,13 +66,13 @@ impl WindowRule for Reno {
         let window = match cause {
             // RFC 5681 equation 4.
             Cause::Loss => Bytes::from_f64(flight.as_f64() * self.beta).max(view.mss * 2),
-            // RFC 3168 section 6.1.2: marks reduce the window down to one segment.
+            // RFC 3168 section 6.1.2: a reduction caused by marks leaves at least one segment.
             Cause::Ecn => Bytes::from_f64(flight.as_f64() * self.beta_ecn).max(view.mss),
         };
         if self.whole { (view.mss * (window.get() / view.mss.get())).max(view.mss * 2) } else { window }
     }
 
-    fn reset(&mut self, _view: &View, _why: Reset) {
+    fn reset(&mut self, _view: &View, _why: ResetReason) {
         self.increase.clear();
     }
 

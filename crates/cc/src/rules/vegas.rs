@@ -1,32 +1,36 @@
-//! Vegas: once a round trip, compare the window with what the path holds without a queue.
+//! Vegas: once per round trip it compares the window with the window that fills the path without a queue.
 //!
-//! Source: Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet" (1995), in the form of
-//! Linux `net/ipv4/tcp_vegas.c`.
+//! Source: Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet" (1995), as
+//! implemented in Linux `net/ipv4/tcp_vegas.c`.
 //!
-//! How Linux differs from the paper, and this with it:
+//! Differences of Linux, and of this implementation, from the paper:
 //!
-//! * Loss detection and recovery are the data path's, without Vegas' own fine-grained timers.
-//! * Slow start doubles the window every round trip, not every other.
-//! * The actual rate is that of the ACKs, by the smallest round-trip time of the last round, which filters out
-//!   delayed ACKs; fewer than three samples in a round are not trusted, and that round's last ACK counts as Reno's.
-//! * Slow start ends with the window set to what the path holds without a queue, and one packet.
-//! * The queue is `cwnd * (rtt - base) / base` packets, a little more than the paper's `cwnd * (rtt - base) / rtt`.
-//! * After recovery, a timeout or idle it waits for a whole round of samples; after idle it learns `baseRTT` anew.
+//! * The data path implements loss detection and recovery, without the fine-grained timers of Vegas.
+//! * Slow start doubles the window every round trip instead of every other one.
+//! * The actual rate is computed from the smallest round-trip time of the last round, which excludes delayed ACKs. A
+//!   round with fewer than three samples is ignored, and its last ACK is processed as in Reno.
+//! * At the end of slow start the window is set to the one that fills the path without a queue, plus one packet.
+//! * The queue is estimated as `cwnd * (rtt - base) / base` packets, slightly more than the paper's `cwnd * (rtt -
+//!   base) / rtt`.
+//! * After recovery, a timeout or idle, Vegas waits for a complete round of samples; after idle it measures `baseRTT`
+//!   again.
 //!
-//! How this differs from Linux:
+//! Differences from Linux:
 //!
-//! * A window that the sender does not fill is not judged (the skeleton's app-limited rule). Linux judges it, and its slow start
-//!   raises it, too, but for rounds of too few samples (`tcp_vegas_cong_avoid`); [`Arithmetic::Linux`] does the same.
-//! * "A whole round of samples" ends with the second end of a round by the sender's counter, one to two round trips
-//!   after recovery; Linux counts exactly one from there.
-//! * Idle means longer than the RTO. Linux learns `baseRTT` anew whenever it sends with nothing in flight (`CA_EVENT_TX_START`), and
-//!   counts in microseconds; [`Arithmetic::Linux`] does both.
-//! * After a loss the window is half the flight (RFC 5681); with [`Arithmetic::Linux`] in whole segments (`tcp_reno_ssthresh`).
-//! * ssthresh is not raised to three quarters of the window each round trip (Linux `tcp_current_ssthresh`): Vegas
-//!   does not read it before the next loss, which sets it.
+//! * A window that the sender does not fill is not changed (the app-limited rule of [`Windowed`](crate::Windowed)).
+//!   Linux changes it, and its slow start increases it, except in rounds with too few samples
+//!   (`tcp_vegas_cong_avoid`); [`Arithmetic::Linux`] does the same.
+//! * A complete round of samples ends at the second end of a round of the sender's counter, one to two round trips
+//!   after recovery; in Linux it is exactly one.
+//! * Idle means longer than the RTO. Linux measures `baseRTT` again whenever it sends with nothing in flight
+//!   (`CA_EVENT_TX_START`), and computes in microseconds; [`Arithmetic::Linux`] does both.
+//! * After a loss the window is half of the flight size (RFC 5681); with [`Arithmetic::Linux`] in whole segments
+//!   (`tcp_reno_ssthresh`).
+//! * ssthresh is not raised to three quarters of the window each round trip (Linux `tcp_current_ssthresh`). Vegas
+//!   does not read ssthresh before the next loss, which sets it.
 
-use super::queue::{Change, Rounds, above, below};
-use crate::{Ack, Arithmetic, Cause, ParamInfo, Params, Reset, Values, View, WindowRule};
+use super::vegas_rounds::{VegasRounds, WindowChange, above, below};
+use crate::{Ack, Arithmetic, Cause, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule};
 use tcpassay_units::Bytes;
 
 /// Vegas (Brakmo and Peterson; Linux).
@@ -35,19 +39,19 @@ pub struct Vegas {
     alpha: f64,
     beta: f64,
     gamma: f64,
-    rounds: Rounds,
+    rounds: VegasRounds,
     linux: bool,
 }
 
 impl Vegas {
-    /// With the parameters that [`WindowRule::PARAMS`] declares.
-    pub fn new(values: &Values, params: &Params) -> Vegas {
+    /// Creates the rule from the parameters declared in [`WindowRule::PARAMS`].
+    pub fn new(values: &ParamValues, params: &Params) -> Vegas {
         let linux = params.arithmetic == Arithmetic::Linux;
         Vegas {
             alpha: values.get("alpha"),
             beta: values.get("beta"),
             gamma: values.get("gamma"),
-            rounds: if linux { Rounds::linux() } else { Rounds::default() },
+            rounds: if linux { VegasRounds::linux() } else { VegasRounds::default() },
             linux,
         }
     }
@@ -83,9 +87,9 @@ impl WindowRule for Vegas {
     fn grow(&mut self, view: &View, acked: Bytes) -> Bytes {
         let (alpha, beta) = (self.alpha, self.beta);
         self.rounds.grow(view, acked, |round| match round.queued() {
-            queued if above(queued, beta) => Change::Down,
-            queued if below(queued, alpha) => Change::Up,
-            _ => Change::Stay,
+            queued if above(queued, beta) => WindowChange::Down,
+            queued if below(queued, alpha) => WindowChange::Up,
+            _ => WindowChange::Stay,
         })
     }
 
@@ -102,7 +106,7 @@ impl WindowRule for Vegas {
         self.linux && !self.rounds.unsure()
     }
 
-    fn reset(&mut self, _view: &View, why: Reset) {
+    fn reset(&mut self, _view: &View, why: ResetReason) {
         self.rounds.reset(why);
     }
 

@@ -8,7 +8,7 @@
 
 use crate::mutant::{self, Mishears, Twisted, default, windowed, with};
 use crate::trace::{Outcome, Sender, caught, traces, unharmed};
-use tcpassay_cc::{Cause, Cubic, Event, Limited, Params, Reset, View, WindowRule};
+use tcpassay_cc::{Cause, Cubic, Event, Limited, Params, ResetReason, View, WindowRule};
 use tcpassay_units::{Bytes, Dur};
 
 traces! { default("cubic");
@@ -252,7 +252,9 @@ fn a_cubic_that_keeps_its_maximum_over_a_timeout_is_caught() {
 fn a_cubic_that_forgets_its_maximum_after_idle_is_caught() {
     caught(TRACES, || {
         windowed(Twisted {
-            reset: |r: &mut Cubic, v, why| r.reset(v, if why == Reset::Idle { Reset::Timeout } else { why }),
+            reset: |r: &mut Cubic, v, why| {
+                r.reset(v, if why == ResetReason::Idle { ResetReason::Timeout } else { why })
+            },
             ..cubic()
         })
     });

@@ -6,12 +6,12 @@
 
 use crate::mutant::Mishears;
 use crate::trace::{Outcome, Sender, caught, traces};
-use tcpassay_cc::{Arithmetic, Cause, Controller, Detect, Event, Hystart, Params, build};
+use tcpassay_cc::{Arithmetic, Cause, Controller, Event, HystartDetect, HystartMode, Params, build};
 
 const NEVER: u64 = u64::MAX;
 
 fn linux() -> Box<dyn Controller> {
-    let hystart = Hystart::Linux(Detect::ALL);
+    let hystart = HystartMode::Linux(HystartDetect::ALL);
     build("cubic", &Params { hystart, arithmetic: Arithmetic::Linux, ..Params::default() }).unwrap()
 }
 

@@ -4,7 +4,7 @@
 use crate::mutant::{Mishears, default};
 use crate::trace::{Outcome, Sender, caught, traces};
 use crate::vegas::round;
-use tcpassay_cc::{Cause, Controller, Event, Hystart, Params, build};
+use tcpassay_cc::{Cause, Controller, Event, HystartMode, Params, build};
 
 const NEVER: u64 = u64::MAX;
 
@@ -99,7 +99,7 @@ traces! { reno();
 }
 
 fn reno() -> Box<dyn Controller> {
-    build("reno", &Params { hystart: Hystart::PlusPlus, ..Params::default() }).unwrap()
+    build("reno", &Params { hystart: HystartMode::PlusPlus, ..Params::default() }).unwrap()
 }
 
 /// A round of eight samples, and a new one begins: 10 segments become 18.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use tcpassay_cc::{
-    Ack, Cause, Control, Controller, Event, ParamInfo, Params, Reset, Values, View, WindowRule, Windowed,
-    build,
+    Ack, Cause, Control, Controller, Event, ParamInfo, ParamValues, Params, ResetReason, View, WindowRule,
+    Windowed, build,
 };
 use tcpassay_units::Bytes;
 
@@ -18,8 +18,8 @@ pub fn with(name: &str, param: &str, value: f64) -> Box<dyn Controller> {
 }
 
 /// The default values of a rule's parameters.
-pub fn values<R: WindowRule>() -> Values {
-    Values::resolve(R::NAME, R::PARAMS, &Params::default()).unwrap()
+pub fn values<R: WindowRule>() -> ParamValues {
+    ParamValues::resolve(R::NAME, R::PARAMS, &Params::default()).unwrap()
 }
 
 /// The skeleton around a rule.
@@ -71,7 +71,7 @@ pub struct Twisted<R> {
     pub rule: R,
     pub grow: fn(&mut R, &View, Bytes) -> Bytes,
     pub reduce: fn(&mut R, &View, Cause, Bytes) -> Bytes,
-    pub reset: fn(&mut R, &View, Reset),
+    pub reset: fn(&mut R, &View, ResetReason),
     pub undo: fn(&mut R, &View, &R),
     pub leave_slow_start: fn(&mut R, &View) -> Option<Bytes>,
     pub observe: fn(&mut R, &View, &Ack),
@@ -112,7 +112,7 @@ impl<R: WindowRule> WindowRule for Twisted<R> {
         (self.leave_slow_start)(&mut self.rule, view)
     }
 
-    fn reset(&mut self, view: &View, why: Reset) {
+    fn reset(&mut self, view: &View, why: ResetReason) {
         (self.reset)(&mut self.rule, view, why);
     }
 

@@ -1,4 +1,4 @@
-//! What metrics read of a recording: its window, its flows, its completions.
+//! The inputs of metrics from a recording: time window, flows, completions.
 
 use super::rates::{self, ByteKind, FlowTotals, MeanDeviation, TimeWindow, finest};
 use super::stats::{mean, sorted};
@@ -8,42 +8,42 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_units::{Dur, Time};
 
-/// Intervals at which the spread of throughput is told.
+/// Intervals for which the variation of throughput is computed.
 pub(super) const KEPT: [Dur; 4] =
     [Dur::from_secs(1), Dur::from_millis(10), Dur::from_millis(1), Dur::from_micros(1)];
 
-/// The most values of a series that are searched for a period.
+/// Maximum number of series values that are searched for a period.
 const PERIOD_VALUES: u64 = 4096;
 
 /// The class of background traffic.
 pub(crate) const BACKGROUND: &str = "background";
 
-/// How to look at a recording.
+/// Options of the metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MetricOptions {
-    /// Left out from the start of the first flow of the test.
+    /// Time after the start of the first flow of the test that is excluded (warm-up).
     pub warmup: Dur,
 }
 
-/// What the functions of [`TABLE`](super::TABLE) read.
+/// The input of the functions of [`TABLE`](super::TABLE).
 pub struct MetricContext<'a> {
     pub(super) recording: &'a Recording,
     pub(super) window: TimeWindow,
-    /// The window with the warm-up.
+    /// The window including the warm-up.
     pub(super) whole: TimeWindow,
-    /// Places of the flows of the test.
+    /// Indices of the flows of the test.
     pub(super) flows: BTreeSet<u32>,
     /// Flows and requests of the test that began in the window, completed or failed.
     pub(super) ended: Vec<&'a Completion>,
-    /// Times of those that completed in seconds, ascending.
+    /// Durations of the completed ones in seconds, in ascending order.
     pub(super) times: Vec<f64>,
-    /// Slowdowns, ascending.
+    /// Slowdowns, in ascending order.
     pub(super) slowdowns: Vec<f64>,
-    /// Throughput at the finest interval that is searched for periods: walked once, as the others.
+    /// Throughput at the finest interval that is searched for periods; computed once.
     pub(super) fine: OnceCell<Option<Vec<f64>>>,
-    /// By interval of [`KEPT`].
+    /// Index: interval of [`KEPT`].
     pub(super) spreads: [OnceCell<(Option<MeanDeviation>, Vec<MeanDeviation>)>; KEPT.len()],
-    /// By [`ByteKind`].
+    /// Index: [`ByteKind`].
     pub(super) warm: [OnceCell<Option<FlowTotals>>; 3],
 }
 
@@ -69,15 +69,16 @@ impl<'a> MetricContext<'a> {
         }
     }
 
-    /// Throughput of the flows of the test in every whole interval of the window, at [`MetricContext::fine_interval`].
+    /// Throughput of all flows of the test in every whole interval of the window, at
+    /// [`MetricContext::fine_interval`].
     pub(super) fn fine_rates(&self) -> Option<&[f64]> {
         let compute =
             || rates::rates(self.recording, &self.flows, ByteKind::Wire, self.fine_interval()?, self.window);
         self.fine.get_or_init(compute).as_deref()
     }
 
-    /// Mean and standard deviation of the throughput of all flows of the test together in the window, and of each of them in the
-    /// part of the window in which it was open.
+    /// Mean and standard deviation of the throughput: of all flows of the test together in the window, and of each
+    /// flow in the part of the window in which it was open.
     pub(super) fn spreads(&self, interval: Dur) -> &(Option<MeanDeviation>, Vec<MeanDeviation>) {
         let kept =
             KEPT.iter().position(|kept| *kept == interval).expect("one of the intervals that are kept");
@@ -92,8 +93,8 @@ impl<'a> MetricContext<'a> {
         })
     }
 
-    /// Bytes of one flow in the window. Its counters are of the whole time: where a warm-up is left out the series says it, or the log
-    /// of deliveries, and the whole time counts when there is neither.
+    /// Bytes of one flow in the window. Its counters cover the whole run. When a warm-up is excluded, the value is
+    /// computed from the series or the log of deliveries; without either, the whole run counts.
     pub(super) fn bytes_of(&self, place: u32, flow: &Flow, what: ByteKind) -> Option<f64> {
         if let Some((bytes, _)) = self.warm(what) {
             return bytes.get(place as usize).copied();
@@ -105,8 +106,8 @@ impl<'a> MetricContext<'a> {
         }
     }
 
-    /// Bytes of each flow, by its place, in the whole intervals of the window, and the length of these, when a warm-up is left out
-    /// and the recording can tell.
+    /// When a warm-up is excluded and the recording contains series or deliveries: bytes of each flow, by index, in
+    /// the whole intervals of the window, and their total duration.
     pub(super) fn warm(&self, what: ByteKind) -> Option<&FlowTotals> {
         if self.window.from <= self.whole.from {
             return None;
@@ -114,13 +115,13 @@ impl<'a> MetricContext<'a> {
         self.warm[what as usize].get_or_init(|| rates::sums(self.recording, what, self.window)).as_ref()
     }
 
-    /// Bits a second of one flow over the part of the window in which it was open.
+    /// Rate of one flow in bit/s over the part of the window in which it was open.
     pub(super) fn rate_of(&self, place: u32, flow: &Flow, what: ByteKind) -> Option<f64> {
         let open = open_window(flow, if self.warm(what).is_some() { self.window } else { self.whole });
         Some(self.bytes_of(place, flow, what)? * 8.0 / open.seconds()?)
     }
 
-    /// The finest interval at which the window has at most [`PERIOD_VALUES`] values.
+    /// The finest interval for which the window has at most [`PERIOD_VALUES`] values.
     pub(super) fn fine_interval(&self) -> Option<Dur> {
         let finest = finest(self.recording)?;
         let len = self.window.to.since(self.window.from);
@@ -131,13 +132,13 @@ impl<'a> MetricContext<'a> {
         self.flows.iter().map(|f| (*f, &self.recording.flows[*f as usize]))
     }
 
-    /// The sum of what the senders say; `None` when none of them says it.
+    /// Sum of a sender statistic over the flows of the test; `None` when no sender reports it.
     pub(super) fn total(&self, get: impl Fn(&Flow) -> Option<u64>) -> Option<f64> {
         let said: Vec<u64> = self.flow_rows().filter_map(|(_, flow)| get(flow)).collect();
         (!said.is_empty()).then(|| whole(said.iter().sum()))
     }
 
-    /// The sum over the flows of the test of what was counted of packets; `None` where nobody looked at them.
+    /// Sum of a packet counter over the flows of the test; `None` when packets were not counted.
     pub(super) fn counted(&self, get: impl Fn(&Flow) -> u64) -> Option<f64> {
         let seen = self.flow_rows().all(|(_, flow)| !flow.counters.unseen);
         (seen && !self.flows.is_empty()).then(|| whole(self.flow_rows().map(|(_, flow)| get(flow)).sum()))
@@ -149,8 +150,9 @@ impl<'a> MetricContext<'a> {
         (!self.flows.is_empty()).then(|| whole(read.sum()))
     }
 
-    /// Bits a second of what the flows of the test carried in the window. What their counters say is of the whole time: where
-    /// a warm-up is left out the series says it, or the log of deliveries, and the whole time counts when there is neither.
+    /// Rate of all flows of the test in the window in bit/s. Counters cover the whole run. When a warm-up is
+    /// excluded, the value is computed from the series or the log of deliveries; without either, the whole run
+    /// counts.
     pub(super) fn carried(&self, what: ByteKind, in_all: Option<f64>) -> Option<f64> {
         match self.warm(what) {
             Some((bytes, seconds)) => {
@@ -160,7 +162,7 @@ impl<'a> MetricContext<'a> {
         }
     }
 
-    /// The mean of a column of the series, over all flows of the test and the window.
+    /// Mean of a column of the series over all flows of the test and the window.
     pub(super) fn mean_of(&self, column: &str) -> Option<f64> {
         let series = self.recording.series.as_ref()?;
         let names: BTreeSet<&str> = self.flow_rows().map(|(_, flow)| flow.name.as_str()).collect();
@@ -184,7 +186,7 @@ impl<'a> MetricContext<'a> {
         latency(self.recording, kind, entity)
     }
 
-    /// CPU time of all hosts in seconds, where a substrate measures it.
+    /// CPU time of all hosts in seconds, on substrates that measure it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         let used = self.recording.counters.values().filter_map(|counters| counters.get("cpu_ns"));
         let used: Vec<u64> = used.copied().collect();
@@ -202,7 +204,7 @@ impl<'a> MetricContext<'a> {
             .collect()
     }
 
-    /// The mean of the inverse slowdown by size class, for classes with completions.
+    /// Mean of the inverse slowdown by size class, for classes with completions.
     pub(super) fn speeds_by_size(&self) -> Vec<f64> {
         let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for c in self.ended.iter().filter(|c| c.ok) {
@@ -213,14 +215,14 @@ impl<'a> MetricContext<'a> {
         by_size.values().filter_map(|speeds| mean(speeds)).collect()
     }
 
-    /// Times of the completions of a size class, ascending.
+    /// Durations of the completions of a size class, in ascending order.
     pub(super) fn times_of_size(&self, class: usize) -> Vec<f64> {
         let of_class = self.ended.iter().filter(|c| c.ok && size_class(c) == class);
         sorted(of_class.map(|c| seconds(c)))
     }
 }
 
-/// Of each connection the direction that carried more payload, without background.
+/// For each connection without background traffic: the direction that carried more payload.
 pub(super) fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
     let mut main: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (place, flow) in recording.data_flows().filter(|(_, flow)| flow.class != BACKGROUND) {
@@ -250,7 +252,7 @@ pub(super) fn slowdown(c: &Completion) -> Option<f64> {
     Some(seconds(c) / ideal.as_secs_f64())
 }
 
-/// 0: up to 100 KB, 1: up to 10 MB, 2: above, by the direction that carries more.
+/// 0: up to 100 KB, 1: up to 10 MB, 2: above; by the larger of request and response.
 pub(super) fn size_class(c: &Completion) -> usize {
     match c.request.max(c.response).get() {
         0..=100_000 => 0,
@@ -278,8 +280,8 @@ pub(super) fn open_window(flow: &Flow, window: TimeWindow) -> TimeWindow {
     TimeWindow { from, to: flow.end.unwrap_or(window.to).min(window.to).max(from) }
 }
 
-/// Bits that left a device in the window over what its rate allows: from its series for the whole intervals of the
-/// window, otherwise from its counters for the whole run.
+/// Bits that left a device in the window over the capacity of its rate. Computed from its series for the whole
+/// intervals of the window; without series, from its counters for the whole run.
 pub(super) fn utilisation(context: &MetricContext<'_>, device: &Device) -> Option<f64> {
     let (recording, window) = (context.recording, context.window);
     let rate = whole(device.rate?.bits_per_sec());
@@ -296,12 +298,12 @@ pub(super) fn utilisation(context: &MetricContext<'_>, device: &Device) -> Optio
     Some(bytes * 8.0 / (rate * whole(intervals) * series.interval.as_secs_f64()))
 }
 
-/// `a / b` where both are known and `b` is not 0.
+/// `a / b` when both are known and `b` is not 0.
 pub(super) fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     b.filter(|b| *b > 0.0).and_then(|b| Some(a? / b))
 }
 
-/// A count for a formula.
+/// An integer as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
 pub(super) fn whole(n: u64) -> f64 {
     n as f64

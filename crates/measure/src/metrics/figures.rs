@@ -1,4 +1,4 @@
-//! What the rows of the table of metrics ask of a recording.
+//! The functions that compute the metrics of the table.
 
 use super::context::{MetricContext, open_window, ratio, seconds, utilisation, whole};
 use super::groups;
@@ -36,7 +36,7 @@ pub(super) fn timeout_quantile(c: &MetricContext<'_>, q: f64) -> Option<f64> {
     quantile(&timeout_lengths(c.recording, &c.flows)?, q)
 }
 
-/// Shares of bytes read by sending host, ascending; absent with one host, which has no share.
+/// Shares of bytes read by sending host, in ascending order; `None` with one host.
 pub(super) fn host_shares(c: &MetricContext<'_>) -> Option<Vec<f64>> {
     let hosts = groups::read_by_host(c);
     let all: f64 = hosts.values().map(|(_, bytes)| bytes).sum();
@@ -79,7 +79,7 @@ pub(super) fn goodputs_by_host(c: &MetricContext<'_>) -> Vec<f64> {
     hosts.into_values().collect()
 }
 
-/// Shares of bytes read in the window, ascending; absent with one flow, which has no share.
+/// Shares of bytes read in the window by flow, in ascending order; `None` with one flow.
 pub(super) fn shares(c: &MetricContext<'_>) -> Option<Vec<f64>> {
     let read: Vec<f64> =
         c.flow_rows().map(|(place, flow)| c.bytes_of(place, flow, ByteKind::Read).unwrap_or(0.0)).collect();
@@ -102,7 +102,7 @@ pub(super) fn lost(c: &MetricContext<'_>) -> Option<f64> {
     Some(in_network(c, "drops", |d| d.counters.drops)? - in_network(c, "drops.thinned", |_| 0)?)
 }
 
-/// All packets that hosts sent; `None` where nobody looked at them.
+/// Number of packets that hosts sent; `None` when packets were not counted.
 pub(super) fn sent(c: &MetricContext<'_>) -> Option<f64> {
     let flows = &c.recording.flows;
     let datagrams = c.recording.counters.get("datagrams").and_then(|d| d.get("sent")).copied().unwrap_or(0);
@@ -110,7 +110,7 @@ pub(super) fn sent(c: &MetricContext<'_>) -> Option<f64> {
     flows.iter().all(|f| !f.counters.unseen).then(|| whole(packets + datagrams))
 }
 
-/// The direction against each flow of the test: its sender is the flow's receiver.
+/// For each flow of the test, the opposite direction: its sender is the receiver of the flow.
 fn reverse<'a>(c: &MetricContext<'a>) -> impl Iterator<Item = &'a crate::Flow> {
     let ends: BTreeMap<u32, u32> = c.flow_rows().map(|(_, flow)| (flow.connection, flow.to)).collect();
     c.recording.flows.iter().filter(move |flow| ends.get(&flow.connection) == Some(&flow.from))

@@ -7,37 +7,38 @@ use crate::recording::Device;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What the flows of the test carried that one host sent.
+/// Metrics of the flows of the test that one host sent.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HostMetrics {
     /// Its name.
     pub name: String,
-    /// Flows of the test that it sent.
+    /// Number of flows of the test that it sent.
     pub flows: usize,
-    /// Bytes that the receiving applications of these flows read, over the window, in bit/s.
+    /// Bytes that the receiving applications of these flows read over the window, in bit/s.
     pub goodput: Option<f64>,
-    /// Its share of the bytes read of all flows of the test in the window.
+    /// Share of the host in the bytes read of all flows of the test in the window.
     pub share: Option<f64>,
 }
 
-/// What the links of one tier did, in one direction.
+/// Metrics of the links of one tier in one direction.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TierMetrics {
-    /// `access`, `uplink`, `bottleneck`, or `link` for a link of a topology's file; `.back` for the way of acknowledgements.
+    /// `access`, `uplink`, `bottleneck`, or `link` for a link of a topology file; `.back` marks the direction of
+    /// ACKs.
     pub tier: String,
-    /// Devices in it.
+    /// Number of devices.
     pub devices: usize,
-    /// Mean of their utilisation in the window.
+    /// Mean utilisation in the window.
     pub utilisation_mean: Option<f64>,
-    /// The largest.
+    /// Largest utilisation in the window.
     pub utilisation_max: Option<f64>,
-    /// Packets that they dropped, in the whole run.
+    /// Packets that the devices dropped, in the whole run.
     pub drops: u64,
-    /// Packets that they marked, in the whole run.
+    /// Packets that the devices marked, in the whole run.
     pub marks: u64,
 }
 
-/// The tier of a device, by the name of its link.
+/// The tier of a device, derived from the name of its link.
 pub(super) fn tier(device: &Device) -> String {
     let link = device.name.split_once('.').map_or(device.name.as_str(), |(_, link)| link);
     let (link, back) = link.strip_suffix(".back").map_or((link, ""), |link| (link, ".back"));
@@ -66,7 +67,7 @@ pub(super) fn tiers(c: &MetricContext<'_>) -> Vec<TierMetrics> {
     rows.collect()
 }
 
-/// Bytes read of the flows of the test in the window, by sending host.
+/// Number of flows, and bytes read of the flows of the test in the window, by sending host.
 pub(super) fn read_by_host(c: &MetricContext<'_>) -> BTreeMap<u32, (usize, f64)> {
     let mut hosts: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (place, flow) in c.flow_rows() {

@@ -1,14 +1,13 @@
-//! Numbers from recordings: the same code for every substrate.
+//! Metrics computed from recordings, with the same code for every substrate.
 //!
-//! [`TABLE`] declares each metric once: its name, unit, meaning and the function that computes it. [`metrics`] computes
-//! all of them. A metric that the recording cannot answer, because nothing of the kind was collected or happened, is
-//! absent; it is never a made-up 0.
+//! [`TABLE`] declares each metric once: its name, unit, meaning and function. [`metrics`] computes all of them. A
+//! metric for which the recording has no data is absent; it is never replaced by 0.
 //!
-//! * *Flows of the test*: the direction of each connection that carried more payload, without background traffic.
-//! * *Window*: from the warm-up after the first of these flows opened, to the end of the last of them, or to the end of
-//!   the run when one of them was still open. What is kept as a counter of the whole run (retransmissions, timeouts, drops, marks)
-//!   includes the warm-up, and its definition says so. Distributions of latency leave out the warm-up that the run was asked for
-//!   when it was collected.
+//! * *Flows of the test*: for each connection without background traffic, the direction that carried more payload.
+//! * *Window*: from the end of the warm-up, counted from the start of the first of these flows, to the end of the
+//!   last one, or to the end of the run when one of them was still open. Metrics from counters of the whole run
+//!   (retransmissions, timeouts, drops, marks) include the warm-up, and their definitions state this. Latency
+//!   distributions exclude the warm-up that was set for their collection.
 
 mod context;
 mod figures;
@@ -45,26 +44,26 @@ pub struct Metrics {
     /// End of the window.
     #[serde(rename = "to_ns", with = "serial::time")]
     pub to: Time,
-    /// By name, in the order of [`TABLE`].
+    /// In the order of [`TABLE`].
     pub values: MetricValues,
-    /// One for each flow of the test.
+    /// One entry for each flow of the test.
     pub flows: Vec<FlowMetrics>,
-    /// One for each class of completions.
+    /// One entry for each class of completions.
     pub classes: Vec<ClassMetrics>,
-    /// One for each device.
+    /// One entry for each device.
     pub devices: Vec<DeviceMetrics>,
-    /// One for each tier of the network.
+    /// One entry for each tier of the network.
     pub tiers: Vec<TierMetrics>,
-    /// One for each host that sends a flow of the test.
+    /// One entry for each host that sends a flow of the test.
     pub hosts: Vec<HostMetrics>,
 }
 
-/// The values of [`TABLE`]; in JSON an object, absent values null.
+/// The values of [`TABLE`]; a JSON object in which absent values are null.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MetricValues(pub Vec<(&'static str, Option<f64>)>);
 
 impl MetricValues {
-    /// The value of metric `name`; absent and unknown are both `None`.
+    /// The value of metric `name`; `None` when it is absent or unknown.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(have, _)| *have == name).and_then(|(_, value)| *value)
     }
@@ -80,7 +79,7 @@ impl Serialize for MetricValues {
     }
 }
 
-/// What one flow did.
+/// Metrics of one flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowMetrics {
     /// Its name.
@@ -89,11 +88,11 @@ pub struct FlowMetrics {
     pub class: String,
     /// Its congestion control.
     pub cc: String,
-    /// Bytes that arrived, with headers, over the part of the window in which it was open, in bit/s.
+    /// Received bytes with headers over the part of the window in which the flow was open, in bit/s.
     pub throughput: Option<f64>,
-    /// Bytes that the application read in the same time, in bit/s.
+    /// Bytes that the application read over the same time, in bit/s.
     pub goodput: Option<f64>,
-    /// Share of the bytes with headers that all flows of the test carried in the window.
+    /// Share of the flow in the bytes with headers of all flows of the test in the window.
     pub share: Option<f64>,
     /// Retransmission timeouts, in the whole run.
     pub timeouts: Option<u64>,
@@ -107,16 +106,16 @@ pub struct FlowMetrics {
     pub rtt_p99: Option<f64>,
 }
 
-/// How long the flows or requests of one class took.
+/// Durations of the flows or requests of one class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassMetrics {
     /// The class, `rpc 10KB/100B`.
     pub class: String,
-    /// Of which kind.
+    /// The kind of completion.
     pub kind: CompletionKind,
-    /// How many completed.
+    /// Number of completed ones.
     pub completed: usize,
-    /// How many failed.
+    /// Number of failed ones.
     pub failed: usize,
     /// Mean time in seconds.
     pub mean: Option<f64>,
@@ -130,26 +129,26 @@ pub struct ClassMetrics {
     pub p999: Option<f64>,
     /// Longest.
     pub max: Option<f64>,
-    /// Mean of time over the time on an idle path.
+    /// Mean of the duration over the duration on an idle path.
     pub slowdown_mean: Option<f64>,
     /// 99th percentile of the same.
     pub slowdown_p99: Option<f64>,
 }
 
-/// What one device did.
+/// Metrics of one device.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceMetrics {
     /// Its name.
     pub name: String,
-    /// Bits that left it in the window, over its rate.
+    /// Bits that left it in the window over the capacity of its rate.
     pub utilisation: Option<f64>,
     /// Packets it dropped, in the whole run.
     pub drops: u64,
     /// Packets it marked, in the whole run.
     pub marks: u64,
-    /// Median wait in it, in seconds.
+    /// Median waiting time in the device, in seconds.
     pub delay_p50: Option<f64>,
-    /// 99th percentile of the wait, in seconds.
+    /// 99th percentile of the waiting time, in seconds.
     pub delay_p99: Option<f64>,
 }
 

@@ -1,11 +1,11 @@
-//! Throughput by time, at any interval that the recording can answer.
+//! Throughput over time, for every interval that the recording supports.
 
 use crate::recording::Recording;
 use crate::series::{EntitySeries, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_units::{Dur, Time};
 
-/// The part of a run that metrics look at.
+/// The part of a run that metrics cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimeWindow {
     /// Its start.
@@ -22,12 +22,12 @@ impl TimeWindow {
     }
 }
 
-/// What is added up.
+/// The bytes that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteKind {
-    /// Bytes that reached the receiving host, with headers, as they came: also what came twice.
+    /// Bytes with headers that arrived at the receiving host, including duplicates.
     Wire,
-    /// Payload of the same.
+    /// Payload bytes of the same packets.
     Payload,
     /// Bytes that the receiving application read.
     Read,
@@ -43,9 +43,9 @@ impl ByteKind {
     }
 }
 
-/// Bits a second of the sum of `flows` in every whole interval of `window`; intervals are counted from the start of the
-/// run. From the log of deliveries if there is one, otherwise from the series, whose interval must divide this one.
-/// `None` when neither can say.
+/// Throughput of the sum of `flows` in bit/s in every whole interval of `window`. Intervals are counted from the
+/// start of the run. The values come from the log of deliveries, or else from the series, whose interval must divide
+/// this one. `None` when the recording has neither.
 pub fn rates(
     recording: &Recording,
     flows: &BTreeSet<u32>,
@@ -103,9 +103,9 @@ impl MeanDeviation {
     }
 }
 
-/// Mean and standard deviation of the throughput of groups of flows, each in the whole intervals of its own window, from what
-/// [`rates`] is made of, in one pass and without a value for each interval. `group` says to which group a flow belongs. `None` for
-/// a group that has fewer than two intervals, and for all where the recording cannot answer.
+/// Mean and standard deviation of the throughput of groups of flows, each in the whole intervals of its own window,
+/// computed in one pass from the same data as [`rates`]. `group` returns the group of a flow. `None` for a group with
+/// fewer than two intervals, and for all groups when the recording has no data.
 pub(super) fn spreads(
     recording: &Recording,
     interval: Dur,
@@ -119,7 +119,7 @@ pub(super) fn spreads(
         if !ns.is_multiple_of(series.interval.as_nanos()) {
             return vec![None; windows.len()];
         }
-        // Without taps nobody saw packets, and the series have no column of them.
+        // Without packet counters the series have no such column.
         let mut known = vec![false; windows.len()];
         for (flow, entity) in of_flows(recording, series) {
             let (Some(group), Some(column)) = (group(flow), entity.column(ByteKind::Wire.column())) else {
@@ -141,11 +141,11 @@ pub(super) fn spreads(
     sums.into_iter().map(|group| group.spread(interval)).collect()
 }
 
-/// Bytes of each flow, by its place, and the seconds in which they were carried.
+/// Bytes of each flow, by index, and the duration of the transfer in seconds.
 pub(super) type FlowTotals = (Vec<f64>, f64);
 
-/// Bytes of each flow, by its place, in the whole intervals of `window`, and the length of these in seconds; from the log of
-/// deliveries if there is one, otherwise from the series. `None` when neither can say.
+/// Bytes of each flow, by index, in the whole intervals of `window`, and their duration in seconds. The values come
+/// from the log of deliveries, or else from the series. `None` when the recording has neither.
 pub(super) fn sums(recording: &Recording, what: ByteKind, window: TimeWindow) -> Option<FlowTotals> {
     let logged = !recording.deliveries.is_empty() && what != ByteKind::Read;
     let series = recording.series.as_ref();
@@ -164,7 +164,7 @@ pub(super) fn sums(recording: &Recording, what: ByteKind, window: TimeWindow) ->
         }
     } else {
         for (flow, entity) in of_flows(recording, series?) {
-            // Where nobody looked at packets there is no such column.
+            // Without packet counters there is no such column.
             for (i, n) in entity.column(what.column())?.iter().enumerate() {
                 if !n.is_nan() && inside(entity.time(interval, i)) {
                     bytes[flow as usize] += n;
@@ -175,7 +175,7 @@ pub(super) fn sums(recording: &Recording, what: ByteKind, window: TimeWindow) ->
     Some((bytes, (interval * count).as_secs_f64()))
 }
 
-/// The series of flows, with their places.
+/// The series of flows, with the indices of the flows.
 fn of_flows<'a>(
     recording: &'a Recording,
     series: &'a Series,
@@ -185,11 +185,11 @@ fn of_flows<'a>(
     series.entities.iter().filter_map(move |entity| Some((*places.get(entity.entity.as_str())?, entity)))
 }
 
-/// What a group of flows carried, by interval.
+/// Bytes of a group of flows by interval.
 struct GroupTotals {
     first: u64,
     count: u64,
-    /// Intervals and bytes, in the order in which they came.
+    /// Intervals and bytes, in the order of arrival.
     rows: Vec<(u64, f64)>,
 }
 
@@ -219,14 +219,15 @@ impl GroupTotals {
         #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
         let (n, silent) = (self.count as f64, (self.count - sums().count() as u64) as f64);
         let mean = sums().sum::<f64>() / n;
-        // Intervals without a row carried nothing.
+        // Intervals without an entry have 0 bytes.
         let squares = sums().map(|bytes| (bytes - mean).powi(2)).sum::<f64>() + silent * mean * mean;
         let scale = 8.0 / interval.as_secs_f64();
         Some(MeanDeviation { mean: mean * scale, deviation: (squares / n).sqrt() * scale })
     }
 }
 
-/// The finest interval that a recording can answer: 1 us with a log of deliveries, otherwise that of its series.
+/// The finest interval that a recording supports: 1 us with a log of deliveries, otherwise the interval of its
+/// series.
 pub fn finest(recording: &Recording) -> Option<Dur> {
     if recording.deliveries.is_empty() {
         recording.series.as_ref().map(|s| s.interval)

@@ -1,4 +1,4 @@
-//! What each flow did in each of its round trips.
+//! Statistics per round trip of each flow.
 
 use crate::event::{EventKind, RTO};
 use crate::recording::Recording;
@@ -7,44 +7,44 @@ use serde::Serialize;
 use tcpassay_units::{Bytes, Dur, Time};
 use tcpassay_wire::Flags;
 
-/// One round trip of one flow: it begins with a first transmission, and ends with the ACK that covers all that had been
-/// sent when that left.
+/// One round trip of a flow. It begins with the first transmission of a segment and ends with the ACK that covers all
+/// data sent up to that point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RttRound {
-    /// Place of the flow in the recording.
+    /// Index of the flow in the recording.
     pub flow: u32,
-    /// Counts the rounds of the flow from 0.
+    /// Number of the round trip, from 0 for each flow.
     pub round: u32,
-    /// When it began.
+    /// Start time.
     #[serde(rename = "start_ns", with = "serial::time")]
     pub start: Time,
-    /// How long it took; of the last round: until its last event.
+    /// Duration; the last round trip lasts until the last event of the flow.
     #[serde(rename = "length_ns", with = "serial::dur")]
     pub length: Dur,
-    /// Payload sent for the first time.
+    /// Payload bytes sent for the first time.
     pub sent_bytes: u64,
-    /// Payload sent again.
+    /// Payload bytes retransmitted.
     pub retransmitted_bytes: u64,
     /// Bytes newly acknowledged.
     pub acked_bytes: u64,
     /// ACKs received.
     pub acks: u32,
-    /// Of these with ECE.
+    /// ACKs received with ECE.
     pub ece_acks: u32,
     /// Bytes marked lost.
     pub lost_bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u32,
-    /// Mean of the round-trip times measured in it.
+    /// Mean of the round-trip time samples.
     pub rtt_ns: Option<u64>,
-    /// Congestion window at its end.
+    /// Congestion window at the end.
     pub cwnd_bytes: Option<u64>,
 }
 
 /// A flow while its rounds are counted.
 struct RoundCounter {
     round: RttRound,
-    /// The position whose acknowledgement ends the round.
+    /// The sequence position whose acknowledgement ends the round trip.
     end: u64,
     /// The highest position sent.
     sent: u64,
@@ -53,7 +53,7 @@ struct RoundCounter {
     last: Time,
 }
 
-/// The rounds of every flow, flow by flow, from the event log; empty without one.
+/// The round trips of all flows, flow by flow, computed from the event log; empty without an event log.
 pub fn rounds(recording: &Recording) -> Vec<RttRound> {
     let mut all: Vec<Vec<RttRound>> = vec![Vec::new(); recording.flows.len()];
     let mut under_way: Vec<Option<RoundCounter>> = recording.flows.iter().map(|_| None).collect();
@@ -117,7 +117,7 @@ impl RoundCounter {
         }
     }
 
-    /// Ends the round and begins the next.
+    /// Ends the round trip and begins the next one.
     fn finish(&mut self, at: Time) -> RttRound {
         let next = RttRound {
             cwnd_bytes: self.round.cwnd_bytes,
@@ -127,7 +127,7 @@ impl RoundCounter {
         round.length = at.since(round.start);
         round.rtt_ns = self.rtts.0.checked_div(self.rtts.1);
         self.rtts = (0, 0);
-        // With nothing outstanding the next round ends with whatever is sent next.
+        // With no data outstanding, the next round trip ends with the data that is sent next.
         self.end = self.sent.max(self.acked + 1);
         round
     }

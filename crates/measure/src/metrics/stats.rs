@@ -1,25 +1,25 @@
-//! The arithmetic of metrics. What cannot be computed is `None`, never 0.
+//! Statistics for metrics. A result that cannot be computed is `None`, never 0.
 
-/// The mean; `None` without values.
+/// The mean; `None` when there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
 }
 
-/// The standard deviation of all values (divided by n, not n - 1: a series is all there is, not a sample of it); `None`
-/// for fewer than two.
+/// The population standard deviation (divided by n, because a series is complete and not a sample); `None` for fewer
+/// than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     Some((values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count(values.len())).sqrt())
 }
 
-/// Coefficient of variation: deviation over mean; `None` where the mean is 0.
+/// Coefficient of variation: standard deviation over mean; `None` when the mean is 0.
 pub fn variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean > 0.0)?;
     Some(deviation(values)? / mean)
 }
 
-/// The smallest value that a share `q` (0 to 1) of all values does not exceed (nearest rank); `None` without values.
-/// `sorted` ascends.
+/// The nearest-rank quantile: the smallest value that at least a share `q` (0 to 1) of the values does not exceed;
+/// `None` when there are no values. `sorted` must be in ascending order.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the length")]
@@ -27,29 +27,29 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[(rank - 1).min(last)])
 }
 
-/// Jain's fairness index: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same); `None` for fewer than
-/// two values, or when all are 0. (Jain, Chiu, Hawe: DEC TR-301, 1984.)
+/// Jain's fairness index: (sum x)^2 / (n sum x^2), from 1/n (one flow has everything) to 1 (equal shares); `None` for
+/// fewer than two values, or when all are 0. (Jain, Chiu, Hawe: DEC TR-301, 1984.)
 pub fn jain(values: &[f64]) -> Option<f64> {
     let squares: f64 = values.iter().map(|x| x * x).sum();
     let sum: f64 = values.iter().sum();
     (values.len() > 1 && squares > 0.0).then(|| sum * sum / (count(values.len()) * squares))
 }
 
-/// A period that returns in a series.
+/// A period of a series.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Period {
-    /// In values of the series.
+    /// Number of values per period.
     pub lag: usize,
-    /// Autocorrelation at that lag: 1 repeats exactly, 0 not at all.
+    /// Autocorrelation at this lag: 1 is an exact repetition, 0 is none.
     pub strength: f64,
 }
 
-/// The shortest period at which the series repeats itself significantly.
+/// The shortest significant period of a series.
 ///
-/// The autocorrelation is looked at beyond its first fall below 0, up to a third of the series (a period that was not
-/// seen three times is not seen). The first local peak of at least 90 % of the highest is the period; below it has to
-/// be 0.3, and three times the deviation that noise would have (1 / sqrt(n)). A series that hardly varies (coefficient
-/// of variation below 0.1: the grain of packets in an interval) does not oscillate.
+/// The autocorrelation is examined beyond its first value below 0, up to a third of the series, so that a period must
+/// occur three times. The first local maximum of at least 90 % of the highest one is the period. It must reach 0.3
+/// and three times the standard deviation of noise (1 / sqrt(n)). A series with a coefficient of variation below 0.1
+/// does not oscillate, because the granularity of packets causes such variation.
 pub fn period(values: &[f64]) -> Option<Period> {
     let n = values.len();
     if n < 12 || variation(values)? < 0.1 {
@@ -79,7 +79,7 @@ pub fn period(values: &[f64]) -> Option<Period> {
     Some(Period { lag, strength: correlation[lag] })
 }
 
-/// The longest run of zeros.
+/// Length of the longest run of zeros.
 pub fn longest_silence(values: &[f64]) -> usize {
     let (mut longest, mut silent) = (0, 0);
     for value in values {
@@ -89,13 +89,13 @@ pub fn longest_silence(values: &[f64]) -> usize {
     longest
 }
 
-/// A count for a formula.
+/// A count as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53")]
 pub fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// The values, ascending.
+/// The values in ascending order.
 pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

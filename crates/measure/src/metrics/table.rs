@@ -1,4 +1,4 @@
-//! Every metric, declared once.
+//! The table of all metrics.
 
 use super::context::{MetricContext, ratio, utilisation, whole};
 use super::figures::{
@@ -14,13 +14,13 @@ use tcpassay_units::Dur;
 
 /// One metric.
 pub struct Metric {
-    /// Its name in plans, tables and JSON.
+    /// The name in plans, tables and JSON.
     pub name: &'static str,
-    /// Its unit: `s`, `bit/s`, `B`, `1` for a ratio, or what is counted.
+    /// The unit: `s`, `bit/s`, `B`, `1` for a ratio, or the counted item.
     pub unit: &'static str,
-    /// What it is, exactly.
+    /// The exact definition.
     pub doc: &'static str,
-    /// How it is computed.
+    /// The function that computes the metric.
     pub(super) of: fn(&MetricContext<'_>) -> Option<f64>,
 }
 
@@ -44,7 +44,7 @@ const fn metric(
     Metric { name, unit, doc, of }
 }
 
-/// Every metric, in the order of tables.
+/// All metrics, in the order of tables.
 pub static TABLE: &[Metric] = &[
     metric(
         "throughput",

@@ -1,4 +1,4 @@
-//! How long senders waited for their retransmission timeouts.
+//! Durations that senders waited for their retransmission timeouts.
 
 use super::stats::sorted;
 use crate::event::{EventKind, RTO};
@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
-/// Of each retransmission timeout of `flows`, ascending: seconds since the sender last sent something, or an ACK last
-/// acknowledged something new, whichever was later. `None` without an event log.
-/// The timer of a SYN is another one.
+/// For each retransmission timeout of `flows`, in ascending order: seconds since the sender last sent a segment or an
+/// ACK last acknowledged new data, whichever was later. `None` without an event log. Timeouts of SYNs are not
+/// included.
 pub(super) fn timeout_lengths(recording: &Recording, flows: &BTreeSet<u32>) -> Option<Vec<f64>> {
     if recording.events.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The random damage of a link as elements.
+//! Construction of the random impairments of a link.
 
 use crate::element::{CorruptSpec, DuplicateSpec, JitterSpec, LossSpec, PacketFilter};
 use tcpassay_case::LinkSettings;
@@ -23,7 +23,7 @@ pub(super) fn duplicate(link: &LinkSettings) -> Option<DuplicateSpec> {
     (link.duplicate > 0.0).then_some(DuplicateSpec { probability: link.duplicate })
 }
 
-/// What delays a link with jitter, instead of the wire.
+/// The element that delays packets of a link with jitter, instead of the wire.
 pub(super) fn jitter(link: &LinkSettings) -> Option<JitterSpec> {
     (link.jitter.size > Dur::ZERO).then_some(JitterSpec {
         delay: link.delay,

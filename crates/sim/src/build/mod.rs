@@ -1,20 +1,21 @@
-//! From a case to the engine's graph: which elements stand where.
+//! Construction of the network from a case: which elements exist and how they are connected.
 //!
-//! # A direction of a link
+//! # One direction of a link
 //!
 //! ```text
-//! from --> [policer] --> queue and wire --> [faults] --> [ECE on ACKs] --> to
+//! from --> [policer] --> queue and wire --> [impairments] --> [ECE on ACKs] --> to
 //! ```
 //!
-//! The queue is that of `queue.*` where the link is a bottleneck, else a plain FIFO (a host's is `nic.queue`, which may mark). Faults
-//! are those of `link.*`: forward all of them, backward `ack_loss` and `ack_thinning`. A host's way in is its NIC:
-//! interrupts, then receive offload. Marks on ACKs are set where a returning ACK meets the queue that its data pass.
+//! The queue is that of `queue.*` where the link is a bottleneck, and otherwise a plain FIFO (at a host, `nic.queue`,
+//! which may mark). The impairments are those of `link.*`: in the forward direction all of them, in the backward
+//! direction `ack_loss` and `ack_thinning`. Packets enter a host through its NIC: interrupts, then receive offload.
+//! ECE is set on ACKs at the point where they pass the queue of their data in the opposite direction.
 //!
-//! # Where a shaper stands
+//! # Position of a shaper
 //!
-//! With `queue.place` = `sender` (`auto`: htb and tbf of a pair) the queue is in the sending host, above its NIC, as
-//! `tc` puts it: it sees super-segments, and the NIC cuts them behind it. Otherwise super-segments are cut in the host
-//! and queues see wire packets.
+//! With `queue.place` = `sender` (for `auto`: htb and tbf of a pair) the queue is in the sending host above its NIC,
+//! as `tc` places it: the queue contains super-segments, and the NIC segments them behind it. Otherwise
+//! super-segments are segmented in the host and queues contain wire packets.
 
 mod impairments;
 mod queues;
@@ -33,20 +34,20 @@ use tcpassay_case::topology::{Net, Node, Port, Shape};
 use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
-/// The graph of a case.
+/// The network of a case.
 pub(crate) struct BuiltNetwork {
     pub net: Network,
     /// The engine's id of each host of the topology.
     pub hosts: Vec<HostId>,
-    /// Queues and links worth a row in the recording.
+    /// Queues and links that have a row in the recording.
     pub devices: Vec<DeviceNode>,
-    /// Of those, the one whose rate is the capacity.
+    /// Index of the device whose rate is the capacity.
     pub bottleneck: usize,
-    /// Of those, the ones on the way of data for which plain paths hold.
+    /// Indices of the devices on the data path to which parameters without a prefix apply.
     pub mains: Vec<usize>,
 }
 
-/// A queue or link.
+/// A queue or link of the recording.
 pub(crate) struct DeviceNode {
     pub name: String,
     pub kind: String,
@@ -54,7 +55,7 @@ pub(crate) struct DeviceNode {
     pub node: NodeId,
 }
 
-/// Ends of a direction of a link.
+/// The endpoints of one direction of a link.
 struct LinkEnds {
     from: Node,
     to: Node,
@@ -64,16 +65,16 @@ struct Builder<'a> {
     case: &'a Case,
     net: Network,
     ids: Vec<HostId>,
-    /// Where packets enter each host (its NIC, then its stack) and each switch.
+    /// The node at which packets enter each host (its NIC, then its stack) and each switch.
     host_entry: Vec<NodeId>,
     switches: Vec<NodeId>,
-    /// Of each switch, when its ports share one.
+    /// The shared buffer of each switch whose ports share one.
     shared_buffers: Vec<SharedBufferId>,
     devices: Vec<DeviceNode>,
-    /// The queue of each direction of each link, for marks on the ACKs of the other.
+    /// The queue of each direction of each link, for marking the ACKs of the other direction.
     queues: Vec<[Option<NodeId>; 2]>,
     bottleneck: Option<usize>,
-    /// Devices on the way of data for which plain paths hold.
+    /// Devices on the data path to which parameters without a prefix apply.
     mains: Vec<usize>,
 }
 
@@ -106,7 +107,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
             b.shared_buffers.push(pool);
         }
     }
-    // Queues first: a mark on ACKs looks at the queue of the other direction.
+    // Queues are created first, because the marking of ACKs refers to the queue of the other direction.
     let mut starts = Vec::new();
     for link in 0..case.links.len() {
         for forward in [true, false] {
@@ -136,7 +137,7 @@ impl Builder<'_> {
         if port.forward { name.clone() } else { format!("{name}.back") }
     }
 
-    /// Whether `queue.*` holds in this direction.
+    /// Whether `queue.*` applies to this direction.
     fn is_queued(&self, port: Port) -> bool {
         let link = &self.case.net.links[port.link];
         let from_host = matches!(self.ends(port).from, Node::Host(_));
@@ -144,7 +145,7 @@ impl Builder<'_> {
         (port.forward || link.both_ways) && (pair || !from_host) && (link.main || link.group == "access")
     }
 
-    /// A host's way in, when its NIC does anything.
+    /// The receive path of a host, when its NIC has any effect.
     fn receiving_nic(&mut self, name: &str, host: &HostSettings, stack: NodeId) -> NodeId {
         let nic = &host.nic;
         let spec = RxSpec {
@@ -157,7 +158,7 @@ impl Builder<'_> {
             cost: nic.rx_cost,
             gro_max: nic.gro.then_some(nic.gro_max),
             gro_timeout: nic.gro_timeout,
-            // Groups of four and five, as the report saw them.
+            // Groups of four and five packets, as in the report.
             order: if nic.stale_hash { RxOrder::StaleHash(4..=5) } else { RxOrder::Arrival },
         };
         if spec == RxSpec::PLAIN {
@@ -168,7 +169,7 @@ impl Builder<'_> {
         node
     }
 
-    /// What the link does to packets behind its wire, in this order.
+    /// The impairments of the link behind its wire, in this order.
     fn faults(&mut self, port: Port) -> Vec<NodeId> {
         let link = &self.case.links[port.link];
         let name = self.name(port);
@@ -194,7 +195,7 @@ impl Builder<'_> {
             path.push(self.net.add(&format!("duplicate.{name}"), spec));
         }
         let mtu = self.case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-        // A held packet waits for four times what those it waits for take on the wire.
+        // A held packet waits at most four times the transmission time of the packets that may pass it.
         let longest = |packets: u32| self.case.link_rate(port.link).time_for(mtu * u64::from(packets)) * 4;
         let reorder = match link.reorder {
             Reorder::Off => None,
@@ -250,7 +251,7 @@ impl Builder<'_> {
         }
         let wire = if at_sender { &plain } else { queue };
         let wire_name = if at_sender { format!("wire.{name}") } else { format!("queue.{name}") };
-        // Jitter varies the delay, and so it is the jitter that delays.
+        // The jitter element adds the whole delay, because jitter varies it.
         let delay = if port.forward && link.jitter.size > Dur::ZERO { Dur::ZERO } else { link.delay };
         let node = self.wire(&wire_name, port, delay, wire, host, queued);
         path.push(node);
@@ -260,8 +261,8 @@ impl Builder<'_> {
         path
     }
 
-    /// A NIC of its own before the link, when it does something that the link does not: segmentation, a slower rate, a
-    /// queue, or telling the host what has left.
+    /// A separate NIC before the link, when it has a function that the link lacks: segmentation, a lower rate, a
+    /// queue, or transmit completions.
     fn nic(&mut self, port: Port, host: &HostSettings, separate: bool) -> Option<NodeId> {
         let tells = host.small_queues != SmallQueues::Off;
         let nic = &host.nic;
@@ -269,7 +270,7 @@ impl Builder<'_> {
         let name = format!("nic.{}", self.name(port));
         if tells || slower {
             let limit = host.nic.queue.map_or(QueueLimit::NONE, QueueLimit::packets);
-            // Above a link of its own the NIC's queue is that link's.
+            // Above a link with its own element, the queue of the NIC is the queue of the link.
             let mark_above = if separate { nic.mark_above } else { None };
             let queue = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
             let pace = host.nic.rate.map_or(Pace::Unlimited, Pace::Fixed);
@@ -300,7 +301,7 @@ impl Builder<'_> {
             }
             LinkRate::Trace(file) => case.traces[file].clone(),
         };
-        // A host's own queue, when `queue.*` does not hold here.
+        // The host's own queue, when `queue.*` does not apply here.
         let nic = host.filter(|_| !queued).map(|h| &h.nic);
         let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
         let mark_above = mark_above.or_else(|| nic.and_then(|n| n.mark_above));
@@ -354,12 +355,12 @@ impl Builder<'_> {
         self.devices.push(DeviceNode { name, kind: kind.to_owned(), rate, node });
     }
 
-    /// From the end of the wire to the next node, and the host's way out.
+    /// Connects the end of the wire to the next node, and sets the egress path of a host.
     fn finish(&mut self, port: Port, mut path: Vec<NodeId>) {
         let case = self.case;
         let ends = self.ends(port);
         path.extend(self.faults(port));
-        // ACKs of data that pass the other direction's queue.
+        // ACKs of data that pass the queue of the other direction.
         let other = Port { forward: !port.forward, ..port };
         let queue = &case.links[port.link].queue;
         if self.is_queued(other)
@@ -385,7 +386,8 @@ impl Builder<'_> {
         self.lay_routes(port, first);
     }
 
-    /// Which half of the input ports of switch `at` this one is in: the first half, in the order of links, is 0.
+    /// Index of the half of the input ports of switch `at` to which this port belongs. The first half in the order of
+    /// links has index 0.
     fn band(&self, port: Port, at: usize) -> u8 {
         let ends_here =
             |l: &tcpassay_case::topology::Link| l.from == Node::Switch(at) || l.to == Node::Switch(at);
@@ -428,7 +430,7 @@ fn stands_at_sender(case: &Case, queue: &QueueSettings) -> bool {
     }
 }
 
-/// Hosts of the topology by name, for recordings.
+/// The names of the hosts of the topology, for recordings.
 pub(crate) fn host_names(net: &Net) -> Vec<String> {
     net.hosts.iter().map(|h| h.name.clone()).collect()
 }

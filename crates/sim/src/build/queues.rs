@@ -1,4 +1,4 @@
-//! From `queue.*` to the discipline of a port.
+//! Construction of a port's queueing discipline from `queue.*`.
 
 use crate::element::{
     CoDelSpec, DisciplineSpec, DualPi2Spec, FifoSpec, FqCoDelSpec, FqSpec, HtbSpec, PieSpec, QueueLimit,
@@ -8,7 +8,7 @@ use tcpassay_case::params::grammar;
 use tcpassay_case::{Mark, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// `queue.limit`, or `auto` of the discipline.
+/// `queue.limit`, or the default limit of the discipline for `auto`.
 fn limit_or(queue: &QueueSettings, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
         Some(grammar::Limit::Bytes(bytes)) => QueueLimit::bytes(bytes),
@@ -22,7 +22,7 @@ pub(super) fn limit(queue: &QueueSettings) -> QueueLimit {
     limit_or(queue, QueueLimit::packets(1000))
 }
 
-/// The limit of a discipline for which Linux counts packets: bytes are as many packets of the MTU.
+/// The limit of a discipline that counts packets in Linux; a limit in bytes is converted to packets of the MTU.
 fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
         Some(grammar::Limit::Bytes(bytes)) => {
@@ -32,14 +32,14 @@ fn packets_or(queue: &QueueSettings, mtu: Bytes, auto: QueueLimit) -> QueueLimit
     }
 }
 
-/// The discipline of a port that sends at `rate`.
+/// The queueing discipline of a port that sends at `rate`.
 pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
     let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
     let fifo = DisciplineSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
     let shaped = || queue.rate.expect("checked: a shaper has a rate");
     match queue.kind {
         "htb" => {
-            // tc's default: what passes in a tick of a nanosecond, and 1600 bytes.
+            // The default of tc: the bytes that pass in a tick of a nanosecond, and 1600 bytes.
             let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
             if queue.classes == 1 {
                 QueueSpec::Htb(HtbSpec::single(shaped(), burst, fifo))
@@ -55,9 +55,9 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
     }
 }
 
-/// A discipline that is no shaper.
+/// A discipline that is not a shaper.
 fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) -> DisciplineSpec {
-    // What Linux takes for a full frame: the MTU and an Ethernet header.
+    // Linux's size of a full frame: the MTU and an Ethernet header.
     let frame = mtu + Bytes::new(14);
     match queue.kind {
         "red" => DisciplineSpec::Red(RedSpec {

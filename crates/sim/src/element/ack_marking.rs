@@ -1,21 +1,22 @@
-//! Marking the returning ACKs instead of the data (the paper's low-latency rate limiter).
+//! Marking of returning ACKs instead of data packets (the paper's low-latency rate limiter).
 //!
-//! A shaper at the sender that marks data waits a round trip, and for the receiver's delayed ACK, until the sender
-//! hears of it; setting ECE on ACKs that pass the shaper's host tells it at once.
+//! When a shaper at the sender marks data packets, the sender receives the echo one round trip later, plus the delay
+//! of the receiver's delayed ACK. Setting ECE on ACKs that pass the shaper's host removes this delay.
 
 use super::backlog::Backlog;
 use crate::engine::{Core, ElementContext, NodeId, PacketId};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
-/// Sets ECE on the ACKs of a flow while more than a threshold waits in the queue that its data passes the other way.
+/// Sets ECE on the ACKs of a flow while the queue that its data passes in the opposite direction holds more than a
+/// threshold.
 ///
-/// Segments that carry SYN or RST are left alone: there ECE is negotiation (RFC 3168 section 6.1.1).
+/// Segments with SYN or RST are not changed, because ECE has a different meaning there (RFC 3168 section 6.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckEceMarker {
-    /// The queue that the data passes; of a classful one, the class of the flow.
+    /// The queue of the data packets; for a classful discipline, the class of the flow.
     pub queue: NodeId,
-    /// Marks while more than this waits there.
+    /// ECE is set while the backlog of the queue exceeds this value.
     pub above: Bytes,
 }
 

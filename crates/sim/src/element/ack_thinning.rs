@@ -1,24 +1,26 @@
-//! ACK thinning: a return path that forwards one pure ACK in so many, the newest.
+//! ACK thinning: a return path that forwards only the newest of each group of pure ACKs.
 
 use crate::engine::{Core, DropReason, ElementContext, FlowKey, HostId, Packet, PacketId, Protocol};
 use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::{Dur, Seed, SeqNum, Time};
 use tcpassay_wire::Flags;
 
-/// Of the pure ACKs of a flow it forwards one in `one_in`, as return paths do that cannot carry them all (ACK filtering, RFC 3449
+/// Forwards one of `one_in` pure ACKs of each flow, as return paths with a low capacity do (ACK filtering, RFC 3449
 /// section 5.2.1).
 ///
-/// A pure ACK is held. The next one replaces it, and the held one is dropped. The newest is forwarded when `one_in` of them have
-/// come, or `longest` after the first of them, whichever is earlier, so that the last ACK of a burst arrives.
+/// A pure ACK is held. The next one replaces it, and the held one is dropped. The newest one is forwarded when
+/// `one_in` of them have arrived, or `longest` after the arrival of the first one, whichever is earlier. The last ACK
+/// of a burst is therefore always forwarded.
 ///
-/// An ACK that says more than that data arrived passes at once, behind the one that is held: one that acknowledges no more than the
-/// packet of the flow before it (a duplicate, a window update), one with SACK blocks, and one whose flags for ECN (ECE, CWR, AE)
-/// differ from those of the packet before it. So does every other packet of the flow.
+/// ACKs that carry further information are forwarded at once, behind the held one: an ACK whose acknowledgement
+/// number does not exceed that of the previous packet of the flow (a duplicate ACK or a window update), an ACK with
+/// SACK blocks, and an ACK whose ECN flags (ECE, CWR, AE) differ from those of the previous packet. All other packets
+/// of the flow are forwarded at once, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckThinningSpec {
-    /// Pure ACKs of which one is forwarded; at least 1.
+    /// Size of a group of pure ACKs, of which one is forwarded; at least 1.
     pub one_in: u16,
-    /// The longest time for which an ACK is held, counted from the first of its group.
+    /// The longest time for which an ACK is held, counted from the first ACK of its group.
     pub longest: Dur,
 }
 
@@ -26,7 +28,7 @@ pub struct AckThinningSpec {
 pub(crate) struct AckThinning {
     spec: AckThinningSpec,
     flows: BTreeMap<(FlowKey, HostId), Flow>,
-    /// When the groups end that were begun, in order. One that is not the group of its flow any more is passed over.
+    /// The end times of the groups in order. An entry that does not match the current group of its flow is ignored.
     ends: VecDeque<(Time, (FlowKey, HostId))>,
     held: u64,
 }
@@ -34,9 +36,9 @@ pub(crate) struct AckThinning {
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// Acknowledgement number and flags for ECN of the last packet.
+    /// Acknowledgement number and ECN flags of the last packet.
     last: Option<(SeqNum, [bool; 3])>,
-    /// The newest ACK of the group under way, how many came, and when the group ends.
+    /// The newest ACK of the current group, the number of ACKs, and the end time of the group.
     group: Option<(PacketId, u16, Time)>,
 }
 
@@ -67,7 +69,8 @@ impl AckThinning {
                 self.held -= 1;
                 ctx.forward(core, held);
             }
-            // What comes behind the end of a direction begins anew, so that ended connections take no memory.
+            // The state of a direction is removed after its FIN, so that ended connections use no memory; later
+            // packets start a new state.
             if is_end {
                 self.flows.remove(&key);
             }
@@ -125,7 +128,7 @@ impl AckThinning {
     }
 }
 
-/// The flags that tell of congestion; those of accurate ECN are a counter of three bits (RFC 9768 section 3.2.2).
+/// The flags that signal congestion. With accurate ECN they are a counter of three bits (RFC 9768 section 3.2.2).
 fn ecn_flags(packet: &Packet) -> [bool; 3] {
     [Flags::ECE, Flags::CWR, Flags::AE].map(|flag| packet.segment.flags.has(flag))
 }

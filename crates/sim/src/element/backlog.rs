@@ -1,10 +1,10 @@
-//! What waits in an element.
+//! The backlog of an element.
 
-/// What waits in an element: packets that are not yet being sent.
+/// The packets that wait in an element; packets in transmission are not included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
-    /// Packets (super-segments count once).
+    /// Number of packets; a super-segment counts once.
     pub packets: u32,
-    /// Their IP bytes.
+    /// Sum of the IP bytes of the packets.
     pub bytes: u64,
 }

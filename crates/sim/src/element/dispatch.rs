@@ -1,4 +1,4 @@
-//! Any element, and how one is made from its specification.
+//! The union of all elements, and their construction from specifications.
 
 use super::ack_marking::AckEceMarker;
 use super::ack_thinning::{AckThinning, AckThinningSpec};
@@ -16,17 +16,17 @@ use super::switch::{IngressTag, IngressTagSpec, Switch, SwitchSpec};
 use crate::engine::{Core, ElementContext, FlowKey, HostId, PacketId};
 use tcpassay_units::Seed;
 
-/// A specification that makes an element.
+/// A specification from which an element is created.
 pub trait IntoElement {
-    /// The element called `name`, which draws from streams of `seed` named after it.
+    /// Creates the element `name`, whose random streams are derived from `seed` and `name`.
     fn into_element(self, name: &str, seed: Seed) -> Element;
 }
 
-/// Any element. Calls are dispatched by `match`: the hot path has no virtual call.
+/// Any element. Calls are dispatched with `match`, because virtual calls would cost time for each packet.
 #[derive(Clone, Debug)]
 #[expect(private_interfaces, reason = "made from a specification only")]
 pub enum Element {
-    /// Where packets to a host end.
+    /// The endpoint of packets to a host.
     Host(HostId),
     /// See [`LinkSpec`].
     Link(Link),
@@ -92,7 +92,7 @@ impl Element {
         }
     }
 
-    /// Whether it ever asks to be woken.
+    /// Whether the element ever schedules events.
     pub(crate) fn wakes(&self) -> bool {
         match self {
             Element::Link(_)
@@ -113,7 +113,7 @@ impl Element {
         }
     }
 
-    /// Packets inside, counted in its queues.
+    /// Number of packets in the queues of the element.
     pub(crate) fn held(&self) -> u64 {
         match self {
             Element::Link(e) => e.held(),
@@ -127,7 +127,7 @@ impl Element {
         }
     }
 
-    /// What waits before `flow`.
+    /// The backlog in front of a packet of `flow`.
     pub(crate) fn backlog(&mut self, core: &Core, flow: FlowKey) -> Backlog {
         match self {
             Element::Link(e) => e.backlog(core),
@@ -138,7 +138,7 @@ impl Element {
 }
 
 impl Element {
-    /// All that waits.
+    /// The backlog over all flows.
     pub(crate) fn waiting(&mut self, core: &Core) -> Backlog {
         match self {
             Element::Link(e) => e.backlog(core),
@@ -154,7 +154,7 @@ impl IntoElement for Element {
     }
 }
 
-/// Elements that a specification makes with its `make`.
+/// Implements [`IntoElement`] for specifications with a method `make`.
 macro_rules! made_from {
     ($($spec:ty => $element:expr),+ $(,)?) => {$(
         impl IntoElement for $spec {

@@ -1,20 +1,20 @@
-//! The rules of receive merging. See [`super::RxSpec`].
+//! Generic receive offload: which segments are merged. See [`super::RxSpec`].
 
 use crate::engine::{Core, ElementContext, Packet, PacketId, Protocol};
 use tcpassay_units::Bytes;
 use tcpassay_wire::Flags;
 
-/// Open merges, oldest first; each is the packet that others are appended to.
+/// The open merges, oldest first. Each is the packet to which further segments are appended.
 #[derive(Clone, Debug)]
 pub(crate) struct GroTable {
     max: u64,
     open: Vec<PacketId>,
 }
 
-/// Flags that what is appended may have beyond the merge: they end it.
+/// Flags that an appended segment may have in addition to those of the merge; they close the merge.
 const PASSED_ON: Flags = Flags::from_bits(Flags::FIN.bits() | Flags::PSH.bits());
 
-/// Flags of what is never held open.
+/// A packet with one of these flags is never held.
 const ENDS: Flags = Flags::from_bits(
     Flags::URG.bits() | Flags::PSH.bits() | Flags::RST.bits() | Flags::SYN.bits() | Flags::FIN.bits(),
 );
@@ -28,7 +28,8 @@ impl GroTable {
         self.open.len() as u64
     }
 
-    /// Appends a packet to the merge of its flow, opens one, or hands it up, behind what it may not pass.
+    /// Appends a packet to the open merge of its flow, opens a merge, or passes the packet on. Packets of a flow keep
+    /// their order.
     pub fn receive(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         let new = &core.packets[id];
         if new.kind != Protocol::Tcp || new.corrupt {
@@ -64,13 +65,13 @@ impl GroTable {
         }
         let p = &mut core.packets[id];
         if p.segs == 1 {
-            // No later segment may be longer than the first.
+            // A later segment must not be longer than the first one.
             p.mss = u16::try_from(p.segment.len).expect("a wire packet");
         }
         self.open.push(id);
     }
 
-    /// Hands every open merge up, oldest first.
+    /// Passes on every open merge, oldest first.
     pub fn flush(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         for id in self.open.drain(..) {
             ctx.forward(core, id);
@@ -84,11 +85,11 @@ fn same_flow(a: &Packet, b: &Packet) -> bool {
 
 fn may_append(held: &Packet, new: &Packet, max: u64) -> bool {
     let (h, n) = (&held.segment, &new.segment);
-    // A merge may begin with CWR, which its next segments do not have; with accurate ECN every bit counts.
+    // A merge may begin with CWR, which its later segments do not carry. With accurate ECN all flags must be equal.
     let ignored = if new.accecn { PASSED_ON } else { PASSED_ON | Flags::CWR };
     let differing = Flags::from_bits(h.flags.bits() ^ n.flags.bits()).without(ignored);
     let cwr = n.flags.has(Flags::CWR) && !new.accecn;
-    // Both IP packets as one: the headers of one of them are gone.
+    // The size of the merged IP packet: the headers are counted once.
     let merged = u64::from(held.headers() + h.len + n.len);
     held.ecn == new.ecn
         && differing == Flags::NONE

@@ -1,21 +1,21 @@
-//! Small impairments: corruption and duplication. Both take no time.
+//! Corruption and duplication of packets. Neither takes time.
 
 use crate::engine::{Core, ElementContext, PacketId};
 use tcpassay_case::draws::Chances;
 use tcpassay_units::Seed;
 
-/// Damages packets, which the checksum of the receiving host finds and drops, so that corruption is loss that the path
-/// has paid for.
+/// Corrupts packets. The checksum of the receiving host detects the damage and the host drops the packet, so that
+/// corrupted packets use capacity of the path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CorruptSpec {
-    /// From 0 to 1.
+    /// Probability, 0 to 1.
     pub probability: f64,
 }
 
-/// Sends packets twice, the copy right behind.
+/// Duplicates packets; the copy follows immediately.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DuplicateSpec {
-    /// From 0 to 1.
+    /// Probability, 0 to 1.
     pub probability: f64,
 }
 

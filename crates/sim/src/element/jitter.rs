@@ -1,6 +1,7 @@
-//! Delay that varies, as netem's: `delay DELAY JITTER CORRELATION distribution D`.
+//! A variable delay as in netem: `delay DELAY JITTER CORRELATION distribution D`.
 //!
-//! Each packet draws its own delay ([`Delays`]); a packet with a shorter one overtakes, as in netem, unless the order is kept.
+//! Each packet draws its own delay ([`Delays`]). As in netem, a packet with a shorter delay overtakes others unless
+//! the order is kept.
 
 use crate::engine::{Core, ElementContext, PacketId};
 use std::cmp::Reverse;
@@ -8,18 +9,18 @@ use std::collections::BinaryHeap;
 use tcpassay_case::draws::{Delays, Distribution};
 use tcpassay_units::{Dur, Seed, Time};
 
-/// A delay that varies.
+/// A variable delay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JitterSpec {
-    /// The delay it varies about.
+    /// The mean of the uniform and normal distributions.
     pub delay: Dur,
-    /// How much.
+    /// The scale of the variation.
     pub jitter: Dur,
-    /// Correlation of one packet's delay with the one before, 0 to 1.
+    /// Correlation of a packet's delay with that of the previous packet, 0 to 1.
     pub correlation: f64,
-    /// Its shape.
+    /// The distribution of the variation.
     pub distribution: Distribution,
-    /// No packet overtakes: one with a shorter delay waits for the one before it.
+    /// Packets keep their order: a packet with a shorter delay waits for the previous one.
     pub keep_order: bool,
 }
 
@@ -45,7 +46,7 @@ impl JitterSpec {
 pub(crate) struct Jitter {
     draws: Delays,
     keep_order: bool,
-    /// By when they leave, then by when they came.
+    /// Ordered by departure time, then by arrival.
     flight: BinaryHeap<Reverse<(Time, u64, PacketId)>>,
     taken: u64,
     last_due: Time,

@@ -1,13 +1,15 @@
-//! A link: a drop-tail queue before a wire of fixed rate and delay. One event for each packet.
+//! A link: a drop-tail queue in front of a wire with fixed rate and delay. It causes one event per packet.
 //!
-//! The instant at which a packet begins to be sent is known when it arrives, because nothing overtakes it and the rate is
-//! fixed. So a packet goes into flight at once, with the instant it arrives at the other end; the link's one wake-up is
-//! that of the first in flight. How much waits is exact all the same: those that have not begun to be sent are the last of
-//! the flight, and are counted again when somebody asks. What is needed for that stands in the flight itself, so that a
-//! packet's own memory is touched only when it is marked or dropped.
+//! The start of a packet's transmission is known when the packet arrives, because the rate is fixed and no packet
+//! overtakes another. A packet therefore enters the flight list at once, with its arrival time at the other end, and
+//! the only pending event of the link is the arrival of the first packet in flight. The backlog is still exact: the
+//! packets whose transmission has not begun are the last entries of the flight list, and they are counted when the
+//! backlog is needed. The flight list contains all data for this, so that the memory of a packet is accessed only
+//! when it is marked or dropped.
 //!
-//! A packet being sent does not count as waiting, as in Linux a packet that the device took is no longer in the queueing
-//! discipline; so a packet that finds the link idle is never dropped. (htsim and ns-2 count the one being sent.)
+//! A packet in transmission does not belong to the backlog, as in Linux, where a packet that the device has taken is
+//! no longer in the queueing discipline. A packet that finds the link idle is therefore never dropped. (htsim and
+//! ns-2 count the packet in transmission.)
 
 #![expect(clippy::inline_always, reason = "a link stands in the run loop")]
 
@@ -16,30 +18,30 @@ use super::ring_buffer::RingBuffer;
 use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketHandle};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
-/// How much may wait.
+/// Limit of a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueLimit {
-    /// At most so many bytes.
+    /// Maximum number of bytes.
     pub bytes: Bytes,
-    /// At most so many packets.
+    /// Maximum number of packets.
     pub packets: u32,
 }
 
 impl QueueLimit {
-    /// No limit at all.
+    /// No limit.
     pub const NONE: QueueLimit = QueueLimit { bytes: Bytes::MAX, packets: u32::MAX };
 
-    /// `n` bytes.
+    /// A limit of `n` bytes.
     pub const fn bytes(n: Bytes) -> QueueLimit {
         QueueLimit { bytes: n, packets: u32::MAX }
     }
 
-    /// `n` packets.
+    /// A limit of `n` packets.
     pub const fn packets(n: u32) -> QueueLimit {
         QueueLimit { bytes: Bytes::MAX, packets: n }
     }
 
-    /// Whether `more` bytes in one packet fit behind `backlog`.
+    /// Whether one more packet of `more` bytes fits behind `backlog`.
     pub(crate) fn fits(self, backlog: Backlog, more: u64) -> bool {
         backlog.packets < self.packets && backlog.bytes.saturating_add(more) <= self.bytes.get()
     }
@@ -48,27 +50,27 @@ impl QueueLimit {
 /// A link with a drop-tail queue. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkSpec {
-    /// Capacity; `None` sends in no time.
+    /// Rate; `None` means that transmission takes no time.
     pub rate: Option<Rate>,
-    /// Propagation, one way.
+    /// One-way propagation delay.
     pub delay: Dur,
-    /// How much may wait.
+    /// Limit of the backlog.
     pub limit: QueueLimit,
-    /// Packets of ECN-capable flows that find more than this waiting are marked CE (RFC 8257 section 3.1 and RED with
-    /// both thresholds equal). Others pass unmarked.
+    /// ECN-capable packets that find a larger backlog are marked CE (RFC 8257 section 3.1; RED with equal
+    /// thresholds). Other packets are not marked.
     pub mark_above: Option<Bytes>,
-    /// Bytes that every wire packet occupies besides its IP packet: 0 counts a full packet as 1500, 38 is all of
-    /// Ethernet (header 14, FCS 4, preamble 8, gap 12). Queues count IP bytes.
+    /// Link-layer bytes of every wire packet. With 0 a full packet counts 1500 bytes; 38 is the overhead of Ethernet
+    /// (header 14, FCS 4, preamble 8, gap 12). Queues count IP bytes.
     pub overhead: u32,
 }
 
 impl LinkSpec {
-    /// An unlimited queue before `rate` and `delay`, without marking or overhead.
+    /// A link with `rate` and `delay`, an unlimited queue, no marking and no overhead.
     pub const fn new(rate: Rate, delay: Dur) -> LinkSpec {
         LinkSpec { rate: Some(rate), delay, limit: QueueLimit::NONE, mark_above: None, overhead: 0 }
     }
 
-    /// A delay alone.
+    /// A link that only delays packets.
     pub const fn delay(delay: Dur) -> LinkSpec {
         LinkSpec { rate: None, delay, limit: QueueLimit::NONE, mark_above: None, overhead: 0 }
     }
@@ -92,36 +94,37 @@ impl LinkSpec {
     }
 }
 
-/// In the order in which a packet needs it; with what every element has it fills three cache lines.
+/// The fields are in the order in which a packet needs them; with the common part of elements they occupy three cache
+/// lines.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Link {
-    /// When everything taken so far has been sent.
+    /// The time at which all accepted packets have been transmitted.
     free_at: Time,
     flight: RingBuffer<InFlight>,
-    /// Of the last of the flight: those that had not begun to be sent when last counted. Never all of it: the one before the
-    /// first of them is being sent.
+    /// The backlog when last counted: the last entries of the flight list whose transmission had not begun. It is
+    /// never the whole list, because the packet in front of them is in transmission.
     waiting_packets: u32,
     overhead: u32,
     waiting_bytes: u64,
     delay: Dur,
     rate: Option<Rate>,
-    /// What is left of the division, as [`Carry`](tcpassay_units::Carry).
+    /// The remainder of the division, as in [`Carry`](tcpassay_units::Carry).
     carry: u64,
     usual: CachedTxTime,
-    /// `u64::MAX`: never.
+    /// `u64::MAX` disables marking.
     mark_above: u64,
     limit: QueueLimit,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    /// When it arrives.
+    /// The arrival time.
     due: Time,
     handle: PacketHandle,
 }
 
-/// The division of the last size seen, as most packets of a direction have one size.
+/// The transmission time of the last packet size. Most packets of a direction have the same size.
 #[derive(Clone, Copy, Debug, Default)]
 struct CachedTxTime {
     wire: u32,
@@ -159,7 +162,7 @@ impl Link {
         }
     }
 
-    /// How long a packet occupies the wire, without drift, as [`Rate::tx_time`].
+    /// Transmission time of a packet without cumulative rounding error, as in [`Rate::tx_time`].
     #[inline(always)]
     fn tx_time(&mut self, handle: PacketHandle) -> Dur {
         let Some(rate) = self.rate else { return Dur::ZERO };
@@ -173,7 +176,7 @@ impl Link {
         Dur::from_nanos(u64::from(self.usual.time) + u64::from(more))
     }
 
-    /// Divides, and keeps the division when it fits.
+    /// Computes the transmission time, and stores it when it fits.
     #[inline(never)]
     fn divide(&mut self, rate: Rate, wire: u64) -> Dur {
         let mut whole = Carry::default();
@@ -187,8 +190,9 @@ impl Link {
         time + Dur::from_nanos(cold / rate.bits_per_sec())
     }
 
-    /// Whether a packet that has to wait fits; marks it when it finds too much waiting, drops it when it does not fit. No more
-    /// waits than when last counted: they are counted again only where that decides, or somebody wants to know.
+    /// Whether a packet that has to wait fits. Marks the packet when the backlog exceeds the threshold, and drops it
+    /// when it exceeds the limit. The stored backlog is an upper bound, so that it is recounted only when the result
+    /// depends on it or statistics need it.
     #[inline(always)]
     fn admits(&mut self, ctx: &mut ElementContext, core: &mut Core, handle: PacketHandle) -> bool {
         let size = u64::from(handle.size);
@@ -207,8 +211,8 @@ impl Link {
         true
     }
 
-    /// Lets go what arrives now. The only one, which is the rule, is the caller's to hand on, and the flow of the one behind it, or
-    /// its own, is told.
+    /// Delivers the packets that arrive now. When there is one, which is the usual case, the caller forwards it; the
+    /// result contains it and the flow of the packet behind it (or its own).
     #[inline(always)]
     pub fn wake(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<(PacketHandle, FlowKey)> {
         let first = self.pop(ctx, core);
@@ -226,7 +230,7 @@ impl Link {
         }
     }
 
-    /// Several that arrive in one instant.
+    /// Several packets arrive at the same instant.
     #[cold]
     #[inline(never)]
     fn let_go(&mut self, ctx: &mut ElementContext, core: &mut Core, first: PacketHandle) {
@@ -238,14 +242,14 @@ impl Link {
         ctx.wake_at(core, self.flight.front().map(|f| f.due));
     }
 
-    /// Takes the first of the flight.
+    /// Removes the first packet in flight.
     #[inline(always)]
     fn pop(&mut self, ctx: &mut ElementContext, core: &mut Core) -> PacketHandle {
         let InFlight { due, handle } = *self.flight.front().expect("woken for the first of the flight");
         debug_assert!(due <= core.now, "woken before the first of the flight arrives");
         self.flight.pop_front();
         if self.waiting_packets > 0 && self.waiting_packets == self.flight.len() {
-            // The next began to be sent when this one had been, which must not be forgotten with it.
+            // The transmission of the next packet began when this one ended; this fact must be kept.
             self.waiting_packets -= 1;
             self.waiting_bytes -= u64::from(self.flight.get(0).handle.size);
         }
@@ -267,7 +271,7 @@ impl Link {
         Backlog { packets: self.waiting_packets, bytes: self.waiting_bytes }
     }
 
-    /// Counts those that have begun to be sent by now as waiting no more. Each begins when the one before it has been sent.
+    /// Removes packets from the backlog whose transmission has begun by now. Each begins when the previous one ends.
     #[inline(always)]
     fn count(&mut self, now: Time) {
         while self.waiting_packets > 0 {

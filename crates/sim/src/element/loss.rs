@@ -1,18 +1,18 @@
-//! Loss on the path: independent or correlated, in bursts, or of exactly the packets one names.
+//! Loss on the path: independent, correlated, in bursts, or of given packets.
 
 use crate::engine::{Core, DropReason, ElementContext, Packet, PacketId};
 use tcpassay_case::draws::{LossProcess, Losses};
 use tcpassay_units::Seed;
 
-/// Which packets something applies to.
+/// The packets to which an impairment applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PacketFilter {
     /// Every packet.
     #[default]
     All,
-    /// Those with payload.
+    /// Packets with payload.
     Data,
-    /// TCP segments that do nothing but acknowledge.
+    /// Pure ACKs.
     PureAcks,
 }
 
@@ -29,9 +29,9 @@ impl PacketFilter {
 /// Loss.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossSpec {
-    /// How losses are chosen.
+    /// The loss process.
     pub model: LossProcess,
-    /// Among which packets; others pass and are not counted.
+    /// The packets to which it applies. Other packets pass and do not advance the process.
     pub which: PacketFilter,
 }
 

@@ -1,18 +1,18 @@
-//! Elements: what a packet meets between two stacks.
+//! Elements: the components that a packet passes between two stacks.
 //!
-//! Each has a `...Spec`, which says what was asked for and is handed to [`Network::add`](crate::engine::Network::add), and
-//! the state of a run made from it. An element sees packets and time; it must not know connections, topologies or the
-//! parameter table. Elements that delay nothing hand a packet on in the same event.
+//! Each element has a specification (`...Spec`), which is passed to [`Network::add`](crate::engine::Network::add),
+//! and a state created from it. An element has access to packets and time; it does not depend on connections,
+//! topologies or the parameter table. An element without delay forwards packets within the same event.
 //!
-//! | element | what it does | events per packet |
+//! | element | function | events per packet |
 //! | --- | --- | --- |
 //! | [`LinkSpec`] | rate, delay, drop-tail queue, step marking | 1 |
-//! | [`PortSpec`] | any [`QueueSpec`] (FIFO, shapers, AQM) before any [`Pace`], TSO, shared buffers | 2 |
-//! | [`RxSpec`] | the receiving NIC: ring, interrupt coalescing, GRO, LRO | 0 to 1 |
-//! | [`SplitSpec`] | segmentation alone | 0 |
+//! | [`PortSpec`] | any [`QueueSpec`] (FIFO, shapers, AQM) with any [`Pace`], TSO, shared buffers | 2 |
+//! | [`RxSpec`] | receive side of a NIC: ring, interrupt coalescing, GRO, LRO | 0 to 1 |
+//! | [`SplitSpec`] | segmentation only | 0 |
 //! | [`SwitchSpec`] | routing, equal-cost paths by flow | 0 |
-//! | [`IngressTagSpec`] | says by which half of a switch's ports a packet came in | 0 |
-//! | [`AckEceMarker`] | ECE on returning ACKs while a queue is long | 0 |
+//! | [`IngressTagSpec`] | labels packets with their group of input ports at a switch | 0 |
+//! | [`AckEceMarker`] | sets ECE on returning ACKs while a queue is long | 0 |
 //! | [`LossSpec`], [`CorruptSpec`], [`DuplicateSpec`], [`PolicerSpec`] | impairments | 0 |
 //! | [`JitterSpec`], [`ReorderSpec`], [`SlottedMediumSpec`], [`AckThinningSpec`] | impairments that hold packets | 0 to 1 |
 

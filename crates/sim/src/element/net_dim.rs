@@ -1,15 +1,16 @@
 //! Linux's dynamic interrupt moderation for receive (`lib/dim/net_dim.c`): a hill climb over five delays.
 //!
-//! After every 64 interrupts it compares bytes, packets and interrupts a millisecond with those before: more bytes are
-//! better, then more packets, then fewer interrupts; a difference of 10 % or less is none. While it gets better it
-//! goes on in its direction, otherwise it turns; between two turns it parks on the top until something changes, and after
-//! ten steps it parks tired for as many periods.
+//! After every 64 interrupts it compares bytes, packets and interrupts per millisecond with the previous measurement.
+//! More bytes are better, then more packets, then fewer interrupts; a difference of at most 10 % is ignored. While
+//! the measurement improves, the algorithm continues in its direction; otherwise it turns. Between two turns it parks
+//! at the best delay until the load changes. After ten steps it parks (`DIM_PARKING_TIRED`) for the same number of
+//! measurements.
 
 use tcpassay_units::{Dur, Time};
 
-/// The delays, for NICs that count from the event (`NET_DIM_RX_EQE_PROFILES`).
+/// The delays of NICs that count from the event (`NET_DIM_RX_EQE_PROFILES`).
 const USECS: [u64; 5] = [1, 8, 64, 128, 256];
-/// Interrupts of one measurement.
+/// Number of interrupts per measurement.
 const EVENTS: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +62,7 @@ impl InterruptModeration {
         }
     }
 
-    /// The delay in force.
+    /// The current delay.
     pub fn delay(&self) -> Dur {
         Dur::from_micros(USECS[self.at])
     }
@@ -72,7 +73,7 @@ impl InterruptModeration {
         self.count.bytes += bytes;
     }
 
-    /// The host was interrupted.
+    /// An interrupt occurred.
     pub fn interrupt(&mut self, now: Time) {
         self.count.events += 1;
         if self.count.events < EVENTS {

@@ -3,12 +3,12 @@
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Stream, Time};
 
-/// Drops what exceeds a token bucket, and delays nothing (Linux `act_police` with `drop`).
+/// Drops packets that exceed a token bucket, without delaying any (Linux `act_police` with `drop`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicerSpec {
-    /// The rate that passes in the long run.
+    /// The long-term rate.
     pub rate: Rate,
-    /// What may pass at once after idleness.
+    /// Size of the token bucket: bytes that may pass at once after an idle time.
     pub burst: Bytes,
 }
 
@@ -44,17 +44,18 @@ impl Policer {
     }
 }
 
-/// Packets leave only in slots, as over a shared radio (netem's `slot`): all that came before a slot opens leave together,
-/// what comes later waits for the next. Slots are evenly between `shortest` and `longest` apart.
+/// Packets leave only in slots, as on a shared radio channel (netem's `slot`). Packets that arrived before a slot
+/// opens leave together; later packets wait for the next slot. The time between slots is uniformly distributed
+/// between `shortest` and `longest`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlottedMediumSpec {
-    /// The least time to the next slot.
+    /// The shortest time between two slots.
     pub shortest: Dur,
-    /// The most.
+    /// The longest time between two slots.
     pub longest: Dur,
-    /// Packets that a slot carries at most.
+    /// Maximum number of packets per slot.
     pub packets: u32,
-    /// IP bytes that a slot carries at most; the last packet may exceed them.
+    /// Maximum number of IP bytes per slot; the last packet may exceed it.
     pub bytes: Bytes,
 }
 

@@ -1,8 +1,8 @@
-//! A port: a queueing discipline before a transmitter of any pace. Two events for each packet that has to wait.
+//! A port: a queueing discipline in front of a transmitter. A packet that waits causes two events.
 //!
-//! What a [`LinkSpec`](super::LinkSpec) can do (FIFO, fixed rate), it does at half the cost. A port is for every other
-//! discipline, for shapers, traces, buffers shared with other ports, segmentation on the way out (TSO), and hosts that
-//! want to know when a packet has left.
+//! A [`LinkSpec`](super::LinkSpec) (FIFO, fixed rate) costs half as much. A port supports all other disciplines,
+//! shapers, traces, buffers shared with other ports, segmentation on transmission (TSO), and transmit completions for
+//! hosts.
 
 use super::backlog::Backlog;
 use super::queue::QueueSpec;
@@ -16,38 +16,39 @@ use std::collections::VecDeque;
 use tcpassay_case::pace::Pace;
 use tcpassay_units::{Dur, Seed, Time};
 
-/// A share of a buffer that several ports of a switch have in common.
+/// The share of a port in a buffer of the switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BufferShare {
-    /// The buffer; see [`Network::add_pool`](crate::engine::Network::add_pool).
+    /// The buffer; see [`Network::add_shared_buffer`](crate::engine::Network::add_shared_buffer).
     pub pool: SharedBufferId,
-    /// Dynamic threshold: this port may hold at most `alpha` times what is free (Choudhury and Hahne 1998; 0.5 to 2 in
-    /// merchant silicon). `None`: as much as there is.
+    /// Dynamic threshold: this port may hold at most `alpha` times the free space (Choudhury and Hahne 1998; 0.5 to 2
+    /// in merchant silicon). `None`: no threshold.
     pub alpha: Option<f64>,
 }
 
 /// A port. See the module.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortSpec {
-    /// What waits, in which order, what is dropped and marked.
+    /// The queueing discipline.
     pub queue: QueueSpec,
-    /// How fast it sends.
+    /// The transmission rate.
     pub pace: Pace,
-    /// Propagation to the next element, one way.
+    /// One-way propagation delay to the next element.
     pub delay: Dur,
-    /// Bytes that every wire packet occupies besides its IP packet, as in [`LinkSpec`](super::LinkSpec).
+    /// Link-layer bytes of every wire packet, as in [`LinkSpec`](super::LinkSpec).
     pub overhead: u32,
-    /// Super-segments leave as wire packets, one after the other (TSO). Otherwise they leave whole.
+    /// Super-segments are transmitted as wire packets, one after the other (TSO). Otherwise they are transmitted as
+    /// one packet.
     pub segment: bool,
-    /// A buffer shared with other ports.
+    /// The buffer shared with other ports.
     pub share: Option<BufferShare>,
-    /// How long the NIC collects completions before it tells the host ([`Packet::notify`](crate::engine::Packet)) that
-    /// packets have left (`ethtool` tx-usecs); zero tells at once.
+    /// Delay of transmit completions ([`Packet::notify`](crate::engine::Packet)): the NIC collects completions for
+    /// this time before it notifies the host (`ethtool` tx-usecs). Zero notifies at once.
     pub tx_coalesce: Dur,
 }
 
 impl PortSpec {
-    /// `queue` before `pace`, whose packets arrive `delay` later.
+    /// A port with `queue` and `pace` and the propagation delay `delay`.
     pub fn new(queue: impl Into<QueueSpec>, pace: Pace, delay: Dur) -> PortSpec {
         PortSpec {
             queue: queue.into(),
@@ -89,14 +90,15 @@ pub(crate) struct Port {
     segment: bool,
     share: Option<BufferShare>,
     tx_coalesce: Dur,
-    /// When the packet being sent has left.
+    /// The time at which the current transmission ends.
     free_at: Time,
-    /// When to ask the queue for its next packet.
+    /// The time at which the queue has its next packet.
     pull_at: Option<Time>,
     flight: PacketList,
-    /// What hosts asked to be told, with when it leaves: being sent, or waiting for the completion interrupt.
+    /// Pending completions with the time at which their packets leave: in transmission, or waiting for the completion
+    /// interrupt.
     completions: VecDeque<(Time, TxCompletion)>,
-    /// When the host is told of those that have left.
+    /// The time of the next completion interrupt.
     tell_at: Option<Time>,
 }
 
@@ -142,7 +144,7 @@ impl Port {
         u64::from(self.queue.total().packets) + u64::from(self.flight.len())
     }
 
-    /// All that waits.
+    /// The total backlog.
     pub fn waiting(&self) -> Backlog {
         self.queue.total()
     }
@@ -151,7 +153,7 @@ impl Port {
         self.queue.backlog(flow)
     }
 
-    /// Sends what the queue offers until the transmitter is busy or nothing is offered.
+    /// Transmits packets from the queue until the transmitter is busy or the queue has no packet to send.
     fn pull(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         self.pull_at = None;
         while self.free_at <= core.now {
@@ -199,7 +201,7 @@ impl Port {
         self.flight.push_back(&mut core.packets, id);
     }
 
-    /// The completion interrupt, when it is due: hosts hear of everything that has left by now.
+    /// Delivers the completion interrupt when it is due: hosts are notified of all packets that have left by now.
     fn complete(&mut self, core: &mut Core) {
         if self.tell_at.is_none_or(|at| at > core.now) {
             return;
@@ -230,7 +232,7 @@ impl Port {
     }
 }
 
-/// Whether the shared buffer has room for a packet behind `queue`.
+/// Whether the shared buffer has space for a packet behind the backlog `queue`.
 fn admits(share: BufferShare, queue: Backlog, core: &Core, id: PacketId) -> bool {
     let pool = core.shared_buffers[share.pool.0 as usize];
     let free = pool.capacity.saturating_sub(pool.used);

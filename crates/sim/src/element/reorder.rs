@@ -1,4 +1,4 @@
-//! Reordering: single packets held back, or bursts that arrive backwards.
+//! Reordering: single packets that are held back, or bursts that are reversed.
 
 use crate::engine::{Core, ElementContext, PacketId, PacketList};
 use std::collections::VecDeque;
@@ -7,31 +7,31 @@ use tcpassay_units::{Dur, Seed, Stream, Time};
 /// Reordering.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ReorderSpec {
-    /// With `probability` a packet waits until `gap` others have passed it, but no longer than `longest`.
+    /// With `probability` a packet is held until `gap` others have passed it, but at most `longest`.
     ///
-    /// netem's `reorder` instead sends a packet ahead of all that its delay holds, so that how far it overtakes depends
-    /// on delay and rate; here the distance is what one asked for.
+    /// netem's `reorder` instead sends a packet ahead of those that its delay holds, so that the distance depends on
+    /// delay and rate. Here the distance is a parameter.
     HoldBack {
-        /// From 0 to 1.
+        /// Probability, 0 to 1.
         probability: f64,
-        /// Packets that pass one that is held; at least 1.
+        /// Number of packets that pass a held one; at least 1.
         gap: u32,
-        /// What a held packet waits at most, when nothing comes behind it.
+        /// Longest waiting time of a held packet, when no packets follow.
         longest: Dur,
     },
-    /// Every `size` packets arrive last first; a burst that is not full is released after `longest`.
+    /// Every `size` packets arrive in reverse order; an incomplete burst is released after `longest`.
     ReverseBursts {
-        /// Packets of a burst, at least 2.
+        /// Packets per burst, at least 2.
         size: u32,
-        /// What the first of a burst waits at most.
+        /// Longest waiting time of the first packet of a burst.
         longest: Dur,
     },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reorder {
-    /// Held packets with how many must still pass them, and when they go at the latest. All wait for the same number and
-    /// time, so the first held is the first to go.
+    /// The held packets with the number of packets that must still pass them and the latest time of release. All have
+    /// the same initial values, so the first one is released first.
     HoldBack {
         probability: f64,
         gap: u32,

@@ -1,9 +1,9 @@
-//! A ring buffer that starts empty and doubles: what a link has in flight.
+//! A ring buffer that starts empty and doubles its capacity; it holds the packets in flight on a link.
 
-/// First in, first out, every place by its distance from the first.
+/// A first-in-first-out queue with access by distance from the first entry.
 #[derive(Clone, Debug)]
 pub(crate) struct RingBuffer<T> {
-    /// A power of two of places, or none yet.
+    /// The entries; their number is zero or a power of two.
     places: Vec<T>,
     head: u32,
     len: u32,
@@ -26,7 +26,8 @@ impl<T: Copy> RingBuffer<T> {
         self.len == 0
     }
 
-    /// The one `n` behind the first. What is there when there are not so many is some old one.
+    /// The entry `n` places behind the first. When there are not so many entries, the result is an arbitrary old
+    /// entry.
     #[inline]
     pub fn get(&self, n: u32) -> &T {
         let mask = self.places.len().wrapping_sub(1);
@@ -48,14 +49,14 @@ impl<T: Copy> RingBuffer<T> {
         self.len += 1;
     }
 
-    /// Forgets the first.
+    /// Removes the first entry.
     #[inline]
     pub fn pop_front(&mut self) {
         self.len -= 1;
         self.head = self.head.wrapping_add(1);
     }
 
-    /// Twice the places; `filler` stands in the new ones.
+    /// Doubles the capacity; new entries are initialised with `filler`.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, filler: T) {

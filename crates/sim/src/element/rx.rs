@@ -1,18 +1,21 @@
-//! The receiving NIC: ring, interrupt coalescing, the poll, and receive merging (GRO, LRO).
+//! The receive side of a NIC: ring, interrupt coalescing, polling, and receive offload (GRO, LRO).
 //!
-//! Wire packets arrive in the ring. The interrupt comes when the first of them has waited `rx_usecs` or when `rx_frames` have
-//! come, and starts a poll, which takes up to 64 packets (NAPI's budget), merges what may be merged, and hands the rest up
-//! in the order in which merges end. While a poll lasts (`cost` for each packet) no interrupt comes; what arrived
-//! meanwhile is the next poll. So batches grow with load, as they do on a real host.
+//! Wire packets are stored in the ring. An interrupt occurs when the first packet has waited `rx_usecs` or when
+//! `rx_frames` packets have arrived. It starts a poll, which takes up to 64 packets (NAPI's budget), merges segments,
+//! and passes packets up in the order in which merges are closed. During a poll, which takes `cost` per packet,
+//! interrupts are disabled; packets that arrive meanwhile are processed by the next poll. As on a real host, batches
+//! therefore grow with the load.
 //!
-//! Merging follows Linux's `tcp_gro_receive` (`net/ipv4/tcp_offload.c`) and `inet_gro_receive`: a segment is appended to
-//! the merge of its flow when it is the next in sequence, acknowledges the same, and has the same flags (but for FIN and
-//! PSH), the same options and the same ECN field. CWR, SYN, RST and URG are never appended to anything. A
-//! merge ends with PSH, FIN, a segment shorter than the first, its largest size, or a segment that may not be appended.
-//! What carries no data is never held. The merge keeps the first header, with the FIN and PSH of the last.
+//! Merging follows Linux's `tcp_gro_receive` (`net/ipv4/tcp_offload.c`) and `inet_gro_receive`. A segment is appended
+//! to the merge of its flow when it is next in sequence and has the same acknowledgement number, the same flags
+//! (except FIN and PSH), the same options and the same ECN field. Segments with CWR, SYN, RST or URG are never
+//! appended. PSH, FIN, a segment shorter than the first one, the maximum size, and a segment that may not be appended
+//! close the merge. Segments without data are never held. The merged packet has the first header with the FIN and PSH
+//! of the last one.
 //!
-//! Differences: one receive queue, no limit to the number of flows merged at once (Linux: 8 to each of 8 buckets), and
-//! checksums are always verified before merging, so that a damaged segment is never merged.
+//! Differences from Linux: there is one receive queue; the number of flows merged at the same time is not limited
+//! (Linux: 8 in each of 8 buckets); checksums are always verified before merging, so that a damaged segment is never
+//! merged.
 
 use super::gro::GroTable;
 use super::net_dim::InterruptModeration;
@@ -20,61 +23,62 @@ use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use std::ops::RangeInclusive;
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 
-/// What the receiving NIC does. See the module.
+/// The receive side of a NIC. See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RxSpec {
-    /// When the interrupt comes.
+    /// Interrupt coalescing.
     pub coalesce: Coalesce,
-    /// Packets that the ring holds; those that find it full are dropped.
+    /// Capacity of the ring in packets. Packets that find it full are dropped.
     pub ring: u32,
-    /// Time of the host's processor that a poll takes for each packet; zero: as fast as you like.
+    /// Processor time of a poll per packet; zero means unlimited speed.
     pub cost: Dur,
-    /// Receive merging, up to this many IP bytes in one (`gro_max_size`, 65536 in Linux); `None`: off.
+    /// Maximum size of a merged packet in IP bytes (`gro_max_size`, 65536 in Linux); `None` disables merging.
     pub gro_max: Option<Bytes>,
-    /// How long a merge may wait for its next segment after the poll (`gro_flush_timeout`); zero: it ends with the poll.
+    /// How long a merge may stay open after the poll (`gro_flush_timeout`); zero closes it at the end of the poll.
     pub gro_timeout: Dur,
-    /// In which order a batch goes up.
+    /// The order in which the packets of a batch are passed up.
     pub order: RxOrder,
 }
 
-/// When the receive interrupt comes.
+/// The time of the receive interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coalesce {
-    /// When the first packet has waited `usecs`, or when `frames` have come (0: only the time counts), as `ethtool -C`
-    /// sets it. `usecs` zero: at once.
+    /// The interrupt occurs when the first packet has waited `usecs`, or when `frames` packets have arrived (0: only
+    /// the time counts), as set by `ethtool -C`. `usecs` zero: immediately.
     Fixed {
-        /// How long the first waits.
+        /// Longest waiting time of the first packet.
         usecs: Dur,
-        /// How many do not wait longer.
+        /// Number of packets that cause the interrupt.
         frames: u32,
     },
-    /// The delay follows the load, as Linux's dynamic interrupt moderation (`net_dim`): 1, 8, 64, 128 or 256 us, the
-    /// longer the fewer interrupts that makes without costing throughput.
+    /// The delay depends on the load, as in Linux's dynamic interrupt moderation (`net_dim`): 1, 8, 64, 128 or 256
+    /// us, as long as longer delays reduce interrupts without reducing throughput.
     Adaptive,
-    /// A firmware that coalesces on its own and shows nothing of it: it waits `short` while packets come steadily, but
-    /// after a pause longer than `idle` it believes the flow asleep and waits `long` (RTTs of 60 us or 1.2 ms).
+    /// Coalescing by firmware that the driver does not show: the delay is `short` while packets arrive steadily, and
+    /// `long` after a pause longer than `idle` (RTTs of 60 us or 1.2 ms).
     Hidden {
-        /// The delay while packets come steadily.
+        /// Delay while packets arrive steadily.
         short: Dur,
-        /// The delay after a pause.
+        /// Delay after a pause.
         long: Dur,
-        /// A pause.
+        /// Shortest pause.
         idle: Dur,
     },
 }
 
-/// In which order a batch goes up.
+/// The order in which the packets of a batch are passed up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RxOrder {
-    /// As it arrived.
+    /// The order of arrival.
     Arrival,
-    /// The driver marks an RSS hash valid that the hardware no longer computes, so that LRO sorts by what it finds there:
-    /// the batch arrives in groups of so many packets (chosen evenly), each reversed.
+    /// A driver error: the driver marks an RSS hash as valid that the hardware no longer computes, so that LRO sorts
+    /// by an undefined value. The batch is passed up in groups whose size is drawn uniformly from this range, each
+    /// group in reverse order.
     StaleHash(RangeInclusive<u32>),
 }
 
 impl RxSpec {
-    /// No coalescing, no merging, an endless ring: packets pass at once.
+    /// No coalescing, no merging, unlimited ring: packets pass immediately.
     pub const PLAIN: RxSpec = RxSpec {
         coalesce: Coalesce::Fixed { usecs: Dur::ZERO, frames: 0 },
         ring: u32::MAX,
@@ -85,7 +89,7 @@ impl RxSpec {
     };
 }
 
-/// NAPI's budget: packets of one poll.
+/// NAPI's budget: packets per poll.
 const BUDGET: u32 = 64;
 
 impl RxSpec {
@@ -112,10 +116,10 @@ pub(crate) struct Rx {
     merging: Option<GroTable>,
     ring: PacketList,
     interrupt_at: Option<Time>,
-    /// What the present poll took.
+    /// Packets taken by the current poll.
     batch: PacketList,
     poll_ends: Option<Time>,
-    /// When merges held over the end of a poll are given up.
+    /// The time at which merges that stayed open after the last poll are closed.
     flush_at: Option<Time>,
     dim: InterruptModeration,
     last_arrival: Time,
@@ -135,7 +139,7 @@ impl Rx {
         let delay = self.delay(core.now);
         self.last_arrival = core.now;
         if self.poll_ends.is_some() {
-            return; // the poll will look again
+            return; // The current poll will process it.
         }
         let due = *self.interrupt_at.get_or_insert(core.now + delay);
         let full = match self.spec.coalesce {
@@ -188,7 +192,7 @@ impl Rx {
         self.poll(ctx, core);
     }
 
-    /// Takes a batch, and another while there is more and it costs no time.
+    /// Takes a batch, and further batches as long as packets are waiting and polling takes no time.
     fn poll(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         loop {
             while self.batch.len() < BUDGET
@@ -216,7 +220,7 @@ impl Rx {
         }
     }
 
-    /// Merges the batch and hands it up; what is still open after the last poll waits for the timeout.
+    /// Merges the batch and passes it up. Merges that are open after the last poll wait for the timeout.
     fn hand_up(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         if let RxOrder::StaleHash(sizes) = &self.spec.order {
             let mut sorted = PacketList::default();
@@ -244,7 +248,7 @@ impl Rx {
             }
         }
         if !complete && !self.ring.is_empty() {
-            return; // a poll that used its budget goes on; merges end when one is complete
+            return; // A poll that used its whole budget continues; open merges stay open.
         }
         if let Some(merging) = &self.merging {
             if self.spec.gro_timeout.is_zero() {

@@ -1,13 +1,13 @@
-//! Segmentation: a super-segment becomes wire packets (TSO in the NIC, GSO above it).
+//! Segmentation of a super-segment into wire packets (TSO in the NIC, GSO above it).
 //!
-//! As Linux's `tcp_gso_segment`, which states what hardware does too: CWR stays on the first packet only (the peer must
-//! see one announcement; with accurate ECN the bit is part of a counter and stays on all), FIN and PSH on the last only,
-//! everything else, and the ECN field of the IP header, is on every packet.
+//! As in Linux's `tcp_gso_segment`, which hardware follows: only the first packet carries CWR (with accurate ECN the
+//! bit is part of a counter, and all packets carry it); only the last packet carries FIN and PSH; all packets carry
+//! the other flags and the ECN field of the IP header.
 
 use crate::engine::{Arena, Core, ElementContext, PacketId, PacketList};
 use tcpassay_wire::Flags;
 
-/// Splits super-segments, in no time. For a path whose port does not ([`PortSpec::segment`](super::PortSpec)).
+/// Segments super-segments without delay, for a path whose port does not ([`PortSpec::segment`](super::PortSpec)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SplitSpec;
 
@@ -23,7 +23,7 @@ pub(crate) fn receive(ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
     }
 }
 
-/// The wire packets of `id`, in order. The first is `id` itself, cut.
+/// Segments packet `id` into wire packets, in order. The first one keeps the id.
 pub(crate) fn split(ctx: &mut ElementContext, arena: &mut Arena, id: PacketId) -> PacketList {
     let mut pieces = PacketList::default();
     let whole = arena[id].clone();
@@ -40,7 +40,7 @@ pub(crate) fn split(ctx: &mut ElementContext, arena: &mut Arena, id: PacketId) -
         if !last {
             piece.segment.flags = piece.segment.flags.without(Flags::FIN | Flags::PSH);
         }
-        // One notice for the whole, with its last packet.
+        // One notification for the whole super-segment, with its last packet.
         piece.notify = last && whole.notify;
         piece.measure();
         let at = if first {

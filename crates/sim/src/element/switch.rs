@@ -1,7 +1,7 @@
-//! A switch: chooses the port. The port, a link or a [`PortSpec`](super::PortSpec), queues.
+//! A switch: it selects the output port. The port, a link or a [`PortSpec`](super::PortSpec), has the queue.
 //!
-//! Among equal ports the flow chooses, by a hash of its number and the switch's own salt: every packet of a flow takes
-//! the same path, and two switches in a row do not make the same choice.
+//! Among ports of equal cost, a hash of the flow and of the switch's own salt selects the port: all packets of a flow
+//! take the same path, and consecutive switches select independently.
 
 use crate::engine::{Core, ElementContext, FlowKey, HostId, NodeId, PacketHandle, PacketId};
 use tcpassay_units::Seed;
@@ -10,11 +10,11 @@ use tcpassay_units::Seed;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SwitchSpec;
 
-/// Stamps packets with the half of the switch's input ports they came by, for the two buffers of
-/// [`DualBufferSpec`](super::DualBufferSpec). Stands before the switch.
+/// Labels packets with the group of input ports (first or second half) through which they entered the switch, for the
+/// two buffers of [`DualBufferSpec`](super::DualBufferSpec). Placed in front of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IngressTagSpec {
-    /// Which buffer of each output port: 0 or 1.
+    /// Index of the buffer at each output port: 0 or 1.
     pub band: u8,
 }
 
@@ -38,12 +38,12 @@ impl IngressTag {
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
     salt: u32,
-    /// By destination.
+    /// The routes by destination.
     routes: Vec<RouteEntry>,
     ports: Vec<NodeId>,
 }
 
-/// The ports to a destination: none, the only one, or the place of the first in [`Switch::ports`].
+/// The ports towards a destination: none, one, or the index of the first one in [`Switch::ports`].
 #[derive(Clone, Copy, Debug, Default)]
 struct RouteEntry {
     ports: u32,
@@ -81,7 +81,7 @@ impl Switch {
             RouteEntry { ports: u32::try_from(ports.len()).expect("fewer than 2^32 ports"), first };
     }
 
-    /// Where a packet goes on to.
+    /// The next node for a packet.
     #[inline]
     pub fn port(&self, handle: PacketHandle) -> NodeId {
         let Some(route) = self.routes.get(usize::from(handle.dst.0)) else { no_route(handle.dst) };
@@ -96,7 +96,7 @@ impl Switch {
     }
 }
 
-/// One of `n`, by flow. The finalizer of `MurmurHash3`, which spreads every bit over all.
+/// Selects one of `n` ports by flow. The finalizer of `MurmurHash3` mixes all bits.
 pub(crate) fn choose(flow: FlowKey, salt: u32, n: usize) -> usize {
     let mut h = flow.0 ^ salt;
     h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);

@@ -18,7 +18,7 @@ pub(crate) fn ect0(len: u32) -> Packet {
     p
 }
 
-/// As [`data`], with a sequence number to be recognised by.
+/// As [`data`], with a sequence number that identifies the packet.
 pub(crate) fn numbered(seq: u32, len: u32) -> Packet {
     let segment = Segment { seq: SeqNum::new(seq), len, flags: Flags::ACK, ..Segment::default() };
     Packet::tcp(HostId(0), HostId(1), FlowKey(0), segment, Ecn::NotEct, 1460)
@@ -61,18 +61,18 @@ impl TestPath {
         TestPath { net, node, arrived: Vec::new(), sent: Vec::new() }
     }
 
-    /// Everything up to and at `ns`.
+    /// Runs everything up to and including `ns`.
     pub fn run_until(&mut self, ns: u64) {
         self.net.run_until(&mut Sink(&mut self.arrived, &mut self.sent), Time::from_nanos(ns));
     }
 
-    /// Until nothing is left to happen.
+    /// Runs until no event is left.
     pub fn finish(&mut self) {
         self.run_until(self.net.now().as_nanos());
         while self.net.step(&mut Sink(&mut self.arrived, &mut self.sent), Time::MAX) {}
     }
 
-    /// Sends in the present instant.
+    /// Sends at the current time.
     pub fn send(&mut self, packet: Packet) {
         self.net.core().send(packet);
         self.run_until(self.net.now().as_nanos());

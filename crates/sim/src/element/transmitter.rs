@@ -1,4 +1,4 @@
-//! When a port that sends at a [`Pace`] has sent a packet.
+//! The transmitter of a port: computes when a packet sent at a [`Pace`] has left.
 
 use tcpassay_case::pace::{OPPORTUNITY, Pace};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Time};
@@ -7,7 +7,7 @@ use tcpassay_units::{Bytes, Carry, Dur, Rate, Time};
 #[derive(Clone, Debug)]
 pub(crate) enum Transmitter {
     Unlimited,
-    /// The carry counts only for what begins when the packet before has left.
+    /// The remainder applies only to a packet that begins when the previous one has left.
     Fixed {
         rate: Rate,
         carry: Carry,
@@ -17,7 +17,7 @@ pub(crate) enum Transmitter {
         steps: Vec<(Dur, Option<Rate>)>,
         cycle: Dur,
     },
-    /// `at` counts opportunities from the first of the first cycle; `left` bytes of it are unused.
+    /// `at` counts opportunities from the first one of the first cycle; `left` bytes of the current one are unused.
     Opportunities {
         instants: Vec<Dur>,
         at: u64,
@@ -45,7 +45,7 @@ impl Transmitter {
         }
     }
 
-    /// When `bytes` that begin at `start` have left. Calls go forward in time.
+    /// The time at which `bytes` have left whose transmission begins at `start`. Calls must have ascending times.
     pub fn sent_at(&mut self, start: Time, bytes: u64) -> Time {
         match self {
             Transmitter::Unlimited => start,
@@ -65,7 +65,7 @@ impl Transmitter {
                     Time::ZERO + cycle * (at / per_cycle) + instants[within]
                 };
                 let turn = start.as_nanos() / cycle.as_nanos();
-                // The cycle before may end in the very instant in which this one begins.
+                // The previous cycle may end at the instant at which this one begins.
                 let earliest = turn.saturating_sub(1) * per_cycle;
                 if earliest > *at {
                     (*at, *left) = (earliest, OPPORTUNITY);
@@ -85,9 +85,10 @@ impl Transmitter {
     }
 }
 
-/// When `bytes` that begin at `start` have left at the rates of `steps`. Rounded up to a nanosecond at the end only.
+/// The time at which `bytes` have left whose transmission begins at `start`, at the rates of `steps`; rounded up to a
+/// nanosecond only at the end.
 fn stepped(steps: &[(Dur, Option<Rate>)], cycle: Dur, start: Time, bytes: u64) -> Time {
-    // In bits times nanoseconds a second, so that a rate times a duration is exact.
+    // In units of bits times nanoseconds per second, so that rate times duration is exact.
     let mut left = u128::from(bytes) * 8_000_000_000;
     let mut turn = start.as_nanos() / cycle.as_nanos();
     let mut within = Dur::from_nanos(start.as_nanos() % cycle.as_nanos());

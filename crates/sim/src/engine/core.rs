@@ -1,4 +1,4 @@
-//! What elements and hosts may do: read the clock, hold packets, pass them on, ask to be woken.
+//! The interface of the network to elements and hosts: the clock, packets, forwarding and timers.
 
 use super::counters::{Counters, DropReason};
 use super::ids::{HostId, NodeId, TimerId};
@@ -8,27 +8,27 @@ use super::stats::QueueStats;
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
 
-/// Who is woken by a source.
+/// The receiver of an event of the event queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventTarget {
     Node(NodeId),
     Timer(TimerId),
 }
 
-/// What happened to a packet at an element, for whoever watches ([`Network::watch`](super::Network::watch)).
+/// What happened to a packet at a watched element ([`Network::watch`](super::Network::watch)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketEvent {
-    /// It arrived; the packet is shown as it came.
+    /// The packet arrived; its contents are those on arrival.
     Arrived,
-    /// It left; the packet is shown as it goes on.
+    /// The packet left; its contents are those on departure.
     Departed,
-    /// It was marked CE, or given ECE.
+    /// The packet was marked CE, or ECE was set.
     Marked,
     /// It was dropped.
     Dropped(DropReason),
 }
 
-/// What the run loop tells the hosts between two events.
+/// Events that the event loop delivers to the hosts between two events of the queue.
 #[derive(Clone, Debug)]
 pub(crate) enum HostEvent {
     Packet { node: NodeId, what: PacketEvent, packet: Packet },
@@ -50,37 +50,38 @@ pub(crate) struct SharedBuffer {
     pub used: u64,
 }
 
-/// The part of the network that elements and hosts act on. See the module.
+/// The part of the network that elements and hosts access. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Core {
     pub(crate) now: Time,
     pub(crate) queue: Scheduler,
     pub(crate) owners: Vec<EventTarget>,
     pub(crate) packets: Arena,
-    /// Packets under way within the present instant: each to be received by a node.
+    /// Packets in transit at the current instant, each with the node that receives it.
     pub(crate) moving: Vec<(NodeId, PacketHandle)>,
     pub(crate) host_events: Vec<HostEvent>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) shared_buffers: Vec<SharedBuffer>,
-    /// [`Packet::created`] of what stacks send is kept.
+    /// [`Packet::created`] is set for packets of the stacks.
     dated: bool,
 }
 
 impl Core {
-    /// The present instant.
+    /// The current virtual time.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// A packet. Panics or shows another packet when `id` was freed: a bug of ours.
+    /// The packet with this id. Panics or returns another packet when the packet was freed, which is a bug of the
+    /// caller.
     #[inline]
     pub fn packet(&self, id: PacketId) -> &Packet {
         &self.packets[id]
     }
 
-    /// `packet` leaves `packet.src` by the first element of its way out, in the present instant, after what is already
-    /// under way. Panics when the host has no way out.
+    /// Sends `packet` from the host `packet.src` at the current instant, behind the packets that are in transit
+    /// already. Panics when the host has no egress path.
     #[inline]
     pub fn send(&mut self, mut packet: Packet) {
         packet.created = self.now;
@@ -89,13 +90,14 @@ impl Core {
         self.moving.push((to, self.packets[id].handle(id)));
     }
 
-    /// Where the next segment that a stack sends is to be written, before [`Core::send_draft`].
+    /// The buffer for the next segment that a stack sends with [`Core::send_draft`].
     #[inline]
     pub(crate) fn draft(&mut self) -> &mut Segment {
         &mut self.packets.draft().segment
     }
 
-    /// As [`Core::send`] of [`Packet::tcp`], of the segment in the [draft](Core::draft), whose TCP header has `header` bytes.
+    /// Sends the segment of the [buffer](Core::draft), whose TCP header has `header` bytes; otherwise as
+    /// [`Core::send`] of [`Packet::tcp`].
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
     pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32, header: u32) -> PacketHandle {
@@ -110,7 +112,7 @@ impl Core {
         handle
     }
 
-    /// Whether packets shall tell when a stack sent them: it costs a cache line of each.
+    /// Sets whether packets record the time at which a stack sent them. Recording costs one cache line per packet.
     pub(crate) fn record_send_times(&mut self, dated: bool) {
         self.dated = dated;
     }
@@ -122,7 +124,7 @@ impl Core {
         to
     }
 
-    /// A new timer, not set. It is `Hosts::timer`'s argument when it fires.
+    /// Creates a timer that is not set. When it fires, its id is passed to [`Hosts::timer`](super::Hosts::timer).
     pub fn add_timer(&mut self) -> TimerId {
         let source = self.queue.add();
         let owner = EventTarget::Timer(TimerId(source));
@@ -130,12 +132,12 @@ impl Core {
         TimerId(source)
     }
 
-    /// The end of a timer; its id will be used again.
+    /// Removes a timer. Its id may be reused.
     pub fn remove_timer(&mut self, timer: TimerId) {
         self.queue.remove(timer.0);
     }
 
-    /// Fires `timer` at `at` instead of whenever it would have; in the past means now.
+    /// Sets `timer` to `at`, replacing its earlier time. A time in the past means now.
     #[inline]
     pub fn set_timer(&mut self, timer: TimerId, at: Time) {
         self.queue.set(timer.0, at.max(self.now));
@@ -147,17 +149,18 @@ impl Core {
         self.queue.clear(timer.0);
     }
 
-    /// When `timer` will fire.
+    /// The time at which `timer` will fire.
     pub fn timer(&self, timer: TimerId) -> Option<Time> {
         self.queue.pending(timer.0)
     }
 
-    /// Packets alive anywhere in the network, and the most that ever were.
+    /// The number of packets in the network now, and the largest number so far.
     pub fn packets_alive(&self) -> (usize, usize) {
         (self.packets.live(), self.packets.capacity())
     }
 
-    /// What to tell the host of a packet that leaves its queues, once, when it asked for that.
+    /// The notification for the host when a packet leaves its queues; `None` when the packet requests none or was
+    /// reported before.
     pub(crate) fn take_tx_completion(&mut self, id: PacketId) -> Option<TxCompletion> {
         let p = &mut self.packets[id];
         let sent = p.notify.then(|| TxCompletion { host: p.src, flow: p.flow, bytes: p.size() });
@@ -174,15 +177,15 @@ impl Core {
     }
 }
 
-/// How an element speaks to the rest: its way out, its wake-up, its counters. What every packet needs fits a cache line;
-/// the rest stands apart.
+/// The part that all elements have in common: successor, event source, counters. The fields that every packet needs
+/// share a cache line; the others are in [`ColdState`].
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ElementContext {
     pub next: NodeId,
     pub source: SourceId,
     pub watched: bool,
-    /// A queue's statistics are kept.
+    /// Statistics of the queue are recorded.
     pub collects: bool,
     pub packets_in: u64,
     pub bytes_in: u64,
@@ -191,13 +194,13 @@ pub(crate) struct ElementContext {
     pub cold: Box<ColdState>,
 }
 
-/// What only some packets need of an [`ElementContext`].
+/// The fields of [`ElementContext`] that only some packets need.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ColdState {
     pub stats: Option<QueueStats>,
     pub node: NodeId,
-    /// All but what stands in [`ElementContext`] itself.
+    /// All counters except those in [`ElementContext`].
     pub counters: Counters,
 }
 
@@ -216,13 +219,13 @@ impl ElementContext {
         }
     }
 
-    /// Of no element, for tests of what only counts.
+    /// A context that belongs to no element, for tests of the counters.
     #[cfg(test)]
     pub fn detached() -> ElementContext {
         ElementContext::new(NodeId::NONE, SourceId::NONE)
     }
 
-    /// The counters, whole.
+    /// All counters.
     pub fn counters(&self) -> Counters {
         Counters {
             packets_in: self.packets_in,
@@ -233,7 +236,7 @@ impl ElementContext {
         }
     }
 
-    /// A packet came.
+    /// Counts a packet that arrived.
     #[inline]
     pub fn arrived(&mut self, core: &mut Core, handle: PacketHandle) {
         count(&mut self.packets_in, 1);
@@ -243,7 +246,7 @@ impl ElementContext {
         }
     }
 
-    /// A packet leaves.
+    /// Counts a packet that leaves.
     #[inline]
     pub fn left(&mut self, core: &mut Core, handle: PacketHandle) {
         count(&mut self.packets_out, 1);
@@ -253,8 +256,8 @@ impl ElementContext {
         }
     }
 
-    /// A packet passes an element that never holds one: what left is what came and was not dropped
-    /// ([`Network::counters`](super::Network::counters)).
+    /// Reports a packet at an element that never holds packets. Its output counters follow from its input and its
+    /// drops ([`Network::counters`](super::Network::counters)).
     #[inline]
     pub fn passed(&mut self, core: &mut Core, handle: PacketHandle) {
         if self.watched {
@@ -262,17 +265,17 @@ impl ElementContext {
         }
     }
 
-    /// So many packets appeared that did not come.
+    /// Counts packets that were created here (copies, segmentation).
     pub fn made(&mut self, packets: u64) {
         self.cold.counters.made += packets;
     }
 
-    /// A packet disappeared into another.
+    /// Counts a packet that was merged into another one.
     pub fn merged(&mut self) {
         self.cold.counters.merged += 1;
     }
 
-    /// A packet was marked.
+    /// Counts a packet that was marked.
     pub fn marked(&mut self, core: &mut Core, id: PacketId) {
         self.cold.counters.marked += 1;
         if self.watched {
@@ -280,7 +283,7 @@ impl ElementContext {
         }
     }
 
-    /// Passes a packet to the next element.
+    /// Forwards a packet to the next element.
     #[inline]
     pub fn forward(&mut self, core: &mut Core, id: PacketId) {
         self.forward_handle(core, core.packets[id].handle(id));
@@ -293,7 +296,7 @@ impl ElementContext {
         core.moving.push((self.next, handle));
     }
 
-    /// The end of a packet.
+    /// Drops a packet.
     pub fn drop(&mut self, core: &mut Core, id: PacketId, why: DropReason) {
         self.cold.counters.dropped[why] += 1;
         self.cold.counters.bytes_dropped += u64::from(core.packets[id].size_u32());
@@ -305,7 +308,8 @@ impl ElementContext {
         core.packets.free(id);
     }
 
-    /// Marks a packet CE when it may be marked; says whether it was (a packet that already carried CE counts).
+    /// Sets CE on a packet that is ECN-capable. Returns whether it was; a packet that carried CE before counts as
+    /// marked.
     pub fn mark(&mut self, core: &mut Core, id: PacketId) -> bool {
         if !core.packets[id].ecn.is_capable() {
             return false;
@@ -315,14 +319,13 @@ impl ElementContext {
         true
     }
 
-    /// As [`ElementContext::wake_at`] for an element that would not have been woken, but behind everything else that is due at that instant in
-    /// any case.
+    /// Schedules this element, which has no pending event, at `at`, always behind all other events at that time.
     #[inline]
     pub fn wake_at_last(&self, core: &mut Core, at: Time) {
         core.queue.add_last(self.source, at);
     }
 
-    /// Wakes this element at `at` instead of whenever it would have been woken.
+    /// Schedules this element at `at`, or cancels its event, replacing its earlier time.
     #[inline]
     pub fn wake_at(&self, core: &mut Core, at: Option<Time>) {
         match at {
@@ -331,7 +334,7 @@ impl ElementContext {
         }
     }
 
-    /// The queue, as an arriving packet left it.
+    /// Records the queue length after an arrival.
     #[inline]
     pub fn queued(&mut self, core: &Core, bytes: u64, packets: u32) {
         if let Some(stats) = &mut self.cold.stats {
@@ -339,7 +342,7 @@ impl ElementContext {
         }
     }
 
-    /// A packet waited from `since` until `until`.
+    /// Records that a packet waited from `since` until `until`.
     #[inline]
     pub fn waited(&mut self, since: Time, until: Time) {
         if let Some(stats) = &mut self.cold.stats {
@@ -347,7 +350,7 @@ impl ElementContext {
         }
     }
 
-    /// Out of line: only watched elements come here.
+    /// Reports a packet event of a watched element. Out of line because few elements are watched.
     #[cold]
     pub fn see(&self, core: &mut Core, id: PacketId, what: PacketEvent) {
         let packet = core.packets[id].clone();

@@ -1,4 +1,4 @@
-//! What every element counts, so that no packet can vanish unseen.
+//! The packet counters of every element. They detect packets that are lost without a recorded reason.
 
 use std::ops::{Index, IndexMut};
 
@@ -7,17 +7,17 @@ use std::ops::{Index, IndexMut};
 pub enum DropReason {
     /// The queue was full.
     Full,
-    /// An active queue management decided so (RED, CoDel, PIE, dual queue).
+    /// Active queue management dropped it (RED, CoDel, PIE, `DualPI2`).
     Early,
     /// Loss on the path.
     Loss,
-    /// Above the rate of a policer.
+    /// It exceeded the rate of a policer.
     Policed,
-    /// An ACK that the return path thinned out.
+    /// ACK thinning on the return path dropped it.
     Thinned,
-    /// The receiving host's checksum found it damaged.
+    /// The checksum of the receiving host detected damage.
     Checksum,
-    /// No room in the receiving NIC's ring.
+    /// The ring of the receiving NIC was full.
     Ring,
 }
 
@@ -33,7 +33,7 @@ impl DropReason {
         DropReason::Ring,
     ];
 
-    /// The word for it in tables and files.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Full => "full",
@@ -52,7 +52,7 @@ impl DropReason {
 pub struct DropCounters([u64; DropReason::ALL.len()]);
 
 impl DropCounters {
-    /// For whatever reason.
+    /// Sum over all reasons.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -71,36 +71,35 @@ impl IndexMut<DropReason> for DropCounters {
     }
 }
 
-/// The counters of one element. At any moment between two events
-/// `packets_in + made = packets_out + merged + dropped + held`, where `held` is what the element itself finds in its
-/// queues ([`Network::held`](super::Network::held)).
+/// The counters of one element. Between two events, `packets_in + made = packets_out + merged + dropped + held`,
+/// where `held` is counted in the queues of the element ([`Network::held`](super::Network::held)).
 ///
-/// A packet here is one thing handed over: a super-segment counts once.
+/// A super-segment counts as one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Counters {
-    /// Handed to the element.
+    /// Packets that arrived.
     pub packets_in: u64,
-    /// Their IP bytes.
+    /// IP bytes of the packets that arrived.
     pub bytes_in: u64,
-    /// Handed on by the element.
+    /// Packets that left.
     pub packets_out: u64,
-    /// Their IP bytes.
+    /// IP bytes of the packets that left.
     pub bytes_out: u64,
-    /// Of those in or out, set to CE here (or, by [`AckEceMarker`](crate::element::AckEceMarker), given ECE).
+    /// Packets on which this element set CE (or ECE, see [`AckEceMarker`](crate::element::AckEceMarker)).
     pub marked: u64,
-    /// Appeared here: copies, and what a split made beyond the packet it split.
+    /// Packets created here: copies, and the additional packets of segmentation.
     pub made: u64,
-    /// Disappeared here into another packet (receive merging).
+    /// Packets merged into another one here (receive offload).
     pub merged: u64,
-    /// Dropped here.
+    /// Packets dropped here.
     pub dropped: DropCounters,
     /// IP bytes dropped here.
     pub bytes_dropped: u64,
 }
 
 impl Counters {
-    /// What should be held, given the rest. See [`Counters`].
+    /// The number of held packets that follows from the other counters. See [`Counters`].
     pub fn balance(&self) -> u64 {
         self.packets_in + self.made - self.packets_out - self.merged - self.dropped.total()
     }

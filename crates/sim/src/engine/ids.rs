@@ -1,8 +1,8 @@
-//! Names of what a network has.
+//! Ids of the objects of a network.
 
 use super::scheduler::SourceId;
 
-/// An element of the network.
+/// An element.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub(crate) u32);
 
@@ -10,7 +10,7 @@ impl NodeId {
     pub(crate) const NONE: NodeId = NodeId(u32::MAX);
 }
 
-/// An endpoint, in the order of [`Network::add_host`].
+/// A host, numbered in the order of [`Network::add_host`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct HostId(pub u16);
 
@@ -19,12 +19,12 @@ pub struct HostId(pub u16);
 pub struct TimerId(pub(crate) SourceId);
 
 impl TimerId {
-    /// A small number that no other timer has as long as this one lives.
+    /// A small number that is unique among the existing timers.
     pub(crate) fn index(self) -> usize {
         self.0.0 as usize
     }
 }
 
-/// A buffer shared by ports of a switch.
+/// A buffer that several ports of a switch share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SharedBufferId(pub(crate) u32);

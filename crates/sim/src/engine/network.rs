@@ -11,36 +11,39 @@ use super::stats::QueueStats;
 use crate::element::{Backlog, Element, IntoElement};
 use tcpassay_units::{Bytes, Dur, Seed, Time, count};
 
-/// What stands at the edge of the network: the stacks and applications of all hosts.
+/// The hosts at the edge of the network: their stacks and applications.
 ///
-/// Every callback runs in the instant `net.now()`. Packets given to [`Core::send`] set out when the callback returns.
+/// Every callback runs at the instant `net.now()`. Packets passed to [`Core::send`] enter the network when the
+/// callback returns.
 pub trait Hosts {
-    /// `packet` arrived at `host`. It is freed when this returns.
+    /// `packet` arrived at `host`. The packet is freed when this function returns.
     fn receive(&mut self, net: &mut Core, host: HostId, packet: PacketId);
 
-    /// The next packet but one that `host` receives may well be of `flow`, which the next one is not: what it needs may be fetched
-    /// ([`fetch`](super::prefetch)). It changes nothing.
+    /// A packet of `flow` will probably be the packet after the next one that `host` receives, and the next one
+    /// belongs to another flow. The implementation may prefetch the state of the flow ([`fetch`](super::prefetch)).
+    /// The call must not change any state.
     #[inline]
     fn expect(&self, host: HostId, flow: FlowKey) {
         let _ = (host, flow);
     }
 
-    /// `timer` fired; it is not set any more.
+    /// `timer` fired. It is no longer set.
     fn timer(&mut self, net: &mut Core, timer: TimerId);
 
-    /// A packet with [`Packet::notify`] left the queues of its host (or was dropped there): the point at which Linux
-    /// lets the socket of a flow queue more (TCP small queues).
+    /// A packet with [`Packet::notify`] left the queues of its host, or was dropped there. At this point Linux lets
+    /// the socket of the flow queue more data (TCP small queues).
     fn sent(&mut self, net: &mut Core, host: HostId, flow: FlowKey, bytes: Bytes) {
         let _ = (net, host, flow, bytes);
     }
 
-    /// Something happened at an element that is watched. It must not influence the run, so it cannot reach it.
+    /// A packet event occurred at a watched element. The callback receives no access to the network, so it cannot
+    /// influence the run.
     fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
         let _ = (now, node, what, packet);
     }
 }
 
-/// In the order in which a packet needs it, from the start of a cache line.
+/// The fields are ordered as a packet needs them, from the start of a cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Node {
@@ -48,7 +51,7 @@ struct Node {
     element: Element,
 }
 
-/// A network: elements, how they are joined, and the state of a run.
+/// A network: the elements, their connections, and the state of a run.
 #[derive(Clone, Debug)]
 pub struct Network {
     seed: Seed,
@@ -60,7 +63,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// An empty network, whose elements draw from `seed`.
+    /// Creates an empty network. The elements draw random numbers from streams of `seed`.
     pub fn new(seed: Seed) -> Network {
         Network {
             seed,
@@ -72,8 +75,8 @@ impl Network {
         }
     }
 
-    /// Adds an element that leads nowhere yet. Its random stream depends on `name` alone; panics
-    /// when the name is taken.
+    /// Adds an element without a successor. Its random stream depends on `name` alone. Panics when an element has
+    /// this name already.
     pub fn add(&mut self, name: &str, element: impl IntoElement) -> NodeId {
         assert!(!self.names.iter().any(|n| n == name), "two elements are called `{name}`");
         let node = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 elements"));
@@ -89,39 +92,41 @@ impl Network {
         node
     }
 
-    /// Adds a host: an id for [`Packet::src`] and [`Packet::dst`], and the element that packets to it end at.
+    /// Adds a host. Returns the id for [`Packet::src`] and [`Packet::dst`], and the element at which packets to this
+    /// host end.
     pub fn add_host(&mut self, name: &str) -> (HostId, NodeId) {
         let host = HostId(u16::try_from(self.core.egress.len()).expect("fewer than 65536 hosts"));
         self.core.egress.push(NodeId::NONE);
         (host, self.add(name, Element::Host(host)))
     }
 
-    /// Adds a buffer of `capacity` for ports to share ([`PortSpec::pool`](crate::element::PortSpec)).
+    /// Adds a buffer of `capacity` that several ports can share ([`PortSpec::share`](crate::element::PortSpec)).
     pub fn add_shared_buffer(&mut self, capacity: Bytes) -> SharedBufferId {
         self.core.shared_buffers.push(SharedBuffer { capacity: capacity.get(), used: 0 });
         SharedBufferId(u32::try_from(self.core.shared_buffers.len() - 1).expect("fewer than 2^32 buffers"))
     }
 
-    /// What leaves `from` enters `to`.
+    /// Packets that leave `from` enter `to`.
     pub fn connect(&mut self, from: NodeId, to: NodeId) {
         self.nodes[from.0 as usize].ctx.next = to;
     }
 
-    /// Joins the elements one after the other.
+    /// Connects the elements of `path` in this order.
     pub fn chain(&mut self, path: &[NodeId]) {
         for pair in path.windows(2) {
             self.connect(pair[0], pair[1]);
         }
     }
 
-    /// What `host` sends passes the elements of `path`, which this joins, one after the other. Panics when it is empty.
+    /// Connects the elements of `path` in this order; packets that `host` sends enter the first one. Panics when
+    /// `path` is empty.
     pub fn set_egress(&mut self, host: HostId, path: &[NodeId]) {
         self.chain(path);
         self.core.egress[usize::from(host.0)] = *path.first().expect("a way out has an element");
     }
 
-    /// On the switch `at`, packets to `dst` leave by one of `ports`, chosen by their flow. Panics when `at` is not a
-    /// switch or `ports` is empty.
+    /// On the switch `at`, packets to `dst` leave through one of `ports`, chosen by a hash of the flow. Panics when
+    /// `at` is not a switch or `ports` is empty.
     pub fn route(&mut self, at: NodeId, dst: HostId, ports: &[NodeId]) {
         let Element::Switch(switch) = &mut self.nodes[at.0 as usize].element else {
             panic!("`{}` is not a switch", self.names[at.0 as usize]);
@@ -129,19 +134,19 @@ impl Network {
         switch.route(dst, ports);
     }
 
-    /// Shows [`Hosts::observe`] every packet that enters, leaves, is marked or dropped at `node`.
+    /// Reports every packet that enters, leaves, is marked or is dropped at `node` to [`Hosts::observe`].
     pub fn watch(&mut self, node: NodeId) {
         self.nodes[node.0 as usize].ctx.watched = true;
     }
 
-    /// Keeps queue length and waiting times of `node`, one sample each `interval`.
+    /// Records queue length and waiting times of `node`, with one sample per `interval`.
     pub fn collect(&mut self, node: NodeId, interval: Dur, warm_at: Time) {
         let ctx = &mut self.nodes[node.0 as usize].ctx;
         ctx.collects = true;
         ctx.cold.stats = Some(QueueStats::new(interval, warm_at));
     }
 
-    /// What was collected at `node`.
+    /// The statistics of `node`, when [`Network::collect`] enabled them.
     pub fn stats(&self, node: NodeId) -> Option<&QueueStats> {
         self.nodes[node.0 as usize].ctx.cold.stats.as_ref()
     }
@@ -157,17 +162,17 @@ impl Network {
         counters
     }
 
-    /// Packets inside `node`, counted in its queues.
+    /// Number of packets inside `node`, counted in its queues.
     pub fn held(&self, node: NodeId) -> u64 {
         self.nodes[node.0 as usize].element.held()
     }
 
-    /// What waits in `node` before `flow` at present.
+    /// The backlog of `node` in front of a packet of `flow`.
     pub fn backlog(&mut self, node: NodeId, flow: FlowKey) -> Backlog {
         self.nodes[node.0 as usize].element.backlog(&self.core, flow)
     }
 
-    /// What waits at `node`, of all flows.
+    /// The backlog of `node` over all flows.
     pub(crate) fn waiting(&mut self, node: NodeId) -> Backlog {
         self.nodes[node.0 as usize].element.waiting(&self.core)
     }
@@ -182,30 +187,31 @@ impl Network {
         &self.names[node.0 as usize]
     }
 
-    /// Events so far, and a hash over their instants and sources: two runs with the same trace took the same steps.
+    /// Number of events so far, and a hash over their times and sources. Two runs with the same trace processed the
+    /// same events.
     pub fn trace(&self) -> (u64, u64) {
         (self.events, self.trace)
     }
 
-    /// The present instant.
+    /// The current virtual time.
     pub fn now(&self) -> Time {
         self.core.now
     }
 
-    /// The clock, timers and packets, to set a run up and to look at it.
+    /// The clock, timers and packets, for setting up and inspecting a run.
     pub fn core(&mut self) -> &mut Core {
         &mut self.core
     }
 
-    /// Runs every event up to and at `end`, and leaves the clock there.
+    /// Runs all events up to and including `end`, and sets the clock to `end`.
     pub fn run_until<H: Hosts>(&mut self, hosts: &mut H, end: Time) {
         self.settle(hosts);
         while self.step(hosts, end) {}
         self.core.now = self.core.now.max(end);
     }
 
-    /// Runs the next event if it is due by `end`; says whether there was one. What [`Core::send`] was given before the
-    /// run sets out first.
+    /// Runs the next event if it is due by `end`. Returns whether there was one. Packets passed to [`Core::send`]
+    /// before the run enter the network first.
     #[inline(always)]
     pub fn step<H: Hosts>(&mut self, hosts: &mut H, end: Time) -> bool {
         let Some((at, source)) = self.core.queue.take(end) else { return false };
@@ -235,14 +241,15 @@ impl Network {
         true
     }
 
-    /// Everything that happens in the present instant: packets move until each is held, gone or delivered.
+    /// Processes everything that happens at the current instant: packets move until each is held, dropped or
+    /// delivered.
     #[inline(always)]
     fn settle<H: Hosts>(&mut self, hosts: &mut H) {
         loop {
             let mut next = 0;
             while let Some(&(to, handle)) = self.core.moving.get(next) {
                 next += 1;
-                // What hosts send enters a link, as a rule.
+                // The first element after a host is usually a link.
                 if let Node { ctx, element: Element::Link(link) } = &mut self.nodes[to.0 as usize] {
                     link.receive(ctx, &mut self.core, handle);
                 } else if let Some(to) = self.receive(hosts, to, handle) {
@@ -257,7 +264,8 @@ impl Network {
         }
     }
 
-    /// Moves the only packet under way until an element takes it. `behind` is the flow of the next one from where it came.
+    /// Moves the only packet in transit until an element holds it. `behind` is the flow of the next packet from the
+    /// same source.
     #[inline(always)]
     fn pass<H: Hosts>(&mut self, hosts: &mut H, mut to: NodeId, handle: PacketHandle, behind: FlowKey) {
         loop {
@@ -288,7 +296,7 @@ impl Network {
         }
     }
 
-    /// A packet arrives at an element; says where it goes on to when that is a switch.
+    /// A packet arrives at an element. Returns the next node when the element is a switch.
     #[inline(never)]
     fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, handle: PacketHandle) -> Option<NodeId> {
         let Node { ctx, element } = &mut self.nodes[to.0 as usize];
@@ -332,7 +340,7 @@ impl Network {
     }
 }
 
-/// A packet arrives at a host, whose checksum may find it damaged.
+/// A packet arrives at a host. Returns false when the checksum detects damage and the packet is dropped.
 #[inline]
 fn arrives(ctx: &mut ElementContext, core: &mut Core, handle: PacketHandle) -> bool {
     ctx.arrived(core, handle);

@@ -1,18 +1,18 @@
-//! Packets, where they live, and lists of them.
+//! Packets, the arena that stores them, and lists of packets.
 //!
-//! A packet lies in one [`Arena`] for its whole life and travels as a [`PacketId`]; queues and flights are lists threaded
-//! through the packets themselves, so that no element allocates.
+//! A packet stays at one place of the [`Arena`] for its whole life; elements pass its [`PacketId`]. Queues and
+//! packets in flight are lists linked through the packets, so that no element allocates memory per packet.
 
 use super::ids::HostId;
 use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
-/// Which flow a packet belongs to: the same number in both directions of a connection. Classifiers, fair queues and
-/// equal-cost routing look at nothing else.
+/// The flow of a packet: the same number in both directions of a connection. Classifiers, fair queues and equal-cost
+/// routing use only this number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FlowKey(pub u32);
 
-/// Where a packet lies in the arena.
+/// Index of a packet in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PacketId(u32);
 
@@ -24,7 +24,8 @@ impl PacketId {
     }
 }
 
-/// A packet under way, with what links and switches ask of it, so that they leave its own memory alone.
+/// The id of a packet in transit together with the fields that links and switches read, so that these elements need
+/// not access the packet itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketHandle {
     pub id: PacketId,
@@ -35,35 +36,35 @@ pub(crate) struct PacketHandle {
     pub segs: u16,
 }
 
-/// What a packet carries above IP.
+/// Transport protocol of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
     /// A TCP segment.
     #[default]
     Tcp,
-    /// A UDP datagram of `segment.len` bytes (background traffic); the rest of `segment` is void.
+    /// A UDP datagram of `segment.len` bytes (background traffic). The other fields of `segment` are not used.
     Udp,
 }
 
-/// A packet, or a super-segment on its way between a stack and the wire (TSO, GRO).
+/// A packet, or a super-segment between a stack and the wire (TSO, GRO).
 ///
-/// 128 bytes, two cache lines: the first has all that links, switches and a stack that predicts the header look at.
+/// 128 bytes, two cache lines. The first line contains the fields that links, switches and header prediction read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
-    /// IP bytes on the wire: headers of every wire packet, and payload.
+    /// Bytes of all IP packets that this packet represents: headers and payload.
     size: u32,
     /// The flow it belongs to.
     pub flow: FlowKey,
-    /// The packet behind it in the list it is on.
+    /// The next packet of the list that contains this packet.
     next: PacketId,
     /// The host that sent it.
     pub src: HostId,
     /// The host it goes to.
     pub dst: HostId,
-    /// Payload bytes of each wire packet but the last; meaningful when `segs` is above 1.
+    /// Payload bytes of each wire packet except the last; used when `segs` is above 1.
     pub mss: u16,
-    /// Wire packets it stands for: 1, or more for a super-segment.
+    /// Number of wire packets: 1, or more for a super-segment.
     pub segs: u16,
     /// Bytes of the IP header: 20 (IPv4) or 40 (IPv6).
     pub ip_header: u8,
@@ -71,23 +72,26 @@ pub struct Packet {
     pub ecn: Ecn,
     /// TCP or UDP.
     pub kind: Protocol,
-    /// Damaged on the way: the receiving host's checksum will find out and drop it.
+    /// The packet was damaged on the path. The checksum of the receiving host detects this, and the host drops the
+    /// packet.
     pub corrupt: bool,
-    /// Tell the sender when it has left the queues of its host ([`Hosts::sent`](super::Hosts::sent)); only a
-    /// [`Port`](crate::element::PortSpec) does.
+    /// Notify the sender when the packet has left the queues of its host ([`Hosts::sent`](super::Hosts::sent)). Only
+    /// a [`Port`](crate::element::PortSpec) does so.
     pub notify: bool,
-    /// The TCP flags AE, CWR and ECE are a counter (accurate ECN, RFC 9768), which segmentation and merging keep apart.
+    /// The TCP flags AE, CWR and ECE are a counter (accurate ECN, RFC 9768). Segmentation copies them unchanged, and
+    /// merging requires them to be equal.
     pub accecn: bool,
-    /// Which of the output buffers of a switch port it waits in; set on the way in (`element::IngressTag`).
+    /// Index of the output buffer of a switch port in which the packet waits; set by
+    /// [`IngressTagSpec`](crate::element::IngressTagSpec).
     pub band: u8,
     /// The TCP header, options, and the length of the payload.
     pub segment: Segment,
-    /// When the element that holds it lets it go.
+    /// Time at which the element that holds the packet releases it.
     pub(crate) due: Time,
-    /// When it entered the present queue.
+    /// Time at which the packet entered its current queue.
     pub(crate) stamp: Time,
-    /// When the stack gave it to the network; void where nobody wants to know
-    /// ([`Core::date_packets`](super::Core::date_packets)).
+    /// Time at which the stack passed the packet to the network; valid only when send times are recorded
+    /// ([`Core::record_send_times`](super::Core::record_send_times)).
     pub created: Time,
 }
 
@@ -117,24 +121,25 @@ impl Default for Packet {
     }
 }
 
-/// Between which hosts the packets of a stack travel, and what it asks of them on the way.
+/// Source, destination and flow of the packets of a connection, and the flags that each of them carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     pub src: HostId,
     pub dst: HostId,
     pub flow: FlowKey,
-    /// As [`Packet::notify`] and [`Packet::accecn`].
+    /// See [`Packet::notify`] and [`Packet::accecn`].
     pub notify: bool,
     pub accecn: bool,
 }
 
-/// An Ethernet network's usual largest IP packet.
+/// The largest IP packet on Ethernet.
 pub const MTU: u32 = 1500;
 
 impl Packet {
-    /// A TCP segment from `src` to `dst`, to be sent as wire packets of at most `mss` payload bytes each.
+    /// A TCP segment from `src` to `dst`, sent as wire packets of at most `mss` payload bytes each.
     ///
-    /// Panics when a segment longer than `mss` carries SYN or RST, or `mss` is zero: no stack sends such.
+    /// Panics when a segment longer than `mss` carries SYN or RST, or when `mss` is zero: no stack sends such a
+    /// segment.
     pub fn tcp(src: HostId, dst: HostId, flow: FlowKey, segment: Segment, ecn: Ecn, mss: u32) -> Packet {
         let mut p = Packet { flow, src, dst, ..Packet::default() };
         p.segment = segment;
@@ -143,8 +148,8 @@ impl Packet {
         p
     }
 
-    /// Makes it a packet that a stack sends on `route`, of the segment that was written into it and has a TCP header of `header`
-    /// bytes; see [`Packet::tcp`]. Gives what travels in its place, `id`.
+    /// Completes the packet whose segment was written in place, for `route`; the TCP header has `header` bytes. See
+    /// [`Packet::tcp`]. Returns the handle of the packet, which has the id `id`.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
     pub(crate) fn address(
@@ -164,7 +169,7 @@ impl Packet {
         PacketHandle { id, size: self.size, flow: route.flow, dst: route.dst, segs: self.segs }
     }
 
-    /// Makes it carry its segment in wire packets of at most `mss` payload bytes each; see [`Packet::tcp`]. Its size is the caller's.
+    /// Sets the fields that follow from the segment and `mss`; see [`Packet::tcp`]. The caller sets the size.
     #[expect(clippy::inline_always, reason = "once for each packet that a stack sends")]
     #[inline(always)]
     fn set_tcp(&mut self, ecn: Ecn, mss: u32) {
@@ -189,7 +194,7 @@ impl Packet {
         p
     }
 
-    /// The same over IPv6.
+    /// Converts the packet to IPv6.
     #[must_use]
     pub fn over_ipv6(mut self) -> Packet {
         self.ip_header = 40;
@@ -197,25 +202,25 @@ impl Packet {
         self
     }
 
-    /// Bytes of the IP packet; of a super-segment, of all the packets it will be on the wire, as Linux's queueing
+    /// Bytes of the IP packet. For a super-segment this is the sum over its wire packets, as Linux's queueing
     /// disciplines count it (`qdisc_pkt_len_init`).
     pub fn size(&self) -> Bytes {
         Bytes::new(u64::from(self.size))
     }
 
-    /// As [`Packet::size`], as a number for the hot paths of elements.
+    /// As [`Packet::size`], as a plain number for code that runs for each packet.
     #[inline]
     pub(crate) fn size_u32(&self) -> u32 {
         self.size
     }
 
-    /// What travels in its place; `id` is where it lies.
+    /// The handle of the packet, whose id is `id`.
     #[inline]
     pub(crate) fn handle(&self, id: PacketId) -> PacketHandle {
         PacketHandle { id, size: self.size, flow: self.flow, dst: self.dst, segs: self.segs }
     }
 
-    /// Bytes of headers of one wire packet, IP and above.
+    /// Header bytes of one wire packet: IP and transport.
     #[inline]
     pub fn headers(&self) -> u32 {
         let transport = match self.kind {
@@ -225,13 +230,13 @@ impl Packet {
         u32::from(self.ip_header) + transport
     }
 
-    /// Computes `size` again, after the payload, the options or `segs` changed.
+    /// Recomputes the size after the payload, the options or `segs` changed.
     #[inline]
     pub fn measure(&mut self) {
         self.size = self.segment.len + u32::from(self.segs) * self.headers();
     }
 
-    /// Whether it is a TCP segment that does nothing but acknowledge.
+    /// Whether the packet is a TCP segment without payload, SYN, FIN or RST (a pure ACK).
     pub fn is_pure_ack(&self) -> bool {
         self.kind == Protocol::Tcp
             && self.segment.len == 0
@@ -239,7 +244,7 @@ impl Packet {
     }
 }
 
-/// The packets of a run, by index. Freed places are used again, last freed first.
+/// The packets of a run. Freed places are reused, last freed first.
 #[derive(Clone, Debug)]
 pub struct Arena {
     slots: Vec<Packet>,
@@ -255,7 +260,7 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// Puts `packet` in.
+    /// Stores `packet`.
     pub fn insert(&mut self, packet: Packet) -> PacketId {
         let draft = self.draft();
         let next = draft.next;
@@ -264,8 +269,8 @@ impl Arena {
         self.take()
     }
 
-    /// The place that the next packet will take. An old one lies there, to be written over; the place is taken by
-    /// [`Arena::take`].
+    /// The place that the next packet will occupy, with the contents of an earlier packet, to be overwritten.
+    /// [`Arena::take`] then allocates it.
     #[inline]
     pub(crate) fn draft(&mut self) -> &mut Packet {
         if self.free == PacketId::NONE {
@@ -274,7 +279,7 @@ impl Arena {
         &mut self.slots[self.free.index()]
     }
 
-    /// Takes the place of the [draft](Arena::draft), which there is.
+    /// Allocates the place that [`Arena::draft`] returned.
     #[inline]
     pub(crate) fn take(&mut self) -> PacketId {
         count(&mut self.created, 1);
@@ -291,8 +296,8 @@ impl Arena {
         self.slots.push(Packet::default());
     }
 
-    /// Has the memory of a packet fetched that will be looked at soon, so that nobody waits for it then: where queues are deep, a
-    /// packet has long left the caches when its turn comes. Changes nothing else.
+    /// Prefetches the memory of a packet that will be read soon: in a deep queue the packet is no longer in the cache
+    /// when its transmission begins. Has no other effect.
     #[inline]
     pub(crate) fn prefetch(&self, id: PacketId) {
         if let Some(packet) = self.slots.get(id.index()) {
@@ -300,7 +305,7 @@ impl Arena {
         }
     }
 
-    /// The end of a packet.
+    /// Frees the place of a packet.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
         count(&mut self.freed, 1);
@@ -308,17 +313,17 @@ impl Arena {
         self.free = id;
     }
 
-    /// Packets alive: on a list of some element, or between two.
+    /// Number of packets in the arena.
     pub fn live(&self) -> usize {
         usize::try_from(self.created - self.freed).expect("fewer than 2^32 packets at once")
     }
 
-    /// Packets ever put in, copies and splits included.
+    /// Number of packets stored so far, including copies and the results of segmentation.
     pub fn created(&self) -> u64 {
         self.created
     }
 
-    /// Places reserved, the most packets that were ever alive at once.
+    /// Number of places: the largest number of packets that existed at the same time.
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -339,7 +344,7 @@ impl std::ops::IndexMut<PacketId> for Arena {
     }
 }
 
-/// A first-in-first-out list of packets, threaded through the packets: a packet is on at most one.
+/// A first-in-first-out list linked through the packets. A packet is a member of at most one list.
 #[derive(Clone, Debug)]
 pub struct PacketList {
     head: PacketId,
@@ -355,7 +360,7 @@ impl Default for PacketList {
 }
 
 impl PacketList {
-    /// Adds at the back.
+    /// Appends a packet.
     #[inline]
     pub fn push_back(&mut self, arena: &mut Arena, id: PacketId) {
         self.bytes += u64::from(arena[id].size);
@@ -368,7 +373,7 @@ impl PacketList {
         self.len += 1;
     }
 
-    /// Adds at the front.
+    /// Inserts a packet at the front.
     pub fn push_front(&mut self, arena: &mut Arena, id: PacketId) {
         let p = &mut arena[id];
         p.next = self.head;
@@ -380,7 +385,7 @@ impl PacketList {
         self.len += 1;
     }
 
-    /// Takes the first.
+    /// Removes and returns the first packet.
     #[inline]
     pub fn pop_front(&mut self, arena: &Arena) -> Option<PacketId> {
         let id = self.front()?;
@@ -402,7 +407,7 @@ impl PacketList {
         (self.len > 0).then_some(self.tail)
     }
 
-    /// Packets on the list.
+    /// Number of packets.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -412,7 +417,7 @@ impl PacketList {
         self.len == 0
     }
 
-    /// Their IP bytes together.
+    /// Sum of the IP bytes of the packets.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

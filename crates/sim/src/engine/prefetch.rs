@@ -1,8 +1,8 @@
-//! Memory that will be looked at soon, fetched so that nobody waits for it then.
+//! Prefetching of memory that will be read soon.
 
 use std::ops::Range;
 
-/// Has the cache lines of `bytes` of `place` fetched. It changes nothing, not even where there is no such memory.
+/// Prefetches the cache lines of `bytes` of `place`. It has no other effect, and any address is allowed.
 #[expect(clippy::inline_always, reason = "a few instructions in the run loop")]
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: &T, bytes: Range<usize>) {
@@ -11,7 +11,7 @@ pub(crate) fn prefetch<T>(place: &T, bytes: Range<usize>) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let line = std::ptr::from_ref(place).cast::<i8>().wrapping_add(at);
         #[expect(unsafe_code, reason = "the instruction reads and writes nothing, whatever the address")]
-        // SAFETY: a hint to the processor, which takes any address.
+        // SAFETY: the instruction is a hint to the processor and accepts any address.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line);
         }

@@ -1,13 +1,15 @@
-//! What a collector keeps about a queue. Passive: it makes no event and changes nothing.
+//! Statistics of a queue: a series of its length and a histogram of waiting times. They create no event and do not
+//! influence the run.
 
 use tcpassay_units::{Dur, Time};
 
-/// One interval of a queue's life.
+/// One interval of the series of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
     /// When the interval began.
     pub start: Time,
-    /// The longest queue found by an arriving packet, itself included, in bytes. What waited when the interval began is not in it.
+    /// The longest queue that an arriving packet found, that packet included, in bytes. Intervals without an arrival
+    /// have no sample, and the backlog at the start of the interval is not included.
     pub max_bytes: u64,
     /// The same in packets.
     pub max_packets: u32,
@@ -17,22 +19,22 @@ pub struct QueueSample {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct QueueStats {
-    /// The sample under way, which ends before `edge`; before the first there is none.
+    /// The current sample, which ends before `edge`; `None` before the first packet.
     now: QueueSample,
     edge: Time,
-    /// Packets that did not wait.
+    /// Number of packets that did not wait.
     unhindered: u64,
     interval: Dur,
-    /// From when on waits count.
+    /// Waiting times of packets that leave earlier are not recorded (warm-up).
     warm_at: Time,
-    /// Those that are over.
+    /// The finished samples.
     samples: Vec<QueueSample>,
     sojourn: LogLinearHistogram,
 }
 
 impl QueueStats {
-    /// A series with one sample each `interval`, and the waits of packets that leave from `warm_at` on. Panics when the interval is
-    /// zero.
+    /// Creates statistics with one sample per `interval`. Waiting times are recorded for packets that leave at or
+    /// after `warm_at`. Panics when the interval is zero.
     pub fn new(interval: Dur, warm_at: Time) -> QueueStats {
         assert!(!interval.is_zero(), "a series needs an interval");
         QueueStats {
@@ -46,13 +48,13 @@ impl QueueStats {
         }
     }
 
-    /// Intervals in which a packet arrived, in order.
+    /// The intervals in which at least one packet arrived, in order of time.
     pub fn samples(&self) -> impl Iterator<Item = QueueSample> {
         let now = (self.edge > Time::ZERO).then_some(self.now);
         self.samples.iter().copied().chain(now)
     }
 
-    /// How long packets waited for their turn, without their own transmission.
+    /// Distribution of the time that packets waited before their transmission began.
     pub fn sojourn(&self) -> LogLinearHistogram {
         let mut all = self.sojourn.clone();
         all.record_many(Dur::ZERO, self.unhindered);
@@ -92,7 +94,8 @@ impl QueueStats {
     }
 }
 
-/// A histogram of durations with 16 buckets to each power of two: a value is known to 6 percent, up to any length.
+/// A histogram of durations with 16 buckets per power of two. Its relative error is at most 6 percent for any
+/// duration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogLinearHistogram {
     buckets: Vec<u64>,
@@ -126,13 +129,14 @@ impl LogLinearHistogram {
         self.buckets.push(n);
     }
 
-    /// Values in ascending order, as the upper ends of their buckets (but never above the largest), with their counts.
+    /// The values in ascending order with their counts. Each value is the upper end of its bucket, limited to the
+    /// largest recorded value.
     pub fn counts(&self) -> impl Iterator<Item = (Dur, u64)> + '_ {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
         filled.map(|(at, n)| (Dur::from_nanos(LogLinearHistogram::upper(at)).min(self.max), *n))
     }
 
-    /// Values counted.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -142,8 +146,8 @@ impl LogLinearHistogram {
         self.max
     }
 
-    /// The value below or at which a share `q` (0 to 1) of the values lies, as the upper end of its bucket, but never
-    /// above the largest value; zero without values.
+    /// The smallest value that at least a share `q` (0 to 1) of the values does not exceed. The result is the upper
+    /// end of the bucket, limited to the largest recorded value; it is zero when the histogram is empty.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -162,7 +166,7 @@ impl LogLinearHistogram {
         Dur::ZERO
     }
 
-    /// Below 16 each value has its own bucket; above, the top five bits choose.
+    /// Values below 16 have their own buckets. Larger values are assigned by their five most significant bits.
     fn bucket(ns: u64) -> usize {
         let shift = 59 - (ns | 16).leading_zeros();
         let top = usize::try_from(ns >> shift).expect("five bits");

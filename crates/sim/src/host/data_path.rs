@@ -1,4 +1,4 @@
-//! The hot path of a connection in its host: what arrives, what leaves, and who looks on.
+//! The data path of a connection in its host: arriving segments, departing segments, and their recording.
 
 use super::endpoint::{Endpoint, FlowEntry};
 use super::log::event;
@@ -11,24 +11,24 @@ use tcpassay_units::{Time, count};
 use tcpassay_wire::{Ecn, Segment};
 use tcpassay_workload::SocketId;
 
-/// What an input left to do.
+/// The action that remains after an input was processed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NextAction {
     Nothing,
-    /// The application of this host's slot has to be told.
+    /// The application of this host and socket has a pending event.
     Tell(usize, SocketId),
-    /// Connection and application are done.
+    /// Connection and application have finished.
     Remove,
 }
 
-/// Who looks on.
+/// The recording of the hosts.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct HostRecorder {
     pub collector: Collector,
     pub(super) state: RecordingState,
     pub(super) flows: Vec<FlowEntry>,
-    /// Whether anybody wants to know of each packet: one of the following.
+    /// Whether any of the following collectors processes individual packets.
     pub(super) each: bool,
     logs: bool,
     captures: bool,
@@ -51,12 +51,12 @@ impl HostRecorder {
         }
     }
 
-    /// Whether anybody wants to know when packets were sent.
+    /// Whether a collector needs the times at which packets were sent.
     pub fn wants_send_times(&self) -> bool {
         self.latency || self.deliveries
     }
 
-    /// A segment reaches the stack.
+    /// Records a segment before the stack processes it.
     pub(super) fn before(&mut self, conn: &Endpoint, packet: &Packet, now: Time) {
         if (self.latency || self.deliveries) && packet.segment.len > 0 {
             self.delivered(conn, packet, now);
@@ -66,7 +66,7 @@ impl HostRecorder {
         }
     }
 
-    /// The stack took it.
+    /// Records the effects after the stack processed a segment.
     pub(super) fn after(&mut self, conn: &mut Endpoint, now: Time) {
         if self.latency
             && let Some(rtt) = conn.tcp.take_rtt()
@@ -88,7 +88,7 @@ impl HostRecorder {
         self.collector.arrived(conn.into, delivery);
     }
 
-    /// A segment between the stack and the NIC; `src` sent it.
+    /// Captures a segment between stack and NIC; `src` sent it.
     #[cold]
     fn capture(&mut self, conn: &Endpoint, src: HostId, now: Time, segment: &Segment, ecn: Ecn) {
         let way = (conn.route.flow, src);
@@ -104,8 +104,8 @@ impl HostRecorder {
     }
 }
 
-/// After an input: what wants to leave leaves, an application that does nothing but read has read, and the timer is
-/// set unless the application has to be told something.
+/// Completes an input: sends pending segments, reads on behalf of an application that only reads, and sets the timer
+/// unless an application event is pending.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
 pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) -> NextAction {
@@ -127,7 +127,7 @@ pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostReco
     if conn.is_over() { NextAction::Remove } else { NextAction::Nothing }
 }
 
-/// Sends what the connection wants to send.
+/// Sends the pending segments of the connection.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
 pub(super) fn transmit(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
@@ -143,12 +143,12 @@ fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
     let now = net.now();
     let limit = match conn.small_queues {
         SmallQueues::Off => u64::MAX,
-        // Less than so much lets the next one in.
+        // A queue shorter than this admits the next packet.
         SmallQueues::Bytes(bytes) => bytes.get() - 1,
         SmallQueues::Auto => auto_limit(&conn.tcp, u64::from(conn.last_sent)),
     };
     while conn.tcp.may_transmit() {
-        // A full queue holds back data, never ACKs.
+        // A full queue delays data, never pure ACKs.
         let room = conn.queued <= limit;
         let draft = net.draft();
         let sending =
@@ -175,7 +175,7 @@ fn send(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostRecorder) {
     }
 }
 
-/// Tells the recording what passed since it was last told; `at` lies in the same interval of its series.
+/// Adds the counters since the last call to the recording; `at` lies in the same interval of its series.
 pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Endpoint, at: Time) {
     let t = std::mem::take(&mut conn.tally);
     if t.sent_packets + t.acks_sent > 0 {
@@ -188,14 +188,16 @@ pub(super) fn tell_tally(collector: &mut Collector, conn: &mut Endpoint, at: Tim
     }
 }
 
-/// What the kernel counts for a packet besides its bytes (`truesize` of an empty `sk_stream_alloc_skb`).
+/// Memory that the kernel accounts for a packet in addition to its bytes (`truesize` of an empty
+/// `sk_stream_alloc_skb`).
 const OVERHEAD: u64 = 1280;
 /// `tcp_limit_output_bytes`.
 const MOST: u64 = 1 << 20;
 
-/// Linux's `tcp_small_queue_check`: what the connection's rate passes in 1/1024 s (`sk_pacing_shift` 10), at least two packets as
-/// large as the next, here the last; the rate without pacing is 120 % of cwnd an srtt, 200 % far below ssthresh. Nothing
-/// is held back while at most one packet is unacknowledged. The kernel counts its memory, the queue here IP bytes.
+/// The limit of Linux's `tcp_small_queue_check`: the bytes that the connection's rate sends in 1/1024 s
+/// (`sk_pacing_shift` 10), at least two packets of the size of the last one. Without pacing the rate is 120 % of cwnd
+/// per srtt, or 200 % far below ssthresh. Nothing is delayed while at most one packet is unacknowledged. The kernel
+/// counts memory; this queue counts IP bytes.
 fn auto_limit(tcp: &Connection, last: u64) -> u64 {
     let info = tcp.gauges();
     if info.unacked.get() <= last {

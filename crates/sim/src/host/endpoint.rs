@@ -1,4 +1,4 @@
-//! One end of a connection in its host, and the table of both ends.
+//! One endpoint of a connection in its host, and the table of connections.
 
 use crate::engine::{Core, FlowKey, HostId, Route, TimerId};
 use tcpassay_case::SmallQueues;
@@ -10,55 +10,56 @@ use tcpassay_workload::{ConnKey, SocketId};
 /// No connection.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One end.
+/// One endpoint of a connection.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
 pub(super) struct Endpoint {
     pub tcp: Connection,
-    /// What its segments have in common.
+    /// The fields that all its segments have in common.
     pub route: Route,
-    /// What passed since the recording was last told: of what this end sends, and of what it receives.
+    /// Counters since the last update of the recording: for the data that this endpoint sends, and for the data that
+    /// it receives.
     pub tally: measure::FlowCounters,
-    /// The application's end of it; `None` once the application has given it up.
+    /// The socket of the application; `None` after the application released it.
     pub slot: Option<SocketId>,
     pub timer: TimerId,
-    /// When the engine will fire `timer`; [`Time::MAX`] when it will not.
+    /// The time at which the engine fires `timer`; [`Time::MAX`] when it is not set.
     pub armed: Time,
-    /// When the application closed it.
+    /// The time at which the application closed the connection.
     pub closed: Option<Time>,
-    /// When the application's patience with unsent data ends after its close.
+    /// The time at which lingering on unsent data ends after the close.
     pub linger_until: Time,
-    /// Bytes in the queues of this host, and how many there may be.
+    /// Bytes in the queues of this host, and their limit.
     pub queued: u64,
     /// Size of the last packet with data.
     pub last_sent: u32,
     pub small_queues: SmallQueues,
-    /// A write was not taken whole: the application waits for room.
+    /// A write was not accepted completely; the application waits for free space.
     pub blocked: bool,
-    /// The application does nothing but read: the host reads for it.
+    /// The application only reads; the host reads on its behalf.
     pub only_reads: bool,
-    /// The application knows that the connection stands, or that the peer closed.
+    /// The application has received the event that the connection is established, or that the peer closed it.
     pub told_open: bool,
     pub told_closed: bool,
-    /// On the list of those that a socket call touched.
+    /// The connection is on the list of connections that a socket call modified.
     pub touched: bool,
-    /// This host, by its place in the topology.
+    /// Index of this host in the topology.
     pub host: usize,
     pub key: ConnKey,
-    /// What this end sends, and what it receives, in the recording.
+    /// The flow that this endpoint sends, and the flow that it receives, in the recording.
     pub out: measure::FlowId,
     pub into: measure::FlowId,
 }
 
 impl Endpoint {
-    /// Whether the application has to be told something.
+    /// Whether an event for the application is pending.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     pub fn has_news(&mut self) -> bool {
         let mut news = !self.tcp.readable().is_zero() || (self.blocked && self.tcp.check_space());
         let state = self.tcp.state();
         if state == State::Established && self.told_open {
-            // Nobody has closed.
+            // Neither side has closed.
             return news;
         }
         if !self.told_open && !matches!(state, State::SynSent | State::SynReceived | State::Listen) {
@@ -72,7 +73,8 @@ impl Endpoint {
         news || state == State::Closed
     }
 
-    /// Sets the timer when it is due sooner than it would fire; a timer that moved back fires in vain.
+    /// Moves the timer when it is due earlier than set. When it is due later, the timer fires too early and is set
+    /// again.
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     pub fn arm(&mut self, net: &mut Core) {
@@ -83,31 +85,31 @@ impl Endpoint {
         }
     }
 
-    /// Both the connection and its application are done.
+    /// Both the connection and its application have finished.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.slot.is_none() && self.tcp.state() == State::Closed
     }
 }
 
-/// Both ends of a connection.
+/// Both endpoints of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowEntry {
     pub key: ConnKey,
     pub server: HostId,
-    /// Connections of the client and of the server; [`NONE`] before and after.
+    /// The connection at the client and at the server; [`NONE`] before it is opened and after it was removed.
     pub ends: [u32; 2],
-    /// The server took its SYN: another is old.
+    /// The server accepted its SYN; a further SYN is a duplicate.
     pub accepted: bool,
-    /// What each end sends, in the recording.
+    /// The flow that each endpoint sends, in the recording.
     pub out: [measure::FlowId; 2],
-    /// Places are used again: the upper bits of a [`FlowKey`].
+    /// Table entries are reused; the generation is stored in the upper bits of a [`FlowKey`].
     pub generation: u32,
-    /// Connections of this place so far: for ports and names of rng.
+    /// Number of connections that used this entry so far, for ports and names of random streams.
     pub count: u32,
 }
 
-/// Bits of a [`FlowKey`] that are the place in the table.
+/// Number of bits of a [`FlowKey`] for the index in the table.
 const PLACE: u32 = 22;
 
 impl FlowEntry {

@@ -1,10 +1,10 @@
-//! The stack's log entries as rows of the event log.
+//! Conversion of the stack's log entries to rows of the event log.
 
 use tcpassay_measure::{EventKind, EventRow, Reason};
 use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
 use tcpassay_units::Bytes;
 
-/// `entry` of host `host`, which sends flow `flow`.
+/// The row for `entry` of host `host`, which sends flow `flow`.
 pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
     let of = |kind| EventRow::new(entry.at, host, Some(flow), kind);
     let because = |kind, why: &'static str| EventRow { why: Reason::Borrowed(why), ..of(kind) };

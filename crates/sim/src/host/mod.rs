@@ -1,15 +1,16 @@
-//! Hosts: connections and applications on the engine's graph.
+//! Hosts: connections and applications at the edge of the network.
 //!
-//! A host joins three things that know nothing of each other: [`tcpassay_tcp::Connection`], the applications of
-//! [`tcpassay_workload::Apps`], and the elements of the network. For every input (a segment, a timer, a socket call) the
-//! order is the same: the connection takes it; what it wants to send leaves; the application is told what changed;
-//! what that made ready leaves; the connection's one timer is set anew when it is due sooner than it was.
+//! A host connects three components that do not depend on each other: [`tcpassay_tcp::Connection`], the applications
+//! of [`tcpassay_workload::Apps`], and the elements of the network. Every input (a segment, a timer, a socket call)
+//! is processed in the same order: the connection processes it; pending segments are sent; the application receives
+//! the resulting events; the segments that follow from its calls are sent; the timer of the connection is moved when
+//! it is due earlier than before.
 //!
-//! Known differences from a real host: an application runs in the instant in which it is woken; an application is
-//! woken to write as Linux does (`sk_stream_is_writeable`: a third of the buffer is free); segments of one direction
-//! that a small queue holds back take the pure ACKs of the other with them.
+//! Known differences from a real host: an application runs at the instant at which it is woken; it is woken for
+//! writing as in Linux (`sk_stream_is_writeable`: a third of the buffer is free); when a small queue delays data of
+//! one direction, it also delays the pure ACKs behind them.
 //!
-//! It must not know the parameter table: it is given [`HostSettings`].
+//! This module does not depend on the parameter table; it receives [`HostSettings`].
 
 mod data_path;
 mod endpoint;
@@ -30,12 +31,12 @@ use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 use tcpassay_workload::{Apps, SocketId};
 
-/// Everything beyond the network interfaces.
+/// The stacks and applications of all hosts.
 #[derive(Debug)]
 pub(crate) struct SimHosts {
     pub stacks: Stacks,
     apps: Vec<HostApps>,
-    /// Hosts whose applications still have something to do.
+    /// Number of hosts whose applications have not finished.
     busy: usize,
 }
 
@@ -48,7 +49,7 @@ struct HostApps {
 }
 
 impl SimHosts {
-    /// Hosts whose applications are `apps`, ready to start at time 0.
+    /// Creates hosts with the applications `apps`, which start at time 0.
     pub fn new(net: &mut Core, mut stacks: Stacks, apps: Vec<Apps>) -> SimHosts {
         let apps: Vec<HostApps> = (0u32..)
             .zip(apps)
@@ -68,12 +69,12 @@ impl SimHosts {
         SimHosts { stacks, apps, busy }
     }
 
-    /// Whether no application has anything left to do.
+    /// Whether all applications have finished.
     pub fn is_finished(&self) -> bool {
         self.busy == 0 && !self.stacks.has_datagrams()
     }
 
-    /// After connection `c` took an input.
+    /// Completes the processing after connection `c` received an input.
     #[inline]
     fn serve(&mut self, net: &mut Core, c: u32) {
         let after = self.stacks.serve(net, c);
@@ -94,7 +95,7 @@ impl SimHosts {
         }
     }
 
-    /// Tells an application, and sends what it made ready.
+    /// Delivers an event to an application, and sends the data that it wrote.
     fn tell(&mut self, net: &mut Core, c: u32, host: usize, slot: SocketId) {
         let now = net.now();
         let failed = self.stacks.has_failed(c);
@@ -112,7 +113,7 @@ impl SimHosts {
         self.after_apps(net, host);
     }
 
-    /// What socket calls made ready, what completed, and when the applications want to be woken next.
+    /// Sends what socket calls made available, records completions, and sets the next timer of the applications.
     fn after_apps(&mut self, net: &mut Core, host: usize) {
         while let Some(c) = self.stacks.next_touched() {
             self.stacks.transmit(net, c);
@@ -137,7 +138,7 @@ impl SimHosts {
         }
     }
 
-    /// A SYN for a connection that its server does not have yet.
+    /// Processes a SYN for a connection that its server does not have yet.
     fn accept(&mut self, net: &mut Core, flow: usize, id: PacketId) {
         let c = self.stacks.listen(net, flow);
         let (host, key) = self.stacks.end_of(c);

@@ -1,4 +1,4 @@
-//! Numbers of flows and packets in the recording, and what capture points see.
+//! The state of the recording: flow numbers, datagram counters and capture points.
 
 use super::endpoint::FlowEntry;
 use crate::engine::{FlowKey, HostId, NodeId};
@@ -8,14 +8,14 @@ use tcpassay_measure::{Collector, InterfaceIndex, PacketRecord};
 use tcpassay_units::Time;
 use tcpassay_wire::{Ecn, Segment};
 
-/// State of reporting.
+/// The state of the recording.
 #[derive(Debug, Default)]
 pub(super) struct RecordingState {
-    /// Flows in the recording.
+    /// Number of flows in the recording.
     pub records: u32,
     pub datagrams_sent: u64,
     pub datagrams_received: u64,
-    /// Capture point of each host, then of each watched element.
+    /// The capture point of each host, then of each watched element.
     pub hosts: Vec<InterfaceIndex>,
     pub nodes: Vec<(NodeId, InterfaceIndex)>,
     captured: u16,
@@ -24,7 +24,7 @@ pub(super) struct RecordingState {
 }
 
 impl RecordingState {
-    /// A segment as a tap between stack and NIC sees it: `from` is the host that sent it.
+    /// Captures a segment between stack and NIC; `from` is the host that sent it.
     #[expect(clippy::too_many_arguments, reason = "one call for each packet, only when packets are captured")]
     pub fn capture(
         &mut self,
@@ -76,7 +76,8 @@ impl RecordingState {
     }
 }
 
-/// Ports of client and server: each connection of a place has another client's port.
+/// Port numbers of client and server. Successive connections that use the same table entry have different client
+/// ports.
 pub(super) fn ports(place: usize, flow: &FlowEntry) -> (u16, u16) {
     let n = place as u64 + u64::from(flow.count) * 7919;
     let client = 32_768 + u16::try_from(n % 28_000).expect("below 28000");

@@ -6,7 +6,7 @@ use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
-/// A call of an application of `host`.
+/// The socket interface for the applications of `host`.
 pub(super) struct HostSockets<'a> {
     pub stacks: &'a mut Stacks,
     pub net: &'a mut Core,
@@ -23,7 +23,8 @@ impl Sockets for HostSockets<'_> {
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let c = self.stacks.socket(self.host, slot);
         let now = self.net.now();
-        // A socket that does not stand yet takes nothing, as a non-blocking connect, but what Fast Open lets go with the SYN.
+        // As with a non-blocking connect, a socket accepts data only after the handshake, except data that Fast Open
+        // sends with the SYN.
         let tcp = &self.stacks.conn_ref(c).tcp;
         let opening = matches!(tcp.state(), State::SynSent | State::SynReceived | State::Listen);
         let most = if opening && !tcp.is_fast_open_child() { n.min(tcp.fast_open_room()) } else { n };
@@ -33,7 +34,8 @@ impl Sockets for HostSockets<'_> {
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
             taken += step;
-            // As a system call does: what may leave leaves before the next step, and before the next write.
+            // As in a system call, segments that may be sent are sent before the next step of the application and
+            // before its next write.
             self.stacks.transmit(self.net, c);
             if last || step.is_zero() {
                 break;

@@ -1,4 +1,4 @@
-//! The stacks of all hosts: connections, their timers, what they send and receive.
+//! The stacks of all hosts: connections, their timers, sending and receiving.
 
 use super::data_path::{HostRecorder, NextAction, serve, tell_tally, transmit};
 use super::endpoint::{Endpoint, FlowEntry, NONE};
@@ -12,7 +12,7 @@ use tcpassay_units::{Bytes, Dur, Seed, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags};
 use tcpassay_workload::{ConnKey, SocketId, TrafficSchedule, UdpSource};
 
-/// Whose timer it is.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TimerOwner {
     Unused,
@@ -21,16 +21,16 @@ pub(crate) enum TimerOwner {
     Datagrams,
 }
 
-/// What the stacks are made of.
+/// The parameters of [`Stacks`].
 pub(crate) struct StacksConfig {
-    /// In the order of the topology.
+    /// Settings of each host, in the order of the topology.
     pub hosts: Vec<HostSettings>,
-    /// The engine's id of each.
+    /// The engine's id of each host.
     pub ids: Vec<HostId>,
     pub plan: Arc<TrafficSchedule>,
     pub seed: Seed,
     pub collector: Collector,
-    /// Background datagrams: from, to, when.
+    /// Background datagrams: sending host, receiving host, schedule.
     pub datagrams: Option<(usize, usize, UdpSource)>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Stacks {
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
     datagrams: Option<Datagrams>,
-    /// The engine ids of hosts are their places.
+    /// Index of each host by its engine id.
     logs: bool,
-    /// Some host has Fast Open.
+    /// At least one host has Fast Open enabled.
     fast_open: bool,
-    /// Who has the Fast Open cookie of whom: client and server, by their places.
+    /// Pairs (client, server) for which the client has a Fast Open cookie.
     cookies: BTreeSet<(u32, u32)>,
     pub recorder: HostRecorder,
 }
@@ -58,10 +58,10 @@ pub(crate) struct Stacks {
 #[derive(Debug)]
 pub(super) struct HostStack {
     pub settings: HostSettings,
-    /// The settings of its stack as its connections share them.
+    /// The stack settings, shared by the connections of the host.
     config: Arc<Config>,
     pub id: HostId,
-    /// Connection of each slot of the applications.
+    /// The connection of each socket of the applications.
     slots: Vec<u32>,
 }
 
@@ -131,7 +131,7 @@ impl Stacks {
         self.conns[c as usize].as_ref().expect("a connection that lives")
     }
 
-    /// The connection of `flow` at `host`; otherwise the flow's place when `host` may still accept it.
+    /// The connection of `flow` at `host`; otherwise the index of the flow when `host` can still accept it.
     #[inline]
     pub fn find(&self, host: HostId, flow: FlowKey) -> Result<u32, Option<usize>> {
         let (place, generation) = FlowEntry::place(flow);
@@ -145,7 +145,7 @@ impl Stacks {
         }
     }
 
-    /// An arriving segment, and all that follows from it in its connection.
+    /// Processes an arriving segment. Returns what remains to be done.
     #[inline]
     pub fn input(&mut self, net: &mut Core, c: u32, id: PacketId) -> NextAction {
         if self.fast_open && net.packet(id).segment.flags.has(Flags::SYN) {
@@ -174,8 +174,8 @@ impl Stacks {
         serve(conn, net, recorder)
     }
 
-    /// A SYN or SYN-ACK is about to arrive: the option of Fast Open lies beside the segment, and the last one that the peer sent is
-    /// taken for this one's.
+    /// A SYN or SYN-ACK is about to arrive. The Fast Open option is not part of the segment; the last option that the
+    /// peer sent is used for this segment.
     #[cold]
     fn hear_fast_open(&mut self, c: u32) {
         let conn = self.conn_ref(c);
@@ -192,9 +192,9 @@ impl Stacks {
         self.conn(c).tcp.hear_fast_open(option);
     }
 
-    /// What a new connection asks or takes of Fast Open.
+    /// Sets the Fast Open state of a new connection: the cookie it requests or presents.
     fn offer_fast_open(&self, tcp: &mut Connection, key: ConnKey, server: bool) {
-        // Bytes that options may take (Linux MAX_TCP_OPTION_SPACE).
+        // Bytes available for options (Linux `MAX_TCP_OPTION_SPACE`).
         const SPACE: u64 = 40;
         let pair = (key.client.0, key.server.0);
         let cookie: Vec<u8> = [pair.0.to_be_bytes(), pair.1.to_be_bytes()].concat();
@@ -210,25 +210,25 @@ impl Stacks {
         });
     }
 
-    /// Sends what the connection wants to send, reads for an application that does nothing else, and sets the timer
-    /// unless the application has to be told something.
+    /// Sends the pending segments, reads on behalf of an application that only reads, and sets the timer unless an
+    /// application event is pending.
     pub fn serve(&mut self, net: &mut Core, c: u32) -> NextAction {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
         serve(conn, net, &mut self.recorder)
     }
 
-    /// Sends what the connection wants to send.
+    /// Sends the pending segments of the connection.
     pub fn transmit(&mut self, net: &mut Core, c: u32) {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
         transmit(conn, net, &mut self.recorder);
     }
 
-    /// Sets the connection's timer.
+    /// Sets the timer of the connection.
     pub fn arm(&mut self, net: &mut Core, c: u32) {
         self.conn(c).arm(net);
     }
 
-    /// The connection's timer fired; says whether anything was due.
+    /// The timer of the connection fired. Returns whether a TCP timer was due.
     pub fn on_timer(&mut self, net: &Core, c: u32) -> bool {
         let now = net.now();
         let conn = self.conn(c);
@@ -247,13 +247,13 @@ impl Stacks {
         true
     }
 
-    /// The connection ended under its application.
+    /// The connection failed while its application still uses it.
     pub fn has_failed(&self, c: u32) -> bool {
         let conn = self.conn_ref(c);
         conn.slot.is_some() && conn.tcp.state() == State::Closed && conn.tcp.error().is_some()
     }
 
-    /// Both the connection and its application are done.
+    /// Both the connection and its application have finished.
     pub fn is_over(&self, c: u32) -> bool {
         self.conns[c as usize].as_ref().is_some_and(|conn| conn.is_over())
     }
@@ -279,7 +279,7 @@ impl Stacks {
         slots[at] = c;
     }
 
-    /// The application gave the connection up, or has to.
+    /// Detaches the application from the connection.
     pub fn detach(&mut self, c: u32) {
         let conn = self.conn(c);
         let host = conn.host;
@@ -288,7 +288,7 @@ impl Stacks {
         }
     }
 
-    /// Closes as `app.linger` says.
+    /// Closes the connection as `app.linger` specifies.
     pub fn close(&mut self, c: u32, now: Time) {
         let linger = self.hosts[self.conn_ref(c).host].settings.linger;
         let conn = self.conn(c);
@@ -348,7 +348,7 @@ impl Stacks {
         self.open(net, place, false)
     }
 
-    /// The server's end of a connection whose SYN is arriving.
+    /// Creates the server's endpoint of a connection whose SYN arrives.
     pub fn listen(&mut self, net: &mut Core, place: usize) -> u32 {
         self.recorder.flows[place].accepted = true;
         self.open(net, place, true)
@@ -385,7 +385,7 @@ impl Stacks {
             dst: to,
             flow: FlowEntry::id(place, flow.generation),
             notify: small_queues != SmallQueues::Off,
-            // Until the handshake has agreed on it.
+            // Used until the handshake has determined the value.
             accecn: false,
         };
         self.conns[c as usize] = Some(Box::new(Endpoint {
@@ -414,8 +414,8 @@ impl Stacks {
         c
     }
 
-    /// The switches and the controller of a connection: the host's, unless its traffic has a controller of its own,
-    /// which then speaks DCTCP's ECN only when it is DCTCP.
+    /// The stack settings and the controller of a connection: those of the host, unless its traffic class has its own
+    /// controller. In that case DCTCP's ECN feedback is enabled only when that controller is DCTCP.
     fn config(
         &self,
         host: usize,
@@ -439,7 +439,7 @@ impl Stacks {
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
     }
 
-    /// The end of a connection: its last words go to the recording.
+    /// Removes a connection and writes its final statistics to the recording.
     pub fn remove(&mut self, net: &mut Core, c: u32) {
         let mut conn = self.conns[c as usize].take().expect("a connection that lives");
         tell_tally(&mut self.recorder.collector, &mut conn, net.now());
@@ -459,7 +459,7 @@ impl Stacks {
         }
     }
 
-    /// A segment of a connection that its host does not have: answered with a reset (RFC 9293 section 3.10.7.1).
+    /// Answers a segment for which the host has no connection with a reset (RFC 9293 section 3.10.7.1).
     pub fn stray(&mut self, net: &mut Core, host: HostId, id: PacketId) {
         let packet = net.packet(id).clone();
         let settings = &self.hosts[usize::from(host.0)].settings;

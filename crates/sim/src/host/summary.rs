@@ -1,4 +1,4 @@
-//! What the hosts tell the recording besides the hot path's counters.
+//! Statistics of connections for the recording, beside the counters of the data path.
 
 use super::data_path::{HostRecorder, tell_tally};
 use super::endpoint::Endpoint;
@@ -16,7 +16,7 @@ impl Stacks {
         self.recorder.state.nodes = nodes;
     }
 
-    /// What happened at a watched element.
+    /// Records a packet event at a watched element.
     pub fn observe(&mut self, now: Time, node: NodeId, what: PacketEvent, packet: &Packet) {
         let Some((_, interface)) = self.recorder.state.nodes.iter().find(|(n, _)| *n == node) else { return };
         let comment = match what {
@@ -31,13 +31,13 @@ impl Stacks {
         state.put(collector, flows, now, interface, from, segment, packet.ecn, comment);
     }
 
-    /// What an application finished.
+    /// Records a completion of an application.
     pub fn completed(&mut self, done: &tcpassay_workload::AppCompletion) {
         let path = self.recorder.state.idle.get(&(done.key.client.0, done.key.server.0)).copied();
         self.recorder.collector.completed(completion(done, &self.plan, path));
     }
 
-    /// What every sender says of itself at the end of an interval.
+    /// Records the state of every sender at the end of an interval.
     pub fn sample(&mut self, at: Time) {
         for conn in self.conns.iter().flatten() {
             if conn.tcp.bytes_sent().is_zero() {
@@ -47,14 +47,14 @@ impl Stacks {
         }
     }
 
-    /// What passed up to `at`, for the series: to be called before an interval ends.
+    /// Adds all counters up to `at` to the series; called before an interval ends.
     pub fn tally(&mut self, at: Time) {
         for conn in self.conns.iter_mut().flatten() {
             tell_tally(&mut self.recorder.collector, conn, at);
         }
     }
 
-    /// The last words of every connection that still lives.
+    /// Records the final statistics of every open connection.
     pub fn summarise_all(&mut self, now: Time) {
         self.tally(now);
         let conns = std::mem::take(&mut self.conns);
@@ -64,7 +64,7 @@ impl Stacks {
         self.conns = conns;
     }
 
-    /// The last words of a connection.
+    /// Records the final statistics of a connection.
     pub(super) fn summarise(&mut self, conn: &Endpoint, end: Option<Time>) {
         let info = conn.tcp.info();
         let flow = self.recorder.collector.flow_mut(conn.out);
@@ -75,12 +75,12 @@ impl Stacks {
         flow.counters.retransmitted_bytes = info.bytes_retransmitted.get();
     }
 
-    /// The idle path between two hosts.
+    /// Sets the idle path between two hosts.
     pub fn set_idle_path(&mut self, client: u32, server: u32, path: IdlePath) {
         self.recorder.state.idle.insert((client, server), path);
     }
 
-    /// Datagrams sent and received.
+    /// Number of background datagrams sent and received.
     pub fn datagrams(&self) -> (u64, u64) {
         (self.recorder.state.datagrams_sent, self.recorder.state.datagrams_received)
     }

@@ -2,7 +2,7 @@
 
 use super::socket::SocketOptions;
 use crate::host::HostSettings;
-use tcpassay_cc::{Arithmetic, Controller, Detect, Hystart, Params};
+use tcpassay_cc::{Arithmetic, Controller, HystartDetect, HystartMode, Params};
 use tcpassay_tcp::{Config, Keepalive, Profile};
 use tcpassay_units::Dur;
 
@@ -38,7 +38,7 @@ pub(super) fn controller(
     let linux = matches!(profile, Profile::Linux | Profile::Linux46);
     let detect = if module("hystart", 1) == 0 { 0 } else { module("hystart_detect", 3) };
     let hystart = if linux {
-        Hystart::Linux(Detect { train: detect & 1 != 0, delay: detect & 2 != 0 })
+        HystartMode::Linux(HystartDetect { train: detect & 1 != 0, delay: detect & 2 != 0 })
     } else {
         cfg.hystart
     };

@@ -1,7 +1,9 @@
-//! CoDel (RFC 8289), with ECN as Linux's `codel_impl.h`: a packet that would be dropped is marked instead and leaves.
+//! CoDel (RFC 8289), with ECN as in Linux's `codel_impl.h`: a packet that would be dropped is marked instead and
+//! sent.
 //!
-//! The root in the control law is Linux's, too (`codel_Newton_step`): one step of Newton's method for each count, so that the
-//! second drop of a dropping state comes half an interval after the first, where the RFC has 0.71.
+//! The square root of the control law is computed as in Linux (`codel_Newton_step`): one step of Newton's method per
+//! count. The second drop of a dropping state therefore comes half an interval after the first one; RFC 8289 gives
+//! 0.71 of an interval.
 
 use crate::element::{Backlog, QueueLimit};
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
@@ -10,22 +12,22 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDelSpec {
-    /// Standing delay that is acceptable; RFC 8289 section 4.4: 5 to 10 % of `interval`.
+    /// Acceptable standing delay; RFC 8289 section 4.4: 5 to 10 % of `interval`.
     pub target: Dur,
-    /// A round-trip time of the slower flows (section 4.3).
+    /// A typical round-trip time of the slower flows (section 4.3).
     pub interval: Dur,
-    /// Up to so many bytes waiting nothing is dropped: one largest packet.
+    /// No packet is dropped while the backlog is at most this large: one maximum-size packet.
     pub mtu: Bytes,
     /// ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// ECN-capable packets that waited longer than this are marked in any case (Linux `ce_threshold`, for DCTCP).
+    /// ECN-capable packets that waited longer than this are always marked (Linux `ce_threshold`, for DCTCP).
     pub ce_threshold: Option<Dur>,
-    /// How much may wait.
+    /// Limit of the backlog.
     pub limit: QueueLimit,
 }
 
 impl CoDelSpec {
-    /// The RFC's values for the Internet, without ECN, and Linux's limit of 1000 packets.
+    /// The values of RFC 8289 for the Internet, without ECN, and Linux's limit of 1000 packets.
     pub const INTERNET: CoDelSpec = CoDelSpec {
         target: Dur::from_millis(5),
         interval: Dur::from_millis(100),
@@ -44,13 +46,13 @@ pub(crate) struct CoDelState {
     last_count: u32,
     drop_next: Time,
     first_above: Option<Time>,
-    /// One over the root of the count, in 1/65536.
+    /// Inverse square root of the count, in units of 1/65536.
     inverse_root: u16,
 }
 
 impl CoDelState {
-    /// Takes the next packet that may leave from `list`, dropping as the law says. `backlog` is what the law looks at to
-    /// tell whether only a packet is left; it is called after each packet taken.
+    /// Dequeues the next packet from `list`, dropping packets as the control law requires. `backlog` returns the
+    /// backlog that the law compares with `mtu`; it is called after each dequeued packet.
     pub fn dequeue(
         &mut self,
         spec: &CoDelSpec,
@@ -92,13 +94,15 @@ impl CoDelState {
                 ctx.drop(core, id, DropReason::Early);
                 let backlog;
                 (head, backlog) = take(core);
-                // Section 5.5: the state is entered whatever the next packet is; this only keeps `first_above`.
+                // Section 5.5: the state is entered regardless of the next packet; this call only updates
+                // `first_above`.
                 self.should_drop(spec, core, head, backlog);
             }
             self.dropping = true;
-            // Section 5.4: resume near the rate that controlled the queue, if that was not long ago.
+            // Section 5.4: if the last dropping state was recent, resume near the drop rate that controlled the
+            // queue.
             let delta = self.count.wrapping_sub(self.last_count);
-            // Zero is a state that has not dropped yet, whatever an overflow has counted.
+            // Zero means that no dropping state has occurred yet, regardless of the count of overflow drops.
             let recent = self.drop_next > Time::ZERO && now.since(self.drop_next) < spec.interval * 16;
             if delta > 1 && recent {
                 self.count = delta;
@@ -133,12 +137,12 @@ impl CoDelState {
         }
     }
 
-    /// An overflow dropped packets of this queue, which counts as a stronger signal (Linux `fq_codel_drop`).
+    /// An overflow dropped packets of this queue. The count increases accordingly (Linux `fq_codel_drop`).
     pub fn overflowed(&mut self, packets: u32) {
         self.count = self.count.wrapping_add(packets);
     }
 
-    /// RFC 8289 section 5.2: the next drop comes an interval over the root of the count later.
+    /// RFC 8289 section 5.2: the next drop follows after interval / sqrt(count).
     fn law(&self, spec: &CoDelSpec, from: Time) -> Time {
         let ns = (u128::from(spec.interval.as_nanos()) * u128::from(self.inverse_root)) >> 16;
         from + Dur::from_nanos(u64::try_from(ns).expect("less than the interval"))

@@ -1,4 +1,4 @@
-//! Any discipline that is no shaper: what waits may leave at once.
+//! The union of all disciplines that are not shapers: a waiting packet may leave at any time.
 
 use super::codel::{CoDel, CoDelSpec};
 use super::dualpi2::{DualPi2, DualPi2Spec};
@@ -11,7 +11,7 @@ use crate::element::backlog::Backlog;
 use crate::engine::{Core, ElementContext, FlowKey, PacketId};
 use tcpassay_units::Seed;
 
-/// A queueing discipline that is no shaper.
+/// A queueing discipline that is not a shaper.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DisciplineSpec {
     /// First in, first out.
@@ -20,15 +20,15 @@ pub enum DisciplineSpec {
     Red(RedSpec),
     /// CoDel.
     CoDel(CoDelSpec),
-    /// Flow queueing under CoDel.
+    /// FQ-CoDel.
     FqCoDel(FqCoDelSpec),
     /// PIE.
     Pie(PieSpec),
     /// Fair queueing.
     Fq(FqSpec),
-    /// L4S and classic traffic in two coupled queues.
+    /// L4S and classic traffic in two coupled queues (`DualPI2`).
     DualPi2(DualPi2Spec),
-    /// Two buffers for the halves of a switch's input ports, in turn.
+    /// Two buffers, one for each half of a switch's input ports, served alternately.
     DualBuffer(DualBufferSpec),
 }
 
@@ -59,7 +59,7 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet, or drops it or another. Its `stamp` is the present instant.
+    /// Enqueues a packet; this may drop it or another one. Its `stamp` is the current time.
     pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
             Discipline::Fifo(q) => q.enqueue(ctx, core, id),
@@ -73,7 +73,7 @@ impl Discipline {
         }
     }
 
-    /// Gives up the next packet. May drop packets on the way.
+    /// Dequeues the next packet; this may drop packets.
     pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Option<PacketId> {
         match self {
             Discipline::Fifo(q) => q.dequeue(core),
@@ -87,7 +87,7 @@ impl Discipline {
         }
     }
 
-    /// Everything that waits.
+    /// The total backlog.
     pub fn total(&self) -> Backlog {
         match self {
             Discipline::Fifo(q) => q.total(),
@@ -101,7 +101,7 @@ impl Discipline {
         }
     }
 
-    /// What waits before a packet of `flow`.
+    /// The backlog in front of a packet of `flow`.
     pub fn backlog(&self, flow: FlowKey) -> Backlog {
         match self {
             Discipline::FqCoDel(q) => q.backlog(flow),

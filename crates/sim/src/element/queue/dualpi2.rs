@@ -1,11 +1,12 @@
 //! `DualPI2` (RFC 9332): a low-latency queue for L4S traffic and a classic queue, coupled by one controller.
 //!
-//! Packets with ECT(1) or CE are L4S. A PI controller of the larger queueing delay sets a base probability p; classic
-//! packets are dropped or marked with p squared, L4S packets marked with k times p, or by a step threshold of their own
-//! delay. As Linux's `sch_dualpi2` with its defaults: decisions on departure, drops instead of marks for all once k times p
-//! exceeds 1, a weighted round robin that gives the classic queue at least a tenth, super-segments split on arrival, and
-//! nothing dropped while at most two packets wait. As with PIE, updates are done when a packet next comes or goes; the delay
-//! of a queue is the age of its head at the instant of the update.
+//! Packets with ECT(1) or CE are L4S. A PI controller of the larger queueing delay computes a base probability p.
+//! Classic packets are dropped or marked with probability p squared. L4S packets are marked with probability k times
+//! p, or when their own delay exceeds a step threshold. As in Linux's `sch_dualpi2` with its defaults: decisions are
+//! made at departure; all packets are dropped instead of marked when k times p exceeds 1; a weighted round robin
+//! gives the classic queue at least a tenth of the capacity; super-segments are segmented on arrival; no packet is
+//! dropped while at most two packets wait. As for PIE, pending updates are computed at the next arrival or departure;
+//! the delay of a queue is the age of its head at the time of the update.
 
 use crate::element::split::split;
 use crate::element::{Backlog, QueueLimit};
@@ -16,28 +17,28 @@ use tcpassay_wire::Ecn;
 /// `DualPI2`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2Spec {
-    /// Delay of the classic queue to control to.
+    /// Target delay of the classic queue.
     pub target: Dur,
-    /// Period of the controller.
+    /// Update interval of the controller.
     pub update: Dur,
-    /// Gain on the distance from the target, in 1/s.
+    /// Gain of the deviation from the target, in 1/s.
     pub alpha: f64,
-    /// Gain on the change of the delay, in 1/s.
+    /// Gain of the change of the delay, in 1/s.
     pub beta: f64,
-    /// k: how many times p an L4S packet is marked (2: equal windows at equal round-trip times).
+    /// k: the ratio of the marking probability of L4S packets to p (2: equal windows at equal round-trip times).
     pub coupling: f64,
-    /// L4S packets that waited longer are marked in any case.
+    /// L4S packets that waited longer than this are always marked.
     pub step: Dur,
-    /// Of a hundred bytes, how many the classic queue may send at least. 0 to 100.
+    /// Minimum share of the classic queue in percent of the bytes, 0 to 100.
     pub classic_share: u8,
-    /// Up to twice this waiting nothing is dropped.
+    /// No packet is dropped while the backlog is at most twice this value.
     pub mtu: Bytes,
-    /// How much may wait in both.
+    /// Limit of the total backlog.
     pub limit: QueueLimit,
 }
 
 impl DualPi2Spec {
-    /// Linux's defaults, which are the RFC's.
+    /// The defaults of Linux, which are those of RFC 9332.
     pub const LINUX: DualPi2Spec = DualPi2Spec {
         target: Dur::from_millis(15),
         update: Dur::from_millis(16),
@@ -61,7 +62,7 @@ pub(crate) struct DualPi2 {
     probability: f64,
     last_delay: Dur,
     next_update: Time,
-    /// Above zero it is the classic queue's turn.
+    /// The classic queue is served next when this value is above zero.
     credit: i64,
 }
 
@@ -131,12 +132,12 @@ impl DualPi2 {
         }
     }
 
-    /// Marks as the coupling says; says whether to drop instead.
+    /// Marks the packet with the coupled probability. Returns whether to drop it instead.
     fn drops(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId, l4s: bool) -> bool {
         let p = self.probability;
         let coupled = p * self.spec.coupling;
         let overload = coupled > 1.0;
-        // Squared by two rolls, as a router without a multiplier would.
+        // The square is computed with two random numbers, as by a router without a multiplier.
         let squared = |rng: &mut Stream| rng.chance(p) && rng.chance(p);
         if l4s {
             if overload && squared(&mut self.rng) {
@@ -167,7 +168,7 @@ impl DualPi2 {
         }
     }
 
-    /// RFC 9332 appendix A.1, the PI controller.
+    /// The PI controller of RFC 9332 appendix A.1.
     fn update(&mut self, delay: Dur) {
         let (now, last) = (delay.as_secs_f64(), self.last_delay.as_secs_f64());
         let target = self.spec.target.as_secs_f64();

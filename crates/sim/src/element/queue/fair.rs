@@ -1,8 +1,8 @@
-//! Fair queueing by packets of flows (Linux `sch_fq` without its pacing, which belongs to the sender here), and the two
-//! buffers of a switch port.
+//! Fair queueing of packets by flow (Linux `sch_fq` without pacing, which the sender implements here), and the pair
+//! of output buffers of a switch port.
 //!
-//! As `sch_fq`: one queue for each flow, deficit round robin, a larger quantum for a flow that was never seen, a first turn for flows that
-//! were idle (with a whole quantum after 40 ms), a limit for each flow and for all.
+//! As in `sch_fq`: one queue per flow, deficit round robin, a larger quantum for a new flow, priority for flows that
+//! were idle (with a full quantum after 40 ms), and limits per flow and in total.
 
 use crate::element::{Backlog, QueueLimit};
 use crate::engine::{Core, DropReason, ElementContext, FlowKey, PacketId, PacketList};
@@ -12,13 +12,13 @@ use tcpassay_units::{Bytes, Dur, Time};
 /// Fair queueing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FqSpec {
-    /// Bytes of one turn (Linux: two packets).
+    /// Bytes that a flow may send per round (Linux: two packets).
     pub quantum: Bytes,
-    /// Bytes of the first turn of a new flow (Linux: ten packets).
+    /// Bytes that a new flow may send in its first round (Linux: ten packets).
     pub initial_quantum: Bytes,
-    /// Packets of one flow that may wait (Linux: 100).
+    /// Maximum number of waiting packets per flow (Linux: 100).
     pub flow_limit: u32,
-    /// What may wait in all (Linux: 10,000 packets).
+    /// Limit of the total backlog (Linux: 10,000 packets).
     pub limit: QueueLimit,
 }
 
@@ -37,18 +37,18 @@ struct Flow {
     list: PacketList,
     credit: i64,
     active: bool,
-    /// When it was found empty.
+    /// The time at which the queue was found empty.
     idle_since: Time,
 }
 
-/// `flow_refill_delay` of `sch_fq`: a flow that was idle for longer has a whole quantum.
+/// `flow_refill_delay` of `sch_fq`: after a longer idle time a flow receives a full quantum.
 const REFILL: Dur = Dur::from_millis(40);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fq {
     spec: FqSpec,
     flows: Vec<Flow>,
-    /// Where the queue of each flow is in `flows`: datagrams have flow numbers far above those of connections.
+    /// Index of each flow in `flows`. Datagrams have flow numbers far above those of connections.
     places: BTreeMap<u32, usize>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
@@ -82,7 +82,7 @@ impl Fq {
         flow.list.push_back(&mut core.packets, id);
         if !flow.active {
             flow.active = true;
-            // A debt stays (`fq_enqueue` compares without signs).
+            // A negative credit is kept (`fq_enqueue` compares without signs).
             if flow.credit >= 0 && core.now.since(flow.idle_since) > REFILL {
                 flow.credit = flow.credit.max(signed(self.spec.quantum.get()));
             }
@@ -106,7 +106,8 @@ impl Fq {
             }
             let Some(id) = flow.list.pop_front(&core.packets) else {
                 lane.pop_front();
-                // A new flow that empties goes round once more, so that it cannot come back as new at once.
+                // A new flow whose queue became empty stays for one more round, so that it does not become new again
+                // at once.
                 if is_new && !self.old.is_empty() {
                     self.old.push_back(at);
                 } else {
@@ -137,14 +138,14 @@ fn signed(n: u64) -> i64 {
     i64::try_from(n).expect("below 2^63")
 }
 
-/// The two output buffers of a switch port, each for half of the switch's input ports
-/// ([`IngressTagSpec`](crate::element::IngressTagSpec)), served in turn packet by packet. A sender alone on its half gets as much
-/// as all senders of the other half together.
+/// The two output buffers of a switch port, one for each half of the switch's input ports
+/// ([`IngressTagSpec`](crate::element::IngressTagSpec)). The buffers are served alternately, one packet each. A
+/// single sender in one half receives as much as all senders of the other half together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DualBufferSpec {
-    /// Of each buffer.
+    /// Limit of each buffer.
     pub limit: QueueLimit,
-    /// ECN-capable packets that find more than this in their buffer are marked CE.
+    /// ECN-capable packets that find a larger backlog in their buffer are marked CE.
     pub mark_above: Option<Bytes>,
 }
 

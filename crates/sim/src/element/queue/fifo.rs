@@ -1,4 +1,5 @@
-//! First in, first out, with a limit and step marking. As [`LinkSpec`](crate::element::LinkSpec), for ports.
+//! A first-in-first-out queue with a limit and step marking. It corresponds to the queue of a
+//! [`LinkSpec`](crate::element::LinkSpec), for ports.
 
 use crate::element::{Backlog, QueueLimit};
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
@@ -7,9 +8,9 @@ use tcpassay_units::Bytes;
 /// First in, first out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FifoSpec {
-    /// How much may wait; what does not fit is dropped on arrival.
+    /// Limit of the backlog. A packet that exceeds it is dropped on arrival.
     pub limit: QueueLimit,
-    /// ECN-capable packets that find more than this waiting are marked CE.
+    /// ECN-capable packets that find a larger backlog are marked CE.
     pub mark_above: Option<Bytes>,
 }
 

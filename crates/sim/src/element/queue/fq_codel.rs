@@ -1,8 +1,9 @@
-//! FQ-CoDel (RFC 8290): flows hashed into queues, served by deficit round robin with priority for new ones, each
-//! under its own CoDel.
+//! FQ-CoDel (RFC 8290): flows are hashed to queues, which deficit round robin serves with priority for new queues.
+//! Each queue has its own CoDel state.
 //!
-//! As Linux's `sch_fq_codel`: CoDel's test for "only a packet left" looks at all queues together, and an overflow drops
-//! half the bytes of the fattest queue, at most `drop_batch` packets, and raises the count of its CoDel by as many.
+//! As in Linux's `sch_fq_codel`, CoDel's test for a nearly empty queue uses the total backlog, and an overflow drops
+//! half of the bytes of the longest queue, at most `drop_batch` packets, and increases the count of its CoDel state
+//! by the number of dropped packets.
 
 use super::codel::{CoDelSpec, CoDelState};
 use crate::element::Backlog;
@@ -14,13 +15,13 @@ use tcpassay_units::{Bytes, Seed};
 /// FQ-CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FqCoDelSpec {
-    /// The CoDel of each queue; its limit is that of all together.
+    /// The CoDel parameters of each queue; the limit applies to the total backlog.
     pub codel: CoDelSpec,
-    /// Queues; flows that hash to the same share it. RFC 8290 section 5.2.3: 1024.
+    /// Number of queues. Flows with the same hash share a queue. RFC 8290 section 5.2.3: 1024.
     pub queues: u16,
-    /// Bytes of one turn (section 5.2.4: 1514).
+    /// Bytes that a queue may send per round (section 5.2.4: 1514).
     pub quantum: Bytes,
-    /// Packets that an overflow drops at most (Linux: 64).
+    /// Maximum number of packets that an overflow drops (Linux: 64).
     pub drop_batch: u32,
 }
 
@@ -43,7 +44,7 @@ struct Flow {
     list: PacketList,
     codel: CoDelState,
     deficit: i64,
-    /// On one of the two lists.
+    /// The queue is on one of the two lists.
     active: bool,
 }
 
@@ -94,10 +95,10 @@ impl FqCoDel {
         }
     }
 
-    /// RFC 8290 section 4.1: from the head of the queue with most bytes.
+    /// RFC 8290 section 4.1: drops from the head of the longest queue.
     fn drop_from_fattest(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         let by_bytes = |flow: &&mut Flow| flow.list.bytes();
-        // Among equals the first queue.
+        // The first queue among equally long ones.
         let fattest = self.flows.iter_mut().rev().max_by_key(by_bytes).expect("a queue");
         let enough = fattest.list.bytes() / 2;
         let (mut bytes, mut dropped) = (0, 0);
@@ -138,7 +139,8 @@ impl FqCoDel {
             });
             let Some(id) = taken else {
                 self.pop(is_new);
-                // Section 4.2: a new queue that empties goes round once more, so that it cannot come back as new at once.
+                // Section 4.2: a new queue that became empty stays for one more round, so that it does not become new
+                // again at once.
                 if is_new && !self.old.is_empty() {
                     self.old.push_back(at);
                 } else {

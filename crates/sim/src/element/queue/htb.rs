@@ -1,14 +1,14 @@
-//! Hierarchical token buckets, as Linux's `net/sched/sch_htb.c`.
+//! Hierarchical token buckets, as in Linux's `net/sched/sch_htb.c`.
 //!
-//! Every class has two buckets: one filled at its rate, one at its ceiling. A class whose both buckets are not negative
-//! may send; one above its rate but below its ceiling may borrow from its parent; one above its ceiling may not send.
-//! A leaf with packets sends on behalf of the first class on its way up that may. Served first is who borrows least
-//! (a lower level lends first), then the lower priority number, then the leaves in turn, each a quantum at a time.
-//! Super-segments pass whole and may take a bucket below zero once, as there.
+//! Every class has two token buckets, one filled at its rate and one at its ceiling. A class may send when neither
+//! bucket is negative. A class above its rate and below its ceiling may borrow from its parent. A class above its
+//! ceiling may not send. A leaf with packets sends through the first of its ancestors, itself included, that may
+//! send. The leaf is selected by the level of the lending class (lowest first), then by priority, then by round robin
+//! with a quantum per turn. As in Linux, super-segments are sent whole and may make a bucket negative once.
 //!
-//! Differences: a packet's time is not rounded (the remainder is carried), a class's state is known exactly at
-//! every dequeue instead of through a queue of expected changes, the turn goes over all leaves of a priority and not class by
-//! class within inner classes, and there is no hysteresis (the kernel's default).
+//! Differences from Linux: transmission times are not rounded (the remainder is carried over); the state of a class
+//! is computed at every dequeue instead of through an event queue; the round robin covers all leaves of a priority
+//! instead of class by class within inner classes; there is no hysteresis (the kernel's default).
 
 use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
@@ -20,34 +20,34 @@ use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 /// Flow n belongs to leaf n modulo the number of leaves, in the order of `classes`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HtbSpec {
-    /// Every class stands after its parent.
+    /// The classes; each follows its parent.
     pub classes: Vec<HtbClass>,
 }
 
-/// A class. One that no other names as its parent is a leaf.
+/// A class. A class that is not the parent of another one is a leaf.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HtbClass {
-    /// Where its parent stands in [`HtbSpec::classes`]; `None` for a root.
+    /// Index of the parent in [`HtbSpec::classes`]; `None` for a root.
     pub parent: Option<usize>,
-    /// What it may always send.
+    /// The guaranteed rate.
     pub rate: Rate,
-    /// What it may send when its parent lends. At least `rate`.
+    /// The maximum rate when the class borrows from its parent; at least `rate`.
     pub ceil: Rate,
-    /// What may pass at once at `rate` after idleness.
+    /// Bytes that may leave at once at `rate` after an idle time.
     pub burst: Bytes,
-    /// What may pass at once at `ceil`.
+    /// Bytes that may leave at once at `ceil` after an idle time.
     pub cburst: Bytes,
-    /// Of leaves: the lower number is offered spare capacity first. 0 to 7.
+    /// Priority of a leaf for spare capacity; lower numbers come first. 0 to 7.
     pub prio: u8,
-    /// Of leaves: bytes sent in one turn.
+    /// Bytes that a leaf sends per turn.
     pub quantum: Bytes,
-    /// Of leaves: what waits.
+    /// The queueing discipline of a leaf.
     pub queue: DisciplineSpec,
 }
 
 impl HtbClass {
-    /// A class as `tc` makes it: priority 0, both bursts equal, and a quantum of a tenth of the bytes a second at `rate`
-    /// (`r2q` 10), from 1000 to 200,000.
+    /// A class with the defaults of `tc`: priority 0, equal bursts, and a quantum of a tenth of the bytes per second
+    /// at `rate` (`r2q` 10), limited to 1000 to 200,000.
     pub fn new(
         parent: Option<usize>,
         rate: Rate,
@@ -66,7 +66,8 @@ impl HtbSpec {
         HtbSpec { classes: vec![HtbClass::new(None, rate, rate, burst, queue)] }
     }
 
-    /// `leaves` equal classes, each of which may borrow all that the others leave of `rate`. Panics when `leaves` is zero.
+    /// `leaves` equal classes, each of which may borrow the capacity of `rate` that the others do not use. Panics
+    /// when `leaves` is zero.
     pub fn equal(rate: Rate, leaves: u32, burst: Bytes, queue: DisciplineSpec) -> HtbSpec {
         let share = rate.mul_f64(1.0 / f64::from(leaves));
         let mut classes = vec![HtbClass::new(None, rate, rate, burst, queue)];
@@ -78,13 +79,13 @@ impl HtbSpec {
 /// Linux's `TC_HTB_MAXDEPTH`: roots are at level 7, leaves at level 0.
 const DEPTH: usize = 8;
 
-/// A bucket goes no deeper into debt than this (`mbuffer`).
+/// Lower limit of a bucket (`mbuffer`).
 const DEBT: i64 = 60_000_000_000;
 
 #[derive(Clone, Debug)]
 struct Bucket {
     rate: Rate,
-    /// What it holds at most, in nanoseconds at its rate.
+    /// Capacity in nanoseconds at its rate.
     depth: i64,
     tokens: i64,
     carry: Carry,
@@ -115,7 +116,7 @@ struct Class {
     level: usize,
     rate: Bucket,
     ceil: Bucket,
-    /// When the buckets were last filled.
+    /// The time at which the buckets were last filled.
     filled: Time,
 }
 
@@ -135,7 +136,7 @@ impl Class {
         }
     }
 
-    /// When `tokens` of this class have become zero.
+    /// The time at which `tokens` of this class reach zero.
     fn ready(&self, tokens: i64) -> Time {
         self.filled + Dur::from_nanos(u64::try_from(-tokens).expect("in debt"))
     }
@@ -154,7 +155,7 @@ struct Leaf {
 pub(crate) struct Htb {
     classes: Vec<Class>,
     leaves: Vec<Leaf>,
-    /// Of each level and priority, the leaf whose turn it is.
+    /// For each level and priority, the leaf whose turn is next.
     turn: [[usize; 8]; DEPTH],
     total: Backlog,
 }
@@ -201,7 +202,7 @@ impl Htb {
         self.account(before, after);
     }
 
-    /// The next packet; the error is the instant at which a class may send.
+    /// The next packet. The error is the time at which a class may send.
     pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Result<Option<PacketId>, Time> {
         while let Some((leaf, level)) = self.choose(core.now)? {
             let queue = &mut self.leaves[leaf].queue;
@@ -209,7 +210,7 @@ impl Htb {
             let packet = queue.dequeue(ctx, core);
             let after = queue.total();
             self.account(before, after);
-            // A leaf may have dropped all that it had.
+            // The leaf may have dropped all its packets.
             if let Some(id) = packet {
                 self.charge(leaf, level, core.now, core.packets[id].size().get());
                 return Ok(packet);
@@ -235,7 +236,8 @@ impl Htb {
         self.total.bytes = self.total.bytes + after.bytes - before.bytes;
     }
 
-    /// The leaf that sends next and the level of the class that lends; otherwise when to ask again.
+    /// Selects the leaf that sends next and the level of the lending class; the error is the time of the next
+    /// attempt.
     fn choose(&self, now: Time) -> Result<Option<(usize, usize)>, Time> {
         let mut best: Option<(usize, u8, usize, usize)> = None;
         let mut soonest: Option<Time> = None;
@@ -290,7 +292,7 @@ impl Htb {
             if c.level >= level {
                 c.rate.charge(passed, bytes);
             } else {
-                // It borrowed: its own rate is not charged, only filled.
+                // The class borrowed: its own rate bucket is filled and not charged.
                 c.rate.tokens += passed;
             }
             c.ceil.charge(passed, bytes);

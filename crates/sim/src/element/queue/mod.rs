@@ -1,7 +1,8 @@
-//! Queueing disciplines of a [`Port`](super::PortSpec): what waits, in which order it leaves, what is dropped or marked.
+//! Queueing disciplines of a [`Port`](super::PortSpec): they hold waiting packets, select the next packet, and drop
+//! or mark packets.
 //!
-//! A discipline sees packets and time. It must not know the rate at which it is emptied, apart from shapers, which have
-//! their own.
+//! A discipline has access to packets and time. It does not depend on the rate of the port; shapers have their own
+//! rates.
 
 mod codel;
 mod discipline;

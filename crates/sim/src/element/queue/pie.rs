@@ -1,11 +1,12 @@
-//! PIE (RFC 8033): a proportional-integral controller of the queueing delay, dropping at random on arrival.
+//! PIE (RFC 8033): a proportional-integral controller of the queueing delay that drops at random on arrival.
 //!
-//! The delay is measured by time stamps (section 5.2 allows it), as Linux's `sch_pie` does: it is that of the packet that
-//! left last, and zero when the queue is empty. With derandomisation (section 5.4) and the cap of section 5.5. It is always
-//! active (section 5.3 is optional). As in Linux: two more percent each update while the delay is above 250 ms; a decay by 1/64 without
-//! delay; what must be low for a packet to pass is the delay of now and not that of the last update; the burst allowance is used up by the time
-//! between departures and given back at an update. The periodic update is done when a packet next comes or goes, for every period
-//! that has passed: between packets nothing that it looks at changes.
+//! The delay is measured with time stamps (section 5.2), as in Linux's `sch_pie`: it is the delay of the last packet
+//! that left, and zero when the queue is empty. Derandomisation (section 5.4) and the cap of section 5.5 are
+//! implemented. The controller is always active (section 5.3 is optional). As in Linux: the probability rises by two
+//! percent per update while the delay exceeds 250 ms; it decays by 1/64 without delay; the test that lets a packet
+//! pass uses the current delay and not that of the last update; the burst allowance is consumed by the time between
+//! departures and restored at an update. Pending updates are computed at the next arrival or departure, because their
+//! inputs do not change between packets.
 
 use crate::element::{Backlog, QueueLimit};
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
@@ -14,26 +15,26 @@ use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 /// PIE.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PieSpec {
-    /// Delay to control to (`QDELAY_REF`).
+    /// Target delay (`QDELAY_REF`).
     pub target: Dur,
-    /// Period of the controller (`T_UPDATE`).
+    /// Update interval (`T_UPDATE`).
     pub update: Dur,
-    /// How long a burst passes unharmed after quiet (`MAX_BURST`).
+    /// Burst allowance after an idle time (`MAX_BURST`).
     pub max_burst: Dur,
-    /// Gain on the distance from the target, in 1/s.
+    /// Gain of the deviation from the target, in 1/s.
     pub alpha: f64,
-    /// Gain on the change of the delay, in 1/s.
+    /// Gain of the change of the delay, in 1/s.
     pub beta: f64,
-    /// ECN-capable packets are marked instead of dropped while the probability is at most a tenth (section 5.1).
+    /// ECN-capable packets are marked instead of dropped while the probability is at most 10 % (section 5.1).
     pub ecn: bool,
-    /// Below twice this waiting nothing is dropped.
+    /// No packet is dropped while the backlog is below twice this value.
     pub mtu: Bytes,
-    /// How much may wait.
+    /// Limit of the backlog.
     pub limit: QueueLimit,
 }
 
 impl PieSpec {
-    /// The RFC's values, without ECN, and Linux's limit of 1000 packets.
+    /// The values of RFC 8033, without ECN, and Linux's limit of 1000 packets.
     pub const RFC: PieSpec = PieSpec {
         target: Dur::from_millis(15),
         update: Dur::from_millis(15),
@@ -46,7 +47,7 @@ impl PieSpec {
     };
 }
 
-/// `mark_ecnth`: above this probability everything is dropped.
+/// `mark_ecnth`: above this probability ECN-capable packets are dropped, too.
 const MARK_UP_TO: f64 = 0.1;
 
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub(crate) struct Pie {
     delay: Dur,
     old_delay: Dur,
     burst: Dur,
-    /// When the last packet left since the burst allowance was given back.
+    /// The departure time of the last packet since the burst allowance was restored.
     left: Option<Time>,
     next_update: Time,
 }
@@ -135,7 +136,7 @@ impl Pie {
     fn catch_up(&mut self, now: Time) {
         while self.next_update <= now {
             if self.is_at_rest() {
-                // Nothing would change any more: skip whole periods.
+                // The remaining updates would change nothing and are skipped.
                 let missed = (now - self.next_update) / self.spec.update;
                 self.next_update += self.spec.update * (missed + 1);
                 return;
@@ -158,7 +159,7 @@ impl Pie {
         let (delay, target) = (self.delay.as_secs_f64(), self.spec.target.as_secs_f64());
         let change = delay - self.old_delay.as_secs_f64();
         let mut p = self.spec.alpha * (delay - target) + self.spec.beta * change;
-        // Small probabilities move in small steps.
+        // Small probabilities are adjusted in small steps.
         p /= match self.probability {
             x if x < 0.000_001 => 2048.0,
             x if x < 0.000_01 => 512.0,

@@ -1,8 +1,9 @@
-//! Random early detection: Floyd and Jacobson 1993, "gentle" after Floyd 2000, ECN after RFC 3168 section 7.
+//! Random early detection: Floyd and Jacobson 1993, "gentle" as in Floyd 2000, ECN as in RFC 3168 section 7.
 //!
-//! Differences from the paper: none in the algorithm; drops at the upper threshold mark instead when ECN is on and
-//! `harddrop` is not (Linux `sch_red`), where RFC 3168 section 7 lets a router drop. As in `sch_red` the first packet with an average between
-//! the thresholds passes, and the link becomes idle when it has sent the last packet.
+//! Differences from the paper: packets above the upper threshold are marked instead of dropped when ECN is enabled
+//! and `harddrop` is not (Linux `sch_red`); RFC 3168 section 7 allows a router to drop them. As in `sch_red`, the
+//! first packet with an average between the thresholds passes, and the link becomes idle when it has sent the last
+//! packet.
 
 use crate::element::{Backlog, QueueLimit};
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
@@ -11,23 +12,24 @@ use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 /// RED.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RedSpec {
-    /// Average backlog from which packets are dropped with some probability.
+    /// Lower threshold of the average backlog: packets are dropped with some probability above it.
     pub min: Bytes,
-    /// Average backlog at which that probability is `max_p`. Above `min`.
+    /// Upper threshold of the average backlog, at which the probability is `max_p`. Above `min`.
     pub max: Bytes,
-    /// From 0 to 1; the paper suggests 0.02, "gentle" 0.1.
+    /// Probability at the upper threshold, 0 to 1; the paper suggests 0.02, "gentle" 0.1.
     pub max_p: f64,
-    /// Weight of the newest backlog in the average, above 0 to 1; the paper's is 0.002.
+    /// Weight of the current backlog in the average, above 0 and at most 1; the paper uses 0.002.
     pub weight: f64,
-    /// From `max` to twice `max` the probability rises from `max_p` to 1 instead of jumping there.
+    /// Between `max` and twice `max` the probability rises linearly from `max_p` to 1.
     pub gentle: bool,
     /// ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Above the upper threshold ECN-capable packets are dropped all the same.
+    /// Above the upper threshold ECN-capable packets are dropped, too.
     pub harddrop: bool,
-    /// What a typical packet takes to send: the average decays by one step for each that an idle link could have sent.
+    /// Transmission time of a typical packet: the average decays by one step for each packet that an idle link could
+    /// have sent.
     pub packet_time: Dur,
-    /// How much may wait.
+    /// Limit of the backlog.
     pub limit: QueueLimit,
 }
 
@@ -36,13 +38,13 @@ pub(crate) struct Red {
     spec: RedSpec,
     list: PacketList,
     average: f64,
-    /// Packets since the last mark or drop, while the average is between the thresholds.
+    /// Packets since the last mark or drop while the average is between the thresholds.
     count: Option<u32>,
     idle_since: Option<Time>,
     rng: Stream,
 }
 
-/// What RED decides about a packet.
+/// The decision about an arriving packet.
 enum Verdict {
     Pass,
     Early,
@@ -110,14 +112,14 @@ impl Red {
             self.count = None;
             return Verdict::Above;
         };
-        // The first packet between the thresholds counts as number 0 (the paper's count goes from -1), and passes.
+        // The first packet between the thresholds has number 0 and passes (the paper's count starts at -1).
         let Some(before) = self.count else {
             self.count = Some(0);
             return Verdict::Pass;
         };
         let count = before + 1;
         self.count = Some(count);
-        // Uniform instead of geometric distances: p / (1 - count * p).
+        // This gives uniformly distributed distances between drops: p / (1 - count * p).
         let spread = 1.0 - f64::from(before) * p;
         let hit = spread <= p || self.rng.chance(p / spread);
         if !hit {

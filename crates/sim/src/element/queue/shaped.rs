@@ -1,4 +1,4 @@
-//! What a port queues packets in: a discipline, or one below a shaper.
+//! The queue of a port: a discipline, optionally below a shaper.
 
 use super::discipline::{Discipline, DisciplineSpec};
 use super::htb::{Htb, HtbSpec};
@@ -10,9 +10,9 @@ use tcpassay_units::{Seed, Time};
 /// A queueing discipline.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QueueSpec {
-    /// No shaper.
+    /// A discipline without a shaper.
     Plain(DisciplineSpec),
-    /// A token bucket.
+    /// A token bucket filter.
     Tbf(TbfSpec),
     /// A hierarchy of token buckets.
     Htb(HtbSpec),
@@ -24,14 +24,14 @@ impl From<DisciplineSpec> for QueueSpec {
     }
 }
 
-/// What a queue has to send.
+/// The result of a dequeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DequeueResult {
-    /// This packet, now.
+    /// The next packet.
     Packet(PacketId),
-    /// Something, but not before this instant.
+    /// Packets wait, but none may leave before this time.
     At(Time),
-    /// Nothing.
+    /// The queue is empty.
     Nothing,
 }
 
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// Takes a packet, or drops it or another. Its `stamp` is the present instant.
+    /// Enqueues a packet; this may drop it or another one. Its `stamp` is the current time.
     pub fn enqueue(&mut self, ctx: &mut ElementContext, core: &mut Core, id: PacketId) {
         match self {
             Queue::Plain(q) => q.enqueue(ctx, core, id),
@@ -61,7 +61,7 @@ impl Queue {
         }
     }
 
-    /// Gives up the next packet, if it may leave now. May drop packets on the way.
+    /// Dequeues the next packet if it may leave now; this may drop packets.
     pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> DequeueResult {
         let due = match self {
             Queue::Plain(q) => Ok(q.dequeue(ctx, core)),
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// Everything that waits.
+    /// The total backlog.
     pub fn total(&self) -> Backlog {
         match self {
             Queue::Plain(q) => q.total(),
@@ -84,7 +84,7 @@ impl Queue {
         }
     }
 
-    /// What waits before a packet of `flow`.
+    /// The backlog in front of a packet of `flow`.
     pub fn backlog(&self, flow: FlowKey) -> Backlog {
         match self {
             Queue::Plain(q) => q.backlog(flow),

@@ -1,9 +1,9 @@
-//! The token bucket filter, as Linux's `net/sched/sch_tbf.c`.
+//! The token bucket filter, as in Linux's `net/sched/sch_tbf.c`.
 //!
-//! Tokens are time, as there: a bucket of B bytes at rate R holds at most B / R, and a packet costs its time at R. A
-//! super-segment larger than the bucket could never pass, so it is cut into wire packets on arrival; a wire packet
-//! larger than the bucket is dropped. Difference: no peak rate, and no rounding of a packet's time (the remainder is
-//! carried to the next).
+//! As in Linux, tokens are measured in time: a bucket of B bytes at rate R holds at most B / R, and a packet consumes
+//! its transmission time at R. A super-segment larger than the bucket is segmented on arrival, because it could never
+//! be sent; a wire packet larger than the bucket is dropped. Differences: there is no peak rate, and transmission
+//! times are not rounded (the remainder is carried over to the next packet).
 
 use super::discipline::{Discipline, DisciplineSpec};
 use crate::element::Backlog;
@@ -11,14 +11,14 @@ use crate::element::split::split;
 use crate::engine::{Core, DropReason, ElementContext, PacketId};
 use tcpassay_units::{Bytes, Carry, Dur, Rate, Seed, Time};
 
-/// A token bucket before another discipline.
+/// A token bucket in front of another discipline.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TbfSpec {
-    /// The rate that is not exceeded in the long run.
+    /// The long-term rate.
     pub rate: Rate,
-    /// What may pass at once after idleness.
+    /// Size of the bucket: bytes that may leave at once after an idle time.
     pub burst: Bytes,
-    /// What waits.
+    /// The discipline that holds waiting packets.
     pub inner: DisciplineSpec,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Tbf {
     checked: Time,
     carry: Carry,
     inner: Discipline,
-    /// The packet that waits for tokens, taken from `inner`.
+    /// The next packet, taken from `inner`, which waits for tokens.
     head: Option<PacketId>,
     head_bytes: u64,
 }
@@ -67,7 +67,7 @@ impl Tbf {
         }
     }
 
-    /// The next packet; the error is the instant at which its tokens are there.
+    /// The next packet. The error is the time at which enough tokens will be available.
     pub fn dequeue(&mut self, ctx: &mut ElementContext, core: &mut Core) -> Result<Option<PacketId>, Time> {
         if self.head.is_none() {
             let Some(id) = self.inner.dequeue(ctx, core) else { return Ok(None) };

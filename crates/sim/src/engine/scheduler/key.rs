@@ -1,44 +1,44 @@
-//! Keys of the event queue: a time, an insertion and a source in one number.
+//! Keys of the event queue: time, insertion number and source in one integer.
 
 use tcpassay_units::Time;
 
-/// A place in the event queue.
+/// A source of events in the event queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId(pub(crate) u32);
 
 impl SourceId {
-    /// Of what never waits.
+    /// The id of an element that never schedules an event.
     pub(crate) const NONE: SourceId = SourceId(u32::MAX);
 }
 
-/// A wake-up in one number, so that the queue is a minimum over numbers: the time above, then the insertion, then the
-/// source. Insertions are unique, so the source never decides.
+/// An event as one integer, so that the queue only compares integers: the time in the upper bits, then the insertion
+/// number, then the source. Insertion numbers are unique, so the source never decides the order.
 pub(super) type EventKey = u128;
 
-/// No wake-up pending: later than every other key.
+/// No pending event; larger than every other key.
 pub(super) const IDLE: EventKey = EventKey::MAX;
-/// Bits of a key for the source: four million of them.
+/// Number of key bits for the source; they allow four million sources.
 pub(super) const SOURCE_BITS: u32 = 22;
 
-/// Where the wake-up of a source lies.
+/// The data structure that contains the event of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Location {
-    /// In none.
+    /// The source has no pending event.
     NotQueued,
-    /// Among the few.
+    /// In the linear queue.
     Linear,
-    /// In the wheel.
+    /// In the timing wheel.
     Wheel,
-    /// In the tree.
+    /// In the winner tree.
     Tree,
 }
 
-/// A source.
+/// The state of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceEntry {
-    /// Its wake-up. One that was taken keeps its key until another is set.
+    /// The pending event. After the event was taken, the key stays until the next event is set.
     pub(super) key: EventKey,
-    /// The next source in its bucket of the wheel.
+    /// The next source in the same bucket of the wheel.
     pub(super) next: u32,
     pub(super) place: Location,
 }

@@ -1,11 +1,11 @@
-//! The wake-ups of the first few sources, which are links: a dumbbell has no others that are busy, and looks through all of
-//! them sooner than through anything else.
+//! A linear queue for the events of the sources with the smallest ids, which are links. In a dumbbell topology only
+//! these are busy, and a linear search over them is faster than any other structure.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
 use super::key::{EventKey, IDLE, SourceId};
 
-/// How many.
+/// Number of sources in the linear queue.
 const FEW: usize = 4;
 
 /// See the module.
@@ -28,7 +28,7 @@ impl LinearQueue {
         self.first
     }
 
-    /// Takes `source` in with `key`, when it is one of the few.
+    /// Inserts `source` with `key`. Returns false when the id of the source is too large for this queue.
     #[inline(always)]
     pub fn insert(&mut self, source: SourceId, key: EventKey) -> bool {
         let Some(place) = self.keys.get_mut(source.0 as usize) else { return false };
@@ -39,12 +39,12 @@ impl LinearQueue {
         true
     }
 
-    /// Takes `source` out, which is in.
+    /// Removes `source`, which must be present.
     #[inline(always)]
     pub fn remove(&mut self, source: SourceId) {
         let gone = source.0 as usize % FEW;
         self.keys[gone] = IDLE;
-        // Its place is not read again at once: the processor would have to wait for it to be written.
+        // The slot is not read again immediately, because the processor would have to wait for the preceding store.
         let key = |place: usize| if place == gone { IDLE } else { self.keys[place] };
         self.first = key(0).min(key(1)).min(key(2).min(key(3)));
     }

@@ -1,11 +1,12 @@
-//! The event queue: sources, each of which has at most one pending wake-up.
+//! The event queue. Each source has at most one pending event.
 //!
-//! A link schedules only the head of its flight and a host only its earliest timer, so the queue holds as many
-//! entries as the network has things that wait, not as many as it has packets. Most of them are due within microseconds and
-//! lie in a [wheel](wheel::TimingWheel) of buckets; what is further ahead lies in a [tree](tree::WinnerTree), and the first [few] sources
-//! lie side by side. A wake-up stays where it was put: the next one is the smallest of the three first ones.
+//! A link schedules only the arrival of its first packet in flight, and a host only its earliest timer. The number of
+//! queue entries is therefore the number of waiting elements and not the number of packets. Most events are due
+//! within microseconds and are stored in a [timing wheel](wheel::TimingWheel). Events further ahead are stored in a
+//! [winner tree](tree::WinnerTree), and those of the sources with the smallest ids in a [linear queue](linear). An
+//! event stays where it was inserted; the next event is the smallest of the three first ones.
 //!
-//! The order is total: by time, then by insertion. It must not know what a source stands for.
+//! The order is total: by time, then by insertion. The queue does not depend on what a source represents.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
@@ -46,24 +47,25 @@ impl Scheduler {
         SourceId(s)
     }
 
-    /// Gives the place of `source` back; its wake-up is cleared and its id will be used again.
+    /// Releases `source`. Its event is cancelled and its id may be reused.
     pub fn remove(&mut self, source: SourceId) {
         self.clear(source);
         self.free.push(source.0);
     }
 
-    /// Sources added and not removed.
+    /// Number of sources added and not removed.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is no source at all.
+    /// Whether there is no source.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Wakes `source` at `time` instead of whatever was pending. Among wake-ups at one instant the one set first
-    /// comes first; setting the time that is already pending, or was until it was taken, keeps its place.
+    /// Schedules `source` at `time`, replacing its pending event. Among events at the same time, the one that was set
+    /// first comes first. Setting the time that is pending, or that was pending until the event was taken, keeps the
+    /// position.
     #[inline]
     pub fn set(&mut self, source: SourceId, time: Time) {
         let slot = &self.slots[source.0 as usize];
@@ -75,7 +77,7 @@ impl Scheduler {
         }
     }
 
-    /// As [`Scheduler::set`], but behind all other wake-ups at `time` in any case.
+    /// As [`Scheduler::set`], but always behind all other events at `time`.
     #[inline]
     fn move_to(&mut self, source: SourceId, time: Time) {
         if self.slots[source.0 as usize].place != Location::NotQueued {
@@ -84,18 +86,18 @@ impl Scheduler {
         self.add_last(source, time);
     }
 
-    /// Wakes `source`, which has no wake-up pending, at `time`, behind all other wake-ups then.
+    /// Schedules `source`, which has no pending event, at `time` behind all other events at that time.
     #[inline(always)]
     pub(crate) fn add_last(&mut self, source: SourceId, time: Time) {
         debug_assert!(self.slots[source.0 as usize].place == Location::NotQueued, "a second wake-up");
-        // 2^42 insertions are two days at twenty million a second.
+        // 2^42 insertions suffice for two days at twenty million per second.
         count(&mut self.inserted, 1);
         debug_assert!(self.inserted < 1 << (64 - SOURCE_BITS), "too many insertions");
         let low = self.inserted << SOURCE_BITS | u64::from(source.0);
         self.put(source, EventKey::from(time.as_nanos()) << 64 | EventKey::from(low));
     }
 
-    /// Cancels the wake-up of `source`, if any.
+    /// Cancels the event of `source`, if any.
     #[inline]
     pub fn clear(&mut self, source: SourceId) {
         if self.slots[source.0 as usize].place != Location::NotQueued {
@@ -104,20 +106,20 @@ impl Scheduler {
         self.slots[source.0 as usize].key = IDLE;
     }
 
-    /// When `source` will wake.
+    /// The time of the pending event of `source`.
     pub fn pending(&self, source: SourceId) -> Option<Time> {
         let slot = &self.slots[source.0 as usize];
         (slot.place != Location::NotQueued).then(|| time_of(slot.key))
     }
 
-    /// The first wake-up.
+    /// The next event.
     #[inline]
     pub fn peek(&self) -> Option<(Time, SourceId)> {
         let key = self.linear.first().min(self.near.first()).min(self.far.first());
         (key != IDLE).then(|| (time_of(key), source_of(key)))
     }
 
-    /// Takes the first wake-up out when it is due by `end`.
+    /// Removes and returns the next event when it is due by `end`.
     #[inline(always)]
     pub fn take(&mut self, end: Time) -> Option<(Time, SourceId)> {
         let (linear, near, far) = (self.linear.first(), self.near.first(), self.far.first());
@@ -154,7 +156,7 @@ impl Scheduler {
         }
     }
 
-    /// Into a bucket with others, or into the tree.
+    /// Inserts into a bucket that has other sources, or into the tree.
     #[inline(never)]
     fn put_anywhere(&mut self, source: SourceId, key: EventKey) {
         if !self.near.insert(&mut self.slots, source, key) {
@@ -167,7 +169,7 @@ impl Scheduler {
         }
     }
 
-    /// Out of the queue; its key stays.
+    /// Removes the source from its queue; its key stays.
     #[inline(never)]
     fn take_out(&mut self, source: SourceId) {
         let slot = &mut self.slots[source.0 as usize];

@@ -1,10 +1,11 @@
-//! A winner tree over sources: the smallest key of all in one place, any key changed in a walk from its leaf upwards.
+//! A winner tree (tournament tree) over sources: the root holds the smallest key, and a changed key is propagated
+//! from its leaf upwards.
 //!
-//! The tree has four children to a node, which lie together in one cache line. A walk stops where the winner did not change.
+//! Each node has four children, which share a cache line. The propagation stops where the winner did not change.
 
 use super::key::{EventKey, IDLE, SourceId};
 
-/// Four neighbours of the tree: a cache line.
+/// Four siblings of the tree, which occupy one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group([EventKey; 4]);
@@ -20,11 +21,11 @@ impl Group {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct WinnerTree {
-    /// The smallest of the top group.
+    /// The smallest key of the root group.
     first: EventKey,
-    /// Slot k of group g is the smallest of group `4g + k + 1`, down to the last level, whose slots are the sources.
+    /// Entry k of group g is the smallest key of group `4g + k + 1`; in the last level the entries are the sources.
     groups: Vec<Group>,
-    /// The first group of the last level.
+    /// Index of the first group of the last level.
     leaves: usize,
 }
 
@@ -35,7 +36,7 @@ impl Default for WinnerTree {
 }
 
 impl WinnerTree {
-    /// Makes room for `sources` sources.
+    /// Allocates entries for `sources` sources.
     pub fn reserve(&mut self, sources: usize) {
         while sources > 4 * (self.groups.len() - self.leaves) {
             self.grow();
@@ -48,7 +49,7 @@ impl WinnerTree {
         self.first
     }
 
-    /// Puts a key in its slot and walks towards the top until the smallest is what it was.
+    /// Stores the key of a source and propagates it towards the root.
     #[inline(never)]
     pub fn put(&mut self, source: SourceId, key: EventKey) {
         let mut slot = source.0 as usize % 4;

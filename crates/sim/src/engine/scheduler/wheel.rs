@@ -1,26 +1,26 @@
-//! The near future in buckets: constant cost for each wake-up, however many are pending.
+//! A timing wheel for the near future: constant cost per event, independent of the number of pending events.
 //!
-//! A bucket is the ring of its sources in the order of their keys, known by its last, so that the usual insertion (behind
-//! all others) and the removal of the first need no walk. Bits say which buckets have any; two look-ups find the next. The
-//! wheel turns: a bucket further than one turn ahead is refused, and the width of the buckets follows what is asked for
-//! (see [`TimingWheel::tune`]), which never changes the order of anything.
+//! A bucket is a circular list of sources sorted by key, addressed by its last element, so that the usual insertion
+//! (behind all others) and the removal of the first need no search. A bitmap marks the buckets that are not empty;
+//! two lookups find the next one. The wheel covers one turn: it rejects events further ahead. The width of the
+//! buckets is adapted to the events (see [`TimingWheel::tune`]); the width never changes the order of events.
 
 #![expect(clippy::inline_always, reason = "each stands in the run loop, once for each event")]
 
 use super::key::{EventKey, IDLE, Location, SourceEntry, SourceId, nanos_of, source_of};
 
-/// Buckets: a turn.
+/// Number of buckets in a turn.
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
-/// An empty bucket.
+/// Marks an empty bucket.
 const NONE: u32 = u32::MAX;
-/// The first width: 64 ns.
+/// Initial width of a bucket: 64 ns (log2).
 const SHIFT: u32 = 6;
-/// The widest: a second.
+/// Largest width of a bucket: about one second (log2).
 const WIDEST: u32 = 30;
-/// How much may go wrong before the width is changed.
+/// Number of unfavourable insertions after which the width changes.
 const PATIENCE: u32 = if cfg!(test) { 16 } else { 1024 };
-/// A refusal costs as much as so many steps.
+/// Weight of a rejected insertion, relative to one step of a list search.
 const REFUSAL: u32 = 8;
 
 /// See the module.
@@ -30,14 +30,15 @@ pub(super) struct TimingWheel {
     first: EventKey,
     /// Logarithm of the width of a bucket in nanoseconds.
     shift: u32,
-    /// No bucket before this one has anything.
+    /// All buckets before this one are empty.
     base: u64,
-    /// Bit w: word w of `words` is not zero.
+    /// Bit w is set when word w of `words` is not zero.
     summary: u64,
     words: Box<[u64; WORDS]>,
     /// The last source of each bucket.
     last: Box<[u32; BUCKETS]>,
-    /// Since the width was last changed: what was refused, and steps past others of a bucket.
+    /// Since the last change of the width: number of rejected events, and number of list elements that insertions
+    /// stepped over.
     refused: u32,
     steps: u32,
 }
@@ -70,19 +71,20 @@ impl TimingWheel {
         self.first
     }
 
-    /// Whether the width should change: to be asked when an insertion was refused or had to step past others.
+    /// Whether the width should change. Called when an insertion was rejected or had to step over other sources.
     #[inline]
     pub fn is_untuned(&self) -> bool {
         self.refused * REFUSAL + self.steps >= PATIENCE * REFUSAL
     }
 
-    /// Nothing will be asked for before `ns` any more: the wheel turns.
+    /// Advances the wheel: no event before `ns` will be inserted any more.
     #[inline(always)]
     pub fn turn_to(&mut self, ns: u64) {
         self.base = self.base.max(ns >> self.shift);
     }
 
-    /// Takes `source`, whose next is itself, in with `key`, when it is the last of a bucket of this turn.
+    /// Inserts `source`, whose list consists of itself, with `key` when it becomes the last of its bucket within this
+    /// turn. Returns whether it was inserted.
     #[inline(always)]
     pub fn insert_last(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         let bucket = nanos_of(key) >> self.shift;
@@ -109,7 +111,7 @@ impl TimingWheel {
         true
     }
 
-    /// Takes `source` in with `key`, unless that is further ahead than a turn.
+    /// Inserts `source` with `key`. Returns false when the event is more than one turn ahead.
     pub fn insert(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         slots[source.0 as usize].next = source.0;
         if self.insert_last(slots, source, key) {
@@ -125,7 +127,7 @@ impl TimingWheel {
         true
     }
 
-    /// Before the last of a bucket.
+    /// Inserts in front of the last source of a bucket.
     fn insert_between(&mut self, slots: &mut [SourceEntry], last: u32, source: SourceId, key: EventKey) {
         let mut before = last;
         loop {
@@ -140,7 +142,7 @@ impl TimingWheel {
         slots[before as usize].next = source.0;
     }
 
-    /// Takes out the first.
+    /// Removes the source with the smallest key.
     #[inline(always)]
     pub fn take_first(&mut self, slots: &mut [SourceEntry]) {
         let source = source_of(self.first).0;
@@ -156,7 +158,7 @@ impl TimingWheel {
         }
     }
 
-    /// Takes out any source that is in.
+    /// Removes a source, which must be present.
     pub fn remove(&mut self, slots: &mut [SourceEntry], source: SourceId) {
         let key = slots[source.0 as usize].key;
         if key == self.first {
@@ -189,7 +191,7 @@ impl TimingWheel {
         }
     }
 
-    /// The smallest key at or behind bucket `at`, once round.
+    /// The smallest key in the buckets from `at` on, once around the wheel.
     #[inline(always)]
     fn find(&self, slots: &[SourceEntry], at: usize) -> EventKey {
         let here = self.words[at / 64] & (u64::MAX << (at % 64));
@@ -207,7 +209,8 @@ impl TimingWheel {
         slots[slots[last as usize].next as usize].key
     }
 
-    /// Wider buckets when more was refused, narrower ones when more shared a bucket. What is refused now is handed back.
+    /// Widens the buckets when rejections dominated, and narrows them when list steps dominated. Sources that do not
+    /// fit the new turn are passed to `refuse`.
     #[cold]
     pub fn tune(&mut self, slots: &mut [SourceEntry], mut refuse: impl FnMut(SourceId, EventKey)) {
         let wider = self.refused * REFUSAL > self.steps;

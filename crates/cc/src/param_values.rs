@@ -1,26 +1,26 @@
-//! The parameters of a controller, checked against what it declares.
+//! The values of the parameters of a controller.
 
 use crate::controller::{ParamInfo, Params};
 use crate::error::BuildError;
 
-/// A controller's parameters, each with the value asked for or its default, checked against its range.
+/// The values of a controller's parameters, as given or by default, within their ranges.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Values {
+pub struct ParamValues {
     infos: &'static [ParamInfo],
     values: Vec<f64>,
 }
 
-impl Values {
-    /// Checks what was asked against what the controller declares.
+impl ParamValues {
+    /// Checks the given values against the declared parameters.
     ///
     /// # Errors
     ///
-    /// It lacks one of the parameters; or a value is out of range or not a number.
+    /// An unknown parameter, or a value that is out of range or not a number.
     pub fn resolve(
         controller: &'static str,
         infos: &'static [ParamInfo],
         params: &Params,
-    ) -> Result<Values, BuildError> {
+    ) -> Result<ParamValues, BuildError> {
         for (param, &value) in &params.values {
             let Some(info) = infos.iter().find(|info| info.name == param) else {
                 let allowed = infos.iter().map(|info| info.name).collect();
@@ -37,7 +37,7 @@ impl Values {
         }
         let values =
             infos.iter().map(|info| params.values.get(info.name).copied().unwrap_or(info.default)).collect();
-        Ok(Values { infos, values })
+        Ok(ParamValues { infos, values })
     }
 
     /// The value of a parameter. Panics when the controller does not declare it.

@@ -1,31 +1,31 @@
-//! HyStart++: leaving the first slow start when the round-trip time rises, before losses say so.
+//! HyStart++: the first slow start ends when the round-trip time increases, before losses occur.
 //!
 //! Source: RFC 9406 section 4.2, with the constants of section 4.3.
 //!
 //! Differences:
 //!
-//! * Rounds are those of [`Ack::round`], which end when an ACK covers data sent after the last end; the RFC's
-//!   `windowEnd` is the same up to one ACK.
-//! * How many bytes an ACK may count (the RFC's L: 8 segments, none with pacing) is left to
-//!   [`ByteCounting`](crate::ByteCounting), as for every slow start.
+//! * Rounds are those of [`Ack::round`], which end when an ACK covers data sent after the previous end; they differ
+//!   from the RFC's `windowEnd` by at most one ACK.
+//! * [`ByteCounting`](crate::ByteCounting) defines how many bytes an ACK may count, as for every slow start (the
+//!   RFC's L: 8 segments, unlimited with pacing).
 
 use crate::Ack;
 use tcpassay_units::Dur;
 
-/// How slow start grows on this ACK.
+/// The growth of slow start on an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// As ever.
+    /// Standard slow start.
     Standard,
-    /// Conservative slow start: a quarter as fast.
+    /// Conservative slow start: a quarter of the growth.
     Conservative,
-    /// Not at all: slow start is over.
+    /// Slow start ends.
     Leave,
 }
 
 /// The state of RFC 9406.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(crate) struct HyStart {
+pub(crate) struct HystartPlusPlus {
     round: u64,
     last_min: Option<Dur>,
     min: Option<Dur>,
@@ -33,7 +33,7 @@ pub(crate) struct HyStart {
     css: Option<Conservative>,
 }
 
-/// Conservative slow start is on.
+/// The state of conservative slow start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Conservative {
     baseline: Dur,
@@ -46,7 +46,7 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_ROUNDS: u32 = 5;
 
-impl HyStart {
+impl HystartPlusPlus {
     /// `CSS_GROWTH_DIVISOR`.
     pub(crate) const CSS_GROWTH_DIVISOR: u64 = 4;
 
@@ -66,20 +66,20 @@ impl HyStart {
         if self.css.is_some() { Growth::Conservative } else { Growth::Standard }
     }
 
-    /// Whether conservative slow start has lasted its rounds.
+    /// Whether conservative slow start has lasted its number of rounds.
     fn new_round(&mut self, round: u64) -> bool {
         self.round = round;
         self.last_min = self.min.take();
         self.samples = 0;
         let Some(css) = &mut self.css else { return false };
-        // The round in which it began counts, also when it was a part of one.
+        // The round in which it began counts, even if it began in the middle.
         css.rounds += 1;
         css.rounds >= CSS_ROUNDS
     }
 
     fn judge(&mut self, min: Dur) {
         match (self.css, self.last_min) {
-            // The rise was jitter.
+            // The increase was jitter.
             (Some(css), _) if min < css.baseline => self.css = None,
             (None, Some(last)) => {
                 let thresh = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);

@@ -1,18 +1,18 @@
-//! Additive increase: one segment for each window of acknowledged bytes.
+//! Additive increase: one segment per window of acknowledged bytes.
 
 use tcpassay_units::Bytes;
 
-/// Counts acknowledged bytes towards the next segment of congestion window (RFC 5681 section 3.1, the byte-counting
-/// form of RFC 3465 section 2.1): one MSS for each `cwnd` bytes acknowledged.
+/// Additive increase with byte counting (RFC 5681 section 3.1, RFC 3465 section 2.1): one MSS for each `cwnd` bytes
+/// acknowledged.
 ///
-/// At most one MSS a call, so that one ACK for many windows (after a window was cut) earns no burst.
+/// Each call adds at most one MSS, so that an ACK for several windows (after a reduction) does not cause a burst.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Additive {
+pub struct AdditiveIncrease {
     credit: Bytes,
 }
 
-impl Additive {
-    /// The window after `acked` more bytes.
+impl AdditiveIncrease {
+    /// The window after `acked` more acknowledged bytes.
     pub fn grow(&mut self, cwnd: Bytes, mss: Bytes, acked: Bytes) -> Bytes {
         self.credit = self.credit.saturating_add(acked);
         if self.credit < cwnd {
@@ -22,7 +22,7 @@ impl Additive {
         cwnd.saturating_add(mss)
     }
 
-    /// Forgets the bytes counted so far (after a reduction).
+    /// Clears the byte counter (after a reduction).
     pub fn clear(&mut self) {
         self.credit = Bytes::ZERO;
     }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn ten_segments_acknowledged_one_by_one_raise_ten_segments_by_one_at_the_tenth() {
-        let mut increase = Additive::default();
+        let mut increase = AdditiveIncrease::default();
         let mss = Bytes::new(1000);
         let mut cwnd = Bytes::new(10_000);
         for _ in 0..9 {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn one_ack_for_five_windows_earns_one_segment() {
-        let mut increase = Additive::default();
+        let mut increase = AdditiveIncrease::default();
         assert_eq!(increase.grow(Bytes::new(2000), Bytes::new(1000), Bytes::new(10_000)), Bytes::new(3000));
     }
 }

@@ -1,7 +1,7 @@
-//! A sender in miniature: it makes legal events of steps, and keeps no more state than that needs.
+//! A minimal test sender that turns steps into legal events.
 
-use super::clauses::{self, Clause, Contract, MAX_WINDOW, Recovery, Told};
-use super::step::Step;
+use super::clauses::{self, Clause, ClauseInput, Contract, MAX_WINDOW, RecoveryState};
+use super::step::HistoryStep;
 use crate::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -10,28 +10,28 @@ const INITIAL_WINDOW: Bytes = Bytes::new(10_000);
 const BASE_RTT: Dur = Dur::from_millis(20);
 const RTO: Dur = Dur::from_millis(200);
 
-/// What histories reached, in events.
+/// The number of events of each kind in the histories.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Coverage {
     /// ACKs in slow start, outside recovery.
     pub slow_start: u64,
     /// ACKs in congestion avoidance.
     pub avoidance: u64,
-    /// Of both, ACKs while the application or the peer limited the sender.
+    /// ACKs of both kinds while the application or the peer limited the sender.
     pub limited: u64,
-    /// Recoveries that loss began.
+    /// Recoveries caused by loss.
     pub losses: u64,
-    /// Reductions that marks began.
+    /// Reductions caused by marks.
     pub marks: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Timeouts in the middle of a recovery.
+    /// Timeouts during a recovery.
     pub timeouts_in_recovery: u64,
-    /// Recoveries proven false.
+    /// Recoveries that were proven spurious.
     pub undos: u64,
-    /// Of these, after they had ended.
+    /// Those that were proven spurious after they had ended.
     pub late_undos: u64,
-    /// Starts after idle.
+    /// Restarts after idle.
     pub resumes: u64,
 }
 
@@ -52,41 +52,42 @@ impl Coverage {
 
 /// The sender.
 #[derive(Debug)]
-pub(super) struct Bench {
+pub(super) struct TestSender {
     contract: Contract,
     controller: Box<dyn Controller>,
-    /// Whether clones of the controller are made and led astray.
+    /// Whether clones of the controller are created and receive different events, which must not influence the
+    /// original.
     pub(super) disturbed: bool,
     pub(super) coverage: Coverage,
     now: Time,
     control: Control,
     limited: Limited,
     exit: Bytes,
-    /// Stream positions: acknowledged, sent, and sent when the round began.
+    /// Stream positions: acknowledged, sent, and sent at the start of the round.
     una: u64,
     nxt: u64,
     round_end: u64,
     round: u64,
-    /// Bytes above `una` that SACK reported, and that are thought lost and not yet sent again.
+    /// Bytes above `una`: reported by SACK, and marked lost and not yet retransmitted.
     sacked: Bytes,
     lost: Bytes,
-    recovery: Option<Recovery>,
-    /// The recovery before, until the next reduction: a late proof may undo it.
-    past: Option<Recovery>,
-    /// Timeouts since the last cumulative progress.
+    recovery: Option<RecoveryState>,
+    /// The previous recovery, until the next reduction: a late proof may undo it.
+    past: Option<RecoveryState>,
+    /// Timeouts since the last progress of the cumulative acknowledgement.
     timeouts: u32,
-    /// The largest flight of this round and the one before.
+    /// The largest flight size of this round and the previous one.
     peaks: [Bytes; 2],
     srtt: Option<Dur>,
     min_rtt: Option<Dur>,
 }
 
-type Outcome = Result<(), (Clause, String)>;
+type ClauseResult = Result<(), (Clause, String)>;
 
-impl Bench {
-    pub(super) fn new(contract: Contract, controller: Box<dyn Controller>) -> Bench {
+impl TestSender {
+    pub(super) fn new(contract: Contract, controller: Box<dyn Controller>) -> TestSender {
         let control = Control { cwnd: INITIAL_WINDOW, ssthresh: Bytes::MAX, pacing: None };
-        let mut bench = Bench {
+        let mut bench = TestSender {
             contract,
             controller,
             disturbed: false,
@@ -112,27 +113,27 @@ impl Bench {
         bench
     }
 
-    pub(super) fn take(&mut self, step: Step) -> Outcome {
+    pub(super) fn take(&mut self, step: HistoryStep) -> ClauseResult {
         match step {
-            Step::Send { segments, unless } => self.send(segments, unless),
-            Step::Ack { segments, marked, queue } => self.ack(segments, marked, queue),
-            Step::Sack { segments, lost } => self.sack(segments, lost),
-            Step::Undo => self.undo(),
-            Step::Timeout => self.timeout(),
-            Step::ExitRule { segments } => {
+            HistoryStep::Send { segments, unless } => self.send(segments, unless),
+            HistoryStep::Ack { segments, marked, queue } => self.ack(segments, marked, queue),
+            HistoryStep::Sack { segments, lost } => self.sack(segments, lost),
+            HistoryStep::Undo => self.undo(),
+            HistoryStep::Timeout => self.timeout(),
+            HistoryStep::ExitRule { segments } => {
                 self.exit = if segments == 0 { Bytes::MAX } else { MSS * u64::from(segments) };
                 Ok(())
             }
-            Step::Idle => self.idle(),
-            Step::Wait { ms } => {
+            HistoryStep::Idle => self.idle(),
+            HistoryStep::Wait { ms } => {
                 self.now += Dur::from_millis(u64::from(ms));
                 Ok(())
             }
         }
     }
 
-    /// Whether two senders that took the same steps stand the same.
-    pub(super) fn same_as(&self, other: &Bench) -> Outcome {
+    /// Whether two senders that processed the same steps are in the same state.
+    pub(super) fn same_as(&self, other: &TestSender) -> ClauseResult {
         if self.control == other.control && self.controller.internals() == other.controller.internals() {
             return Ok(());
         }
@@ -154,10 +155,10 @@ impl Bench {
         self.outstanding() - self.sacked - self.lost
     }
 
-    fn send(&mut self, segments: u8, unless: Limited) -> Outcome {
+    fn send(&mut self, segments: u8, unless: Limited) -> ClauseResult {
         self.limited = unless;
         for _ in 0..segments {
-            // In recovery by loss the data path is bound by ssthresh, here in its simplest form.
+            // In a recovery from loss, ssthresh limits the data path, in the simplest form.
             if self.flight() + MSS > self.control.cwnd && !self.flight().is_zero() {
                 self.limited = Limited::Cwnd;
                 break;
@@ -172,7 +173,7 @@ impl Bench {
         Ok(())
     }
 
-    fn ack(&mut self, segments: u8, marked: bool, queue: u8) -> Outcome {
+    fn ack(&mut self, segments: u8, marked: bool, queue: u8) -> ClauseResult {
         let acked = (MSS * u64::from(segments)).min(self.outstanding());
         if acked.is_zero() {
             return Ok(());
@@ -181,7 +182,7 @@ impl Bench {
         self.now += Dur::from_micros(100);
         self.una += acked.get();
         self.timeouts = 0;
-        // First what is in flight, then holes, then what SACK had reported: with all acknowledged, nothing remains.
+        // Data in flight is acknowledged first, then holes, then data that SACK had reported.
         let rest = acked.saturating_sub(before);
         let from_holes = rest.min(self.lost);
         self.lost -= from_holes;
@@ -196,27 +197,27 @@ impl Bench {
         let rtt = BASE_RTT + Dur::from_millis(u64::from(queue));
         self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
-        let mut told = false;
+        let mut input = false;
         match self.recovery {
             Some(recovery) if self.una >= recovery.point => self.leave(false)?,
             None if marked => {
                 self.enter(Cause::Ecn, acked + self.outstanding())?;
-                told = true;
+                input = true;
             }
             _ => {}
         }
         let ce = if marked { delivered } else { Bytes::ZERO };
         self.tell_ack(Ack { acked, delivered, marked: ce, rtt: Some(rtt), ..self.empty_ack() })?;
-        if marked && !told && self.recovery.is_none() {
-            // This ACK ended a recovery: its marks begin the next one after it.
+        if marked && !input && self.recovery.is_none() {
+            // This ACK ended a recovery: the reduction caused by its marks begins after it.
             self.enter(Cause::Ecn, acked + self.outstanding())?;
         }
         Ok(())
     }
 
-    fn sack(&mut self, segments: u8, lost: bool) -> Outcome {
+    fn sack(&mut self, segments: u8, lost: bool) -> ClauseResult {
         let before = self.flight();
-        // A hole of one segment stays.
+        // A hole of one segment remains.
         let delivered = (MSS * u64::from(segments)).min(before.saturating_sub(MSS));
         if delivered.is_zero() {
             return Ok(());
@@ -232,7 +233,7 @@ impl Bench {
         self.tell_ack(Ack { delivered, lost: newly, ..self.empty_ack() })
     }
 
-    fn undo(&mut self) -> Outcome {
+    fn undo(&mut self) -> ClauseResult {
         match (self.recovery, self.past) {
             (Some(recovery), _) if !recovery.marks => {}
             (None, Some(past)) if !past.marks => {
@@ -246,7 +247,7 @@ impl Bench {
         self.tell_ack(self.empty_ack())
     }
 
-    fn timeout(&mut self) -> Outcome {
+    fn timeout(&mut self) -> ClauseResult {
         let flight = self.outstanding();
         if flight.is_zero() {
             return Ok(());
@@ -259,16 +260,22 @@ impl Bench {
         self.coverage.timeouts_in_recovery += u64::from(self.recovery.is_some_and(|r| !r.timeout));
         let before = match self.recovery {
             Some(recovery) if again || !recovery.timeout && !recovery.marks => recovery.before,
-            // Progress was made since the last timeout: this one is an event of its own. So is one after marks.
+            // There was progress since the last timeout, so that this one is a new event; the same applies after
+            // marks.
             _ => self.control,
         };
         self.tell(Event::Timeout { flight, again })?;
-        self.recovery =
-            Some(Recovery { point: self.nxt, timeout: true, marks: false, before, entered: self.control });
+        self.recovery = Some(RecoveryState {
+            point: self.nxt,
+            timeout: true,
+            marks: false,
+            before,
+            entered: self.control,
+        });
         Ok(())
     }
 
-    fn idle(&mut self) -> Outcome {
+    fn idle(&mut self) -> ClauseResult {
         while !self.outstanding().is_zero() {
             self.ack(u8::MAX, false, 0)?;
         }
@@ -280,7 +287,7 @@ impl Bench {
         self.send(1, Limited::App)
     }
 
-    fn enter(&mut self, cause: Cause, flight: Bytes) -> Outcome {
+    fn enter(&mut self, cause: Cause, flight: Bytes) -> ClauseResult {
         match cause {
             Cause::Loss => self.coverage.losses += 1,
             Cause::Ecn => self.coverage.marks += 1,
@@ -289,11 +296,11 @@ impl Bench {
         self.tell(Event::Congestion { cause, flight })?;
         let marks = cause == Cause::Ecn;
         self.recovery =
-            Some(Recovery { point: self.nxt, timeout: false, marks, before, entered: self.control });
+            Some(RecoveryState { point: self.nxt, timeout: false, marks, before, entered: self.control });
         Ok(())
     }
 
-    fn leave(&mut self, spurious: bool) -> Outcome {
+    fn leave(&mut self, spurious: bool) -> ClauseResult {
         self.coverage.undos += u64::from(spurious);
         self.tell(Event::RecoveryExit { spurious, exit: self.exit })?;
         self.past = if spurious { None } else { self.recovery };
@@ -316,8 +323,8 @@ impl Bench {
         }
     }
 
-    fn tell_ack(&mut self, ack: Ack) -> Outcome {
-        // What was in flight before, counting what was wrongly thought lost.
+    fn tell_ack(&mut self, ack: Ack) -> ClauseResult {
+        // The flight size before the ACK, including data that was wrongly marked lost.
         let flight = self.flight() + ack.delivered + ack.lost;
         self.peaks[0] = self.peaks[0].max(flight);
         if self.recovery.is_none() {
@@ -328,7 +335,7 @@ impl Bench {
         self.tell(Event::Ack(ack))
     }
 
-    fn tell(&mut self, event: Event) -> Outcome {
+    fn tell(&mut self, event: Event) -> ClauseResult {
         let view = View {
             now: self.now,
             mss: MSS,
@@ -340,34 +347,34 @@ impl Bench {
         };
         if self.disturbed {
             lead_astray(self.controller.boxed_clone(), &view);
-            // From time to time the copy goes on instead of the original.
+            // From time to time the copy replaces the original.
             if self.now.as_nanos().is_multiple_of(3) {
                 self.controller = self.controller.boxed_clone();
             }
         }
         let copy = self.controller.boxed_clone();
         let answer = self.controller.on(&view, &event);
-        let told = Told {
+        let input = ClauseInput {
             view: &view,
             event: &event,
             answer: &answer,
             recovery: self.recovery.as_ref(),
             peak: self.peaks[0].max(self.peaks[1]),
         };
-        clauses::range(&told)?;
+        clauses::range(&input)?;
         if self.contract != Contract::Any {
-            match clauses::window(&told) {
+            match clauses::window(&input) {
                 Err((Clause::AppLimited, _)) if self.contract == Contract::Unfilled => {}
                 kept => kept?,
             }
-            clauses::more_acked_never_less(&told, copy)?;
+            clauses::more_acked_never_less(&input, copy)?;
         }
         self.control = Control { cwnd: answer.cwnd.clamp(MSS, MAX_WINDOW), ..answer };
         Ok(())
     }
 }
 
-/// Tells a copy of the controller what did not happen.
+/// Passes events to a copy of the controller that the original does not receive.
 fn lead_astray(mut copy: Box<dyn Controller>, view: &View) {
     let flight = view.control.cwnd;
     let _ = copy.on(view, &Event::Timeout { flight, again: false });

@@ -1,26 +1,26 @@
-//! What Vegas and its modification share: the measuring, once a round trip, of how many of the sender's packets stand in
-//! queues, and everything that follows from it but the two decisions in which they differ.
+//! The common part of Vegas and modified Vegas: once per round trip it estimates how many of the sender's packets are
+//! queued. The two controllers differ only in the two decisions based on this estimate.
 
-use crate::{Ack, Additive, Reset, View};
+use crate::{Ack, AdditiveIncrease, ResetReason, View};
 use tcpassay_units::{Bytes, Dur};
 
-/// A round with enough samples, as a rule judges it.
+/// The measurement of a round with enough samples.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured<'a> {
+pub(crate) struct RttMeasurement<'a> {
     pub view: &'a View,
     /// The smallest round-trip time of the round, and of the connection.
     pub rtt: Dur,
     pub base: Dur,
 }
 
-impl Measured<'_> {
-    /// The packets expected to stand in queues, rounded down: `cwnd * (rtt - base) / base` (Linux).
+impl RttMeasurement<'_> {
+    /// The estimated number of queued packets, rounded down: `cwnd * (rtt - base) / base` (Linux).
     pub(crate) fn queued(&self) -> u64 {
         scaled(self.view.control.cwnd / self.view.mss, self.rtt.saturating_sub(self.base), self.base)
     }
 
-    /// The window that the path holds without a queue, `cwnd * base / rtt`, and one packet for the truncation; not above
-    /// the present window, and at least two packets.
+    /// The window that fills the path without a queue, `cwnd * base / rtt`, plus one packet because of the
+    /// truncation; at most the current window and at least two packets.
     pub(crate) fn predicted(&self) -> Bytes {
         let View { mss, control, .. } = *self.view;
         let packets = scaled(control.cwnd / mss, self.base, self.rtt);
@@ -28,92 +28,96 @@ impl Measured<'_> {
     }
 }
 
-/// What the window does in a round.
+/// The change of the window in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
-    /// One packet more.
+pub(crate) enum WindowChange {
+    /// Increase by one packet.
     Up,
-    /// Nothing.
+    /// No change.
     Stay,
-    /// One packet less, but at least two.
+    /// Decrease by one packet, to at least two.
     Down,
 }
 
-/// The bookkeeping of a Vegas: rounds, and Reno's increase for those that have too few samples.
+/// The round-trip measurements of a Vegas controller, and Reno's increase for rounds with too few samples.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct VegasRounds {
     queue: Queue,
-    increase: Additive,
+    increase: AdditiveIncrease,
 }
 
-impl Rounds {
-    /// As Linux counts: in microseconds, and anew whenever data leave with nothing in flight (`tcp_vegas_pkts_acked`,
-    /// `tcp_vegas_cwnd_event`).
-    pub(crate) fn linux() -> Rounds {
-        Rounds { queue: Queue { linux: true, ..Queue::default() }, increase: Additive::default() }
+impl VegasRounds {
+    /// Measures as in Linux: in microseconds, and with a new base RTT whenever data is sent with nothing in flight
+    /// (`tcp_vegas_pkts_acked`, `tcp_vegas_cwnd_event`).
+    pub(crate) fn linux() -> VegasRounds {
+        VegasRounds {
+            queue: Queue { linux: true, ..Queue::default() },
+            increase: AdditiveIncrease::default(),
+        }
     }
 
-    /// Takes the ACK in.
+    /// Processes an ACK.
     pub(crate) fn observe(&mut self, view: &View, ack: &Ack) {
         self.queue.observe(view, ack);
     }
 
-    /// The present ACK ended a round with too few samples.
+    /// Whether the current ACK ended a round with too few samples.
     pub(crate) fn unsure(&self) -> bool {
         self.queue.verdict == Some(Verdict::Unsure)
     }
 
-    /// Congestion avoidance: where the present ACK ended a round, the window that `judge` wants.
+    /// Congestion avoidance: when the current ACK ended a round, the window that `judge` selects.
     pub(crate) fn grow(
         &mut self,
         view: &View,
         acked: Bytes,
-        judge: impl FnOnce(&Measured<'_>) -> Change,
+        judge: impl FnOnce(&RttMeasurement<'_>) -> WindowChange,
     ) -> Bytes {
         let View { mss, control, .. } = *view;
         match self.queue.verdict() {
             None => control.cwnd,
             Some(Verdict::Unsure) => self.increase.grow(control.cwnd, mss, acked),
-            Some(Verdict::Measured { rtt, base }) => match judge(&Measured { view, rtt, base }) {
-                Change::Up => control.cwnd.saturating_add(mss),
-                Change::Stay => control.cwnd,
-                Change::Down => control.cwnd.saturating_sub(mss).max(mss * 2),
+            Some(Verdict::Measured { rtt, base }) => match judge(&RttMeasurement { view, rtt, base }) {
+                WindowChange::Up => control.cwnd.saturating_add(mss),
+                WindowChange::Stay => control.cwnd,
+                WindowChange::Down => control.cwnd.saturating_sub(mss).max(mss * 2),
             },
         }
     }
 
-    /// Slow start: where the present ACK ended a round with enough samples and `full` says so, the window to leave with.
+    /// Slow start: the window with which slow start ends, when the current ACK ended a round with enough samples and
+    /// `full` returns true for it.
     pub(crate) fn leave_slow_start(
         &mut self,
         view: &View,
-        full: impl FnOnce(&Measured<'_>) -> bool,
+        full: impl FnOnce(&RttMeasurement<'_>) -> bool,
     ) -> Option<Bytes> {
         let Some(Verdict::Measured { rtt, base }) = self.queue.verdict() else { return None };
-        let measured = Measured { view, rtt, base };
+        let measured = RttMeasurement { view, rtt, base };
         full(&measured).then(|| measured.predicted())
     }
 
-    /// Half the flight (RFC 5681).
+    /// Half of the flight size (RFC 5681).
     pub(crate) fn reduce(&mut self, view: &View, flight: Bytes) -> Bytes {
         self.increase.clear();
         (flight / 2).max(view.mss * 2)
     }
 
-    pub(crate) fn reset(&mut self, why: Reset) {
+    pub(crate) fn reset(&mut self, why: ResetReason) {
         self.queue.reset(why);
-        if why != Reset::Recovered {
+        if why != ResetReason::Recovered {
             self.increase.clear();
         }
     }
 
-    /// Half the flight in whole packets (`tcp_reno_ssthresh`).
+    /// Half of the flight size in whole packets (`tcp_reno_ssthresh`).
     pub(crate) fn reduce_linux(&mut self, view: &View, flight: Bytes) -> Bytes {
         self.increase.clear();
         view.mss * (flight / view.mss / 2).max(2)
     }
 
-    pub(crate) fn undo(&mut self, before: &Rounds) {
-        self.queue.reset(Reset::Recovered);
+    pub(crate) fn undo(&mut self, before: &VegasRounds) {
+        self.queue.reset(ResetReason::Recovered);
         self.increase = before.increase;
     }
 
@@ -122,39 +126,39 @@ impl Rounds {
     }
 }
 
-/// Round-trip times, gathered over rounds.
+/// The round-trip time measurements by round.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Queue {
-    /// The smallest round-trip time since the connection began or resumed from idle (`baseRTT`).
+    /// The smallest round-trip time since the connection began or resumed after idle (`baseRTT`).
     base: Option<Dur>,
-    /// The smallest of this round (`minRTT`).
+    /// The smallest round-trip time of the current round (`minRTT`).
     min: Option<Dur>,
     samples: u32,
     round: u64,
-    /// The round that is running began in the middle: its end starts a whole one.
+    /// The current round is incomplete; the next complete round begins when it ends.
     partial: bool,
-    /// What the round that this ACK ended says.
+    /// The result of the round that the current ACK ended.
     verdict: Option<Verdict>,
-    /// See [`Rounds::linux`].
+    /// See [`VegasRounds::linux`].
     linux: bool,
-    /// Linux: the last ACK left nothing in flight, so that the next data begin anew.
+    /// Linux: the last ACK left nothing in flight, so that the base RTT is measured anew when data is sent.
     drained: bool,
 }
 
-/// What a round says.
+/// The result of a round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verdict {
-    /// Too few samples: they may all come from delayed ACKs.
+    /// Too few samples: all of them may come from delayed ACKs.
     Unsure,
     /// The smallest round-trip times of the round and of the connection.
     Measured { rtt: Dur, base: Dur },
 }
 
-/// Fewer would mean one ACK a round trip, almost certainly a delayed one.
+/// Fewer samples mean one ACK per round trip, which is very likely a delayed one.
 const ENOUGH_SAMPLES: u32 = 3;
 
 impl Queue {
-    /// Takes the ACK in.
+    /// Processes an ACK.
     fn observe(&mut self, view: &View, ack: &Ack) {
         if self.linux && std::mem::replace(&mut self.drained, view.flight.is_zero()) {
             self.base = None;
@@ -184,17 +188,17 @@ impl Queue {
         }
     }
 
-    /// What the round says that the present ACK ended, if it ended one; each round is judged once.
+    /// The result of the round that the current ACK ended, if any; each result is returned once.
     fn verdict(&mut self) -> Option<Verdict> {
         self.verdict.take()
     }
 
-    /// Samples from before do not speak of what comes.
-    fn reset(&mut self, why: Reset) {
+    /// Discards the samples, because they do not describe the new state.
+    fn reset(&mut self, why: ResetReason) {
         self.wipe();
         self.verdict = None;
         self.partial = true;
-        if why == Reset::Idle {
+        if why == ResetReason::Idle {
             self.base = None;
         }
     }
