@@ -1,8 +1,12 @@
 """A test of real time is skipped for what the control of the machine saw, and for nothing else."""
 
+import contextlib
+from collections.abc import Iterator
+
 import pytest
 
-from control import Control, control
+import control as module
+from control import Control, control, passes
 
 
 def test_a_run_that_fails_on_a_machine_that_had_time_is_a_failure_and_no_skip() -> None:
@@ -21,3 +25,33 @@ def test_the_work_of_the_test_itself_is_no_disturbance_by_others() -> None:
         sum(range(3_000_000))
     assert 0 <= seen.others <= 1
     assert seen.late_s > 0
+
+
+def passing(monkeypatch: pytest.MonkeyPatch, results: list[int], *, disturbed: bool) -> int:
+    """`passes` over these results, of which 1 is right, with a control that saw a disturbance or none."""
+
+    @contextlib.contextmanager
+    def seen(_: list[int]) -> Iterator[Control]:
+        yield Control(late_s=1.0 if disturbed else 0.0)
+
+    def expect(made: int) -> None:
+        assert made == 1
+
+    monkeypatch.setattr(module, "control", seen)
+    return passes(lambda attempt: results[attempt], expect)
+
+
+def test_what_holds_is_no_skip_on_a_disturbed_machine_and_is_tried_again_when_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert passing(monkeypatch, [0, 1], disturbed=True) == 1
+
+
+def test_what_does_not_hold_fails_on_an_undisturbed_machine_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError):
+        passing(monkeypatch, [0, 1], disturbed=False)
+
+
+def test_what_holds_in_no_attempt_on_a_disturbed_machine_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(pytest.skip.Exception, match="no time in 4 attempts"):
+        passing(monkeypatch, [0, 0, 0, 0], disturbed=True)

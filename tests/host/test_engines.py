@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from had_time import ATTEMPTS, rows
+from control import passes
 from patience import SAFETY_NET_S
 from tcpassay.substrate.agent import agent_program
 
@@ -41,47 +41,51 @@ def _able() -> None:
 
 
 def run(folder: Path, axes: str) -> list[dict[str, Any]]:
-    """The runs of the plan. Where the machine was too busy for them, they are made again."""
+    """The runs of the plan, each with as much traffic as a machine with time for it carries."""
     (folder / "plan.toml").write_text(PLAN + axes, encoding="utf-8")
     command = [sys.executable, "-m", "tcpassay", "run", "plan.toml", "--out", "out", "--force"]
-    for _ in range(ATTEMPTS):
+
+    def once(_: int) -> list[dict[str, Any]]:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=SAFETY_NET_S
         )
         made: list[dict[str, Any]] = json.loads((folder / "out" / "result.json").read_text())["runs"]
-        if any(one["outcome"] == "path" for one in made):
-            continue  # it cannot send as fast as a case wants
-        assert done.returncode == 0, done.stdout + done.stderr
-        # What is asked below of a second of traffic holds if the agent slept through a tenth of it.
-        if all(rows(folder / "out" / one["recording"])["machine", "late"] < 0.1 for one in made):
-            return made
-    pytest.skip("this machine was too busy for the runs to be made")
+        # The outcome `path`: the probes of the path did not reach the rate of the case.
+        assert {one["outcome"] for one in made} <= {"done", "path"}, done.stdout + done.stderr
+        for one in made:
+            if did := counters_of_shim(folder, one):
+                # Both ends have a controller, and no event was lost between the kernel and the agent.
+                assert (did["connections"], did["lost"]) == (2, 0)
+        listed = LIST.read_text(encoding="ascii")
+        assert "run0_" not in listed
+        assert "tat_fixed" not in listed
+        return made
+
+    def expect(made: list[dict[str, Any]]) -> None:
+        for one in made:
+            assert one["outcome"] == "done", one["message"]
+            assert one["metrics"]["throughput"] > 5e6
+            if did := counters_of_shim(folder, one):
+                assert did["decided"] > 100
+                assert did["followed"] > 0
+
+    return passes(once, expect)
 
 
-def recording(folder: Path, one: dict[str, Any]) -> dict[str, Any]:
-    kept = folder / "out" / one["recording"] / "recording.json"
+def counters_of_shim(folder: Path, one: dict[str, Any]) -> dict[str, int]:
+    """The counters of the shim in the recording of a run; empty without a shim."""
+    kept = folder / "out" / (one["recording"] or "") / "recording.json"
+    if one["outcome"] != "done":
+        return {}
     read: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-    return read
-
-
-def shim_of(folder: Path, one: dict[str, Any]) -> dict[str, int]:
-    """What the shim did, about which holds what must always."""
-    assert one["outcome"] == "done", one["message"]
-    assert one["metrics"]["throughput"] > 5e6
-    did: dict[str, int] = recording(folder, one)["counters"].get("shim", {})
-    if did:
-        # Both ends have a controller; only the sender's has something to decide.
-        assert (did["connections"], did["lost"]) == (2, 0)
-        assert did["decided"] > 100
-        assert did["followed"] > 0
-    assert "run0_" not in LIST.read_text(encoding="ascii")
-    return did
+    shim: dict[str, int] = read["counters"].get("shim", {})
+    return shim
 
 
 def test_the_same_plan_has_the_kernels_controllers_and_the_models_decide(tmp_path: Path) -> None:
     made = run(tmp_path, '[axes]\n"stack.cc_engine" = ["kernel", "shim"]\n"stack.cc" = ["reno", "cubic"]\n')
     deciders = {
-        (one["varied"]["stack.cc_engine"], one["varied"]["stack.cc"]): bool(shim_of(tmp_path, one))
+        (one["varied"]["stack.cc_engine"], one["varied"]["stack.cc"]): bool(counters_of_shim(tmp_path, one))
         for one in made
     }
     assert deciders == {
@@ -96,7 +100,7 @@ def test_controllers_that_this_kernel_lacks_are_the_models_through_the_shim(tmp_
     fixed = '"stack.cc_engine" = "shim"\n"stack.ecn" = "dctcp"\n"queue.ecn_mark" = "data"\n'
     fixed += '"queue.ecn_threshold" = "15KB"\n'
     made = run(tmp_path, fixed + '[axes]\n"stack.cc" = ["vegas", "mvegas", "dctcp"]\n')
-    assert all(shim_of(tmp_path, one) for one in made)
+    assert all(counters_of_shim(tmp_path, one) for one in made)
 
 
 def test_the_controller_of_an_object_file_beside_the_plan_decides(tmp_path: Path) -> None:
@@ -110,10 +114,5 @@ def test_the_controller_of_an_object_file_beside_the_plan_decides(tmp_path: Path
     system = ["-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
     source = crate / "tests" / "kernel" / "fixed.bpf.c"
     subprocess.run([clang, *flags, *system, "-c", source, "-o", tmp_path / "fixed.o"], check=True)
-    (one,) = run(
-        tmp_path, '"stack.cc_engine" = "fixed.o"\n[axes]\n"app.flows" = [1]\n[collect]\nseries = "10ms"\n'
-    )
-    assert one["outcome"] == "done", one["message"]
     # Twenty packets are in flight whatever happens, but for the moment of a timeout: 4.6 ms of the rate.
-    assert one["metrics"]["throughput"] > 5e6
-    assert "tat_fixed" not in LIST.read_text(encoding="ascii")
+    run(tmp_path, '"stack.cc_engine" = "fixed.o"\n[axes]\n"app.flows" = [1]\n[collect]\nseries = "10ms"\n')

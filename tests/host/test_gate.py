@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from control import control, ticks
-from had_time import rows
+from control import control, rows, ticks
 from patience import SAFETY_NET_S, children, until
 from tcpassay.run.journal import Journal
 from tcpassay.substrate import host

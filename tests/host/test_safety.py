@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from control import Control, control
 from patience import SAFETY_NET_S, children, parent, until
 from tcpassay.substrate.agent import agent_program
 
@@ -102,13 +103,28 @@ def built(process: subprocess.Popen[str], pid: int) -> None:
     still(process)
 
 
+class EndedError(Exception):
+    """The run ended before the test could kill it."""
+
+
 def still(process: subprocess.Popen[str]) -> None:
-    """On a machine that is too busy for the rate a run ends before there is something to kill."""
+    """Raises `EndedError` if the run has ended: a case ends at once if the probes of the path do not reach its rate."""
     if process.poll() is not None:
         said = process.communicate()[0]
         assert process.returncode == 0, said
         assert "path" in said, said
-        pytest.skip(f"this machine is too busy to be in the middle of a run: {said}")
+        raise EndedError(said)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[None]:
+    """A run that ends too early fails the test, and skips it if something else disturbed the machine."""
+    seen = Control()
+    try:
+        with control([]) as seen:
+            yield
+    except EndedError as error:
+        seen.skip_if_disturbed(f"the run ended before it was killed: {error}")
 
 
 def killed(process: subprocess.Popen[str], number: signal.Signals) -> None:
@@ -171,7 +187,7 @@ def test_a_run_leaves_nothing_behind(tmp_path: Path, before: dict[str, str]) -> 
 def test_an_agent_that_is_killed_leaves_nothing_behind(
     tmp_path: Path, before: dict[str, str], number: signal.Signals
 ) -> None:
-    with started(agent_program(), "host", said=request(tmp_path, "1h")) as process:
+    with watched(), started(agent_program(), "host", said=request(tmp_path, "1h")) as process:
         built(process, process.pid)
         # While it runs, nobody else sees anything of it.
         assert state() == before
@@ -182,7 +198,7 @@ def test_an_agent_that_is_killed_leaves_nothing_behind(
 def test_a_runner_that_is_killed_takes_its_agent_along_and_leaves_nothing_behind(
     tmp_path: Path, before: dict[str, str]
 ) -> None:
-    with started(*RUNNER, request(tmp_path, "1h")) as process:
+    with watched(), started(*RUNNER, request(tmp_path, "1h")) as process:
         child = child_of(process)
         built(process, child or 0)
         killed(process, signal.SIGKILL)

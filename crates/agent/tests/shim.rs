@@ -1,7 +1,10 @@
 //! Cases on this machine's kernel whose windows the model's controllers decide. Needs root and BPF, and says so otherwise.
 //!
-//! Time is real: how fast and how prompt a run was is asserted where its recording says that the agent was never late for long.
+//! The tests run in real time; [`control`] describes what is asserted on which machine.
 #![cfg(feature = "bpf")]
+
+#[path = "../../bpf/tests/kernel/control.rs"]
+mod control;
 
 use serde_json::{Value, json};
 use std::io::Write;
@@ -20,16 +23,10 @@ fn missing() -> Option<String> {
 macro_rules! needs_bpf {
     () => {
         if let Some(why) = missing() {
-            say(&format!("skipped: {why}"));
+            control::say(&format!("skipped: {why}"));
             return;
         }
     };
-}
-
-/// A line that is seen although the test passes.
-fn say(line: &str) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    writeln!(std::io::stderr(), "{test}: {line}").expect("somebody hears");
 }
 
 fn agent(arguments: &[&str], input: &Value) -> Value {
@@ -64,37 +61,24 @@ fn request(name: &str, more: &[(&str, &str)]) -> Value {
     json!({ "triples": triples, "seed": 3, "base": ".", "folder": folder(name) })
 }
 
-const ATTEMPTS: usize = 4;
-/// The queue of the case holds 9.6 ms.
-const LATE: f64 = 0.004;
+/// The answer of a run and the counters of its recording (`null` without one).
+type Made = (Value, Value);
 
-/// Runs the case until the machine has time for it, and asks `always` about every run. Gives the last answer with the counters of its
-/// recording, or nothing, and says so, where the machine never had time.
-fn when_quiet(request: &Value, always: impl Fn(&Value, &Value)) -> Option<(Value, Value)> {
-    let mut late = Vec::new();
-    for _ in 0..ATTEMPTS {
-        let path = PathBuf::from(request["folder"].as_str().expect("a path"));
-        let _ = std::fs::remove_dir_all(&path);
-        let answer = agent(&["host"], request);
-        if answer["ended"] == "path" {
-            // A machine that is busy enough cannot send as fast as the case wants.
-            late.push(answer["message"].to_string());
-            continue;
-        }
-        assert_eq!(answer["ended"], "duration", "{answer}");
-        let text = std::fs::read(path.join("recording.json")).expect("a recording was written");
-        let recording: Value = serde_json::from_slice(&text).expect("it is JSON");
-        always(&answer, &recording["counters"]);
-        let rows = recording["environment"].as_array().expect("rows");
-        let row = rows.iter().find(|row| row["property"] == "late").expect("a row of real time");
-        let seconds = row["measured"].as_f64().expect("seconds");
-        if seconds <= LATE {
-            return Some((answer, recording["counters"].clone()));
-        }
-        late.push(format!("{:.1} ms late", seconds * 1e3));
+/// Runs the case, and asserts `always` of each run that left a recording.
+fn run(request: &Value, always: impl Fn(&Value, &Value)) -> Made {
+    let path = PathBuf::from(request["folder"].as_str().expect("a path"));
+    let _ = std::fs::remove_dir_all(&path);
+    let answer = agent(&["host"], request);
+    if answer["ended"] == "path" {
+        // The probes of the path did not reach the rate of the case.
+        return (answer, Value::Null);
     }
-    say(&format!("skipped in part: this machine had no time in {ATTEMPTS} attempts: {}", late.join("; ")));
-    None
+    assert_eq!(answer["ended"], "duration", "{answer}");
+    let text = std::fs::read(path.join("recording.json")).expect("a recording was written");
+    let mut recording: Value = serde_json::from_slice(&text).expect("it is JSON");
+    let counters = recording["counters"].take();
+    always(&answer, &counters);
+    (answer, counters)
 }
 
 #[test]
@@ -108,12 +92,17 @@ fn a_case_with_the_shim_runs_a_controller_that_linux_lacks_and_its_recording_say
         let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
         assert!(!list.contains("run0_"), "{list}");
     };
-    let Some((answer, counters)) = when_quiet(&request, always) else { return };
-    let throughput = answer["metrics"]["values"]["throughput"].as_f64().unwrap();
-    assert!(throughput > 20e6, "{throughput}");
-    let shim = &counters["shim"];
-    let (records, followed) = (shim["records"].as_u64().unwrap(), shim["followed"].as_u64().unwrap());
-    assert!(records > 500 && followed > records / 2, "{shim}");
+    control::passes(
+        || run(&request, always),
+        |(answer, counters)| {
+            assert_eq!(answer["ended"], "duration", "{answer}");
+            let throughput = answer["metrics"]["values"]["throughput"].as_f64().unwrap();
+            assert!(throughput > 20e6, "{throughput}");
+            let shim = &counters["shim"];
+            let (records, followed) = (shim["records"].as_u64().unwrap(), shim["followed"].as_u64().unwrap());
+            assert!(records > 500 && followed > records / 2, "{shim}");
+        },
+    );
 }
 
 #[test]
@@ -122,16 +111,21 @@ fn dctcp_through_the_shim_answers_marks_at_the_threshold_and_loses_nothing() {
     let marking = [("queue.ecn_mark", "data"), ("queue.ecn_threshold", "15KB"), ("stack.ecn", "dctcp")];
     let dctcp = [("stack.cc", "dctcp"), ("stack.cc_engine", "shim")];
     let request = request("dctcp", &[&marking[..], &dctcp[..]].concat());
-    let nothing_untold = |_: &Value, counters: &Value| assert_eq!(counters["shim"]["lost"], 0, "{counters}");
-    let Some((answer, counters)) = when_quiet(&request, nothing_untold) else { return };
-    let metric = |name: &str| answer["metrics"]["values"][name].as_f64().unwrap();
-    assert!(metric("marks") > 100.0, "the regime: {} marks", metric("marks"));
-    assert!(metric("timeouts") < 1.0, "{answer}");
-    // Each mark is echoed by itself, and heard.
-    let sender = &counters["sender"]["TcpExtTCPDeliveredCE"];
-    assert!(sender.as_f64().unwrap() > 0.8 * metric("marks"), "{sender} heard of {}", metric("marks"));
-    // 15 kB are 2.4 ms, and the queue holds 9.6 ms.
-    assert!(metric("rtt_p50") < 0.004 && metric("throughput") > 20e6, "{answer}");
+    let no_event_lost = |_: &Value, counters: &Value| assert_eq!(counters["shim"]["lost"], 0, "{counters}");
+    control::passes(
+        || run(&request, no_event_lost),
+        |(answer, counters)| {
+            assert_eq!(answer["ended"], "duration", "{answer}");
+            let metric = |name: &str| answer["metrics"]["values"][name].as_f64().unwrap();
+            assert!(metric("marks") > 100.0, "the regime: {} marks", metric("marks"));
+            assert!(metric("timeouts") < 1.0, "{answer}");
+            // The receiver echoes each mark by itself, and the sender counts the echoes.
+            let sender = &counters["sender"]["TcpExtTCPDeliveredCE"];
+            assert!(sender.as_f64().unwrap() > 0.8 * metric("marks"), "{sender} of {}", metric("marks"));
+            // The threshold of 15 kB is 2.4 ms of the rate; the queue holds 9.6 ms.
+            assert!(metric("rtt_p50") < 0.004 && metric("throughput") > 20e6, "{answer}");
+        },
+    );
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A sender, a shaper and a receiver in three namespaces, and a transfer between them.
-#![expect(unsafe_code, reason = "the kernel's door: setns and socket options")]
+#![expect(unsafe_code, reason = "system calls: setns and socket options")]
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Why the tests cannot run here, if so.
@@ -22,16 +23,23 @@ pub fn missing() -> Option<String> {
     (!has("ip") || !has("tc")).then(|| "ip or tc is missing".to_owned())
 }
 
+/// Waits until no other test of this process transfers data.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that panicked while it held the lock left no state behind.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Says so, and returns from the test, where BPF cannot be had. Otherwise it waits for its turn: two transfers at a time would
 /// measure each other.
 #[macro_export]
 macro_rules! needs_bpf {
     () => {
         if let Some(why) = lab::missing() {
-            $crate::quiet::say(&format!("skipped: {why}"));
+            $crate::control::say(&format!("skipped: {why}"));
             return;
         }
-        let _turn = $crate::quiet::turn();
+        let _turn = lab::turn();
     };
 }
 
