@@ -1,47 +1,50 @@
-//! One connection as its controller sees it: records of the kernel in, events of `cc` to the controller, what the kernel is to do out.
+//! A connection and its controller: translates records of the kernel into events of `cc`, and the answers of the controller into
+//! decisions for the kernel.
 //!
-//! The order of the interface (`tcpassay_cc`) is kept where the kernel's differs:
+//! The order of events is that of the interface `tcpassay_cc`, which differs from the kernel's order in three cases:
 //!
-//! * A reduction that begins with the ACK that ended the one before is told after that ACK.
-//! * A fast recovery that the kernel begins straight out of the state `Loss` first ends the timeout's.
-//! * After a gap (the ring was full) a reduction that was missed is told when its state is seen.
+//! * If an ACK ends a reduction and the next reduction begins with the same ACK, the controller gets the event `Congestion` after
+//!   the event of the ACK.
+//! * If the kernel begins a fast recovery in the state `Loss`, the controller first gets the end of the recovery from the timeout.
+//! * If records were lost because the ring was full, the controller gets a missed reduction when a later record shows its state.
 //!
-//! The control in force, for the controller, is the one that it answered last, although the kernel has it only with the next ACK: otherwise
-//! two ACKs told together would each grow the same window, and one growth would be lost.
+//! The controller is shown its own last answer as the control in force, although the kernel applies it with the next ACK. Otherwise two
+//! ACKs that are processed together would both increase the same window, and one increase would be lost.
 //!
-//! Pure: no clock and no kernel. The same records give the same decisions, which is what makes a trace checkable.
+//! This module uses no clock and no kernel. The same records give the same decisions, so that a trace can be replayed.
 //!
-//! Differences from the model's sender: bytes delivered, lost and marked are whole packets, as Linux counts them; the flight of a
-//! reduction is the window, as Linux has it (the model with profile `linux` too); the exit rule sets no bound (RFC 6937 as in
-//! Linux); `Sent` is told for what was sent since the record before, in one.
+//! Differences from the model's sender: the bytes delivered, lost and marked are whole packets, as Linux counts them. The flight size of
+//! a reduction is the window, as in Linux (and in the model with profile `linux`). The end of a recovery sets no bound on the
+//! window (RFC 6937 as in Linux). One event `Sent` reports everything that was sent since the previous record.
 
 use crate::record::{INFINITE, Kind, Limit, Record, State};
 use tcpassay_cc::{Ack, Cause, Control, Controller, Event, Limited, View};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
 
-/// What the kernel is to do with a connection until told otherwise. Windows in packets.
+/// What the kernel applies to a connection until the next decision. Windows are in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// The newest event that it knows of.
+    /// The number of the newest event that the decision takes into account.
     pub answers: u64,
-    /// Window; while a reduction is under way, the one that it shall end with.
+    /// The window; during a reduction, the window at its end.
     pub cwnd: u32,
-    /// Slow-start threshold; while a reduction is under way, its target.
+    /// The slow-start threshold; during a reduction, its target.
     pub ssthresh: u32,
-    /// Pacing rate in bytes/s, or the kernel's own.
+    /// The pacing rate in bytes/s; `None` for the rate of the kernel.
     pub pacing: Option<u64>,
 }
 
-/// What the controller would reduce to, were it told now: the kernel asks sooner than it can be answered. In packets.
+/// The windows to which the controller would reduce now, in packets. The kernel needs them at once when a reduction begins, before user
+/// space can answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserve {
-    /// For a loss.
+    /// The window after a loss.
     pub on_loss: u32,
-    /// For a mark.
+    /// The window after a CE mark.
     pub on_mark: u32,
 }
 
-/// Where recovery stands, for the controller.
+/// The state of recovery as the controller knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Open,
@@ -55,10 +58,10 @@ pub struct Connection {
     controller: Box<dyn Controller>,
     control: Control,
     phase: Phase,
-    /// An `Congestion` (by a mark or not) that has to wait for the ACK.
-    held: Option<Cause>,
-    /// `RecoveryExit` was told, and no `Ack` since.
-    left: bool,
+    /// A reduction that is reported after the next ACK.
+    deferred: Option<Cause>,
+    /// The last event was a `RecoveryExit`: no `Ack` has followed.
+    exited: bool,
     start: u64,
     tick: Dur,
     sent: u64,
@@ -69,14 +72,14 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection of which nothing is known yet. `tick` is the kernel's (1/HZ).
+    /// A connection without records. `tick` is the tick of the kernel (1/HZ).
     pub fn new(controller: Box<dyn Controller>, tick: Dur) -> Connection {
         Connection {
             controller,
             control: Control { cwnd: Bytes::ZERO, ssthresh: Bytes::MAX, pacing: None },
             phase: Phase::Open,
-            held: None,
-            left: false,
+            deferred: None,
+            exited: false,
             start: 0,
             tick,
             sent: 0,
@@ -87,17 +90,17 @@ impl Connection {
         }
     }
 
-    /// Events that the ring had no room for.
+    /// The number of records that were lost because the ring was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Windows below one segment that the controller asked for.
+    /// How often the controller asked for a window below one segment.
     pub fn clamps(&self) -> u64 {
         self.clamps
     }
 
-    /// Takes the record in; what the kernel is to do now, or `None` while there is nothing new to say.
+    /// Processes a record. Returns the new decision; `None` if the previous one stays in force.
     pub fn on(&mut self, record: &Record) -> Option<Decision> {
         if record.number > self.next {
             self.lost += record.number - self.next;
@@ -109,30 +112,30 @@ impl Connection {
         self.last = Some(*record);
         if self.controller.wants_sent_events() && record.sent > self.sent {
             let bytes = Bytes::new(record.sent - self.sent);
-            self.tell(record, &Event::Sent { bytes });
+            self.notify(record, &Event::Sent { bytes });
         }
         self.sent = record.sent;
         match record.kind {
             Kind::Established => {}
             Kind::Ack { app_limited } => {
-                self.catch_up(record);
-                self.tell(record, &Event::Ack(ack(record, app_limited)));
-                self.left = false;
-                self.release(record);
+                self.report_missed(record);
+                self.notify(record, &Event::Ack(ack(record, app_limited)));
+                self.exited = false;
+                self.report_deferred(record);
             }
             Kind::Congestion { marked } => {
                 let cause = if marked { Cause::Ecn } else { Cause::Loss };
                 if self.phase != Phase::Open {
                     self.leave(record, false);
                 }
-                if self.left {
-                    self.held = Some(cause);
+                if self.exited {
+                    self.deferred = Some(cause);
                     return None;
                 }
                 self.enter(record, cause);
             }
             Kind::RecoveryExit { spurious } => {
-                self.release(record);
+                self.report_deferred(record);
                 if spurious || self.phase != Phase::Open {
                     self.leave(record, spurious);
                 }
@@ -142,14 +145,14 @@ impl Connection {
                 let restart = bytes(record.initial, record.mss).min(self.control.cwnd);
                 let idle = self.tick.saturating_mul(u64::from(record.idle));
                 let rto = self.tick.saturating_mul(u64::from(record.rto));
-                self.tell(record, &Event::Resume { idle, rto, restart });
+                self.notify(record, &Event::Resume { idle, rto, restart });
             }
             Kind::Closed => return None,
         }
         Some(self.decision(record))
     }
 
-    /// What a reduction would come to now; asks copies of the controller.
+    /// The windows after a reduction that begins now, from copies of the controller.
     pub fn reserve(&self) -> Reserve {
         let Some(record) = &self.last else { return Reserve { on_loss: 2, on_mark: 2 } };
         let ask = |cause| {
@@ -165,15 +168,15 @@ impl Connection {
         let ssthresh =
             if record.ssthresh >= INFINITE { Bytes::MAX } else { bytes(record.ssthresh, record.mss) };
         self.control = Control { cwnd: bytes(record.cwnd, record.mss), ssthresh, pacing: None };
-        self.tell(record, &Event::Established);
+        self.notify(record, &Event::Established);
     }
 
-    /// Beginnings and ends that were lost with their records show in the state of the next ACK.
-    fn catch_up(&mut self, record: &Record) {
+    /// Reports the begin or end of a reduction whose record was lost, by the state in the record of an ACK.
+    fn report_missed(&mut self, record: &Record) {
         match (record.state, self.phase) {
             (State::Open | State::Disorder, Phase::Reduced | Phase::Collapsed) => self.leave(record, false),
             (State::Loss, Phase::Open | Phase::Reduced) => self.timeout(record, false),
-            (State::Cwr | State::Recovery, Phase::Open) if self.held.is_none() => {
+            (State::Cwr | State::Recovery, Phase::Open) if self.deferred.is_none() => {
                 let cause = if record.state == State::Cwr { Cause::Ecn } else { Cause::Loss };
                 self.enter(record, cause);
             }
@@ -181,32 +184,32 @@ impl Connection {
         }
     }
 
-    /// What had to wait for the ACK.
-    fn release(&mut self, record: &Record) {
-        if let Some(cause) = self.held.take() {
+    /// Reports the deferred reduction.
+    fn report_deferred(&mut self, record: &Record) {
+        if let Some(cause) = self.deferred.take() {
             self.enter(record, cause);
         }
     }
 
     fn enter(&mut self, record: &Record, cause: Cause) {
         self.phase = Phase::Reduced;
-        self.tell(record, &Event::Congestion { cause, flight: self.control.cwnd });
+        self.notify(record, &Event::Congestion { cause, flight: self.control.cwnd });
     }
 
     fn leave(&mut self, record: &Record, spurious: bool) {
         self.phase = Phase::Open;
-        self.left = true;
-        self.tell(record, &Event::RecoveryExit { spurious, exit: Bytes::MAX });
+        self.exited = true;
+        self.notify(record, &Event::RecoveryExit { spurious, exit: Bytes::MAX });
     }
 
     fn timeout(&mut self, record: &Record, again: bool) {
-        self.held = None;
-        self.left = false;
+        self.deferred = None;
+        self.exited = false;
         self.phase = Phase::Collapsed;
-        self.tell(record, &Event::Timeout { flight: self.control.cwnd, again });
+        self.notify(record, &Event::Timeout { flight: self.control.cwnd, again });
     }
 
-    fn tell(&mut self, record: &Record, event: &Event) {
+    fn notify(&mut self, record: &Record, event: &Event) {
         let asked = self.controller.on(&self.view(record), event);
         let least = Bytes::new(u64::from(record.mss));
         self.clamps += u64::from(asked.cwnd < least);
@@ -236,7 +239,7 @@ impl Connection {
             Phase::Reduced => cwnd,
             Phase::Open | Phase::Collapsed => packets(self.control.ssthresh, record.mss),
         };
-        // A rate of nothing would be no rate asked for.
+        // 0 would mean that the kernel chooses the rate.
         let pacing = self.control.pacing.map(|rate| (rate.bits_per_sec() / 8).max(1));
         Decision { answers: record.number, cwnd, ssthresh, pacing }
     }
@@ -263,7 +266,7 @@ fn bytes(packets: u32, mss: u32) -> Bytes {
     Bytes::new(u64::from(packets) * u64::from(mss))
 }
 
-/// Whole packets, at least one; what is beyond the kernel's infinity is infinite.
+/// A window in whole packets: at least 1, at most the kernel's infinite value.
 fn packets(bytes: Bytes, mss: u32) -> u32 {
     u32::try_from(bytes.get() / u64::from(mss.max(1))).map_or(INFINITE, |n| n.clamp(1, INFINITE))
 }

@@ -1,8 +1,8 @@
-//! What the user is told when BPF cannot be had.
+//! Errors of BPF, as messages for the user.
 
 use std::path::PathBuf;
 
-/// Why something that needs BPF was not done.
+/// Why an operation with BPF failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program was built without the feature `bpf`.
@@ -11,18 +11,18 @@ pub enum Error {
          (Debian: apt-get install clang pkg-config libelf-dev zlib1g-dev; or run tools/bpf.sh as root)"
     )]
     NotBuilt,
-    /// The kernel or the rights that the process has do not allow it.
+    /// The kernel lacks a feature, or the process lacks a permission.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// What is not there.
+        /// The missing feature.
         what: &'static str,
-        /// How it can be had.
+        /// How to get it.
         remedy: &'static str,
     },
-    /// There is no such controller, or it cannot be made so.
+    /// The controller does not exist, or its settings are invalid.
     #[error("{0}")]
     Controller(String),
-    /// The object file cannot be read, or holds nothing that is wanted.
+    /// The object file cannot be read, or contains no controller.
     #[error("{}: {why}", path.display())]
     Object {
         /// The file.
@@ -30,12 +30,12 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The kernel refused; in its words.
+    /// The kernel refused an operation.
     #[error("the kernel refused to {what}: {why}")]
     Refused {
-        /// What was asked of it.
+        /// The operation.
         what: String,
-        /// libbpf's words and errno's.
+        /// The messages of libbpf and errno.
         why: String,
     },
 }

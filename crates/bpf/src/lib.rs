@@ -1,14 +1,14 @@
 //! BPF in the running kernel.
 //!
-//! * [`limiter`]: the step of a rate limiter, which marks by the backlog of a device's queue.
-//! * [`shim`]: the controllers of `cc` drive a real sender; [`Record`] is what the kernel tells, [`Connection`] what is made of it.
-//! * [`objects`]: congestion controllers that are BPF programs, given as an object file.
+//! * [`limiter`]: the marking of a rate limiter, by the backlog of the queue of a device.
+//! * [`shim`]: the controllers of `cc` control real senders. The kernel reports events as [`Record`]s, which a [`Connection`] translates.
+//! * [`objects`]: congestion controllers that are BPF programs, from an object file.
 //!
-//! The C sources are in `src/bpf`, each under GPL-2.0, because what they call in the kernel is for GPL programs alone; the build script
-//! compiles them with clang and they travel in the binary as data. The structures of the kernel that they read are declared by
-//! hand in `src/bpf/kernel.h`, with the fields that are used and no others: libbpf finds where those lie in the running kernel.
+//! The C sources are in `src/bpf` under GPL-2.0, because they call functions of the kernel that only GPL programs may call. The build
+//! script compiles them with clang, and the binary contains them as data. `src/bpf/kernel.h` declares those fields of kernel
+//! structures that the programs use; libbpf relocates them to the layout of the running kernel.
 //!
-//! Without the feature `bpf` this crate compiles everywhere, needs nothing, and every entry answers [`Error::NotBuilt`].
+//! Without the feature `bpf` this crate compiles everywhere without further tools, and every function returns [`Error::NotBuilt`].
 //!
 //! This crate knows controllers and units; it must not know cases, plans, or the applications whose sockets it drives.
 
@@ -25,11 +25,11 @@ pub use connection::{Connection, Decision, Reserve};
 pub use error::Error;
 pub use record::{INFINITE, Kind, Limit, Record, SIZE, State};
 
-/// Whether BPF can be used here: built in, by root, on a kernel that describes itself.
+/// Succeeds if BPF can be used: the feature is built in and the kernel has type information (BTF).
 ///
 /// # Errors
 ///
-/// What is missing, and how to get it.
+/// The missing feature, and how to get it.
 pub fn available() -> Result<(), Error> {
     if !cfg!(feature = "bpf") {
         return Err(Error::NotBuilt);

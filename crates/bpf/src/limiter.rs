@@ -1,26 +1,26 @@
-//! The step of a rate limiter on a device of the network namespace that the process is in: the program of
+//! The marking of a rate limiter on a device of the network namespace that the process is in: the program of
 //! `src/bpf/limiter.bpf.c` on the hooks of `clsact`.
 //!
-//! A program stays with its device when the process ends, as a qdisc does; it is found again by its place (handle and priority
-//! [`PLACE`]) and its name. The shaper itself is made with `tc`, by who calls this.
+//! Like a qdisc, a program stays on its device when the process ends. It is found again by its handle and priority ([`PLACE`]) and its
+//! name. The caller creates the shaper with `tc`.
 
 use crate::Error;
 use tcpassay_units::Bytes;
 
-/// Handle and priority of the filter.
+/// The handle and the priority of the filter.
 pub const PLACE: u32 = 0x7ca5;
 
-/// What is marked.
+/// Which packets are marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// CE on packets on their way out.
+    /// Outgoing packets get the CE mark.
     Data,
-    /// ECE on ACKs on their way in.
+    /// Incoming ACKs get the ECE flag.
     Acks,
 }
 
 impl Mark {
-    /// The programs' names in the kernel.
+    /// The name of the program in the kernel.
     #[cfg(feature = "bpf")]
     fn program(self) -> &'static str {
         match self {
@@ -30,31 +30,31 @@ impl Mark {
     }
 }
 
-/// How to mark.
+/// The settings of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// What.
+    /// Which packets are marked.
     pub mark: Mark,
-    /// Backlog of the device's root queue discipline above which it marks.
+    /// Packets are marked while the backlog of the device's root queue discipline is larger.
     pub threshold: Bytes,
-    /// Bytes before the IP header: 14 of Ethernet, or none.
+    /// Bytes before the IP header: 14 for Ethernet, or 0.
     pub header: u32,
-    /// The caller made `clsact` for it.
+    /// The caller created `clsact` for this limiter, and removes it with the limiter.
     pub made_clsact: bool,
 }
 
-/// A limiter as it is in the kernel.
+/// The state of a limiter in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// How it marks.
+    /// Its settings.
     pub settings: Settings,
-    /// Packets that it could have marked.
+    /// The number of packets that the limiter has inspected.
     pub packets: u64,
-    /// Packets that it marked.
+    /// The number of packets that it has marked.
     pub marks: u64,
 }
 
-/// A limiter that this process attached, for its counters. Dropping it leaves the limiter where it is.
+/// A handle for the counters of a limiter. The limiter stays on its device when the handle is dropped.
 #[derive(Debug)]
 pub struct Attached {
     #[cfg(feature = "bpf")]
@@ -106,18 +106,18 @@ mod built {
         }
     }
 
-    /// Of what libbpf says by itself, that a hook is there or is not is no news.
-    fn quieter() {
+    /// Suppresses the messages of libbpf that a hook exists already or does not exist: both are expected.
+    fn suppress_expected_messages() {
         #[expect(clippy::needless_pass_by_value, reason = "libbpf-rs hands over a String")]
-        fn say(_: libbpf_rs::PrintLevel, text: String) {
+        fn print(_: libbpf_rs::PrintLevel, text: String) {
             if !text.starts_with("libbpf: Kernel error message") {
                 eprint!("{text}");
             }
         }
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, say)));
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, print)));
     }
 
-    /// The place of the filter; the descriptor is of no account but when it is attached.
+    /// The hook of the filter. `program` is used only when the filter is attached.
     fn hook(program: std::os::fd::BorrowedFd, interface: i32, mark: Mark) -> TcHook {
         let mut hook = TcHook::new(program);
         hook.ifindex(interface).handle(PLACE).priority(PLACE).replace(true);
@@ -127,13 +127,13 @@ mod built {
 
     pub fn attach(interface: i32, settings: &Settings) -> Result<Attached, Error> {
         crate::available()?;
-        quieter();
+        suppress_expected_messages();
         let open = ObjectBuilder::default().open_memory(OBJECT).map_err(refused("read its own programs"))?;
         let object = open.load().map_err(refused("load the programs of the limiter"))?;
         let value = bytes(settings)?;
         let map = object.maps().find(|map| map.name() == "limiter_state").expect("the object has the map");
         map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(refused("tell the limiter its threshold"))?;
+            .map_err(refused("set the threshold of the limiter"))?;
         let program =
             object.progs().find(|p| p.name() == settings.mark.program()).expect("the object has both");
         let mut hook = hook(program.as_fd(), interface, settings.mark);
@@ -155,7 +155,7 @@ mod built {
     }
 
     pub fn find(interface: i32) -> Result<Option<State>, Error> {
-        quieter();
+        suppress_expected_messages();
         for mark in [Mark::Data, Mark::Acks] {
             let Ok(id) = hook(std::io::stdin().as_fd(), interface, mark).query() else { continue };
             let options = ProgInfoQueryOptions::default().include_map_ids(true);
@@ -177,11 +177,11 @@ mod built {
 }
 
 impl Attached {
-    /// Its counters.
+    /// The counters of the limiter.
     ///
     /// # Errors
     ///
-    /// The kernel's refusal.
+    /// The kernel refuses.
     pub fn state(&self, mark: Mark) -> Result<State, Error> {
         #[cfg(feature = "bpf")]
         return built::state_of(self, mark);
@@ -190,11 +190,11 @@ impl Attached {
     }
 }
 
-/// Puts a limiter on the hooks of an interface, in place of one that may be there; makes `clsact` where there is none.
+/// Attaches a limiter to the hooks of an interface, instead of a previous limiter. Creates `clsact` if the interface has none.
 ///
 /// # Errors
 ///
-/// BPF is not available, a threshold beyond 4 GB, or the kernel's refusal.
+/// BPF is not available, the threshold is above 4 GB, or the kernel refuses.
 pub fn attach(interface: i32, settings: &Settings) -> Result<Attached, Error> {
     #[cfg(feature = "bpf")]
     return built::attach(interface, settings);
@@ -202,11 +202,11 @@ pub fn attach(interface: i32, settings: &Settings) -> Result<Attached, Error> {
     return Err(without((interface, settings)));
 }
 
-/// The limiter on the hooks of an interface, whoever put it there.
+/// The limiter on the hooks of an interface, also if another process attached it.
 ///
 /// # Errors
 ///
-/// BPF is not available, or the kernel's refusal.
+/// BPF is not available, or the kernel refuses.
 pub fn find(interface: i32) -> Result<Option<State>, Error> {
     #[cfg(feature = "bpf")]
     return built::find(interface);
@@ -214,11 +214,11 @@ pub fn find(interface: i32) -> Result<Option<State>, Error> {
     return Err(without(interface));
 }
 
-/// Takes a limiter off its hook; `clsact` stays.
+/// Removes a limiter from its hook. `clsact` stays.
 ///
 /// # Errors
 ///
-/// BPF is not available, or the kernel's refusal.
+/// BPF is not available, or the kernel refuses.
 pub fn detach(interface: i32, mark: Mark) -> Result<(), Error> {
     #[cfg(feature = "bpf")]
     return built::detach(interface, mark);
@@ -226,7 +226,7 @@ pub fn detach(interface: i32, mark: Mark) -> Result<(), Error> {
     return Err(without((interface, mark)));
 }
 
-/// What a build without BPF answers, whatever it is asked.
+/// The error of all functions in a build without BPF.
 #[cfg(not(feature = "bpf"))]
 fn without<T>(_asked: T) -> Error {
     Error::NotBuilt

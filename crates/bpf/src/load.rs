@@ -1,41 +1,41 @@
-//! What the shim and object files share: registering the `struct_ops` of an object, and libbpf's words when that fails.
+//! Registration of the `struct_ops` of an object, for the shim and for object files, with the messages of libbpf if it fails.
 
 use crate::Error;
 use libbpf_rs::btf::{Btf, ReferencesType as _, types};
 use libbpf_rs::{Link, MapCore, MapType, Object, OpenObject, PrintLevel};
 use std::sync::Mutex;
 
-/// A loaded object and what keeps its controllers registered.
+/// A loaded object and its registered controllers, which stay registered until this is dropped.
 #[derive(Debug)]
-pub struct Kept {
+pub struct Registered {
     /// The names under which the kernel has them (those of the `struct`, not of the variables).
     pub names: Vec<String>,
     pub links: Vec<Link>,
     pub object: Object,
 }
 
-/// `BPF_F_LINK` of `linux/bpf.h`: registered as long as a descriptor is open, so that a killed process leaves nothing behind.
+/// `BPF_F_LINK` of `linux/bpf.h`: the kernel unregisters the controller when the last descriptor is closed, also if the process is killed.
 const F_LINK: u32 = 1 << 13;
 
-/// What libbpf had to say, which it would print; one process loads one object at a time.
-static SAID: Mutex<String> = Mutex::new(String::new());
+/// The messages that libbpf would print. A process loads one object at a time.
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
 static LOADING: Mutex<()> = Mutex::new(());
 
-/// Lines of the verifier that an error carries, the last ones: the reason is at the end.
+/// An error contains this many of the last lines of the verifier, which end with the reason.
 const LINES: usize = 12;
 
-/// Opens with `open`, lets `change` make of it what is wanted, loads it and registers each `struct tcp_congestion_ops`; `from` is
-/// for messages.
+/// Opens an object with `open`, changes it with `change`, loads it and registers each `struct tcp_congestion_ops` in it. Messages name the
+/// object `from`.
 pub fn register(
     from: &str,
     open: impl FnOnce() -> libbpf_rs::Result<OpenObject>,
     change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
-) -> Result<Kept, Error> {
-    let _one = LOADING.lock().expect("nobody panics with it");
+) -> Result<Registered, Error> {
+    let _one = LOADING.lock().expect("no thread panics while it holds the lock");
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
-        SAID.lock().expect("nobody panics with it").push_str(&line);
+        MESSAGES.lock().expect("no thread panics while it holds the lock").push_str(&line);
     })));
-    SAID.lock().expect("nobody panics with it").clear();
+    MESSAGES.lock().expect("no thread panics while it holds the lock").clear();
     let before = registered()?;
     let refused = |what: String| move |e: libbpf_rs::Error| Error::Refused { what, why: words(&e) };
     let mut open = open().map_err(refused(format!("open {from}")))?;
@@ -54,12 +54,12 @@ pub fn register(
     }
     let mut names = registered()?;
     names.retain(|name| !before.contains(name));
-    // What it warned of did not matter, and is no part of a later error.
-    SAID.lock().expect("nobody panics with it").clear();
-    Ok(Kept { names, links, object })
+    // Warnings about a successful registration are not part of a later error.
+    MESSAGES.lock().expect("no thread panics while it holds the lock").clear();
+    Ok(Registered { names, links, object })
 }
 
-/// How many arguments a function of the kernel's `struct tcp_congestion_ops` has, by what it says of its own types.
+/// The number of arguments of a function of `struct tcp_congestion_ops`, from the type information of the kernel.
 pub fn arguments_of(function: &str) -> Option<usize> {
     let btf = Btf::from_vmlinux().ok()?;
     let ops: types::Struct = btf.type_by_name("tcp_congestion_ops")?;
@@ -69,20 +69,18 @@ pub fn arguments_of(function: &str) -> Option<usize> {
     Some(prototype.len())
 }
 
-/// The controllers that the kernel has.
+/// The names of the controllers that the kernel has.
 fn registered() -> Result<Vec<String>, Error> {
     const LIST: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    let text = std::fs::read_to_string(LIST).map_err(|e| Error::Refused {
-        what: format!("say which controllers it has ({LIST})"),
-        why: e.to_string(),
-    })?;
+    let text = std::fs::read_to_string(LIST)
+        .map_err(|e| Error::Refused { what: format!("list its controllers ({LIST})"), why: e.to_string() })?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The chain of causes, and the end of what libbpf said.
+/// The chain of causes of an error, and the last messages of libbpf.
 pub fn words(error: &libbpf_rs::Error) -> String {
-    let said = SAID.lock().expect("nobody panics with it");
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let messages = MESSAGES.lock().expect("no thread panics while it holds the lock");
+    let lines: Vec<&str> = messages.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
     if last.is_empty() { format!("{error:#}") } else { format!("{error:#}\n{last}") }
 }

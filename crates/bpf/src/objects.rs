@@ -1,10 +1,10 @@
-//! Congestion controllers that are BPF programs themselves, given as an object file: every `struct tcp_congestion_ops` in it is
-//! registered under its own name, as `bpftool struct_ops register` would, and gone when [`Objects`] is dropped or the process dies.
+//! Congestion controllers that are BPF programs, from an object file. Every `struct tcp_congestion_ops` in the file is registered under its
+//! own name, as by `bpftool struct_ops register`, until [`Objects`] is dropped or the process ends.
 
 use crate::Error;
 use std::path::Path;
 
-/// Registered controllers; dropping it takes them away from new sockets (those that have one keep it until they close).
+/// Registered controllers. When this is dropped, new sockets cannot use them; a socket that uses one keeps it until it is closed.
 #[derive(Debug)]
 pub struct Objects {
     names: Vec<String>,
@@ -13,7 +13,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// What the kernel calls them: the names for `TCP_CONGESTION`.
+    /// The names of the controllers in the kernel, for `TCP_CONGESTION`.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -22,15 +22,16 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// BPF is not available; the file cannot be read or holds no controller; or the kernel refuses (no right, a name
-    /// that is taken, a program that its verifier rejects).
+    /// BPF is not available; the file cannot be read or contains no controller; or the kernel refuses (no permission, the name is in
+    /// use, the verifier rejects a program).
     #[cfg(feature = "bpf")]
     pub fn load(path: &Path) -> Result<Objects, Error> {
-        use crate::load::{self, Kept};
+        use crate::load::{self, Registered};
         crate::available()?;
         std::fs::read(path).map_err(|e| Error::Object { path: path.to_owned(), why: e.to_string() })?;
         let open = || libbpf_rs::ObjectBuilder::default().open_file(path);
-        let Kept { names, links, object } = load::register(&path.display().to_string(), open, |_| Ok(()))?;
+        let Registered { names, links, object } =
+            load::register(&path.display().to_string(), open, |_| Ok(()))?;
         if names.is_empty() {
             let why = "it has no `struct tcp_congestion_ops` in a section .struct_ops".to_owned();
             return Err(Error::Object { path: path.to_owned(), why });
@@ -42,7 +43,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// This build cannot.
+    /// Always: this build has no BPF.
     #[cfg(not(feature = "bpf"))]
     pub fn load(_path: &Path) -> Result<Objects, Error> {
         Err(Error::NotBuilt)

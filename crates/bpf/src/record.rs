@@ -1,38 +1,38 @@
-//! What the BPF program tells of a connection: a record for each event, 128 bytes, the mirror of `struct record` in
-//! `src/bpf/shim.bpf.c`.
+//! The records in which the BPF program reports the events of a connection: 128 bytes each, `struct record` in `src/bpf/shim.bpf.c`.
 //!
-//! Windows and counts are in packets, times in the kernel's units; [`Connection`](crate::Connection) makes the events of
-//! `cc` of them.
+//! Windows and counts are in packets, times in the units of the kernel. [`Connection`](crate::Connection) translates records into
+//! events of `cc`.
 
 /// Bytes of a record in the ring.
 pub const SIZE: usize = 128;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The connection has this controller from here on.
+    /// The connection uses this controller from now on.
     Established,
-    /// An ACK that moved something.
+    /// An ACK that acknowledged data or changed the scoreboard.
     Ack {
         /// The rate sample was limited by the application.
         app_limited: bool,
     },
     /// A reduction begins.
     Congestion {
-        /// By a mark; otherwise by a loss, or because the sender's own queue dropped (which the kernel repairs without recovery).
+        /// The cause is a CE mark. Otherwise it is a loss, or a drop by the sender's own queue, after which the kernel does not enter
+        /// recovery.
         marked: bool,
     },
     /// A reduction or recovery ends.
     RecoveryExit {
-        /// It should never have begun.
+        /// The reduction was spurious and is undone.
         spurious: bool,
     },
-    /// The retransmission timer fired.
+    /// The retransmission timer expired.
     Timeout {
-        /// For the same data.
+        /// The same data have timed out before.
         again: bool,
     },
-    /// Sending resumes after more than an RTO.
+    /// Sending resumes after an idle time of more than an RTO.
     Resume,
     /// The socket closed or took another controller.
     Closed,
@@ -41,11 +41,11 @@ pub enum Kind {
 /// The kernel's congestion state (`TCP_CA_*` of `linux/tcp.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing is wrong.
+    /// No congestion.
     Open,
-    /// Duplicate ACKs or SACKs are about.
+    /// Duplicate ACKs or SACK blocks have arrived.
     Disorder,
-    /// The window is being reduced for a mark or a drop in the sender's own queue.
+    /// The window is being reduced because of a CE mark or a drop by the sender's own queue.
     Cwr,
     /// Fast recovery.
     Recovery,
@@ -53,41 +53,41 @@ pub enum State {
     Loss,
 }
 
-/// What kept the sender from sending more.
+/// What limits the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// Its window.
+    /// The congestion window.
     Cwnd,
-    /// The application.
+    /// The application has no more data.
     App,
-    /// The peer's window.
+    /// The receive window of the peer.
     Rwnd,
 }
 
 /// One event of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When: nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time of the event in nanoseconds of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Number among the connection's events, from 1; a gap is what the ring had no room for.
+    /// The number of the event in this connection, from 1. Numbers are missing if the ring was full.
     pub number: u64,
-    /// Number of the event that the Control in force answers; 0 when none is.
+    /// The number of the event that the control in force answers; 0 without one.
     pub answered: u64,
     /// Payload bytes sent so far, with retransmissions.
     pub sent: u64,
-    /// Which connection: a number of the shim's own.
+    /// The number of the connection in this shim.
     pub connection: u32,
-    /// What happened.
+    /// The kind of the event.
     pub kind: Kind,
-    /// The kernel's state after it.
+    /// The congestion state after the event.
     pub state: State,
     /// What limited the sender.
     pub limited: Limit,
     /// Payload bytes of a full segment.
     pub mss: u32,
-    /// Window in force, packets.
+    /// The window in force, in packets.
     pub cwnd: u32,
-    /// Slow-start threshold in force, packets; [`INFINITE`] at first.
+    /// The slow-start threshold in force, in packets; [`INFINITE`] before the first reduction.
     pub ssthresh: u32,
     /// Packets in flight.
     pub flight: u32,
@@ -95,7 +95,7 @@ pub struct Record {
     pub srtt: u32,
     /// Smallest round-trip time in microseconds, if any.
     pub min_rtt: Option<u32>,
-    /// Round trips so far.
+    /// The number of round trips.
     pub round: u32,
     /// Ack: bytes newly acknowledged cumulatively.
     pub acked: u32,
@@ -109,11 +109,11 @@ pub struct Record {
     pub rtt: Option<u32>,
     /// Ack: rate sample, packets over microseconds.
     pub rate: Option<(u32, u32)>,
-    /// Resume: idle for so many ticks of the kernel.
+    /// Resume: the idle time in ticks of the kernel.
     pub idle: u32,
     /// Resume: the RTO in ticks.
     pub rto: u32,
-    /// The window at the start of the connection, packets.
+    /// The initial window, in packets.
     pub initial: u32,
     /// Established and Closed: local and remote port.
     pub ports: (u16, u16),
@@ -123,7 +123,7 @@ pub struct Record {
 pub const INFINITE: u32 = 0x7fff_ffff;
 
 impl Record {
-    /// Reads one from the ring; `None` for what no such program wrote.
+    /// Parses a record; `None` if the bytes are not one.
     pub fn read(bytes: &[u8]) -> Option<Record> {
         if bytes.len() != SIZE {
             return None;

@@ -1,30 +1,27 @@
 //! The model TCP as a shared object that the original packetdrill loads: `packetdrill --so_filename=libtcpassay_bridge.so
 //! --so_flags=linux SCRIPT`. Virtual time, no interface, no root.
 //!
-//! The interface is `struct packetdrill_interface` of packetdrill's `packetdrill.h`: pointers to functions that are called as the
-//! system calls of the same name, and four of the original's own (send a packet, receive one, sleep, ask for the time).
+//! The interface is `struct packetdrill_interface` of packetdrill's `packetdrill.h`: pointers to functions with the names and arguments of
+//! system calls, and four functions of packetdrill (send a packet, receive a packet, sleep, get the time).
 //!
-//! | file | what |
+//! | module | content |
 //! | --- | --- |
-//! | `stack` | the model behind a lock; time; calls that block |
-//! | `numbers` | Linux's numbers as names |
-//! | this one | pointers: the only unsafe code |
+//! | `stack` | the model behind a lock; virtual time; calls that block |
+//! | `numbers` | the numbers of Linux as the names that the model knows |
+//! | this one | the functions of the interface, with all unsafe code |
 //!
-//! # Not there
+//! # Limits
 //!
-//! epoll, pipes and splice give `ENOSYS`; ICMP is not taken; sysctls that a script sets by shell lines reach the host of packetdrill
-//! and not the model, whose profile (`--so_flags`) says all; options are laid out as Linux does, whatever the profile.
+//! epoll, pipes and splice return `ENOSYS`. Injected ICMP messages are refused. Sysctls that a script sets by shell commands change the
+//! host of packetdrill, not the model: its profile (`--so_flags`) determines its behaviour. TCP options have the order of
+//! Linux with every profile.
 
-#![expect(
-    unsafe_code,
-    reason = "an interface of C: pointers come in and go out; each block says why it is sound"
-)]
-// As the interface has them: C's widths.
+#![expect(unsafe_code, reason = "a C interface with pointers; each block says why it is sound")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "C's integer widths at this boundary: descriptors, lengths and results that fit by their nature"
+    reason = "descriptors, lengths and results have the integer types of C; their values fit"
 )]
 
 mod numbers;
@@ -34,57 +31,59 @@ use libc::{
     c_char, c_int, c_long, c_longlong, c_ulong, c_void, iovec, pollfd, size_t, sockaddr, socklen_t, ssize_t,
     timeval,
 };
-use stack::{Bridge, Given};
+use stack::{Bridge, SyscallReturn};
 use std::ffi::CStr;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::slice;
 use tcpassay_script::ast::Expr;
 use tcpassay_units::Dur;
 
-type Us = *mut c_void;
+type Userdata = *mut c_void;
 
-/// `struct packetdrill_interface`, in its order.
+/// `struct packetdrill_interface`; the order of the fields is that of the header.
 #[repr(C)]
 pub struct Interface {
-    userdata: Us,
-    free: extern "C" fn(Us),
-    socket: extern "C" fn(Us, c_int, c_int, c_int) -> c_int,
-    bind: extern "C" fn(Us, c_int, *const sockaddr, socklen_t) -> c_int,
-    listen: extern "C" fn(Us, c_int, c_int) -> c_int,
-    accept: extern "C" fn(Us, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
-    connect: extern "C" fn(Us, c_int, *const sockaddr, socklen_t) -> c_int,
-    read: extern "C" fn(Us, c_int, *mut c_void, size_t) -> ssize_t,
-    readv: extern "C" fn(Us, c_int, *const iovec, c_int) -> ssize_t,
-    recv: extern "C" fn(Us, c_int, *mut c_void, size_t, c_int) -> ssize_t,
-    recvfrom: extern "C" fn(Us, c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t,
-    recvmsg: extern "C" fn(Us, c_int, *mut libc::msghdr, c_int) -> ssize_t,
-    write: extern "C" fn(Us, c_int, *const c_void, size_t) -> ssize_t,
-    writev: extern "C" fn(Us, c_int, *const iovec, c_int) -> ssize_t,
-    send: extern "C" fn(Us, c_int, *const c_void, size_t, c_int) -> ssize_t,
-    sendto: extern "C" fn(Us, c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t,
-    sendmsg: extern "C" fn(Us, c_int, *const libc::msghdr, c_int) -> ssize_t,
-    /// Declared with `...`; see [`fcntl`].
-    fcntl: extern "C" fn(Us, c_int, c_int, usize) -> c_int,
-    /// Declared with `...`; see [`fcntl`].
-    ioctl: extern "C" fn(Us, c_int, c_ulong, *mut c_int) -> c_int,
-    close: extern "C" fn(Us, c_int) -> c_int,
-    shutdown: extern "C" fn(Us, c_int, c_int) -> c_int,
-    getsockopt: extern "C" fn(Us, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
-    setsockopt: extern "C" fn(Us, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
-    poll: extern "C" fn(Us, *mut pollfd, libc::nfds_t, c_int) -> c_int,
-    netdev_send: extern "C" fn(Us, *const c_void, size_t) -> c_int,
-    netdev_receive: extern "C" fn(Us, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
-    usleep: extern "C" fn(Us, libc::useconds_t) -> c_int,
-    gettimeofday: extern "C" fn(Us, *mut timeval, *mut c_void) -> c_int,
-    epoll_create: extern "C" fn(Us, c_int) -> c_int,
-    epoll_ctl: extern "C" fn(Us, c_int, c_int, c_int, *mut libc::epoll_event) -> c_int,
-    epoll_wait: extern "C" fn(Us, c_int, *mut libc::epoll_event, c_int, c_int) -> c_int,
-    pipe: extern "C" fn(Us, *mut c_int) -> c_int,
-    splice: extern "C" fn(Us, c_int, *mut i64, c_int, *mut i64, size_t, libc::c_uint) -> ssize_t,
+    userdata: Userdata,
+    free: extern "C" fn(Userdata),
+    socket: extern "C" fn(Userdata, c_int, c_int, c_int) -> c_int,
+    bind: extern "C" fn(Userdata, c_int, *const sockaddr, socklen_t) -> c_int,
+    listen: extern "C" fn(Userdata, c_int, c_int) -> c_int,
+    accept: extern "C" fn(Userdata, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
+    connect: extern "C" fn(Userdata, c_int, *const sockaddr, socklen_t) -> c_int,
+    read: extern "C" fn(Userdata, c_int, *mut c_void, size_t) -> ssize_t,
+    readv: extern "C" fn(Userdata, c_int, *const iovec, c_int) -> ssize_t,
+    recv: extern "C" fn(Userdata, c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    recvfrom:
+        extern "C" fn(Userdata, c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t,
+    recvmsg: extern "C" fn(Userdata, c_int, *mut libc::msghdr, c_int) -> ssize_t,
+    write: extern "C" fn(Userdata, c_int, *const c_void, size_t) -> ssize_t,
+    writev: extern "C" fn(Userdata, c_int, *const iovec, c_int) -> ssize_t,
+    send: extern "C" fn(Userdata, c_int, *const c_void, size_t, c_int) -> ssize_t,
+    sendto:
+        extern "C" fn(Userdata, c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t,
+    sendmsg: extern "C" fn(Userdata, c_int, *const libc::msghdr, c_int) -> ssize_t,
+    /// Variadic in C; see [`fcntl`].
+    fcntl: extern "C" fn(Userdata, c_int, c_int, usize) -> c_int,
+    /// Variadic in C; see [`fcntl`].
+    ioctl: extern "C" fn(Userdata, c_int, c_ulong, *mut c_int) -> c_int,
+    close: extern "C" fn(Userdata, c_int) -> c_int,
+    shutdown: extern "C" fn(Userdata, c_int, c_int) -> c_int,
+    getsockopt: extern "C" fn(Userdata, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
+    setsockopt: extern "C" fn(Userdata, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
+    poll: extern "C" fn(Userdata, *mut pollfd, libc::nfds_t, c_int) -> c_int,
+    netdev_send: extern "C" fn(Userdata, *const c_void, size_t) -> c_int,
+    netdev_receive: extern "C" fn(Userdata, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
+    usleep: extern "C" fn(Userdata, libc::useconds_t) -> c_int,
+    gettimeofday: extern "C" fn(Userdata, *mut timeval, *mut c_void) -> c_int,
+    epoll_create: extern "C" fn(Userdata, c_int) -> c_int,
+    epoll_ctl: extern "C" fn(Userdata, c_int, c_int, c_int, *mut libc::epoll_event) -> c_int,
+    epoll_wait: extern "C" fn(Userdata, c_int, *mut libc::epoll_event, c_int, c_int) -> c_int,
+    pipe: extern "C" fn(Userdata, *mut c_int) -> c_int,
+    splice: extern "C" fn(Userdata, c_int, *mut i64, c_int, *mut i64, size_t, libc::c_uint) -> ssize_t,
 }
 
-/// What packetdrill looks up and calls once: fills in the interface. `flags` is `--so_flags`: the name of a profile; one that is
-/// not known ends the program, since there is no way to return an error.
+/// The entry point, which packetdrill looks up by name and calls once. Fills in the interface. `flags` is the value of `--so_flags`, the
+/// name of a profile. An unknown profile ends the program with a message, because the function cannot return an error.
 ///
 /// # Safety
 /// `flags` is null or a C string; `interface` points to memory for the structure.
@@ -138,15 +137,15 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
     unsafe { interface.write(made) };
 }
 
-fn bridge<'a>(us: Us) -> &'a Bridge {
+fn bridge<'a>(userdata: Userdata) -> &'a Bridge {
     // SAFETY: `userdata` is the Box of `packetdrill_interface_init`, which lives until `free`, the last call; a Bridge is shared
     // between threads by its own lock.
-    unsafe { &*us.cast::<Bridge>() }
+    unsafe { &*userdata.cast::<Bridge>() }
 }
 
-extern "C" fn free(us: Us) {
+extern "C" fn free(userdata: Userdata) {
     // SAFETY: made by Box::into_raw in `packetdrill_interface_init`; nothing uses it any more.
-    drop(unsafe { Box::from_raw(us.cast::<Bridge>()) });
+    drop(unsafe { Box::from_raw(userdata.cast::<Bridge>()) });
 }
 
 fn fail(errno: c_int) -> i64 {
@@ -155,12 +154,12 @@ fn fail(errno: c_int) -> i64 {
     -1
 }
 
-fn long(given: Given) -> ssize_t {
-    given.unwrap_or_else(fail) as ssize_t
+fn long(result: SyscallReturn) -> ssize_t {
+    result.unwrap_or_else(fail) as ssize_t
 }
 
-fn short(given: Given) -> c_int {
-    given.unwrap_or_else(fail) as c_int
+fn short(result: SyscallReturn) -> c_int {
+    result.unwrap_or_else(fail) as c_int
 }
 
 fn int(n: impl Into<i64>) -> Expr {
@@ -196,8 +195,8 @@ fn address(at: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     }
 }
 
-/// Writes an address, cut to the room that there is, as accept(2) does.
-fn give_address(at: SocketAddr, into: *mut sockaddr, len: *mut socklen_t) {
+/// Writes an address, truncated to the length of the buffer, as accept(2) does.
+fn write_address(at: SocketAddr, into: *mut sockaddr, len: *mut socklen_t) {
     if into.is_null() || len.is_null() {
         return;
     }
@@ -223,55 +222,55 @@ fn give_address(at: SocketAddr, into: *mut sockaddr, len: *mut socklen_t) {
     }
 }
 
-extern "C" fn socket(us: Us, _domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    short(bridge(us).call("socket", vec![Expr::Any, numbers::kind(kind), numbers::protocol(protocol)]))
+extern "C" fn socket(userdata: Userdata, _domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    short(bridge(userdata).call("socket", vec![Expr::Any, numbers::kind(kind), numbers::protocol(protocol)]))
 }
 
-extern "C" fn bind(us: Us, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
-    short(address(at, len).ok_or(libc::EAFNOSUPPORT).and_then(|at| bridge(us).bind(fd.into(), at)))
+extern "C" fn bind(userdata: Userdata, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
+    short(address(at, len).ok_or(libc::EAFNOSUPPORT).and_then(|at| bridge(userdata).bind(fd.into(), at)))
 }
 
-extern "C" fn listen(us: Us, fd: c_int, backlog: c_int) -> c_int {
-    short(bridge(us).listen(fd.into(), backlog))
+extern "C" fn listen(userdata: Userdata, fd: c_int, backlog: c_int) -> c_int {
+    short(bridge(userdata).listen(fd.into(), backlog))
 }
 
-extern "C" fn accept(us: Us, fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    short(bridge(us).accept(fd.into()).map(|(made, remote)| {
+extern "C" fn accept(userdata: Userdata, fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    short(bridge(userdata).accept(fd.into()).map(|(made, remote)| {
         if let Some(remote) = remote {
-            give_address(remote, at, len);
+            write_address(remote, at, len);
         }
         made
     }))
 }
 
-extern "C" fn connect(us: Us, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
-    short(address(at, len).ok_or(libc::EAFNOSUPPORT).and_then(|at| bridge(us).connect(fd.into(), at)))
+extern "C" fn connect(userdata: Userdata, fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
+    short(address(at, len).ok_or(libc::EAFNOSUPPORT).and_then(|at| bridge(userdata).connect(fd.into(), at)))
 }
 
-/// Payload is zeros.
-fn fill(into: *mut c_void, given: Given) -> ssize_t {
-    if let Ok(n) = given
+/// Fills the buffer of a read with zeros, which is the payload of all packets.
+fn fill(into: *mut c_void, result: SyscallReturn) -> ssize_t {
+    if let Ok(n) = result
         && !into.is_null()
     {
         // SAFETY: a read gives no more than the caller asked for, and has room for.
         unsafe { into.cast::<u8>().write_bytes(0, n as usize) };
     }
-    long(given)
+    long(result)
 }
 
-extern "C" fn read(us: Us, fd: c_int, into: *mut c_void, n: size_t) -> ssize_t {
-    fill(into, bridge(us).call("read", vec![int(fd), Expr::Any, int(n as i64)]))
+extern "C" fn read(userdata: Userdata, fd: c_int, into: *mut c_void, n: size_t) -> ssize_t {
+    fill(into, bridge(userdata).call("read", vec![int(fd), Expr::Any, int(n as i64)]))
 }
 
-extern "C" fn recv(us: Us, fd: c_int, into: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+extern "C" fn recv(userdata: Userdata, fd: c_int, into: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     let args = vec![int(fd), Expr::Any, int(n as i64), numbers::message_flags(flags)];
-    let given = bridge(us).call("recv", args);
+    let result = bridge(userdata).call("recv", args);
     // With MSG_TRUNC nothing is written (tcp(7)).
-    fill(if flags & libc::MSG_TRUNC == 0 { into } else { std::ptr::null_mut() }, given)
+    fill(if flags & libc::MSG_TRUNC == 0 { into } else { std::ptr::null_mut() }, result)
 }
 
 extern "C" fn recvfrom(
-    us: Us,
+    userdata: Userdata,
     fd: c_int,
     into: *mut c_void,
     n: size_t,
@@ -279,10 +278,10 @@ extern "C" fn recvfrom(
     _at: *mut sockaddr,
     _len: *mut socklen_t,
 ) -> ssize_t {
-    recv(us, fd, into, n, flags)
+    recv(userdata, fd, into, n, flags)
 }
 
-/// The lengths of a vector's parts as `[{..., n}, ...]`.
+/// The lengths of the parts of an `iovec` as the expression `[{..., n}, ...]`.
 fn parts(list: *const iovec, count: usize) -> Expr {
     // SAFETY: the caller has `count` entries there.
     let list = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(list, count) } };
@@ -292,43 +291,45 @@ fn parts(list: *const iovec, count: usize) -> Expr {
     Expr::List(list.iter().map(one).collect())
 }
 
-extern "C" fn readv(us: Us, fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    long(bridge(us).call("readv", vec![int(fd), parts(list, count as usize), int(count)]))
+extern "C" fn readv(userdata: Userdata, fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    long(bridge(userdata).call("readv", vec![int(fd), parts(list, count as usize), int(count)]))
 }
 
-extern "C" fn writev(us: Us, fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    long(bridge(us).call("writev", vec![int(fd), parts(list, count as usize), int(count)]))
+extern "C" fn writev(userdata: Userdata, fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    long(bridge(userdata).call("writev", vec![int(fd), parts(list, count as usize), int(count)]))
 }
 
-fn message(call: &str, us: Us, fd: c_int, header: *const libc::msghdr, flags: c_int) -> ssize_t {
+fn message(call: &str, userdata: Userdata, fd: c_int, header: *const libc::msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's message header.
     let header = unsafe { &*header };
     let list = parts(header.msg_iov, header.msg_iovlen);
     let whole = Expr::Group(vec![("msg_iov".to_owned(), list)]);
-    long(bridge(us).call(call, vec![int(fd), whole, numbers::message_flags(flags)]))
+    long(bridge(userdata).call(call, vec![int(fd), whole, numbers::message_flags(flags)]))
 }
 
-extern "C" fn recvmsg(us: Us, fd: c_int, header: *mut libc::msghdr, flags: c_int) -> ssize_t {
-    let given = message("recvmsg", us, fd, header, flags);
+extern "C" fn recvmsg(userdata: Userdata, fd: c_int, header: *mut libc::msghdr, flags: c_int) -> ssize_t {
+    let result = message("recvmsg", userdata, fd, header, flags);
     // SAFETY: the caller's message header; there are no control messages.
     unsafe { (*header).msg_controllen = 0 };
-    given
+    result
 }
 
-extern "C" fn sendmsg(us: Us, fd: c_int, header: *const libc::msghdr, flags: c_int) -> ssize_t {
-    message("sendmsg", us, fd, header, flags)
+extern "C" fn sendmsg(userdata: Userdata, fd: c_int, header: *const libc::msghdr, flags: c_int) -> ssize_t {
+    message("sendmsg", userdata, fd, header, flags)
 }
 
-extern "C" fn write(us: Us, fd: c_int, _from: *const c_void, n: size_t) -> ssize_t {
-    long(bridge(us).call("write", vec![int(fd), Expr::Any, int(n as i64)]))
+extern "C" fn write(userdata: Userdata, fd: c_int, _from: *const c_void, n: size_t) -> ssize_t {
+    long(bridge(userdata).call("write", vec![int(fd), Expr::Any, int(n as i64)]))
 }
 
-extern "C" fn send(us: Us, fd: c_int, _from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
-    long(bridge(us).call("send", vec![int(fd), Expr::Any, int(n as i64), numbers::message_flags(flags)]))
+extern "C" fn send(userdata: Userdata, fd: c_int, _from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    long(
+        bridge(userdata).call("send", vec![int(fd), Expr::Any, int(n as i64), numbers::message_flags(flags)]),
+    )
 }
 
 extern "C" fn sendto(
-    us: Us,
+    userdata: Userdata,
     fd: c_int,
     from: *const c_void,
     n: size_t,
@@ -336,35 +337,37 @@ extern "C" fn sendto(
     _at: *const sockaddr,
     _len: socklen_t,
 ) -> ssize_t {
-    send(us, fd, from, n, flags)
+    send(userdata, fd, from, n, flags)
 }
 
-/// The C declaration is variadic, and Rust cannot define such a function yet. Where this crate runs (System V on `x86_64`, AAPCS64),
-/// a variadic integer or pointer is passed exactly as a named one, in the next register; callers that pass none leave
-/// there something that only `F_SETFL` would look at.
-extern "C" fn fcntl(us: Us, fd: c_int, command: c_int, argument: usize) -> c_int {
+/// The C declaration is variadic, and stable Rust cannot define a variadic function. On the supported platforms (System V on `x86_64`,
+/// AAPCS64) a variadic integer or pointer is passed like a named argument, in the next register. If the caller passes no
+/// argument, the register has an arbitrary value, which only `F_SETFL` would use.
+extern "C" fn fcntl(userdata: Userdata, fd: c_int, command: c_int, argument: usize) -> c_int {
     let [command, argument] = numbers::file_control(command, argument);
-    short(bridge(us).call("fcntl", vec![int(fd), command, argument]))
+    short(bridge(userdata).call("fcntl", vec![int(fd), command, argument]))
 }
 
-extern "C" fn ioctl(us: Us, fd: c_int, request: c_ulong, into: *mut c_int) -> c_int {
-    short(bridge(us).ask("ioctl", vec![int(fd), numbers::request(request), Expr::Any]).map(|n| {
-        // SAFETY: the requests that are known write one int, for which the caller has room.
-        unsafe { into.write(n as c_int) };
-        0
-    }))
+extern "C" fn ioctl(userdata: Userdata, fd: c_int, request: c_ulong, into: *mut c_int) -> c_int {
+    short(bridge(userdata).call_for_value("ioctl", vec![int(fd), numbers::request(request), Expr::Any]).map(
+        |n| {
+            // SAFETY: the requests that are known write one int, for which the caller has room.
+            unsafe { into.write(n as c_int) };
+            0
+        },
+    ))
 }
 
-extern "C" fn close(us: Us, fd: c_int) -> c_int {
-    short(bridge(us).close(fd.into()))
+extern "C" fn close(userdata: Userdata, fd: c_int) -> c_int {
+    short(bridge(userdata).close(fd.into()))
 }
 
-extern "C" fn shutdown(us: Us, fd: c_int, how: c_int) -> c_int {
-    short(bridge(us).call("shutdown", vec![int(fd), numbers::how(how)]))
+extern "C" fn shutdown(userdata: Userdata, fd: c_int, how: c_int) -> c_int {
+    short(bridge(userdata).call("shutdown", vec![int(fd), numbers::how(how)]))
 }
 
 extern "C" fn getsockopt(
-    us: Us,
+    userdata: Userdata,
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -374,10 +377,12 @@ extern "C" fn getsockopt(
     // SAFETY: the caller says in `*len` how much room there is.
     let room = unsafe { *len } as usize;
     let bytes = if (level, option) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
-        tcpassay_linux::tcp_info::tcp_info(|name| bridge(us).info(fd.into(), name))
+        tcpassay_linux::tcp_info::tcp_info(|name| bridge(userdata).info(fd.into(), name))
     } else {
         let [level, option] = numbers::option(level, option);
-        match bridge(us).ask("getsockopt", vec![int(fd), level, option, Expr::Any, Expr::Any]) {
+        match bridge(userdata)
+            .call_for_value("getsockopt", vec![int(fd), level, option, Expr::Any, Expr::Any])
+        {
             Ok(n) => (n as c_int).to_ne_bytes().to_vec(),
             Err(errno) => return fail(errno) as c_int,
         }
@@ -392,7 +397,7 @@ extern "C" fn getsockopt(
 }
 
 extern "C" fn setsockopt(
-    us: Us,
+    userdata: Userdata,
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -414,14 +419,14 @@ extern "C" fn setsockopt(
         _ => int(word(0)),
     };
     let [level, option] = numbers::option(level, option);
-    short(bridge(us).call("setsockopt", vec![int(fd), level, option, value, int(len)]))
+    short(bridge(userdata).call("setsockopt", vec![int(fd), level, option, value, int(len)]))
 }
 
-extern "C" fn poll(us: Us, list: *mut pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
+extern "C" fn poll(userdata: Userdata, list: *mut pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller has `count` entries there, to read and to write.
     let list = if count == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(list, count as usize) } };
     let of: Vec<(i64, i16)> = list.iter().map(|p| (p.fd.into(), p.events)).collect();
-    short(bridge(us).poll(&of, timeout).map(|happened| {
+    short(bridge(userdata).poll(&of, timeout).map(|happened| {
         for (entry, now) in list.iter_mut().zip(&happened) {
             entry.revents = *now;
         }
@@ -429,15 +434,20 @@ extern "C" fn poll(us: Us, list: *mut pollfd, count: libc::nfds_t, timeout: c_in
     }))
 }
 
-extern "C" fn netdev_send(us: Us, from: *const c_void, n: size_t) -> c_int {
+extern "C" fn netdev_send(userdata: Userdata, from: *const c_void, n: size_t) -> c_int {
     // SAFETY: the caller has `n` bytes there.
     let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), n) };
-    short(bridge(us).receive(bytes).map(|()| 0))
+    short(bridge(userdata).receive(bytes).map(|()| 0))
 }
 
-extern "C" fn netdev_receive(us: Us, into: *mut c_void, count: *mut size_t, time: *mut c_longlong) -> c_int {
+extern "C" fn netdev_receive(
+    userdata: Userdata,
+    into: *mut c_void,
+    count: *mut size_t,
+    time: *mut c_longlong,
+) -> c_int {
     let mut bytes = Vec::new();
-    let at = bridge(us).next_packet(&mut bytes);
+    let at = bridge(userdata).next_packet(&mut bytes);
     // SAFETY: `*count` says how much room there is, and no more is written; both other pointers are the caller's to write.
     unsafe {
         let n = bytes.len().min(*count);
@@ -448,37 +458,37 @@ extern "C" fn netdev_receive(us: Us, into: *mut c_void, count: *mut size_t, time
     0
 }
 
-extern "C" fn usleep(us: Us, time: libc::useconds_t) -> c_int {
-    bridge(us).sleep(Dur::from_micros(time.into()));
+extern "C" fn usleep(userdata: Userdata, time: libc::useconds_t) -> c_int {
+    bridge(userdata).sleep(Dur::from_micros(time.into()));
     0
 }
 
-extern "C" fn gettimeofday(us: Us, into: *mut timeval, _zone: *mut c_void) -> c_int {
-    let now = bridge(us).now();
+extern "C" fn gettimeofday(userdata: Userdata, into: *mut timeval, _zone: *mut c_void) -> c_int {
+    let now = bridge(userdata).now();
     let made = timeval { tv_sec: (now / 1_000_000) as c_long, tv_usec: (now % 1_000_000) as c_long };
     // SAFETY: the caller's memory for the structure.
     unsafe { into.write(made) };
     0
 }
 
-extern "C" fn epoll_create(_: Us, _: c_int) -> c_int {
+extern "C" fn epoll_create(_: Userdata, _: c_int) -> c_int {
     fail(libc::ENOSYS) as c_int
 }
 
-extern "C" fn epoll_ctl(_: Us, _: c_int, _: c_int, _: c_int, _: *mut libc::epoll_event) -> c_int {
+extern "C" fn epoll_ctl(_: Userdata, _: c_int, _: c_int, _: c_int, _: *mut libc::epoll_event) -> c_int {
     fail(libc::ENOSYS) as c_int
 }
 
-extern "C" fn epoll_wait(_: Us, _: c_int, _: *mut libc::epoll_event, _: c_int, _: c_int) -> c_int {
+extern "C" fn epoll_wait(_: Userdata, _: c_int, _: *mut libc::epoll_event, _: c_int, _: c_int) -> c_int {
     fail(libc::ENOSYS) as c_int
 }
 
-extern "C" fn pipe(_: Us, _: *mut c_int) -> c_int {
+extern "C" fn pipe(_: Userdata, _: *mut c_int) -> c_int {
     fail(libc::ENOSYS) as c_int
 }
 
 extern "C" fn splice(
-    _: Us,
+    _: Userdata,
     _: c_int,
     _: *mut i64,
     _: c_int,

@@ -1,4 +1,6 @@
-//! Numbers of Linux's system calls as the names that the model's socket calls take.
+//! The numbers in the arguments of system calls of Linux, as the names that the calls of the model take.
+//!
+//! A number without a name becomes a name that no call knows, so that the call fails.
 
 use tcpassay_script::ast::Expr;
 
@@ -6,7 +8,7 @@ fn names(list: &[&str]) -> Expr {
     Expr::Names(list.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// Flags that are set, by name; what is left over as a number, which no call knows.
+/// The names of the flags that are set. Unknown bits become one hexadecimal number.
 fn flags(mut word: i32, known: &[(i32, &str)]) -> Expr {
     let mut list = Vec::new();
     for (bit, name) in known {
@@ -31,7 +33,7 @@ pub fn kind(kind: i32) -> Expr {
     }
 }
 
-/// Its protocol.
+/// The protocol of a socket.
 pub fn protocol(protocol: i32) -> Expr {
     match protocol {
         0 => Expr::Int(0),
@@ -40,7 +42,7 @@ pub fn protocol(protocol: i32) -> Expr {
     }
 }
 
-/// Flags of the calls that send and receive.
+/// The flags of send(2) and recv(2).
 pub fn message_flags(word: i32) -> Expr {
     flags(
         word,
@@ -60,17 +62,17 @@ pub fn message_flags(word: i32) -> Expr {
     )
 }
 
-/// How to shut down.
+/// The second argument of shutdown(2).
 pub fn how(how: i32) -> Expr {
     names(&[match how {
         libc::SHUT_RD => "SHUT_RD",
         libc::SHUT_WR => "SHUT_WR",
         libc::SHUT_RDWR => "SHUT_RDWR",
-        _ => "no way",
+        _ => "unknown",
     }])
 }
 
-/// A command of `fcntl` and its argument.
+/// The command and the argument of fcntl(2).
 pub fn file_control(command: i32, argument: usize) -> [Expr; 2] {
     match command {
         libc::F_GETFL => [names(&["F_GETFL"]), Expr::Int(0)],
@@ -83,7 +85,7 @@ pub fn file_control(command: i32, argument: usize) -> [Expr; 2] {
     }
 }
 
-/// A request of `ioctl` that writes an int.
+/// The request of ioctl(2) that writes an int.
 pub fn request(request: libc::c_ulong) -> Expr {
     const SIOCOUTQNSD: libc::c_ulong = 0x894b; // linux/sockios.h
     let name = match request {
@@ -140,13 +142,13 @@ const IP: &[(i32, &str)] = &[
     (libc::IP_FREEBIND, "IP_FREEBIND"),
 ];
 
-/// Level and name of a socket option.
+/// The level and the name of a socket option.
 pub fn option(level: i32, option: i32) -> [Expr; 2] {
     let (level, known) = match level {
         libc::SOL_SOCKET => ("SOL_SOCKET", SOCKET),
         libc::IPPROTO_TCP => ("SOL_TCP", TCP),
         libc::IPPROTO_IP => ("SOL_IP", IP),
-        _ => ("another level", &[][..]),
+        _ => ("unknown level", &[][..]),
     };
     let found = known.iter().find(|(number, _)| *number == option);
     let name = found.map_or_else(|| format!("option {option}"), |(_, name)| (*name).to_owned());
@@ -177,7 +179,70 @@ const ERRORS: &[(i32, &str)] = &[
     (libc::ETIMEDOUT, "ETIMEDOUT"),
 ];
 
-/// The number of an `errno`; one without is `EIO`.
+/// The number of an `errno` by its name; `EIO` if the name is unknown.
 pub fn error(name: &str) -> i32 {
     ERRORS.iter().find(|(_, known)| *known == name).map_or(libc::EIO, |(number, _)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(list: &[&str]) -> Expr {
+        Expr::Names(list.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    #[test]
+    fn flags_have_their_names_and_unknown_bits_a_hexadecimal_number() {
+        // include/linux/socket.h: MSG_PEEK 2, MSG_DONTWAIT 0x40, MSG_NOSIGNAL 0x4000.
+        assert_eq!(message_flags(0x42), named(&["MSG_PEEK", "MSG_DONTWAIT"]));
+        assert_eq!(message_flags(0), Expr::Int(0));
+        assert_eq!(message_flags(0x4000 | 0x0100_0000), named(&["MSG_NOSIGNAL", "0x1000000"]));
+    }
+
+    #[test]
+    fn sockets_are_streams_with_or_without_blocking() {
+        // SOCK_STREAM 1, SOCK_DGRAM 2, SOCK_NONBLOCK 0o4000, SOCK_CLOEXEC 0o2000000.
+        assert_eq!(kind(1), named(&["SOCK_STREAM"]));
+        assert_eq!(kind(1 | 0o4000), named(&["SOCK_STREAM", "SOCK_NONBLOCK"]));
+        assert_eq!(kind(1 | 0o2_000_000), named(&["SOCK_STREAM"]));
+        assert_eq!(kind(2), named(&["type 2"]));
+        assert_eq!(
+            (protocol(0), protocol(6), protocol(17)),
+            (Expr::Int(0), named(&["IPPROTO_TCP"]), named(&["protocol 17"]))
+        );
+    }
+
+    #[test]
+    fn socket_options_have_the_numbers_of_the_headers() {
+        // asm-generic/socket.h: SOL_SOCKET 1, SO_REUSEADDR 2. linux/tcp.h: TCP_NODELAY 1, TCP_NOTSENT_LOWAT 25.
+        assert_eq!(option(1, 2), [named(&["SOL_SOCKET"]), named(&["SO_REUSEADDR"])]);
+        assert_eq!(option(6, 25), [named(&["SOL_TCP"]), named(&["TCP_NOTSENT_LOWAT"])]);
+        assert_eq!(option(6, 999), [named(&["SOL_TCP"]), named(&["option 999"])]);
+        assert_eq!(option(41, 1), [named(&["unknown level"]), named(&["option 1"])]);
+    }
+
+    #[test]
+    fn requests_commands_and_ways_to_shut_down_have_their_names() {
+        // asm-generic/ioctls.h: FIONREAD 0x541b, TIOCOUTQ 0x5411. linux/sockios.h: SIOCOUTQNSD 0x894b.
+        let requests = [0x541b, 0x5411, 0x894b, 7].map(request);
+        assert_eq!(
+            requests,
+            [["SIOCINQ"], ["SIOCOUTQ"], ["SIOCOUTQNSD"], ["request 0x7"]].map(|one| named(&one))
+        );
+        // asm-generic/fcntl.h: F_GETFL 3, F_SETFL 4, O_NONBLOCK 0o4000.
+        assert_eq!(file_control(4, 0o4002), [named(&["F_SETFL"]), named(&["O_RDWR", "O_NONBLOCK"])]);
+        assert_eq!(file_control(4, 2), [named(&["F_SETFL"]), named(&["O_RDWR"])]);
+        assert_eq!(file_control(3, 0o4002), [named(&["F_GETFL"]), Expr::Int(0)]);
+        assert_eq!([0, 1, 2].map(how), [["SHUT_RD"], ["SHUT_WR"], ["SHUT_RDWR"]].map(|one| named(&one)));
+    }
+
+    #[test]
+    fn errors_have_the_numbers_of_linux() {
+        // asm-generic/errno.h.
+        assert_eq!(
+            ["EAGAIN", "EINPROGRESS", "ECONNREFUSED", "ETIMEDOUT", "ENONSENSE"].map(error),
+            [11, 115, 111, 110, 5]
+        );
+    }
 }

@@ -1,8 +1,8 @@
-//! The model behind the interface: one lock, virtual time, and a call that blocks on a thread of packetdrill.
+//! The model behind the interface: a lock, virtual time, and a blocking call on a second thread of packetdrill.
 //!
-//! Virtual time passes only when packetdrill sleeps or waits for a packet. A call that blocks waits for that in real time; when
-//! time has passed and it can return, whoever lets time pass waits (in real time) until its thread has asked for
-//! the time, so that it is told the instant at which the call returned.
+//! Virtual time passes only while packetdrill sleeps or waits for a packet. The thread of a blocking call waits in real time until the
+//! call can return. The thread that advances virtual time then waits until the thread of the call has asked for the
+//! time, so that packetdrill sees the virtual time at which the call returned.
 
 use crate::numbers;
 use std::collections::BTreeMap;
@@ -20,21 +20,22 @@ use tcpassay_units::{Dur, Time};
 use tcpassay_wire::codec::{Content, Envelope, decode, encode};
 use tcpassay_wire::{Ecn, Flags};
 
-/// What the clock says when virtual time begins: any instant that no `timeval` finds odd.
+/// The time at the begin of virtual time, in microseconds: an arbitrary instant that fits a `timeval`.
 const EPOCH: u64 = 1_000_000_000_000_000;
-/// Who asks for the time so often without doing anything else spins for it to pass.
+/// After this many requests for the time without another call, the caller is taken to wait for the time to pass.
 const SPINS: u32 = 16;
-/// Nothing in TCP waits longer.
+/// Longer than any timer of TCP.
 const FOREVER: Dur = Dur::from_secs(100_000);
 /// The first port that is chosen for a socket without one.
 const FIRST_PORT: u16 = 32_768;
-/// How long, in real time, the thread of a call that returned is waited for.
+/// How long the thread that advances virtual time waits for the thread of a returned call, in real time.
 const HANDOVER: Duration = Duration::from_millis(200);
 
-/// What a call gives: a number, or an `errno`.
-pub type Given = Result<i64, i32>;
+/// The result of a system call: a number, or an `errno`.
+pub type SyscallReturn = Result<i64, i32>;
 
-struct Waiting {
+/// A call that blocks. `answer` is its result once it can return.
+struct BlockedCall {
     call: Syscall,
     answer: Option<Result<SyscallResult, ScriptError>>,
     thread: ThreadId,
@@ -42,34 +43,35 @@ struct Waiting {
 
 struct State {
     model: Model,
-    waiting: Option<Waiting>,
+    blocked: Option<BlockedCall>,
     /// The thread of a call that has returned, until it asks for the time.
     returning: Option<ThreadId>,
     spins: u32,
-    /// By number of connection: our end, the peer's.
+    /// Local and remote address by the number of the connection.
     ends: BTreeMap<usize, (SocketAddr, SocketAddr)>,
-    /// Where sockets are bound, by descriptor.
+    /// Local addresses of bound sockets, by descriptor.
     bound: BTreeMap<i64, SocketAddr>,
     listening: BTreeMap<SocketAddr, i64>,
     next_port: u16,
     id: u16,
 }
 
-/// One stack, as packetdrill drives it.
+/// One stack.
 pub struct Bridge {
     state: Mutex<State>,
-    bell: Condvar,
+    condition: Condvar,
 }
 
+/// A call as a script has it, without an expected result.
 fn call(name: &str, args: Vec<Expr>) -> Syscall {
     Syscall { name: name.to_owned(), args, result: ExpectedResult { value: None, errno: None }, end: None }
 }
 
 impl Bridge {
-    /// A stack with the profile that `flags` name: `linux` when they are empty.
+    /// A stack with the profile named by `flags`; `linux` if `flags` is empty.
     ///
     /// # Errors
-    /// Another name, with those that there are.
+    /// An unknown profile; the message lists the known ones.
     pub fn new(flags: &str) -> Result<Bridge, String> {
         let name = if flags.is_empty() { "linux" } else { flags };
         let profile = Profile::by_name(name).ok_or_else(|| {
@@ -80,7 +82,7 @@ impl Bridge {
         model.begin(&ScriptSettings::default()).map_err(|error| format!("{error:?}"))?;
         let state = State {
             model,
-            waiting: None,
+            blocked: None,
             returning: None,
             spins: 0,
             ends: BTreeMap::new(),
@@ -89,7 +91,7 @@ impl Bridge {
             next_port: FIRST_PORT,
             id: 0,
         };
-        Ok(Bridge { state: Mutex::new(state), bell: Condvar::new() })
+        Ok(Bridge { state: Mutex::new(state), condition: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -98,19 +100,19 @@ impl Bridge {
         state
     }
 
-    /// Makes a call, on the thread that may block.
-    fn make(&self, made: &Syscall) -> Given {
+    /// Executes a call. Blocks the calling thread until the call returns.
+    fn execute(&self, made: &Syscall) -> SyscallReturn {
         let mut state = self.lock();
         let mut answer = state.model.call(made);
         if answer == Ok(SyscallResult::Blocks) {
             let thread = std::thread::current().id();
-            state.waiting = Some(Waiting { call: made.clone(), answer: None, thread });
+            state.blocked = Some(BlockedCall { call: made.clone(), answer: None, thread });
             answer = loop {
-                if let Some(answer) = state.waiting.as_mut().and_then(|w| w.answer.take()) {
-                    state.waiting = None;
+                if let Some(answer) = state.blocked.as_mut().and_then(|w| w.answer.take()) {
+                    state.blocked = None;
                     break answer;
                 }
-                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.condition.wait(state).unwrap_or_else(PoisonError::into_inner);
             };
         }
         match answer {
@@ -126,33 +128,33 @@ impl Bridge {
         }
     }
 
-    /// A call of this name with these arguments.
-    pub fn call(&self, name: &str, args: Vec<Expr>) -> Given {
-        self.make(&call(name, args))
+    /// Executes the call of this name with these arguments.
+    pub fn call(&self, name: &str, args: Vec<Expr>) -> SyscallReturn {
+        self.execute(&call(name, args))
     }
 
-    /// A call that leaves a value behind: what it gave, and the value.
-    pub fn ask(&self, name: &str, args: Vec<Expr>) -> Result<i64, i32> {
-        self.make(&call(name, args))?;
+    /// Executes a call with an output argument, and returns the value of that argument.
+    pub fn call_for_value(&self, name: &str, args: Vec<Expr>) -> Result<i64, i32> {
+        self.execute(&call(name, args))?;
         Ok(self.lock().model.output_value())
     }
 
     /// bind(2)
-    pub fn bind(&self, fd: i64, at: SocketAddr) -> Given {
-        let given = self.call("bind", vec![Expr::Int(fd), Expr::Any, Expr::Any])?;
+    pub fn bind(&self, fd: i64, at: SocketAddr) -> SyscallReturn {
+        let result = self.call("bind", vec![Expr::Int(fd), Expr::Any, Expr::Any])?;
         let mut state = self.lock();
         let at = SocketAddr::new(at.ip(), if at.port() == 0 { state.port() } else { at.port() });
         state.bound.insert(fd, at);
-        Ok(given)
+        Ok(result)
     }
 
     /// listen(2)
-    pub fn listen(&self, fd: i64, backlog: i32) -> Given {
-        let given = self.call("listen", vec![Expr::Int(fd), Expr::Int(backlog.into())])?;
+    pub fn listen(&self, fd: i64, backlog: i32) -> SyscallReturn {
+        let result = self.call("listen", vec![Expr::Int(fd), Expr::Int(backlog.into())])?;
         let mut state = self.lock();
         let at = state.bound.get(&fd).copied().ok_or(libc::EINVAL)?;
         state.listening.insert(at, fd);
-        Ok(given)
+        Ok(result)
     }
 
     /// accept(2): the new descriptor and its peer.
@@ -162,7 +164,7 @@ impl Bridge {
     }
 
     /// connect(2)
-    pub fn connect(&self, fd: i64, to: SocketAddr) -> Given {
+    pub fn connect(&self, fd: i64, to: SocketAddr) -> SyscallReturn {
         {
             let mut state = self.lock();
             let unspecified = if to.is_ipv4() { "192.168.0.1" } else { "fd3d:fa7b:d17d::1" };
@@ -170,7 +172,7 @@ impl Bridge {
             let local = SocketAddr::new(unspecified.parse().expect("an address"), port);
             let local = state.bound.get(&fd).copied().unwrap_or(local);
             state.bound.insert(fd, local);
-            // The number that a new connection will have; the packet of the call may be asked for before it returns.
+            // The number that the new connection will have. packetdrill may ask for the SYN before the call has returned.
             let next = state.model.connections();
             state.ends.insert(next, (local, to));
         }
@@ -178,15 +180,15 @@ impl Bridge {
     }
 
     /// close(2)
-    pub fn close(&self, fd: i64) -> Given {
-        let given = self.call("close", vec![Expr::Int(fd)])?;
+    pub fn close(&self, fd: i64) -> SyscallReturn {
+        let result = self.call("close", vec![Expr::Int(fd)])?;
         let mut state = self.lock();
         state.listening.retain(|_, listening| *listening != fd);
         state.bound.remove(&fd);
-        Ok(given)
+        Ok(result)
     }
 
-    /// Both ends of a connected socket.
+    /// Local and remote address of a connected socket.
     pub fn ends(&self, fd: i64) -> Option<(SocketAddr, SocketAddr)> {
         let state = self.lock();
         state.ends.get(&state.model.connection_of(fd)?).copied()
@@ -203,7 +205,8 @@ impl Bridge {
         }
     }
 
-    /// poll(2): what of `of` (descriptor, events) has happened, waited for at most `timeout_ms`, for ever when below zero.
+    /// poll(2) of pairs of descriptor and events. Returns the events that have happened. Waits for at most `timeout_ms`, or without limit if
+    /// it is negative.
     pub fn poll(&self, of: &[(i64, i16)], timeout_ms: i32) -> Result<Vec<i16>, i32> {
         let always = libc::POLLERR | libc::POLLHUP;
         let one = |&(fd, events): &(i64, i16)| {
@@ -227,7 +230,7 @@ impl Bridge {
             .collect()
     }
 
-    /// A packet arrives.
+    /// Delivers a packet to the stack.
     pub fn receive(&self, bytes: &[u8]) -> Result<(), i32> {
         let packet = decode(bytes).map_err(|_| libc::EINVAL)?;
         let Content::Tcp(segment) = packet.content else { return Err(libc::EINVAL) };
@@ -240,7 +243,7 @@ impl Bridge {
             }
             _ => match state.listening.get(&local) {
                 Some(fd) => SocketUnderTest::Listener(*fd),
-                // Nobody is there, and the model has no host that would answer with a reset.
+                // No socket has this address. The model has no host that would answer with a reset.
                 None => return Ok(()),
             },
         };
@@ -257,7 +260,8 @@ impl Bridge {
         Ok(())
     }
 
-    /// The next packet that leaves, and when, in microseconds; `None` when the stack will never send one.
+    /// Writes the next packet that the stack sends to `out`, and returns its time in microseconds. `None` if the stack will not send another
+    /// packet.
     pub fn next_packet(&self, out: &mut Vec<u8>) -> Option<u64> {
         let mut state = self.lock();
         let last = state.model.now().saturating_add(FOREVER);
@@ -276,12 +280,12 @@ impl Bridge {
         }
     }
 
-    /// The time, in microseconds.
+    /// The virtual time in microseconds.
     pub fn now(&self) -> u64 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.returning == Some(std::thread::current().id()) {
             state.returning = None;
-            self.bell.notify_all();
+            self.condition.notify_all();
         }
         state.spins += 1;
         if state.spins > SPINS {
@@ -293,7 +297,7 @@ impl Bridge {
         micros(state.model.now())
     }
 
-    /// Lets time pass.
+    /// Advances virtual time.
     pub fn sleep(&self, time: Dur) {
         let state = self.lock();
         let until = state.model.now().saturating_add(time);
@@ -308,20 +312,22 @@ impl Bridge {
         state
     }
 
-    /// Looks whether a call that blocks can return now, and lets it.
+    /// Lets the blocked call return if it can.
     fn settle<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let Some(Waiting { call, answer: None, thread }) = &state.waiting else { return state };
+        let Some(BlockedCall { call, answer: None, thread }) = &state.blocked else { return state };
         let (call, thread) = (call.clone(), *thread);
         let answer = state.model.retry(&call);
         if answer == Ok(SyscallResult::Blocks) {
             return state;
         }
-        state.waiting = Some(Waiting { call, answer: Some(answer), thread });
+        state.blocked = Some(BlockedCall { call, answer: Some(answer), thread });
         state.returning = Some(thread);
-        self.bell.notify_all();
+        self.condition.notify_all();
         let pending = |state: &mut State| state.returning.is_some();
-        let (mut state, _) =
-            self.bell.wait_timeout_while(state, HANDOVER, pending).unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = self
+            .condition
+            .wait_timeout_while(state, HANDOVER, pending)
+            .unwrap_or_else(PoisonError::into_inner);
         state.returning = None;
         state
     }

@@ -1,10 +1,10 @@
-//! The controllers of `cc` on a real Linux sender, in the manner of CCP: a BPF `tcp_congestion_ops` is the data path, the decision is
-//! made here, by the code that decides in the model.
+//! The controllers of `cc` control the senders of a real Linux, in the way of CCP (Narayan et al., SIGCOMM 2018): a BPF
+//! `tcp_congestion_ops` is the data path, and user space decides, with the same code as in the model.
 //!
-//! [`Shim::start`] registers the kernel's side under a name for `TCP_CONGESTION` and starts a thread that reads its records, asks a
-//! controller for each connection, and writes back what it decides. Dropping the [`Shim`] takes the name away.
+//! [`Shim::start`] registers a BPF program as a controller and starts a thread. The thread reads the records of the program, asks the
+//! controller of each connection, and writes its decisions back. When the [`Shim`] is dropped, the kernel unregisters the controller.
 //!
-//! Several run side by side, each with a name, a program and a thread of its own.
+//! Several shims can run at the same time, each with a name, a program and a thread of its own.
 
 #[cfg(feature = "bpf")]
 mod run;
@@ -16,35 +16,35 @@ use crate::Error;
 
 pub use spec::{Outcome, Spec, Traced};
 
-/// Arguments of `cong_control` in the kernel's `struct tcp_congestion_ops` that the shim needs: Linux 6.10 gave it the ACK's
-/// number and its flags beside the rate sample.
+/// The number of arguments of `cong_control` in `struct tcp_congestion_ops` that the shim needs. Linux 6.10 added the acknowledgement
+/// number and the flags of the ACK.
 #[cfg(any(feature = "bpf", test))]
 const ARGUMENTS: usize = 4;
 
-/// Whether the shim can run here: BPF can be used, and the kernel tells its controllers enough. Object files may do with less.
+/// Succeeds if the shim can run: BPF can be used, and the kernel passes its controllers what the shim needs.
 ///
 /// # Errors
 ///
-/// What is missing, and how to get it.
+/// The missing feature, and how to get it.
 pub fn available() -> Result<(), Error> {
     crate::available()?;
     #[cfg(feature = "bpf")]
-    tells_enough(crate::load::arguments_of("cong_control"))?;
+    has_enough_arguments(crate::load::arguments_of("cong_control"))?;
     Ok(())
 }
 
 #[cfg(any(feature = "bpf", test))]
-fn tells_enough(arguments: Option<usize>) -> Result<(), Error> {
+fn has_enough_arguments(arguments: Option<usize>) -> Result<(), Error> {
     if arguments.is_some_and(|n| n >= ARGUMENTS) {
         return Ok(());
     }
     Err(Error::Missing {
-        what: "what the shim is told of each ACK (tcp_congestion_ops.cong_control with four arguments)",
-        remedy: "Linux 6.10 or newer; the kernel's own controllers work, and BPF object files that it takes",
+        what: "the information about each ACK that the shim needs (tcp_congestion_ops.cong_control with four arguments)",
+        remedy: "use Linux 6.10 or newer; the kernel's own controllers and BPF object files work without it",
     })
 }
 
-/// A controller of `cc` in the kernel's list.
+/// A controller of `cc` that is registered in the kernel.
 #[derive(Debug)]
 pub struct Shim {
     name: String,
@@ -53,11 +53,11 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Registers it and starts deciding.
+    /// Registers the controller and starts its thread.
     ///
     /// # Errors
     ///
-    /// BPF is not available; there is no such controller; or the kernel refuses (no right, too old, the name is taken).
+    /// BPF is not available; the controller does not exist; or the kernel refuses (no permission, too old, the name is in use).
     pub fn start(spec: &Spec) -> Result<Shim, Error> {
         available()?;
         spec.check()?;
@@ -72,12 +72,12 @@ impl Shim {
         &self.name
     }
 
-    /// Takes the name away, waits for the records that are there, and says what was done. Sockets that still have it keep the last window
-    /// that was decided, and the rules that the data path has of its own.
+    /// Unregisters the controller, processes the remaining records and returns the counts. Sockets that still use the controller keep the
+    /// last decided window and follow the built-in rules of the data path.
     ///
     /// # Errors
     ///
-    /// The thread could not read or write what the kernel shares with it.
+    /// The thread could not read or write the maps of the program.
     pub fn stop(self) -> Result<Outcome, Error> {
         #[cfg(feature = "bpf")]
         return self.inner.stop();
@@ -91,11 +91,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_tells_too_little_of_an_ack_is_refused_with_the_version_that_does() {
+    fn a_kernel_that_passes_too_few_arguments_is_refused_with_the_first_version_that_passes_enough() {
         for arguments in [None, Some(2)] {
-            let error = tells_enough(arguments).unwrap_err().to_string();
+            let error = has_enough_arguments(arguments).unwrap_err().to_string();
             assert!(error.contains("cong_control") && error.contains("Linux 6.10 or newer"), "{error}");
         }
-        assert!(tells_enough(Some(4)).is_ok());
+        assert!(has_enough_arguments(Some(4)).is_ok());
     }
 }

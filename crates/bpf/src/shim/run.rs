@@ -1,8 +1,8 @@
-//! The thread behind a [`Shim`](super::Shim).
+//! The thread of a [`Shim`](super::Shim).
 
 use super::spec::{Outcome, Spec};
 use super::sys;
-use crate::load::{self, Kept};
+use crate::load::{self, Registered};
 use crate::{Connection, Decision, Error, Kind, Record, Reserve};
 use hdrhistogram::Histogram;
 use libbpf_rs::{
@@ -17,24 +17,24 @@ use std::time::Duration;
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
 
-/// Places in `struct tcp_congestion_ops` of `src/bpf/tcp.h`.
+/// Positions of the fields in `struct tcp_congestion_ops` of `src/bpf/tcp.h`.
 const NAME: std::ops::Range<usize> = 0..16;
 const FLAGS: std::ops::Range<usize> = 16..20;
 /// `TCP_CONG_NON_RESTRICTED` and `TCP_CONG_NEEDS_ECN` of the kernel's `net/tcp.h`.
 const NON_RESTRICTED: u32 = 1;
 const NEEDS_ECN: u32 = 2;
 
-/// Records taken from the ring before their answers are written: under load an answer waits for no more than these.
+/// The largest number of records that are read before decisions are written, which bounds the delay of a decision under load.
 const BATCH: usize = 64;
-/// How long the thread sleeps when nothing comes, before it looks whether it shall end.
+/// How long the thread waits for a record before it checks whether it must end.
 const NAP: Duration = Duration::from_millis(20);
 
-/// The latencies told apart: ten seconds and more are the same, in nanoseconds.
+/// The largest latency of the histogram, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
 #[derive(Debug)]
 pub struct Running {
-    // In this order: first the name goes, then the maps.
+    // The order matters: the controller is unregistered before its maps are closed.
     links: Vec<Link>,
     object: Object,
     stop: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ impl Running {
             move |e: libbpf_rs::Error| Error::Refused { what, why: load::words(&e) }
         };
         let open = || ObjectBuilder::default().open_memory(PROGRAM);
-        let Kept { links, object, .. } = load::register("the shim", open, |open| prepare(spec, open))?;
+        let Registered { links, object, .. } = load::register("the shim", open, |open| prepare(spec, open))?;
         let map = |name: &str| {
             let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name));
             let map = map.expect("the program has this map");
@@ -71,7 +71,7 @@ impl Running {
     }
 }
 
-/// The name, the flags and the size of the ring go into the program before it is loaded.
+/// Writes the name, the flags and the size of the ring into the program before it is loaded.
 fn prepare(spec: &Spec, open: &mut OpenObject) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
         if map.name() == "records" {
@@ -87,7 +87,7 @@ fn prepare(spec: &Spec, open: &mut OpenObject) -> libbpf_rs::Result<()> {
             let ecn = if spec.dctcp_ecn { NEEDS_ECN } else { 0 };
             value[FLAGS].copy_from_slice(&(NON_RESTRICTED | ecn).to_ne_bytes());
         } else if rodata {
-            // `dctcp_echo` is all that is in it.
+            // `dctcp_echo` is the only variable in .rodata.
             value[0] = u8::from(spec.dctcp_ecn);
         }
     }
@@ -99,22 +99,22 @@ impl Drop for Running {
         self.links.clear();
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // Nobody asked what was done.
+            // The counts are not needed.
             drop(thread.join());
         }
         let _ = &self.object;
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Server<'a> {
     spec: &'a Spec,
     connections: BTreeMap<u32, Connection>,
-    /// The newest decision that each connection is known to have followed.
+    /// The newest decision that each connection has applied.
     answered: BTreeMap<u32, u64>,
-    /// Decisions not yet written.
+    /// Decisions that are not written yet.
     fresh: BTreeMap<u32, Decision>,
-    /// Times of the records that these answer.
+    /// The times of the records that caused them.
     waiting: Vec<u64>,
     closed: Vec<u32>,
     outcome: Outcome,
@@ -129,10 +129,10 @@ fn serve(
 ) -> Result<Outcome, Error> {
     let refused =
         |what: &str, e: &libbpf_rs::Error| Error::Refused { what: what.to_owned(), why: load::words(e) };
-    // One that spins would starve the rest of its processor.
+    // A polling thread with real-time priority would occupy its processor completely.
     if !spec.spin {
-        // Where it is not allowed, the latencies that are reported say so.
-        sys::before_others();
+        // Without permission the thread runs with normal priority, and its latencies are larger.
+        sys::use_real_time_priority();
     }
     let server = RefCell::new(Server::new(spec));
     let mut ring = RingBufferBuilder::new();
@@ -150,9 +150,9 @@ fn serve(
         }
         if taken < 0 && taken != -libc::EINTR {
             let why = std::io::Error::from_raw_os_error(-taken).to_string();
-            return Err(Error::Refused { what: "give its records".to_owned(), why });
+            return Err(Error::Refused { what: "return its records".to_owned(), why });
         }
-        server.borrow_mut().flush(controls).map_err(|e| refused("take a decision", &e))?;
+        server.borrow_mut().flush(controls).map_err(|e| refused("accept a decision", &e))?;
         if ending && taken == 0 {
             break;
         }
@@ -160,7 +160,7 @@ fn serve(
     drop(ring);
     let mut outcome = server.into_inner().outcome();
     let value =
-        counts.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| refused("tell its counts", &e))?;
+        counts.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| refused("return its counts", &e))?;
     let value = value.unwrap_or_default();
     let count =
         |at: usize| value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("8 bytes")));
@@ -240,7 +240,7 @@ impl Server<'_> {
             if let Some(connection) = self.connections.remove(&id) {
                 self.outcome.clamps += connection.clamps();
             }
-            // One that closed before anything was decided has none.
+            // A connection that closed before the first decision has no entry.
             let _ = controls.delete(&id.to_ne_bytes());
         }
         Ok(())

@@ -1,31 +1,31 @@
-//! What a shim runs, and what it has done.
+//! The settings of a shim and its counts.
 
 use crate::{Connection, Decision, Error, Record};
 use hdrhistogram::Histogram;
 use tcpassay_cc::{Params, build};
 use tcpassay_units::{Dur, Seed};
 
-/// What to run.
+/// The settings of a shim.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The controller, by its name in `cc`.
     pub controller: String,
-    /// Its parameters. Each connection has a random stream of its own, seeded from this one.
+    /// Its parameters. Each connection has a random stream of its own, derived from theirs.
     pub params: Params,
-    /// The kernel's name for it, at most 15 bytes; `ta_` and the controller's when none is given.
+    /// The name in the kernel, at most 15 bytes. The default is `ta_` followed by the name of the controller.
     pub name: Option<String>,
-    /// Whether sockets that have it negotiate ECN without being asked, and receivers answer each change of the mark at once (DCTCP).
+    /// Sockets negotiate ECN without a setting of their own, and receivers acknowledge each change of the CE mark at once (DCTCP).
     pub dctcp_ecn: bool,
-    /// Whether the thread spins instead of sleeping until a record comes: the answers are sooner, and a processor is busy.
+    /// The thread polls instead of sleeping: decisions are faster, and one processor is always busy.
     pub spin: bool,
-    /// Bytes of the ring, a power of two of at least 4096; a record takes 136.
+    /// The size of the ring in bytes, a power of two of at least 4096. A record takes 136 bytes.
     pub ring: u32,
-    /// Keep every record and decision, for [`Outcome::trace`].
+    /// All records and decisions are kept for [`Outcome::trace`].
     pub trace: bool,
 }
 
 impl Spec {
-    /// The controller with its defaults; ECN as DCTCP has it for `dctcp` alone.
+    /// A controller with default settings; `dctcp_ecn` is set for `dctcp`.
     pub fn new(controller: &str) -> Spec {
         Spec {
             controller: controller.to_owned(),
@@ -38,14 +38,16 @@ impl Spec {
         }
     }
 
-    /// The name for `TCP_CONGESTION`.
+    /// The name in the kernel, for `TCP_CONGESTION`.
     pub fn kernel_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| format!("ta_{}", self.controller))
     }
 
+    /// Checks the settings.
+    ///
     /// # Errors
     ///
-    /// No such controller, a parameter that it has not, or a name that the kernel cannot hold.
+    /// The controller or a parameter does not exist, the name is invalid in the kernel, or the ring has an invalid size.
     pub fn check(&self) -> Result<(), Error> {
         build(&self.controller, &self.params).map_err(|e| Error::Controller(e.to_string()))?;
         let name = self.kernel_name();
@@ -61,11 +63,11 @@ impl Spec {
         Ok(())
     }
 
-    /// The connection that the shim calls `id`, at its beginning: what replays a trace. `tick` is [`Outcome::tick`].
+    /// A new connection with the number `id`, as the shim creates it; used to replay a trace. `tick` is [`Outcome::tick`].
     ///
     /// # Panics
     ///
-    /// Where [`Spec::check`] has an error.
+    /// If [`Spec::check`] fails.
     pub fn connection(&self, id: u32, tick: Dur) -> Connection {
         let mut params = self.params.clone();
         params.rng = Seed(u64::from(params.rng.bits32())).stream(&format!("connection {id}"));
@@ -73,32 +75,32 @@ impl Spec {
     }
 }
 
-/// A record, and what was decided on it.
+/// A record, and the decision that it caused.
 pub type Traced = (Record, Option<Decision>);
 
-/// What a shim has done.
+/// The counts of a shim.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The kernel's tick (1/HZ).
     pub tick: Dur,
-    /// Connections that had it.
+    /// Connections that used the controller.
     pub connections: u64,
     /// Records read.
     pub records: u64,
-    /// Records for which the ring had no room: what the controllers never learned.
+    /// Records that were lost because the ring was full.
     pub lost: u64,
     /// Decisions made.
     pub decided: u64,
-    /// Decisions written: one that another has overtaken in the same look at the ring is not.
+    /// Decisions written. A decision is not written if a later record of the same batch caused another one.
     pub written: u64,
-    /// Decisions that a socket is known to have followed; the others were overtaken before its next ACK, or it had no more.
+    /// Decisions that a socket has applied. The others were replaced before the next ACK, or no ACK followed.
     pub applied: u64,
-    /// Windows below one segment that a controller asked for.
+    /// How often a controller asked for a window below one segment.
     pub clamps: u64,
-    /// Nanoseconds from the event in the kernel to the decision written.
+    /// Time from the event in the kernel to the written decision, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// CPU time of the thread, seconds.
+    /// CPU time of the thread in seconds.
     pub cpu: f64,
-    /// Every record and decision in the order in which they were read, when asked for.
+    /// All records and decisions in the order of reading, if [`Spec::trace`] is set.
     pub trace: Vec<Traced>,
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why the tests cannot run here, if so.
+/// Why the tests cannot run; `None` if they can.
 pub fn missing() -> Option<String> {
     // Only root can make namespaces.
     let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
@@ -30,8 +30,8 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says so, and returns from the test, where BPF cannot be had. Otherwise it waits for its turn: two transfers at a time would
-/// measure each other.
+/// Returns from the test, with a message, if BPF cannot be used. Otherwise waits until no other test transfers data: concurrent transfers
+/// would disturb each other.
 #[macro_export]
 macro_rules! needs_bpf {
     () => {
@@ -43,7 +43,7 @@ macro_rules! needs_bpf {
     };
 }
 
-/// `sender` (10.77.1.1) -- `middle` -- `receiver` (10.77.2.1); gone when dropped.
+/// Three network namespaces: `sender` (10.77.1.1) -- `middle` -- `receiver` (10.77.2.1). They are removed when this is dropped.
 pub struct Lab {
     sender: String,
     middle: String,
@@ -53,7 +53,7 @@ pub struct Lab {
 pub const RECEIVER: &str = "10.77.2.1";
 
 impl Lab {
-    /// With `mbit` Mbit/s towards the receiver and a drop-tail queue of `queue` bytes; `name` is the test's.
+    /// A topology with `mbit` Mbit/s towards the receiver and a drop-tail queue of `queue` bytes. `name` is the name of the test.
     pub fn new(name: &str, mbit: u32, queue: u32) -> Lab {
         let of = |part: &str| format!("tcpassay-bpf-{}-{name}-{part}", std::process::id());
         let lab = Lab { sender: of("s"), middle: of("m"), receiver: of("r") };
@@ -78,13 +78,13 @@ impl Lab {
         ip(&["-n", &self.middle, "link", "add", peer, "type", "veth", "peer", "name", "eth", "netns", ns]);
         ip(&["-n", &self.middle, "addr", "add", &format!("{router}/24"), "dev", peer]);
         ip(&["-n", ns, "addr", "add", &format!("{address}/24"), "dev", "eth"]);
-        // Packets of the wire's size: a queue in bytes and a window in packets then speak of the same.
+        // No super-segments: the queue in bytes and the window in packets then count the same packets.
         ip(&["-n", ns, "link", "set", "eth", "up", "gso_max_size", "2000", "gso_max_segs", "1"]);
         ip(&["-n", &self.middle, "link", "set", peer, "up"]);
         ip(&["-n", ns, "route", "add", "default", "via", router]);
     }
 
-    /// Sends for `time`, and `least` bytes at least, with the controllers given, and says what the sender's kernel said in the end.
+    /// Sends for `time`, and at least `least` bytes, with the given controllers. Returns the final `TCP_INFO` of the sender.
     pub fn transfer(
         &self,
         controller: &str,
@@ -137,7 +137,7 @@ impl Lab {
         Sent { bytes: sink.join().expect("no panic"), drops: self.drops(), ..sent }
     }
 
-    /// What the queue has dropped since it was made.
+    /// The number of packets that the queue has dropped.
     fn drops(&self) -> u64 {
         let said = Command::new("tc").args(["-n", &self.middle, "-s", "qdisc", "show", "dev", "r"]).output();
         let said = String::from_utf8(said.expect("it is there").stdout).expect("tc speaks ASCII");
@@ -155,7 +155,7 @@ impl Drop for Lab {
     }
 }
 
-/// What became of a transfer.
+/// The result of a transfer.
 #[derive(Debug)]
 pub struct Sent {
     /// The controller that the socket had in the end (`TCP_CONGESTION`).
@@ -166,10 +166,10 @@ pub struct Sent {
     pub samples: Vec<(Duration, u32)>,
     /// `tcpi_total_retrans`.
     pub retransmitted: u32,
-    /// `tcpi_reord_seen`: how often the sender learned that what it took for lost was late. Between namespaces a packet overtakes
-    /// another when the sender is moved to another processor while the first one's is busy.
+    /// `tcpi_reord_seen`: how often the sender detected reordering. Packets between namespaces are reordered if the sender moves to another
+    /// processor while the first processor is busy.
     pub reordered: u32,
-    /// Packets that the shaper's queue had no room for, in all transfers of the lab.
+    /// The number of packets that the queue of the shaper has dropped in all transfers.
     pub drops: u64,
     /// `tcpi_options`; bit 3 is ECN.
     pub options: u8,
@@ -200,7 +200,7 @@ fn run(program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {}: {words}", args.join(" "));
 }
 
-/// Runs `what` on a thread that is in the namespace; sockets that it makes stay there.
+/// Runs `what` on a thread in the namespace. Its sockets stay in that namespace.
 fn inside<T: Send + 'static>(ns: &str, what: impl FnOnce() -> T + Send + 'static) -> T {
     let file = File::open(format!("/run/netns/{ns}")).expect("the namespace is there");
     let run = move || {

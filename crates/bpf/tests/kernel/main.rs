@@ -17,15 +17,15 @@ fn registered(name: &str) -> bool {
     list.expect("Linux has it").split_whitespace().any(|other| other == name)
 }
 
-/// The controller under a name of this test's own.
+/// The controller under a name that only this test uses.
 fn spec(controller: &str, name: &str) -> Spec {
     Spec { trace: true, name: Some(name.to_owned()), ..Spec::new(controller) }
 }
 
-/// Three seconds, and what has more than a thousand ACKs.
+/// Three seconds, and enough bytes for more than a thousand ACKs.
 const TRANSFER: (Duration, usize) = (Duration::from_secs(3), 8_000_000);
 
-/// A transfer over 50 Mbit/s with a queue of 60 kB (9.6 ms), about which holds what must always.
+/// A transfer over 50 Mbit/s with a queue of 60 kB (9.6 ms). Asserts what holds on every machine.
 fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, Outcome) {
     let name = spec.kernel_name();
     let lab = Lab::new(&name, 50, 60_000);
@@ -55,15 +55,15 @@ fn run(spec: &Spec, receivers: Option<&str>) -> (Sent, Outcome) {
     (sent, outcome)
 }
 
-/// The records of the sender, each with what was decided on it.
+/// The records of the sender with the decisions that they caused.
 fn sender(sent: &Sent, trace: &[Traced]) -> Vec<Traced> {
     let first = trace.iter().find(|(r, _)| r.kind == Kind::Established && r.ports.0 == sent.port);
-    let id = first.expect("the connection is told of").0.connection;
+    let id = first.expect("the connection is reported").0.connection;
     trace.iter().filter(|(r, _)| r.connection == id).copied().collect()
 }
 
-/// What holds of every run: nothing was lost between kernel and user space, each window in force is that of the decision which it
-/// answers, and the decisions are those of the same controller over the same events.
+/// Asserts what holds on every machine: no record was lost, each window in force is the one of the decision that it answers, and a replay
+/// of the records gives the same decisions.
 fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
     assert_eq!((outcome.lost, outcome.clamps), (0, 0));
     let trace = sender(sent, &outcome.trace);
@@ -74,7 +74,7 @@ fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
     }
     for record in current(&trace) {
         let at = usize::try_from(record.answered).unwrap() - 1;
-        let decision = trace[at].1.expect("the kernel answers to decisions alone");
+        let decision = trace[at].1.expect("the kernel applies only decisions");
         assert_eq!(decision.answers, record.answered);
         assert_eq!(record.ssthresh, decision.ssthresh, "{record:?}");
         if !matches!(record.state, State::Cwr | State::Recovery) {
@@ -83,10 +83,10 @@ fn faithful(spec: &Spec, sent: &Sent, outcome: &Outcome) {
     }
     let acks = acks(&trace);
     assert!(acks > 1000, "a transfer of some length: {acks} ACKs");
-    assert_eq!(trace.last().expect("there are some").0.kind, Kind::Closed, "told of to the end");
+    assert_eq!(trace.last().expect("there are some").0.kind, Kind::Closed, "reported to the end");
 }
 
-/// What holds where decisions come in time.
+/// Asserts what holds on a machine with time: decisions arrive before the next ACK.
 fn prompt(sent: &Sent, outcome: &Outcome) {
     let trace = sender(sent, &outcome.trace);
     let (acks, followed) = (acks(&trace), current(&trace).count());
@@ -99,8 +99,8 @@ fn acks(trace: &[Traced]) -> usize {
     count(trace, |kind| matches!(kind, Kind::Ack { .. }))
 }
 
-/// The ACKs that found a decision in force: between an event that the kernel answers by its own rule and the answer to it, that rule's
-/// window is.
+/// The ACKs that met a decision in force. After an event that the kernel handles by its own rule, the window of that rule is in force until
+/// the decision for the event arrives.
 fn current(trace: &[Traced]) -> impl Iterator<Item = Record> {
     let mut barrier = 0;
     trace.iter().filter_map(move |&(record, _)| match record.kind {
@@ -235,9 +235,9 @@ fn a_name_that_is_taken_is_refused_and_the_holder_keeps_it() {
     assert!(!registered("tat_taken"));
 }
 
-/// Not a test: what the next one kills.
+/// The process that the next test kills; not a test itself.
 #[test]
-#[ignore = "waits to be killed"]
+#[ignore = "started and killed by another test"]
 fn holds_a_name_until_killed() {
     let _shim = Shim::start(&spec("reno", "tat_killed")).unwrap();
     std::thread::park();
