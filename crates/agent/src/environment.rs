@@ -59,7 +59,12 @@ impl Environment {
         Ok(Environment { substrate: Substrate::Host, absent, no_program })
     }
 
-    /// Whether time is the machine's.
+    /// The name of the substrate.
+    pub fn name(&self) -> &'static str {
+        if self.is_host() { "host" } else { "kernel" }
+    }
+
+    /// Returns true if the run takes place in real time, on the kernel of this machine.
     pub fn is_host(&self) -> bool {
         self.substrate == Substrate::Host
     }

@@ -46,10 +46,10 @@ fn serve(request: &Request) -> io::Result<CaseAnswer> {
     while !sys::try_lock(lock.as_fd()).map_err(told(LOCK))? {
         pause(Duration::from_millis(50));
     }
-    sys::own_mounts().map_err(told("a mount namespace"))?;
+    sys::unshare_mounts().map_err(told("a mount namespace"))?;
     fs::create_dir_all(NETNS_FOLDER).map_err(told(NETNS_FOLDER))?;
     sys::mount("tcpassay", NETNS_FOLDER, "tmpfs", 0).map_err(told(NETNS_FOLDER))?;
-    sys::hurry().map_err(told("priority"))?;
+    sys::raise_priority().map_err(told("priority"))?;
     let environment = Environment::host().map_err(told("a network namespace"))?;
     Ok(run::run(request, &environment))
 }

@@ -28,6 +28,8 @@ mod run;
 mod script;
 mod shim;
 mod system;
+#[cfg(test)]
+mod testing;
 mod traffic;
 mod unsupported;
 

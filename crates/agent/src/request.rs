@@ -26,8 +26,8 @@ pub struct Request {
     #[serde(default)]
     patience_s: f64,
     /// For measuring the generators themselves: a pair joined by nothing but a veth pair, which is not measured.
-    #[serde(default)]
-    pub bare: Option<GeneratorBenchmark>,
+    #[serde(default, rename = "bare")]
+    pub benchmark: Option<GeneratorBenchmark>,
     /// For tests of the probes: what is done to the path behind its back, as namespace, tool (`ip`, `tc`) and line.
     #[serde(default)]
     pub tamper: Vec<(String, String, String)>,
@@ -133,7 +133,7 @@ impl CollectRequest {
 
 impl Request {
     /// How long to wait for the machine to be quiet.
-    pub fn patience(&self) -> std::time::Duration {
+    pub fn max_wait_for_quiet(&self) -> std::time::Duration {
         std::time::Duration::try_from_secs_f64(self.patience_s).unwrap_or_default()
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A qdisc and its counters.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Qdisc {
     /// Interface.
     pub interface: i32,

@@ -1,10 +1,10 @@
-//! The trace events of a machine's kernel, by `perf_event_open(2)`: told by descriptors that are ours alone.
+//! Trace events of the running kernel by `perf_event_open(2)`.
 //!
-//! Nothing of the machine's tracing is touched (`trace_pipe`, its switches, its instances): the kernel gives each event to whoever holds
-//! a descriptor for it, and takes the descriptors away with the process, however that ends. A record is the one that a trace buffer
-//! would hold, so that the event's own `format` says where its fields stand.
+//! The tracing of the machine (`trace_pipe`, enabled events, instances) does not change: the kernel delivers an event to each process that
+//! has opened a descriptor for it, and closes the descriptors with the process. A record has the same layout as in a trace
+//! buffer, which the `format` file of the event describes.
 //!
-//! Every processor has a ring of its own (`include/uapi/linux/perf_event.h`): what is handed over is in the order of time.
+//! Each processor has a ring of its own (`include/uapi/linux/perf_event.h`). [`PerfEvents::drain`] merges them in the order of time.
 
 use crate::ring::{self, Ring};
 use crate::sys;
@@ -12,33 +12,34 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 const PAGE: usize = 4096;
-/// Pages of a ring's data, a power of two: 4 MB, some 40,000 segments.
+/// Pages of the data of a ring, a power of two: 4 MB, enough for about 40,000 events.
 const PAGES: usize = 1024;
-/// `struct perf_event_mmap_page`: where the kernel writes next, and where we read next.
+/// Offsets in `struct perf_event_mmap_page`: where the kernel writes next, and where the process reads next.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 /// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE`.
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
 
-/// Events being read.
-pub struct Events {
+/// Subscribed events.
+pub struct PerfEvents {
     rings: Vec<Ring>,
-    /// Of the events that write into a ring of another.
+    /// Descriptors of events that are written to the ring of another event.
     others: Vec<OwnedFd>,
-    held: Vec<(u64, Vec<u8>)>,
-    /// From the steady clock, which is the only one that events can have, to that of the taps; a clock that is set fails a run.
+    /// Records that were read and are not before the `until` of the last call.
+    waiting: Vec<(u64, Vec<u8>)>,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`: events have times of the latter only.
     offset: u64,
-    /// A ring had no room.
+    /// Events were lost because a ring was full.
     pub missed: bool,
 }
 
-impl Events {
-    /// Listens to these events, by the numbers in their formats, on every processor.
-    pub fn open(ids: &[u64]) -> io::Result<Events> {
-        let offset = sys::now() - sys::steady();
+impl PerfEvents {
+    /// Subscribes to events on all processors. `ids` are the numbers in the `format` files of the events.
+    pub fn open(ids: &[u64]) -> io::Result<PerfEvents> {
+        let offset = sys::now() - sys::monotonic();
         let mut events =
-            Events { rings: Vec::new(), others: Vec::new(), held: Vec::new(), offset, missed: false };
+            PerfEvents { rings: Vec::new(), others: Vec::new(), waiting: Vec::new(), offset, missed: false };
         for processor in processors()? {
             let mut ring: Option<Ring> = None;
             for id in ids {
@@ -56,37 +57,39 @@ impl Events {
         Ok(events)
     }
 
-    /// Hands over what happened since the last time and before `until`: instant and record.
+    /// Calls `each` with the time and the record of the events since the last call and before `until`.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(u64, &[u8])) {
         for ring in &self.rings {
             let head = ring.read_wide(HEAD);
             let mut tail = ring.read_wide(TAIL);
             while tail < head {
-                let header = taken(ring, tail, 8);
+                let header = data(ring, tail, 8);
                 let len = u64::from(u16::from_ne_bytes([header[6], header[7]]));
-                let whole = taken(ring, tail, usize::try_from(len).expect("16 bits"));
-                match sample(&whole) {
-                    Some(Said::Sample(at, record)) => self.held.push((at + self.offset, record.to_vec())),
-                    Some(Said::Lost) => self.missed = true,
+                let whole = data(ring, tail, usize::try_from(len).expect("16 bits"));
+                match parse(&whole) {
+                    Some(RingRecord::Sample(at, record)) => {
+                        self.waiting.push((at + self.offset, record.to_vec()));
+                    }
+                    Some(RingRecord::Lost) => self.missed = true,
                     None => {}
                 }
                 tail += len.max(8);
             }
             ring.write_wide(TAIL, tail);
         }
-        self.held.sort_by_key(|(at, _)| *at);
-        let ripe = self.held.partition_point(|(at, _)| *at < until);
-        self.held.drain(..ripe).for_each(|(at, record)| each(at, &record));
+        self.waiting.sort_by_key(|(at, _)| *at);
+        let complete = self.waiting.partition_point(|(at, _)| *at < until);
+        self.waiting.drain(..complete).for_each(|(at, record)| each(at, &record));
     }
 }
 
-/// The processors that are there.
+/// The processors that are online.
 fn processors() -> io::Result<Vec<i32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     ranges(&text).ok_or_else(|| io::Error::other(format!("the processors that are online: {text}")))
 }
 
-/// `0-3,8`.
+/// The numbers of a list of ranges such as `0-3,8`.
 fn ranges(text: &str) -> Option<Vec<i32>> {
     let mut all = Vec::new();
     for part in text.trim().split(',') {
@@ -96,8 +99,8 @@ fn ranges(text: &str) -> Option<Vec<i32>> {
     Some(all)
 }
 
-/// Bytes of a ring's data, which goes on at its beginning.
-fn taken(ring: &Ring, from: u64, len: usize) -> Vec<u8> {
+/// Bytes of the data of a ring, which wraps around.
+fn data(ring: &Ring, from: u64, len: usize) -> Vec<u8> {
     let size = PAGE * PAGES;
     let at = usize::try_from(from % size as u64).expect("less than the size");
     let first = len.min(size - at);
@@ -106,21 +109,24 @@ fn taken(ring: &Ring, from: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-enum Said<'a> {
+/// A record of a ring.
+enum RingRecord<'a> {
+    /// The time and the record of an event.
     Sample(u64, &'a [u8]),
+    /// Events were lost.
     Lost,
 }
 
-/// A record: `struct perf_event_header`, then of a sample its instant (`PERF_SAMPLE_TIME`) and the event's own record with its length
-/// (`PERF_SAMPLE_RAW`).
-fn sample(record: &[u8]) -> Option<Said<'_>> {
+/// Parses a record: `struct perf_event_header`; a sample then has its time (`PERF_SAMPLE_TIME`) and the length and bytes of the event
+/// (`PERF_SAMPLE_RAW`). `None` for other records.
+fn parse(record: &[u8]) -> Option<RingRecord<'_>> {
     let word = |at: usize| Some(u32::from_ne_bytes(record.get(at..at + 4)?.try_into().expect("4 bytes")));
     match word(0)? {
-        LOST => Some(Said::Lost),
+        LOST => Some(RingRecord::Lost),
         SAMPLE => {
             let at = u64::from_ne_bytes(record.get(8..16)?.try_into().expect("8 bytes"));
             let len = word(16)? as usize;
-            Some(Said::Sample(at, record.get(20..20 + len)?))
+            Some(RingRecord::Sample(at, record.get(20..20 + len)?))
         }
         _ => None,
     }
@@ -137,12 +143,12 @@ mod tests {
         bytes.extend(77_u64.to_ne_bytes());
         bytes.extend(4_u32.to_ne_bytes());
         bytes.extend([1, 2, 3, 4, 0, 0, 0, 0]);
-        assert!(matches!(sample(&bytes), Some(Said::Sample(77, &[1, 2, 3, 4]))));
-        assert!(sample(&bytes[..20]).is_none());
+        assert!(matches!(parse(&bytes), Some(RingRecord::Sample(77, &[1, 2, 3, 4]))));
+        assert!(parse(&bytes[..20]).is_none());
         bytes[0] = 2;
-        assert!(matches!(sample(&bytes), Some(Said::Lost)));
+        assert!(matches!(parse(&bytes), Some(RingRecord::Lost)));
         bytes[0] = 5;
-        assert!(sample(&bytes).is_none());
+        assert!(parse(&bytes).is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@
     reason = "mappings that the kernel shares and perf_event_open; each block says why it is sound"
 )]
 
-use crate::sys::{done, set, set_bytes};
+use crate::sys::{check, set, set_bytes};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -99,7 +99,7 @@ pub fn packet_ring(socket: OwnedFd, block: u32, blocks: u32, frame: u32) -> io::
     Ring::map(socket, block as usize * blocks as usize)
 }
 
-/// A descriptor that collects a trace event on a processor, each with the instant of [`steady`](super::steady)'s clock and its record.
+/// A descriptor that collects a trace event on a processor, each with the instant of `CLOCK_MONOTONIC`'s clock and its record.
 pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     // struct perf_event_attr up to `sample_max_stack` (include/uapi/linux/perf_event.h).
     #[repr(C)]
@@ -145,7 +145,7 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
     let fd = unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, processor, -1, CLOSE_ON_EXEC)
     };
-    let fd = done(libc::c_int::try_from(fd).expect("a descriptor"))?;
+    let fd = check(libc::c_int::try_from(fd).expect("a descriptor"))?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -154,5 +154,5 @@ pub fn trace_event(id: u64, processor: i32) -> io::Result<OwnedFd> {
 pub fn write_events_to(from: BorrowedFd, into: BorrowedFd) -> io::Result<()> {
     // PERF_EVENT_IOC_SET_OUTPUT = _IO('$', 5).
     // SAFETY: takes two descriptors.
-    done(unsafe { libc::ioctl(from.as_raw_fd(), 0x2405, into.as_raw_fd()) }).map(drop)
+    check(unsafe { libc::ioctl(from.as_raw_fd(), 0x2405, into.as_raw_fd()) }).map(drop)
 }

@@ -11,11 +11,12 @@ use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The result of a call that answers -1 on failure.
-pub(crate) fn done(code: libc::c_int) -> io::Result<libc::c_int> {
+/// The result of a call that returns -1 on failure.
+pub(crate) fn check(code: libc::c_int) -> io::Result<libc::c_int> {
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) }
 }
 
+/// The result of a call that returns a number of bytes, or -1 on failure.
 fn count(n: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
@@ -32,23 +33,23 @@ fn len_of<T>() -> libc::socklen_t {
 pub fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong) -> io::Result<()> {
     let (source, target, kind) = (text(source), text(target), text(kind));
     // SAFETY: three NUL-terminated strings that outlive the call; no data pointer is given.
-    done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) })
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) })
         .map(drop)
 }
 
-/// A new network namespace for this process.
+/// Moves this process to a new network namespace (unshare(2)).
 pub fn unshare_net() -> io::Result<()> {
-    // SAFETY: takes a number; the process has one thread, whose namespace is meant to change.
-    done(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+    // SAFETY: takes a number.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Enters a network namespace.
+/// Moves this process to an existing network namespace (setns(2)).
 pub fn enter(namespace: BorrowedFd) -> io::Result<()> {
     // SAFETY: takes an open descriptor and a number.
-    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Writes everything out and switches the machine off; returns only on failure. Pid 1 alone may.
+/// Writes all file systems and powers the machine off (reboot(2)). Returns only on failure.
 pub fn power_off() -> io::Error {
     // SAFETY: neither takes a pointer.
     unsafe {
@@ -58,7 +59,7 @@ pub fn power_off() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Credits the kernel's random number generator with `seed`, so that nothing waits for entropy.
+/// Adds `seed` to the kernel's random number generator as 512 bits of entropy, so that no reader waits for entropy.
 pub fn credit_randomness(random: BorrowedFd, seed: [u8; 64]) -> io::Result<()> {
     // include/uapi/linux/random.h: struct rand_pool_info, RNDADDENTROPY = _IOW('R', 3, int[2]).
     #[repr(C)]
@@ -69,34 +70,34 @@ pub fn credit_randomness(random: BorrowedFd, seed: [u8; 64]) -> io::Result<()> {
     }
     let pool = Pool { bits: 512, size: 64, bytes: seed };
     // SAFETY: the structure is the one this request reads, and outlives the call.
-    done(unsafe { libc::ioctl(random.as_raw_fd(), 0x4008_5203, &raw const pool) }).map(drop)
+    check(unsafe { libc::ioctl(random.as_raw_fd(), 0x4008_5203, &raw const pool) }).map(drop)
 }
 
-/// A socket, closed on exec.
+/// socket(2) with `SOCK_CLOEXEC`.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
-    let fd = done(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
+    let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// setsockopt(2) of plain bytes.
+/// setsockopt(2) with a value of any type, as bytes.
 pub fn set_bytes(fd: BorrowedFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
     let len = libc::socklen_t::try_from(value.len()).expect("short options");
     // SAFETY: the kernel reads `len` bytes of the slice.
-    done(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value.as_ptr().cast(), len) }).map(drop)
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value.as_ptr().cast(), len) }).map(drop)
 }
 
-/// setsockopt(2) of an int.
+/// setsockopt(2) with an int.
 pub fn set(fd: BorrowedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     set_bytes(fd, level, option, &value.to_ne_bytes())
 }
 
-/// getsockopt(2) into `buffer`; returns how much the kernel had to say.
+/// getsockopt(2) into `buffer`. Returns the length of the value.
 pub fn get_bytes(fd: BorrowedFd, level: i32, option: i32, buffer: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(buffer.len()).expect("short options");
     // SAFETY: the kernel writes at most `len` bytes into the slice, and says how many.
-    done(unsafe {
+    check(unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, option, buffer.as_mut_ptr().cast(), &raw mut len)
     })?;
     Ok(len as usize)
@@ -126,17 +127,17 @@ fn address_back(at: &libc::sockaddr_in) -> SocketAddrV4 {
 pub fn bind(fd: BorrowedFd, at: SocketAddrV4) -> io::Result<()> {
     let at = address(at);
     // SAFETY: a sockaddr_in and its length.
-    done(unsafe { libc::bind(fd.as_raw_fd(), (&raw const at).cast(), len_of::<libc::sockaddr_in>()) })
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const at).cast(), len_of::<libc::sockaddr_in>()) })
         .map(drop)
 }
 
-/// connect(2); a connection that is under way is no error.
+/// connect(2). `EINPROGRESS` is success.
 pub fn connect(fd: BorrowedFd, to: SocketAddrV4) -> io::Result<()> {
     let to = address(to);
     // SAFETY: a sockaddr_in and its length.
     let code =
         unsafe { libc::connect(fd.as_raw_fd(), (&raw const to).cast(), len_of::<libc::sockaddr_in>()) };
-    match done(code) {
+    match check(code) {
         Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
         other => other.map(drop),
     }
@@ -145,17 +146,17 @@ pub fn connect(fd: BorrowedFd, to: SocketAddrV4) -> io::Result<()> {
 /// listen(2).
 pub fn listen(fd: BorrowedFd, backlog: i32) -> io::Result<()> {
     // SAFETY: takes numbers.
-    done(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
+    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
 }
 
-/// accept4(2): a non-blocking socket and its peer.
+/// accept4(2). Returns a non-blocking socket and the address of its peer.
 pub fn accept(fd: BorrowedFd) -> io::Result<(OwnedFd, SocketAddrV4)> {
     // SAFETY: all zeroes are a valid sockaddr_in.
     let mut peer: libc::sockaddr_in = unsafe { zeroed() };
     let mut len = len_of::<libc::sockaddr_in>();
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes at most `len` bytes of the address.
-    let got = done(unsafe { libc::accept4(fd.as_raw_fd(), (&raw mut peer).cast(), &raw mut len, flags) })?;
+    let got = check(unsafe { libc::accept4(fd.as_raw_fd(), (&raw mut peer).cast(), &raw mut len, flags) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok((unsafe { OwnedFd::from_raw_fd(got) }, address_back(&peer)))
 }
@@ -166,24 +167,24 @@ pub fn local_address(fd: BorrowedFd) -> io::Result<SocketAddrV4> {
     let mut here: libc::sockaddr_in = unsafe { zeroed() };
     let mut len = len_of::<libc::sockaddr_in>();
     // SAFETY: the kernel writes at most `len` bytes of the address.
-    done(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut here).cast(), &raw mut len) })?;
+    check(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut here).cast(), &raw mut len) })?;
     Ok(address_back(&here))
 }
 
-/// send(2) that neither waits nor raises SIGPIPE.
+/// send(2) with `MSG_DONTWAIT` and `MSG_NOSIGNAL`.
 pub fn send(fd: BorrowedFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the slice.
     count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// Closes our direction (shutdown(2)).
+/// shutdown(2) of the outgoing direction.
 pub fn shutdown_write(fd: BorrowedFd) -> io::Result<()> {
     // SAFETY: takes numbers.
-    done(unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
+    check(unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
 }
 
-/// sendto(2) that does not wait.
+/// sendto(2) with `MSG_DONTWAIT` and `MSG_NOSIGNAL`.
 pub fn send_to(fd: BorrowedFd, bytes: &[u8], to: SocketAddrV4) -> io::Result<usize> {
     let to = address(to);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -200,13 +201,13 @@ pub fn send_to(fd: BorrowedFd, bytes: &[u8], to: SocketAddrV4) -> io::Result<usi
     })
 }
 
-/// recv(2) that does not wait.
+/// recv(2) with `MSG_DONTWAIT`.
 pub fn receive(fd: BorrowedFd, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length of the slice.
     count(unsafe { libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) })
 }
 
-/// Takes one message or two, what is there, in one call (recvmmsg(2)); says how long they are, 0 for none.
+/// Receives up to two messages in one call (recvmmsg(2)). Returns their lengths; 0 if there is no message.
 pub fn receive_two(fd: BorrowedFd, into: [&mut [u8]; 2]) -> io::Result<[usize; 2]> {
     let mut parts = into.map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
     // SAFETY: all zeroes are a valid mmsghdr: no address, no control data, nothing to write to.
@@ -216,28 +217,28 @@ pub fn receive_two(fd: BorrowedFd, into: [&mut [u8]; 2]) -> io::Result<[usize; 2
         header.msg_hdr.msg_iovlen = 1;
     }
     // SAFETY: two headers, each with one part that is a slice of the caller's; the kernel writes at most its length.
-    let n = done(unsafe {
+    let n = check(unsafe {
         libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), 2, libc::MSG_DONTWAIT, std::ptr::null_mut())
     })?;
     let len = |at: usize| if at < n.cast_unsigned() as usize { headers[at].msg_len as usize } else { 0 };
     Ok([len(0), len(1)])
 }
 
-/// Takes up to `n` bytes of a TCP stream without copying them (tcp(7): `MSG_TRUNC` discards).
+/// Discards up to `n` readable bytes of a TCP stream (tcp(7), `MSG_TRUNC`). Returns how many.
 pub fn discard(fd: BorrowedFd, n: usize) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing, so that the pointer is never used.
     count(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), n, flags) })
 }
 
-/// Takes `n` bytes of a TCP stream without copying them, and waits for them; less at its end.
+/// Discards `n` bytes of a TCP stream, and waits for them (`MSG_WAITALL`). Returns fewer at the end of the stream.
 pub fn discard_all(fd: BorrowedFd, n: usize) -> io::Result<usize> {
     let flags = libc::MSG_WAITALL | libc::MSG_TRUNC;
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing, so that the pointer is never used.
     count(unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), n, flags) })
 }
 
-/// Sends the same bytes so many times (at most 1024), and waits until they are in the send buffer.
+/// Sends the same bytes `times` times (at most 1024) in one call of sendmsg(2). Returns when they are in the send buffer.
 pub fn send_again(fd: BorrowedFd, bytes: &[u8], times: usize) -> io::Result<usize> {
     let part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut parts = vec![part; times];
@@ -249,23 +250,24 @@ pub fn send_again(fd: BorrowedFd, bytes: &[u8], times: usize) -> io::Result<usiz
     count(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) })
 }
 
-/// Calls on the socket, by whatever descriptor, wait from now on unless they say otherwise.
+/// Clears `O_NONBLOCK`, for all descriptors of the socket.
 pub fn make_blocking(fd: BorrowedFd) -> io::Result<()> {
     // SAFETY: takes numbers.
-    let flags = done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: takes numbers.
-    done(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
 }
 
-/// Bytes that a read would return (FIONREAD).
+/// The number of bytes that a read would return (`FIONREAD`).
 pub fn readable(fd: BorrowedFd) -> io::Result<u64> {
     let mut n: libc::c_int = 0;
     // SAFETY: this request writes one int.
-    done(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut n) })?;
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut n) })?;
     Ok(u64::try_from(n).unwrap_or(0))
 }
 
-/// Switches an offload of an interface (`ETHTOOL_S*` of include/uapi/linux/ethtool.h) and reads it back by `get`.
+/// Switches an offload of an interface on or off by the command `set` (`ETHTOOL_S*` of include/uapi/linux/ethtool.h). Returns the state
+/// that the command `get` (`ETHTOOL_G*`) reads back.
 pub fn offload(fd: BorrowedFd, interface: &str, set: u32, get: u32, on: bool) -> io::Result<bool> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     #[repr(C)]
@@ -282,14 +284,14 @@ pub fn offload(fd: BorrowedFd, interface: &str, set: u32, get: u32, on: bool) ->
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request points to an ethtool_value, which these commands read or write, and both outlive the calls.
     unsafe {
-        done(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
+        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
         (&raw mut value.command).write(get);
-        done(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
+        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request))?;
     }
     Ok(value.data != 0)
 }
 
-/// The place of an interface in this namespace.
+/// The index of an interface in the network namespace of the process.
 pub fn interface_index(name: &str) -> io::Result<i32> {
     let name = text(name);
     // SAFETY: a NUL-terminated string.
@@ -297,61 +299,61 @@ pub fn interface_index(name: &str) -> io::Result<i32> {
     if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index.cast_signed()) }
 }
 
-/// The clock of the recording: `CLOCK_REALTIME` in nanoseconds.
+/// `CLOCK_REALTIME` in nanoseconds. Recordings use this clock.
 pub fn now() -> u64 {
     clock(libc::CLOCK_REALTIME)
 }
 
-/// A mount namespace of this process's own: what it mounts is seen by itself and its children, and goes with them.
-pub fn own_mounts() -> io::Result<()> {
-    // SAFETY: takes a number; the process has one thread.
-    done(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+/// Moves this process to a new mount namespace. Later mounts are visible in this process and its children only, and end with them.
+pub fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: takes a number.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE)
 }
 
-/// Whether the process may do everything.
+/// Returns true if the effective user is root.
 pub fn is_root() -> bool {
     // SAFETY: takes and changes nothing.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The process goes before all others that are not of real time (nice -20). Where sessions share the processors among
-/// themselves (sched(7), autogroup) nice counts within one only: the process gets a session of its own, and that one's nice.
-pub fn hurry() -> io::Result<()> {
-    // SAFETY: takes nothing. A leader of a process group cannot have one; then nice has to do.
+/// Gives the process the highest priority of normal scheduling (nice -20). With autogroups (sched(7)) a nice value counts only within a
+/// session; therefore the process becomes the leader of a new session, whose autogroup gets the same nice value.
+pub fn raise_priority() -> io::Result<()> {
+    // SAFETY: takes nothing. The call fails for the leader of a process group, for which the nice value of the process must suffice.
     if unsafe { libc::setsid() } >= 0 {
-        // There is no such file where sessions do not share.
+        // The file exists only in kernels with autogroups.
         let _ = std::fs::write("/proc/self/autogroup", "-20");
     }
     // SAFETY: takes numbers.
-    done(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }).map(drop)
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }).map(drop)
 }
 
-/// Has the kernel end this process when its parent ends, however that comes about; returns the parent.
+/// Lets the kernel kill this process when its parent ends for any reason (`PR_SET_PDEATHSIG`). Returns the process id of the parent.
 pub fn end_with_parent() -> io::Result<i32> {
     // SAFETY: takes numbers.
-    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
     // SAFETY: takes and changes nothing.
     Ok(unsafe { libc::getppid() })
 }
 
-/// Takes the lock of an open file, when nobody has it; it goes with the process.
+/// Locks an open file (flock(2)) until the process ends. Returns false if another process has the lock.
 pub fn try_lock(file: BorrowedFd) -> io::Result<bool> {
     // SAFETY: takes a descriptor and a number.
-    match done(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
         Ok(_) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(e) => Err(e),
     }
 }
 
-/// The clock that nobody sets: `CLOCK_MONOTONIC` in nanoseconds.
-pub fn steady() -> u64 {
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Time of the processor that this process has taken, in nanoseconds.
-pub fn cpu() -> u64 {
+/// The CPU time of this process in nanoseconds.
+pub fn cpu_time() -> u64 {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
@@ -362,16 +364,16 @@ fn clock(which: libc::clockid_t) -> u64 {
     at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
 }
 
-/// A timer that is readable from an absolute instant on.
+/// A timer (`timerfd_create(2)`), which is readable from the instant on that [`set_timer`] sets.
 pub fn timer() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
     let fd =
-        done(unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
+        check(unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets a timer to an instant of [`now`]'s clock; what was due before is forgotten.
+/// Sets a timer to an instant of the clock of [`now`], instead of the previous instant. 0 disarms the timer.
 pub fn set_timer(fd: BorrowedFd, at: u64) -> io::Result<()> {
     let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let at = libc::timespec {
@@ -380,66 +382,66 @@ pub fn set_timer(fd: BorrowedFd, at: u64) -> io::Result<()> {
     };
     let spec = libc::itimerspec { it_interval: zero, it_value: at };
     // SAFETY: the kernel reads one itimerspec; no old one is asked for.
-    done(unsafe {
+    check(unsafe {
         libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
     })
     .map(drop)
 }
 
 /// An epoll instance.
-pub fn poll() -> io::Result<OwnedFd> {
+pub fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: takes a number.
-    let fd = done(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A counter that is readable when it is not 0 (eventfd(2)).
-pub fn bell() -> io::Result<OwnedFd> {
+/// A counter (eventfd(2)), which is readable while it is not 0.
+pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
-    let fd = done(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Counts the bell up.
-pub fn ring(bell: BorrowedFd) -> io::Result<()> {
+/// Adds 1 to an eventfd.
+pub fn eventfd_add(eventfd: BorrowedFd) -> io::Result<()> {
     let one = 1_u64;
     // SAFETY: the kernel reads the eight bytes of the number.
-    count(unsafe { libc::write(bell.as_raw_fd(), (&raw const one).cast(), 8) }).map(drop)
+    count(unsafe { libc::write(eventfd.as_raw_fd(), (&raw const one).cast(), 8) }).map(drop)
 }
 
-/// Sets the bell back to 0.
-pub fn heard(bell: BorrowedFd) -> io::Result<()> {
+/// Sets an eventfd to 0.
+pub fn eventfd_reset(eventfd: BorrowedFd) -> io::Result<()> {
     let mut n = 0_u64;
     // SAFETY: the kernel writes the eight bytes of the number.
-    count(unsafe { libc::read(bell.as_raw_fd(), (&raw mut n).cast(), 8) }).map(drop)
+    count(unsafe { libc::read(eventfd.as_raw_fd(), (&raw mut n).cast(), 8) }).map(drop)
 }
 
-/// Watches `fd` for `events`; `token` comes back with them. A closed descriptor leaves by itself.
+/// Adds `fd` to an epoll instance. `token` is returned with its events. A descriptor is removed when it is closed.
 pub fn watch(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
     control(poll, libc::EPOLL_CTL_ADD, fd, events, token)
 }
 
-/// Watches `fd`, which is watched, for other events.
-pub fn watch_else(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
+/// Changes the events for which an epoll instance watches `fd`.
+pub fn modify_watch(poll: BorrowedFd, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
     control(poll, libc::EPOLL_CTL_MOD, fd, events, token)
 }
 
 fn control(poll: BorrowedFd, what: i32, fd: BorrowedFd, events: i32, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: token };
     // SAFETY: the kernel reads one epoll_event.
-    done(unsafe { libc::epoll_ctl(poll.as_raw_fd(), what, fd.as_raw_fd(), &raw mut event) }).map(drop)
+    check(unsafe { libc::epoll_ctl(poll.as_raw_fd(), what, fd.as_raw_fd(), &raw mut event) }).map(drop)
 }
 
-/// Waits for events; fills `into` with `(token, events)`.
+/// Waits for events and replaces the contents of `into` by them, as `(token, events)`.
 pub fn wait(poll: BorrowedFd, into: &mut Vec<(u64, i32)>) -> io::Result<()> {
     const MOST: usize = 64;
     into.clear();
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
     let most = i32::try_from(MOST).expect("64");
     // SAFETY: the kernel writes at most MOST events.
-    let n = match done(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), most, -1) }) {
+    let n = match check(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), most, -1) }) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
         other => other?,
     };
@@ -448,7 +450,7 @@ pub fn wait(poll: BorrowedFd, into: &mut Vec<(u64, i32)>) -> io::Result<()> {
     Ok(())
 }
 
-/// Attaches a classic BPF program of `(code, jt, jf, k)`.
+/// Attaches a classic BPF program to a socket. An instruction is `(code, jt, jf, k)` (struct `sock_filter`).
 pub fn attach_filter(fd: BorrowedFd, program: &[(u16, u8, u8, u32)]) -> io::Result<()> {
     let mut code: Vec<libc::sock_filter> =
         program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
@@ -457,7 +459,7 @@ pub fn attach_filter(fd: BorrowedFd, program: &[(u16, u8, u8, u32)]) -> io::Resu
         filter: code.as_mut_ptr(),
     };
     // SAFETY: the kernel reads the program that `program` points to; both outlive the call.
-    done(unsafe {
+    check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             libc::SOL_SOCKET,
@@ -469,27 +471,27 @@ pub fn attach_filter(fd: BorrowedFd, program: &[(u16, u8, u8, u32)]) -> io::Resu
     .map(drop)
 }
 
-/// Binds a packet socket to one interface, whose packets it takes.
+/// Binds a packet socket to an interface, whose packets it receives.
 pub fn bind_packet(fd: BorrowedFd, interface: i32) -> io::Result<()> {
     bind_link(fd, interface, u16::try_from(libc::ETH_P_ALL).expect("3"))
 }
 
-/// Binds a packet socket to one interface, to which it sends and of which it takes nothing.
+/// Binds a packet socket to an interface, to which it sends. The socket receives nothing.
 pub fn bind_packet_to_send(fd: BorrowedFd, interface: i32) -> io::Result<()> {
     bind_link(fd, interface, 0)
 }
 
-/// Has a packet socket take what arrives and not what leaves.
+/// Lets a packet socket receive only packets that arrive, not those that leave.
 pub fn ignore_outgoing(fd: BorrowedFd) -> io::Result<()> {
     // PACKET_IGNORE_OUTGOING (include/uapi/linux/if_packet.h, Linux 4.20).
     set(fd, libc::SOL_PACKET, 23, 1)
 }
 
-/// Lets this process have so many files open, also beyond what it was started with.
+/// Sets the limits of open files of this process (`RLIMIT_NOFILE`).
 pub fn allow_files(n: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: n, rlim_max: n };
     // SAFETY: the kernel reads one rlimit.
-    done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
 }
 
 fn bind_link(fd: BorrowedFd, interface: i32, protocol: u16) -> io::Result<()> {
@@ -499,6 +501,6 @@ fn bind_link(fd: BorrowedFd, interface: i32, protocol: u16) -> io::Result<()> {
     at.sll_protocol = protocol.to_be();
     at.sll_ifindex = interface;
     // SAFETY: a sockaddr_ll and its length.
-    done(unsafe { libc::bind(fd.as_raw_fd(), (&raw const at).cast(), len_of::<libc::sockaddr_ll>()) })
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const at).cast(), len_of::<libc::sockaddr_ll>()) })
         .map(drop)
 }

@@ -24,8 +24,10 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field of no record.
-    pub const NOTHING: Field = Field { at: 0, size: 0 };
+    /// The field of `size` bytes (at most 8) at an offset.
+    pub const fn new(offset: usize, size: usize) -> Field {
+        Field { at: offset, size }
+    }
 
     /// Its value in a record, as the machine has it; 0 where the record ends before it.
     pub fn of(self, record: &[u8]) -> u64 {
@@ -84,8 +86,8 @@ impl Format {
     }
 }
 
-/// Mounts it where it is not, in a mount namespace of our own.
-pub fn show() -> io::Result<()> {
+/// Mounts tracefs unless it is mounted. The process must be in a mount namespace of its own.
+pub fn mount() -> io::Result<()> {
     if fs::exists(format!("{HERE}/events"))? {
         return Ok(());
     }

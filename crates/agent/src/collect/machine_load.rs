@@ -1,13 +1,13 @@
-//! How busy this machine is, before a run in real time and during it: rows of the recording, entity `machine`.
+//! How busy this machine is before and during a run in real time. The rows of the recording have the entity `machine`.
 //!
 //! | property | unit | meaning |
 //! | --- | --- | --- |
-//! | `busy_before` | share | of all processors that something ran on, in the last 200 ms before the run; asked: a fifth at most |
-//! | `busy_others` | share | of all processors taken by other processes during the run (and by interrupts that are not accounted to us) |
-//! | `stolen` | share | of all processors that a hypervisor took away during the run |
-//! | `agent_cpu` | s | time of the processor that the agent took: applications, collectors, and what of the network runs in its name |
-//! | `late` | s | the most by which the agent was late for one of its ticks: nothing of it happened for so long |
-//! | `load` | 1 | load average of one minute at the end |
+//! | `busy_before` | share | busy processors in the last 200 ms before the run, which waits until it is at most 0.2 |
+//! | `busy_others` | share | processors used by other processes, and by interrupts that are not accounted to the agent |
+//! | `stolen` | share | processors that a hypervisor took away |
+//! | `agent_cpu` | s | CPU time of the agent: applications, collectors, and the network stack on its behalf |
+//! | `late` | s | the longest delay of a tick of the agent |
+//! | `load` | 1 | the load average of one minute at the end of the run |
 
 use crate::system::Failure;
 use std::fs;
@@ -16,17 +16,18 @@ use tcpassay_linux::sys;
 use tcpassay_measure::EnvironmentProperty;
 use tcpassay_units::Dur;
 
-/// Beyond this share of busy processors a run waits.
+/// A run waits while a larger share of the processors is busy.
 const QUIET: f64 = 0.2;
-const LOOK: Duration = Duration::from_millis(200);
+/// The time over which that share is measured.
+const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Lets real time pass.
-#[expect(clippy::disallowed_methods, reason = "a run on this machine waits for the machine")]
+/// Sleeps in real time.
+#[expect(clippy::disallowed_methods, reason = "a run in real time waits for other processes")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Ticks of all processors since boot.
+/// Clock ticks of all processors since boot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct CpuTicks {
     all: u64,
@@ -34,49 +35,56 @@ struct CpuTicks {
     stolen: u64,
 }
 
-/// The machine at the start of a run.
+/// The state of the machine at the start of a run.
 pub struct MachineLoad {
     busy_before: f64,
     ticks: CpuTicks,
+    /// CPU time of the process in nanoseconds.
     cpu: u64,
-    /// Difference of the clock that is set and the one that is not.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in nanoseconds.
     offset: u64,
-    steady: u64,
+    monotonic: u64,
 }
 
 impl MachineLoad {
-    /// Waits until the machine is quiet, for at most `patience`.
-    pub fn before(patience: Duration) -> Result<MachineLoad, Failure> {
-        let since = sys::steady();
+    /// Waits until few processors are busy, for at most `max_wait`.
+    pub fn when_quiet(max_wait: Duration) -> Result<MachineLoad, Failure> {
+        let since = sys::monotonic();
         loop {
             let first = ticks()?;
-            pause(LOOK);
+            pause(INTERVAL);
             let ticks = ticks()?;
             let busy_before = share(first, ticks, |a, b| (b.all - a.all) - (b.idle - a.idle));
-            if busy_before <= QUIET || u128::from(sys::steady() - since) >= patience.as_nanos() {
-                let (now, steady) = (sys::now(), sys::steady());
-                return Ok(MachineLoad { busy_before, ticks, cpu: sys::cpu(), offset: now - steady, steady });
+            if busy_before <= QUIET || u128::from(sys::monotonic() - since) >= max_wait.as_nanos() {
+                let (now, monotonic) = (sys::now(), sys::monotonic());
+                return Ok(MachineLoad {
+                    busy_before,
+                    ticks,
+                    cpu: sys::cpu_time(),
+                    offset: now - monotonic,
+                    monotonic,
+                });
             }
         }
     }
 
-    /// Time of the processor that this process has taken since, in nanoseconds.
+    /// CPU time of this process since the start of the run, in nanoseconds.
     pub fn own_cpu(&self) -> u64 {
-        sys::cpu() - self.cpu
+        sys::cpu_time() - self.cpu
     }
 
-    /// Rows of the recording, at the end of the run, in which a tick was `late` at most.
-    pub fn after(self, late: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
-        let steady = sys::steady();
-        // Nobody reads two clocks at once; a clock that is set jumps by more, and one that is slewed by less.
-        if (sys::now() - steady).abs_diff(self.offset) > 5_000_000 {
-            return Err("the machine's clock was set while the case ran; run it again".to_owned());
+    /// The rows of the recording, at the end of a run in which the longest delay of a tick was `late`.
+    pub fn finish(self, late: Dur) -> Result<Vec<EnvironmentProperty>, Failure> {
+        let monotonic = sys::monotonic();
+        // Two clocks are not read at the same instant, and a clock may be slewed. If it was set, it differs by more than 5 ms.
+        if (sys::now() - monotonic).abs_diff(self.offset) > 5_000_000 {
+            return Err("the clock of this machine was set during the run; run the case again".to_owned());
         }
         let end = ticks()?;
         let busy = share(self.ticks, end, |a, b| (b.all - a.all) - (b.idle - a.idle) - (b.stolen - a.stolen));
         let processors = float(std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
         let cpu = float(self.own_cpu()) / 1e9;
-        let own = cpu / (float(steady - self.steady) / 1e9) / processors;
+        let own = cpu / (float(monotonic - self.monotonic) / 1e9) / processors;
         let load = fs::read_to_string("/proc/loadavg").ok();
         let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
         let row = |property: &str, unit: &str, asked, measured| EnvironmentProperty {
@@ -97,6 +105,7 @@ impl MachineLoad {
     }
 }
 
+/// The share of a kind of ticks (`of`) in all ticks between two instants.
 fn share(a: CpuTicks, b: CpuTicks, of: impl Fn(CpuTicks, CpuTicks) -> u64) -> f64 {
     float(of(a, b)) / float((b.all - a.all).max(1))
 }
@@ -108,10 +117,11 @@ fn float(n: u64) -> f64 {
 
 fn ticks() -> Result<CpuTicks, Failure> {
     let text = fs::read_to_string("/proc/stat").map_err(|e| format!("/proc/stat: {e}"))?;
-    parse(&text).ok_or_else(|| "/proc/stat does not begin as proc(5) has it".to_owned())
+    parse(&text).ok_or_else(|| "the first line of /proc/stat does not have the format of proc(5)".to_owned())
 }
 
-/// proc(5): `cpu user nice system idle iowait irq softirq steal guest guest_nice`; the last two are within the first two.
+/// The first line of `/proc/stat` (proc(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The values of `guest`
+/// and `guest_nice` are contained in `user` and `nice`.
 fn parse(text: &str) -> Option<CpuTicks> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;

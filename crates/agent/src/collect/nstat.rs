@@ -1,9 +1,9 @@
-//! The counters of a host: `/proc/net/snmp` and `/proc/net/netstat` of the namespace that the process is in, as `nstat` names them.
+//! The counters of the namespace that the process is in (`/proc/net/snmp`, `/proc/net/netstat`), by the names of `nstat`.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
 
-/// Those that are not 0.
+/// All counters that are not 0.
 pub fn read() -> io::Result<BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for file in ["/proc/self/net/snmp", "/proc/self/net/netstat"] {
@@ -12,7 +12,7 @@ pub fn read() -> io::Result<BTreeMap<String, u64>> {
     Ok(all)
 }
 
-/// Lines come in pairs: names, values.
+/// Adds the counters of a file, whose lines come in pairs: names, values.
 fn parse(text: &str, all: &mut BTreeMap<String, u64>) {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {

@@ -3,135 +3,258 @@
 use crate::netns::build::{MarkingProgram, NetnsSet};
 use crate::netns::topology::{MonitoredQueue, NetnsTopology};
 use crate::system::Failure;
+use std::collections::BTreeMap;
+use std::io;
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_measure::{EntitySeries, SeriesColumn};
 use tcpassay_units::Dur;
 
-/// What the queues say at every tick. Counters begin at the start of the run: probes do not count.
+/// The columns of a queue in the series.
+const COLUMNS: [&str; 4] = ["out_bytes", "drops", "marks", "max_backlog_bytes"];
+
+/// The counters of the monitored queues. They begin at the start of the traffic: the probes of the path do not count.
 pub struct QueueMonitor {
-    sockets: Vec<(usize, i32, Netlink)>,
-    steps: Vec<MarkingProgram>,
-    pub before: Vec<Qdisc>,
-    /// What was dropped elsewhere before the start.
-    pub before_elsewhere: u64,
-    last: Vec<[u64; 3]>,
-    columns: Vec<[Vec<f64>; 4]>,
-    /// What waited at the last look.
-    waiting: Vec<u64>,
-    pub most: std::collections::BTreeMap<String, u64>,
+    /// For each monitored queue: its interface, and a netlink socket of its namespace.
+    sockets: Vec<(i32, Netlink)>,
+    marking_programs: Vec<MarkingProgram>,
+    /// The counters at the start of the traffic.
+    at_start: Vec<Qdisc>,
+    /// The packets that other queues had dropped at the start of the traffic.
+    elsewhere_at_start: u64,
+    samplers: Vec<QueueSampler>,
+    /// The largest backlog of each queue at a tick, by its name, in bytes.
+    pub max_backlog: BTreeMap<String, u64>,
+    /// The series of the recording contains queues.
     series: bool,
 }
 
+/// The columns of one queue.
+#[derive(Clone, Default)]
+struct QueueSampler {
+    /// Bytes, drops and marks at the last tick.
+    last: [u64; 3],
+    /// The backlog at the last tick.
+    backlog: u64,
+    columns: [Vec<f64>; 4],
+}
+
+impl QueueSampler {
+    /// Adds the row of an interval that ends with these counters.
+    fn add(&mut self, qdisc: &Qdisc) {
+        let counters = [qdisc.bytes, qdisc.drops, qdisc.marks];
+        for (column, (now, last)) in self.columns.iter_mut().zip(counters.into_iter().zip(self.last)) {
+            column.push(float(now - last));
+        }
+        // The backlog at the begin or at the end of the interval. A peak between the two is not seen.
+        self.columns[3].push(float(qdisc.backlog.max(self.backlog)));
+        (self.last, self.backlog) = (counters, qdisc.backlog);
+    }
+}
+
 impl QueueMonitor {
-    pub fn new(topology: &NetnsTopology, steps: Vec<MarkingProgram>, series: Option<Dur>) -> QueueMonitor {
-        let n = topology.monitored.len();
+    /// A monitor of the queues of a topology that was built.
+    pub fn new(
+        topology: &NetnsTopology,
+        marking_programs: Vec<MarkingProgram>,
+        series: Option<Dur>,
+    ) -> QueueMonitor {
         QueueMonitor {
             sockets: Vec::new(),
-            steps,
-            before: Vec::new(),
-            before_elsewhere: 0,
-            last: vec![[0; 3]; n],
-            columns: vec![Default::default(); n],
-            waiting: vec![0; n],
-            most: std::collections::BTreeMap::new(),
+            marking_programs,
+            at_start: Vec::new(),
+            elsewhere_at_start: 0,
+            samplers: vec![QueueSampler::default(); topology.monitored.len()],
+            max_backlog: BTreeMap::new(),
             series: series.is_some(),
         }
     }
 
-    /// The counters of every monitored queue since the start.
+    /// Reads the counters at the start of the traffic.
+    pub fn start(&mut self, topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<(), Failure> {
+        self.at_start = self.read(topology, namespaces)?;
+        self.elsewhere_at_start = all_dropped_elsewhere(topology, namespaces)?;
+        Ok(())
+    }
+
+    /// The counters of every monitored queue since the start of the traffic.
     pub fn read(
         &mut self,
         topology: &NetnsTopology,
         namespaces: &mut NetnsSet,
     ) -> Result<Vec<Qdisc>, Failure> {
-        let io = |e: std::io::Error| format!("qdiscs: {e}");
         if self.sockets.is_empty() {
             for monitored in &topology.monitored {
-                let dev = &topology.devices[monitored.dev];
-                namespaces.enter(dev.netns)?;
-                let index = sys::interface_index(&dev.name).map_err(io)?;
-                self.sockets.push((dev.netns, index, Netlink::open().map_err(io)?));
+                let device = &topology.devices[monitored.dev];
+                namespaces.enter(device.netns)?;
+                let index = sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?;
+                self.sockets.push((index, Netlink::open().map_err(|e| qdisc_error(&e))?));
             }
         }
         let mut all = Vec::new();
-        for ((_, index, netlink), monitored) in self.sockets.iter().zip(&topology.monitored) {
-            let found = netlink.qdiscs().map_err(io)?;
-            let of = found.into_iter().find(|q| q.interface == *index && q.handle == monitored.handle);
-            let mut of = of.ok_or_else(|| format!("the qdisc of {} is gone", monitored.name))?;
-            for step in self.steps.iter().filter(|step| step.dev == monitored.dev) {
-                of.marks += step.marks()?;
+        for ((index, netlink), monitored) in self.sockets.iter().zip(&topology.monitored) {
+            let mut qdisc = find(netlink.qdiscs().map_err(|e| qdisc_error(&e))?, *index, monitored)?;
+            for program in self.marking_programs.iter().filter(|program| program.dev == monitored.dev) {
+                qdisc.marks += program.marks()?;
             }
-            all.push(of);
+            all.push(qdisc);
         }
-        for (q, before) in all.iter_mut().zip(&self.before) {
-            q.bytes -= before.bytes;
-            q.packets -= before.packets;
-            q.drops -= before.drops;
-            q.marks -= before.marks;
+        for (qdisc, at_start) in all.iter_mut().zip(&self.at_start) {
+            subtract(qdisc, at_start);
         }
         Ok(all)
     }
 
-    /// Packets that qdiscs other than the monitored dropped since the machine was built: wires, NICs, policers.
-    pub fn dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<u64, Failure> {
-        let io = |e: std::io::Error| format!("qdiscs: {e}");
-        let mut drops = 0;
-        for netns in 0..topology.namespaces.len() {
-            namespaces.enter(netns)?;
-            let devices = topology.devices.iter().enumerate().filter(|(_, dev)| dev.netns == netns);
-            let mut indices = Vec::new();
-            for (at, dev) in devices {
-                let monitored = topology.monitored.iter().any(|monitored| monitored.dev == at);
-                // What a relay takes is dropped behind it (`relay`).
-                let relayed = topology.relayed.iter().any(|relayed| relayed.from == at);
-                indices.push((sys::interface_index(&dev.name).map_err(io)?, monitored, relayed));
-            }
-            for q in Netlink::open().and_then(|n| n.qdiscs()).map_err(io)? {
-                let counts = indices.iter().any(|(index, monitored, relayed)| {
-                    q.interface == *index && (q.is_root && !monitored || q.kind == "clsact" && !relayed)
-                });
-                drops += if counts { q.drops } else { 0 };
-            }
-        }
-        Ok(drops)
+    /// The packets that queues which are not monitored have dropped since the start of the traffic: wires, NICs, policers.
+    pub fn dropped_elsewhere(
+        &self,
+        topology: &NetnsTopology,
+        namespaces: &mut NetnsSet,
+    ) -> Result<u64, Failure> {
+        Ok(all_dropped_elsewhere(topology, namespaces)?.saturating_sub(self.elsewhere_at_start))
     }
 
+    /// Adds a row of each queue to the series, at the end of an interval.
     pub fn sample(&mut self, topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<(), Failure> {
         let all = self.read(topology, namespaces)?;
-        for (i, (q, monitored)) in all.iter().zip(&topology.monitored).enumerate() {
-            let present = [q.bytes, q.drops, q.marks];
-            for (k, column) in self.columns[i].iter_mut().take(3).enumerate() {
-                column.push(float(present[k] - self.last[i][k]));
-            }
-            // What waited when the interval began, or waits now; a peak between two looks is not seen.
-            self.columns[i][3].push(float(q.backlog.max(std::mem::replace(&mut self.waiting[i], q.backlog))));
-            self.last[i] = present;
-            let most = self.most.entry(monitored.name.clone()).or_default();
-            *most = (*most).max(q.backlog);
+        for ((qdisc, sampler), monitored) in all.iter().zip(&mut self.samplers).zip(&topology.monitored) {
+            sampler.add(qdisc);
+            let most = self.max_backlog.entry(monitored.name.clone()).or_default();
+            *most = (*most).max(qdisc.backlog);
         }
         Ok(())
     }
 
+    /// The columns of all queues; empty if the recording has no series.
     pub fn entities(&self, topology: &NetnsTopology) -> Vec<EntitySeries> {
-        let names = ["out_bytes", "drops", "marks", "max_backlog_bytes"];
-        let of = |(monitored, columns): (&MonitoredQueue, &[Vec<f64>; 4])| EntitySeries {
-            entity: monitored.name.clone(),
-            first: 0,
-            columns: names
-                .into_iter()
-                .zip(columns)
-                .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
-                .collect(),
-        };
         if !self.series {
             return Vec::new();
         }
-        topology.monitored.iter().zip(&self.columns).map(of).collect()
+        let entity = |(monitored, sampler): (&MonitoredQueue, &QueueSampler)| EntitySeries {
+            entity: monitored.name.clone(),
+            first: 0,
+            columns: COLUMNS
+                .into_iter()
+                .zip(&sampler.columns)
+                .map(|(name, values)| SeriesColumn { name: name.to_owned(), values: values.clone() })
+                .collect(),
+        };
+        topology.monitored.iter().zip(&self.samplers).map(entity).collect()
     }
+}
+
+fn qdisc_error(e: &io::Error) -> Failure {
+    format!("qdiscs: {e}")
+}
+
+fn find(all: Vec<Qdisc>, interface: i32, monitored: &MonitoredQueue) -> Result<Qdisc, Failure> {
+    all.into_iter()
+        .find(|q| q.interface == interface && q.handle == monitored.handle)
+        .ok_or_else(|| format!("the qdisc of {} is gone", monitored.name))
+}
+
+/// Counts a queue from the start of the traffic on. The backlog is not a counter.
+fn subtract(qdisc: &mut Qdisc, at_start: &Qdisc) {
+    qdisc.bytes -= at_start.bytes;
+    qdisc.packets -= at_start.packets;
+    qdisc.drops -= at_start.drops;
+    qdisc.marks -= at_start.marks;
+}
+
+/// The packets that unmonitored queues have dropped since the topology was built.
+fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) -> Result<u64, Failure> {
+    let mut drops = 0;
+    for netns in 0..topology.namespaces.len() {
+        namespaces.enter(netns)?;
+        let mut devices = Vec::new();
+        for (at, device) in topology.devices.iter().enumerate().filter(|(_, device)| device.netns == netns) {
+            let monitored = topology.monitored.iter().any(|monitored| monitored.dev == at);
+            let relayed = topology.relayed.iter().any(|relayed| relayed.from == at);
+            devices.push((
+                sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?,
+                monitored,
+                relayed,
+            ));
+        }
+        for qdisc in Netlink::open().and_then(|n| n.qdiscs()).map_err(|e| qdisc_error(&e))? {
+            if counts_elsewhere(&qdisc, &devices) {
+                drops += qdisc.drops;
+            }
+        }
+    }
+    Ok(drops)
+}
+
+/// Returns true if the drops of a qdisc are drops of unmonitored queues. `devices`: interface, whether its queue is monitored, and whether
+/// a relay takes its packets. What a relay takes is dropped by the `clsact` of its device, and is no loss.
+fn counts_elsewhere(qdisc: &Qdisc, devices: &[(i32, bool, bool)]) -> bool {
+    devices.iter().any(|(interface, monitored, relayed)| {
+        qdisc.interface == *interface && (qdisc.is_root && !monitored || qdisc.kind == "clsact" && !relayed)
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of an interval are below 2^53")]
 fn float(n: u64) -> f64 {
     n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(bytes: u64, drops: u64, marks: u64, backlog: u64) -> Qdisc {
+        Qdisc { bytes, drops, marks, backlog, packets: bytes / 1500, ..Qdisc::default() }
+    }
+
+    #[test]
+    fn a_row_has_the_difference_of_counters_and_the_larger_backlog_of_begin_and_end() {
+        let mut sampler = QueueSampler::default();
+        for row in [qdisc(3000, 1, 0, 4500), qdisc(9000, 1, 2, 1500), qdisc(9000, 1, 2, 0)] {
+            sampler.add(&row);
+        }
+        assert_eq!(sampler.columns[0], [3000.0, 6000.0, 0.0]);
+        assert_eq!(sampler.columns[1], [1.0, 0.0, 0.0]);
+        assert_eq!(sampler.columns[2], [0.0, 2.0, 0.0]);
+        assert_eq!(sampler.columns[3], [4500.0, 4500.0, 1500.0]);
+    }
+
+    #[test]
+    fn what_passed_before_the_traffic_does_not_count_but_the_backlog_does() {
+        let mut now = qdisc(9000, 5, 3, 700);
+        subtract(&mut now, &qdisc(6000, 4, 1, 900));
+        assert_eq!((now.bytes, now.packets, now.drops, now.marks, now.backlog), (3000, 2, 1, 2, 700));
+    }
+
+    #[test]
+    fn drops_elsewhere_are_those_of_unmonitored_roots_and_of_policers() {
+        let devices = [(4, true, false), (5, false, false), (6, false, true)];
+        let root = |interface| Qdisc { interface, is_root: true, ..Qdisc::default() };
+        let clsact = |interface| Qdisc { interface, kind: "clsact".to_owned(), ..Qdisc::default() };
+        assert!(!counts_elsewhere(&root(4), &devices));
+        assert!(counts_elsewhere(&root(5), &devices) && counts_elsewhere(&root(6), &devices));
+        // A policer is on the clsact of its device; so is the filter of a relay.
+        assert!(counts_elsewhere(&clsact(4), &devices));
+        assert!(!counts_elsewhere(&clsact(6), &devices));
+        // Neither the root nor clsact: a queue inside of another one, whose drops its parent counts.
+        assert!(!counts_elsewhere(&Qdisc { interface: 5, ..Qdisc::default() }, &devices));
+        assert!(!counts_elsewhere(&root(9), &devices));
+    }
+
+    #[test]
+    fn a_queue_is_found_by_interface_and_handle() {
+        let monitored = MonitoredQueue {
+            name: "queue.bottleneck".to_owned(),
+            kind: "red".to_owned(),
+            rate: tcpassay_units::Rate::from_mbit(10),
+            dev: 0,
+            handle: 0x10,
+        };
+        let all = || {
+            [(3, 0x10, 1), (4, 0x1, 2), (4, 0x10, 3)]
+                .map(|(interface, handle, bytes)| Qdisc { interface, handle, bytes, ..Qdisc::default() })
+                .to_vec()
+        };
+        assert_eq!(find(all(), 4, &monitored).unwrap().bytes, 3);
+        assert_eq!(find(all(), 7, &monitored).unwrap_err(), "the qdisc of queue.bottleneck is gone");
+    }
 }

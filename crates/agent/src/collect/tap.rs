@@ -1,9 +1,10 @@
-//! Taps: every packet that leaves a host, and every packet that arrives at one, at the instant of the wire.
+//! Taps: the headers of every packet that leaves a host or arrives at one, with the time at which the packet passed the device.
 //!
-//! A tap is a packet socket with a ring that the kernel fills (`TPACKET_V2`), so that a packet costs no system call and none is
-//! held: a copy of its headers is taken and the packet goes on untouched. What leaves a host is seen as it leaves its device (after
-//! segmentation). What arrives at one is seen there, too, unless its NIC merges what it receives: then it is what the neighbour sends.
-//! Of what leaves a device the kernel makes every tap a packet of its own (`dev_queue_xmit_nit`); to look at what arrives costs half.
+//! A tap is a packet socket with a ring that the kernel fills (`TPACKET_V2`). The kernel copies the headers into the ring and forwards the
+//! packet unchanged, without a system call of this process. A tap for leaving packets sees them after segmentation. A NIC that
+//! merges packets on receipt shows merged packets; then the tap is at the neighbour, for what the neighbour sends. A tap for
+//! leaving packets costs twice as much as one for arriving packets, because the kernel clones each packet for it
+//! (`dev_queue_xmit_nit`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,9 +12,11 @@ use tcpassay_linux::ring::{Ring, packet_ring};
 use tcpassay_linux::sys;
 use tcpassay_wire::codec::{Packet, decode};
 
+/// Bytes of a frame of the ring: one packet.
 const FRAME: u32 = 256;
+/// Bytes of a block of the ring.
 const BLOCK: u32 = 65_536;
-/// Bytes kept of each packet, from its IP header.
+/// Bytes kept of each packet, beginning with its IP header.
 const SNAP: u32 = 128;
 
 /// Which packets of a device a tap sees.
@@ -27,13 +30,13 @@ pub enum TapDirection {
 
 /// A packet at a tap.
 pub struct CapturedPacket {
-    /// When, by the clock of the kernel.
+    /// When the packet passed, by the kernel's clock in nanoseconds.
     pub at: u64,
-    /// Which tap.
+    /// The index of the tap.
     pub tap: usize,
-    /// Its length from the IP header on.
+    /// The length in bytes from the IP header on.
     pub len: u32,
-    /// Its headers.
+    /// The headers.
     pub packet: Packet,
 }
 
@@ -52,14 +55,13 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Opens a tap on one way through `interface` of the namespace that the process is in, with room for so many packets (at least
-    /// 8192) between two looks. What a ring has too much costs: a guest is slow at touching a page for the first time.
-    pub fn open(&mut self, interface: &str, way: TapDirection, packets: u64) -> io::Result<()> {
-        let blocks =
-            u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256");
+    /// Opens a tap on an interface of the namespace that the process is in. The ring has room for `packets` packets, but at least for
+    /// 8192 and at most for 65536. A larger ring than needed is slow in a guest, which takes long to touch a page for the first time.
+    pub fn open(&mut self, interface: &str, direction: TapDirection, packets: u64) -> io::Result<()> {
+        let blocks = blocks(packets);
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
-        match way {
-            // Of what leaves the first bytes, of the rest nothing (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
+        match direction {
+            // Takes the first bytes of leaving packets and drops all others (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
             TapDirection::Out => sys::attach_filter(
                 socket.as_fd(),
                 &[
@@ -81,9 +83,9 @@ impl Taps {
         Ok(())
     }
 
-    /// Hands over what has passed since the last call and before `until`, in order of time; at one instant in the order of
-    /// the taps. In real time a packet may be seen at the far end before the near one has been looked at, so that the last
-    /// moments have to wait.
+    /// Calls `each` with the packets that have passed since the last call and before `until`, in the order of time, then of taps. In real
+    /// time the ring of the receiver may be read after a packet has arrived and the ring of its sender before it left; `until`
+    /// must therefore be a little in the past.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket)) {
         let mut seen = std::mem::take(&mut self.seen);
         for (place, tap) in self.all.iter_mut().enumerate() {
@@ -96,13 +98,12 @@ impl Taps {
         self.seen = seen;
     }
 
-    /// A sum over everything that has passed: when, where, how long, and its headers. In whatever portions packets are handed
-    /// over, it is the same for the same packets.
-    pub fn trace(&self) -> u64 {
+    /// A digest of the time, the tap, the length and the headers of all packets. It does not depend on when the rings were read.
+    pub fn digest(&self) -> u64 {
         self.sum
     }
 
-    /// Packets that a ring had no room for.
+    /// The number of packets for which a ring had no room.
     pub fn lost(&self) -> io::Result<u64> {
         let mut lost = 0;
         for tap in &self.all {
@@ -116,9 +117,15 @@ impl Taps {
     }
 }
 
+/// The blocks of a ring for so many packets.
+fn blocks(packets: u64) -> u32 {
+    u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256")
+}
+
 impl Tap {
-    /// Frames lie one behind the other; each begins with `struct tpacket2_hdr` (`linux/if_packet.h`): status, length, kept, offsets of
-    /// the link's and the network's header (16 bits each), seconds, nanoseconds.
+    /// Moves the packets of the ring to `into`, and returns the sum of their digests. Each frame begins with `struct tpacket2_hdr`
+    /// (`linux/if_packet.h`): status, length of the packet, bytes kept, offsets of the link-layer and network headers (16
+    /// bits each), seconds, nanoseconds.
     fn drain(&mut self, place: usize, into: &mut Vec<CapturedPacket>) -> u64 {
         let mut sum = 0_u64;
         loop {
@@ -140,7 +147,7 @@ impl Tap {
     }
 }
 
-/// FNV-1a over words instead of bytes: it tells packets apart, and nobody makes them collide on purpose.
+/// FNV-1a over 64-bit words instead of bytes, which is enough to tell packets apart.
 fn digest(about: [u64; 3], bytes: &[u8]) -> u64 {
     let words = bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -149,4 +156,27 @@ fn digest(about: [u64; 3], bytes: &[u8]) -> u64 {
     });
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     about.into_iter().chain(words).fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_has_whole_blocks_of_256_packets_within_its_bounds() {
+        assert_eq!([0, 8192, 8193, 20_000, 1_000_000].map(blocks), [32, 32, 33, 79, 256]);
+    }
+
+    #[test]
+    fn the_digest_depends_on_time_tap_length_and_each_byte() {
+        let of = |about, bytes: &[u8]| digest(about, bytes);
+        let base = of([1, 2, 3], &[9; 20]);
+        assert_eq!(base, of([1, 2, 3], &[9; 20]));
+        for other in [of([2, 2, 3], &[9; 20]), of([1, 3, 3], &[9; 20]), of([1, 2, 4], &[9; 20])] {
+            assert_ne!(base, other);
+        }
+        let mut changed = [9; 20];
+        changed[19] = 8;
+        assert_ne!(base, of([1, 2, 3], &changed));
+    }
 }

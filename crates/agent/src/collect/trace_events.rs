@@ -1,19 +1,20 @@
-//! What the kernel's trace events say of connections:
+//! The trace events of the kernel about connections, as rows of the event log and counters of flows.
 //!
-//! * `tcp:tcp_cong_state_set` (from Linux 5.19 on): the states of congestion control. Entering `Loss` is a retransmission timeout, also
-//!   again and again in the same episode; entering `Recovery` is a fast recovery.
-//! * `tcp:tcp_probe`: windows, when a segment arrives and before it is processed. A window that changed is a row of the log then; the one
-//!   in force on leaving `Recovery` is the one that the next segment meets. Its ssthresh is `tcp_current_ssthresh`, which outside of a
-//!   reduction is never below three quarters of cwnd.
-//! * `tcp:tcp_retransmit_skb`: in which state the kernel retransmitted; outside of `Recovery` and `Loss` only the tail loss probe does.
-//! * `sock:inet_sock_set_state`: the states of connections.
+//! * `tcp:tcp_cong_state_set` (since Linux 5.19) has the states of congestion control. Each time that the state becomes `Loss`, a
+//!   retransmission timeout has expired, also if the state was `Loss` before. A change to `Recovery` is a fast recovery.
+//! * `tcp:tcp_probe` has the windows when a segment arrives, before the segment is processed. A row of the log is written if a window has
+//!   changed. The window after the end of `Recovery` is the one that the next segment finds. ssthresh is `tcp_current_ssthresh`,
+//!   which outside of a reduction is at least three quarters of cwnd.
+//! * `tcp:tcp_retransmit_skb` tells in which state the kernel retransmitted. In states other than `Recovery` and `Loss` only the tail loss
+//!   probe retransmits.
+//! * `sock:inet_sock_set_state` has the states of connections.
 //!
-//! What a kernel does not have, it says nothing of. Windows are traced only for the event log, because every segment is an event.
+//! Events that a kernel does not have are missing in the log. Windows are traced only for an event log, because each segment is an event.
 
 use crate::collect::flow_tracker::FlowTracker;
 use std::collections::BTreeMap;
 use std::io;
-use tcpassay_linux::perf::Events;
+use tcpassay_linux::perf::PerfEvents;
 use tcpassay_linux::tracefs::{self, Field, Format, Pages};
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Collector, EventKind, EventLog, EventRow, FlowId, RTO};
@@ -30,7 +31,7 @@ const CONGESTION: [CongestionState; 5] = [
 ];
 const RECOVERY: usize = 3;
 const LOSS: usize = 4;
-/// The states of `include/net/tcp_states.h`, in the words of the model.
+/// The states of `include/net/tcp_states.h` by their numbers, with the names of the model.
 const STATES: [&str; 13] = [
     "?",
     "Established",
@@ -46,9 +47,9 @@ const STATES: [&str; 13] = [
     "Closing",
     "SynReceived",
 ];
-/// ssthresh before the first congestion (`TCP_INFINITE_SSTHRESH`).
+/// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
-/// Room for what happens between two looks: some thirty bytes a segment at 100 Gbit/s.
+/// The size of the ring buffer: about 30 bytes for each segment of 100 Gbit/s between two reads.
 const KILOBYTES: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ enum TraceEventKind {
     State,
 }
 
-/// Events by name, with the fields that are read of each.
+/// The events by name, each with the fields that are read beside addresses and ports.
 const EVENTS: [(TraceEventKind, &str, &[&str]); 4] = [
     (TraceEventKind::Congestion, "tcp/tcp_cong_state_set", &["cong_state"]),
     (TraceEventKind::Probe, "tcp/tcp_probe", &["snd_cwnd", "ssthresh", "snd_nxt", "snd_una", "srtt"]),
@@ -67,9 +68,9 @@ const EVENTS: [(TraceEventKind, &str, &[&str]); 4] = [
     (TraceEventKind::State, "sock/inet_sock_set_state", &["oldstate", "newstate"]),
 ];
 
-/// An event that is traced.
+/// An event that is traced, and where its fields are in a record.
 struct TracedEvent {
-    what: TraceEventKind,
+    kind: TraceEventKind,
     id: u64,
     saddr: Field,
     daddr: Field,
@@ -78,108 +79,109 @@ struct TracedEvent {
     fields: Vec<Field>,
 }
 
-/// What is known of a direction of a connection.
+/// The state of one direction of a connection.
 #[derive(Default)]
 struct Sender {
     state: usize,
-    /// cwnd and ssthresh in segments, as they were last.
+    /// The last cwnd and ssthresh, in segments.
     window: (u64, u64),
-    /// It left `Recovery` then, for this state, and no segment has arrived since.
-    left: Option<(Time, usize)>,
-    /// When the kernel retransmitted, and why.
-    again: Vec<(Time, &'static str)>,
+    /// When the connection left `Recovery`, and its new state; `None` once a segment has arrived since.
+    left_recovery: Option<(Time, usize)>,
+    /// When the kernel retransmitted, and the reason.
+    retransmits: Vec<(Time, &'static str)>,
 }
 
-/// Where events come from.
+/// The source of the events.
 enum Source {
-    /// The one trace buffer of a guest, whose clock is the monotonic one, which began with the machine.
+    /// The trace buffer of a guest. Its clock is the monotonic one, which began at the boot of the guest.
     Guest(Pages),
-    /// Rings of our own on a machine; instants are the taps'.
-    MachineLoad(Events),
+    /// Ring buffers of this process on a host, with the clock of the taps.
+    Host(PerfEvents),
 }
 
-/// The trace, being read.
+/// The trace events of a run.
 #[derive(Default)]
 pub struct KernelTrace {
     source: Option<Source>,
     traced: Vec<TracedEvent>,
     senders: BTreeMap<FlowId, Sender>,
-    /// What this kernel could tell.
+    /// Which events this kernel has, in the order of `EVENTS`.
     has: [bool; 4],
 }
 
 impl KernelTrace {
-    /// Switches on what a guest's kernel has; windows for an event log only.
+    /// Enables the events of a guest's kernel. `windows`: also those with windows.
     pub fn open(windows: bool) -> io::Result<KernelTrace> {
         let mut trace = KernelTrace::of(windows)?;
         if !trace.traced.is_empty() {
             trace.source = Some(Source::Guest(Pages::open(KILOBYTES)?));
         }
-        for (_, event, _) in EVENTS.into_iter().filter(|(what, _, _)| trace.is_on(*what)) {
+        for (_, event, _) in EVENTS.into_iter().filter(|(kind, _, _)| trace.is_traced(*kind)) {
             tracefs::enable(event)?;
         }
         Ok(trace)
     }
 
-    /// Listens to what a machine's kernel has; to nothing where it lets nobody.
+    /// Subscribes to the events of a host's kernel; to none if the kernel does not permit it.
     pub fn listen(windows: bool) -> KernelTrace {
         let listening = || {
-            tracefs::show()?;
+            tracefs::mount()?;
             let mut trace = KernelTrace::of(windows)?;
             if !trace.traced.is_empty() {
                 let ids: Vec<u64> = trace.traced.iter().map(|traced| traced.id).collect();
-                trace.source = Some(Source::MachineLoad(Events::open(&ids)?));
+                trace.source = Some(Source::Host(PerfEvents::open(&ids)?));
             }
             io::Result::Ok(trace)
         };
         listening().unwrap_or_default()
     }
 
-    /// What this kernel has, by the formats of its events.
+    /// The events that this kernel has, not yet enabled.
     fn of(windows: bool) -> io::Result<KernelTrace> {
         let mut trace = KernelTrace::default();
-        for (place, (what, event, names)) in EVENTS.into_iter().enumerate() {
+        for (place, (kind, event, names)) in EVENTS.into_iter().enumerate() {
             let Some(format) = Format::of(event)? else { continue };
             let read = || {
                 let one = |name: &str| format.field(name);
                 let fields = names.iter().map(|name| one(name)).collect::<Option<_>>()?;
                 let (saddr, daddr, sport, dport) =
                     (one("saddr")?, one("daddr")?, one("sport")?, one("dport")?);
-                Some(TracedEvent { what, id: format.id, saddr, daddr, sport, dport, fields })
+                Some(TracedEvent { kind, id: format.id, saddr, daddr, sport, dport, fields })
             };
             let Some(traced) = read() else { continue };
             trace.has[place] = true;
-            if what != TraceEventKind::Probe || windows {
+            if kind != TraceEventKind::Probe || windows {
                 trace.traced.push(traced);
             }
         }
         Ok(trace)
     }
 
-    fn is_on(&self, what: TraceEventKind) -> bool {
-        self.traced.iter().any(|traced| traced.what == what)
+    fn is_traced(&self, kind: TraceEventKind) -> bool {
+        self.traced.iter().any(|traced| traced.kind == kind)
     }
 
-    /// Whether timeouts and recoveries are told.
+    /// Returns true if the events tell timeouts and recoveries.
     pub fn counts_timeouts(&self) -> bool {
         self.has[0]
     }
 
-    /// What an event log of this kernel holds, as counters of the recording.
-    pub fn has(&self) -> [(&'static str, u64); 4] {
+    /// Which events this kernel has, by the names of counters of the recording.
+    pub fn available(&self) -> [(&'static str, bool); 4] {
         let names = ["traced_congestion", "traced_windows", "traced_retransmits", "traced_states"];
-        std::array::from_fn(|i| (names[i], u64::from(self.has[i])))
+        std::array::from_fn(|i| (names[i], self.has[i]))
     }
 
-    /// Whether something was lost.
+    /// Returns true if events were lost.
     pub fn missed(&self) -> bool {
         self.source.as_ref().is_some_and(|source| match source {
             Source::Guest(pages) => pages.missed,
-            Source::MachineLoad(events) => events.missed,
+            Source::Host(events) => events.missed,
         })
     }
 
-    /// Reads what has happened since the last time; on a machine, before `until`: a processor may have yet to tell the last.
+    /// Reads the events since the last call. `start` is the start of the run. On a host, only events before `until` are read, because the
+    /// processors write their rings independently.
     pub fn drain(
         &mut self,
         (start, until): (u64, u64),
@@ -194,7 +196,7 @@ impl KernelTrace {
         };
         match &mut source {
             Source::Guest(pages) => pages.drain(|at, record| each(crate::environment::BOOT + at, record)),
-            Source::MachineLoad(events) => events.drain(until, each),
+            Source::Host(events) => events.drain(until, each),
         }
         self.source = Some(source);
     }
@@ -214,7 +216,7 @@ impl KernelTrace {
         let fields: Vec<u64> = traced.fields.iter().map(|field| field.of(record)).collect();
         let new = |kind| EventRow::new(at, from.0, Some(flow.0), kind);
         let sender = self.senders.entry(flow).or_default();
-        match (traced.what, &fields[..]) {
+        match (traced.kind, &fields[..]) {
             (TraceEventKind::Congestion, &[state]) => {
                 let state = usize::try_from(state).expect("8 bits");
                 let before = std::mem::replace(&mut sender.state, state);
@@ -226,7 +228,7 @@ impl KernelTrace {
                 }
                 sender.flush(flow, from.0, collector);
                 if before == RECOVERY && state != RECOVERY && state != LOSS && self.has[1] {
-                    sender.left = Some((at, state));
+                    sender.left_recovery = Some((at, state));
                     return;
                 }
                 if state == LOSS {
@@ -236,7 +238,7 @@ impl KernelTrace {
                     .event(EventRow { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
             (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt]) => {
-                let left = sender.left.take();
+                let left = sender.left_recovery.take();
                 if left.is_none() && sender.window == (cwnd, ssthresh) {
                     return;
                 }
@@ -266,7 +268,7 @@ impl KernelTrace {
                     _ => "tail loss probe",
                 };
                 if collector.wants_events() {
-                    sender.again.push((at, why));
+                    sender.retransmits.push((at, why));
                 }
             }
             (TraceEventKind::State, &[before, after]) => {
@@ -274,11 +276,11 @@ impl KernelTrace {
                 let why = format!("{}->{}", word(before), word(after)).into();
                 collector.event(EventRow { why, ..new(EventKind::State) });
             }
-            _ => unreachable!("as many fields as were asked for"),
+            _ => unreachable!("each event has the fields of its row in EVENTS"),
         }
     }
 
-    /// Reads the rest, and says 0 of the flows to which nothing happened.
+    /// Reads the remaining events, and sets the counters of flows without timeouts and recoveries to 0.
     pub fn close(&mut self, start: u64, flow_tracker: &FlowTracker, collector: &mut Collector) {
         self.drain((start, u64::MAX), flow_tracker, collector);
         for (flow, sender) in &mut self.senders {
@@ -294,13 +296,13 @@ impl KernelTrace {
         }
     }
 
-    /// Puts the log of a run in order, and says of each retransmission what the kernel said.
+    /// Sorts the event log, and adds the reason of each retransmission.
     pub fn order(&self, log: EventLog) -> EventLog {
         if self.traced.is_empty() {
             return log;
         }
         let mut events: Vec<EventRow> = log.iter().collect();
-        // At one instant: what arrived, what the stack made of it, what it sent.
+        // At the same instant: the segment that arrived, the reaction of the stack, the segments that it sent.
         events.sort_by_key(|event| {
             let place = match event.kind {
                 EventKind::In => 0,
@@ -312,16 +314,16 @@ impl KernelTrace {
         for event in events.iter_mut().filter(|event| event.kind == EventKind::Retransmit) {
             let Some(sender) = event.flow.and_then(|flow| self.senders.get(&FlowId(flow))) else { continue };
             let (before, after) =
-                sender.again.split_at(sender.again.partition_point(|(at, _)| *at <= event.at));
-            let said = match (&self.source, before.last(), after.first()) {
-                // The kernel says so when the packet has been handed to the device: in real time a little later.
-                (Some(Source::MachineLoad(_)), Some(one), Some(other)) => {
+                sender.retransmits.split_at(sender.retransmits.partition_point(|(at, _)| *at <= event.at));
+            let reason = match (&self.source, before.last(), after.first()) {
+                // The kernel writes the event after it has handed the packet to the device: in real time a little later.
+                (Some(Source::Host(_)), Some(one), Some(other)) => {
                     Some(if other.0 - event.at < event.at - one.0 { other } else { one })
                 }
-                (Some(Source::MachineLoad(_)), None, other) => other,
+                (Some(Source::Host(_)), None, other) => other,
                 (_, one, _) => one,
             };
-            if let Some((_, why)) = said {
+            if let Some((_, why)) = reason {
                 event.why = (*why).into();
             }
         }
@@ -329,15 +331,16 @@ impl KernelTrace {
     }
 }
 
+/// The reason of a change of state.
 fn moved(before: usize, after: usize, how: &str) -> tcpassay_measure::Reason {
     let word = |n: usize| CONGESTION.get(n).map_or("?", |state| state.name());
     format!("{}->{}: {how}", word(before), word(after)).into()
 }
 
 impl Sender {
-    /// It left `Recovery`, and what it left with nobody has seen.
+    /// Writes the end of a recovery for which no later segment told the window.
     fn flush(&mut self, flow: FlowId, host: u32, collector: &mut Collector) {
-        if let Some((at, state)) = self.left.take() {
+        if let Some((at, state)) = self.left_recovery.take() {
             let why = moved(RECOVERY, state, "window unknown");
             collector.event(EventRow { why, ..EventRow::new(at, host, Some(flow.0), EventKind::Congestion) });
         }
@@ -378,10 +381,10 @@ mod tests {
         let mut trace = KernelTrace::default();
         trace.senders.insert(
             FlowId(0),
-            Sender { again: vec![(Time::from_nanos(5), "recovery")], ..Sender::default() },
+            Sender { retransmits: vec![(Time::from_nanos(5), "recovery")], ..Sender::default() },
         );
         trace.traced.push(TracedEvent {
-            what: TraceEventKind::State,
+            kind: TraceEventKind::State,
             id: 0,
             saddr: NOWHERE,
             daddr: NOWHERE,
@@ -411,5 +414,128 @@ mod tests {
         );
     }
 
-    const NOWHERE: Field = Field::NOTHING;
+    /// An event whose record has: id (16 bits), ports, addresses, then its own fields of 32 bits from byte 16 on.
+    fn traced(kind: TraceEventKind, id: u64, fields: usize) -> TracedEvent {
+        TracedEvent {
+            kind,
+            id,
+            sport: Field::new(2, 2),
+            dport: Field::new(4, 2),
+            saddr: Field::new(8, 4),
+            daddr: Field::new(12, 4),
+            fields: (0..fields).map(|n| Field::new(16 + 4 * n, 4)).collect(),
+        }
+    }
+
+    fn record(id: u16, values: &[u32]) -> Vec<u8> {
+        let address = |host| tcpassay_measure::pcapng::host_address(host).octets();
+        let mut bytes = id.to_ne_bytes().to_vec();
+        bytes.extend(40_000_u16.to_ne_bytes());
+        bytes.extend(5001_u16.to_ne_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(address(0));
+        bytes.extend(address(1));
+        bytes.extend(values.iter().flat_map(|n| n.to_ne_bytes()));
+        bytes
+    }
+
+    /// Time in nanoseconds, kind and reason.
+    type Row = (u64, EventKind, String);
+
+    /// The rows and the counters (timeouts, recoveries) that records at 1, 2, ... ns leave.
+    fn log(records: &[Vec<u8>]) -> (Vec<Row>, (Option<u64>, Option<u64>)) {
+        let mut trace = KernelTrace { has: [true; 4], ..KernelTrace::default() };
+        trace.traced = vec![
+            traced(TraceEventKind::Congestion, 1, 1),
+            traced(TraceEventKind::Probe, 2, 5),
+            traced(TraceEventKind::Retransmit, 3, 0),
+            traced(TraceEventKind::State, 4, 2),
+        ];
+        let mut collector = Collector::new(tcpassay_measure::CollectOptions {
+            events: true,
+            ..tcpassay_measure::CollectOptions::default()
+        });
+        let flows = [(0, 1), (1, 0)].map(|(from, to)| {
+            collector.add_flow(tcpassay_measure::Flow {
+                name: format!("flow.{from}"),
+                connection: 0,
+                from,
+                to,
+                class: String::new(),
+                cc: "reno".to_owned(),
+                mss: Bytes::new(1460),
+                start: Time::ZERO,
+                end: None,
+                counters: tcpassay_measure::FlowCounters::default(),
+                tcp: tcpassay_measure::TcpSummary::default(),
+            })
+        });
+        let mut flow_tracker = FlowTracker::new(0);
+        flow_tracker.open((0, 40_000), (1, 5001), flows);
+        for (at, bytes) in (1..).zip(records) {
+            trace.record(Time::from_nanos(at), bytes, &flow_tracker, &mut collector);
+        }
+        trace.close(0, &flow_tracker, &mut collector);
+        let tcp = &collector.flow_mut(flows[0]).tcp;
+        let counters = (tcp.timeouts, tcp.recoveries);
+        let recording = collector.finish(Time::from_nanos(100));
+        let row = |event: &EventRow| (event.at.as_nanos(), event.kind, event.why.as_ref().to_owned());
+        (trace.order(recording.events).iter().map(|event| row(&event)).collect(), counters)
+    }
+
+    // enum tcp_ca_state: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4.
+    const OPEN: u32 = 0;
+
+    #[test]
+    fn each_entry_of_loss_is_a_timeout_and_each_change_to_recovery_is_a_recovery() {
+        let states = [3, 3, 4, 4, OPEN, 3].map(|state| record(1, &[state]));
+        let (rows, counters) = log(&states);
+        assert_eq!(counters, (Some(2), Some(2)));
+        let timers = rows.iter().filter(|(_, kind, _)| *kind == EventKind::TimerFire).count();
+        assert_eq!(timers, 2);
+    }
+
+    #[test]
+    fn a_flow_without_events_has_counters_of_zero() {
+        assert_eq!(log(&[]).1, (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn a_window_is_a_row_when_it_changes() {
+        let probe = |cwnd| record(2, &[cwnd, 0x7fff_ffff, 5000, 2000, 100]);
+        let rows = log(&[probe(10), probe(10), probe(11)]).0;
+        let windows: Vec<_> = rows.iter().filter(|(_, kind, _)| *kind == EventKind::Window).collect();
+        assert_eq!(windows.len(), 2);
+        assert_eq!((windows[0].0, windows[1].0), (1, 3));
+        assert_eq!(windows[0].2, "met by a segment");
+    }
+
+    #[test]
+    fn the_window_after_a_recovery_is_the_one_that_the_next_segment_finds_at_the_end_of_the_recovery() {
+        let rows = log(&[record(1, &[3]), record(1, &[OPEN]), record(2, &[5, 5, 0, 0, 100])]).0;
+        let of = |kind| {
+            rows.iter().filter(|row| row.1 == kind).map(|row| (row.0, row.2.as_str())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(EventKind::Window), [(2, "on leaving Recovery")]);
+        assert_eq!(of(EventKind::Congestion), [(1, "Open->Recovery: kernel"), (2, "Recovery->Open: kernel")]);
+    }
+
+    #[test]
+    fn the_end_of_a_recovery_without_a_later_segment_is_a_row_with_an_unknown_window() {
+        let rows = log(&[record(1, &[3]), record(1, &[OPEN])]).0;
+        assert_eq!(
+            rows.last().unwrap(),
+            &(2, EventKind::Congestion, "Recovery->Open: window unknown".to_owned())
+        );
+    }
+
+    #[test]
+    fn states_of_connections_are_rows_and_records_of_other_connections_are_ignored() {
+        let mut other = record(4, &[2, 1]);
+        other[2..4].copy_from_slice(&1_u16.to_ne_bytes());
+        let rows = log(&[record(4, &[2, 1]), other]).0;
+        assert_eq!(rows, [(1, EventKind::State, "SynSent->Established".to_owned())]);
+    }
+
+    const NOWHERE: Field = Field::new(0, 0);
 }

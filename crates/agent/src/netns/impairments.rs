@@ -131,7 +131,7 @@ pub struct Impairments<T> {
     /// Packets that jitter delays: by when they go, then by when they came.
     flight: BTreeMap<(u64, u64), T>,
     taken: u64,
-    done: ImpairmentCounts,
+    counts: ImpairmentCounts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -271,7 +271,7 @@ impl<T: Corruptible> Impairments<T> {
             delayed,
             flight,
             taken: 0,
-            done: ImpairmentCounts::default(),
+            counts: ImpairmentCounts::default(),
         }
     }
 
@@ -280,9 +280,9 @@ impl<T: Corruptible> Impairments<T> {
         self.thin.is_some() || self.draws.delays.is_some() || !matches!(self.order, Order::Kept)
     }
 
-    /// What was done until now.
-    pub fn done(&self) -> ImpairmentCounts {
-        self.done
+    /// The counts until now.
+    pub fn counts(&self) -> ImpairmentCounts {
+        self.counts
     }
 
     /// A packet comes at `now`: what goes on is appended to `out`.
@@ -293,23 +293,23 @@ impl<T: Corruptible> Impairments<T> {
             LossTarget::PureAcks => sort.ack,
         };
         if applies && self.draws.losses.as_mut().is_some_and(Losses::loses) {
-            self.done.lost += 1;
+            self.counts.lost += 1;
             return;
         }
         if let (Some(thin), Some(says)) = (&mut self.thin, sort.says) {
-            self.done.thinned += thin.take(now, sort, says, packet, out);
+            self.counts.thinned += thin.take(now, sort, says, packet, out);
             return;
         }
         if self.draws.corrupt.as_mut().is_some_and(Chances::hits) {
-            self.done.damaged += 1;
+            self.counts.damaged += 1;
             packet.damage();
         }
         let mut passed = Vec::new();
         if self.draws.duplicate.as_mut().is_some_and(Chances::hits) {
-            self.done.duplicated += 1;
-            self.done.held += self.order.take(now, packet.clone(), &mut passed);
+            self.counts.duplicated += 1;
+            self.counts.held += self.order.take(now, packet.clone(), &mut passed);
         }
-        self.done.held += self.order.take(now, packet, &mut passed);
+        self.counts.held += self.order.take(now, packet, &mut passed);
         self.delay(now, passed, out);
     }
 

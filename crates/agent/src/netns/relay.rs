@@ -1,11 +1,10 @@
-//! Carries the packets of one direction through a namespace in which [`faults`](crate::netns::impairments) happen to them.
+//! Relays the packets of one direction of a link through a namespace, and applies the [`impairments`](crate::netns::impairments) of the link.
 //!
-//! What arrives at one device is dropped by the kernel (`matchall` on `clsact`) after a packet socket has taken a copy, and what the
-//! faults let go on is sent by another packet socket from the other device. A thread does this, for which no virtual time
-//! passes; nothing else of the path is touched. Frames travel with the header of `PACKET_VNET_HDR`, which keeps checksums that are
-//! yet to be computed as they are.
+//! A packet socket receives a copy of each packet that arrives at one device; a filter (`matchall` on `clsact`) then drops the packet.
+//! A thread applies the impairments and sends the remaining packets from the other device by a second packet socket. No virtual time
+//! passes meanwhile. Frames have the header of `PACKET_VNET_HDR`, so that the kernel can still complete their checksums.
 //!
-//! Probes of the path meet the faults that they expect, which draw from a seed of their own; the run begins with new ones.
+//! The probes of the path are impaired too, by random numbers of a seed of their own. The run begins with new impairments.
 
 use crate::netns::build::{self, NetnsSet};
 use crate::netns::impairments::{Corruptible, ImpairmentCounts, Impairments, PacketSummary};
@@ -19,17 +18,20 @@ use tcpassay_case::Case;
 use tcpassay_linux::sys;
 use tcpassay_units::Seed;
 
-/// `PACKET_VNET_HDR` (`include/uapi/linux/if_packet.h`), and the length of `struct virtio_net_hdr`.
+/// `PACKET_VNET_HDR` (`include/uapi/linux/if_packet.h`).
 const VNET_HDR: i32 = 15;
+/// Bytes of `struct virtio_net_hdr`.
 const VNET: usize = 10;
-/// An Ethernet header.
+/// Bytes of an Ethernet header.
 const LINK: usize = 14;
-/// A frame of the largest MTU with its headers.
+/// Bytes of a frame of the largest MTU with its headers.
 const LONGEST: usize = 66_000;
+/// The stack of a thread in bytes.
 const STACK: usize = 64 << 10;
+/// The send and receive buffers of a packet socket in bytes.
 const BUFFER: i32 = 256 << 20;
 
-/// Mixed into the seed for the probes, so that they meet losses other than the run's first.
+/// Changes the seed for the probes, so that the losses of the run do not begin as those of the probes.
 const PROBES: u64 = 0x7072_6f62_6573;
 
 /// A frame with its `struct virtio_net_hdr`.
@@ -37,7 +39,8 @@ const PROBES: u64 = 0x7072_6f62_6573;
 struct Frame(Vec<u8>);
 
 impl Corruptible for Frame {
-    /// Flips a bit of the last byte. Without flags the receiver neither completes nor trusts the checksum, and finds it wrong.
+    /// Flips a bit of the last byte, and clears the flags of `struct virtio_net_hdr`: the receiver then verifies the checksum, and finds
+    /// it wrong.
     fn damage(&mut self) {
         self.0[0] = 0;
         if let Some(last) = self.0.last_mut() {
@@ -46,14 +49,14 @@ impl Corruptible for Frame {
     }
 }
 
-/// A direction of a link that is relayed.
+/// The relay of one direction of a link.
 struct Relay {
     link: usize,
     forward: bool,
     faults: Arc<Mutex<Impairments<Frame>>>,
 }
 
-/// Directions that are relayed.
+/// All relays of a topology.
 #[derive(Default)]
 pub struct RelaySet(Vec<Relay>);
 
@@ -90,18 +93,21 @@ impl RelaySet {
         Ok(all)
     }
 
-    /// The path has been probed, and nothing is on its way: the faults of the run begin.
-    pub fn begin(&self, case: &Case, seed: Seed) {
+    /// Replaces the impairments of the probes by those of the run. No packet may be on its way.
+    pub fn start_run(&self, case: &Case, seed: Seed) {
         for relay in &self.0 {
             let new =
-                faults(case, relay.link, relay.forward, seed, false).expect("there were some for probes");
-            *relay.faults.lock().expect("nobody panics with it") = new;
+                faults(case, relay.link, relay.forward, seed, false).expect("the probes had impairments");
+            *relay.faults.lock().expect("no thread panics while it holds the lock") = new;
         }
     }
 
-    /// What all of them did; `None` when there are none.
-    pub fn done(&self) -> Option<ImpairmentCounts> {
-        let all = self.0.iter().map(|relay| relay.faults.lock().expect("nobody panics with it").done());
+    /// The sum of the counts of all relays; `None` without relays.
+    pub fn counts(&self) -> Option<ImpairmentCounts> {
+        let all = self
+            .0
+            .iter()
+            .map(|relay| relay.faults.lock().expect("no thread panics while it holds the lock").counts());
         all.reduce(|a, b| ImpairmentCounts {
             lost: a.lost + b.lost,
             damaged: a.damaged + b.damaged,
@@ -138,32 +144,45 @@ fn speak(socket: &OwnedFd, device: &str) -> io::Result<()> {
     sys::bind_packet_to_send(socket.as_fd(), sys::interface_index(device)?)
 }
 
-/// Carries packets until a socket fails.
+/// Relays packets until a socket fails.
 fn carry(input: &OwnedFd, output: &OwnedFd, faults: &Mutex<Impairments<Frame>>) -> io::Result<()> {
-    let (poll, timer) = (sys::poll()?, sys::timer()?);
+    let (poll, timer) = (sys::epoll()?, sys::timer()?);
     sys::watch(poll.as_fd(), input.as_fd(), libc::EPOLLIN, 0)?;
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 1)?;
     let (mut events, mut out, mut armed) = (Vec::new(), Vec::new(), None);
     let mut buffer = vec![0; LONGEST];
     loop {
         sys::wait(poll.as_fd(), &mut events)?;
-        let mut faults = faults.lock().expect("nobody panics with it");
+        let mut faults = faults.lock().expect("no thread panics while it holds the lock");
         let now = if faults.holds() { sys::now() } else { 0 };
-        // What is due goes before what has just come, as in the model, where its event is the older one.
+        // Packets that are due leave before the packet that has just arrived, as in the model, where their event is older.
         faults.release(now, &mut out);
         if events.iter().any(|(token, _)| *token == 0) {
             let n = sys::receive(input.as_fd(), &mut buffer)?;
             let frame = &buffer[..n];
-            let sort = PacketSummary::of(frame.get(VNET + LINK..).unwrap_or_default());
-            faults.take(now, sort, Frame(frame.to_vec()), &mut out);
+            let summary = PacketSummary::of(frame.get(VNET + LINK..).unwrap_or_default());
+            faults.take(now, summary, Frame(frame.to_vec()), &mut out);
         }
         for frame in out.drain(..) {
             sys::send(output.as_fd(), &frame.0)?;
         }
         if faults.due() != armed {
             armed = faults.due();
-            // A timer at 0 is none.
+            // 0 disarms the timer.
             sys::set_timer(timer.as_fd(), armed.unwrap_or(0))?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_frame_differs_in_one_bit_of_its_payload_and_its_checksum_is_verified() {
+        // struct virtio_net_hdr: flags (VIRTIO_NET_HDR_F_NEEDS_CSUM is 1), then eight bytes, then the frame.
+        let mut frame = Frame([vec![1], vec![0; 9], vec![0xaa, 0xbb, 0xcc]].concat());
+        frame.damage();
+        assert_eq!(frame.0, [vec![0], vec![0; 9], vec![0xaa, 0xbb, 0xcd]].concat());
     }
 }

@@ -142,7 +142,7 @@ impl NetnsTopology {
     }
 
     /// The two hosts of a pair and a veth pair: nothing is shaped, cut or monitored.
-    pub fn bare(case: &Case) -> NetnsTopology {
+    pub fn benchmark(case: &Case) -> NetnsTopology {
         let mut topology = NetnsTopology { real: true, whole: true, ..NetnsTopology::default() };
         for (i, host) in case.net.hosts.iter().enumerate() {
             topology.netns(host.name.clone(), Some(i));

@@ -38,7 +38,7 @@ pub fn measure(
         // Without TSO the kernel cuts them, which is still one call instead of many.
         prober.largest = case.hosts[s].stack.tso.unwrap_or(prober.largest).min(prober.largest);
     }
-    let mut path = MeasuredPath { rows: Vec::new(), wrong: None };
+    let mut path = MeasuredPath::default();
     let delay: Dur = case.links.iter().map(|l| l.delay + l.jitter.size).fold(Dur::ZERO, |a, b| a + b);
     // Long enough for everything to have arrived.
     let rest = pace.rest + 4 * delay.as_nanos();
@@ -77,7 +77,7 @@ fn open<'a>(
         Ok(fd)
     };
     let sockets = [one(s, r)?, one(r, s)?];
-    let (poll, timer) = (sys::poll().map_err(wrong)?, sys::timer().map_err(wrong)?);
+    let (poll, timer) = (sys::epoll().map_err(wrong)?, sys::timer().map_err(wrong)?);
     sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(wrong)?;
     Ok(Prober {
         pace,

@@ -34,12 +34,12 @@ pub struct ProbeTiming {
 
 impl ProbeTiming {
     /// Exact.
-    pub fn of_virtual_time(from: u64) -> ProbeTiming {
+    pub fn virtual_time(from: u64) -> ProbeTiming {
         ProbeTiming { from, rest: SECOND, round_trip: 2_000, rate: 0.02, trains: 1, train: Dur::ZERO }
     }
 
     /// Among other processes, with timers that are late.
-    pub fn real() -> ProbeTiming {
+    pub fn real_time() -> ProbeTiming {
         let train = Dur::from_millis(5);
         ProbeTiming {
             from: sys::now(),
@@ -53,11 +53,12 @@ impl ProbeTiming {
 }
 
 /// What was measured.
+#[derive(Clone, Default)]
 pub struct MeasuredPath {
     /// Rows of the recording.
     pub rows: Vec<EnvironmentProperty>,
     /// In what it is not the path that was asked for.
-    pub wrong: Option<String>,
+    pub mismatch: Option<String>,
 }
 
 /// A datagram at a tap.
@@ -147,5 +148,5 @@ pub(super) fn float(n: u64) -> f64 {
 }
 
 pub(super) fn wrong(path: &mut MeasuredPath, why: impl Display) {
-    path.wrong.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
+    path.mismatch.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
 }

@@ -1,114 +1,112 @@
-//! What applications call: the workload's [`Sockets`] on the kernel's.
+//! The socket calls of applications: the trait [`Sockets`] of the workload on the sockets of the kernel.
 
-use crate::traffic::runtime::{ENDLESS, IoMode, TrafficRuntime, quick};
+use crate::traffic::endpoint::IoMode;
+use crate::traffic::runtime::TrafficRuntime;
 use std::os::fd::AsFd;
+use tcpassay_case::params::Setting;
 use tcpassay_linux::sys;
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
 
-/// What a read is asked for where nobody has counted what there is.
-const UNCOUNTED: Bytes = Bytes::new(1 << 30);
+/// What an application is told to be readable if it does not ask how much is readable. It then reads until the socket is empty.
+const UNKNOWN_READABLE: Bytes = Bytes::new(1 << 30);
+/// A write of this many bytes or more is one of an application that sends without end.
+const WITHOUT_END: Bytes = Bytes::new(1 << 40);
 
-/// A call of an application of `host`.
+/// The calls of the applications of one host.
 pub struct AppCalls<'w, 'a> {
     pub runtime: &'w mut TrafficRuntime<'a>,
     pub host: usize,
 }
 
+impl AppCalls<'_, '_> {
+    /// The run ends because of a failure. Until then, calls do nothing.
+    fn has_failed(&self) -> bool {
+        self.runtime.failure.is_some()
+    }
+
+    /// Keeps the first failure.
+    fn fail(&mut self, why: String) {
+        self.runtime.failure.get_or_insert(why);
+    }
+}
+
 impl Sockets for AppCalls<'_, '_> {
     fn connect(&mut self, slot: SocketId, key: ConnKey) {
-        if let Err(why) = self.runtime.begin(self.host, slot, key) {
-            self.runtime.failure.get_or_insert(why);
+        if let Err(why) = self.runtime.connect(self.host, slot, key) {
+            self.fail(why);
         }
     }
 
     fn write(&mut self, slot: SocketId, n: Bytes) -> Bytes {
-        if self.runtime.failure.is_some() {
+        if self.has_failed() {
             return Bytes::ZERO;
         }
-        let sock = self.runtime.sock(self.host, slot);
-        if !sock.connected || matches!(sock.pump, IoMode::Writes) {
+        let endpoint = self.runtime.endpoint(self.host, slot);
+        if !endpoint.connected || matches!(endpoint.io, IoMode::Sender) {
             return Bytes::ZERO;
         }
-        if self.runtime.pumps && n >= ENDLESS {
-            let at = self.runtime.slots[self.host][slot.0 as usize];
-            if let Err(e) = self.runtime.pump(at) {
-                self.runtime.failure.get_or_insert(format!("a sender: {e}"));
+        let at = self.runtime.slot(self.host, slot).expect("the slot is open");
+        if self.runtime.io_threads && n >= WITHOUT_END {
+            if let Err(e) = self.runtime.send_without_end(at) {
+                self.fail(format!("a sender: {e}"));
             }
             return Bytes::ZERO;
         }
-        let blocking = self.runtime.case.host_setting(self.host, "app.blocking").0;
-        if blocking == tcpassay_case::params::Setting::Bool(true) {
-            let at = self.runtime.slots[self.host][slot.0 as usize];
-            return self.runtime.write_and_wait(at, n).unwrap_or_else(|e| {
-                self.runtime.failure.get_or_insert(format!("a writer: {e}"));
+        if self.runtime.case.host_setting(self.host, "app.blocking").0 == Setting::Bool(true) {
+            return self.runtime.write_blocking(at, n).unwrap_or_else(|e| {
+                self.fail(format!("a writer: {e}"));
                 Bytes::ZERO
             });
         }
-        let mut left = n.get();
-        while left > 0 {
-            let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(self.runtime.payload.len());
-            let Ok(taken) = sys::send(sock.fd.as_fd(), &self.runtime.payload[..chunk]) else { break };
-            left -= taken as u64;
-            if taken < chunk {
-                break;
-            }
-        }
-        Bytes::new(n.get() - left)
+        endpoint.send(n, &self.runtime.payload)
     }
 
     fn readable(&self, slot: SocketId) -> Bytes {
-        if self.runtime.failure.is_some() {
+        if self.has_failed() {
             return Bytes::ZERO;
         }
-        let sock = self.runtime.sock(self.host, slot);
-        match (sock.fed.get(), sock.measures) {
+        let endpoint = self.runtime.endpoint(self.host, slot);
+        match (endpoint.may_have_data.get(), endpoint.asks_readable) {
             (false, _) => Bytes::ZERO,
-            // A call more for each message would be what an application does that has a reason.
-            (true, false) => UNCOUNTED,
-            (true, true) => sock.counted(),
+            // Asking the kernel would cost a system call for each message, which applications do without.
+            (true, false) => UNKNOWN_READABLE,
+            (true, true) => endpoint.readable(),
         }
     }
 
     fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let now = self.runtime.now();
-        let sock = self.runtime.sock(self.host, slot);
-        let most = usize::try_from(n.get()).unwrap_or(usize::MAX);
-        let taken = sys::discard(sock.fd.as_fd(), most).unwrap_or(0);
-        // Less than was asked for was all; what comes later is told by an edge.
-        sock.fed.set(taken == most);
-        if taken == 0 {
-            return Bytes::ZERO;
+        let endpoint = self.runtime.endpoint(self.host, slot);
+        let (taken, flow) = (endpoint.read(n), endpoint.incoming);
+        if taken > 0 {
+            self.runtime.collector.read(flow, now, taken);
         }
-        quick(sock);
-        let into = sock.into;
-        self.runtime.collector.read(into, now, taken as u64);
-        Bytes::new(taken as u64)
+        Bytes::new(taken)
     }
 
     fn peer_closed(&self, slot: SocketId) -> bool {
-        if self.runtime.failure.is_some() {
+        if self.has_failed() {
             return false;
         }
-        let sock = self.runtime.sock(self.host, slot);
-        sock.hung_up && (!sock.fed.get() || sock.counted().is_zero())
+        let endpoint = self.runtime.endpoint(self.host, slot);
+        endpoint.peer_closed && (!endpoint.may_have_data.get() || endpoint.readable().is_zero())
     }
 
     fn shutdown(&mut self, slot: SocketId) {
-        if self.runtime.failure.is_some() {
+        if self.has_failed() {
             return;
         }
-        let sock = self.runtime.sock(self.host, slot);
-        match &sock.pump {
-            IoMode::Waits(writer) => writer.shutdown(),
-            _ => drop(sys::shutdown_write(sock.fd.as_fd())),
+        let endpoint = self.runtime.endpoint(self.host, slot);
+        match &endpoint.io {
+            IoMode::BlockingWriter(writer) => writer.shutdown(),
+            _ => drop(sys::shutdown_write(endpoint.fd.as_fd())),
         }
     }
 
     fn close(&mut self, slot: SocketId) {
-        let at = self.runtime.slots[self.host][slot.0 as usize];
-        if at != usize::MAX {
-            self.runtime.give_up(at, true);
+        if let Some(at) = self.runtime.slot(self.host, slot) {
+            self.runtime.close(at, true);
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Bulk transfers in a guest: a thread for each end that does nothing but send, or nothing but read, so that the data move
-//! inside the kernel and the agent is not woken for a packet.
+//! Threads that move data inside the kernel: bulk transfers in a guest, and blocking writes.
 //!
-//! In a guest what costs is the step between a process and the kernel, some ten microseconds of the machine. One blocking call
-//! sends or takes a gigabyte and makes no such step while it waits: the kernel reads at once what arrives and fills the
-//! send buffer when there is room, exactly as for a process that is woken each time and calls again, in no (virtual) time.
+//! In a guest a system call is slow: a step between a process and the kernel takes about ten microseconds of the machine. One blocking
+//! call sends or receives a gigabyte and takes no such step while it waits. The kernel reads at once what arrives and fills the
+//! send buffer when there is room, as for a process that is woken each time and calls again. No virtual time passes.
 //!
-//! With `app.blocking` every socket that writes has a thread, whose calls return when all is in the send buffer; a connection's next
-//! write waits for that. Reads wait nowhere: a blocking read returns with what has arrived as soon as anything has.
+//! With `app.blocking` every socket that writes has a thread, whose calls return when all bytes are in the send buffer. The next write of
+//! the connection waits for that. Reads do not wait: a blocking read returns with what has arrived as soon as anything has.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,16 +15,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use tcpassay_linux::sys;
 
-/// A call's worth: what the kernel takes in one.
+/// The bytes of one part of a call.
 const CHUNK: usize = 1 << 20;
+/// The parts of one call.
 const CHUNKS: usize = 1000;
+/// The stack of a thread in bytes.
 const STACK: usize = 64 << 10;
 
-/// An end that is read for; ends with the stream, and says how much it was.
-pub type Reader = JoinHandle<u64>;
+/// A thread that reads to the end of a stream, and returns the number of bytes.
+pub type ReaderThread = JoinHandle<u64>;
 
-/// Takes everything that arrives, to the end of the stream or an error.
-pub fn read(fd: OwnedFd) -> io::Result<Reader> {
+/// Starts a thread that reads everything that arrives, until the end of the stream or an error.
+pub fn start_reader(fd: OwnedFd) -> io::Result<ReaderThread> {
     sys::make_blocking(fd.as_fd())?;
     Builder::new().stack_size(STACK).spawn(move || {
         let mut taken = 0;
@@ -36,90 +37,92 @@ pub fn read(fd: OwnedFd) -> io::Result<Reader> {
     })
 }
 
-/// Sends without end, until the socket fails or its direction is closed.
-pub fn write(fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<()> {
+/// Starts a thread that sends without end, until the socket fails or its direction is closed.
+pub fn start_sender(fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<()> {
     sys::make_blocking(fd.as_fd())?;
     let sending = move || while sys::send_again(fd.as_fd(), &payload, CHUNKS).is_ok() {};
     Builder::new().stack_size(STACK).spawn(sending).map(drop)
 }
 
-/// What a socket that waits is told to do, one after the other (`app.blocking`).
-enum Order {
+/// A command to the thread of a blocking writer. Commands are executed in order.
+enum Command {
     Write(u64),
     Shutdown,
 }
 
-/// The thread of a socket whose calls wait. When it is gone, what was ordered is still done, and then the socket is closed.
-pub struct Writer {
-    orders: Sender<Order>,
+/// The thread that makes the blocking calls of a socket. After the handle is dropped, the thread executes the remaining commands and
+/// closes the socket.
+pub struct BlockingWriter {
+    commands: Sender<Command>,
     /// A write has not returned.
     pub busy: bool,
 }
 
-/// What the threads of all such sockets share with the loop.
+/// What the threads of all blocking writers share with the event loop.
 pub struct BlockingWriters {
     /// Readable when a write has returned.
-    pub bell: OwnedFd,
-    done: Receiver<usize>,
-    tell: Sender<usize>,
+    pub eventfd: OwnedFd,
+    returned: Receiver<usize>,
+    sender: Sender<usize>,
     waited: Arc<AtomicU64>,
 }
 
 impl BlockingWriters {
     pub fn new() -> io::Result<BlockingWriters> {
-        let (tell, done) = channel();
-        Ok(BlockingWriters { bell: sys::bell()?, done, tell, waited: Arc::default() })
+        let (sender, returned) = channel();
+        Ok(BlockingWriters { eventfd: sys::eventfd()?, returned, sender, waited: Arc::default() })
     }
 
-    /// The sockets whose writes have returned since the last time.
+    /// The endpoints whose writes have returned since the last call.
     pub fn returned(&self) -> Vec<usize> {
-        // It fails when it has rung for what was handed over already.
-        let _ = sys::heard(self.bell.as_fd());
-        self.done.try_iter().collect()
+        // The call fails if an earlier call has already received the results for which the eventfd was written.
+        let _ = sys::eventfd_reset(self.eventfd.as_fd());
+        self.returned.try_iter().collect()
     }
 
-    /// Writes that had to wait for room in the send buffer.
+    /// The number of writes that had to wait for room in the send buffer.
     pub fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
 
-    /// A thread that does what socket `at` is told.
-    pub fn writer(&self, at: usize, fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<Writer> {
+    /// Starts the thread of endpoint `at`.
+    pub fn start(&self, at: usize, fd: OwnedFd, payload: Arc<[u8]>) -> io::Result<BlockingWriter> {
         sys::make_blocking(fd.as_fd())?;
-        let (orders, told) = channel();
-        let (tell, waited, bell) = (self.tell.clone(), Arc::clone(&self.waited), self.bell.try_clone()?);
+        let (commands, received) = channel();
+        let (sender, waited, eventfd) =
+            (self.sender.clone(), Arc::clone(&self.waited), self.eventfd.try_clone()?);
         Builder::new().stack_size(STACK).spawn(move || {
-            for order in told {
-                match order {
-                    Order::Write(n) => {
-                        waited.fetch_add(u64::from(send(&fd, &payload, n)), Ordering::Relaxed);
-                        // The run may have ended meanwhile.
-                        let _ = tell.send(at);
-                        let _ = sys::ring(bell.as_fd());
+            for command in received {
+                match command {
+                    Command::Write(n) => {
+                        waited.fetch_add(u64::from(write_all(&fd, &payload, n)), Ordering::Relaxed);
+                        // Both calls fail only after the end of the run.
+                        let _ = sender.send(at);
+                        let _ = sys::eventfd_add(eventfd.as_fd());
                     }
-                    Order::Shutdown => drop(sys::shutdown_write(fd.as_fd())),
+                    Command::Shutdown => drop(sys::shutdown_write(fd.as_fd())),
                 }
             }
         })?;
-        Ok(Writer { orders, busy: false })
+        Ok(BlockingWriter { commands, busy: false })
     }
 }
 
-impl Writer {
-    /// A write that returns when all of it is in the send buffer.
+impl BlockingWriter {
+    /// Starts a write that returns when all bytes are in the send buffer.
     pub fn write(&mut self, n: u64) {
-        self.busy = self.orders.send(Order::Write(n)).is_ok();
+        self.busy = self.commands.send(Command::Write(n)).is_ok();
     }
 
-    /// Closes our direction, behind what was written.
+    /// Closes the outgoing direction after the writes before.
     pub fn shutdown(&self) {
-        // The thread is there as long as we are.
-        let _ = self.orders.send(Order::Shutdown);
+        // The thread lives at least as long as this handle, so that the channel is open.
+        let _ = self.commands.send(Command::Shutdown);
     }
 }
 
-/// Writes `n` bytes, and says whether that had to wait; ends sooner when the socket fails, which the loop is told elsewhere.
-fn send(fd: &OwnedFd, payload: &[u8], n: u64) -> bool {
+/// Writes `n` bytes. Returns true if the write had to wait. The write ends early if the socket fails; epoll reports the failure.
+fn write_all(fd: &OwnedFd, payload: &[u8], n: u64) -> bool {
     let (mut left, mut waited) = (n, false);
     while left > 0 {
         let chunk = usize::try_from(left).unwrap_or(usize::MAX).min(payload.len());
@@ -134,4 +137,58 @@ fn send(fd: &OwnedFd, payload: &[u8], n: u64) -> bool {
         left -= sent as u64;
     }
     waited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    fn returned(writers: &BlockingWriters) -> usize {
+        loop {
+            if let Some(at) = writers.returned().first() {
+                return *at;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_write_returns_for_its_endpoint_and_a_shutdown_comes_after_it() {
+        let writers = BlockingWriters::new().unwrap();
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let mut writer = writers.start(3, ours.into(), vec![0; 10].into()).unwrap();
+        writer.write(25);
+        assert!(writer.busy);
+        writer.shutdown();
+        assert_eq!(returned(&writers), 3);
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        assert_eq!((received.len(), writers.waited()), (25, 0));
+    }
+
+    #[test]
+    fn a_write_that_does_not_fit_the_send_buffer_waits_until_the_peer_has_read() {
+        let writers = BlockingWriters::new().unwrap();
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let mut writer = writers.start(0, ours.into(), vec![0; 1 << 16].into()).unwrap();
+        // The default send buffer of a Unix socket is 208 KiB (net.core.wmem_default).
+        let n = 16 << 20;
+        writer.write(n);
+        assert_eq!(writers.returned(), [0_usize; 0]);
+        let mut received = vec![0; 16 << 20];
+        peer.read_exact(&mut received).unwrap();
+        assert_eq!((returned(&writers), writers.waited()), (0, 1));
+    }
+
+    #[test]
+    fn a_write_to_a_closed_peer_returns() {
+        let writers = BlockingWriters::new().unwrap();
+        let (ours, peer) = UnixStream::pair().unwrap();
+        drop(peer);
+        let mut writer = writers.start(5, ours.into(), vec![0; 10].into()).unwrap();
+        writer.write(1000);
+        assert_eq!(returned(&writers), 5);
+    }
 }

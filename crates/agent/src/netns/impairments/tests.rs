@@ -43,14 +43,14 @@ fn a_list_loses_exactly_these_data_packets() {
     faults.take(0, PacketSummary::default(), 100, &mut out);
     out.extend(through(&mut faults, DATA, 1..=6));
     assert_eq!(out, [100, 1, 3, 4, 6]);
-    assert_eq!(faults.done(), ImpairmentCounts { lost: 2, ..ImpairmentCounts::default() });
+    assert_eq!(faults.counts(), ImpairmentCounts { lost: 2, ..ImpairmentCounts::default() });
 }
 
 #[test]
 fn a_held_packet_is_passed_by_exactly_the_gap() {
     let mut faults = forward("link.reorder", "2%:3");
     let out = through(&mut faults, DATA, 1..=1000);
-    let held = faults.done().held;
+    let held = faults.counts().held;
     assert!((10..30).contains(&held), "{held}");
     let late: Vec<usize> = (0..out.len())
         .map(|at| out[..at].iter().filter(|before| **before > out[at]).count())
@@ -106,7 +106,7 @@ fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_
     faults.take(20_000_000, ack(6, false), 6, &mut out);
     faults.take(20_000_000, ack(7, true), 7, &mut out);
     assert_eq!(out[2..], [5, 50, 6, 7]);
-    assert_eq!(faults.done(), ImpairmentCounts { thinned: 2, ..ImpairmentCounts::default() });
+    assert_eq!(faults.counts(), ImpairmentCounts { thinned: 2, ..ImpairmentCounts::default() });
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn losses_damage_and_duplicates_happen_to_the_packets_that_the_model_chooses() {
         // Packets without payload count, too.
         assert_eq!(through(&mut faults, PacketSummary::default(), 1..=1000), kept, "{path}");
         assert!((800..970).contains(&kept.len()), "{path}: {}", kept.len());
-        assert_eq!(faults.done().lost, 1000 - kept.len() as u64);
+        assert_eq!(faults.counts().lost, 1000 - kept.len() as u64);
     }
     let mut faults = forward("link.duplicate", "10%");
     let out = through(&mut faults, DATA, 1..=1000);
@@ -128,7 +128,7 @@ fn losses_damage_and_duplicates_happen_to_the_packets_that_the_model_chooses() {
     let mut faults = forward("link.corrupt", "10%");
     let out = through(&mut faults, DATA, 1..=1000);
     let damaged = out.iter().filter(|packet| **packet > 1_000_000).count() as u64;
-    assert!((60..140).contains(&damaged) && faults.done().damaged == damaged, "{damaged}");
+    assert!((60..140).contains(&damaged) && faults.counts().damaged == damaged, "{damaged}");
 }
 
 #[test]

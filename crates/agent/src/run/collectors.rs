@@ -1,0 +1,109 @@
+//! The collectors that the event loop reads: taps, trace events, queues, sockets.
+
+use crate::collect::inet_diag::InetDiag;
+use crate::collect::queues::QueueMonitor;
+use crate::collect::tap::Taps;
+use crate::collect::trace_events::KernelTrace;
+use crate::netns::topology::NetnsTopology;
+use crate::system::Failure;
+use crate::traffic::runtime::TrafficRuntime;
+use tcpassay_linux::sys;
+use tcpassay_units::{Dur, Time};
+
+/// How often the collectors are read, at least.
+pub const TICK: Dur = Dur::from_millis(1);
+/// In real time a packet is in the ring of its tap at most this long after it passed, in nanoseconds. The measured delay is far below.
+const RING_DELAY: u64 = 200_000;
+
+/// All collectors of a run.
+pub struct Collectors<'a> {
+    /// Time passes while the agent works.
+    pub real_time: bool,
+    /// The generators are measured: one tap a host.
+    pub benchmark: bool,
+    /// The start of the run by the kernel's clock, in nanoseconds.
+    pub start: u64,
+    pub topology: &'a NetnsTopology,
+    pub taps: Taps,
+    pub trace: KernelTrace,
+    pub queues: QueueMonitor,
+    pub inet_diag: InetDiag,
+}
+
+impl Collectors<'_> {
+    /// Reads the counters at the start of the traffic, from which the recording counts.
+    pub fn start(&mut self, runtime: &mut TrafficRuntime) -> Result<(), Failure> {
+        self.queues.start(self.topology, &mut runtime.namespaces)
+    }
+
+    /// The instant before which everything has reached the rings.
+    fn complete_until(&self) -> u64 {
+        if self.real_time { sys::now() - RING_DELAY } else { u64::MAX }
+    }
+
+    /// Reads the trace events since the last call.
+    pub fn read_trace(&mut self, runtime: &mut TrafficRuntime) {
+        let until = self.complete_until();
+        self.trace.drain((self.start, until), &runtime.flow_tracker, &mut runtime.collector);
+    }
+
+    /// Reads the packets since the last call. Returns the instant at which the last of them passed.
+    pub fn read_packets(&mut self, runtime: &mut TrafficRuntime) -> Option<u64> {
+        self.read_packets_until(self.complete_until(), runtime)
+    }
+
+    /// Reads the packets that passed before an instant of the kernel's clock. Returns when the last of them passed.
+    pub fn read_packets_until(&mut self, until: u64, runtime: &mut TrafficRuntime) -> Option<u64> {
+        let (flow_tracker, collector) = (&mut runtime.flow_tracker, &mut runtime.collector);
+        let (mut last, benchmark) = (None, self.benchmark);
+        self.taps.drain(until, |packet| {
+            last = Some(packet.at);
+            for (host, outgoing) in roles(packet.tap, benchmark) {
+                flow_tracker.packet(packet, host, outgoing, collector);
+            }
+        });
+        last
+    }
+
+    /// Reads everything that is read at a tick, which is due at `at`.
+    pub fn sample(&mut self, at: Time, runtime: &mut TrafficRuntime) -> Result<(), Failure> {
+        self.read_packets(runtime);
+        self.read_trace(runtime);
+        if let (true, Some(interval)) = (at > Time::ZERO, runtime.collector.collect().series) {
+            runtime.sample(at);
+            self.queues.sample(self.topology, &mut runtime.namespaces)?;
+            let hosts = self.topology.hosts.len();
+            self.inet_diag.sample(hosts, at, interval, &mut runtime.namespaces, &runtime.flow_tracker)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a packet at a tap is: for each host that it concerns, whether the packet leaves it. Each host has two taps, for leaving and
+/// for arriving packets. In a benchmark of two hosts tap `n` sees the packets that arrive at host `n`, which left the other one.
+fn roles(tap: usize, benchmark: bool) -> Vec<(u32, bool)> {
+    let host = |n: usize| u32::try_from(n).expect("few hosts");
+    if benchmark {
+        return vec![(1 - host(tap), true), (host(tap), false)];
+    }
+    vec![(host(tap / 2), tap.is_multiple_of(2))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_has_two_taps_for_leaving_and_arriving_packets() {
+        assert_eq!(
+            [0, 1, 2, 3].map(|tap| roles(tap, false)[0]),
+            [(0, true), (0, false), (1, true), (1, false)]
+        );
+    }
+
+    #[test]
+    fn a_packet_that_arrives_in_a_benchmark_has_left_the_other_host_first() {
+        assert_eq!(roles(0, true), [(1, true), (0, false)]);
+        assert_eq!(roles(1, true), [(0, true), (1, false)]);
+    }
+}

@@ -1,0 +1,263 @@
+//! The loop that runs the applications.
+//!
+//! The loop sleeps in epoll until a socket is ready, a timer of an application is due, or the next tick (1 ms, or the interval of the
+//! series). In real time a tick that was missed is made up for with the present values.
+
+use crate::environment::Environment;
+use crate::run::collectors::{Collectors, TICK};
+use crate::system::Failure;
+use crate::traffic::app_calls::AppCalls;
+use crate::traffic::runtime::TrafficRuntime;
+use crate::traffic::udp_background::UdpBackground;
+use crate::traffic::{EpollToken, Readiness};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use tcpassay_case::{Case, completion};
+use tcpassay_linux::sys;
+use tcpassay_units::{Dur, Time};
+use tcpassay_workload::{Apps, HostIndex, TrafficSchedule};
+
+/// The applications of a run, their sockets and the collectors.
+pub struct EventLoop<'a> {
+    pub case: &'a Case,
+    pub runtime: TrafficRuntime<'a>,
+    pub collectors: Collectors<'a>,
+    pub udp: Option<UdpBackground>,
+    /// The longest delay of a tick.
+    pub max_delay: Dur,
+    /// All applications finished before the end of the case.
+    pub finished: bool,
+    /// The start of the run by the kernel's clock, in nanoseconds.
+    start: u64,
+    real_time: bool,
+    schedule: Arc<TrafficSchedule>,
+    apps: Vec<Apps>,
+}
+
+/// The instants at which the loop has something to do by itself.
+struct Timetable {
+    /// The interval of ticks.
+    interval: Dur,
+    /// The next tick.
+    tick: Time,
+    /// When the collectors are read at the latest.
+    collect: Time,
+    /// What the timer is set to; `Time::MAX` when it is not set.
+    armed: Time,
+}
+
+impl<'a> EventLoop<'a> {
+    /// A loop for the applications of `schedule`. The run begins at `start` of the kernel's clock.
+    pub fn new(
+        case: &'a Case,
+        environment: &Environment,
+        schedule: Arc<TrafficSchedule>,
+        start: u64,
+        runtime: TrafficRuntime<'a>,
+        collectors: Collectors<'a>,
+        udp: Option<UdpBackground>,
+    ) -> EventLoop<'a> {
+        let apps = (0u32..).zip(&case.hosts).map(|(i, _)| schedule.apps(HostIndex(i))).collect();
+        EventLoop {
+            case,
+            runtime,
+            collectors,
+            udp,
+            max_delay: Dur::ZERO,
+            finished: false,
+            start,
+            real_time: environment.is_host(),
+            schedule,
+            apps,
+        }
+    }
+
+    /// Runs to the end of the case, or until all applications have finished.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        let end = Time::ZERO + self.case.end;
+        for apps in &mut self.apps {
+            apps.start(Time::ZERO);
+        }
+        self.collectors.start(&mut self.runtime)?;
+        let timer = self.wait_for_start()?;
+        let interval = self.runtime.collector.collect().series.unwrap_or(TICK);
+        let mut timetable = Timetable { interval, tick: Time::ZERO, collect: Time::ZERO, armed: Time::MAX };
+        let mut events = Vec::new();
+        loop {
+            let now = self.runtime.now();
+            self.tick(now, &mut timetable)?;
+            if now >= end {
+                return Ok(());
+            }
+            self.run_applications(now);
+            if let Some(why) = self.runtime.failure.take() {
+                return Err(why);
+            }
+            if self.udp.is_none() && self.apps.iter().all(Apps::is_idle) {
+                self.finished = true;
+                return self.collectors.sample(now, &mut self.runtime);
+            }
+            if now >= timetable.collect {
+                // A guest's packets are read after every wake-up. In real time a reader would delay the applications, so that the
+                // packets are read only as often as the rings of the taps need it.
+                if self.real_time {
+                    self.collectors.read_packets(&mut self.runtime);
+                }
+                self.collectors.read_trace(&mut self.runtime);
+                timetable.collect = now + TICK;
+            }
+            self.sleep(&timer, end, &mut timetable, &mut events)?;
+            self.dispatch(&events, &mut timetable)?;
+        }
+    }
+
+    /// Sleeps until the start of the run. Returns the timer of the loop, which epoll watches.
+    fn wait_for_start(&mut self) -> Result<OwnedFd, Failure> {
+        let timer = sys::timer().map_err(|e| epoll_error(&e))?;
+        let epoll = self.runtime.epoll.as_fd();
+        sys::watch(epoll, timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, EpollToken::Timer.number())
+            .map_err(|e| epoll_error(&e))?;
+        sys::set_timer(timer.as_fd(), self.start).map_err(|e| epoll_error(&e))?;
+        let mut events = Vec::new();
+        while sys::now() < self.start {
+            sys::wait(epoll, &mut events).map_err(|e| epoll_error(&e))?;
+        }
+        self.runtime.update_clock(None);
+        Ok(timer)
+    }
+
+    /// Reads the collectors for each tick that is due.
+    fn tick(&mut self, now: Time, timetable: &mut Timetable) -> Result<(), Failure> {
+        if now >= timetable.tick {
+            self.max_delay = self.max_delay.max(now - timetable.tick);
+        }
+        while now >= timetable.tick {
+            self.collectors.sample(timetable.tick, &mut self.runtime)?;
+            (timetable.tick, timetable.collect) = (timetable.tick + timetable.interval, now + TICK);
+        }
+        Ok(())
+    }
+
+    /// Runs the applications whose timers are due, sends the background datagrams that are due, and records completions.
+    fn run_applications(&mut self, now: Time) {
+        for (host, apps) in self.apps.iter_mut().enumerate() {
+            if apps.next_wake().is_some_and(|at| at <= now) {
+                apps.wake(now, &mut AppCalls { runtime: &mut self.runtime, host });
+            }
+        }
+        if let Some(udp) = &mut self.udp {
+            udp.send(now);
+        }
+        for apps in &mut self.apps {
+            for done in apps.drain_completions() {
+                let path = self.case.idle_path(done.key.client.0 as usize, done.key.server.0 as usize);
+                self.runtime.collector.completed(completion(&done, &self.schedule, path));
+            }
+        }
+    }
+
+    /// Sleeps until something is due or a socket is ready, and reads the clock.
+    fn sleep(
+        &mut self,
+        timer: &OwnedFd,
+        end: Time,
+        timetable: &mut Timetable,
+        events: &mut Vec<(u64, i32)>,
+    ) -> Result<(), Failure> {
+        let wake = self.apps.iter().filter_map(Apps::next_wake).min().unwrap_or(Time::MAX);
+        let datagram = self.udp.as_ref().map_or(Time::MAX, UdpBackground::next);
+        let due = [wake, timetable.tick, end, timetable.collect, datagram]
+            .into_iter()
+            .min()
+            .expect("five instants");
+        if due != timetable.armed {
+            sys::set_timer(timer.as_fd(), self.start + due.as_nanos()).map_err(|e| epoll_error(&e))?;
+            timetable.armed = due;
+        }
+        sys::wait(self.runtime.epoll.as_fd(), events).map_err(|e| epoll_error(&e))?;
+        let packet = if self.real_time { None } else { self.collectors.read_packets(&mut self.runtime) };
+        self.runtime.update_clock(packet.filter(|_| caused_by_packets(events)));
+        Ok(())
+    }
+
+    /// Handles the events of epoll.
+    fn dispatch(&mut self, events: &[(u64, i32)], timetable: &mut Timetable) -> Result<(), Failure> {
+        for (number, flags) in events {
+            match EpollToken::of(*number) {
+                EpollToken::Timer => timetable.armed = Time::MAX,
+                EpollToken::WritesReturned => {
+                    for at in self.runtime.returned_writes() {
+                        self.notify(at);
+                    }
+                }
+                EpollToken::Listener(listener) => self.accept(listener)?,
+                EpollToken::Endpoint(at) => self.ready(at, *flags),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: usize) -> Result<(), Failure> {
+        let apps = &mut self.apps;
+        let new = self.runtime.accept(listener, |host, key| {
+            let slot = apps[host].accept(key);
+            (slot, apps[host].only_reads(slot))
+        })?;
+        for at in new {
+            self.notify(at);
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, at: usize, flags: i32) {
+        match self.runtime.update_readiness(at, flags) {
+            Readiness::Closed => {}
+            Readiness::Ready => {
+                if !self.runtime.only_reads(at) || self.runtime.read_available(at) {
+                    self.notify(at);
+                }
+            }
+            Readiness::Failed => {
+                let Some((host, slot)) = self.runtime.owner(at) else { return };
+                let now = self.runtime.now();
+                self.runtime.close(at, true);
+                self.apps[host].failed(now, slot, &mut AppCalls { runtime: &mut self.runtime, host });
+            }
+        }
+    }
+
+    /// Tells the application of an endpoint that the endpoint is ready.
+    fn notify(&mut self, at: usize) {
+        let Some((host, slot)) = self.runtime.owner(at) else { return };
+        let now = self.runtime.now();
+        self.apps[host].ready(now, slot, &mut AppCalls { runtime: &mut self.runtime, host });
+    }
+}
+
+fn epoll_error(e: &std::io::Error) -> Failure {
+    format!("epoll: {e}")
+}
+
+/// Returns true if packets have caused all of these events. A timer of the loop has another cause, and so have errors and hang-ups: a
+/// timer of TCP may have given up.
+fn caused_by_packets(events: &[(u64, i32)]) -> bool {
+    let other_cause = |(number, flags): &(u64, i32)| {
+        EpollToken::of(*number) == EpollToken::Timer || flags & (libc::EPOLLERR | libc::EPOLLHUP) != 0
+    };
+    !events.iter().any(other_cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_errors_and_hang_ups_are_not_caused_by_packets() {
+        let endpoint = EpollToken::Endpoint(3).number();
+        assert!(caused_by_packets(&[(endpoint, libc::EPOLLIN), (endpoint, libc::EPOLLOUT)]));
+        assert!(caused_by_packets(&[]));
+        assert!(!caused_by_packets(&[(endpoint, libc::EPOLLIN), (0, libc::EPOLLIN)]));
+        assert!(!caused_by_packets(&[(endpoint, libc::EPOLLIN | libc::EPOLLERR)]));
+        assert!(!caused_by_packets(&[(endpoint, libc::EPOLLHUP)]));
+    }
+}

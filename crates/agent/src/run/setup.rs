@@ -1,0 +1,135 @@
+//! Everything before the traffic: the topology in the kernel, taps, relays, and the measured path.
+
+use crate::collect::tap::{TapDirection, Taps};
+use crate::environment::{BOOT, Environment};
+use crate::netns::build::{self, MarkingProgram, NetnsSet};
+use crate::netns::relay::RelaySet;
+use crate::netns::topology::NetnsTopology;
+use crate::probe::{self, MeasuredPath};
+use crate::request::{GeneratorBenchmark, Request};
+use crate::run::collectors::TICK;
+use crate::system::Failure;
+use tcpassay_case::Case;
+use tcpassay_case::params::grammar::LinkRate;
+use tcpassay_measure::CollectOptions;
+use tcpassay_units::{Bytes, Seed};
+
+/// The instant at which the probes of a guest's path begin, by the guest's clock in nanoseconds.
+const GUEST_PROBES: u64 = BOOT + 10 * 1_000_000_000;
+/// The packets for which the rings of all taps on a host together have room: 64 MB of memory.
+const HOST_RING_PACKETS: u64 = 131_072;
+/// The smallest mean size of a packet in bytes that the rings of a guest's taps are made for.
+const MEAN_PACKET: u64 = 1000;
+
+/// What stands when the traffic can begin.
+pub struct Setup {
+    /// Set if the traffic generators are measured, and no path.
+    pub benchmark: Option<GeneratorBenchmark>,
+    pub topology: NetnsTopology,
+    pub namespaces: NetnsSet,
+    pub marking_programs: Vec<MarkingProgram>,
+    pub taps: Taps,
+    pub relays: RelaySet,
+    pub path: MeasuredPath,
+}
+
+/// Builds the topology of the case, opens the taps and measures the path.
+pub fn prepare(
+    request: &Request,
+    case: &Case,
+    environment: &Environment,
+    collect: &CollectOptions,
+) -> Result<Setup, Failure> {
+    let benchmark = request.benchmark.filter(|_| environment.is_host() && case.net.hosts.len() == 2);
+    let topology = if benchmark.is_some() {
+        NetnsTopology::benchmark(case)
+    } else {
+        NetnsTopology::of(case, environment)
+    };
+    let mut namespaces = build::build(case, &topology, environment)?;
+    let marking_programs = build::attach_marking_programs(&topology, &mut namespaces)?;
+    for (netns, tool, line) in &request.tamper {
+        let place = topology.namespaces.iter().position(|n| n.name == *netns);
+        namespaces.enter(place.ok_or_else(|| format!("tamper: there is no namespace `{netns}`"))?)?;
+        build::batch(tool, std::slice::from_ref(line))?;
+    }
+    let mut taps = Taps::default();
+    let packets = ring_packets(case, environment);
+    for (device, direction) in tap_points(case, &topology, benchmark.map(|_| collect.unseen)) {
+        namespaces.enter(topology.devices[device].netns)?;
+        taps.open(&topology.devices[device].name, direction, packets).map_err(|e| format!("a tap: {e}"))?;
+    }
+    let relays = RelaySet::start(case, &topology, &mut namespaces, Seed(request.seed))?;
+    let timing = if environment.is_host() {
+        probe::ProbeTiming::real_time()
+    } else {
+        probe::ProbeTiming::virtual_time(GUEST_PROBES)
+    };
+    let path = if benchmark.is_some() {
+        MeasuredPath::default()
+    } else {
+        probe::measure(case, &topology, &mut namespaces, &mut taps, &timing)?
+    };
+    Ok(Setup { benchmark, topology, namespaces, marking_programs, taps, relays, path })
+}
+
+/// Where the taps are: for each host the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
+/// measured, and tells whether the run goes without taps; then one tap at the receiving device of each host is enough.
+fn tap_points(case: &Case, topology: &NetnsTopology, benchmark: Option<bool>) -> Vec<(usize, TapDirection)> {
+    let of_host = |(host, &device): (usize, &usize)| match benchmark {
+        // The NIC of this host merges packets on receipt. At its neighbour they are still as they were sent.
+        None if case.hosts[host].nic.gro => {
+            vec![(device, TapDirection::Out), (topology.devices[device].peer, TapDirection::Out)]
+        }
+        None => vec![(device, TapDirection::Out), (device, TapDirection::In)],
+        Some(true) => Vec::new(),
+        Some(false) => vec![(device, TapDirection::In)],
+    };
+    topology.hosts.iter().enumerate().flat_map(of_host).collect()
+}
+
+/// The largest number of packets that pass a tap before it is read again.
+fn ring_packets(case: &Case, environment: &Environment) -> u64 {
+    if environment.is_host() {
+        return HOST_RING_PACKETS / case.net.hosts.len().max(1) as u64;
+    }
+    let fastest = case.links.iter().filter_map(|link| match &link.rate {
+        LinkRate::Fixed(rate) => Some(rate.bytes_in(TICK * 2)),
+        LinkRate::Trace(_) => None,
+    });
+    fastest.max().unwrap_or(Bytes::ZERO).get() / MEAN_PACKET
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::case;
+    use tcpassay_case::params::Substrate;
+
+    #[test]
+    fn the_ring_of_a_guests_tap_holds_what_passes_in_two_ticks() {
+        // 2 ms of 1 Gbit/s are 250 kB.
+        let case = case(Substrate::Kernel, &[("link.rate", "1Gbit")]);
+        assert_eq!(ring_packets(&case, &Environment::guest()), 250);
+    }
+
+    #[test]
+    fn the_rings_of_a_hosts_taps_share_a_fixed_amount_of_memory() {
+        let pair = case(Substrate::Host, &[("link.delay", "0s")]);
+        assert_eq!(ring_packets(&pair, &Environment::without(&[])), 65_536);
+    }
+
+    #[test]
+    fn each_host_has_a_tap_for_what_it_sends_and_one_for_what_arrives() {
+        use TapDirection::{In, Out};
+        let case = case(Substrate::Kernel, &[("nic.gro", "off"), ("receiver/nic.gro", "on")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        let [sender, receiver] = topology.hosts[..] else { panic!("two hosts") };
+        let points = tap_points(&case, &topology, None);
+        // The receiver merges packets, so that its arrivals are read at the device of its neighbour.
+        let neighbour = topology.devices[receiver].peer;
+        assert_eq!(points, [(sender, Out), (sender, In), (receiver, Out), (neighbour, Out)]);
+        assert_eq!(tap_points(&case, &topology, Some(false)), [(sender, In), (receiver, In)]);
+        assert_eq!(tap_points(&case, &topology, Some(true)), []);
+    }
+}
