@@ -8,6 +8,8 @@ from typing import Any, Final
 from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Job, Runner
 from tcpassay.isolate.triples import Setting, Triples, mapping_of
+from tcpassay.plan.model import PlanFile
+from tcpassay.run.settings import limits_of, wanted_of
 
 CONFIDENCE: Final = 0.95
 """Of the bound on how often an effect shows."""
@@ -90,6 +92,24 @@ class Trials:
     def name(self, number: int) -> str:
         """What tells a trial from the others of its case."""
         return f"{self.seeds[number]}-r{number + 1}" if self.real_time else str(self.seeds[number])
+
+
+def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) -> dict[str, Any]:
+    """What a worker is asked, without the case and its seed: what the plan collects, and nothing kept."""
+    limits = limits_of(spec)
+    return {
+        "substrate": substrate,
+        "base": base,
+        "collect": wanted_of(spec) | {"events": True, "packets": False, "deliveries": False},
+        "expect": "done",
+        "oracles": oracles,
+        "keep": False,
+        "keep_found": False,
+        "keep_events": False,
+        "checks": [],
+        "memory": limits.memory,
+        "seconds": None if substrate == "model" else limits.seconds,
+    }
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tcpassay.common import common
 from tcpassay.errors import Place, UserError
@@ -10,7 +9,7 @@ from tcpassay.isolate.ran import Effect
 from tcpassay.isolate.triples import Triple, Triples, triples_of
 from tcpassay.judge import Finding, Severity
 from tcpassay.plan.expand import show
-from tcpassay.plan.model import PlanFile, Scalar
+from tcpassay.plan.model import Scalar
 from tcpassay.results import Results
 
 _SHOWN = 20
@@ -118,44 +117,27 @@ class Suspicion:
     shared: Triples
     """Values of one run that all runs with the effect have and not all others."""
     share: Mapping[Triple, float]
-    """For each value of the run: how much more frequent it is among runs with the effect than among the others."""
+    """For each value of the run that not all runs have: how much more frequent it is among runs with the effect."""
 
     @classmethod
-    def of(
-        cls, symptom: Symptom, effect: Effect, among: Sequence[Symptom], results: Results, spec: PlanFile
-    ) -> "Suspicion":
+    def of(cls, symptom: Symptom, effect: Effect, among: Sequence[Symptom], results: Results) -> "Suspicion":
         """From all runs that were done on the same substrate."""
         having = {(one.case, one.seed) for one in among if effect in one.effects}
-        done = [
-            run
-            for run in results.runs
-            if run.get("outcome") == "done" and (run.get("substrate") or "model") == symptom.substrate
-        ]
+        mine = triples_of(symptom.triples)
         with_: list[Mapping[str, str]] = []
         without: list[Mapping[str, str]] = []
-        for run in done:
-            said = {name_: show(value) for name_, value in (run.get("varied") or {}).items()}
-            (with_ if (run["case"], run["seed"]) in having else without).append(said)
-        names = common(with_, [*with_, *without]) if with_ else {}
-        shared = triples_of(_sets(names, symptom, spec))
-        share: dict[Triple, float] = {}
-        for factor, value in symptom.varied.items():
-            text = show(value)
-            more = _part(factor, text, with_) - _part(factor, text, without)
-            share |= dict.fromkeys(triples_of(_sets([factor], symptom, spec)), more)
-        return cls(shared, share)
+        for run in results.runs:
+            if run.get("outcome") != "done" or (run.get("substrate") or "model") != symptom.substrate:
+                continue
+            said = run.get("triples") or {}
+            values = {one.path: show(said[one.path]) if one.path in said else one.default for one in mine}
+            (with_ if (run["case"], run["seed"]) in having else without).append(values)
+        every = [*with_, *without]
+        names = common(with_, every) if with_ else {}
+        varying = [one for one in mine if len({values[one.path] for values in every}) > 1]
+        shared = frozenset(one for one in varying if one.text in names.get(one.path, ()))
+        return cls(shared, {one: _part(one, with_) - _part(one, without) for one in varying})
 
 
-def _sets(factors: Iterable[str], symptom: Symptom, spec: PlanFile) -> dict[str, Any]:
-    """What a run sets by these axes and groups of its plan."""
-    made: dict[str, Any] = {}
-    for factor in factors:
-        if factor in spec.groups:
-            made |= spec.groups[factor].get(show(symptom.varied[factor]), {})
-        elif factor in symptom.triples:
-            made[factor] = symptom.triples[factor]
-    return made
-
-
-def _part(factor: str, value: str, runs: Sequence[Mapping[str, str]]) -> float:
-    return sum(run.get(factor) == value for run in runs) / len(runs) if runs else 0.0
+def _part(triple: Triple, runs: Sequence[Mapping[str, str]]) -> float:
+    return sum(run[triple.path] == triple.text for run in runs) / len(runs) if runs else 0.0

@@ -101,7 +101,9 @@ class Setting:
     def beyond_defaults(self, triples: Triples) -> Triples:
         """The set without triples that say the default. Raises `CaseError`."""
         said = self.said(triples)
-        return frozenset(one for one in triples if one.path in said)
+        return frozenset(
+            one for one in triples if one.path in said and not one.same(Triple(one.path, one.default))
+        )
 
     def refusal(self, triples: Triples) -> str:
         """Why a set cannot be run, for people; empty when it can."""

@@ -1,0 +1,249 @@
+"""The isolation of the findings of a result folder: their causes, each proven, and merged where they are the same."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from tcpassay.errors import Place, UserError
+from tcpassay.guard import Stop
+from tcpassay.isolate import files, search, shrink
+from tcpassay.isolate.cause import Cause, Smallest, same_cause
+from tcpassay.isolate.experiment import Experiment, Trials, miss, request_of
+from tcpassay.isolate.isolation import Isolation, Options
+from tcpassay.isolate.ran import Effect, Runs
+from tcpassay.isolate.reproduce import Unreproduced, why_not
+from tcpassay.isolate.runner import ExhaustedError, Runner
+from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, symptoms
+from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
+from tcpassay.owner import Owner
+from tcpassay.plan import constraint_parser, extends
+from tcpassay.plan.model import PlanFile
+from tcpassay.results import Results, load
+from tcpassay.run.replay import base_of
+from tcpassay.run.settings import limits_of
+from tcpassay.substrate import substrate_of
+
+MOST_UNREPRODUCED: Final = 3
+"""Findings of one kind that are not reproduced, after which the others of it are left alone."""
+
+
+Watch = Callable[[str], None]
+
+
+def isolate(folder: Path, finding: str | None, options: Options, watch: Watch = lambda _: None) -> Isolation:
+    """Isolates a finding of a result folder, or all. Raises `UserError`."""
+    results = load(folder)
+    spec = _spec(results)
+    there = _symptoms(results)
+    wanted = [chosen(there, finding, results)] if finding else None
+    for name in dict.fromkeys(one.substrate for one in ([wanted[0][0]] if wanted else there)):
+        substrate_of(name).ready()
+    isolation = Isolation(folder, notes=[str(one) for one in results.noted])
+    owner = Owner.of(folder)
+    try:
+        oracles = {effect.oracle for one in there for effect in one.effects}
+        runs = Runs(folder / files.FOLDER, files.meaning({one.substrate for one in there}, oracles))
+        isolation.notes += runs.notes
+        real_time = any(substrate_of(one.substrate).real_time for one in there)
+        jobs = 1 if real_time else options.jobs
+        work = folder / files.FOLDER / ".work"
+        try:
+            with Stop(), Runner(runs, work, jobs, limits_of(spec), options.budget) as runner:
+                runner.watch = lambda made: watch(f"{made} runs")
+                Session(results, spec, there, runner, options, isolation).go(wanted)
+        finally:
+            runs.close()
+    finally:
+        owner.release()
+    return isolation
+
+
+def _spec(results: Results) -> PlanFile:
+    place = results.folder / "plan.toml"
+    try:
+        doc = extends.load(results.plan, place)
+        return PlanFile.model_validate(doc.data)
+    except (UserError, ValidationError):
+        said = "; ".join(str(one) for one in results.noted) or "its plan cannot be read"
+        raise UserError(f"its findings cannot be isolated: {said}", Place(place)) from None
+
+
+def _symptoms(results: Results) -> list[Symptom]:
+    """What was found; damage that hides findings is an error."""
+    there = symptoms(results)
+    if not there and results.noted:
+        said = "; ".join(str(one) for one in results.noted)
+        raise UserError(f"its findings cannot be read: {said}", Place(results.folder))
+    ended = [run for run in results.runs if run.get("outcome") not in {None, "not run"}]
+    if ended and not any(run.get("outcome") in {"done", "refused"} for run in ended):
+        outcomes = ", ".join(sorted({str(run["outcome"]) for run in ended}))
+        message = f"none of its {len(ended)} runs came to its end ({outcomes}), so that there are no findings"
+        raise UserError(message, Place(results.folder))
+    return there
+
+
+class Session:
+    """An isolation that goes on."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what it works on
+        self,
+        results: Results,
+        spec: PlanFile,
+        there: list[Symptom],
+        runner: Runner,
+        options: Options,
+        made: Isolation,
+    ) -> None:
+        self.results = results
+        self.spec = spec
+        self.there = there
+        self.runner = runner
+        self.options = options
+        self.made = made
+        self.base = base_of(results.folder)
+        self.left = {(s.case, s.seed, effect): s for s in there for effect in s.effects}
+
+    def go(self, wanted: Sequence[tuple[Symptom, Effect]] | None) -> None:
+        """Isolates these findings, or all that there are."""
+        try:
+            for symptom, effect in wanted or self._all():
+                self._one(symptom, effect)
+        except ExhaustedError:
+            self.made.stopped = "the budget is used up"
+        except KeyboardInterrupt:
+            self.made.stopped = "interrupted"
+        if wanted is None:
+            self.made.left = list(self.left)
+        self.made.runs, self.made.made = self.runner.used, self.runner.made
+        self.made.cpu_s, self.made.seconds = self.runner.cpu_s, self.runner.seconds
+
+    def _all(self) -> Iterator[tuple[Symptom, Effect]]:
+        """What is not explained yet: for each effect the run that sets least."""
+        for effect, among in by_effect(self.there).items():
+            before = len(self.made.unreproduced)
+            while mine := [one for one in among if (one.case, one.seed, effect) in self.left]:
+                yield min(mine, key=lambda one: len(one.triples)), effect
+                if len(self.made.unreproduced) - before >= MOST_UNREPRODUCED:
+                    for one in among:
+                        self.left.pop((one.case, one.seed, effect), None)
+
+    def _one(self, symptom: Symptom, effect: Effect) -> None:
+        """Isolates one finding."""
+        everywhere = self._everywhere(symptom, effect)
+        if everywhere and not self.options.force:
+            self.made.everywhere.append((effect, everywhere))
+            for key in [key for key in self.left if key[2] == effect]:
+                del self.left[key]
+            return
+        experiment, whole = self._experiment(symptom, effect)
+        used, cpu_s = self.runner.used, self.runner.cpu_s
+        (rate,) = experiment.rates([whole])
+        if not rate.present:
+            why = why_not(self.results, symptom, experiment, whole, rate)
+            self.made.unreproduced.append(Unreproduced(effect, symptom.case, symptom.seed, why))
+            self.left.pop((symptom.case, symptom.seed, effect), None)
+            return
+        cause = Cause(
+            effect, symptom.substrate, symptom.case, symptom.seed, whole, tuple(sorted(whole, key=str)),
+            experiment.always, rate, experiment.trials.seeds, complete=False,
+        )  # fmt: skip
+        try:
+            self._search(cause, experiment, symptom)
+        except (ExhaustedError, KeyboardInterrupt) as error:
+            cause.why_not = "interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up"
+            if experiment.smallest is not None and not cause.complete:
+                cause.triples = tuple(sorted(experiment.smallest, key=str))
+            raise
+        finally:
+            cause.runs, cause.cpu_s = self.runner.used - used, self.runner.cpu_s - cpu_s
+            self._keep(cause)
+
+    def _search(self, cause: Cause, experiment: Experiment, symptom: Symptom) -> None:
+        suspicion = Suspicion.of(symptom, cause.effect, self.there, self.results)
+        found = search.smallest_set(experiment, cause.whole, suspicion)
+        cause.triples, cause.complete = tuple(sorted(found, key=str)), True
+        (cause.rate,) = experiment.rates([frozenset(found)])
+        cause.effects = experiment.effects(frozenset(found))
+        cause.proof = search.proof(experiment, cause.triples)
+        least = min((row.rate.runs for row in cause.proof if row.gone), default=0)
+        cause.miss = miss(cause.rate, least) if least else 0.0
+        self._merge(cause)
+        self._shrink(cause, experiment)
+
+    def _merge(self, cause: Cause) -> None:
+        """Finds the effects of the plan's runs that need the cause, though they do not show with it alone."""
+        others: dict[Effect, list[Symptom]] = {}
+        for (_, _, effect), symptom in self.left.items():
+            same = symptom.substrate == cause.substrate and contains(symptom.triples, cause.triples)
+            if same and effect not in cause.effects | {cause.effect}:
+                others.setdefault(effect, []).append(symptom)
+        for effect, among in others.items():
+            experiment, whole = self._experiment(min(among, key=lambda one: len(one.triples)), effect)
+            if search.depends(experiment, whole, cause.triples):
+                cause.consequences |= {effect}
+
+    def _shrink(self, cause: Cause, experiment: Experiment) -> None:
+        """Makes the run small, and the values of the cause simple."""
+        small = replace(experiment, always=frozenset())
+
+        def shows(triples: Triples) -> bool:
+            return small.first([triples]) is not None
+
+        triples = frozenset(cause.triples)
+        simple = shrink.simpler_values(triples, lambda one: experiment.first([one]) is not None)
+        run = shrink.shorter(simple, cause.run, lambda one: shows(one | simple))
+        whole = simple | run
+        (rate,) = small.rates([whole])
+        before = mapping_of(triples | cause.run)
+        changed = {path: value for path, value in mapping_of(whole).items() if before.get(path) != value}
+        cause.smallest = Smallest(mapping_of(whole), changed, experiment.setting.name(whole), rate)
+
+    def _keep(self, cause: Cause) -> None:
+        """Notes what the cause explains, and merges it with one that was found before."""
+        cause.effects |= {cause.effect}
+        for (case, seed, effect), symptom in list(self.left.items()):
+            mine = (case, seed) == (cause.case, cause.seed) and effect == cause.effect
+            same = symptom.substrate == cause.substrate and effect in cause.effects | cause.consequences
+            if mine or (cause.complete and same and contains(symptom.triples, cause.triples)):
+                cause.explains.append((case, seed, effect))
+                del self.left[case, seed, effect]
+        twin = next((one for one in self.made.causes if one.complete and same_cause(one, cause)), None)
+        if twin is not None and cause.complete:
+            twin.effects |= cause.effects
+            twin.consequences = (twin.consequences | cause.consequences) - twin.effects
+            twin.explains += cause.explains
+            twin.runs, twin.cpu_s = twin.runs + cause.runs, twin.cpu_s + cause.cpu_s
+        else:
+            self.made.causes.append(cause)
+        files.write_cause(self.results.folder, twin or cause, self.base)
+
+    def _experiment(self, symptom: Symptom, effect: Effect) -> tuple[Experiment, Triples]:
+        """What tries sets of triples of a run, and all that the run sets beyond the defaults."""
+        place = self.results.folder / "plan.toml"
+        constraints = tuple(constraint_parser.parse(text, Place(place)) for text in self.spec.constraints)
+        setting = Setting(symptom.substrate, str(self.base), constraints, self.spec.groups)
+        said = triples_of(symptom.triples)
+        always = frozenset(one for one in said if one.path == DURATION)
+        real_time = substrate_of(symptom.substrate).real_time
+        request = request_of(self.spec, symptom.substrate, str(self.base), self._oracles())
+        trials = Trials.of(symptom.seed, self.options.seeds, real_time=real_time)
+        experiment = Experiment(self.runner, setting, trials, effect, request, always)
+        return experiment, setting.beyond_defaults(said) - always
+
+    def _oracles(self) -> list[str]:
+        """The oracles that found something in the plan: what others would say of a reduced run is not asked."""
+        return sorted({effect.oracle for symptom in self.there for effect in symptom.effects})
+
+    def _everywhere(self, symptom: Symptom, effect: Effect) -> int:
+        """How many runs there are when all of them have the effect; 0 when one has not, or there is only one."""
+        done = [
+            run
+            for run in self.results.runs
+            if run.get("outcome") == "done" and (run.get("substrate") or "model") == symptom.substrate
+        ]
+        having = [s for s in self.there if effect in s.effects and s.substrate == symptom.substrate]
+        cases = {run["case"] for run in done}
+        return len(done) if len(cases) > 1 and len(having) == len(done) else 0
