@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use tcpassay_case::QueueKind;
 use tcpassay_case::params::Substrate;
 use tcpassay_linux::sys;
 
@@ -76,7 +75,7 @@ impl Environment {
     }
 
     /// Whether a queue of this kind is served as by a link here: in a guest whose kernel has patch 0008.
-    pub fn link_serves(&self, kind: QueueKind) -> bool {
+    pub fn link_serves(&self, kind: &str) -> bool {
         !self.is_host() && crate::netns::qdiscs::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
     }
 

@@ -29,7 +29,6 @@ pub use case::Case;
 pub use error::CaseError;
 pub use files::{ReadFile, read_file};
 pub use idle::{IdlePath, completion};
-pub use params::{
-    Adaptive, CcEngine, DrawnBy, HostSettings, Jitter, LinkSettings, Mark, NetworkSettings, NicSettings,
-    QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
+pub use settings::{
+    Adaptive, HostSettings, Jitter, LinkSettings, Mark, NicSettings, QueueSettings, SmallQueues,
 };

@@ -15,6 +15,7 @@ from tcpassay import listing, terminal
 from tcpassay._native import __version__
 from tcpassay.cli import (
     doctor,
+    explain,
     isolate,
     kernel,
     limiter,
@@ -117,6 +118,7 @@ plan.add(app)
 run.add(app)
 results.add(app)
 isolate.add(app)
+explain.add(app)
 script.add(app)
 app.add_typer(kernel.app)
 app.add_typer(limiter.app)

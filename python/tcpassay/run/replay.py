@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +90,7 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
     """
     results = load(path)
     run = _run(results, case, seed)
-    spec, notes = _spec(results)
+    spec, notes = spec_of(results)
     _versions(results, run, notes)
     _within(run, results)
     if not isinstance(run.get("triples"), dict):
@@ -99,26 +99,8 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
         raise UserError("it exists already; name a folder that does not with --out", Place(out))
     collect = wanted_of(spec)
     more = packets and not collect["packets"]
-    substrate = run.get("substrate", "model")
-    substrate_of(substrate).ready()
-    request = {
-        **({"script": run["script"]} if run.get("script") else {}),
-        "triples": run["triples"],
-        "substrate": substrate,
-        "seed": run["seed"],
-        "base": str(base_of(path)),
-        "collect": collect | {"events": True, "packets": packets or collect["packets"]},
-        "expect": run.get("expect", "done"),
-        "oracles": oracles_of(spec),
-        "keep": True,
-        "keep_found": True,
-        "keep_events": True,
-        "checks": [],
-        "memory": limits_of(spec).memory,
-        "seconds": None if substrate == "model" else limits_of(spec).seconds,
-    }
     with _place(out) as place:
-        answer = _ask(request | {"folder": str(place)}, spec)
+        answer = again(path, run, spec, place, packets=packets)
         kept = None if run.get("recording") is None else results.place_of(run)
         files = {} if kept is None or answer["outcome"] != "done" else _compared(kept, place, more=more)
     before, now = run.get("digest"), answer.get("digest")
@@ -137,6 +119,43 @@ def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets
         out if answer.get("kept") else None,
         notes,
     )
+
+
+def again(  # noqa: PLR0913 - what identifies a run, and two switches
+    path: Path,
+    run: Mapping[str, Any],
+    spec: PlanFile,
+    place: Path,
+    *,
+    packets: bool = False,
+    triples: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Makes a run of the results in `path` again, with the event log; its recording goes to `place`.
+
+    `triples` is what the case sets instead of what it did. Raises `UserError` when the substrate cannot be used or the
+    recording cannot be written.
+    """
+    collect = wanted_of(spec)
+    substrate = run.get("substrate", "model")
+    substrate_of(substrate).ready()
+    request = {
+        **({"script": run["script"]} if run.get("script") else {}),
+        "triples": run["triples"] if triples is None else dict(triples),
+        "substrate": substrate,
+        "seed": run["seed"],
+        "base": str(base_of(path)),
+        "collect": collect | {"events": True, "packets": packets or collect["packets"]},
+        "expect": run.get("expect", "done"),
+        "oracles": oracles_of(spec),
+        "keep": True,
+        "keep_found": True,
+        "keep_events": True,
+        "checks": [],
+        "memory": limits_of(spec).memory,
+        "seconds": None if substrate == "model" else limits_of(spec).seconds,
+        "folder": str(place),
+    }
+    return _ask(request, spec)
 
 
 def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
@@ -158,7 +177,7 @@ def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
     return chosen
 
 
-def _spec(results: Results) -> tuple[PlanFile, list[str]]:
+def spec_of(results: Results) -> tuple[PlanFile, list[str]]:
     """What the plan says about running; cases are not made again. Defaults when it cannot be read."""
     keys = ("name", "collect", "oracles", "limits")
     try:

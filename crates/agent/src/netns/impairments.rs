@@ -9,9 +9,10 @@
 
 use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_case::draws::{Chances, Distribution, Draws, Losses};
+use tcpassay_case::draws::{Chances, Draws, Losses};
+use tcpassay_case::params::Setting;
 use tcpassay_case::params::grammar::{LossModel, Reorder};
-use tcpassay_case::{Case, DrawnBy, LinkSettings};
+use tcpassay_case::{Case, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
 /// What faults happen to.
@@ -432,7 +433,7 @@ fn only_here(link: &LinkSettings) -> bool {
 
 /// Whether the model's streams decide about the packets of a link, and not netem. In real time netem is all there is.
 pub fn drawn_here(case: &Case, link: usize, environment: &Environment) -> bool {
-    !environment.is_host() && case.links[link].drawn_by == DrawnBy::Model
+    !environment.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
 }
 
 /// Whether a link has a relay.
@@ -454,7 +455,7 @@ pub fn left_to_netem(link: &LinkSettings) -> LinkSettings {
 /// The least that a packet takes through a link with jitter: the wire delays by this, and the relay by the rest.
 fn wire_delay(link: &LinkSettings) -> Dur {
     // Quantiles are cut at four standard deviations (crates/case/src/draws/delay.rs).
-    let most = if link.jitter.distribution == Distribution::Uniform { 1 } else { 4 };
+    let most = if link.jitter.distribution == "uniform" { 1 } else { 4 };
     link.delay.saturating_sub(link.jitter.size * most)
 }
 

@@ -29,7 +29,7 @@ pub(super) fn jitter(link: &LinkSettings) -> Option<JitterSpec> {
         delay: link.delay,
         jitter: link.jitter.size,
         correlation: link.jitter.correlation,
-        distribution: link.jitter.distribution,
+        distribution: draws::distribution(link),
         keep_order: false,
     })
 }

@@ -1,0 +1,45 @@
+"""The command `explain`. As in `cli/__init__.py`, no rule of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcpassay import output, terminal
+from tcpassay.cli.options import JsonOption
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
+    finding: Annotated[
+        str, typer.Argument(help="CASE-SEED/ORACLE, its beginning, or an oracle.", metavar="FINDING")
+    ],
+    lines: Annotated[int, typer.Option(min=10, max=100_000, help="About how many lines are shown.")] = 60,
+    svg: Annotated[
+        Path | None, typer.Option(help="Draw the sequence diagram into this file, too.", metavar="FILE")
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Show what happened on the connection of a finding: segments, decisions, timers, and what each side waits for.
+
+    Where `isolate` has found the cause, the run is made beside the same run with one triple of the cause reset, and the
+    first event in which the two differ is marked.
+    """
+    from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
+    from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time
+
+    done = explained(folder, finding, most=lines)
+    if json_:
+        terminal.print_json(done.as_json())
+    else:
+        show(done, terminal.console())
+    if svg is not None:
+        from tcpassay.explain.svg import drawn  # noqa: PLC0415 - start-up time
+
+        output.write(svg, drawn(done).encode())
+        typer.echo(str(svg), err=json_)
+
+
+def add(app: typer.Typer) -> None:
+    """Make it a command of `app`."""
+    app.command()(explain)

@@ -1,0 +1,86 @@
+"""The event logs of two runs of almost the same case, side by side: where they begin to differ."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tcpassay.explain.lines import inner_text
+from tcpassay.explain.moments import ACK_REASONS, End, Moment
+from tcpassay.interface import EventKind
+from tcpassay.judge.log import NUMBERS, Log
+from tcpassay.judge.words import ms
+from tcpassay.recording import Recording
+
+_SHOWN: Final = {
+    "seq": "position",
+    "ack": "acknowledges",
+    "len": "length",
+    "value_ns": "value",
+    "cwnd_bytes": "cwnd",
+    "ssthresh_bytes": "ssthresh",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A row of an event log that is told alone."""
+
+    row: int
+    time_ns: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first rows of two logs that are not the same; one of them may be missing."""
+
+    same: int
+    """How many rows are the same before them."""
+    here: Event | None
+    there: Event | None
+
+
+def first_difference(one: tuple[Recording, Log], other: tuple[Recording, Log]) -> Difference | None:
+    """Where two logs begin to differ; `None` when they are the same to the end."""
+    kinds = one[1].kinds, other[1].kinds
+    least = min(len(kinds[0]), len(kinds[1]))
+    unequal = kinds[0][:least] != kinds[1][:least]
+    for name in NUMBERS:
+        unequal |= one[1].numbers(name)[:least] != other[1].numbers(name)[:least]
+    places = np.flatnonzero(unequal)
+    first = int(places[0]) if len(places) else least
+    # Reasons and marks are compared up to there only: they are texts, and few.
+    first = _by_rest(one[1], other[1], first)
+    if first == least and len(kinds[0]) == len(kinds[1]):
+        return None
+    return Difference(first, _event(*one, first, len(kinds[0])), _event(*other, first, len(kinds[1])))
+
+
+def _by_rest(one: Log, other: Log, first: int) -> int:
+    step = 4096
+    for low in range(0, first, step):
+        rows = list(range(low, min(low + step, first)))
+        pairs = zip(one.rows(rows), other.rows(rows), strict=True)
+        for row, (here, there) in zip(rows, pairs, strict=True):
+            if here != there:
+                return row
+    return first
+
+
+def _event(recording: Recording, log: Log, row: int, count: int) -> Event | None:
+    if row >= count:
+        return None
+    (values,) = log.rows([row])
+    time, host, flow = int(values.pop("time_ns")), values.pop("host"), values.pop("flow")
+    kind, why = str(values.pop("kind")), str(values.pop("why"))
+    said = {name: value for name, value in values.items() if value is not None and value is not False}
+    text = inner_text(Moment(row, time, End.SENDER, kind, why, said), 1)
+    if kind == EventKind.ACK_NOW:
+        text = f"ACK {said.get('ack')} is sent at once ({ACK_REASONS.get(why, why)})"
+    if not text:
+        shown = (f"{label} {said[name]}".strip() for name, label in _SHOWN.items() if name in said)
+        text = " ".join(part for part in (kind, why, *shown, "CE" if "ce" in said else "") if part)
+    where = "the network" if host is None else recording.hosts[host]
+    of = "" if flow is None else f" ({recording.flows[flow]['name']})"
+    return Event(row, time, f"{ms(time)}, {where}{of}: {text}")

@@ -1,0 +1,240 @@
+"""A finding explained: its run with the event log, beside the same run with one triple of its cause reset."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tcpassay import isolate, scratch
+from tcpassay.errors import Place, UserError
+from tcpassay.explain.arrows import Arrow, arrows
+from tcpassay.explain.difference import Difference, first_difference
+from tcpassay.explain.lines import Line, Shown, lines, shortened, with_gaps
+from tcpassay.explain.moments import RST, SYN, Connection, End, connection
+from tcpassay.interface import EventKind
+from tcpassay.isolate.ran import Effect
+from tcpassay.isolate.symptoms import chosen, effect_of, symptoms
+from tcpassay.judge import Finding
+from tcpassay.judge.log import Filed, Log
+from tcpassay.judge.registry import logged
+from tcpassay.recording import Recording
+from tcpassay.results import Results, load
+from tcpassay.run.replay import again, spec_of
+
+LEAD: Final = 6
+"""Segments that are shown before the first row of the evidence."""
+TAIL: Final = 3
+"""Segments that are shown after the last one."""
+MOST: Final = 60
+"""Lines that are shown by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The same run with one triple of the cause reset."""
+
+    path: str
+    reset_to: str
+    difference: Difference | None
+    """`None` when the whole log is the same."""
+    finds: bool
+    """Whether the oracle finds something there."""
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """The higher, the more it tells: it has no such finding, and is the same for a longer time."""
+        return not self.finds, 0 if self.difference is None else self.difference.same
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What happened on the connection of a finding, from the first deviation to the effect."""
+
+    name: str
+    finding: Finding
+    isolated: bool
+    """The run that is shown sets nothing but the cause; otherwise it is the plan's."""
+    connection: Connection
+    arrows: tuple[Arrow, ...]
+    base: int
+    """Position of the data that is said as 1."""
+    shown: tuple[Shown, ...]
+    cause: tuple[Mapping[str, Any], ...]
+    """Triples of the isolated cause; empty when the finding was not isolated."""
+    neighbour: Neighbour | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> list[Line]:
+        """The lines that are shown."""
+        return [one for one in self.shown if isinstance(one, Line)]
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "finding": self.name,
+            "title": self.finding.title,
+            "text": self.finding.text,
+            "isolated_run": self.isolated,
+            "cause": [{"path": one["path"], "value": one["value"]} for one in self.cause],
+            "neighbour": None if self.neighbour is None else asdict(self.neighbour),
+            "ends": list(self.connection.names),
+            "flow": self.connection.flow,
+            "positions_from": self.base,
+            "lines": [{"is": type(one).__name__.lower(), **asdict(one)} for one in self.shown],
+            "notes": list(self.notes),
+        }
+
+
+def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
+    """Explains a finding of a result folder, named as `isolate` names it. Raises `UserError`."""
+    results = load(folder)
+    symptom, effect = chosen(symptoms(results), finding, results)
+    run = next(one for one in results.runs if one["case"] == symptom.case and one["seed"] == symptom.seed)
+    cause = _cause(folder, symptom.case, symptom.seed, effect.oracle)
+    work = _Work(results, run, cause)
+    with scratch.folder() as place:
+        told = work.shows(effect, place)
+        if told is None:
+            why = f"`tcpassay isolate {folder} {finding}` says why"
+            raise UserError(f"the finding does not show when the run is made again: {why}", Place(folder))
+        recording = Recording.open(place / "here")
+        log = Filed(recording)
+        here = connection(recording, log, told.flow, timers_known=EventKind.TIMER_SET in logged(recording))
+        neighbour = work.neighbour((recording, log), told, place)
+    if cause is None:
+        work.notes.append(f"its cause is not known: `tcpassay isolate {folder} {finding}` finds it")
+    elif neighbour is None:
+        work.notes.append("no run with one triple of the cause reset came to its end")
+    name = f"{symptom.case}-{symptom.seed}/{effect.oracle}"
+    difference = neighbour.difference.here if neighbour and neighbour.difference else None
+    first = None if difference is None else difference.row
+    base, found, shown = _diagram(here, told, first, most)
+    return Explanation(
+        name,
+        told,
+        work.isolated,
+        here,
+        found,
+        base,
+        shown,
+        () if cause is None else tuple(cause["cause"]),
+        neighbour,
+        tuple(work.notes),
+    )
+
+
+class _Work:
+    """The runs that an explanation makes."""
+
+    def __init__(self, results: Results, run: Mapping[str, Any], cause: Mapping[str, Any] | None) -> None:
+        self._results = results
+        self._run = run
+        self._cause = cause
+        self._spec, self.notes = spec_of(results)
+        self.isolated = False
+
+    def shows(self, effect: Effect, place: Path) -> Finding | None:
+        """Makes the run that shows the effect: that of the cause alone where it does, or else the plan's."""
+        if self._cause is not None and effect.oracle in {one["oracle"] for one in self._cause["produces"]}:
+            triples = {one["path"]: one["value"] for one in self._cause["cause"]} | self._cause["run"]
+            found = self._make(place / "here", triples, effect)
+            if found is not None:
+                self.isolated = True
+                return found
+            shutil.rmtree(place / "here", ignore_errors=True)
+        return self._make(place / "here", None, effect)
+
+    def _make(self, place: Path, triples: Mapping[str, Any] | None, effect: Effect) -> Finding | None:
+        answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
+        found = (Finding.from_json(one) for one in answer.get("findings", ()))
+        return next((one for one in found if effect_of(one) == effect), None)
+
+    def neighbour(self, here: tuple[Recording, Log], told: Finding, folder: Path) -> Neighbour | None:
+        """Of the runs with one triple of the cause reset, that which tells most."""
+        made: list[Neighbour] = []
+        for number, (path, value, triples) in enumerate(self._resets()):
+            place = folder / f"there-{number}"
+            answer = again(self._results.folder, self._run, self._spec, place, triples=triples)
+            if answer["outcome"] == "done":
+                there = Recording.open(place)
+                finds = any(found["oracle"] == told.oracle for found in answer.get("findings", ()))
+                made.append(Neighbour(path, value, first_difference(here, (there, Filed(there))), finds))
+            shutil.rmtree(place, ignore_errors=True)
+        return max(made, key=lambda one: one.rank, default=None)
+
+    def _resets(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Path, value and the whole case of each reset."""
+        if self._cause is None:
+            return
+        for row in self._cause["proof"]:
+            if not row["gone"]:
+                continue
+            if self.isolated:
+                yield row["path"], str(row["reset_to"]), row["triples"]
+            else:
+                yield from self._of_the_plan(row)
+
+    def _of_the_plan(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Resets of the plan's run: to what the proof used, and to the values that other runs of the plan have."""
+        path, ours = row["path"], self._run["triples"]
+        if path not in ours:
+            return
+        rest = {name: value for name, value in ours.items() if name not in {path, *row["also_reset"]}}
+        proven = row["triples"].get(path)
+        yield path, str(row["reset_to"]), rest if proven is None else rest | {path: proven}
+        if row["also_reset"]:
+            return
+        there = (one.get("triples") or {} for one in self._results.runs)
+        others = {str(triples[path]): triples[path] for triples in there if path in triples}
+        for text, value in others.items():
+            if value not in (ours[path], proven):
+                yield path, text, rest | {path: value}
+
+
+def _diagram(
+    here: Connection, told: Finding, difference: int | None, most: int
+) -> tuple[int, tuple[Arrow, ...], tuple[Shown, ...]]:
+    """Position 1, the arrows, and what is shown; `difference` is the row of the first event that differs."""
+    first = next((place for place, one in enumerate(here.moments) if one.row == difference), None)
+    start, end = _window(here, told, first)
+    base = _base(here, start, end)
+    found = arrows(here)
+    evidence = {row.index for row in told.events}
+    keep = frozenset(place for place, one in enumerate(here.moments) if one.row in evidence)
+    some = with_gaps(here, lines(here, found, (start, end), base, first), base)
+    return base, tuple(found), tuple(shortened(some, most, keep))
+
+
+def _window(here: Connection, told: Finding, difference: int | None) -> tuple[int, int]:
+    """From some segments before the evidence, or before the first difference when that is near, to some after it."""
+    times = [row.time_ns for row in told.events] or [told.start_ns, told.end_ns]
+    first, last = min(times), max(times)
+    segments = [one.time_ns for one in here.moments if one.segment]
+    before = [time for time in segments if time < first]
+    if difference is not None:
+        moment = here.moments[difference].time_ns
+        since = sum(1 for time in before if time >= moment)
+        if moment < first and since <= 4 * LEAD:
+            first = moment
+            before = [time for time in segments if time < first]
+    after = [time for time in segments if time > last]
+    return (before[-LEAD:] or [first])[0], (after[:TAIL] or [max(last, told.end_ns)])[-1]
+
+
+def _base(here: Connection, start_ns: int, end_ns: int) -> int:
+    """The lowest position of the data that segments of a time carry or acknowledge."""
+    said = []
+    for one in here.between(start_ns, end_ns):
+        if one.segment and not one.flags & (SYN | RST):
+            of_data = one.sent == (one.end == End.SENDER)
+            said.append(one.start if of_data else one.number("ack") or 0)
+    return max(min(said, default=1), 1)
+
+
+def _cause(folder: Path, case: str, seed: int, oracle: str) -> Mapping[str, Any] | None:
+    for cause in isolate.causes(folder):
+        if (case, seed, oracle) in ((one["case"], one["seed"], one["oracle"]) for one in cause["explains"]):
+            return cause
+    return None
