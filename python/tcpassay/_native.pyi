@@ -55,6 +55,12 @@ class Ran:
     def rows(self, rows: Sequence[int]) -> str:
         """Rows of the event log, a JSON list of objects with the columns of `events.parquet`."""
 
+    def judged(self, oracles: Sequence[str]) -> str:
+        """What the oracles named find, a JSON list."""
+
+    def reached(self) -> str:
+        """Which behaviours the run reached, a JSON object of counts."""
+
     def capture(self) -> bytes:
         """`packets.pcapng`; empty when no packets were captured."""
 
@@ -77,6 +83,15 @@ def run_case(
 
     Returns a JSON object: `ended`, `events`, `hops`, `trace` and `metrics`.
     """
+
+def oracles_json() -> str:
+    """What the oracles of the data plane say of themselves, a JSON list."""
+
+def judge_folder(folder: str, oracles: Sequence[str]) -> str:
+    """What the oracles named find in the recording in a folder, a JSON list. Raises `ValueError` for damage."""
+
+def reached_in_folder(folder: str) -> str:
+    """Which behaviours the recording in a folder reached, a JSON object of counts. Raises `ValueError` for damage."""
 
 def event_text(folder: str, flow: int | None) -> bytes:
     """The event log of a recording, a line an event; of one flow when its place is given.

@@ -22,7 +22,7 @@ FORMAT: Final = 2
 
 KINDS: Final = (
     "in", "out", "retransmit", "refused", "timer_set", "timer_cancel", "timer_fire", "state", "congestion", "window",
-    "rtt", "lost", "spurious", "ack_now", "ack_delay", "ack_forget", "clamp", "drop", "mark", "app",
+    "rtt", "lost", "spurious", "ack_now", "ack_delay", "ack_forget", "clamp", "drop", "mark", "app", "sack",
 )  # fmt: skip
 """Kinds of events, as `events.parquet` names them."""
 

@@ -11,13 +11,17 @@ pub type Reason = Cow<'static, str>;
 /// The retransmission timer in [`EventRow::why`], on every substrate.
 pub const RTO: &str = "Rto";
 
+/// In [`EventRow::why`] of a segment that leaves: its packets are ECN-capable.
+pub const ECT: &str = "ECT";
+
 /// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A segment arrived.
+    /// A segment arrived; `value` is its timestamp (TSval).
     In,
-    /// A segment left.
+    /// A segment left; `window` is what it announces, `value` the timestamp that it echoes (TSecr), `why` is [`ECT`] when it is
+    /// ECN-capable.
     Out,
     /// A segment left that had been sent before.
     Retransmit,
@@ -53,13 +57,15 @@ pub enum EventKind {
     Drop,
     /// A device marked a packet.
     Mark,
-    /// An action of an application.
+    /// An application wrote or read (`why`); `value` is how many bytes the socket took or gave.
     App,
+    /// A SACK block of the segment in the row before it (or of the one before its other blocks): `seq` up to `seq + len`.
+    Sack,
 }
 
 impl EventKind {
     /// Every kind, in the order of their numbers in files.
-    pub const ALL: [EventKind; 20] = [
+    pub const ALL: [EventKind; 21] = [
         EventKind::In,
         EventKind::Out,
         EventKind::Retransmit,
@@ -80,6 +86,7 @@ impl EventKind {
         EventKind::Drop,
         EventKind::Mark,
         EventKind::App,
+        EventKind::Sack,
     ];
 
     /// The name in `events.parquet`.
@@ -105,6 +112,7 @@ impl EventKind {
             EventKind::Drop => "drop",
             EventKind::Mark => "mark",
             EventKind::App => "app",
+            EventKind::Sack => "sack",
         }
     }
 }

@@ -36,7 +36,7 @@ mod tables;
 mod text;
 
 pub use collect::{CollectOptions, Collector, DeviceIndex, FlowId, InterfaceIndex, SenderSample};
-pub use event::{EventKind, EventRow, RTO, Reason};
+pub use event::{ECT, EventKind, EventRow, RTO, Reason};
 pub use histogram::Histogram;
 pub use log::EventLog;
 pub use numbers::EventNumbers;

@@ -137,6 +137,11 @@ impl EventLog {
         self.rows.iter().map(|row| self.event(*row))
     }
 
+    /// When each row happened.
+    pub fn times(&self) -> impl ExactSizeIterator<Item = Time> + '_ {
+        self.rows.iter().map(|row| row.at)
+    }
+
     /// The reason of row `row`; empty when it has none.
     pub fn why(&self, row: usize) -> Option<&str> {
         self.rows.get(row).map(|row| self.words[row.why as usize].as_ref())

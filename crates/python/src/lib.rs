@@ -4,6 +4,7 @@
 //! they can be tested. The type declarations of this module are in `python/tcpassay/_native.pyi`;
 //! `tests/test_native.py` compares the two.
 
+mod judge;
 mod model;
 mod script;
 mod text;
@@ -12,6 +13,8 @@ mod toml;
 /// The data plane of tcpassay.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::judge::{judge_folder, oracles_json, reached_in_folder};
     #[pymodule_export]
     use crate::model::{
         CaseError, Ran, check_case, checksum, metrics_json, params_json, parquet, run_case, run_held,

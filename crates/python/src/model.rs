@@ -258,6 +258,17 @@ impl Ran {
         rows.iter().map(|row| self.recording.event_row(*row)).collect::<serde_json::Value>().to_string()
     }
 
+    /// What the oracles named in `oracles` find, a JSON list.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+    fn judged(&self, py: Python<'_>, oracles: Vec<String>) -> String {
+        py.detach(|| crate::judge::judged(&self.recording, &oracles))
+    }
+
+    /// Which behaviours the run reached, a JSON object of counts.
+    fn reached(&self, py: Python<'_>) -> String {
+        py.detach(|| crate::judge::counts(&self.recording))
+    }
+
     /// `packets.pcapng`; empty when no packets were captured.
     fn capture<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.recording.capture().map_err(PyOSError::new_err)?))

@@ -32,8 +32,8 @@ pub enum LogEvent {
         ce: bool,
         /// The peer's receive window after scaling.
         window: Bytes,
-        /// Number of SACK blocks.
-        sacks: u8,
+        /// The timestamp of the peer (TSval), where it sends them.
+        stamp: Option<u32>,
     },
     /// A segment left.
     SegmentOut {
@@ -47,6 +47,19 @@ pub enum LogEvent {
         flags: Flags,
         /// Whether any of it had been sent before.
         retransmission: bool,
+        /// The receive window that it announces, after scaling.
+        window: Bytes,
+        /// Whether its packets are ECN-capable.
+        ect: bool,
+        /// The timestamp that it echoes (TSecr), where timestamps are in use.
+        echo: Option<u32>,
+    },
+    /// A SACK block of the segment that was logged before: of the peer's stream when that left, of ours when it arrived.
+    Sack {
+        /// First position.
+        start: u64,
+        /// Position after the last.
+        end: u64,
     },
     /// A segment was refused, and why (`"paws"`, `"out of window"`, `"bad ack"`).
     Refused {

@@ -12,6 +12,13 @@ class Severity(StrEnum):
     """It breaks a rule that a TCP must keep."""
     WARNING = "warning"
     """Every rule may have been kept, but throughput or latency was lost for nothing."""
+    NOTE = "note"
+    """Random events on the path explain it."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the most severe."""
+        return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)

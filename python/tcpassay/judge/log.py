@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tcpassay.recording import KINDS, Recording
+from tcpassay import _native
+from tcpassay.recording import KINDS, DamagedError, Recording
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +41,9 @@ class Log(Protocol):
 
     def rows(self, rows: list[int]) -> list[dict[str, Any]]:
         """Some rows in full, by the names of their columns; None where there is nothing."""
+
+    def found(self, oracles: list[str]) -> str:
+        """What the oracles of the data plane that are named find, a JSON list."""
 
     def capture(self) -> bytes:
         """`packets.pcapng`; empty when no packets were captured."""
@@ -78,6 +82,13 @@ class Filed:
         lazy = pl.scan_parquet(raw).with_row_index("index")
         return lazy.filter(pl.col("index").is_in(rows)).drop("index").collect().to_dicts()
 
+    def found(self, oracles: list[str]) -> str:
+        """See `Log`."""
+        try:
+            return _native.judge_folder(str(self._recording.folder), oracles)
+        except ValueError as error:
+            raise DamagedError(self._recording.folder, str(error)) from error
+
     def capture(self) -> bytes:
         """See `Log`."""
         return self._recording.content(_CAPTURE) if _CAPTURE in self._recording.index["files"] else b""
@@ -107,6 +118,10 @@ class Held:
         """See `Log`."""
         made: list[dict[str, Any]] = json.loads(self._ran.rows(rows))
         return made
+
+    def found(self, oracles: list[str]) -> str:
+        """See `Log`."""
+        return self._ran.judged(oracles)
 
     def capture(self) -> bytes:
         """See `Log`."""

@@ -4,6 +4,7 @@ To add one: a module in `oracles` with the docstring that `oracles/__init__.py` 
 entry below; and tests with a planted fault that it finds and a healthy recording in which it finds nothing.
 """
 
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+from tcpassay import _native
 from tcpassay.errors import UserError
 from tcpassay.judge.finding import Found
 from tcpassay.judge.oracles import (
@@ -42,7 +44,8 @@ class Oracle:
     """How it can be wrong."""
     needs: tuple[str, ...]
     """Kinds of events, beside segments, without which it cannot judge."""
-    look: Callable[[Trace], Iterator[Found]]
+    look: Callable[[Trace], Iterator[Found]] | None
+    """None for an oracle of the data plane (`crates/judge`), which reads the log in the same pass as the others there."""
 
     def as_json(self) -> dict[str, Any]:
         """What it says of itself."""
@@ -94,6 +97,12 @@ def _part(module: ModuleType, name: str) -> str:
     return " ".join(match[1].split())
 
 
+def _native_oracles() -> Iterator[Oracle]:
+    """Those of the data plane."""
+    for said in json.loads(_native.oracles_json()):
+        yield Oracle(**said | {"needs": tuple(said["needs"]), "look": None})
+
+
 ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
     {
         module.NAME: _oracle(module)
@@ -106,6 +115,7 @@ ORACLES: Final[Mapping[str, Oracle]] = MappingProxyType(
             delivery,
         )
     }
+    | {oracle.name: oracle for oracle in _native_oracles()}
 )
 """Every oracle by its name, in the order in which they are asked."""
 

@@ -1,13 +1,15 @@
 """One recording, judged by some oracles."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tcpassay.judge.finding import Finding, Row
+from tcpassay.judge.finding import Finding, Found, Row, Severity
 from tcpassay.judge.frames import frames
 from tcpassay.judge.log import Filed, Log
-from tcpassay.judge.registry import chosen
+from tcpassay.judge.registry import Oracle, chosen
 from tcpassay.judge.trace import Trace
+from tcpassay.judge.words import repeated
 from tcpassay.recording import Recording
 
 
@@ -40,7 +42,8 @@ def judge_recording(
             return []
         log = Filed(recording)
     trace = Trace(recording, log)
-    found = [(oracle, one) for oracle in wanted for one in oracle.look(trace)]
+    found = [(oracle, one) for oracle in wanted if oracle.look for one in oracle.look(trace)]
+    found += _of_the_data_plane(log, [oracle for oracle in wanted if oracle.look is None])
     if not found:
         return []
     rows = _rows(recording, log, sorted({row for _, one in found for row in one.rows}))
@@ -63,6 +66,26 @@ def judge_recording(
         )
         for oracle, one in found
     ]
+
+
+def _of_the_data_plane(log: Log, oracles: list[Oracle]) -> list[tuple[Oracle, Found]]:
+    """What the oracles of `crates/judge` find."""
+    by_name = {oracle.name: oracle for oracle in oracles}
+    made = []
+    for one in json.loads(log.found(list(by_name)) if by_name else "[]"):
+        oracle = by_name[one["oracle"]]
+        found = Found(
+            one["flow"],
+            one["host"],
+            one["start_ns"],
+            one["end_ns"],
+            Severity(one["severity"]),
+            f"{oracle.title}: {one['title']}",
+            one["text"],
+            tuple(one["rows"]),
+        )
+        made.append((oracle, repeated(found, one["count"], one["last_ns"], one["end_ns"])))
+    return made
 
 
 def _rows(recording: Recording, log: Log, wanted: list[int]) -> dict[int, Row]:

@@ -9,7 +9,7 @@ from tcpassay.judge.folders import Judged
 from tcpassay.judge.registry import ORACLES
 from tcpassay.judge.words import ms
 
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow"}
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 MOST = 20
 """Findings told in full; the file has them all."""
 
@@ -22,7 +22,7 @@ def show(judged: Judged, console: Console) -> None:
         console.print(f"note: {escape(note)}", style="yellow", highlight=False)
     for oracle, why in judged.unjudged.items():
         console.print(f"not judged: {oracle}: {escape(why)}", style="yellow", highlight=False)
-    ordered = sorted(judged.findings, key=lambda one: one.severity is not Severity.ERROR)
+    ordered = sorted(judged.findings, key=lambda one: one.severity.rank)
     for one in ordered[:MOST]:
         _finding(one, console)
     if len(ordered) > MOST:

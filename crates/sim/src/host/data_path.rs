@@ -5,9 +5,9 @@ use super::log::event;
 use super::recording::RecordingState;
 use crate::engine::{Core, HostId, Packet};
 use tcpassay_case::SmallQueues;
-use tcpassay_measure::{Collector, Delivery, FlowCounters};
+use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, Reason};
 use tcpassay_tcp::{Connection, Sending};
-use tcpassay_units::{Time, count};
+use tcpassay_units::{Bytes, Time, count};
 use tcpassay_wire::{Ecn, Segment};
 use tcpassay_workload::SocketId;
 
@@ -95,6 +95,15 @@ impl HostRecorder {
         self.state.capture(&mut self.collector, &self.flows, now, conn.host, way, segment, ecn);
     }
 
+    /// An application wrote or read `bytes`.
+    pub(super) fn application(&mut self, conn: &Endpoint, now: Time, why: &'static str, bytes: Bytes) {
+        if self.logs && !bytes.is_zero() {
+            let host = u32::try_from(conn.host).expect("few hosts");
+            let event = EventRow::new(now, host, Some(conn.out.0), EventKind::App);
+            self.collector.event(EventRow { why: Reason::Borrowed(why), value: Some(bytes.get()), ..event });
+        }
+    }
+
     #[cold]
     fn log(&mut self, conn: &mut Endpoint) {
         let (host, out) = (u32::try_from(conn.host).expect("few hosts"), conn.out.0);
@@ -115,6 +124,7 @@ pub(super) fn serve(conn: &mut Endpoint, net: &mut Core, recorder: &mut HostReco
         if !n.is_zero() {
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
+            recorder.application(conn, net.now(), "read", n);
             transmit(conn, net, recorder);
         }
     }

@@ -1,6 +1,6 @@
 //! Conversion of the stack's log entries to rows of the event log.
 
-use tcpassay_measure::{EventKind, EventRow, Reason};
+use tcpassay_measure::{ECT, EventKind, EventRow, Reason};
 use tcpassay_tcp::{AckDecision, LogEntry, LogEvent, TimerChange};
 use tcpassay_units::Bytes;
 
@@ -11,22 +11,29 @@ pub(super) fn event(entry: &LogEntry, host: u32, flow: u32) -> EventRow {
     let said = |kind, why: String| EventRow { why: Reason::Owned(why), ..of(kind) };
     let below_max = |b: Bytes| (b != Bytes::MAX).then_some(b);
     match entry.what {
-        LogEvent::SegmentIn { seq, ack, len, flags, ce, window, sacks: _ } => EventRow {
+        LogEvent::SegmentIn { seq, ack, len, flags, ce, window, stamp } => EventRow {
             seq: Some(seq),
             ack: Some(ack),
             len: Some(len),
             flags: Some(flags),
             window: Some(window),
+            value: stamp.map(u64::from),
             ce,
             ..of(EventKind::In)
         },
-        LogEvent::SegmentOut { seq, ack, len, flags, retransmission } => EventRow {
-            seq: Some(seq),
-            ack: Some(ack),
-            len: Some(len),
-            flags: Some(flags),
-            ..of(if retransmission { EventKind::Retransmit } else { EventKind::Out })
-        },
+        LogEvent::SegmentOut { seq, ack, len, flags, retransmission, window, ect, echo } => {
+            let kind = if retransmission { EventKind::Retransmit } else { EventKind::Out };
+            EventRow {
+                seq: Some(seq),
+                ack: Some(ack),
+                len: Some(len),
+                flags: Some(flags),
+                window: Some(window),
+                value: echo.map(u64::from),
+                ..because(kind, if ect { ECT } else { "" })
+            }
+        }
+        LogEvent::Sack { start, end } => span(of(EventKind::Sack), start, end),
         LogEvent::Refused { why } => because(EventKind::Refused, why),
         LogEvent::Timer { timer, change } => {
             let why = timer.name();

@@ -34,6 +34,7 @@ impl Sockets for HostSockets<'_> {
             let (step, last) =
                 (tcp.write_step(now, most - taken, taken.is_zero(), false), !tcp.writes_in_steps());
             taken += step;
+            self.stacks.tell_application(c, now, "write", step);
             // As in a system call, segments that may be sent are sent before the next step of the application and
             // before its next write.
             self.stacks.transmit(self.net, c);
@@ -58,6 +59,7 @@ impl Sockets for HostSockets<'_> {
         let taken = self.stacks.conn(c).tcp.read(now, n);
         if !taken.is_zero() {
             self.stacks.has_read(c, taken);
+            self.stacks.tell_application(c, now, "read", taken);
             self.stacks.touch(c);
         }
         taken

@@ -322,6 +322,12 @@ impl Stacks {
         None
     }
 
+    /// An application wrote or read `bytes`: for the event log.
+    pub fn tell_application(&mut self, c: u32, now: Time, why: &'static str, bytes: Bytes) {
+        let conn = self.conns[c as usize].as_deref().expect("a connection that lives");
+        self.recorder.application(conn, now, why, bytes);
+    }
+
     pub fn has_read(&mut self, c: u32, bytes: Bytes) {
         self.conn(c).tally.read_bytes += bytes.get();
     }

@@ -49,16 +49,18 @@ impl Connection {
 
     fn log_in(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
+        let ack = segment.ack.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0);
         let event = LogEvent::SegmentIn {
             seq: segment.seq.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0),
-            ack: segment.ack.unwrap_near(self.iss, self.send.snd_nxt()).unwrap_or(0),
+            ack,
             len: segment.len,
             flags: segment.flags,
             ce: ecn == Ecn::Ce,
             window: tcpassay_units::Bytes::new(u64::from(segment.window) << shift),
-            sacks: u8::try_from(segment.options.sack.len()).expect("at most 4"),
+            stamp: segment.options.timestamps.map(|t| t.val),
         };
         self.log.put(now, || event);
+        self.log_sacks(now, segment, self.iss, ack);
     }
 
     /// Header prediction: the next segment in order, with nothing but ACK and PSH, no change of window, nothing out of

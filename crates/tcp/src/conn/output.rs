@@ -7,7 +7,7 @@ use crate::messages::{Chunk, Span};
 use crate::recv::OldAck;
 use crate::send::Flow;
 use arrayvec::ArrayVec;
-use tcpassay_units::{Time, count};
+use tcpassay_units::{Bytes, SeqNum, Time, count};
 use tcpassay_wire::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 
 impl Connection {
@@ -352,6 +352,17 @@ impl Connection {
         spans.iter().take(room).map(on_wire).collect()
     }
 
+    /// Logs the SACK blocks of `segment`, which are positions of the stream that begins at `first`, near `ack`.
+    pub(super) fn log_sacks(&mut self, now: Time, segment: &Segment, first: SeqNum, ack: u64) {
+        for block in &segment.options.sack {
+            if let (Some(start), Some(end)) =
+                (block.start.unwrap_near(first, ack), block.end.unwrap_near(first, ack))
+            {
+                self.log.put(now, || LogEvent::Sack { start, end });
+            }
+        }
+    }
+
     /// Counts and logs `segment`, which begins at position `seq` and has a TCP header of `header` bytes.
     #[inline]
     fn sending(
@@ -368,7 +379,12 @@ impl Connection {
         if self.log.is_on() {
             let ack = segment.ack.unwrap_near(self.irs, self.recv.nxt()).unwrap_or(0);
             let (len, flags) = (segment.len, segment.flags);
-            self.log.put(now, || LogEvent::SegmentOut { seq, ack, len, flags, retransmission });
+            let shift = if flags.has(Flags::SYN) { 0 } else { self.agreed_options().our_shift };
+            let window = Bytes::new(u64::from(segment.window) << shift);
+            let (ect, echo) = (ecn != Ecn::NotEct, segment.options.timestamps.map(|t| t.ecr));
+            let out = LogEvent::SegmentOut { seq, ack, len, flags, retransmission, window, ect, echo };
+            self.log.put(now, || out);
+            self.log_sacks(now, segment, self.irs, ack);
         }
         Sending { ecn, mss: self.send.mss32().max(1), header }
     }

@@ -5,7 +5,8 @@ Asserts: of the segments that a fast recovery retransmits, at least one had been
 Why: duplicate ACKs are taken for loss because a network rarely reorders (RFC 5681 section 3.2); when it does, the
 sender reduces its window for nothing, again and again. It can raise its threshold (RFC 4653), wait for a reordering
 window (RFC 8985 section 6.2) or undo the reduction (RFC 3522, RFC 3708, RFC 4015), so a path that reorders
-need not cost throughput.
+need not cost throughput. What the random
+reordering of a case explains is a note.
 
 Evidence: the original transmission of the segment that was retransmitted first, its arrival at the receiver, the start
 of the recovery, the retransmission.
@@ -24,6 +25,7 @@ from tcpassay.judge.finding import Found, Severity
 from tcpassay.judge.log import Ints
 from tcpassay.judge.trace import BITS, Bools, Trace
 from tcpassay.judge.words import ms, repeated
+from tcpassay.recording import Recording
 
 NAME: Final = "needless-fast-retransmit"
 TITLE: Final = "fast retransmit of what was only reordered"
@@ -94,7 +96,15 @@ def _found(trace: Trace, again: Ints, move: int, why: str) -> Found:
         f"been lost: {when}. {number} of this recovery did nothing{_cost(trace, move)}."
     )
     begun, ended = int(trace.time[move]), max(int(s.time[again[-1]]), arrived)
-    return Found(flow, host, begun, ended, Severity.WARNING, TITLE, text, tuple(rows))
+    severity = Severity.NOTE if _random(trace.recording) else Severity.WARNING
+    return Found(flow, host, begun, ended, severity, TITLE, text, tuple(rows))
+
+
+def _random(recording: Recording) -> bool:
+    """Whether the case asks for random reordering, which explains what was found, and for none that goes on all the time."""
+    said = {one["parameter"]: one["value"] for one in recording.header.get("case") or []}
+    steady = said.get("link.reorder", "off").startswith("reverse-burst") or said.get("nic.lro_order") == "stale-hash"
+    return not steady and bool({"link.jitter", "link.reorder"} & set(said))
 
 
 def _cost(trace: Trace, move: int) -> str:

@@ -1,0 +1,333 @@
+//! One end of a connection, as its rows of the event log tell it.
+
+use std::collections::VecDeque;
+use tcpassay_measure::{EventKind, EventRow};
+use tcpassay_tcp::CongestionState;
+use tcpassay_units::{Bytes, Time};
+use tcpassay_wire::Flags;
+
+/// Something that was sent and is not acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sent {
+    pub start: u64,
+    pub end: u64,
+    pub first: Time,
+    pub last: Time,
+    pub tries: u32,
+    pub sacked: bool,
+}
+
+/// What an ACK took off the outstanding data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Taken {
+    /// Positions that the cumulative point passed.
+    pub acked: u64,
+    /// Positions newly SACKed, or acknowledged and not SACKed before.
+    pub delivered: u64,
+    /// Some of what was newly delivered had been sent more than once.
+    pub again: bool,
+    /// Some of it had been sent once.
+    pub once: bool,
+}
+
+/// An end before a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Before {
+    pub una: u64,
+    pub nxt: u64,
+    /// The right edge of the peer's window: the largest that it announced.
+    pub edge: u64,
+    pub cwnd: u64,
+    pub ssthresh: u64,
+    pub state: CongestionState,
+    /// The receiver's next position in order.
+    pub frontier: u64,
+    /// The largest position acknowledged to the peer.
+    pub acked_out: u64,
+    /// The largest right edge announced to the peer.
+    pub offered: u64,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub now: Before,
+    /// Outstanding, in order of position.
+    pub out: VecDeque<Sent>,
+    /// Bytes of `out` that are SACKed.
+    pub sacked: u64,
+    /// Bytes of `out` that were sent more than once.
+    pub again: u64,
+    pub taken: Taken,
+    /// Position after what the application has written.
+    pub written: u64,
+    /// Bytes that the application has read.
+    pub read: u64,
+    /// The application's writes are logged.
+    pub logs_writes: bool,
+    /// The peer's window as last announced.
+    pub wnd: u64,
+    /// What arrived above the frontier, as ranges that do not touch.
+    pub above: Vec<(u64, u64)>,
+    /// Position of the peer's FIN.
+    pub fin_in: Option<u64>,
+    /// Position of the own FIN.
+    pub fin_out: Option<u64>,
+    /// The positions that the present arrival repeats.
+    pub repeated: Option<(u64, u64)>,
+    /// The handshake is done.
+    pub open: bool,
+    /// It was closed or given up.
+    pub over: bool,
+}
+
+impl End {
+    pub fn new() -> End {
+        End {
+            now: Before {
+                una: 1,
+                nxt: 1,
+                ssthresh: u64::MAX,
+                frontier: 1,
+                acked_out: 0,
+                ..Before::default()
+            },
+            out: VecDeque::new(),
+            sacked: 0,
+            again: 0,
+            taken: Taken::default(),
+            written: 1,
+            read: 0,
+            logs_writes: false,
+            wnd: 0,
+            above: Vec::new(),
+            fin_in: None,
+            fin_out: None,
+            repeated: None,
+            open: false,
+            over: false,
+        }
+    }
+
+    /// Bytes sent and not acknowledged.
+    pub fn outstanding(&self) -> u64 {
+        self.now.nxt - self.now.una
+    }
+
+    /// Takes in a row.
+    pub fn update(&mut self, event: &EventRow, sacks: &[(u64, u64)], refused: bool) {
+        self.taken = Taken::default();
+        self.repeated = None;
+        match event.kind {
+            EventKind::Out | EventKind::Retransmit => self.sent(event),
+            EventKind::In if !refused => self.arrived(event, sacks),
+            EventKind::Window => {
+                if let Some(cwnd) = event.cwnd {
+                    self.now.cwnd = cwnd.get();
+                }
+                self.now.ssthresh = event.ssthresh.map_or(u64::MAX, Bytes::get);
+            }
+            EventKind::Congestion => {
+                if let Some(state) = state_after(&event.why) {
+                    self.now.state = state;
+                }
+            }
+            EventKind::State => {
+                self.open |= event.why.ends_with("->Established");
+                self.over |= event.why.starts_with("aborted")
+                    || event.why.ends_with("->Closed")
+                    || event.why.ends_with("->TimeWait");
+            }
+            EventKind::App if event.why == "read" => self.read += event.value.unwrap_or(0),
+            EventKind::App if event.why == "write" => {
+                self.logs_writes = true;
+                self.written += event.value.unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, event: &EventRow) {
+        let flags = event.flags.unwrap_or(Flags::NONE);
+        let ack = event.ack.unwrap_or(0);
+        if flags.has(Flags::ACK) && !flags.has(Flags::RST) {
+            self.now.acked_out = self.now.acked_out.max(ack);
+            if let Some(window) = event.window {
+                self.now.offered = self.now.offered.max(ack + window.get());
+            }
+        }
+        let (Some(seq), len) = (event.seq, u64::from(event.len.unwrap_or(0))) else { return };
+        if flags.has(Flags::RST) {
+            return;
+        }
+        let start = if flags.has(Flags::SYN) { 1 } else { seq };
+        let end = start + len + u64::from(flags.has(Flags::FIN));
+        if flags.has(Flags::FIN) {
+            self.fin_out = Some(end - 1);
+        }
+        if end == start {
+            return;
+        }
+        let at = event.at;
+        if start < self.now.nxt {
+            self.split(start);
+            self.split(end);
+            for sent in self.out.iter_mut().filter(|s| s.start >= start && s.end <= end) {
+                self.again += if sent.tries == 1 { sent.end - sent.start } else { 0 };
+                sent.tries += 1;
+                sent.last = at;
+            }
+        }
+        if end > self.now.nxt {
+            let start = start.max(self.now.nxt);
+            self.out.push_back(Sent { start, end, first: at, last: at, tries: 1, sacked: false });
+            self.now.nxt = end;
+        }
+    }
+
+    /// Makes `position` a border of the outstanding pieces.
+    fn split(&mut self, position: u64) {
+        let place = self.out.partition_point(|s| s.end <= position);
+        if let Some(sent) = self.out.get_mut(place)
+            && sent.start < position
+        {
+            let rest = Sent { start: position, ..*sent };
+            sent.end = position;
+            self.out.insert(place + 1, rest);
+        }
+    }
+
+    fn arrived(&mut self, event: &EventRow, sacks: &[(u64, u64)]) {
+        let flags = event.flags.unwrap_or(Flags::NONE);
+        if flags.has(Flags::RST) {
+            return;
+        }
+        if flags.has(Flags::SYN) {
+            self.now.edge = self.now.edge.max(1 + event.window.map_or(0, Bytes::get));
+        }
+        if flags.has(Flags::ACK) {
+            let ack = event.ack.unwrap_or(0);
+            if let Some(window) = event.window {
+                self.now.edge = self.now.edge.max(ack + window.get());
+                if ack >= self.now.una {
+                    self.wnd = window.get();
+                }
+            }
+            if ack <= self.now.nxt {
+                self.acknowledge(ack);
+                self.sack(ack, sacks);
+            }
+        }
+        let Some(seq) = event.seq else { return };
+        let start = if flags.has(Flags::SYN) { 1 } else { seq };
+        let mut end = start + u64::from(event.len.unwrap_or(0));
+        if flags.has(Flags::FIN) {
+            self.fin_in = Some(end);
+            end += 1;
+        }
+        if end > start {
+            self.receive(start, end);
+        }
+    }
+
+    fn acknowledge(&mut self, ack: u64) {
+        if ack <= self.now.una {
+            return;
+        }
+        self.taken.acked = ack - self.now.una;
+        self.split(ack);
+        while let Some(sent) = self.out.front().copied().filter(|s| s.end <= ack) {
+            self.out.pop_front();
+            let len = sent.end - sent.start;
+            self.again -= if sent.tries > 1 { len } else { 0 };
+            if sent.sacked {
+                self.sacked -= len;
+            } else {
+                self.taken.delivered += len;
+                self.taken.again |= sent.tries > 1;
+                self.taken.once |= sent.tries == 1;
+            }
+        }
+        self.now.una = ack;
+    }
+
+    fn sack(&mut self, ack: u64, sacks: &[(u64, u64)]) {
+        for (place, &(start, end)) in sacks.iter().enumerate() {
+            let within = |other: &(u64, u64)| other.0 <= start && end <= other.1;
+            // A DSACK (RFC 2883 section 4) reports nothing new.
+            if place == 0 && (end <= ack || sacks.get(1).is_some_and(within)) {
+                continue;
+            }
+            if start >= end || end <= self.now.una || end > self.now.nxt {
+                continue;
+            }
+            self.split(start);
+            self.split(end);
+            let first = self.out.partition_point(|s| s.end <= start);
+            for sent in self.out.range_mut(first..).take_while(|s| s.end <= end) {
+                if !sent.sacked {
+                    sent.sacked = true;
+                    self.sacked += sent.end - sent.start;
+                    self.taken.delivered += sent.end - sent.start;
+                    self.taken.again |= sent.tries > 1;
+                    self.taken.once |= sent.tries == 1;
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, start: u64, end: u64) {
+        let frontier = self.now.frontier;
+        if end <= frontier {
+            self.repeated = Some((start, end));
+            return;
+        }
+        if start < frontier {
+            self.repeated = Some((start, frontier));
+        }
+        let start = start.max(frontier);
+        let first = self.above.partition_point(|r| r.1 < start);
+        let last = self.above.partition_point(|r| r.0 <= end);
+        let mut whole = (start, end);
+        for range in self.above.drain(first..last) {
+            if self.repeated.is_none() {
+                let common = (range.0.max(start), range.1.min(end));
+                if common.0 < common.1 {
+                    self.repeated = Some(common);
+                }
+            }
+            whole = (whole.0.min(range.0), whole.1.max(range.1));
+        }
+        if whole.0 <= frontier {
+            self.now.frontier = whole.1;
+        } else {
+            self.above.insert(first, whole);
+        }
+    }
+
+    /// Everything from `start` to `end` has arrived.
+    pub fn has(&self, start: u64, end: u64) -> bool {
+        end <= self.now.frontier || {
+            let start = start.max(self.now.frontier);
+            let place = self.above.partition_point(|r| r.1 < end);
+            start == end
+                || self.above.get(place).is_some_and(|r| r.0 <= start && end <= r.1)
+                || self.now.frontier >= end
+        }
+    }
+}
+
+/// The state that a change of congestion state leads to: `from->to: cause`.
+fn state_after(why: &str) -> Option<CongestionState> {
+    let (_, rest) = why.split_once("->")?;
+    let name = rest.split(':').next()?;
+    [
+        CongestionState::Open,
+        CongestionState::Disorder,
+        CongestionState::Cwr,
+        CongestionState::Recovery,
+        CongestionState::Loss,
+    ]
+    .into_iter()
+    .find(|state| state.name() == name)
+}

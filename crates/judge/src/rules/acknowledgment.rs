@@ -1,0 +1,233 @@
+//! What segments say: SACK, timestamps, sizes, FIN.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::EventKind;
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "segment-contents";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "contents of segments against RFC 2018, RFC 2883, RFC 7323 and RFC 9293",
+    asserts: "every SACK block names data that arrived, and the first one holds the data that arrived last; a duplicate is reported \
+              by a DSACK block, which names data that came twice, and by nothing else; the timestamp that a segment echoes is the \
+              one that RFC 7323 keeps; no segment is larger than the MSS or, with segmentation offload, than the largest \
+              super-segment; nothing is sent after the FIN, and the FIN stands after the last byte written.",
+    why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 section 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
+    evidence: "the segment, and the arrival that it contradicts.",
+    wrong_when: "arrivals are missing from the log.",
+    needs: &[],
+};
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
+    recent: Option<u32>,
+    /// Out-of-order data that arrived last, not yet told.
+    newest: Option<((u64, u64), Time, usize)>,
+    /// Ranges that came more than once since the last ACK.
+    duplicates: Vec<(u64, u64)>,
+    /// A whole duplicate arrived and no ACK was sent since.
+    owes_dsack: Option<(usize, (u64, u64))>,
+    /// SYNs that offered SACK are not in the log: it is agreed once a block was seen or both ends have it.
+    sack: Option<bool>,
+}
+
+/// See the module.
+pub(super) struct Acknowledgment {
+    halves: Vec<Half>,
+}
+
+impl Acknowledgment {
+    pub fn new(flows: usize) -> Acknowledgment {
+        Acknowledgment { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for Acknowledgment {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        if half.sack.is_none() {
+            let on = |flow| context.stack(flow).is_some_and(|stack| stack.sack);
+            half.sack = Some(on(step.flow) && on(step.peer));
+        }
+        if step.is_arrival() {
+            let forgets = context.stack(step.flow).is_some_and(|stack| stack.delayed_ack.adaptive);
+            arrival(half, step, forgets);
+        } else if step.event.kind == EventKind::In {
+            // Below the window: it is answered, and reported.
+            half.duplicates.push((step.seq(), step.seq_end()));
+        } else if step.is_sent() && step.is_stream() {
+            blocks(half, context, step, found);
+            size(context, step, found);
+            fin(context, step, found);
+            stamp(half, context, step, found);
+            half.newest = None;
+            half.duplicates.clear();
+            half.owes_dsack = None;
+        }
+    }
+}
+
+/// `forgets`: what an ACK has not told of an earlier duplicate is forgotten when data arrive (Linux, `tcp_data_queue`).
+fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
+    let stamp = step.event.value.and_then(|value| u32::try_from(value).ok());
+    if step.flags().has(Flags::RST) {
+        return;
+    }
+    if step.flags().has(Flags::SYN) {
+        half.recent = stamp;
+        return;
+    }
+    if let (Some(value), Some(recent)) = (stamp, half.recent)
+        && value.wrapping_sub(recent).cast_signed() >= 0
+        && step.seq() <= step.before.acked_out.max(1)
+    {
+        half.recent = Some(value);
+    }
+    if step.len() == 0 {
+        return;
+    }
+    if forgets {
+        half.owes_dsack = None;
+    }
+    let (start, end) = (step.seq(), step.seq_end());
+    if start > step.before.frontier && step.end.repeated.is_none() {
+        half.newest = Some(((start, end), step.at(), step.row));
+    } else if step.end.now.frontier > step.before.frontier {
+        half.newest = None;
+    }
+    if let Some(range) = step.end.repeated {
+        half.newest = None;
+        half.duplicates.push(range);
+        if range == (start, end) {
+            half.owes_dsack = Some((step.row, range));
+        }
+    }
+}
+
+fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(ack) = step.event.ack else { return };
+    let end = step.end;
+    let dsack = step.sacks.first().filter(|first| {
+        first.1 <= ack || step.sacks.get(1).is_some_and(|second| second.0 <= first.0 && first.1 <= second.1)
+    });
+    for block in step.sacks {
+        if block.0 >= block.1 || !end.has(block.0, block.1) {
+            found.add(step.of_receiver(context, NAME, "a SACK block of data that did not arrive"), || {
+                format!(
+                    "{} sent a SACK block {} to {} with ACK {ack}, but not all of these positions have arrived (RFC 2018 section 3).",
+                    context.who(step.flow), block.0, block.1
+                )
+            });
+        }
+    }
+    // An ACK for what came before a change of CE speaks of then.
+    if ack < end.now.frontier || !context.exact() {
+        return;
+    }
+    if let Some(&(start, stop)) = dsack
+        && !half.duplicates.iter().any(|range| range.0 < stop && start < range.1)
+    {
+        found.add(step.of_receiver(context, NAME, "a DSACK of data that came once"), || {
+            format!(
+                "{} reported positions {start} to {stop} as duplicates, but none of them came twice since its last segment (RFC 2883 \
+                 section 4).", context.who(step.flow)
+            )
+        });
+    }
+    if half.sack != Some(true) || step.len() > 0 || end.fin_in.is_some() {
+        return;
+    }
+    let Some(stack) = context.stack(step.flow) else { return };
+    if let Some((row, range)) = half.owes_dsack
+        && stack.dsack
+        && dsack.is_none()
+    {
+        found.add(
+            step.of_receiver(context, NAME, "a duplicate is not reported").since(row, step.at()),
+            || {
+                format!(
+                    "Positions {} to {} came twice to {}, and its next ACK has no DSACK block (RFC 2883 section 4).",
+                    range.0, range.1, context.who(step.flow)
+                )
+            },
+        );
+    }
+    let first = step.sacks.get(usize::from(dsack.is_some()));
+    if half.newest.is_some() && !end.above.is_empty() && first.is_none() {
+        found.add(step.of_receiver(context, NAME, "an ACK without SACK blocks above a gap"), || {
+            format!("{} holds data above position {ack} and sent an ACK without a SACK block (RFC 2018 section 4).", context.who(step.flow))
+        });
+    } else if let (Some(first), Some((newest, _, row))) = (first, half.newest)
+        && (newest.0 < first.0 || newest.1 > first.1)
+        && newest.1 <= end.above.last().map_or(0, |r| r.1)
+    {
+        found.add(
+            step.of_receiver(context, NAME, "the first SACK block is not of the newest data").since(row, step.at()),
+            || {
+                format!(
+                    "Positions {} to {} arrived last at {}, but the first SACK block of its next ACK is {} to {} (RFC 2018 section 4).",
+                    newest.0, newest.1, context.who(step.flow), first.0, first.1
+                )
+            },
+        );
+    }
+}
+
+/// RFC 7323 section 4.3.
+fn stamp(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (Some(recent), Some(echo)) = (half.recent, step.event.value) else { return };
+    if echo != u64::from(recent) && context.exact() && step.end.open {
+        found.add(step.of_receiver(context, NAME, "a timestamp echo that is not TS.Recent"), || {
+            format!(
+                "{} echoed the timestamp {echo}; TS.Recent is {recent} (RFC 7323 section 4.3).",
+                context.who(step.flow)
+            )
+        });
+        half.recent = u32::try_from(echo).ok();
+    }
+}
+
+fn size(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
+    let mss = context.recording.flows[step.flow].mss.get();
+    let stack = &settings.stack;
+    let most = if stack.mtu_probing.is_some() { settings.mtu.get() } else { mss };
+    let most = stack.tso.map_or(most, |gso| gso.get().max(most));
+    if step.len() > most {
+        found.add(step.of_sender(context, NAME, "a segment above the MSS"), || {
+            format!(
+                "{} sent a segment of {} bytes; {most} are allowed (RFC 9293 section 3.7.1).",
+                context.who(step.flow),
+                step.len()
+            )
+        });
+    }
+}
+
+fn fin(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let fin = step.flags().has(Flags::FIN);
+    if let Some(at) = step.end.fin_out
+        && step.len() > 0
+        && step.seq_end() > at
+    {
+        found.add(step.of_sender(context, NAME, "data after the FIN"), || {
+            format!(
+                "{} sent positions up to {}, beyond its FIN at {at} (RFC 9293 section 3.10.4).",
+                context.who(step.flow),
+                step.seq_end()
+            )
+        });
+    }
+    if fin && context.exact() && step.end.logs_writes && step.seq_end() != step.end.written {
+        found.add(step.of_sender(context, NAME, "a FIN that is not at the end of the data"), || {
+            format!(
+                "{} sent its FIN at position {}, but the application wrote up to {} (RFC 9293 section 3.10.4).",
+                context.who(step.flow), step.seq_end(), step.end.written
+            )
+        });
+    }
+}

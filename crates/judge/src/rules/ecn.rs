@@ -1,0 +1,325 @@
+//! Explicit congestion notification: RFC 3168, RFC 8257, RFC 9768.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::{ECT, EventKind};
+use tcpassay_tcp::{CongestionState, EcnForm, EcnMode, StackFlavor};
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "ecn";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "ECN against RFC 3168, RFC 8257 and RFC 9768",
+    asserts: "classic ECN: a receiver sets ECE on every segment from a CE mark until CWR, and on no other; DCTCP: ECE of an ACK is \
+              the mark of the last data that it acknowledges; accurate ECN: the ACE field is the count of CE packets, from 5 on, \
+              modulo 8. A sender answers ECE within a window by one reduction, not by several, and announces it by CWR on the \
+              next new data. Pure ACKs and retransmissions of classic ECN are not ECN-capable, new data are.",
+    why: "RFC 3168 sections 6.1.2 (one reduction a window, CWR), 6.1.3 (ECE until CWR), 6.1.4 and 6.1.5 (no ECT on pure ACKs and \
+          retransmissions); RFC 8257 section 3.2; RFC 9768 sections 3.2.1 and 3.2.2.",
+    evidence: "the mark or the ACK with ECE, and the segment that contradicts it.",
+    wrong_when: "marks reached the host in a packet that the log does not have. An end that is closing is not judged.",
+    needs: &[],
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Mode {
+    #[default]
+    Off,
+    Classic,
+    Dctcp,
+    Accurate,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a connection")]
+#[derive(Clone, Debug, Default)]
+struct Half {
+    asked: bool,
+    mode: Mode,
+    agreed: bool,
+    /// Classic: a mark waits for CWR; the row that brought it.
+    latched: Option<usize>,
+    /// DCTCP: the mark of the last data, and RCV.NXT after them.
+    mark: (bool, u64),
+    /// Accurate: packets with CE; `None` when the handshake left it unknown.
+    marked: Option<u64>,
+    /// The first ECE that no reduction has answered: row, time, SND.NXT then.
+    unanswered: Option<(usize, Time, u64)>,
+    /// SND.NXT at the last reduction, and its row.
+    reduced: Option<(u64, usize)>,
+    /// A reduction waits for new data to carry CWR.
+    cwr_due: Option<usize>,
+    /// A `window` row told of a reduction whose cause is not logged yet.
+    entered: bool,
+    /// There was a reduction.
+    ever: bool,
+}
+
+/// See the module.
+pub(super) struct Ecn {
+    halves: Vec<Half>,
+}
+
+impl Ecn {
+    pub fn new(flows: usize) -> Ecn {
+        Ecn { halves: vec![Half::default(); flows] }
+    }
+}
+
+/// The counter in the ACE field (RFC 9768 section 3.2.2).
+fn ace(flags: Flags) -> u64 {
+    u64::from(flags.has(Flags::AE)) << 2
+        | u64::from(flags.has(Flags::CWR)) << 1
+        | u64::from(flags.has(Flags::ECE))
+}
+
+impl Rule for Ecn {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        let Some(stack) = context.stack(step.flow) else { return };
+        if stack.ecn == EcnMode::Off {
+            return;
+        }
+        if step.event.flags.is_some() && step.flags().has(Flags::SYN) {
+            handshake(half, stack.ecn, step);
+            return;
+        }
+        if !half.agreed || step.end.over || step.end.fin_in.is_some() || step.end.fin_out.is_some() {
+            return;
+        }
+        if step.is_arrival() {
+            arrival(half, context, step);
+            answered(half, context, step, found);
+        } else if step.is_sent() && step.is_stream() {
+            echo(half, context, step, found);
+            sent(half, context, step, found);
+        } else {
+            reduction(half, context, step, found);
+        }
+    }
+}
+
+/// RFC 3168 section 6.1.1. Accurate ECN is judged when the first SYN asked for it and no packet of the handshake was marked.
+fn handshake(half: &mut Half, wanted: EcnMode, step: &Step<'_>) {
+    let (flags, bits) = (step.flags(), ace(step.flags()));
+    half.asked = if flags.has(Flags::ACK) { half.asked } else { bits == 7 || bits == 3 };
+    if !flags.has(Flags::ACK) {
+        return;
+    }
+    half.agreed = match wanted {
+        EcnMode::Classic | EcnMode::Dctcp => half.asked && bits & 3 == 1,
+        EcnMode::Accurate => half.asked && (bits == 2 || bits == 3),
+        EcnMode::Off => false,
+    };
+    half.mode = match wanted {
+        EcnMode::Classic => Mode::Classic,
+        EcnMode::Dctcp => Mode::Dctcp,
+        EcnMode::Accurate => Mode::Accurate,
+        EcnMode::Off => Mode::Off,
+    };
+    half.marked = (!step.event.ce).then_some(0);
+}
+
+fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
+    let data = step.len() > 0;
+    match half.mode {
+        Mode::Classic => {
+            if step.flags().has(Flags::CWR) {
+                half.latched = None;
+            }
+            if step.event.ce {
+                half.latched = half.latched.or(Some(step.row));
+            }
+        }
+        Mode::Dctcp if data => half.mark = (step.event.ce, step.end.now.frontier),
+        Mode::Accurate if step.event.ce => {
+            let mss = context.recording.flows[step.peer].mss.get().max(1);
+            half.marked = half.marked.map(|n| n + step.len().div_ceil(mss).max(1));
+        }
+        _ => {}
+    }
+}
+
+/// What a segment that leaves says of marks.
+fn echo(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let ece = step.flags().has(Flags::ECE);
+    match half.mode {
+        Mode::Classic => match half.latched {
+            Some(row) if !ece => {
+                found.add(
+                    step.of_receiver(context, NAME, "ECE missing before CWR came").since(row, step.at()),
+                    || {
+                        format!(
+                            "{} had received a CE mark and no CWR since, but sent an ACK without ECE (RFC 3168 section 6.1.3).",
+                            context.who(step.flow)
+                        )
+                    },
+                );
+            }
+            None if ece => {
+                found.add(step.of_receiver(context, NAME, "ECE without a mark"), || {
+                    format!(
+                        "{} set ECE, but no CE mark came since the last CWR (RFC 3168 section 6.1.3).",
+                        context.who(step.flow)
+                    )
+                });
+            }
+            _ => {}
+        },
+        Mode::Dctcp => {
+            let (ce, frontier) = half.mark;
+            if step.event.ack == Some(frontier) && frontier > 0 && step.end.above.is_empty() && ce != ece {
+                found.add(step.of_receiver(context, NAME, "ECE is not the mark of the last data"), || {
+                    format!(
+                        "{} acknowledged up to {frontier} {} ECE, but the last data that it received {} CE (RFC 8257 section 3.2).",
+                        context.who(step.flow), if ece { "with" } else { "without" }, if ce { "carried" } else { "did not carry" }
+                    )
+                });
+            }
+        }
+        Mode::Accurate => {
+            let Some(marked) = half.marked else { return };
+            let (said, counted) = (ace(step.flags()), (5 + marked) % 8);
+            // The handshake's own codes stand on the first ACKs (RFC 9768 section 3.2.2.1).
+            if said != counted && step.before.acked_out > 1 && step.end.now.frontier > 1 {
+                found.add(step.of_receiver(context, NAME, "the ACE field is not the count of marks"), || {
+                    format!(
+                        "{} sent an ACE field of {said}; {marked} packets with CE have arrived, which makes it {counted} (RFC 9768 \
+                         section 3.2.2).", context.who(step.flow)
+                    )
+                });
+                half.marked = None;
+            }
+        }
+        Mode::Off => {}
+    }
+}
+
+/// Codepoints and CWR of a segment that leaves.
+fn sent(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow) else { return };
+    let capable = step.event.why == ECT;
+    let again = step.event.kind == EventKind::Retransmit;
+    let plain = half.mode == Mode::Classic || half.mode == Mode::Accurate && stack.ecn_form == EcnForm::Rfc;
+    if context.exact() && plain && capable && (step.len() == 0 || again) {
+        let what = if again { "a retransmission" } else { "a segment without data" };
+        found.add(step.of_sender(context, NAME, "ECT where RFC 3168 forbids it"), || {
+            format!(
+                "{} sent {what} as ECN-capable (RFC 3168 sections 6.1.4 and 6.1.5).",
+                context.who(step.flow)
+            )
+        });
+    }
+    let new = step.len() > 1 && step.seq() >= step.before.nxt && step.event.kind == EventKind::Out;
+    if context.exact() && new && !capable && half.mode != Mode::Accurate {
+        found.add(step.of_sender(context, NAME, "new data are not ECN-capable"), || {
+            format!(
+                "{} agreed on ECN and sent new data without ECT (RFC 3168 section 6.1.2).",
+                context.who(step.flow)
+            )
+        });
+    }
+    if half.mode == Mode::Accurate {
+        return;
+    }
+    let cwr = step.flags().has(Flags::CWR);
+    if cwr && !half.ever {
+        found.add(step.of_sender(context, NAME, "CWR without a reduction"), || {
+            format!(
+                "{} set CWR, but had not reduced its window (RFC 3168 section 6.1.2).",
+                context.who(step.flow)
+            )
+        });
+    }
+    if cwr {
+        half.cwr_due = None;
+    } else if let Some(row) = half.cwr_due.filter(|_| new) {
+        half.cwr_due = None;
+        found.add(
+            step.of_sender(context, NAME, "no CWR after a reduction").since(row, step.at()),
+            || {
+                format!(
+                    "{} reduced its window, but the next new data, at position {}, do not carry CWR (RFC 3168 section 6.1.2).",
+                    context.who(step.flow), step.seq()
+                )
+            },
+        );
+    }
+}
+
+/// Reductions: `window` rows tell them, `congestion` rows whether marks were the reason.
+fn reduction(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let event = step.event;
+    half.entered |= event.kind == EventKind::Window && matches!(event.why.as_ref(), "enter" | "timeout");
+    if event.kind == EventKind::Congestion && event.why.contains(": undo") {
+        half.reduced = None;
+        half.entered = false;
+    }
+    let begins = event.kind == EventKind::Congestion
+        && matches!(
+            step.end.now.state,
+            CongestionState::Cwr | CongestionState::Recovery | CongestionState::Loss
+        )
+        && step.end.now.state != step.before.state;
+    if !begins {
+        return;
+    }
+    half.ever = true;
+    half.unanswered = None;
+    if !std::mem::take(&mut half.entered) {
+        // A loss within the window of a mark, or the other way round: reduced already.
+        return;
+    }
+    let by_marks = step.end.now.state == CongestionState::Cwr && event.why.ends_with(": ece");
+    if let Some((nxt, row)) = half.reduced
+        && by_marks
+        && step.end.now.una < nxt
+        && half.mode != Mode::Accurate
+    {
+        found.add(
+            step.of_sender(context, NAME, "two reductions for marks in one window").since(row, step.at()),
+            || {
+                format!(
+                    "{} reduced its window for a mark at position {}, before {nxt}, which was next to be sent at the last reduction, \
+                     was acknowledged (RFC 3168 section 6.1.2).", context.who(step.flow), step.end.now.una
+                )
+            },
+        );
+    }
+    half.reduced = Some((step.end.now.nxt, step.row));
+    if half.mode != Mode::Accurate {
+        half.cwr_due = Some(step.row);
+    }
+}
+
+/// An ACK with ECE is answered by a reduction before a window has passed.
+fn answered(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if half.mode == Mode::Accurate || half.mode == Mode::Off {
+        return;
+    }
+    let busy = step.end.now.state != CongestionState::Open && step.end.now.state != CongestionState::Disorder;
+    let Some(stack) = context.stack(step.flow) else { return };
+    let ece = step.flags().has(Flags::ECE) && step.end.taken.acked > 0;
+    if let Some((row, at, nxt)) = half.unanswered
+        && step.before.una > nxt
+        && !busy
+    {
+        half.unanswered = None;
+        let mss = context.recording.flows[step.flow].mss.get();
+        // Nothing is left to reduce.
+        if step.end.now.cwnd > 2 * mss && stack.flavor != StackFlavor::FreeBsd {
+            found.add(step.of_sender(context, NAME, "ECE not answered by a reduction").since(row, at), || {
+                format!(
+                    "{} received ECE and acknowledged data up to {} since, a window later, without a reduction (RFC 3168 section \
+                     6.1.2).", context.who(step.flow), step.before.una
+                )
+            });
+        }
+    }
+    if busy {
+        half.unanswered = None;
+    } else if ece && half.unanswered.is_none() {
+        half.unanswered = Some((step.row, step.at(), step.before.nxt));
+    }
+}

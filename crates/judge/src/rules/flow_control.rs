@@ -1,0 +1,190 @@
+//! Flow control: RFC 9293 section 3.8.6.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::EventKind;
+use tcpassay_tcp::Nagle;
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "flow-control";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "flow control against RFC 9293",
+    asserts: "no segment reaches beyond the largest right edge that the peer announced, but for a probe of one byte; the right \
+              edge that a receiver announces never moves left; a receiver whose application has read everything opens a window \
+              that was too small for a segment; a sender with data and a shut window keeps a timer, and its probes come ever more \
+              slowly; a segment smaller than the MSS is not sent while more data wait or, with Nagle's algorithm, while data are \
+              outstanding.",
+    why: "RFC 9293 sections 3.8.6 (a sender must respect the window, a receiver should not shrink it), 3.8.6.1 (zero-window probes \
+          with exponential back-off), 3.8.6.2.1 and 3.8.6.2.2 (silly window avoidance) and 3.7.4 (Nagle).",
+    evidence: "the segment and the announcement that it contradicts; for what is missing, the last read and the end of the wait.",
+    wrong_when: "announcements were lost from the log. Small segments are judged on the model alone, where each write is logged.",
+    needs: &[],
+};
+
+/// How long a window update may take.
+const PATIENCE: Dur = Dur::from_millis(200);
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// The row that announced the largest right edge to the peer, and what it announced.
+    offered: (u64, usize),
+    /// The window is too small for a segment and everything was read: since when.
+    owes: Option<(Time, usize)>,
+    /// Waits between probes of a shut window.
+    probed: Option<(Time, Dur)>,
+    /// Position after the last small segment.
+    small: u64,
+}
+
+/// See the module.
+pub(super) struct FlowControl {
+    halves: Vec<Half>,
+}
+
+impl FlowControl {
+    pub fn new(flows: usize) -> FlowControl {
+        FlowControl { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for FlowControl {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        if step.is_sent() && step.is_stream() {
+            within_window(context, step, found);
+            edge_stays(half, context, step, found);
+            small_segment(half, context, step, found);
+        }
+        update_follows(half, context, step, found);
+        probes(half, context, step, found);
+    }
+}
+
+fn within_window(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (end, edge) = (step.seq_end(), step.before.edge);
+    if step.len() > 1 && edge > 0 && end > edge {
+        found.add(step.of_sender(context, NAME, "data beyond the peer's window"), || {
+            format!(
+                "{} sent positions {} to {end}, but the largest right edge that its peer had announced is {edge}.",
+                context.who(step.flow), step.seq()
+            )
+        });
+    }
+}
+
+fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
+    let edge = ack + window.get();
+    let (before, row) = half.offered;
+    // Of an ACK for an older position, or of one that says nothing new, the peer takes no window.
+    if edge < before && ack >= step.before.acked_out {
+        found.add(
+            step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at()),
+            || {
+                format!(
+                    "{} announced a window up to {edge}, after it had announced one up to {before}.",
+                    context.who(step.flow)
+                )
+            },
+        );
+    }
+    if edge >= before {
+        half.offered = (edge, step.row);
+    }
+}
+
+/// RFC 9293 sections 3.7.4 and 3.8.6.2.1.
+fn small_segment(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    let mss = context.recording.flows[step.flow].mss.get();
+    let (len, end) = (step.len(), step.seq_end());
+    if step.event.kind != EventKind::Out || len == 0 || len >= mss || !step.end.logs_writes {
+        return;
+    }
+    let before = half.small;
+    half.small = end;
+    // What ends at a window's edge, or with the data, is as long as it can be. Options may take a few bytes.
+    let waits = step.end.written.saturating_sub(end);
+    let room = step.before.edge.saturating_sub(end);
+    if waits >= mss && room >= mss && len + 40 < mss && !stack.nodelay && !stack.cork && stack.skbs.is_none()
+    {
+        found.add(step.of_sender(context, NAME, "a small segment although more data waited"), || {
+            format!(
+                "{} sent {len} bytes at position {} with {waits} more bytes written and {room} bytes of window; its MSS is {mss}.",
+                context.who(step.flow), step.seq()
+            )
+        });
+    }
+    let held = match stack.nagle {
+        Nagle::All => step.before.nxt > step.before.una,
+        Nagle::Small => before > step.before.una,
+        Nagle::Idle => false,
+    };
+    let plain = !stack.nodelay && !stack.cork && !step.flags().any(Flags::FIN | Flags::URG) && room >= mss;
+    if held && plain && waits == 0 && len + 40 < mss {
+        found.add(step.of_sender(context, NAME, "a small segment against Nagle's algorithm"), || {
+            format!(
+                "{} sent {len} bytes at position {} with {} bytes outstanding and without TCP_NODELAY (RFC 9293 section 3.7.4).",
+                context.who(step.flow), step.seq(), step.before.nxt - step.before.una
+            )
+        });
+    }
+}
+
+/// RFC 9293 section 3.8.6.2.2: the window opens when a segment's worth was read.
+fn update_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let mss = context.recording.flows[step.peer].mss.get();
+    let now = &step.end.now;
+    let all_read = step.end.read + 1 >= now.frontier && step.end.above.is_empty();
+    let blocked = now.offered < now.frontier + mss && step.end.read > 0 && step.end.fin_in.is_none();
+    if !(all_read && blocked && step.end.open && !step.end.over) || step.end.fin_out.is_some() {
+        half.owes = None;
+        return;
+    }
+    let (since, row) = *half.owes.get_or_insert((step.at(), step.row));
+    if step.at().since(since) > PATIENCE {
+        half.owes = Some((Time::MAX, row));
+        found.add(
+            step.of_receiver(context, NAME, "no window update after the application read").since(row, since),
+            || {
+                format!(
+                    "The application of {} had read everything at {since}, but its window ends at {}, {} bytes above what has \
+                     arrived, less than a segment of {mss} bytes, and no update was sent.", context.who(step.flow),
+                    now.offered, now.offered - now.frontier
+                )
+            },
+        );
+    }
+}
+
+/// RFC 9293 section 3.8.6.1.
+fn probes(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if step.end.taken.acked > 0 || step.end.wnd > 0 {
+        half.probed = None;
+    }
+    let Some(due) = step.event.value.filter(|_| step.is_timer(EventKind::TimerSet, "Persist")) else {
+        return;
+    };
+    let wait = Time::from_nanos(due).since(step.at());
+    if step.end.wnd > 0 {
+        return;
+    }
+    let Some(stack) = context.stack(step.flow) else { return };
+    let most = stack.persist.map_or(stack.rto.max, |persist| persist.max);
+    if let Some((_, before)) = half.probed {
+        let least = (before * 2).min(most);
+        let floor = stack.persist.is_some_and(|persist| wait <= persist.min);
+        if wait + wait / 20 < least && !floor {
+            found.add(step.of_sender(context, NAME, "probes of a shut window without back-off"), || {
+                format!(
+                    "{} waits {wait} before the next probe of a shut window, after {before} before the last one; the interval \
+                     should grow exponentially.", context.who(step.flow)
+                )
+            });
+        }
+    }
+    half.probed = Some((step.at(), wait));
+}

@@ -1,0 +1,301 @@
+//! Growth of the congestion window: RFC 5681, RFC 3465, RFC 6928, RFC 7661.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use std::collections::VecDeque;
+use tcpassay_cc::{Arithmetic, ByteCounting};
+use tcpassay_measure::EventKind;
+use tcpassay_tcp::{AfterIdle, CongestionState, Pacing, Recovery, StackFlavor};
+use tcpassay_units::{Dur, Time};
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "window-growth";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "growth of the congestion window against RFC 5681",
+    asserts: "in slow start an ACK adds what it delivers at most, and no more than the byte counting of the profile allows; in \
+              congestion avoidance Reno and DCTCP add one segment for each window of acknowledged data, no more and, while the \
+              window is full, no less; CUBIC adds at most half a window a round trip and does grow while its window is full; \
+              a window of which less than half is used does not grow; the first flight is the initial window; after an idle \
+              RTO the first flight is the restart window at most.",
+    why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 section 4.2 \
+          (target of 1.5 windows), RFC 7661 section 1 (an unused window says nothing of the path).",
+    evidence: "the change of the window, and the row from which on it was counted.",
+    wrong_when: "the controller is one that the oracle has no rule for (it then checks the initial window alone).",
+    needs: &[EventKind::Window],
+};
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// Delivered by the last ACK, and when.
+    delivered: (Time, u64),
+    /// Congestion avoidance: window when counting began, bytes acknowledged since as parts of windows, the row.
+    earned: f64,
+    from: Option<(u64, usize)>,
+    /// Bytes acknowledged with a full window since it grew last.
+    full: u64,
+    full_from: Option<(usize, Time)>,
+    /// Peaks of the flight: when, how much.
+    peaks: VecDeque<(Time, u64)>,
+    /// An ACK of data came: the first flight is over.
+    acked: bool,
+    syn_sent: u32,
+    first: Option<(usize, u64)>,
+    last_sent: Time,
+    srtt: Option<Dur>,
+    rto: Option<Dur>,
+    /// After idle: bytes that may leave before the next ACK, and the row.
+    burst: Option<(u64, u64)>,
+    marked: bool,
+}
+
+/// See the module.
+pub(super) struct Growth {
+    halves: Vec<Half>,
+}
+
+impl Growth {
+    pub fn new(flows: usize) -> Growth {
+        Growth { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for Growth {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        match step.event.kind {
+            EventKind::In => arrival(half, context, step, found),
+            EventKind::Out => first_flight(half, context, step, found),
+            EventKind::Window => window(half, context, step, found),
+            EventKind::Congestion => forget(half),
+            // A tail loss probe sends new data whatever the window (RFC 8985 section 7.3).
+            EventKind::TimerFire => half.acked |= half.first.is_some(),
+            EventKind::Rtt => {
+                half.srtt = step.event.srtt;
+                half.rto = step.event.rto;
+            }
+            _ => {}
+        }
+        if step.is_sent() && step.len() > 0 {
+            half.last_sent = step.at();
+        }
+    }
+}
+
+fn forget(half: &mut Half) {
+    half.earned = 0.0;
+    half.from = None;
+    half.full = 0;
+    half.full_from = None;
+}
+
+fn controller<'a>(context: &Context<'a>, step: &Step<'_>) -> &'a str {
+    &context.recording.flows[step.flow].cc
+}
+
+#[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if step.flags().has(Flags::SYN) {
+        return;
+    }
+    let flight = step.before.nxt - step.before.una;
+    half.peaks.push_back((step.at(), flight));
+    let window = half.srtt.unwrap_or(Dur::from_secs(1)) * 2 + Dur::from_millis(1);
+    while half.peaks.len() > 1 && half.peaks.front().is_some_and(|(at, _)| step.at().since(*at) > window) {
+        half.peaks.pop_front();
+    }
+    let taken = step.end.taken;
+    half.marked = step.flags().has(Flags::ECE);
+    if taken.delivered > 0 {
+        half.delivered = (step.at(), taken.delivered);
+    }
+    half.acked |= half.first.is_some();
+    if taken.acked > 0 {
+        half.burst = None;
+    }
+    let mss = context.recording.flows[step.flow].mss.get();
+    let calm = step.before.state == CongestionState::Open && step.end.sacked == 0 && !half.marked;
+    let cwnd = step.before.cwnd;
+    let peer = step.end.wnd >= cwnd + 2 * mss;
+    let full = calm && peer && cwnd > 0 && flight + 2 * mss > cwnd && taken.acked > 0;
+    if !full || step.before.cwnd < step.before.ssthresh {
+        half.full = 0;
+        half.full_from = None;
+    } else {
+        half.full_from.get_or_insert((step.row, step.at()));
+        half.full += taken.acked;
+    }
+    half.earned += share(taken.delivered, cwnd);
+    let windows = match controller(context, step) {
+        "reno" | "dctcp" => 4,
+        "cubic" => 200,
+        _ => return,
+    };
+    if half.full > windows * (cwnd + mss)
+        && context.exact()
+        && let Some((row, at)) = half.full_from.take()
+    {
+        half.full = 0;
+        found.add(step.of_sender(context, NAME, "congestion avoidance without growth").since(row, at), || {
+            format!(
+                "{} filled its window of {cwnd} bytes in congestion avoidance and had {windows} windows acknowledged, and the window \
+                 did not grow (RFC 5681 section 3.1).", context.who(step.flow)
+            )
+        });
+    }
+}
+
+/// A `window` row that an ACK caused.
+fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let event = step.event;
+    let (before, after) = (step.before.cwnd, step.end.now.cwnd);
+    let Some(stack) = context.stack(step.flow) else { return };
+    if event.why != "ack" || before == 0 || after <= before {
+        forget(half);
+        return;
+    }
+    half.full = 0;
+    half.full_from = None;
+    let mss = context.recording.flows[step.flow].mss.get();
+    let name = controller(context, step);
+    if !matches!(name, "reno" | "dctcp" | "cubic") {
+        return;
+    }
+    let grew = after - before;
+    let (at, delivered) = half.delivered;
+    let delivered = if at == step.at() { delivered } else { 0 };
+    if before < step.before.ssthresh {
+        // Without SACK duplicates stand for segments that left the network, which the log does not count.
+        if !stack.sack || stack.recovery == Recovery::NewReno {
+            return;
+        }
+        let limit = match stack.byte_counting {
+            ByteCounting::PerAck => mss,
+            ByteCounting::Limit(n) => u64::from(n) * mss,
+            ByteCounting::All => u64::MAX,
+        };
+        let most = delivered.min(limit);
+        // A FIN takes a position and no byte; Linux counts whole segments.
+        if grew > most + mss {
+            found.add(step.of_sender(context, NAME, "slow start adds more than was acknowledged"), || {
+                format!(
+                    "In slow start the window of {} grew by {grew} bytes with an ACK of {delivered}; {most} are allowed (RFC 5681 \
+                     section 3.1, RFC 3465).", context.who(step.flow)
+                )
+            });
+        }
+        half.earned = 0.0;
+        half.from = None;
+    } else if name == "cubic" {
+        if grew > delivered / 2 + 2 * mss {
+            found.add(step.of_sender(context, NAME, "CUBIC adds more than half a window a round trip"), || {
+                format!(
+                    "In congestion avoidance the window of {} grew by {grew} bytes with an ACK of {delivered} (RFC 9438 section 4.2).",
+                    context.who(step.flow)
+                )
+            });
+        }
+    } else if step.before.state != CongestionState::Loss {
+        let (from, row) = *half.from.get_or_insert((before, step.row));
+        // One segment for each window, one that was earned before, one that is rounded.
+        let most = half.earned.mul_add(1.0, 2.0);
+        if share(after - from, mss) > most * 1.02 + 0.5 {
+            found.add(
+                step.of_sender(context, NAME, "congestion avoidance adds more than a segment a window").since(row, step.at()),
+                || {
+                    format!(
+                        "In congestion avoidance the window of {} grew from {from} to {after} bytes while {:.1} windows were \
+                         acknowledged; one segment of {mss} bytes a window is allowed (RFC 5681 section 3.1).",
+                        context.who(step.flow), half.earned
+                    )
+                },
+            );
+            forget(half);
+        }
+    }
+    unused(half, context, step, found);
+}
+
+fn unused(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow) else { return };
+    let before = step.before.cwnd;
+    let most = half.peaks.iter().map(|(_, flight)| *flight).max().unwrap_or(0);
+    let mss = context.recording.flows[step.flow].mss.get();
+    let covered =
+        half.peaks.front().is_some_and(|(at, _)| half.srtt.is_some_and(|srtt| step.at().since(*at) >= srtt));
+    if context.exact()
+        && stack.flavor != StackFlavor::FreeBsd
+        && covered
+        && half.peaks.len() > 2
+        && most + 2 * mss < before / 8 * 3
+        && stack.cc_arithmetic != Arithmetic::FreeBsd
+        && step.before.state == CongestionState::Open
+    {
+        found.add(step.of_sender(context, NAME, "an unused window grows"), || {
+            format!(
+                "The window of {} grew from {before} to {} bytes, but in the last two round trips no more than {most} bytes were in \
+                 flight (RFC 7661 section 1).", context.who(step.flow), step.end.now.cwnd
+            )
+        });
+    }
+}
+
+/// The initial window, and the restart window after idle.
+fn first_flight(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if step.flags().has(Flags::SYN) {
+        half.syn_sent += 1;
+        return;
+    }
+    let Some(stack) = context.stack(step.flow) else { return };
+    if step.len() == 0 {
+        return;
+    }
+    let mss = context.recording.flows[step.flow].mss.get();
+    let initial = u64::from(stack.initial_window.max(1)) * mss;
+    if !half.acked {
+        let (_, start) = *half.first.get_or_insert((step.row, step.seq()));
+        let sent = step.seq_end() - start;
+        if sent > initial && step.event.kind == EventKind::Out && start == 1 {
+            found.add(step.of_sender(context, NAME, "the first flight is above the initial window"), || {
+                format!(
+                    "{} sent {sent} bytes before the first ACK of data; its initial window is {} segments of {mss} bytes (RFC 6928).",
+                    context.who(step.flow), stack.initial_window
+                )
+            });
+        }
+        if sent > mss && half.syn_sent > 1 && start == 1 && stack.flavor == StackFlavor::Rfc {
+            found.add(step.of_sender(context, NAME, "more than one segment after a lost SYN"), || {
+                format!(
+                    "{} retransmitted its SYN and sent {sent} bytes before the first ACK of data; one segment is allowed (RFC 5681 \
+                     section 3.1).", context.who(step.flow)
+                )
+            });
+        }
+        return;
+    }
+    let idle = step.at().since(half.last_sent);
+    if step.before.nxt == step.before.una && half.rto.is_some_and(|rto| idle > rto + Dur::from_millis(1)) {
+        let bound = match stack.after_idle {
+            AfterIdle::Keep => None,
+            AfterIdle::Restart => Some(initial),
+            AfterIdle::Decay => Some(initial.max(step.before.cwnd / 2)),
+        };
+        half.burst = bound.filter(|_| stack.pacing == Pacing::Off).map(|bytes| (step.seq(), bytes));
+    }
+    if let Some((start, bytes)) = half.burst
+        && step.seq_end().saturating_sub(start) > bytes
+    {
+        half.burst = None;
+        found.add(step.of_sender(context, NAME, "no restart window after idle"), || {
+            format!(
+                "{} was idle for longer than its RTO and then sent more than {bytes} bytes, its restart window, before an ACK came \
+                 (RFC 5681 section 4.1).", context.who(step.flow)
+            )
+        });
+    }
+}

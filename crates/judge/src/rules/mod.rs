@@ -1,0 +1,134 @@
+//! The oracles, a module for each group of rules, and the pass over the log that applies them.
+
+mod acknowledgment;
+mod ecn;
+mod flow_control;
+mod growth;
+mod loss;
+mod receiver;
+mod reduction;
+mod retransmission_timer;
+mod utilisation;
+
+use crate::end::End;
+use crate::facts::Facts;
+use crate::finding::{Findings, Found, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::{EventKind, EventRow, Recording};
+
+/// Every oracle of this crate, in the order in which they are documented.
+pub const ORACLES: [Oracle; 9] = [
+    retransmission_timer::ORACLE,
+    flow_control::ORACLE,
+    ecn::ORACLE,
+    growth::ORACLE,
+    reduction::ORACLE,
+    loss::ORACLE,
+    receiver::ORACLE,
+    acknowledgment::ORACLE,
+    utilisation::ORACLE,
+];
+
+fn rule(name: &str, flows: usize) -> Box<dyn Rule> {
+    match name {
+        retransmission_timer::NAME => Box::new(retransmission_timer::RetransmissionTimer::new(flows)),
+        flow_control::NAME => Box::new(flow_control::FlowControl::new(flows)),
+        ecn::NAME => Box::new(ecn::Ecn::new(flows)),
+        growth::NAME => Box::new(growth::Growth::new(flows)),
+        reduction::NAME => Box::new(reduction::Reduction::new(flows)),
+        loss::NAME => Box::new(loss::Loss::new(flows)),
+        receiver::NAME => Box::new(receiver::Receiver::new(flows)),
+        acknowledgment::NAME => Box::new(acknowledgment::Acknowledgment::new(flows)),
+        utilisation::NAME => Box::new(utilisation::Utilisation::new(flows)),
+        _ => unreachable!("a name of `ORACLES`"),
+    }
+}
+
+/// What the oracles named in `wanted` find in a recording; other names are ignored.
+pub fn judge(recording: &Recording, wanted: &[&str]) -> Vec<Found> {
+    let flows = recording.flows.len();
+    let mut rules: Vec<Box<dyn Rule>> =
+        ORACLES.iter().filter(|o| wanted.contains(&o.name)).map(|o| rule(o.name, flows)).collect();
+    let mut found = Findings::default();
+    if rules.is_empty() || recording.events.is_empty() {
+        return Vec::new();
+    }
+    let facts = Facts::of(recording);
+    let context = Context { recording, facts: facts.as_ref() };
+    walk(recording, |step| {
+        for rule in &mut rules {
+            rule.on(&context, step, &mut found);
+        }
+    });
+    found.take()
+}
+
+/// Shows every row of a connection to `look`, with what it means for the end that logged it.
+fn walk(recording: &Recording, mut look: impl FnMut(&Step<'_>)) {
+    let peers = peers(recording);
+    let mut ends: Vec<End> = recording.flows.iter().map(|_| End::new()).collect();
+    let order = order(recording);
+    let row_at = |place: usize| order.as_ref().map_or(place, |rows| rows[place]);
+    let event_at = |place: usize| recording.events.get(row_at(place));
+    let mut sacks = Vec::new();
+    let mut place = 0;
+    while let Some(event) = event_at(place) {
+        let row = row_at(place);
+        place += 1;
+        let Some(flow) = event.flow.map(|flow| flow as usize).filter(|f| *f < ends.len()) else { continue };
+        sacks.clear();
+        let mut refused = false;
+        if matches!(event.kind, EventKind::In | EventKind::Out | EventKind::Retransmit) {
+            let mut next = event_at(place);
+            while let Some(block) =
+                next.as_ref().filter(|n| n.kind == EventKind::Sack && n.flow == event.flow)
+            {
+                sacks.push(span(block));
+                place += 1;
+                next = event_at(place);
+            }
+            refused = next.is_some_and(|n| n.kind == EventKind::Refused && n.flow == event.flow);
+        }
+        let before = ends[flow].now;
+        ends[flow].update(&event, &sacks, refused);
+        look(&Step {
+            row,
+            event: &event,
+            flow,
+            peer: peers[flow],
+            before,
+            end: &ends[flow],
+            sacks: &sacks,
+            refused,
+        });
+    }
+}
+
+fn span(event: &EventRow) -> (u64, u64) {
+    let start = event.seq.unwrap_or(0);
+    (start, start + u64::from(event.len.unwrap_or(0)))
+}
+
+/// Of each flow: the other direction of its connection, or itself.
+fn peers(recording: &Recording) -> Vec<usize> {
+    let mut of_connection = std::collections::BTreeMap::new();
+    let mut peers: Vec<usize> = (0..recording.flows.len()).collect();
+    for (place, flow) in recording.flows.iter().enumerate() {
+        if let Some(other) = of_connection.insert(flow.connection, place) {
+            peers[place] = other;
+            peers[other] = place;
+        }
+    }
+    peers
+}
+
+/// The rows in the order of time, where they are not in it already.
+fn order(recording: &Recording) -> Option<Vec<usize>> {
+    let times: Vec<_> = recording.events.times().collect();
+    if times.is_sorted() {
+        return None;
+    }
+    let mut rows: Vec<usize> = (0..times.len()).collect();
+    rows.sort_by_key(|row| times[*row]);
+    Some(rows)
+}

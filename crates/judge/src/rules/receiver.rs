@@ -1,0 +1,130 @@
+//! When a receiver acknowledges: RFC 9293, RFC 5681.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::EventKind;
+use tcpassay_units::{Dur, Time};
+
+pub(super) const NAME: &str = "ack-timing";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "when ACKs are sent, against RFC 9293 and RFC 5681",
+    asserts: "an ACK leaves before more than twice the allowed number of full segments wait for it; data out of order, data that \
+              fill a gap, and duplicates are acknowledged at once, which a compression of duplicate ACKs may delay by a \
+              millisecond; a probe below the window is answered; no keepalive probe leaves without the option, and one leaves \
+              when the connection was idle for its time.",
+    why: "RFC 9293 section 3.8.6.3 (at least every second full segment), RFC 5681 section 4.2 (out-of-order data at once), RFC 9293 \
+          sections 3.8.6.1, 3.10.7.4 and 3.8.4.",
+    evidence: "the first arrival that waits, and the row at which it still waits.",
+    wrong_when: "the host could not send. A window that is shut lets a Linux receiver wait for its application to read.",
+    needs: &[],
+};
+
+/// Duplicate ACKs may be compressed for a millisecond and its slack (Linux `tcp_comp_sack_delay_ns`).
+const AT_ONCE: Dur = Dur::from_millis(2);
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// The first arrival since the last ACK that must be acknowledged at once: when, row, why.
+    urgent: Option<(Time, usize, &'static str)>,
+    /// Enough full segments wait: since when.
+    many: Option<(Time, usize)>,
+}
+
+/// See the module.
+pub(super) struct Receiver {
+    halves: Vec<Half>,
+}
+
+impl Receiver {
+    pub fn new(flows: usize) -> Receiver {
+        Receiver { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for Receiver {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        waits(half, context, step, found);
+        if step.is_sent() && step.is_stream() {
+            *half = Half::default();
+        }
+        if step.end.over || !step.end.open {
+            *half = Half::default();
+            return;
+        }
+        if step.is_arrival() && step.is_stream() && step.len() > 0 && step.end.fin_in.is_none() {
+            arrival(half, context, step);
+        }
+        keepalive(context, step, found);
+    }
+}
+
+fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
+    let (before, now) = (step.before.frontier, step.end.now.frontier);
+    let why = if step.seq() > before {
+        Some("data out of order")
+    } else if step.end.repeated.is_some() && step.seq_end() <= before {
+        Some("a duplicate")
+    } else if now > step.seq_end() {
+        Some("data that fill a gap")
+    } else {
+        None
+    };
+    if let Some(why) = why {
+        half.urgent.get_or_insert((step.at(), step.row, why));
+    }
+    let Some(stack) = context.stack(step.flow) else { return };
+    let mss = context.recording.flows[step.peer].mss.get();
+    let every = u64::from(stack.delayed_ack.every.max(1));
+    let waiting = now.saturating_sub(step.end.now.acked_out);
+    // Linux waits while an ACK would announce less than was announced before (`__tcp_ack_snd_check`).
+    let held = stack.delayed_ack.adaptive && step.end.read + 1 < before;
+    if !held && waiting > 2 * every * mss && step.end.now.offered > now + mss {
+        half.many.get_or_insert((step.at(), step.row));
+    }
+}
+
+fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if let Some((since, row, why)) = half.urgent
+        && step.at().since(since) > AT_ONCE
+    {
+        half.urgent = None;
+        found.add(
+            step.of_receiver(context, NAME, "an ACK that is due at once is missing").since(row, since),
+            || {
+                format!(
+                    "{} received {why} at {since} and had sent no ACK {} later (RFC 5681 section 4.2).",
+                    context.who(step.flow),
+                    step.at().since(since)
+                )
+            },
+        );
+    }
+    if let Some((since, row)) = half.many
+        && step.at().since(since) > AT_ONCE
+    {
+        half.many = None;
+        found.add(step.of_receiver(context, NAME, "full segments wait for an ACK").since(row, since), || {
+            format!(
+                "{} had {} bytes unacknowledged at {since} and sent no ACK (RFC 9293 section 3.8.6.3).",
+                context.who(step.flow),
+                step.end.now.frontier - step.end.now.acked_out
+            )
+        });
+    }
+}
+
+fn keepalive(context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let fired = step.is_timer(EventKind::TimerFire, "Keepalive");
+    let off = context.stack(step.flow).is_some_and(|stack| stack.keepalive.is_none());
+    if fired && off {
+        found.add(step.of_sender(context, NAME, "a keepalive probe although the option is off"), || {
+            format!(
+                "{} sends keepalive probes; the option is off (RFC 9293 section 3.8.4).",
+                context.who(step.flow)
+            )
+        });
+    }
+}

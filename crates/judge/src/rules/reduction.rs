@@ -1,0 +1,289 @@
+//! Reductions of the window and their undo: RFC 5681, RFC 9438, RFC 8257, RFC 3522, RFC 3708.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_cc::Arithmetic;
+use tcpassay_measure::EventKind;
+use tcpassay_tcp::CongestionState;
+use tcpassay_wire::Flags;
+
+pub(super) const NAME: &str = "window-reduction";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "reduction of the window against RFC 5681",
+    asserts: "a loss leaves a slow-start threshold of the controller's factor of the flight (or of the window), not more and not \
+              less, and two segments at least; a timeout leaves a window of one segment, and a repeated timeout lowers the \
+              threshold no further; losses and marks of one window reduce it once; recovery ends with a window of ssthresh at \
+              most; an undone reduction restores the window from before.",
+    why: "RFC 5681 section 3.1 (equation 4, and the loss window), RFC 6582 section 3.2, RFC 6675 section 5, RFC 9438 section 4.6 \
+          (0.7), RFC 8257 section 3.3 (alpha/2 for marks, half for losses), RFC 3522 and RFC 4015 (undo).",
+    evidence: "the row of the reduction and, where it is compared with an earlier one, that row.",
+    wrong_when: "the controller is one that the oracle has no factor for. Its window when marks come is judged by bounds alone, \
+                 because alpha is not in the log.",
+    needs: &[EventKind::Congestion, EventKind::Window],
+};
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// SND.NXT at the last reduction, and its row.
+    reduced: Option<(u64, usize)>,
+    /// cwnd and ssthresh before the first reduction of the present episode.
+    prior: Option<(u64, u64)>,
+    /// ssthresh after the last timeout, while nothing was acknowledged since.
+    timed_out: Option<(u64, usize)>,
+    /// A window row `enter` or `timeout` that awaits the state change which tells its cause.
+    entered: Option<Entered>,
+    /// The end left recovery: judged at the next `window` row, or never.
+    left: Option<usize>,
+    /// The largest window since the last reduction, at the latest ACKs.
+    flight: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entered {
+    row: usize,
+    timeout: bool,
+    ssthresh: u64,
+    /// Of before.
+    window: u64,
+    threshold: u64,
+    flight: u64,
+}
+
+/// See the module.
+pub(super) struct Reduction {
+    halves: Vec<Half>,
+}
+
+impl Reduction {
+    pub fn new(flows: usize) -> Reduction {
+        Reduction { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for Reduction {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        match step.event.kind {
+            EventKind::In if !step.flags().has(Flags::SYN) => {
+                half.flight = step.before.nxt - step.before.una;
+                if step.end.taken.acked > 0 {
+                    half.timed_out = None;
+                }
+            }
+            EventKind::TimerFire => half.flight = step.end.outstanding(),
+            EventKind::Window => window(half, context, step, found),
+            EventKind::Congestion => state(half, context, step, found),
+            _ => {}
+        }
+    }
+}
+
+/// The controller's factors: least and most of what remains after a loss, and after a mark.
+fn factors(context: &Context<'_>, step: &Step<'_>) -> Option<((f64, f64), (f64, f64))> {
+    let settings = context.settings(step.flow)?;
+    let value = |name: &str, default: f64| settings.cc_values.get(name).copied().unwrap_or(default);
+    let cc = context.recording.flows[step.flow].cc.as_str();
+    Some(match cc {
+        "reno" => {
+            let (loss, mark) = (value("beta", 0.5), value("beta_ecn", 0.5));
+            ((loss, loss), (mark, mark))
+        }
+        "cubic" => {
+            let beta = value("beta", 0.7);
+            // FreeBSD halves the window that its first slow start reached (`cubic_ssthresh_update`).
+            let least =
+                if settings.stack.cc_arithmetic == Arithmetic::FreeBsd { beta.min(0.5) } else { beta };
+            ((least, beta), (least, beta))
+        }
+        "dctcp" => ((0.5, 0.5), (0.5, 1.0)),
+        _ => return None,
+    })
+}
+
+fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let mss = context.recording.flows[step.flow].mss.get();
+    let (before, after) = (step.before, step.end.now);
+    match step.event.why.as_ref() {
+        "enter" | "timeout" if before.ssthresh != after.ssthresh || step.event.why == "timeout" => {
+            let timeout = step.event.why == "timeout";
+            half.entered = Some(Entered {
+                row: step.row,
+                timeout,
+                ssthresh: after.ssthresh,
+                window: before.cwnd,
+                threshold: before.ssthresh,
+                flight: half.flight,
+            });
+            if timeout && context.exact() && after.cwnd > mss {
+                found.add(step.of_sender(context, NAME, "a timeout leaves more than one segment"), || {
+                    format!(
+                        "After a retransmission timeout the window of {} is {} bytes, not one segment of {mss} (RFC 5681 section 3.1).",
+                        context.who(step.flow), after.cwnd
+                    )
+                });
+            }
+            if timeout {
+                if let Some((threshold, row)) = half.timed_out
+                    && after.ssthresh < threshold
+                {
+                    found.add(
+                        step.of_sender(context, NAME, "a repeated timeout lowers ssthresh again").since(row, step.at()),
+                        || {
+                            format!(
+                                "The first segment of {} timed out again, and ssthresh fell from {threshold} to {} (RFC 5681 section \
+                                 3.1: it is held constant).", context.who(step.flow), after.ssthresh
+                            )
+                        },
+                    );
+                }
+                half.timed_out = Some((after.ssthresh, step.row));
+                judge(half, context, step, CongestionState::Loss, false, found);
+            }
+        }
+        "leave" => half.left = Some(step.row),
+        _ => {}
+    }
+}
+
+fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let (why, now, before) = (step.event.why.as_ref(), step.end.now.state, step.before.state);
+    let reduces = |s: CongestionState| !matches!(s, CongestionState::Open | CongestionState::Disorder);
+    if why.contains(": undo") {
+        undone(half, context, step, found);
+        half.prior = None;
+        half.reduced = None;
+        half.entered = None;
+        return;
+    }
+    if reduces(now) {
+        if !reduces(before) {
+            half.prior = Some((step.before.cwnd, step.before.ssthresh));
+        }
+        let marks = now == CongestionState::Cwr && why.ends_with(": ece");
+        if half.entered.is_some() {
+            judge(half, context, step, now, marks, found);
+        }
+        return;
+    }
+    if reduces(before) {
+        left(half, context, step, found);
+    }
+}
+
+fn judge(
+    half: &mut Half,
+    context: &Context<'_>,
+    step: &Step<'_>,
+    state: CongestionState,
+    marks: bool,
+    found: &mut Findings,
+) {
+    let Some(entered) = half.entered.take() else { return };
+    let mss = context.recording.flows[step.flow].mss.get();
+    half.prior = Some((entered.window, entered.threshold));
+    let again = entered.timeout && entered.threshold == entered.ssthresh;
+    if let Some((nxt, row)) = half.reduced
+        && !entered.timeout
+        && step.end.now.una < nxt
+    {
+        found.add(
+            step.of_sender(context, NAME, "two reductions in one window").since(row, step.at()),
+            || {
+                format!(
+                    "{} reduced its window again at position {}, before {nxt}, which was next to be sent at the last reduction, was \
+                     acknowledged (RFC 6582 section 3.2, RFC 3168 section 6.1.2).", context.who(step.flow), step.end.now.una
+                )
+            },
+        );
+    }
+    half.reduced = Some((step.end.now.nxt, entered.row));
+    let Some((loss, mark)) = factors(context, step).filter(|_| !again) else { return };
+    let (least, most) = if marks { mark } else { loss };
+    let floor = 2 * mss;
+    let (small, large) = (entered.flight.min(entered.window), entered.flight.max(entered.window));
+    let name = match state {
+        CongestionState::Loss => "a timeout",
+        CongestionState::Cwr if marks => "a mark",
+        _ => "a loss",
+    };
+    // Whole segments, and a flight from which limited transmit or SACKed segments are taken off.
+    let high = scale(large, most).max(floor) + 2 * mss;
+    let low = scale(small, least).saturating_sub(4 * mss);
+    if entered.ssthresh > high && entered.ssthresh != u64::MAX {
+        found.add(step.of_sender(context, NAME, "ssthresh above the controller's factor"), || {
+            format!(
+                "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} allows {high}.",
+                context.who(step.flow), entered.ssthresh, entered.flight, entered.window, context.recording.flows[step.flow].cc
+            )
+        });
+    }
+    if entered.ssthresh < low {
+        found.add(step.of_sender(context, NAME, "ssthresh below the controller's factor"), || {
+            format!(
+                "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} leaves {low} \
+                 at least.", context.who(step.flow), entered.ssthresh, entered.flight, entered.window,
+                context.recording.flows[step.flow].cc
+            )
+        });
+    }
+    if entered.ssthresh < floor && !marks {
+        found.add(step.of_sender(context, NAME, "ssthresh below two segments"), || {
+            format!(
+                "After {name} ssthresh of {} is {} bytes, less than two segments of {mss} (RFC 5681 section 3.1, equation 4).",
+                context.who(step.flow), entered.ssthresh
+            )
+        });
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "windows are far below 2^53 and not negative"
+)]
+fn scale(bytes: u64, factor: f64) -> u64 {
+    (bytes as f64 * factor) as u64
+}
+
+/// Recovery has ended without an undo.
+fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let mss = context.recording.flows[step.flow].mss.get();
+    let now = step.end.now;
+    let recovery = step.before.state == CongestionState::Recovery;
+    if recovery && context.exact() && now.cwnd > now.ssthresh.saturating_add(mss) {
+        found.add(step.of_sender(context, NAME, "recovery ends with a window above ssthresh"), || {
+            format!(
+                "{} left fast recovery with a window of {} bytes; ssthresh is {} (RFC 6675 section 5, RFC 6582 section 3.2).",
+                context.who(step.flow), now.cwnd, now.ssthresh
+            )
+        });
+    }
+    half.entered = None;
+}
+
+/// A reduction was shown to be for nothing.
+fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact()) else { return };
+    let now = step.end.now;
+    if now.cwnd < cwnd {
+        found.add(step.of_sender(context, NAME, "an undo does not restore the window"), || {
+            format!(
+                "{} undid a reduction ({}) and has a window of {} bytes; before the reduction it was {cwnd} (RFC 4015 section 3.2).",
+                context.who(step.flow), step.event.why, now.cwnd
+            )
+        });
+    } else if now.ssthresh < ssthresh {
+        found.add(step.of_sender(context, NAME, "an undo does not restore ssthresh"), || {
+            format!(
+                "{} undid a reduction ({}) and has an ssthresh of {} bytes; before the reduction it was {}.",
+                context.who(step.flow),
+                step.event.why,
+                now.ssthresh,
+                if ssthresh == u64::MAX { "unlimited".to_owned() } else { ssthresh.to_string() }
+            )
+        });
+    }
+}

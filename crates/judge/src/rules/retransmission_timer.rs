@@ -1,0 +1,264 @@
+//! The retransmission timer: RFC 6298.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_measure::{EventKind, RTO};
+use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_units::{Dur, Time};
+
+pub(super) const NAME: &str = "retransmission-timer";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "retransmission timer against RFC 6298",
+    asserts: "a round-trip sample is of a segment that was sent once, or of its timestamp, and not below the propagation delay; \
+              SRTT moves by an eighth of each sample; the RTO lies between its bounds, at SRTT plus the deviation of the last \
+              sample at least; the timer runs while data are outstanding, for the RTO in force, which doubles with each \
+              timeout and never fires sooner after the last progress than the smallest RTO.",
+    why: "RFC 6298 sections 2 (estimator and bounds), 3 (Karn's algorithm) and 5 (rules 5.1 to 5.6): a timer that is too short \
+          sends again what is under way and collapses the window for nothing, one that does not back off adds load to a \
+          congested path, and one that is not restarted on progress fires for data that are being acknowledged.",
+    evidence: "the sample, or the row that set or fired the timer, and the row that it follows from.",
+    wrong_when: "the timers of a real kernel tick, and its log has no samples: there only the back-off is judged. A user timeout \
+                 that shortens the last wait is recognised by its length.",
+    needs: &[EventKind::TimerSet, EventKind::TimerFire],
+};
+
+/// What rounding may take off a computed time.
+const ROUNDING: Dur = Dur::from_micros(2);
+/// The granularity of timestamps (RFC 7323 section 4.1: Linux and the model count milliseconds).
+const TICK: Dur = Dur::from_millis(1);
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    srtt: Option<Dur>,
+    /// RTO after the last sample.
+    rto: Option<Dur>,
+    /// Timeouts since the last sample.
+    doublings: u32,
+    /// When the timer will fire, and the row that set it.
+    due: Option<(Time, usize)>,
+    /// The wait that the last timeout set, while nothing was acknowledged since.
+    waited: Option<(Dur, usize)>,
+    fired: Option<(Time, usize)>,
+    progress: Time,
+    advanced: Option<(Time, usize)>,
+    other_timer: Option<Time>,
+    /// The last arrival: when, its row, and whether all that it newly delivered had been sent more than once.
+    ambiguous: Option<(Time, usize)>,
+}
+
+/// See the module.
+pub(super) struct RetransmissionTimer {
+    halves: Vec<Half>,
+}
+
+impl RetransmissionTimer {
+    pub fn new(flows: usize) -> RetransmissionTimer {
+        RetransmissionTimer { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for RetransmissionTimer {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        match step.event.kind {
+            EventKind::In => {
+                let taken = step.end.taken;
+                half.ambiguous = (taken.again && !taken.once).then_some((step.at(), step.row));
+                if taken.acked > 0 {
+                    half.progress = step.at();
+                    half.advanced = Some((step.at(), step.row));
+                    half.waited = None;
+                    half.fired = None;
+                }
+            }
+            EventKind::Out if step.before.una == step.before.nxt => half.progress = step.at(),
+            EventKind::Rtt => sample(half, context, step, found),
+            EventKind::TimerSet if step.event.why == RTO => set(half, context, step, found),
+            EventKind::TimerFire if step.event.why == RTO => fire(half, context, step, found),
+            EventKind::TimerCancel if step.event.why == RTO => half.due = None,
+            _ => {}
+        }
+        running(half, context, step, found);
+    }
+}
+
+/// RFC 6298 sections 2 and 3.
+fn sample(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let event = step.event;
+    let (Some(value), Some(srtt), Some(rto)) = (event.value.map(Dur::from_nanos), event.srtt, event.rto)
+    else {
+        return;
+    };
+    let Some(stack) = context.stack(step.flow) else { return };
+    let peer = &context.recording.flows[step.flow];
+    let least = context.facts.map_or(Dur::ZERO, |facts| facts.least_rtt(peer.from, peer.to));
+    let granularity = if stack.timestamps { TICK } else { Dur::ZERO };
+    if value + granularity < least {
+        found.add(step.of_sender(context, NAME, "a sample below the propagation delay"), || {
+            format!("{} measured a round trip of {value}, but the links alone delay a packet and its ACK by {least}.", context.who(step.flow))
+        });
+    }
+    // A sample by timestamp is a whole number of its ticks.
+    if let Some((at, row)) = half.ambiguous
+        && at == step.at()
+        && context.exact()
+        // Without timestamps FreeBSD times one segment after the other, which may have been SACKed before.
+        && stack.flavor != StackFlavor::FreeBsd
+        && (!stack.timestamps || !value.as_nanos().is_multiple_of(TICK.as_nanos()))
+    {
+        found.add(
+            step.of_sender(context, NAME, "a sample of retransmitted data").since(row, at),
+            || {
+                format!(
+                    "{} took a sample of {value} from an ACK that newly delivers retransmitted data alone, and not by its timestamp \
+                     (Karn's algorithm, RFC 6298 section 3).", context.who(step.flow)
+                )
+            },
+        );
+    }
+    if let Some(before) = half.srtt {
+        let expected = (before * 7 + value) / 8;
+        if srtt.abs_diff(expected) > ROUNDING {
+            found.add(step.of_sender(context, NAME, "SRTT does not follow its samples"), || {
+                format!(
+                    "{} took a sample of {value} with SRTT {before}; SRTT became {srtt}, not {expected} (RFC 6298 section 2.3: \
+                     7/8 SRTT + 1/8 R).", context.who(step.flow)
+                )
+            });
+        }
+        let deviation = value.saturating_sub(before);
+        let floor = (srtt + deviation).max(stack.rto.min).min(stack.rto.max);
+        if rto + ROUNDING < floor {
+            found.add(step.of_sender(context, NAME, "the RTO ignores the deviation or its minimum"), || {
+                format!(
+                    "After a sample of {value} with SRTT {before} the RTO of {} is {rto}; SRTT is {srtt}, the sample deviates by \
+                     {deviation}, and the smallest RTO is {} (RFC 6298 sections 2.3 and 2.4).",
+                    context.who(step.flow), stack.rto.min
+                )
+            });
+        }
+    }
+    if rto > stack.rto.max + ROUNDING {
+        found.add(step.of_sender(context, NAME, "the RTO is above its maximum"), || {
+            format!("The RTO of {} is {rto}; its largest value is {}.", context.who(step.flow), stack.rto.max)
+        });
+    }
+    half.srtt = Some(srtt);
+    half.rto = Some(rto);
+    half.doublings = 0;
+}
+
+/// RFC 6298 section 5: the wait is the RTO in force.
+fn set(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(due) = step.event.value.map(Time::from_nanos) else { return };
+    let wait = due.since(step.at());
+    half.due = Some((due, step.row));
+    let Some(stack) = context.stack(step.flow) else { return };
+    // The user timeout ends the last wait.
+    let patient = stack.user_timeout.is_none_or(|patience| due < half.progress + patience);
+    let most = stack.rto.max;
+    let at_timeout = half.fired.is_some_and(|(at, _)| at == step.at());
+    if let (true, Some((before, row))) = (at_timeout && patient, half.waited)
+        && wait + wait / 20 + ROUNDING < (before * 2).min(most)
+    {
+        found.add(
+            step.of_sender(context, NAME, "no back-off after a timeout").since(row, step.at()),
+            || {
+                format!(
+                    "{} had waited {before} for a retransmission timeout and now waits {wait}; the wait must double (RFC 6298 \
+                     section 5, rule 5.5) up to {most}.", context.who(step.flow)
+                )
+            },
+        );
+    }
+    if at_timeout {
+        half.waited = Some((wait, step.row));
+    }
+    let Some(rto) = half.rto.filter(|_| context.exact() && patient) else { return };
+    let expected = rto.saturating_mul(1 << half.doublings.min(32)).min(most);
+    if wait > expected + ROUNDING {
+        found.add(step.of_sender(context, NAME, "the timer is set for longer than the RTO"), || {
+            format!(
+                "{} set its retransmission timer for {wait}; the RTO in force is {expected}.",
+                context.who(step.flow)
+            )
+        });
+    }
+    // Linux counts from the transmission of the first segment after a probe or a reordering timer.
+    if wait + ROUNDING < expected && stack.flavor != StackFlavor::Linux {
+        found.add(step.of_sender(context, NAME, "the timer is set for less than the RTO"), || {
+            format!(
+                "{} set its retransmission timer for {wait}; the RTO in force is {expected} (RFC 6298 section 5).",
+                context.who(step.flow)
+            )
+        });
+    }
+}
+
+fn fire(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    half.due = None;
+    let first = half.fired.is_none();
+    half.fired = Some((step.at(), step.row));
+    half.doublings += 1;
+    let Some(stack) = context.stack(step.flow).filter(|_| context.exact()) else { return };
+    if first {
+        half.waited = half.rto.map(|rto| (rto, step.row));
+    }
+    let Some(head) = step.end.out.front() else {
+        found.add(step.of_sender(context, NAME, "a timeout with nothing outstanding"), || {
+            format!("The retransmission timer of {} fired with nothing outstanding (RFC 6298 section 5, rule 5.2).", context.who(step.flow))
+        });
+        return;
+    };
+    // In a recovery without SACK only the first partial ACK restarts the timer (RFC 6582 section 4).
+    let recovers = step.before.state == CongestionState::Recovery;
+    if recovers && (!stack.sack || stack.recovery == Recovery::NewReno) {
+        return;
+    }
+    let restarts = stack.flavor != StackFlavor::Linux && !recovers;
+    let since =
+        if restarts { half.advanced.map_or(head.last, |(at, _)| at.max(head.last)) } else { head.last };
+    let waited = step.at().since(since);
+    let patient = stack.user_timeout.is_none_or(|patience| step.at() < half.progress + patience);
+    if patient && waited + ROUNDING < stack.rto.min {
+        let row = half.advanced.filter(|(at, _)| *at == since).map_or(step.row, |(_, row)| row);
+        found.add(
+            step.of_sender(context, NAME, "the timer fired too early").since(row, since),
+            || {
+                format!(
+                    "The retransmission timer of {} fired {waited} after the last progress of the first outstanding segment; the \
+                     smallest RTO is {} (RFC 6298 section 5, rules 5.3 and 5.6).", context.who(step.flow), stack.rto.min
+                )
+            },
+        );
+    }
+}
+
+/// RFC 6298 section 5, rule 5.1: while something is outstanding the timer runs.
+fn running(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let event = step.event;
+    if event.kind == EventKind::TimerSet && event.why != RTO && event.why != "DelayedAck" {
+        half.other_timer = event.value.map(Time::from_nanos);
+    }
+    // Judged when the next thing happens at a later time: by then all of the last instant is logged.
+    let quiet = half.due.is_none() && half.other_timer.is_none_or(|at| at < step.at());
+    if quiet
+        && context.exact()
+        && step.end.open
+        && !step.end.over
+        && step.is_arrival()
+        && step.before.nxt > step.before.una
+        && let Some(newest) = step.end.out.back()
+        && step.at().since(newest.last) > TICK
+        && half.rto.is_some()
+    {
+        found.add(step.of_sender(context, NAME, "no timer runs with data outstanding"), || {
+            format!(
+                "{} has {} bytes outstanding, sent {} ago, and no retransmission timer runs (RFC 6298 section 5, rule 5.1).",
+                context.who(step.flow), step.before.nxt - step.before.una, step.at().since(newest.last)
+            )
+        });
+    }
+}

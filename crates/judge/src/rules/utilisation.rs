@@ -1,0 +1,87 @@
+//! Use of the window: what may be sent is sent.
+
+use crate::finding::{Findings, Oracle};
+use crate::step::{Context, Rule, Step};
+use tcpassay_case::SmallQueues;
+use tcpassay_measure::EventKind;
+use tcpassay_tcp::{CongestionState, Pacing};
+use tcpassay_units::{Dur, Time};
+
+pub(super) const NAME: &str = "idle-with-room";
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: NAME,
+    title: "data, window space, and nothing sent",
+    asserts: "while the application has written at least a segment more than was sent, and the congestion window and the peer's \
+              window both hold a segment more than is outstanding, a sender that neither paces nor recovers sends within a \
+              round trip.",
+    why: "RFC 9293 section 3.8.6.2.1 (a full segment is sent when the window holds it) and RFC 5681 section 3 (a sender may send up \
+          to the smaller of both windows): such a rest costs throughput and nothing explains it.",
+    evidence: "the last row at which the sender could have sent, and the row at which the rest was noticed.",
+    wrong_when: "the host could not send (its queue was full, or the process was stopped). Only the model logs what applications \
+                 write.",
+    needs: &[EventKind::Window],
+};
+
+#[derive(Clone, Debug, Default)]
+struct Half {
+    /// Since when it could send.
+    since: Option<(Time, usize)>,
+    srtt: Option<Dur>,
+}
+
+/// See the module.
+pub(super) struct Utilisation {
+    halves: Vec<Half>,
+}
+
+impl Utilisation {
+    pub fn new(flows: usize) -> Utilisation {
+        Utilisation { halves: vec![Half::default(); flows] }
+    }
+}
+
+impl Rule for Utilisation {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        let half = &mut self.halves[step.flow];
+        let Some(settings) = context.settings(step.flow).filter(|_| context.exact()) else { return };
+        let stack = &settings.stack;
+        if let EventKind::Rtt = step.event.kind {
+            half.srtt = step.event.srtt;
+        }
+        let wait = half.srtt.unwrap_or(Dur::from_secs(1)) + Dur::from_millis(5);
+        if let Some((since, row)) = half.since
+            && step.at().since(since) > wait
+        {
+            half.since = None;
+            found.add(step.of_sender(context, NAME, TITLE).since(row, since), || {
+                format!(
+                    "From {since} to {} {} sent nothing, with {} bytes written and not sent, {} outstanding, a congestion window of {} \
+                     and a peer's window up to {}.", step.at(), context.who(step.flow),
+                    step.end.written.saturating_sub(step.before.nxt), step.before.nxt - step.before.una, step.before.cwnd,
+                    step.before.edge
+                )
+            });
+        }
+        if step.is_sent() && step.len() > 0 {
+            half.since = None;
+        }
+        let mss = context.recording.flows[step.flow].mss.get();
+        let (end, now) = (step.end, &step.end.now);
+        let plain = stack.pacing == Pacing::Off
+            && settings.small_queues == SmallQueues::Off
+            && !stack.cork
+            && stack.mtu_probing.is_none();
+        let calm = now.state == CongestionState::Open && end.sacked == 0;
+        let waits = end.logs_writes && end.written >= now.nxt + mss && end.fin_out.is_none();
+        let room = now.cwnd >= end.outstanding() + end.again + mss && now.una + end.wnd >= now.nxt + mss;
+        // The initial window is not in the log before it changes.
+        if plain && calm && waits && room && end.open && !end.over && now.cwnd > 2 * mss {
+            half.since.get_or_insert((step.at(), step.row));
+        } else {
+            half.since = None;
+        }
+    }
+}
+
+const TITLE: &str = "the sender rests although it may send";

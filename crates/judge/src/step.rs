@@ -1,0 +1,155 @@
+//! A row of the event log as oracles see it.
+
+use crate::end::{Before, End};
+use crate::facts::Facts;
+use crate::finding::{Findings, Level, Occurrence};
+use tcpassay_case::HostSettings;
+use tcpassay_measure::{EventKind, EventRow, Recording};
+use tcpassay_tcp::Config;
+use tcpassay_units::Time;
+use tcpassay_wire::Flags;
+
+/// What all oracles share.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub recording: &'a Recording,
+    pub facts: Option<&'a Facts>,
+}
+
+impl<'a> Context<'a> {
+    /// Settings of the host that sends `flow`.
+    pub fn settings(&self, flow: usize) -> Option<&'a HostSettings> {
+        self.facts?.host(self.recording.flows[flow].from)
+    }
+
+    /// The stack of the host that sends `flow`.
+    pub fn stack(&self, flow: usize) -> Option<&'a Config> {
+        self.settings(flow).map(|settings| &settings.stack)
+    }
+
+    /// Timers and decisions are exact: the recording is of the model.
+    pub fn exact(&self) -> bool {
+        self.facts.is_some_and(Facts::is_model)
+    }
+
+    /// The name of a host, for the start of a sentence.
+    pub fn who(&self, flow: usize) -> String {
+        let name = &self.recording.hosts[self.recording.flows[flow].from as usize];
+        let mut letters = name.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
+}
+
+/// A row, with the end that logged it before and after.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub row: usize,
+    pub event: &'a EventRow,
+    /// Place of the flow in which this end sends.
+    pub flow: usize,
+    /// Place of the flow in which it receives.
+    pub peer: usize,
+    pub before: Before,
+    pub end: &'a End,
+    /// Of a segment: its SACK blocks, in order.
+    pub sacks: &'a [(u64, u64)],
+    /// Of a segment that arrived: it was not accepted.
+    pub refused: bool,
+}
+
+impl Step<'_> {
+    /// When.
+    pub fn at(&self) -> Time {
+        self.event.at
+    }
+
+    /// A segment that this end sent.
+    pub fn is_sent(&self) -> bool {
+        matches!(self.event.kind, EventKind::Out | EventKind::Retransmit)
+    }
+
+    /// A segment that arrived and was accepted.
+    pub fn is_arrival(&self) -> bool {
+        self.event.kind == EventKind::In && !self.refused
+    }
+
+    /// The flags of a segment.
+    pub fn flags(&self) -> Flags {
+        self.event.flags.unwrap_or(Flags::NONE)
+    }
+
+    /// Neither SYN nor RST.
+    pub fn is_stream(&self) -> bool {
+        !self.flags().any(Flags::SYN | Flags::RST)
+    }
+
+    /// Payload bytes of a segment.
+    pub fn len(&self) -> u64 {
+        u64::from(self.event.len.unwrap_or(0))
+    }
+
+    /// Position of the first byte of a segment.
+    pub fn seq(&self) -> u64 {
+        self.event.seq.unwrap_or(0)
+    }
+
+    /// Position after the last byte of a segment.
+    pub fn seq_end(&self) -> u64 {
+        self.seq() + self.len()
+    }
+
+    /// The timer of a timer's row is `name`.
+    pub fn is_timer(&self, kind: EventKind, name: &str) -> bool {
+        self.event.kind == kind && self.event.why == name
+    }
+
+    /// An occurrence at this row about the data that this end sends.
+    pub fn of_sender(&self, context: &Context<'_>, oracle: &'static str, title: &'static str) -> Occurrence {
+        self.occurrence(context, oracle, title, self.flow)
+    }
+
+    /// An occurrence at this row about the data that this end receives.
+    pub fn of_receiver(
+        &self,
+        context: &Context<'_>,
+        oracle: &'static str,
+        title: &'static str,
+    ) -> Occurrence {
+        self.occurrence(context, oracle, title, self.peer)
+    }
+
+    fn occurrence(
+        &self,
+        context: &Context<'_>,
+        oracle: &'static str,
+        title: &'static str,
+        flow: usize,
+    ) -> Occurrence {
+        let number = |place: usize| u32::try_from(place).expect("flows are numbered in 32 bits");
+        Occurrence {
+            oracle,
+            title,
+            flow: number(flow),
+            host: context.recording.flows[self.flow].from,
+            start: self.at(),
+            end: self.at(),
+            level: Level::Error,
+            rows: vec![self.row],
+        }
+    }
+}
+
+impl Occurrence {
+    /// With a further row as evidence, and the time from which on it lasted.
+    pub fn since(mut self, row: usize, at: Time) -> Occurrence {
+        self.rows.insert(0, row);
+        self.start = at;
+        self
+    }
+}
+
+/// A rule that sees every row of every connection end.
+pub(crate) trait Rule {
+    /// A row.
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings);
+}

@@ -1,0 +1,55 @@
+//! Oracles of the data plane: over a run in memory, or over a recording in a folder.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use tcpassay_judge::{Found, ORACLES, judge, reached};
+use tcpassay_measure::{EventKind, Recording};
+
+/// What the oracles say of themselves, a JSON list.
+#[pyfunction]
+pub fn oracles_json() -> String {
+    let one = |oracle: &tcpassay_judge::Oracle| {
+        let needs: Vec<&str> = oracle.needs.iter().copied().map(EventKind::name).collect();
+        serde_json::json!({
+            "name": oracle.name, "title": oracle.title, "asserts": oracle.asserts, "why": oracle.why,
+            "evidence": oracle.evidence, "wrong_when": oracle.wrong_when, "needs": needs,
+        })
+    };
+    ORACLES.iter().map(one).collect::<serde_json::Value>().to_string()
+}
+
+/// What the oracles named in `oracles` find in the recording in `folder`, a JSON list.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn judge_folder(py: Python<'_>, folder: PathBuf, oracles: Vec<String>) -> PyResult<String> {
+    py.detach(|| Recording::read(&folder).map(|recording| judged(&recording, &oracles)))
+        .map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Which behaviours the recording in `folder` reached, a JSON object of counts.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over")]
+pub fn reached_in_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
+    py.detach(|| Recording::read(&folder).map(|recording| counts(&recording)))
+        .map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The findings of a recording as JSON.
+pub(crate) fn judged(recording: &Recording, oracles: &[String]) -> String {
+    let wanted: Vec<&str> = oracles.iter().map(String::as_str).collect();
+    judge(recording, &wanted).into_iter().map(json).collect::<serde_json::Value>().to_string()
+}
+
+/// The behaviours that a recording reached as JSON.
+pub(crate) fn counts(recording: &Recording) -> String {
+    serde_json::json!(reached(recording)).to_string()
+}
+
+fn json(found: Found) -> serde_json::Value {
+    serde_json::json!({
+        "oracle": found.oracle, "title": found.title, "flow": found.flow, "host": found.host,
+        "start_ns": found.start.as_nanos(), "end_ns": found.end.as_nanos(), "last_ns": found.last.as_nanos(),
+        "severity": found.level.name(), "text": found.text, "rows": found.rows, "count": found.count,
+    })
+}
