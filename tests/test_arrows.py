@@ -24,7 +24,8 @@ ARROWS = {
     "bpf": {"units", "cc"},
     "agent": {"linux", "case", "script", "tcp", "cc", "bpf", "workload", "measure", "units", "wire"},
     "bridge": {"linux", "script", "tcp", "units", "wire"},
-    "python": {"case", "sim", "script", "tcp", "measure", "units"},
+    "judge": {"units", "wire", "cc", "tcp", "case", "measure"},
+    "python": {"case", "sim", "script", "tcp", "judge", "measure", "units"},
 }
 
 # Libraries that bring in a clock, threads, the network or unordered maps have no place below the run.

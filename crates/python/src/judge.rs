@@ -38,7 +38,7 @@ pub fn reached_in_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
 /// The findings of a recording as JSON.
 pub(crate) fn judged(recording: &Recording, oracles: &[String]) -> String {
     let wanted: Vec<&str> = oracles.iter().map(String::as_str).collect();
-    judge(recording, &wanted).into_iter().map(json).collect::<serde_json::Value>().to_string()
+    judge(recording, &wanted).into_iter().map(|found| json(&found)).collect::<serde_json::Value>().to_string()
 }
 
 /// The behaviours that a recording reached as JSON.
@@ -46,7 +46,7 @@ pub(crate) fn counts(recording: &Recording) -> String {
     serde_json::json!(reached(recording)).to_string()
 }
 
-fn json(found: Found) -> serde_json::Value {
+fn json(found: &Found) -> serde_json::Value {
     serde_json::json!({
         "oracle": found.oracle, "title": found.title, "flow": found.flow, "host": found.host,
         "start_ns": found.start.as_nanos(), "end_ns": found.end.as_nanos(), "last_ns": found.last.as_nanos(),

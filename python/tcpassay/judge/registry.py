@@ -45,7 +45,7 @@ class Oracle:
     needs: tuple[str, ...]
     """Kinds of events, beside segments, without which it cannot judge."""
     look: Callable[[Trace], Iterator[Found]] | None
-    """None for an oracle of the data plane (`crates/judge`), which reads the log in the same pass as the others there."""
+    """None for an oracle of the data plane (`crates/judge`)."""
 
     def as_json(self) -> dict[str, Any]:
         """What it says of itself."""

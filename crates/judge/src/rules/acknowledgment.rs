@@ -16,8 +16,9 @@ pub(super) const ORACLE: Oracle = Oracle {
               one that RFC 7323 keeps; no segment is larger than the MSS or, with segmentation offload, than the largest \
               super-segment; nothing is sent after the FIN, and the FIN stands after the last byte written.",
     why: "RFC 2018 sections 3 and 4, RFC 2883 section 4, RFC 7323 section 4.3, RFC 9293 sections 3.7.1 and 3.10.4.",
-    evidence: "the segment, and the arrival that it contradicts.",
-    wrong_when: "arrivals are missing from the log.",
+    evidence: "the segment whose contents are wrong, and the arrival or the write that they contradict.",
+    wrong_when: "arrivals are missing from the log, or a host drops what the log shows as arrived (memory, reneging): then a block \
+                 may be missing that was due.",
     needs: &[],
 };
 
@@ -102,7 +103,8 @@ fn arrival(half: &mut Half, step: &Step<'_>, forgets: bool) {
     if let Some(range) = step.end.repeated {
         half.newest = None;
         half.duplicates.push(range);
-        if range == (start, end) {
+        // Above the window's left edge Linux does not see every duplicate (`tcp_ooo_try_coalesce`).
+        if range == (start, end) && (!forgets || end <= step.before.frontier) {
             half.owes_dsack = Some((step.row, range));
         }
     }
@@ -162,6 +164,7 @@ fn blocks(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
             format!("{} holds data above position {ack} and sent an ACK without a SACK block (RFC 2018 section 4).", context.who(step.flow))
         });
     } else if let (Some(first), Some((newest, _, row))) = (first, half.newest)
+        && half.duplicates.is_empty()
         && (newest.0 < first.0 || newest.1 > first.1)
         && newest.1 <= end.above.last().map_or(0, |r| r.1)
     {

@@ -122,7 +122,8 @@ fn handshake(half: &mut Half, wanted: EcnMode, step: &Step<'_>) {
 }
 
 fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
-    let data = step.len() > 0;
+    // What came before does not move the state.
+    let data = step.len() > 0 && step.end.repeated != Some((step.seq(), step.seq_end()));
     match half.mode {
         Mode::Classic => {
             if step.flags().has(Flags::CWR) {

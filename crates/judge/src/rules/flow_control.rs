@@ -31,6 +31,8 @@ const PATIENCE: Dur = Dur::from_millis(200);
 struct Half {
     /// The row that announced the largest right edge to the peer, and what it announced.
     offered: (u64, usize),
+    /// The largest power of two that divides every window announced.
+    scale: Option<u32>,
     /// The window is too small for a segment and everything was read: since when.
     owes: Option<(Time, usize)>,
     /// Waits between probes of a shut window.
@@ -79,8 +81,11 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
     let (Some(ack), Some(window)) = (step.event.ack, step.event.window) else { return };
     let edge = ack + window.get();
     let (before, row) = half.offered;
-    // Of an ACK for an older position, or of one that says nothing new, the peer takes no window.
-    if edge < before && ack >= step.before.acked_out {
+    // What the scale cannot say (RFC 7323 section 2.4): windows are multiples of a power of two.
+    half.scale = window.get().trailing_zeros().min(half.scale.unwrap_or(14)).into();
+    let unit = 1 << half.scale.unwrap_or(0);
+    // Of an ACK for an older position the peer takes no window.
+    if edge + unit <= before && ack >= step.before.acked_out {
         found.add(
             step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at()),
             || {

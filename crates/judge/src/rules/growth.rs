@@ -106,7 +106,7 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut 
     let flight = step.before.nxt - step.before.una;
     half.peaks.push_back((step.at(), flight));
     let window = half.srtt.unwrap_or(Dur::from_secs(1)) * 2 + Dur::from_millis(1);
-    while half.peaks.len() > 1 && half.peaks.front().is_some_and(|(at, _)| step.at().since(*at) > window) {
+    while half.peaks.len() > 64 && half.peaks.front().is_some_and(|(at, _)| step.at().since(*at) > window) {
         half.peaks.pop_front();
     }
     let taken = step.end.taken;

@@ -17,7 +17,7 @@ pub(super) const ORACLE: Oracle = Oracle {
               a timeout.",
     why: "RFC 5681 section 3.2 (three duplicates), RFC 6675 sections 4 (IsLost) and 5, RFC 8985 section 6.2 (sent later, and the \
           reordering window), RFC 2018 section 5.1 (SACKed segments are not retransmitted before a timeout).",
-    evidence: "the row that marks the loss, or the segment.",
+    evidence: "the row that marks the loss, or the segment that was sent again, and for what is missing the ACK that made it due.",
     wrong_when: "an adaptive threshold has grown, which the log does not tell: then only what comes too early is judged.",
     needs: &[EventKind::Lost, EventKind::Congestion],
 };

@@ -34,8 +34,10 @@ struct Half {
     timed_out: Option<(u64, usize)>,
     /// A window row `enter` or `timeout` that awaits the state change which tells its cause.
     entered: Option<Entered>,
-    /// The end left recovery: judged at the next `window` row, or never.
-    left: Option<usize>,
+    /// The episode began with a mark, whose reduction is never undone.
+    marked: bool,
+    /// The present timeout came while a reduction was under way.
+    within: bool,
     /// The largest window since the last reduction, at the latest ACKs.
     flight: u64,
 }
@@ -112,7 +114,12 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 row: step.row,
                 timeout,
                 ssthresh: after.ssthresh,
-                window: before.cwnd,
+                // A timeout within a reduction reduces from the window before that.
+                window: half
+                    .prior
+                    .filter(|_| reduces(before.state))
+                    .map_or(0, |(cwnd, _)| cwnd)
+                    .max(before.cwnd),
                 threshold: before.ssthresh,
                 flight: half.flight,
             });
@@ -142,14 +149,12 @@ fn window(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut F
                 judge(half, context, step, CongestionState::Loss, false, found);
             }
         }
-        "leave" => half.left = Some(step.row),
         _ => {}
     }
 }
 
 fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let (why, now, before) = (step.event.why.as_ref(), step.end.now.state, step.before.state);
-    let reduces = |s: CongestionState| !matches!(s, CongestionState::Open | CongestionState::Disorder);
     if why.contains(": undo") {
         undone(half, context, step, found);
         half.prior = None;
@@ -158,6 +163,8 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
         return;
     }
     if reduces(now) {
+        half.within = reduces(before);
+        half.marked = before == CongestionState::Cwr || half.marked && reduces(before);
         if !reduces(before) {
             half.prior = Some((step.before.cwnd, step.before.ssthresh));
         }
@@ -170,6 +177,11 @@ fn state(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     if reduces(before) {
         left(half, context, step, found);
     }
+}
+
+/// A reduction is under way.
+fn reduces(state: CongestionState) -> bool {
+    !matches!(state, CongestionState::Open | CongestionState::Disorder)
 }
 
 fn judge(
@@ -211,7 +223,9 @@ fn judge(
     // Whole segments, and a flight from which limited transmit or SACKed segments are taken off.
     let high = scale(large, most).max(floor) + 2 * mss;
     let low = scale(small, least).saturating_sub(4 * mss);
-    if entered.ssthresh > high && entered.ssthresh != u64::MAX {
+    // A timeout within a reduction counts from a window that is no longer known exactly.
+    let within = entered.timeout && half.within;
+    if entered.ssthresh > high && entered.ssthresh != u64::MAX && !within {
         found.add(step.of_sender(context, NAME, "ssthresh above the controller's factor"), || {
             format!(
                 "After {name} ssthresh of {} is {} bytes, with {} bytes in flight and a window of {}; the factor of {} allows {high}.",
@@ -266,7 +280,7 @@ fn left(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
 
 /// A reduction was shown to be for nothing.
 fn undone(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-    let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact()) else { return };
+    let Some((cwnd, ssthresh)) = half.prior.filter(|_| context.exact() && !half.marked) else { return };
     let now = step.end.now;
     if now.cwnd < cwnd {
         found.add(step.of_sender(context, NAME, "an undo does not restore the window"), || {

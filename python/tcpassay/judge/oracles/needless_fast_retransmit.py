@@ -101,9 +101,12 @@ def _found(trace: Trace, again: Ints, move: int, why: str) -> Found:
 
 
 def _random(recording: Recording) -> bool:
-    """Whether the case asks for random reordering, which explains what was found, and for none that goes on all the time."""
+    """Whether the case asks for random reordering, and for none that goes on all the time."""
     said = {one["parameter"]: one["value"] for one in recording.header.get("case") or []}
-    steady = said.get("link.reorder", "off").startswith("reverse-burst") or said.get("nic.lro_order") == "stale-hash"
+    steady = (
+        said.get("link.reorder", "off").startswith("reverse-burst")
+        or said.get("nic.lro_order") == "stale-hash"
+    )
     return not steady and bool({"link.jitter", "link.reorder"} & set(said))
 
 

@@ -1,9 +1,9 @@
 """Random cases without a planted fault: what the oracles say of them must have a reason.
 
-    python tests/quality/clean.py --cases 500 --profiles rfc linux --seed 1
+    python tools/quality/clean.py --cases 500 --profiles rfc linux --seed 1
 
-Each case takes a few rows of the parameter table away from their defaults, at levels of the table. It prints how often each
-finding came, and a case for each, and exits with 1 when there is an error.
+Each case takes a few rows of the parameter table away from their defaults, at levels of the table. The output says
+how often each finding came, with a case for each. The exit code is 1 when there is an error.
 """
 
 import argparse
@@ -22,11 +22,18 @@ from tcpassay.judge.log import Held
 from tcpassay.recording import Recording
 
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": True, "packets": False}
-BASE = {"link.rate": ("20Mbit", "100Mbit"), "link.delay": ("200us", "2ms", "10ms"), "app.duration": ("600ms", "2s")}
+BASE = {
+    "link.rate": ("20Mbit", "100Mbit"),
+    "link.delay": ("200us", "2ms", "10ms"),
+    "app.duration": ("600ms", "2s"),
+}
 """Levels of the table would make most runs too long."""
+MARKED = 0.7
+"""Share of the cases with ECN in which a queue marks above a step."""
 LEFT_OUT = {
-    "app.start", "app.mix", "stack.cc_engine", "app.blocking", "link.rate", "link.delay", "app.duration", "stack.profile",
-    "app.flow_size", "topology", "rack.hosts", "rack.uplink", "switch.buffers", "nic.rate", "queue.rate", "app.background",
+    "app.start", "app.mix", "stack.cc_engine", "app.blocking", "link.rate", "link.delay", "app.duration",
+    "stack.profile", "app.flow_size", "topology", "rack.hosts", "rack.uplink", "switch.buffers", "nic.rate",
+    "queue.rate", "app.background",
 }  # fmt: skip
 
 
@@ -53,7 +60,7 @@ def case(rng: random.Random, profile: str, known: dict[str, list[str]]) -> dict[
         made["stack.profile"] = profile
         for path in rng.sample(sorted(known), rng.randint(2, 14)):
             made[path] = rng.choice(known[path])
-        if made.get("stack.ecn", "off") != "off" and rng.random() < 0.7:
+        if made.get("stack.ecn", "off") != "off" and rng.random() < MARKED:
             made |= {"queue.ecn_mark": "data", "queue.kind": "fifo"}
         try:
             _native.check_case(made, ".")
@@ -74,13 +81,15 @@ def findings(triples: dict[str, Any], seed: int, folder: Path) -> tuple[list[Any
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--profiles", nargs="+", default=["rfc", "linux"])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--show", default="", help="print the text of findings whose title contains this")
     given = parser.parse_args()
-    known, rng = levels(), random.Random(given.seed)
+    known = levels()
+    rng = random.Random(given.seed)  # noqa: S311 - cases, no secrets
     count: collections.Counter[tuple[str, str, str]] = collections.Counter()
     example: dict[tuple[str, str, str], tuple[dict[str, str], str]] = {}
     spent, judged, errors = 0.0, 0.0, 0
