@@ -51,6 +51,11 @@ def test_a_name_that_is_handed_on_counts_from_where_it_is_defined(layers: Module
     assert cycles(layers, sources) == [["a", "b", "c"]]
 
 
+def test_the_path_of_a_visibility_is_not_an_import(layers: ModuleType) -> None:
+    sources = {(): "mod a;", ("a",): "mod b; use b::B; struct A;", ("a", "b"): "pub(in crate::a) struct B;"}
+    assert cycles(layers, sources) == []
+
+
 def test_comments_strings_and_test_modules_are_not_imports(layers: ModuleType) -> None:
     sources = {
         (): "mod a; mod b;",

@@ -24,6 +24,8 @@ Graph = dict[str, Names]
 USE = re.compile(r"(?P<public>\bpub(?:\([^)]*\))?\s+)?\buse\s+(?P<tree>[^;]+);")
 PATH = re.compile(r"(?<![\w:])(?P<path>[a-z_]\w*(?:::\w+)+)")
 COMMENT = re.compile(r"//[^\n]*")
+# The path of a visibility says who may use an item, and imports nothing.
+VISIBILITY = re.compile(r"\bpub\(in [^)]*\)")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 TEST_MODULE = re.compile(r"#\[cfg\(test\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?mod \w+ \{")
 
@@ -76,7 +78,7 @@ class Crate:
 
     @staticmethod
     def _code(text: str) -> str:
-        text = STRING.sub('""', COMMENT.sub("", text))
+        text = VISIBILITY.sub("pub(crate)", STRING.sub('""', COMMENT.sub("", text)))
         test = TEST_MODULE.search(text)
         return text[: test.start()] if test else text
 

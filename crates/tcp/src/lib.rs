@@ -50,6 +50,7 @@
 
 mod config;
 mod conn;
+mod flavor;
 mod info;
 mod log;
 mod messages;

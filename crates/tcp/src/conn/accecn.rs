@@ -9,9 +9,9 @@
 
 use super::Connection;
 use super::accecn_linux::Newly;
-use super::open::handshake_ace;
+use super::handshake::handshake_ace;
 use crate::AccurateInfo;
-use crate::config::{EcnMode, StackFlavor};
+use crate::config::EcnMode;
 use crate::messages::Chunk;
 use crate::recv::{ByteCounts, ace_of};
 use tcpassay_units::Time;
@@ -155,7 +155,7 @@ impl Connection {
         }
         self.first_accecn(segment);
         let ace = ace_of(segment.flags);
-        if self.cfg.flavor == StackFlavor::FreeBsd {
+        if self.rules.trusts_ace {
             self.reported.packets = if ace == 0b110 { 6 } else { 5 };
             return;
         }
@@ -170,9 +170,8 @@ impl Connection {
 
     /// The handshake's encoding says that our SYN or SYN-ACK arrived with a field that it cannot have got on its way (section 3.2.2.3):
     /// Not-ECT does not change, and ECT does not become that.
-    /// FreeBSD does not ask (`tcp_ecn.c`).
     pub(super) fn is_mangled(&self, ace: u64) -> bool {
-        if self.cfg.flavor == StackFlavor::FreeBsd {
+        if self.rules.trusts_ace {
             return false;
         }
         if self.syn_is_capable(self.open.passive) {
@@ -223,9 +222,9 @@ impl Connection {
             return Some(self.read_linux(segment, newly));
         }
         let ace = ace_of(segment.flags);
-        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
-        if std::mem::take(&mut self.reported.first) && ace == 0 && !bsd {
-            // Section 3.2.2.4: no counter starts at zero. FreeBSD does not ask.
+        let trusts = self.rules.trusts_ace;
+        if std::mem::take(&mut self.reported.first) && ace == 0 && !trusts {
+            // Section 3.2.2.4: no counter starts at zero.
             self.open.deaf = true;
             self.stop_ect();
         }
@@ -234,7 +233,7 @@ impl Connection {
         }
         let mss = u64::from(self.send.mss32()).max(1);
         let marked = segment.options.accecn().and_then(|option| self.reported.read_option(&option));
-        let packets = self.reported.read_ace(ace, newly.packets, marked, mss, bsd);
+        let packets = self.reported.read_ace(ace, newly.packets, marked, mss, trusts);
         // Section 3.2.3.2.5: bytes without a packet, where the counter cannot have turned.
         if packets == 0 && newly.packets <= 7 && marked.is_some_and(|n| n > 0) {
             self.stop_ect();

@@ -11,7 +11,7 @@
 //! peer did not take are sent as if they had never been.
 
 use super::Connection;
-use crate::config::StackFlavor;
+use crate::flavor::SynData;
 use crate::recv::Arrival;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -205,8 +205,8 @@ impl Connection {
         fast.carried = u64::from(segment.len);
         let fast_len = fast.carried;
         self.agree(now, Ecn::NotEct, None, 0);
-        let fin = segment.flags.has(Flags::FIN) && self.cfg.flavor == StackFlavor::FreeBsd;
-        if self.cfg.flavor == StackFlavor::Linux {
+        let fin = segment.flags.has(Flags::FIN) && self.rules.takes_fin_of_syn;
+        if self.rules.syn_data == SynData::FastOpenOnly {
             self.recv.data_of_syn(fast_len, u64::from(segment.header_len()));
         } else if segment.len > 0 || fin {
             let arrival = Arrival {

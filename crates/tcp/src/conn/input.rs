@@ -8,9 +8,10 @@
 //! that the ACK it carries counts although its data came before.
 
 use super::accecn_linux::Newly;
-use super::unusual::Challenge;
+use super::challenge::Challenge;
 use super::{ConnError, Connection, Reset};
-use crate::config::{EcnMode, StackFlavor};
+use crate::config::EcnMode;
+use crate::flavor::{TimeWaitRules, WindowUpdate};
 use crate::log::{LogEvent, State};
 use crate::messages::{AckIn, Span};
 use crate::recv::Arrival;
@@ -79,7 +80,7 @@ impl Connection {
             || !self.recv.predictable()
             || u64::from(segment.len) > self.recv.edge() - nxt
             || self.ecn == EcnMode::Accurate
-            || pure && ecn == Ecn::Ce && self.cfg.flavor == StackFlavor::FreeBsd
+            || pure && ecn == Ecn::Ce && self.rules.reads_ecn_of_pure_acks
         {
             return false;
         }
@@ -115,7 +116,7 @@ impl Connection {
                     return false;
                 }
                 let mut input = self.ack_in(now, segment, ack);
-                input.may_update = newer && self.cfg.flavor == StackFlavor::Linux;
+                input.may_update = newer && self.rules.window_update_is_no_duplicate;
                 self.send.on_ack(now, &input, &mut self.log);
             }
             if pure {
@@ -153,15 +154,14 @@ impl Connection {
     /// The synchronised states and SYN-RECEIVED.
     fn input(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         let flags = segment.flags;
-        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
         if self.state == State::TimeWait {
-            match self.cfg.flavor {
-                StackFlavor::Rfc => {}
-                StackFlavor::Linux => return self.input_linux_time_wait(now, segment),
-                StackFlavor::FreeBsd => return self.input_time_wait(now, segment),
+            match self.rules.time_wait {
+                TimeWaitRules::Rfc9293 => {}
+                TimeWaitRules::Linux => return self.input_linux_time_wait(now, segment),
+                TimeWaitRules::FreeBsd => return self.input_time_wait(now, segment),
             }
         }
-        if self.cfg.flavor == StackFlavor::Linux && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
+        if self.rules.drops_segments_without_ack_first && !flags.any(Flags::ACK | Flags::RST | Flags::SYN) {
             // Dropped before anything is looked at (`tcp_rcv_established`, `tcp_rcv_state_process`).
             self.refuse(now, "no ack");
             return;
@@ -175,7 +175,7 @@ impl Connection {
             return;
         };
         let span = seq..seq + u64::from(segment.len);
-        if flags.has(Flags::RST) && bsd {
+        if flags.has(Flags::RST) && self.rules.reset_before_other_checks {
             self.input_reset(now, seq);
             return;
         }
@@ -190,7 +190,7 @@ impl Connection {
             self.input_reset(now, seq);
             return;
         }
-        if self.cfg.flavor == StackFlavor::Linux && self.state == State::Established && flags.has(Flags::ACK)
+        if self.rules.checks_ack_before_timestamp && self.state == State::Established && flags.has(Flags::ACK)
         {
             // What acknowledges the unsent is dropped, its timestamp with it (`tcp_ack`).
             let ahead = segment.ack.distance(self.iss.at(self.send.snd_max()));
@@ -244,7 +244,7 @@ impl Connection {
 
     /// What of a segment that is not taken is reported as a duplicate: in Linux's reports a FIN takes a position.
     fn refused_span(&self, segment: &Segment, span: &Span) -> Span {
-        let fin = self.cfg.flavor == StackFlavor::Linux && segment.flags.has(Flags::FIN);
+        let fin = self.rules.fin_in_dsack && segment.flags.has(Flags::FIN);
         span.start..span.end + u64::from(fin)
     }
 
@@ -252,14 +252,15 @@ impl Connection {
     /// `tcp_invalid_ratelimit` (`tcp_oow_rate_limited`).
     fn answers_refused(&mut self, now: Time, segment: &Segment) -> bool {
         segment.seq_len() > 0
-            || self.cfg.flavor == StackFlavor::Linux && self.challenge.allowed(now, StackFlavor::Linux)
+            || self.rules.throttles_answers_without_data
+                && self.challenge.allowed(now, self.rules.challenge_acks)
     }
 
     /// An ACK that tells nothing new and was overtaken by a later one: its timestamp is no fault (`tcp_disordered_ack` of Linux).
     fn is_disordered_ack(&self, segment: &Segment, span: &Span, t: Timestamps) -> bool {
         let window = u64::from(segment.window) << self.peer_shift;
         let replay = self.ts.recent.wrapping_sub(t.val);
-        self.cfg.flavor == StackFlavor::Linux
+        self.rules.accepts_disordered_acks
             && segment.seq_len() == 0
             && segment.flags.has(Flags::ACK)
             && span.start == self.recv.nxt()
@@ -309,7 +310,7 @@ impl Connection {
             return true;
         }
         self.refuse(now, "out of window");
-        let bare = segment.seq_len() == 0 && self.cfg.flavor == StackFlavor::Linux;
+        let bare = segment.seq_len() == 0 && self.rules.throttles_answers_without_data;
         if !segment.flags.has(Flags::RST) && (!bare || self.answers_refused(now, segment)) {
             self.recv.answer(self.refused_span(segment, span));
         }
@@ -327,7 +328,7 @@ impl Connection {
 
     /// Linux looks at the ACK first: one of the unsent brings no timestamp, whatever the state (`tcp_ack`).
     fn may_note_stamp(&self, segment: &Segment) -> bool {
-        self.cfg.flavor != StackFlavor::Linux
+        !self.rules.checks_ack_before_timestamp
             || !segment.flags.has(Flags::ACK)
             || self.state == State::SynReceived
             || segment.ack.distance(self.iss.at(self.send.snd_max())) <= 0
@@ -344,7 +345,7 @@ impl Connection {
     /// How far below what is acknowledged an ACK may be: the largest window of the peer (RFC 5961 section 5), and in Linux no more than
     /// it has acknowledged, of a client the SYN as well (`bytes_acked`).
     fn oldest_ack(&self) -> u64 {
-        if self.cfg.flavor != StackFlavor::Linux {
+        if !self.rules.bounds_old_acks_by_acked {
             return self.max_snd_wnd;
         }
         let acked = self.send.snd_una() - u64::from(self.open.passive);
@@ -364,12 +365,12 @@ impl Connection {
         // Neither Linux (`tcp_may_update_window`) nor FreeBSD lets an ACK that acknowledges nothing new shrink the window, but
         // Linux that it shuts it.
         let window = u64::from(segment.window) << self.peer_shift;
-        let same = match self.cfg.flavor {
-            StackFlavor::Rfc => self.wl2 <= ack,
-            StackFlavor::Linux => {
+        let same = match self.rules.window_update {
+            WindowUpdate::NotOlder => self.wl2 <= ack,
+            WindowUpdate::NewOrLarger => {
                 ack > una || window > self.snd_wnd || window == 0 && self.cfg.shut_by_duplicate
             }
-            StackFlavor::FreeBsd => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
+            WindowUpdate::NewerOrLarger => self.wl2 < ack || self.wl2 == ack && window > self.snd_wnd,
         };
         let updates = ack >= una && (self.wl1 < seq || self.wl1 == seq && same);
         if updates {
@@ -378,7 +379,7 @@ impl Connection {
             self.wl2 = ack;
         }
         let mut input = self.ack_in(now, segment, ack);
-        input.may_update = updates && self.cfg.flavor == StackFlavor::Linux;
+        input.may_update = updates && self.rules.window_update_is_no_duplicate;
         if self.sack && !segment.options.sack.is_empty() {
             self.read_sacks(segment, ack, &mut input);
         }
@@ -456,7 +457,7 @@ impl Connection {
             return None;
         }
         let ecr = segment.options.timestamps?.ecr;
-        if self.cfg.flavor == StackFlavor::Linux {
+        if self.rules.rtt_of_first_full_segment {
             let known = std::mem::replace(&mut self.ts.measured, ecr) == ecr;
             if known || !self.recv.is_full(u64::from(segment.len)) {
                 return None;
@@ -483,7 +484,7 @@ impl Connection {
 
     fn time_wait(&mut self, now: Time) {
         self.set_state(now, State::TimeWait);
-        if self.cfg.flavor == StackFlavor::Linux {
+        if self.rules.time_wait == TimeWaitRules::Linux {
             self.challenge = Challenge::default();
         }
         self.linger = now.saturating_add(self.cfg.time_wait);
@@ -497,7 +498,7 @@ impl Connection {
             self.recv.urgent(span.start + u64::from(segment.urgent));
         }
         if segment.seq_len() == 0 {
-            if self.cfg.flavor == StackFlavor::FreeBsd && self.ecn == EcnMode::Classic {
+            if self.rules.reads_ecn_of_pure_acks && self.ecn == EcnMode::Classic {
                 // FreeBSD hears both without data, too, and answers CWR (`tcp_ecn_input_segment`).
                 if flags.has(Flags::CWR) {
                     self.recv.heard_cwr();
@@ -519,7 +520,7 @@ impl Connection {
             return;
         }
         let beyond = self.recv.finished() && span.start < self.recv.nxt() && span.end > self.recv.nxt();
-        if beyond && self.cfg.flavor == StackFlavor::Linux {
+        if beyond && self.rules.resets_on_data_after_fin {
             // Data after the FIN, some of them old: `tcp_rcv_state_process` resets.
             self.reset = Some(self.reset_for(segment));
             self.end(now, Some(ConnError::Reset), "data after the FIN");
@@ -558,10 +559,10 @@ impl Connection {
     pub(super) fn own_reset(&mut self, now: Time) -> Reset {
         let stamps = self.ts.on.then(|| Timestamps { val: self.ts.now(now), ecr: self.ts.recent });
         // Linux's goes the way of every packet of the connection (`tcp_send_active_reset`).
-        let window = if self.cfg.flavor == StackFlavor::Linux { self.recv.announce() } else { 0 };
+        let window = if self.rules.reset_has_window_and_sack { self.recv.announce() } else { 0 };
         let ack = Some(self.irs.at(self.recv.nxt()));
         let mut options = Options::default();
-        if self.cfg.flavor == StackFlavor::Linux && self.recv.has_blocks() {
+        if self.rules.reset_has_window_and_sack && self.recv.has_blocks() {
             self.put_sacks(&mut options);
         }
         Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack }

@@ -13,31 +13,32 @@
 
 mod accecn;
 mod accecn_linux;
+mod challenge;
 mod fastopen;
+mod handshake;
 mod input;
-mod open;
 mod output;
 mod socket;
 mod timer;
-mod unusual;
 
 pub use fastopen::{FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, is_cookie};
 pub use socket::AgreedOptions;
 
 use crate::LogEntry;
 use crate::config::{Config, EcnMode};
+use crate::flavor::ConnRules;
 use crate::info::{Gauges, Info};
 use crate::log::{Log, LogEvent, State};
 use crate::recv::Receiver;
 use crate::send::Sender;
 use accecn::Reported;
 use accecn_linux::LinuxEcn;
-use open::Opening;
+use challenge::Challenge;
+use handshake::Opening;
 use std::sync::Arc;
 use tcpassay_cc::Controller;
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::{Ecn, SackBlocks, Segment, Timestamps};
-use unusual::Challenge;
 
 /// A segment for the network.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,6 +87,7 @@ pub enum ConnError {
 pub struct Connection {
     /// Shared by all connections of a host that nobody configured otherwise, so that what every packet asks of it is in the cache.
     cfg: Arc<Config>,
+    rules: &'static ConnRules,
     state: State,
     log: Log,
     send: Sender,
@@ -185,6 +187,7 @@ impl Connection {
         state: State,
     ) -> Connection {
         Connection {
+            rules: &cfg.flavor.rules().conn,
             state,
             log: Log::default(),
             send: Sender::new(Arc::clone(&cfg), cc),

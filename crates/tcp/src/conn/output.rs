@@ -1,7 +1,7 @@
 //! What goes out next, and its header.
 
 use super::{Connection, Outgoing, Sending};
-use crate::config::{EcnMode, StackFlavor};
+use crate::config::EcnMode;
 use crate::log::{LogEvent, State};
 use crate::messages::{Chunk, Span};
 use crate::recv::OldAck;
@@ -103,7 +103,7 @@ impl Connection {
     /// The position of a segment without data: the next one, but Linux stays within the peer's window (`tcp_acceptable_seq`).
     pub(super) fn acceptable_seq(&self) -> u64 {
         let nxt = self.send.snd_nxt();
-        if self.cfg.flavor != StackFlavor::Linux || self.state == State::TimeWait {
+        if !self.rules.acks_stay_in_window || self.state == State::TimeWait {
             return nxt;
         }
         let edge = self.send.snd_una() + self.snd_wnd;
@@ -252,7 +252,7 @@ impl Connection {
         }
         // FreeBSD's compressed state has no counter of marks (`tcp_twrespond`), nor has Linux's of a closed socket.
         let over = self.state == State::TimeWait
-            && (self.cfg.flavor == StackFlavor::FreeBsd || self.orphan && self.linux_ecn.is_some());
+            && (self.rules.no_ace_in_time_wait || self.orphan && self.linux_ecn.is_some());
         let flags = if over { Flags::ACK } else { Flags::ACK | self.ecn_flags() };
         if self.ecn == EcnMode::Accurate && !over {
             self.put_accecn(now, &mut out.options, None);

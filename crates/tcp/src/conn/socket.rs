@@ -192,7 +192,7 @@ impl Connection {
     /// The third segment of the handshake may wait for data that are about to be written (Linux: somebody writes, or
     /// `TCP_DEFER_ACCEPT` is set).
     pub fn hold_handshake_ack(&mut self, hold: bool) {
-        self.open.hold_ack = hold && self.cfg.flavor == crate::StackFlavor::Linux;
+        self.open.hold_ack = hold && self.rules.may_hold_handshake_ack;
     }
 
     /// Numbers of the next octet that we send, and that we expect (SND.NXT and RCV.NXT of RFC 9293 section 3.3.1).
@@ -292,8 +292,8 @@ impl Connection {
     }
 
     /// The interface refuses everything from now on, or nothing any more. The host drops what is no data.
-    pub fn set_jammed(&mut self, on: bool) {
-        self.send.set_jammed(on);
+    pub fn set_local_drop(&mut self, on: bool) {
+        self.send.set_local_drop(on);
     }
 
     /// `app.notsent_lowat` from now on.

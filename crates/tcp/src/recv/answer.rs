@@ -1,6 +1,6 @@
 //! What is told to the sender: whether an ACK is due, its window, its SACK blocks and its echo of marks.
 
-use super::acks::{Ask, Verdict};
+use super::ack_policy::{Ask, Verdict};
 use super::{OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log, LogEvent};
 use crate::messages::Span;

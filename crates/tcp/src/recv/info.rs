@@ -4,19 +4,6 @@ use super::Receiver;
 use crate::Info;
 use tcpassay_units::Bytes;
 
-/// Counters.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Stats {
-    pub ce_segments: u64,
-    pub ce_bytes: u64,
-    pub data_segments: u64,
-    pub duplicate_bytes: u64,
-    pub out_of_order: u64,
-    pub delayed: u64,
-    pub delay_timeouts: u64,
-    pub forgotten: u64,
-}
-
 impl Receiver {
     /// Fills in the receiver's part.
     pub(crate) fn fill_info(&self, info: &mut Info) {

@@ -13,23 +13,23 @@
 //! | `ecn` | echo of marks | RFC 3168, RFC 8257, RFC 9768 |
 //! | `marks` | what a mark has acknowledged at once | RFC 8257; Linux |
 
-mod acks;
+mod ack_policy;
 mod answer;
 mod assembly;
-mod ecn;
+mod ce_echo;
 mod info;
-mod marks;
+mod marking;
 mod memory;
 mod window;
 
+use crate::Config;
+use crate::flavor::RecvRules;
 use crate::log::{AckReason, Log};
 use crate::messages::Span;
-use crate::{Config, StackFlavor};
-use acks::Acks;
+use ack_policy::Acks;
 use arrayvec::ArrayVec;
 use assembly::Assembly;
-pub(crate) use ecn::{ByteCounts, Echo, ace_of};
-use info::Stats;
+pub(crate) use ce_echo::{ByteCounts, Echo, ace_of};
 use memory::{Fate, Memory};
 use tcpassay_units::{Dur, Time, count};
 use tcpassay_wire::Ecn;
@@ -67,6 +67,19 @@ pub(crate) struct OldAck {
     pub sacks: ArrayVec<Span, 4>,
 }
 
+/// Event counts since the connection began.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stats {
+    ce_segments: u64,
+    ce_bytes: u64,
+    data_segments: u64,
+    duplicate_bytes: u64,
+    out_of_order: u64,
+    delayed: u64,
+    delay_timeouts: u64,
+    forgotten: u64,
+}
+
 /// The receiver half of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -101,12 +114,13 @@ pub(crate) struct Receiver {
     /// End of urgent data (RFC 9293 section 3.8.5).
     urgent: u64,
     adaptive: bool,
-    flavor: StackFlavor,
+    rules: &'static RecvRules,
     stats: Stats,
 }
 
 impl Receiver {
     pub(crate) fn new(cfg: &Config) -> Receiver {
+        let rules = &cfg.flavor.rules().recv;
         let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.recv_tuning);
         Receiver {
             nxt: 1,
@@ -115,7 +129,7 @@ impl Receiver {
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
             edge: 1 + u64::from(window.first()),
             fin: u64::MAX,
-            assembly: Assembly::new(cfg.flavor == StackFlavor::Linux),
+            assembly: Assembly::new(rules.sack_blocks_grow_by_arrivals),
             dsack: None,
             report_duplicates: false,
             memory: None,
@@ -129,7 +143,7 @@ impl Receiver {
             old_ack: None,
             urgent: 0,
             adaptive: cfg.delayed_ack.adaptive,
-            flavor: cfg.flavor,
+            rules,
             stats: Stats::default(),
         }
     }
@@ -276,7 +290,7 @@ impl Receiver {
         let partly_old = span.start < self.nxt;
         if partly_old {
             self.duplicate(span.start..self.nxt);
-            if self.flavor == StackFlavor::FreeBsd && self.report_duplicates {
+            if self.rules.acks_overlap_at_once && self.report_duplicates {
                 // `tcp_do_segment`: the next segment in order would clear the report.
                 self.acks.demand(AckReason::OutOfOrder);
             }

@@ -3,19 +3,8 @@
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; RFC 6298 and Karn's rule for round-trip samples (as Linux
 //! `tcp_clean_rtx_queue`: the oldest segment acknowledged feeds the RTO, the newest one controllers and RACK).
 
-use super::board::{APP, EVER, FIN, SACKED, Sent};
+use super::scoreboard::sent::{APP, EVER, FIN, SACKED, Sent, Snapshot, packets};
 use tcpassay_units::{Bytes, Dur, Rate, Time};
-
-/// The delivery state when a segment was sent.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Snapshot {
-    /// Bytes delivered by then.
-    pub delivered: u64,
-    /// When the last of them was.
-    pub delivered_at: Time,
-    /// When the first segment of the sample's flight was sent.
-    pub first_sent_at: Time,
-}
 
 /// A run of records that were sent once and carry no mark, acknowledged together.
 #[derive(Clone, Copy, Debug)]
@@ -83,13 +72,6 @@ pub(super) struct Delivered {
     pub early_bytes: u64,
     /// Bytes of retransmitted segments delivered that do not count as early.
     pub timely_bytes: u64,
-}
-
-/// Packets of a record of `len` bytes.
-#[inline]
-pub(super) fn packets(len: u32, mss: u64) -> u64 {
-    let len = u64::from(len);
-    if len <= mss { 1 } else { len.div_ceil(mss) }
 }
 
 impl Delivered {
@@ -197,11 +179,11 @@ fn rate(bytes: u64, per: Dur) -> Rate {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deliveries {
     /// Bytes delivered.
-    pub total: u64,
+    total: u64,
     /// Packets delivered.
-    pub packets: u64,
+    packets: u64,
     /// Of those, bytes reported as marked.
-    pub marked: u64,
+    marked: u64,
     /// When the last were.
     at: Time,
     /// When the segment that begins the present sample was sent.
@@ -209,12 +191,45 @@ pub(super) struct Deliveries {
     /// The sender is limited by the application until this many bytes are delivered; zero when it is not.
     app_limited_until: u64,
     /// Round trips so far.
-    pub round: u64,
+    round: u64,
     /// The round ends with the first segment sent when this much had been delivered.
     round_edge: u64,
 }
 
 impl Deliveries {
+    /// Bytes delivered.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Packets delivered.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes delivered that were reported as marked.
+    pub fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// Round trips so far.
+    #[inline]
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// `bytes` were reported as marked.
+    #[inline]
+    pub fn add_marked(&mut self, bytes: u64) {
+        self.marked += bytes;
+    }
+
+    /// `bytes` that went with the SYN are acknowledged.
+    pub fn add_syn_data(&mut self, bytes: u64) {
+        self.total += bytes;
+        self.packets += 1;
+    }
+
     /// The state to keep with a segment sent now. `idle`: nothing else is in flight, so a new sample begins.
     pub fn snapshot(&mut self, now: Time, idle: bool) -> Snapshot {
         if idle {
@@ -234,7 +249,7 @@ impl Deliveries {
         self.app_limited_until > 0
     }
 
-    /// Counts `d` in and takes a sample.
+    /// Counts what an ACK delivered and takes a sample.
     pub fn on_ack(&mut self, d: &Delivered, min_rtt: Option<Dur>) -> Sample {
         if d.bytes == 0 {
             return Sample { rate: None, app_limited: false };
@@ -279,5 +294,103 @@ impl Deliveries {
         let valid = !interval.is_zero() && min_rtt.is_none_or(|min| interval >= min);
         let rate = valid.then(|| rate(self.total - snap.delivered, interval));
         Sample { rate, app_limited: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Dur::from_millis(ms)
+    }
+
+    fn record(start: u64, sent_at: Time, snap: Snapshot) -> Sent {
+        Sent { start, sent_at, snap, len: 1000, flags: 0, tries: 1 }
+    }
+
+    #[test]
+    fn the_rate_is_what_was_delivered_over_the_longer_of_sending_and_acknowledging() {
+        let mut deliveries = Deliveries::default();
+        let first = record(1, at(0), deliveries.snapshot(at(0), true));
+        let second = record(1001, at(10), deliveries.snapshot(at(10), false));
+        let mut d = Delivered { now: at(100), mss: 1000, ..Delivered::default() };
+        d.acked(&first, 0);
+        let sample = deliveries.on_ack(&d, None);
+        // 1000 bytes in 100 ms.
+        assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(80_000)));
+        let mut d = Delivered { now: at(110), mss: 1000, ..Delivered::default() };
+        d.acked(&second, 0);
+        let sample = deliveries.on_ack(&d, None);
+        assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(2000 * 8 * 1000 / 110)));
+        assert_eq!((deliveries.total(), deliveries.packets(), deliveries.round()), (2000, 2, 1));
+    }
+
+    #[test]
+    fn an_interval_below_the_minimum_round_trip_gives_no_rate() {
+        let mut deliveries = Deliveries::default();
+        let sent = record(1, at(0), deliveries.snapshot(at(0), true));
+        let mut d = Delivered { now: at(5), mss: 1000, ..Delivered::default() };
+        d.acked(&sent, 0);
+        assert_eq!(deliveries.on_ack(&d, Some(Dur::from_millis(6))).rate, None);
+    }
+
+    #[test]
+    fn segments_sent_while_the_application_is_the_limit_say_so_until_they_are_delivered() {
+        let mut deliveries = Deliveries::default();
+        deliveries.set_app_limited(1000);
+        assert!(deliveries.app_limited());
+        let mut d = Delivered { now: at(5), mss: 1000, ..Delivered::default() };
+        d.acked(&record(1, at(0), Snapshot::default()), 0);
+        deliveries.on_ack(&d, None);
+        assert!(deliveries.app_limited());
+        let mut d = Delivered { now: at(6), mss: 1000, ..Delivered::default() };
+        d.acked(&record(1001, at(0), Snapshot::default()), 0);
+        deliveries.on_ack(&d, None);
+        assert!(!deliveries.app_limited());
+    }
+
+    #[test]
+    fn karn_positions_of_retransmitted_segments_give_no_times() {
+        let mut d = Delivered { now: at(50), mss: 1000, ..Delivered::default() };
+        d.acked(&record(1, at(0), Snapshot::default()), 0);
+        assert_eq!((d.ambiguous, d.times), (false, Some((at(0), at(0)))));
+        d.acked(&Sent { flags: EVER, tries: 2, ..record(1001, at(40), Snapshot::default()) }, 0);
+        assert_eq!((d.ambiguous, d.times), (true, Some((at(0), at(0)))));
+    }
+
+    #[test]
+    fn an_original_below_what_was_sacked_shows_by_how_much_it_was_reordered() {
+        let mut d = Delivered { now: at(50), mss: 1000, ..Delivered::default() };
+        d.acked(&record(1001, at(0), Snapshot::default()), 4001);
+        assert_eq!(d.late, 3000);
+    }
+
+    #[test]
+    fn an_ack_of_a_retransmission_faster_than_the_minimum_rtt_is_taken_for_the_originals() {
+        let again = Sent { flags: EVER, tries: 2, ..record(1, at(40), Snapshot::default()) };
+        let newest = |now| {
+            let min_rtt = Some(Dur::from_millis(20));
+            let mut d = Delivered { now, min_rtt, mss: 1000, ..Delivered::default() };
+            d.acked(&again, 0);
+            d.rack
+        };
+        assert_eq!(newest(at(59)), None);
+        assert_eq!(newest(at(60)), Some((at(40), 1001)));
+    }
+
+    #[test]
+    fn a_sack_that_echoes_an_old_timestamp_speaks_of_the_retransmission_and_an_ack_that_does_of_the_original()
+    {
+        // RFC 7323 section 4.3: out of order the receiver echoes what arrived last in order. `tcp_rack_advance` looks at the time
+        // alone, `tcp_skb_spurious_retrans` at the echo of what is acknowledged in order.
+        let again = Sent { flags: EVER, tries: 2, ..record(1, at(40), Snapshot::default()) };
+        let old_echo = || Delivered { now: at(90), echo_ms: Some(39), mss: 1000, ..Delivered::default() };
+        let mut acked = old_echo();
+        acked.acked(&again, 0);
+        assert_eq!(acked.rack, None);
+        let mut sacked = old_echo();
+        sacked.sacked(&again, 0);
+        assert_eq!(sacked.rack, Some((at(40), 1001)));
     }
 }

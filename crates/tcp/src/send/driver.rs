@@ -1,4 +1,4 @@
-//! The controller, held at arm's length: it is told events in their documented order and its answer is clamped.
+//! The interface to the controller: it receives events in their documented order, and its answer is clamped.
 
 use crate::log::{Log, LogEvent};
 use tcpassay_cc::{Control, Controller, Event, View};
@@ -11,29 +11,27 @@ const MAX_CWND: Bytes = Bytes::new(1 << 30);
 #[derive(Clone, Debug)]
 pub(super) struct Driver {
     cc: Box<dyn Controller>,
-    /// Whether it wants to hear of every transmission.
-    pub wants_sent_events: bool,
+    wants_sent_events: bool,
     /// In force, clamped.
-    pub control: Control,
-    /// Answers that had to be clamped.
-    pub clamps: u64,
+    control: Control,
+    clamps: u64,
     stage: Stage,
-    moved: bool,
+    reduced: bool,
 }
 
-/// Where the order of events stands (see `tcpassay_cc`).
+/// Position in the order of events (see `tcpassay_cc`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// `Established` has not been told.
-    Before,
-    /// No ACK is at work: timers fire, segments leave.
-    Between,
-    /// An ACK is at work and nothing was told.
+    /// Before the event `Established`.
+    Unconnected,
+    /// Between two ACKs: timers fire, segments leave.
+    BetweenAcks,
+    /// An ACK is being processed, without an event so far.
     Ack,
-    /// It told `Congestion` or `RecoveryExit`.
-    Moved,
-    /// It told `Ack`.
-    Told,
+    /// The ACK caused `Congestion` or `RecoveryExit`.
+    Reduced,
+    /// The ACK caused `Ack`.
+    Notified,
 }
 
 impl Driver {
@@ -44,8 +42,8 @@ impl Driver {
             cc,
             control,
             clamps: 0,
-            stage: Stage::Before,
-            moved: false,
+            stage: Stage::Unconnected,
+            reduced: false,
         }
     }
 
@@ -70,27 +68,52 @@ impl Driver {
         self.cc.alpha()
     }
 
-    /// An ACK begins.
+    /// The control in force.
+    #[inline]
+    pub fn control(&self) -> Control {
+        self.control
+    }
+
+    /// Puts a window and a threshold in force that are not the controller's: the initial window, or windows that are
+    /// scaled with the segment size.
+    pub fn set_control(&mut self, cwnd: Bytes, ssthresh: Bytes) {
+        self.control.cwnd = cwnd;
+        self.control.ssthresh = ssthresh;
+    }
+
+    /// Whether the controller wants an event for every transmission.
+    #[inline]
+    pub fn wants_sent_events(&self) -> bool {
+        self.wants_sent_events
+    }
+
+    /// Answers that had to be clamped.
+    pub fn clamps(&self) -> u64 {
+        self.clamps
+    }
+
+    /// The processing of an ACK begins.
     #[inline]
     pub fn begin_ack(&mut self) {
         self.stage = Stage::Ack;
-        self.moved = false;
+        self.reduced = false;
     }
 
-    /// The ACK is dealt with.
+    /// The processing of an ACK ends.
     #[inline]
     pub fn end_ack(&mut self) {
-        self.stage = Stage::Between;
+        self.stage = Stage::BetweenAcks;
     }
 
-    /// Whether the last ACK told `Congestion` or `RecoveryExit`.
-    pub fn moved(&self) -> bool {
-        self.moved
+    /// Whether the last ACK caused `Congestion` or `RecoveryExit`.
+    pub fn reduced(&self) -> bool {
+        self.reduced
     }
 
-    /// Tells `event`; the answer, clamped, is in force. Panics in debug builds when the order is broken.
+    /// Passes `event` to the controller and puts its answer, clamped, in force. Panics in debug builds if the order of
+    /// events is violated.
     #[inline]
-    pub fn tell(&mut self, view: &View, event: &Event, why: &'static str, log: &mut Log) {
+    pub fn on_event(&mut self, view: &View, event: &Event, why: &'static str, log: &mut Log) {
         self.check(event);
         let asked = self.cc.on(view, event);
         let cwnd = asked.cwnd.max(view.mss).min(MAX_CWND);
@@ -114,14 +137,14 @@ impl Driver {
     fn check(&mut self, event: &Event) {
         match event {
             Event::Established => {
-                debug_assert!(self.stage == Stage::Before, "Established is told once");
-                self.stage = Stage::Between;
+                debug_assert!(self.stage == Stage::Unconnected, "Established comes once");
+                self.stage = Stage::BetweenAcks;
             }
             Event::Congestion { .. } | Event::RecoveryExit { .. } => match self.stage {
-                Stage::Between => {}
+                Stage::BetweenAcks => {}
                 Stage::Ack => {
-                    self.stage = Stage::Moved;
-                    self.moved = true;
+                    self.stage = Stage::Reduced;
+                    self.reduced = true;
                 }
                 stage => {
                     debug_assert!(
@@ -131,11 +154,11 @@ impl Driver {
                 }
             },
             Event::Ack(_) => {
-                debug_assert!(matches!(self.stage, Stage::Ack | Stage::Moved), "one Ack an ACK");
-                self.stage = Stage::Told;
+                debug_assert!(matches!(self.stage, Stage::Ack | Stage::Reduced), "one Ack for each ACK");
+                self.stage = Stage::Notified;
             }
             Event::Timeout { .. } | Event::Sent { .. } | Event::Resume { .. } => {
-                debug_assert!(self.stage == Stage::Between, "{event:?} while an ACK is at work");
+                debug_assert!(self.stage == Stage::BetweenAcks, "{event:?} while an ACK is being processed");
             }
         }
     }

@@ -4,22 +4,6 @@ use super::Sender;
 use crate::{Gauges, Info};
 use tcpassay_units::{Bytes, Time};
 
-/// What the sender counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counters {
-    pub bytes_sent: u64,
-    pub bytes_retransmitted: u64,
-    pub retransmissions: u64,
-    pub timeouts: u64,
-    pub recoveries: u64,
-    pub ecn_reductions: u64,
-    pub undos: u64,
-    pub spurious: u64,
-    pub tlp_probes: u64,
-    pub ece_acks_in: u64,
-    pub dup_acks_in: u64,
-}
-
 impl Sender {
     /// As [`Info::bytes_sent`].
     pub fn bytes_sent(&self) -> Bytes {
@@ -30,12 +14,12 @@ impl Sender {
     pub fn gauges(&self) -> Gauges {
         Gauges {
             cwnd: Bytes::new(self.cwnd),
-            ssthresh: self.cc.control.ssthresh,
+            ssthresh: self.cc.control().ssthresh,
             flight: Bytes::new(self.pipe()),
-            unacked: Bytes::new(self.board.outstanding()),
-            srtt: self.rtt.srtt,
+            unacked: Bytes::new(self.scoreboard.outstanding()),
+            srtt: self.rtt.srtt(),
             rto: self.rtt.rto(),
-            pacing_rate: self.pacer.rate,
+            pacing_rate: self.pacer.rate(),
             alpha: self.cc.alpha(),
         }
     }
@@ -43,31 +27,33 @@ impl Sender {
     /// Writes everything that the sender knows into `info`.
     pub fn fill(&self, now: Time, info: &mut Info) {
         let bytes = Bytes::new;
-        let (by_cwnd, by_window, by_app) = if self.up { self.limits.until(now) } else { Default::default() };
+        let (by_cwnd, by_window, by_app) =
+            if self.up { self.cwnd_validation.until(now) } else { Default::default() };
         let fin_acked = u64::from(self.fin_acked());
+        let (busy, starved) = self.buffer.times(now);
         *info = Info {
             ca_state: self.state,
             mss: bytes(self.mss),
             cwnd: bytes(self.cwnd),
-            ssthresh: self.cc.control.ssthresh,
-            srtt: self.rtt.srtt,
-            rttvar: self.rtt.rttvar,
+            ssthresh: self.cc.control().ssthresh,
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            min_rtt: self.rtt.min,
+            min_rtt: self.rtt.min(),
             flight: bytes(self.pipe()),
-            unacked: bytes(self.board.outstanding()),
-            sacked: bytes(self.board.sacked + self.dup_bytes),
-            lost: bytes(self.board.pending),
-            lost_all: bytes(self.board.lost),
-            retransmitted_out: bytes(self.board.retx),
-            backoff: self.rtt.backoff,
-            timeouts_in_a_row: self.timers.rto_count,
-            reordering: self.reordering.threshold,
-            reorderings: self.reordering.count,
-            probes: self.timers.probes(),
+            unacked: bytes(self.scoreboard.outstanding()),
+            sacked: bytes(self.scoreboard.sacked() + self.duplicates.bytes()),
+            lost: bytes(self.scoreboard.pending()),
+            lost_all: bytes(self.scoreboard.lost()),
+            retransmitted_out: bytes(self.scoreboard.retransmitted()),
+            backoff: self.rtt.backoff(),
+            timeouts_in_a_row: self.timers.timeouts(),
+            reordering: self.dup_thresh.threshold(),
+            reorderings: self.dup_thresh.reorderings(),
+            probes: self.persist.unanswered(),
             notsent: bytes(self.unsent()),
             bytes_sent: bytes(self.stats.bytes_sent),
-            bytes_acked: bytes(self.board.una - 1 - fin_acked),
+            bytes_acked: bytes(self.scoreboard.una() - 1 - fin_acked),
             bytes_retransmitted: bytes(self.stats.bytes_retransmitted),
             retransmissions: self.stats.retransmissions,
             timeouts: self.stats.timeouts,
@@ -76,19 +62,19 @@ impl Sender {
             undos: self.stats.undos,
             spurious: self.stats.spurious,
             tlp_probes: self.stats.tlp_probes,
-            delivered: bytes(self.deliveries.total),
-            delivered_packets: self.deliveries.packets,
-            delivered_ce: bytes(self.deliveries.marked),
+            delivered: bytes(self.deliveries.total()),
+            delivered_packets: self.deliveries.packets(),
+            delivered_ce: bytes(self.deliveries.marked()),
             ece_acks_in: self.stats.ece_acks_in,
             dup_acks_in: self.stats.dup_acks_in,
-            snd_wnd: bytes(self.wnd),
+            snd_wnd: bytes(self.window.size()),
             limited_cwnd: by_cwnd,
             limited_rwnd: by_window,
             limited_app: by_app,
-            busy: self.busy.at(now),
-            limited_sndbuf: self.starved.at(now),
-            pacing_rate: self.pacer.rate,
-            clamps: self.cc.clamps,
+            busy,
+            limited_sndbuf: starved,
+            pacing_rate: self.pacer.rate(),
+            clamps: self.cc.clamps(),
             controller: self.cc.name(),
             internals: self.cc.internals(),
             ..info.clone()

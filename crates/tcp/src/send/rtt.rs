@@ -14,24 +14,21 @@ use tcpassay_units::{Dur, Time};
 #[derive(Clone, Debug)]
 pub(super) struct Rtt {
     bounds: RtoBounds,
-    /// Smoothed round-trip time.
-    pub srtt: Option<Dur>,
+    srtt: Option<Dur>,
     /// Mean deviation.
-    pub rttvar: Dur,
-    /// Linux's filter, when it is in force.
+    rttvar: Dur,
+    /// Linux's filter, if it is in use.
     linux: Option<Deviation>,
     /// Timeout without backoff.
     base: Dur,
     /// Timeout in force.
     rto: Dur,
     /// Doublings in force.
-    pub backoff: u32,
+    backoff: u32,
     /// Smallest sample of the connection.
-    pub min: Option<Dur>,
-    /// Most recent sample.
-    pub latest: Option<Dur>,
-    /// Last sample that entered the estimate, until somebody takes it.
-    pub fresh: Option<Dur>,
+    min: Option<Dur>,
+    /// Last sample that entered the estimate, until a collector takes it.
+    fresh: Option<Dur>,
     window: MinFilter,
 }
 
@@ -47,7 +44,6 @@ impl Rtt {
             rto: bounds.initial.min(bounds.max),
             backoff: 0,
             min: None,
-            latest: None,
             fresh: None,
             window: MinFilter::default(),
         }
@@ -93,10 +89,9 @@ impl Rtt {
         self.settle();
     }
 
-    /// A round trip without doubt, for the minimum.
+    /// An unambiguous round trip, for the minimum.
     #[inline]
     pub fn observe_min(&mut self, now: Time, r: Dur) {
-        self.latest = Some(r);
         self.min = Some(self.min.map_or(r, |m| m.min(r)));
         self.window.update(now, r);
     }
@@ -106,7 +101,35 @@ impl Rtt {
         self.window.get()
     }
 
+    /// Smoothed round-trip time, once measured.
+    #[inline]
+    pub fn srtt(&self) -> Option<Dur> {
+        self.srtt
+    }
+
+    /// Mean deviation of the round-trip time.
+    pub fn rttvar(&self) -> Dur {
+        self.rttvar
+    }
+
+    /// Smallest sample of the connection.
+    #[inline]
+    pub fn min(&self) -> Option<Dur> {
+        self.min
+    }
+
+    /// How often the timeout was doubled since the last sample.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The last sample, if it was not taken before.
+    pub fn take_sample(&mut self) -> Option<Dur> {
+        self.fresh.take()
+    }
+
     /// The timeout in force.
+    #[inline]
     pub fn rto(&self) -> Dur {
         self.rto
     }
@@ -206,5 +229,162 @@ impl MinFilter {
     fn get(&self) -> Option<Dur> {
         let (_, min) = self.best[0];
         (min != Dur::MAX).then_some(min)
+    }
+}
+
+/// FreeBSD's timing without timestamps (`t_rtttime`, `t_rtseq`): one segment after the other is timed, the first new one
+/// since the last sample or retransmission.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentTimer {
+    active: bool,
+    /// The segment that begins here is timed.
+    position: u64,
+}
+
+impl SegmentTimer {
+    pub fn new(active: bool, position: u64) -> SegmentTimer {
+        SegmentTimer { active, position }
+    }
+
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Something was retransmitted: the next new segment, at `nxt`, is timed.
+    #[inline]
+    pub fn restart(&mut self, nxt: u64) {
+        self.position = nxt;
+    }
+
+    /// An ACK of everything below `upto` arrived. `sent_at` finds out when a position was sent. Returns the sample, and times
+    /// the next new segment, at `nxt`.
+    pub fn on_ack(
+        &mut self,
+        now: Time,
+        upto: u64,
+        nxt: u64,
+        sent_at: impl Fn(u64) -> Option<Time>,
+    ) -> Option<Dur> {
+        if !self.active || upto <= self.position {
+            return None;
+        }
+        let sent = sent_at(self.position);
+        self.position = nxt;
+        sent.map(|at| now.since(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Dur {
+        Dur::from_millis(n)
+    }
+
+    fn bounds() -> RtoBounds {
+        RtoBounds {
+            initial: Dur::from_secs(1),
+            min: ms(1),
+            slop: Dur::ZERO,
+            max: Dur::from_secs(60),
+            min_on_variance: false,
+        }
+    }
+
+    #[test]
+    fn the_first_sample_sets_srtt_and_half_of_it_as_variance() {
+        let mut rtt = Rtt::new(bounds());
+        assert_eq!(rtt.rto(), Dur::from_secs(1));
+        rtt.sample(ms(400), 1, 1);
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(400)), ms(200), ms(1200)));
+        rtt.sample(ms(800), 1, 1);
+        // rttvar = 3/4 200 + 1/4 400, srtt = 7/8 400 + 1/8 800.
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(450)), ms(250), ms(1450)));
+    }
+
+    #[test]
+    fn the_timeout_doubles_up_to_its_maximum_and_a_sample_ends_the_backoff() {
+        let mut rtt = Rtt::new(RtoBounds { max: Dur::from_secs(3), ..bounds() });
+        rtt.back_off();
+        assert_eq!((rtt.rto(), rtt.backoff()), (Dur::from_secs(2), 1));
+        rtt.back_off();
+        assert_eq!((rtt.rto(), rtt.backoff()), (Dur::from_secs(3), 2));
+        rtt.sample(ms(100), 1, 1);
+        assert_eq!((rtt.rto(), rtt.backoff()), (ms(300), 0));
+    }
+
+    #[test]
+    fn linux_puts_the_minimum_under_the_variance_and_rfc_6298_under_the_sum() {
+        let bounds = RtoBounds { min: ms(200), ..bounds() };
+        let mut rfc = Rtt::new(bounds);
+        rfc.sample(ms(10), 1, 1);
+        assert_eq!(rfc.rto(), ms(200));
+        let mut linux = Rtt::new(RtoBounds { min_on_variance: true, ..bounds });
+        linux.sample(ms(10), 1, 1);
+        assert_eq!(linux.rto(), ms(210));
+    }
+
+    #[test]
+    fn linuxs_variance_is_the_worst_of_a_round_trip_and_falls_once_a_round_trip() {
+        let mut rtt = Rtt::new(RtoBounds { min: ms(200), min_on_variance: true, ..bounds() });
+        rtt.sample(ms(100), 1, 1);
+        assert_eq!(rtt.rto(), ms(300));
+        // mdev 200 + (400 - 50) = 550, srtt 150.
+        rtt.sample(ms(500), 1001, 1001);
+        assert_eq!(rtt.rto(), ms(700));
+        // mdev falls to 412.5; the variance comes a quarter of the way towards it.
+        rtt.sample(ms(150), 2001, 2001);
+        assert_eq!(rtt.rto(), ms(150) + Dur::from_micros(515_625));
+    }
+
+    #[test]
+    fn freebsd_adds_its_slop_to_the_bounded_timeout() {
+        let bounds = RtoBounds { min: ms(30), slop: ms(200), ..bounds() };
+        let rto = |sample| {
+            let mut rtt = Rtt::new(bounds);
+            rtt.sample(sample, 1, 1);
+            rtt.rto()
+        };
+        // srtt + 4 rttvar is three times the first sample.
+        assert_eq!(rto(ms(100)), ms(500));
+        assert_eq!(rto(ms(1)), ms(230));
+    }
+
+    #[test]
+    fn the_windowed_minimum_forgets_after_five_minutes_and_the_minimum_does_not() {
+        let mut rtt = Rtt::new(bounds());
+        let at = |s| Time::ZERO + Dur::from_secs(s);
+        rtt.observe_min(at(1), ms(10));
+        rtt.observe_min(at(200), ms(30));
+        assert_eq!(rtt.windowed_min(), Some(ms(10)));
+        rtt.observe_min(at(400), ms(20));
+        assert_eq!((rtt.windowed_min(), rtt.min()), (Some(ms(20)), Some(ms(10))));
+    }
+
+    #[test]
+    fn freebsd_times_one_segment_at_a_time() {
+        let at = |n| Time::ZERO + ms(n);
+        let mut timer = SegmentTimer::new(true, 1);
+        let sent_at = |_| Some(at(5));
+        assert_eq!(timer.on_ack(at(100), 1, 5001, sent_at), None, "the timed byte is not acknowledged");
+        assert_eq!(timer.on_ack(at(105), 1001, 5001, sent_at), Some(ms(100)));
+        assert_eq!(
+            timer.on_ack(at(110), 5001, 9001, sent_at),
+            None,
+            "the next sample is of a segment sent later"
+        );
+        assert_eq!(timer.on_ack(at(115), 5002, 9001, sent_at), Some(ms(110)));
+        timer.restart(20_001);
+        assert_eq!(timer.on_ack(at(120), 9002, 21_001, sent_at), None, "a retransmission restarts it");
+    }
+
+    #[test]
+    fn a_sample_is_taken_once() {
+        let mut rtt = Rtt::new(bounds());
+        rtt.sample(ms(7), 1, 1);
+        assert_eq!(rtt.take_sample(), Some(ms(7)));
+        assert_eq!(rtt.take_sample(), None);
     }
 }

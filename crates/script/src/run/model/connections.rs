@@ -88,7 +88,7 @@ impl ConnectionTable {
         let mut conn = conn;
         conn.set_log(true);
         if self.local_drop {
-            conn.set_jammed(true);
+            conn.set_local_drop(true);
         }
         self.connections.push(ModelConnection {
             conn,
@@ -173,7 +173,7 @@ impl ConnectionTable {
     pub fn set_local_drop(&mut self, on: bool) {
         if on != self.local_drop {
             self.local_drop = on;
-            self.connections.iter_mut().for_each(|entry| entry.conn.set_jammed(on));
+            self.connections.iter_mut().for_each(|entry| entry.conn.set_local_drop(on));
         }
     }
 

@@ -19,7 +19,7 @@ fn an_in_order_ack_releases_new_data_and_restarts_the_timer() {
     r.advance(ms(100));
     assert_eq!(r.ack(2), [10, 11, 12, 13]);
     assert_eq!(r.wait(), Dur::from_secs(1));
-    assert_eq!(r.s.rtt.srtt, Some(ms(100)));
+    assert_eq!(r.info().srtt, Some(ms(100)));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn the_timeout_doubles_each_time_and_an_ambiguous_ack_gives_no_sample() {
     assert_eq!(r.wait(), Dur::from_secs(4));
     r.advance(ms(500));
     r.ack(1);
-    assert_eq!(r.s.rtt.srtt, Some(ms(100)), "Karn: no sample of a retransmitted segment");
+    assert_eq!(r.info().srtt, Some(ms(100)), "Karn: no sample of a retransmitted segment");
     assert_eq!(r.s.rto(), Dur::from_secs(4), "and the backoff stays until there is one");
     r.write(1);
     r.advance(ms(100));

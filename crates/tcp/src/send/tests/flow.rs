@@ -182,7 +182,7 @@ fn the_peers_window_bounds_the_flight() {
     let mut r = Rig::with(&rfc(), &Agreed { window: 3000, ..agreed() });
     assert_eq!(r.put(9000), [1000, 1000, 1000]);
     r.advance(ms(100));
-    assert_eq!(r.s.limits.until(r.now).1, ms(100), "and the time is charged to it");
+    assert_eq!(r.info().limited_rwnd, ms(100), "and the time is charged to it");
     assert_eq!(r.ack(1), [3]);
 }
 
@@ -194,20 +194,8 @@ fn time_is_charged_to_what_limits() {
     r.advance(ms(100));
     r.ack(10);
     r.advance(ms(30));
-    assert_eq!(r.s.limits.until(r.now), (ms(100), ms(0), ms(80)));
-}
-
-#[test]
-fn a_window_that_the_application_does_not_fill_is_reported_so() {
-    use tcpassay_cc::Limited;
-    let mut r = Rig::new(&rfc());
-    r.write(3);
-    r.advance(ms(100));
-    assert_eq!(r.s.view(r.now).limited, Limited::App);
-    r.ack(3);
-    r.write(10);
-    r.advance(ms(100));
-    assert_eq!(r.s.view(r.now).limited, Limited::Cwnd, "slow start: more than half the window in use");
+    let info = r.info();
+    assert_eq!((info.limited_cwnd, info.limited_rwnd, info.limited_app), (ms(100), ms(0), ms(80)));
 }
 
 #[test]
@@ -356,7 +344,8 @@ fn send_buffer_after_three_round_trips(cfg: &Config) -> u64 {
         r.ack(acked);
     }
     assert_eq!(r.cwnd(), 80_000);
-    r.s.buf.end + r.s.writable() - r.s.snd_una()
+    // What is in the buffer, and what may be written beside it.
+    r.info().unacked.get() + r.s.unsent() + r.s.writable()
 }
 
 #[test]
@@ -391,36 +380,6 @@ fn nothing_is_accepted_after_finish() {
 }
 
 #[test]
-fn rounds_count_round_trips() {
-    let mut r = Rig::new(&rfc());
-    r.write(200);
-    assert_eq!(r.s.deliveries.round, 0);
-    let mut acked = 0;
-    for round in 1..=4 {
-        r.advance(ms(100));
-        let edge = (r.s.snd_nxt() - 1) / 1000;
-        while acked < edge {
-            acked += 1;
-            r.ack(acked);
-            assert_eq!(r.s.deliveries.round, round);
-        }
-    }
-}
-
-#[test]
-fn the_delivery_rate_is_the_window_in_a_round_trip() {
-    use tcpassay_units::Rate;
-    let mut r = Rig::new(&rfc());
-    r.write(10);
-    r.advance(ms(100));
-    let mut d = super::super::delivery::Delivered { now: r.now, mss: 1000, ..Default::default() };
-    r.s.board.ack_to(seg(10), &mut d);
-    let sample = r.s.deliveries.on_ack(&d, None);
-    // 10 000 bytes in 100 ms.
-    assert_eq!(sample.rate, Some(Rate::from_bits_per_sec(800_000)));
-}
-
-#[test]
 fn a_controller_is_clamped_to_one_segment_and_the_clamp_is_counted() {
     #[derive(Clone, Debug)]
     struct Zero;
@@ -437,8 +396,7 @@ fn a_controller_is_clamped_to_one_segment_and_the_clamp_is_counted() {
     }
     let mut r = Rig::boxed(&rfc(), &agreed(), Box::new(Zero));
     assert_eq!(r.write(5), [0]);
-    let mut info = crate::Info::empty();
-    r.s.fill(r.now, &mut info);
+    let info = r.info();
     assert_eq!((info.cwnd, info.clamps), (Bytes::new(1000), 2));
 }
 

@@ -14,6 +14,7 @@ mod sack;
 mod tlp;
 
 use super::Sender;
+use crate::Info;
 use crate::config::{Config, EcnMode, Profile};
 use crate::log::Log;
 use crate::messages::{AckIn, Agreed, Chunk, GaveUp, Span};
@@ -236,6 +237,13 @@ impl Rig {
     }
 
     fn cwnd(&self) -> u64 {
-        self.s.cwnd
+        self.s.gauges().cwnd.get()
+    }
+
+    /// What the sender tells of itself.
+    fn info(&self) -> Info {
+        let mut info = Info::empty();
+        self.s.fill(self.now, &mut info);
+        info
     }
 }

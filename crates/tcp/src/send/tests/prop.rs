@@ -150,13 +150,14 @@ impl World {
     fn send(&mut self) -> Result<(), TestCaseError> {
         while let Some(chunk) = self.poll() {
             let s = &self.r.s;
-            prop_assert_eq!(s.board.audit(), Ok(()));
+            prop_assert_eq!(s.audit_counts(), Ok(()));
             if chunk.span.is_empty() && !chunk.fin {
                 continue;
             }
-            let edge = s.board.una + s.wnd;
+            let info = self.r.info();
+            let edge = s.snd_una() + info.snd_wnd.get();
             prop_assert!(chunk.retransmission || chunk.span.end <= edge, "beyond the peer's window");
-            prop_assert!(chunk.span.end <= s.buf.end);
+            prop_assert!(chunk.span.end <= s.snd_nxt() + s.unsent(), "not written");
             self.count += 1;
             prop_assert!(self.count < 200_000, "a storm");
             let stamp = self.r.ts_now();
@@ -210,8 +211,8 @@ impl World {
             self.send()?;
             if self.r.s.fin_acked() {
                 prop_assert_eq!(self.rx.got.clone(), [1..total + 2]);
-                prop_assert_eq!(self.r.s.board.outstanding(), 0);
-                prop_assert_eq!(self.r.s.board.pipe(), 0);
+                prop_assert_eq!(self.r.info().unacked.get(), 0);
+                prop_assert_eq!(self.r.info().flight.get(), 0);
                 return Ok(());
             }
             let timer = self.r.s.next_timer();
@@ -234,11 +235,11 @@ impl World {
                 let mut ack = self.acks.pop();
                 ack.ts_now = self.r.ts_now();
                 self.r.deliver(&ack);
-                prop_assert_eq!(self.r.s.board.audit(), Ok(()));
+                prop_assert_eq!(self.r.s.audit_counts(), Ok(()));
                 self.gauges_are_those_of_the_info()?;
             } else {
                 prop_assert_eq!(self.r.s.on_timer(self.r.now, &mut self.r.log), Ok(()));
-                prop_assert_eq!(self.r.s.board.audit(), Ok(()));
+                prop_assert_eq!(self.r.s.audit_counts(), Ok(()));
             }
             match &mut self.history {
                 Some(history) => history.extend(self.r.log.drain()),
@@ -362,7 +363,7 @@ proptest! {
             let mut w = World::new(&cfg, &agreed, cc, net);
             w.short = short;
             w.chunk = chunk;
-            w.r.s.long_way = !short;
+            w.r.s.process_in_full(!short);
             w.history = Some(Vec::new());
             let ended = w.run(total, timestamps);
             (ended, w)
@@ -370,7 +371,7 @@ proptest! {
         let [(one, short), (other, long)] = &mut ways;
         prop_assert!(one.is_ok() && other.is_ok(), "{one:?}, {other:?}");
         prop_assert_eq!(&short.history, &long.history);
-        long.r.s.long_way = false;
+        long.r.s.process_in_full(false);
         prop_assert_eq!(format!("{:?}", short.r.s), format!("{:?}", long.r.s));
     }
 }
@@ -388,13 +389,13 @@ fn such_networks_reach_every_mechanism() {
         user_timeout: None,
         ..rfc()
     };
-    let mut sum = super::super::info::Counters::default();
+    let mut sum = Info::empty();
     for seed in 0..100 {
         let net = Network { loss: 0.05, ack_loss: 0.2, reorder: 0.2, duplicate: 0.05, mark: 0.02, seed };
         let agreed = Agreed { timestamps: true, ecn: cfg.ecn, ..agreed() };
         let mut w = World::new(&cfg, &agreed, "cubic", net);
         w.run(100_000, true).expect("the stream arrives");
-        let s = &w.r.s.stats;
+        let s = w.r.info();
         sum.timeouts += s.timeouts;
         sum.recoveries += s.recoveries;
         sum.undos += s.undos;

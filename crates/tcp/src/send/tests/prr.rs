@@ -1,6 +1,6 @@
 //! RFC 9937, against the sending patterns of its examples and of Linux's own scripts.
 
-use super::super::prr::{Prr, Step};
+use super::super::recovery::prr::{Prr, Step};
 use super::*;
 use crate::config::PrrBound;
 use crate::config::Recovery;
@@ -24,7 +24,7 @@ fn one_loss_of_twenty_sends_on_every_other_ack_until_the_flight_is_half() {
     // Two of limited transmit, the retransmission, then one for every two ACKs.
     let sent = pattern(&mut r, 2..=20);
     assert_eq!(sent, [1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0]);
-    assert_eq!(r.s.board.pipe(), 10_000);
+    assert_eq!(r.info().flight.get(), 10_000);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_burst_of_losses_is_refilled_by_slow_start_up_to_ssthresh() {
     // Limited transmit twice; then 1 on entering (nothing sent in recovery yet), then one an ACK: the ACKs do not
     // advance the cumulative point, so the conservative bound holds.
     assert_eq!(sent, [1, 1, 1, 1, 1]);
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
     r.advance(ms(100));
     // A partial ACK without further loss: the slow-start bound allows one more than was delivered.
     assert_eq!(r.sack(1, &[15..20]).len(), 2);
@@ -56,11 +56,11 @@ fn the_bounds_of_one_ack_by_hand() {
     let (mss, bound) = (1000, PrrBound::SafeAck);
     // Above ssthresh: proportional. 20 in flight, ssthresh 10: 3 delivered allow 1.5, rounded up, one of them sent.
     let mut p = Prr::begin(20_000, mss);
-    p.out = 1000;
+    p.on_sent(1000);
     assert_eq!(p.on_ack(&step(3000, false), 17_000, 10_000, bound, mss), 18_000);
     // Below ssthresh, not safe: what was delivered.
     let mut p = Prr::begin(20_000, mss);
-    p.out = 1000;
+    p.on_sent(1000);
     assert_eq!(p.on_ack(&step(1000, false), 4000, 10_000, bound, mss), 5000);
     // Safe: one segment more.
     assert_eq!(p.on_ack(&step(1000, true), 4000, 10_000, bound, mss), 6000);
@@ -75,7 +75,7 @@ fn the_bounds_of_one_ack_by_hand() {
 fn the_bound_of_linux_4_6_refills_only_what_was_delivered_unless_a_retransmission_was_acknowledged() {
     let (mss, bound) = (1000, PrrBound::Repair);
     let mut p = Prr::begin(20_000, mss);
-    p.out = 1000;
+    p.on_sent(1000);
     // 4 are owed.
     assert_eq!(p.on_ack(&step(4000, true), 2000, 10_000, bound, mss), 6000);
     assert_eq!(p.on_ack(&step(1000, true), 2000, 10_000, bound, mss), 3000);
@@ -99,7 +99,7 @@ fn in_flight_at_ssthresh_sends_one_segment_for_each_delivered() {
     assert_eq!(pattern(&mut r, 5..=10), [1, 1, 1, 1, 1, 1]);
     r.advance(ms(20));
     assert_eq!(r.ack(10), [16]);
-    assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 7000));
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Open, 7000));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn prr_works_on_duplicate_acks_without_sack() {
     r.advance(ms(100));
     let sent = r.ack(5);
     assert_eq!(sent[0], 5, "the next hole first");
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn recovery_ends_with_the_window_at_ssthresh() {
     pattern(&mut r, 2..=10);
     r.advance(ms(100));
     r.ack(12);
-    assert_eq!((r.s.state, r.cwnd()), (Ca::Open, 5000));
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Open, 5000));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn one_byte_that_is_delivered_below_ssthresh_lets_a_whole_segment_go() {
     for out in 0..3 {
         let cwnd = prr.on_ack(&step, 1000 * out, 7000, PrrBound::SafeAck, 1000);
         assert!(cwnd >= 1000 * out + 1000, "ACK {out}: window {cwnd}");
-        prr.out += 1000;
+        prr.on_sent(1000);
     }
 }
 
@@ -172,7 +172,6 @@ fn linux_counts_packets_so_that_short_segments_carry_recovery_on() {
         assert_eq!(r.s.write(r.now, 1), 1);
         assert_eq!(r.drain().len(), 1);
     }
-    assert_eq!(r.s.board.packets_in_flight(1000), 8);
     r.advance(ms(100));
     let mut sent = Vec::new();
     for k in 1..=5 {
@@ -182,6 +181,6 @@ fn linux_counts_packets_so_that_short_segments_carry_recovery_on() {
         sent.push(r.sent());
     }
     assert_eq!(sent, [vec![], vec![], vec![0], vec![1], vec![2]]);
-    assert_eq!((r.s.state, r.s.stats.timeouts), (Ca::Recovery, 0));
-    assert_eq!(r.s.deliveries.packets, 5);
+    assert_eq!((r.info().ca_state, r.info().timeouts), (Ca::Recovery, 0));
+    assert_eq!(r.info().delivered_packets, 5);
 }

@@ -11,13 +11,13 @@ fn the_first_sample_sets_srtt_and_half_of_it_as_variance() {
     r.write(1);
     r.advance(ms(400));
     r.ack(1);
-    assert_eq!((r.s.rtt.srtt, r.s.rtt.rttvar), (Some(ms(400)), ms(200)));
+    assert_eq!((r.info().srtt, r.info().rttvar), (Some(ms(400)), ms(200)));
     assert_eq!(r.s.rto(), ms(1200));
     r.write(1);
     r.advance(ms(800));
     r.ack(2);
     // rttvar = 3/4 200 + 1/4 400, srtt = 7/8 400 + 1/8 800.
-    assert_eq!((r.s.rtt.srtt, r.s.rtt.rttvar), (Some(ms(450)), ms(250)));
+    assert_eq!((r.info().srtt, r.info().rttvar), (Some(ms(450)), ms(250)));
     assert_eq!(r.s.rto(), ms(1450));
 }
 
@@ -73,7 +73,7 @@ fn a_timestamp_gives_a_sample_where_positions_are_ambiguous() {
     let mut ack = r.ack_in(seg(1));
     ack.ts_ecr = Some(stamp);
     r.deliver(&ack);
-    assert_eq!(r.s.rtt.backoff, 0);
+    assert_eq!(r.info().backoff, 0);
     assert_eq!(r.s.rto(), Dur::from_secs(1));
 }
 
@@ -82,8 +82,8 @@ fn a_timeout_sends_one_segment_then_slow_starts_over_the_rest() {
     let mut r = Rig::new(&rfc());
     r.write(20);
     assert_eq!(r.fire(), Ok(vec![0]));
-    assert_eq!((r.s.state, r.cwnd()), (Ca::Loss, 1000));
-    assert_eq!(r.s.cc.control.ssthresh, Bytes::new(5000));
+    assert_eq!((r.info().ca_state, r.cwnd()), (Ca::Loss, 1000));
+    assert_eq!(r.info().ssthresh, Bytes::new(5000));
     r.advance(ms(100));
     assert_eq!(r.ack(1), [1, 2]);
     r.advance(ms(100));
@@ -91,7 +91,7 @@ fn a_timeout_sends_one_segment_then_slow_starts_over_the_rest() {
     assert_eq!(r.cwnd(), 4000);
     r.advance(ms(100));
     r.ack(10);
-    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.info().ca_state, Ca::Open);
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn a_first_segment_that_was_sacked_and_never_acknowledged_was_taken_back() {
     r.write(10);
     r.sack(0, &[1..3]);
     r.sack(1, &[1..3]);
-    assert_eq!(r.s.board.sacked, 2000);
+    assert_eq!(r.info().sacked.get(), 2000);
     assert_eq!(r.fire(), Ok(vec![1]), "RFC 2018 section 8: the SACK marks are forgotten");
-    assert_eq!(r.s.board.sacked, 0);
+    assert_eq!(r.info().sacked.get(), 0);
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn f_rto_sends_new_data_after_the_first_ack_and_declares_the_timeout_spurious_on
     assert_eq!(r.fire(), Ok(vec![0]));
     // The late ACKs of the originals. The first may be the retransmission's.
     assert_eq!(r.ack(1), [10, 11], "step 2b: two new segments");
-    let retransmitted = r.s.stats.retransmissions;
+    let retransmitted = r.info().retransmissions;
     r.ack(2);
-    assert_eq!(r.s.state, Ca::Open, "step 3b");
+    assert_eq!(r.info().ca_state, Ca::Open, "step 3b");
     assert_eq!(r.cwnd(), 11_000, "restored, and grown by the ACK");
-    assert_eq!((retransmitted, r.s.stats.retransmissions, r.s.stats.undos), (1, 1, 1));
+    assert_eq!((retransmitted, r.info().retransmissions, r.info().undos), (1, 1, 1));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn f_rto_falls_back_when_new_data_bring_a_duplicate() {
         r.advance(ms(100));
         let sent = if sack { r.sack(1, &[10..11]) } else { r.ack(1) };
         assert_eq!(sent[0], 1, "step 3a: the loss was real");
-        assert_eq!(r.s.state, Ca::Loss);
+        assert_eq!(r.info().ca_state, Ca::Loss);
     }
 }
 
@@ -177,7 +177,7 @@ fn f_rto_begins_again_when_the_same_segment_times_out_again() {
     assert_eq!(r.fire(), Ok(vec![0]));
     assert_eq!(r.ack(1), [10, 11], "step 2b");
     r.ack(2);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 1));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn f_rto_does_not_begin_again_once_the_first_segment_was_acknowledged() {
     assert_eq!(r.ack(1), [10, 11]);
     assert_eq!(r.fire(), Ok(vec![1]));
     assert_eq!(r.ack(2), [2, 3], "conventional");
-    assert_eq!(r.s.state, Ca::Loss);
+    assert_eq!(r.info().ca_state, Ca::Loss);
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn after_a_spurious_timeout_three_duplicates_retransmit_also_without_sack() {
     r.fire().unwrap();
     assert_eq!(r.ack(1), [10, 11]);
     r.ack(2);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 1));
     let sent: Vec<_> = (0..3).flat_map(|_| r.ack(2)).collect();
     assert_eq!(sent.last(), Some(&2));
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn f_rto_does_not_believe_an_ack_of_a_part_of_the_retransmission() {
     let sent: Vec<_> = r.drain().iter().map(|c| c.span.clone()).collect();
     assert_eq!(sent[0], 1001..2001, "conventional: the next that is lost");
     r.ack(1);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Loss, 0));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Loss, 0));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn f_rto_without_new_data_is_conventional() {
     r.write(10);
     r.fire().unwrap();
     assert_eq!(r.ack(1), [1, 2]);
-    assert_eq!(r.s.state, Ca::Loss);
+    assert_eq!(r.info().ca_state, Ca::Loss);
 }
 
 #[test]
@@ -250,8 +250,8 @@ fn f_rto_believes_a_sack_of_an_original() {
     r.write(20);
     r.fire().unwrap();
     r.sack(0, &[1..2]);
-    assert_eq!(r.s.state, Ca::Disorder);
-    assert_eq!(r.s.stats.undos, 1);
+    assert_eq!(r.info().ca_state, Ca::Disorder);
+    assert_eq!(r.info().undos, 1);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn without_sack_an_ack_beyond_the_retransmission_proves_nothing() {
     r.fire().unwrap();
     r.advance(ms(100));
     r.ack(5);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Loss, 0));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Loss, 0));
 }
 
 fn undo(undo: Undo) -> Config {
@@ -279,20 +279,20 @@ fn eifel_undoes_when_the_ack_echoes_the_original() {
         for k in 2..=4 {
             r.sack(0, &[1..k]);
         }
-        assert_eq!(r.s.state, Ca::Recovery);
+        assert_eq!(r.info().ca_state, Ca::Recovery);
         r.advance(ms(5));
         let mut ack = r.ack_in(seg(10));
         ack.ts_ecr = Some(sent_at + stamp_after);
         r.deliver(&ack);
-        assert_eq!(r.s.state, Ca::Open);
-        assert_eq!(r.s.stats.undos, u64::from(undone));
+        assert_eq!(r.info().ca_state, Ca::Open);
+        assert_eq!(r.info().undos, u64::from(undone));
         assert_eq!(r.cwnd() >= 10_000, undone);
-        assert_eq!(r.s.cc.control.ssthresh == Bytes::MAX, undone);
+        assert_eq!(r.info().ssthresh == Bytes::MAX, undone);
     }
 }
 
-/// A recovery, and at its end one more retransmission, of segment 10, in flight; the next segment lost is 14.
-fn two_recoveries(undo_by: Undo) -> Rig {
+/// A recovery, and at its end one more retransmission, of segment 10, in flight; and the segment after the highest SACKed one.
+fn two_recoveries(undo_by: Undo) -> (Rig, u64) {
     let cfg = Config { limited_transmit: false, recovery: Recovery::Sack, ..undo(undo_by) };
     let gentle = TinyReno { keep: Some(9), ..TinyReno::default() };
     let mut r = Rig::controlled(&cfg, &Agreed { timestamps: true, ..agreed() }, gentle);
@@ -301,33 +301,39 @@ fn two_recoveries(undo_by: Undo) -> Rig {
     for k in [2, 3, 4, 10] {
         r.sack(0, &[1..k]);
     }
-    assert_eq!((r.s.state, r.s.recover), (Ca::Recovery, seg(10)));
-    assert!(r.s.board.nxt >= seg(13), "new data follow");
+    assert_eq!(r.info().ca_state, Ca::Recovery);
+    assert!(r.s.snd_nxt() >= seg(13), "new data follow");
     r.advance(ms(50));
-    let next = (r.s.board.nxt - 1) / 1000;
+    let next = (r.s.snd_nxt() - 1) / 1000;
     assert!(r.sack(0, &[1..10, 11..next]).contains(&10), "retransmitted in the first recovery");
-    r
+    (r, next)
 }
 
 #[test]
 fn an_echo_of_an_earlier_recovery_s_retransmission_does_not_undo_the_next_one() {
-    let mut r = two_recoveries(Undo { eifel: true, ..Undo::default() });
+    let (mut r, high) = two_recoveries(Undo { eifel: true, ..Undo::default() });
     let resent_at = r.ts_now();
-    let (high, next) = ((r.s.board.high_sacked - 1) / 1000, (r.s.board.nxt - 1) / 1000);
+    let next = (r.s.snd_nxt() - 1) / 1000;
     assert!(next >= high + 4, "segments {high} to {next} are out");
     r.advance(ms(50));
     r.sack(10, &[11..high]);
-    assert_eq!(r.s.state, Ca::Disorder, "the first recovery is over, with a retransmission in flight");
+    assert_eq!(
+        r.info().ca_state,
+        Ca::Disorder,
+        "the first recovery is over, with a retransmission in flight"
+    );
     r.advance(ms(50));
+    let mut recover = 0;
     for k in 2..=4 {
+        recover = r.s.snd_nxt();
         r.sack(10, &[high + 1..high + k, 11..high]);
     }
-    assert_eq!(r.s.state, Ca::Recovery, "the second");
+    assert_eq!(r.info().ca_state, Ca::Recovery, "the second");
     r.advance(ms(10));
-    let mut ack = r.ack_in(r.s.recover);
+    let mut ack = r.ack_in(recover);
     ack.ts_ecr = Some(resent_at);
     r.deliver(&ack);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 0), "over, and not undone");
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 0), "over, and not undone");
 }
 
 #[test]
@@ -336,15 +342,15 @@ fn a_tail_loss_probe_is_no_retransmission_that_a_later_ack_could_disprove() {
     let mut r = Rig::with(&cfg, &Agreed { timestamps: true, ..agreed() });
     r.write(3);
     assert_eq!(r.fire().unwrap(), [2], "the probe");
-    assert_eq!((r.s.stats.tlp_probes, r.s.stats.retransmissions), (1, 1));
+    assert_eq!((r.info().tlp_probes, r.info().retransmissions), (1, 1));
     let between = r.ts_now() + 1;
     r.fire().unwrap();
-    assert_eq!(r.s.state, Ca::Loss);
+    assert_eq!(r.info().ca_state, Ca::Loss);
     // Sent after the probe and before the timeout's retransmission: the original of nothing that was retransmitted.
     let mut ack = r.ack_in(seg(1));
     ack.ts_ecr = Some(between);
     r.deliver(&ack);
-    assert_eq!(r.s.stats.undos, 1);
+    assert_eq!(r.info().undos, 1);
 }
 
 #[test]
@@ -357,17 +363,17 @@ fn eifel_waits_for_retransmissions_in_flight_and_marks_nothing_more_lost_meanwhi
     for k in [3, 4, 5, 8] {
         r.sack(0, &[2..k]);
     }
-    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 2));
+    assert_eq!((r.info().ca_state, r.info().retransmissions), (Ca::Recovery, 2));
     r.advance(ms(5));
     let mut ack = r.ack_in(seg(1));
     ack.ts_ecr = Some(sent_at);
     ack.sacks.push(seg(2)..seg(8));
     r.deliver(&ack);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Recovery, 0), "segment 1 is in flight again");
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Recovery, 0), "segment 1 is in flight again");
     let mut ack = r.ack_in(seg(8));
     ack.ts_ecr = Some(sent_at);
     r.deliver(&ack);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 1));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 1));
 }
 
 #[test]
@@ -378,13 +384,13 @@ fn duplicates_that_the_network_made_undo_nothing() {
     for k in [2, 3, 4, 6] {
         r.sack(0, &[1..k]);
     }
-    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 1));
+    assert_eq!((r.info().ca_state, r.info().retransmissions), (Ca::Recovery, 1));
     // Segment 4 came twice, and was sent once.
     let mut dsack = r.ack_in(seg(0));
     dsack.dsack = Some(seg(4)..seg(5));
     dsack.sacks.push(seg(1)..seg(6));
     r.deliver(&dsack);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Recovery, 0));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Recovery, 0));
 }
 
 #[test]
@@ -396,17 +402,17 @@ fn more_duplicates_than_there_were_retransmissions_are_the_network_s() {
     let mut dsack = r.ack_in(seg(2));
     dsack.dsack = Some(seg(0)..seg(1));
     r.deliver(&dsack);
-    assert_eq!(r.s.stats.spurious, 0, "nothing was retransmitted");
+    assert_eq!(r.info().spurious, 0, "nothing was retransmitted");
     for k in [4, 5, 6] {
         r.sack(2, &[3..k]);
     }
-    assert_eq!((r.s.state, r.s.stats.retransmissions), (Ca::Recovery, 1));
+    assert_eq!((r.info().ca_state, r.info().retransmissions), (Ca::Recovery, 1));
     r.ack(10);
     dsack = r.ack_in(seg(10));
     dsack.dsack = Some(seg(2)..seg(3));
     r.deliver(&dsack);
     r.deliver(&dsack);
-    assert_eq!((r.s.stats.spurious, r.s.stats.undos), (1, 1));
+    assert_eq!((r.info().spurious, r.info().undos), (1, 1));
 }
 
 #[test]
@@ -419,18 +425,18 @@ fn bsd_undoes_timeouts_by_timestamp_and_fast_recoveries_not() {
         r.advance(ms(100));
         if timeout {
             r.fire().unwrap();
-            assert_eq!(r.s.state, Ca::Loss);
+            assert_eq!(r.info().ca_state, Ca::Loss);
         } else {
             for k in 2..=4 {
                 r.sack(0, &[1..k]);
             }
-            assert_eq!(r.s.state, Ca::Recovery);
+            assert_eq!(r.info().ca_state, Ca::Recovery);
         }
         r.advance(ms(5));
         let mut ack = r.ack_in(seg(10));
         ack.ts_ecr = Some(sent_at);
         r.deliver(&ack);
-        assert_eq!(r.s.stats.undos, u64::from(timeout));
+        assert_eq!(r.info().undos, u64::from(timeout));
     }
 }
 
@@ -443,9 +449,9 @@ fn dsacks_of_every_retransmission_undo_even_after_recovery_ended() {
     for k in 3..=8 {
         r.sack(0, &[2..k]);
     }
-    assert_eq!(r.s.stats.retransmissions, 2);
+    assert_eq!(r.info().retransmissions, 2);
     r.ack(10);
-    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.info().ca_state, Ca::Open);
     assert_eq!(r.cwnd(), 2000);
     r.advance(ms(100));
     let mut dsack = r.ack_in(seg(10));
@@ -455,7 +461,7 @@ fn dsacks_of_every_retransmission_undo_even_after_recovery_ended() {
     dsack.dsack = Some(seg(1)..seg(2));
     r.deliver(&dsack);
     assert_eq!(r.cwnd(), 10_000);
-    assert_eq!((r.s.stats.undos, r.s.stats.spurious), (1, 2));
+    assert_eq!((r.info().undos, r.info().spurious), (1, 2));
 }
 
 #[test]
@@ -474,11 +480,11 @@ fn rack_restores_when_bursts_arrive_in_reverse_order() {
         r.sack(0, &[1..4]);
         // P1 is late by more than the reordering window and goes out again.
         assert_eq!(r.fire(), Ok(vec![0]));
-        assert_eq!(r.s.state, Ca::Recovery, "the regime is reached");
+        assert_eq!(r.info().ca_state, Ca::Recovery, "the regime is reached");
         r.advance(ms(1));
         r.ack(4);
-        assert_eq!(r.s.board.una, 4001);
-        assert_eq!(r.s.stats.undos, u64::from(restore));
+        assert_eq!(r.s.snd_una(), 4001);
+        assert_eq!(r.info().undos, u64::from(restore));
         r.sack(4, &[7..8]);
         r.sack(4, &[6..8]);
         r.sack(4, &[5..8]);
@@ -486,8 +492,8 @@ fn rack_restores_when_bursts_arrive_in_reverse_order() {
         r.sack(8, &[9..10]);
         r.ack(10);
         assert!(r.cwnd() >= cwnd_at_least, "{}", r.cwnd());
-        assert_eq!(r.s.cc.control.ssthresh == Bytes::MAX, restore, "slow start goes on");
-        assert_eq!(r.s.stats.recoveries, 1, "reordering is known from then on");
+        assert_eq!(r.info().ssthresh == Bytes::MAX, restore, "slow start goes on");
+        assert_eq!(r.info().recoveries, 1, "reordering is known from then on");
     }
 }
 
@@ -505,5 +511,5 @@ fn rack_does_not_restore_when_the_retransmission_was_needed() {
     }
     r.advance(ms(91));
     r.ack(10);
-    assert_eq!((r.s.state, r.s.stats.undos), (Ca::Open, 0));
+    assert_eq!((r.info().ca_state, r.info().undos), (Ca::Open, 0));
 }

@@ -10,9 +10,9 @@ fn the_third_duplicate_ack_retransmits_the_first_segment_and_halves_the_window()
     r.advance(ms(100));
     assert_eq!(r.sack(0, &[1..2]), [10], "limited transmit");
     assert_eq!(r.sack(0, &[1..3]), [11], "limited transmit");
-    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.info().ca_state, Ca::Disorder);
     assert_eq!(r.sack(0, &[1..4]), [0]);
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
     // RFC 5681 section 3.2: the two segments of limited transmit are not in the flight that is halved.
     assert_eq!(r.cwnd(), 5000);
 }
@@ -26,17 +26,17 @@ fn recovery_sends_new_data_when_pipe_falls_below_the_window() {
         r.sack(0, &[1..k]);
     }
     // 12 out, 3 SACKed, 1 lost, 1 retransmitted.
-    assert_eq!(r.s.board.pipe(), 9000);
+    assert_eq!(r.info().flight.get(), 9000);
     for k in 5..=8 {
-        assert_eq!(r.sack(0, &[1..k]), [0; 0], "pipe is {}", r.s.board.pipe());
+        assert_eq!(r.sack(0, &[1..k]), [0; 0], "pipe is {}", r.info().flight.get());
     }
-    assert_eq!(r.s.board.pipe(), 5000);
+    assert_eq!(r.info().flight.get(), 5000);
     assert_eq!(r.sack(0, &[1..9]), [12]);
     assert_eq!(r.sack(0, &[1..10]), [13]);
     r.advance(ms(100));
     // Acknowledges the retransmission, what was SACKed and the two of limited transmit: recovery is over.
     assert_eq!(r.ack(12), [14]);
-    assert_eq!(r.s.state, Ca::Open);
+    assert_eq!(r.info().ca_state, Ca::Open);
     assert_eq!(r.cwnd(), 3000, "RFC 6582: min(ssthresh 5, flight 2 + 1)");
 }
 
@@ -63,7 +63,7 @@ fn without_sack_a_window_update_is_not_a_duplicate_ack() {
     r.ack(0);
     r.window += 5000;
     assert_eq!(r.ack(0), [0; 0]);
-    assert_eq!(r.s.state, Ca::Disorder);
+    assert_eq!(r.info().ca_state, Ca::Disorder);
     assert_eq!(r.ack(0), [0]);
 }
 
@@ -76,13 +76,17 @@ fn holes_are_lost_once_three_segments_above_them_are_sacked() {
     assert_eq!(r.sack(0, &[1..2]), [0; 0]);
     assert_eq!(r.sack(0, &[3..4, 1..2]), [0; 0]);
     assert_eq!(r.sack(0, &[3..5, 1..2]), [0]);
-    assert_eq!((r.s.board.lost, r.s.board.pipe()), (1000, 7000), "2 has but two segments above it");
+    assert_eq!(
+        (r.info().lost_all.get(), r.info().flight.get()),
+        (1000, 7000),
+        "2 has but two segments above it"
+    );
     r.sack(0, &[6..7, 3..5, 1..2]);
-    assert_eq!(r.s.board.lost, 2000);
+    assert_eq!(r.info().lost_all.get(), 2000);
     r.sack(0, &[6..8, 3..5, 1..2]);
-    assert_eq!(r.s.board.lost, 2000, "5 has but two segments above it");
+    assert_eq!(r.info().lost_all.get(), 2000, "5 has but two segments above it");
     r.sack(0, &[6..9, 3..5, 1..2]);
-    assert_eq!(r.s.board.lost, 3000);
+    assert_eq!(r.info().lost_all.get(), 3000);
 }
 
 #[test]
@@ -97,9 +101,9 @@ fn three_discontiguous_small_segments_mean_loss_like_three_full_ones() {
         ack.sacks.insert(0, 1 + n * 10..11 + n * 10);
         r.deliver(&ack);
     }
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
     // Above 10..20 there are three discontiguous runs as well? No: it is SACKED; 20..30 has two runs above it.
-    assert_eq!(r.s.board.lost, 10);
+    assert_eq!(r.info().lost_all.get(), 10);
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn next_seg_prefers_lost_segments_then_new_data_then_the_rest_below_the_highest_
     assert_eq!(r.sack(0, &[2..8]), [1], "rule 1");
     // 11 out, 6 + 1 SACKed, 2 lost, 2 retransmitted: pipe 4 of 5; 8 has two SACKed above it at most.
     assert_eq!(r.sack(0, &[9..10, 2..8]), [8], "rule 3: nothing new is left");
-    assert_eq!(r.s.board.pipe(), 5000);
+    assert_eq!(r.info().flight.get(), 5000);
 }
 
 #[test]
@@ -128,10 +132,10 @@ fn the_first_retransmission_has_to_be_acknowledged_and_more_before_the_last_segm
     assert_eq!(r.sack(0, &[7..8, 1..6]), [6], "rule 3: pipe is below the window");
     r.advance(ms(100));
     assert_eq!(r.sack(6, &[7..8]), [9], "rule 4");
-    assert_eq!(r.s.board.pipe(), 5000, "6 and 9 twice, and 8");
+    assert_eq!(r.info().flight.get(), 5000, "6 and 9 twice, and 8");
     r.advance(ms(100));
     assert_eq!(r.sack(8, &[]), [0; 0], "once a recovery");
-    assert_eq!(r.s.state, Ca::Recovery);
+    assert_eq!(r.info().ca_state, Ca::Recovery);
     assert_eq!(r.sack(8, &[9..10]), [8], "rule 3 below the rescued one");
 }
 
@@ -151,7 +155,6 @@ fn an_ack_that_advances_and_reports_something_new_is_the_first_duplicate() {
     }
     r.advance(ms(100));
     assert_eq!(small(&mut r, 1, 3), [0; 0]);
-    assert_eq!(r.s.dup_acks, 1);
     assert_eq!(small(&mut r, 1, 4), [0; 0]);
     assert_eq!(small(&mut r, 1, 5), [1], "three segments of 100 bytes above");
 }
@@ -196,17 +199,17 @@ fn the_adaptive_threshold_rises_to_the_reordering_seen_and_falls_on_a_timeout() 
     // 0 comes after 2: a distance of three.
     r.sack(0, &[1..3]);
     r.ack(3);
-    assert_eq!(r.s.reordering.threshold, 3);
+    assert_eq!(r.info().reordering, 3);
     // 3 comes after 9, although the sender retransmitted nothing (two ACKs only).
     r.sack(3, &[4..6]);
     r.ack(10);
-    assert_eq!(r.s.reordering.threshold, 3, "distance 6 - 3");
+    assert_eq!(r.info().reordering, 3, "distance 6 - 3");
     let mut r = Rig::new(&cfg);
     r.write(30);
     r.advance(ms(100));
     r.sack(0, &[5..6]);
     r.sack(0, &[5..6, 0..1]);
-    assert_eq!(r.s.reordering.threshold, 6, "0 arrived six segments behind 5");
+    assert_eq!(r.info().reordering, 6, "0 arrived six segments behind 5");
     for k in 7..=10 {
         assert!(!r.sack(1, &[5..k]).contains(&1), "five segments are no longer a sign of loss");
     }
@@ -229,6 +232,9 @@ fn a_sack_that_cuts_a_super_segment_marks_only_what_it_covers() {
         r.drain()
     };
     assert_eq!(chunks.iter().map(|c| c.span.clone()).collect::<Vec<_>>(), [1..1001]);
-    assert_eq!(r.s.board.audit(), Ok(()));
-    assert_eq!((r.s.board.sacked, r.s.board.lost, r.s.board.retx), (3000, 1000, 1000));
+    assert_eq!(r.s.audit_counts(), Ok(()));
+    assert_eq!(
+        (r.info().sacked.get(), r.info().lost_all.get(), r.info().retransmitted_out.get()),
+        (3000, 1000, 1000)
+    );
 }

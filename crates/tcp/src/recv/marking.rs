@@ -5,7 +5,7 @@
 //! Sources: RFC 8257 section 3.2; `__tcp_ecn_check_ce` and `dctcp_ece_ack_update` of Linux.
 
 use super::answer::ack_event;
-use super::ecn::Asks;
+use super::ce_echo::Asks;
 use super::{Echo, OldAck, Receiver};
 use crate::log::{AckDecision, AckReason, Log};
 use tcpassay_units::{Time, count};

@@ -4,7 +4,8 @@
 
 use super::fastopen::Fast;
 use super::{ConnError, Connection};
-use crate::config::{Config, ControlEcn, EcnMode, StackFlavor};
+use crate::config::{Config, ControlEcn, EcnMode};
+use crate::flavor::SynData;
 use crate::log::{LogEvent, State, Timer, TimerChange};
 use crate::messages::Agreed;
 use crate::recv::{Echo, ace_of};
@@ -147,18 +148,17 @@ impl Connection {
         }
         let flags = segment.flags;
         if flags.has(Flags::ACK) {
-            // FreeBSD ignores a SYN-ACK (`tcp_input`, since 15).
-            if !(flags.has(Flags::SYN) && self.cfg.flavor == StackFlavor::FreeBsd) {
+            if !(flags.has(Flags::SYN) && self.rules.listen_ignores_syn_ack) {
                 self.reset = Some(self.reset_for(segment));
             }
             return;
         }
-        let linux = self.cfg.flavor == StackFlavor::Linux;
-        if !flags.has(Flags::SYN) || flags.has(Flags::FIN) && linux || self.drops_synfin(flags) {
+        let drops_fin = self.rules.listen_drops_syn_fin && flags.has(Flags::FIN);
+        if !flags.has(Flags::SYN) || drops_fin || self.drops_synfin(flags) {
             return;
         }
         self.peer_syn(now, segment);
-        if self.ts.on && linux {
+        if self.ts.on && self.rules.server_window_without_options {
             self.recv.reserve_options(12);
         }
         self.answer_ecn(flags, ecn);
@@ -259,10 +259,7 @@ impl Connection {
         let data = segment.ack.unwrap_near(self.iss, 1).and_then(|ack| ack.checked_sub(1));
         if acked && (data.is_none_or(|n| n > carried) || self.open.sent == 0) {
             self.refuse(now, "bad ack");
-            if self.cfg.flavor == StackFlavor::Linux
-                && self.open.timeouts == 0
-                && self.open.timer != Time::MAX
-            {
+            if self.rules.bad_ack_repeats_syn && self.open.timeouts == 0 && self.open.timer != Time::MAX {
                 // Perhaps the end of a connection before this one: the SYN goes again at once (`TCP_TIMEOUT_MIN`).
                 self.open.timer = self.open.timer.min(now.saturating_add(self.cfg.timer_floor));
             }
@@ -292,7 +289,7 @@ impl Connection {
             self.answer_ecn(if offered == Flags::NONE { Flags::NONE } else { flags }, ecn);
             self.set_state(now, State::SynReceived);
             self.open.due = true;
-            if self.cfg.flavor == StackFlavor::FreeBsd {
+            if self.rules.keeps_data_of_crossing_syn {
                 self.open.early = segment.len;
             }
             return;
@@ -305,7 +302,7 @@ impl Connection {
             // is reserved and taken for accurate ECN. The answer may be to a SYN before the one that did not ask.
             EcnMode::Accurate => match ace_of(flags) {
                 0b000 | 0b111 => EcnMode::Off,
-                0b101 if self.cfg.flavor == StackFlavor::FreeBsd => EcnMode::Off,
+                0b101 if self.rules.reserved_ace_is_no_ecn => EcnMode::Off,
                 0b001 => EcnMode::Classic,
                 _ => EcnMode::Accurate,
             },
@@ -333,19 +330,19 @@ impl Connection {
             return false;
         };
         let (first, last) = (self.ts.now(self.open.first_at), self.ts.now(now));
-        self.cfg.flavor == StackFlavor::Linux && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
+        self.rules.checks_echo_of_syn_ack && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
     /// Data and FIN of a SYN-ACK: FreeBSD takes them, and Linux where Fast Open was asked for (`tcp_fastopen_add_skb`).
     fn syn_ack_data(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
-        let takes = match self.cfg.flavor {
-            StackFlavor::Rfc | StackFlavor::FreeBsd => true,
-            StackFlavor::Linux => self
+        let takes = match self.rules.syn_data {
+            SynData::AsOthers => true,
+            SynData::FastOpenOnly => self
                 .fast_open_answer()
                 .is_some_and(|a| a.acked == a.sent && (a.sent > 0 || a.option.is_some())),
         };
         let fin = segment.flags.has(Flags::FIN);
-        if takes && segment.len > 0 && !fin && self.cfg.flavor == StackFlavor::Linux {
+        if takes && segment.len > 0 && !fin && self.rules.syn_data == SynData::FastOpenOnly {
             self.recv.data_of_syn(u64::from(segment.len), u64::from(segment.header_len()));
         } else if takes && (segment.len > 0 || fin) {
             self.input_data(now, segment, 1..1 + u64::from(segment.len), ecn);
@@ -423,7 +420,7 @@ impl Connection {
         let clamp = u64::from(peer.mss);
         let mss = path.min(clamp) - options;
         // The mark of the peer's SYN counts for FreeBSD, too (`tcp_ecn_syncache_socket`).
-        let of_syn = self.cfg.flavor == StackFlavor::FreeBsd && self.open.ecn_flags == handshake_ace(Ecn::Ce);
+        let of_syn = self.rules.counts_ce_of_syn && self.open.ecn_flags == handshake_ace(Ecn::Ce);
         let marked = u64::from(ecn_of_syn_ack == Ecn::Ce && self.open.mark_counts || of_syn);
         let echo = match self.ecn {
             EcnMode::Off => Echo::Off,
@@ -451,7 +448,7 @@ impl Connection {
             self.open.fast.as_ref().filter(|fast| fast.ask.is_some()).map_or(0, |fast| fast.carried);
         // A client computes its first rate while it takes the SYN-ACK (`tcp_ack` from `tcp_rcv_synsent_state_process`), when its
         // window is that of a new socket still, 10 segments. A packet trace of 6.1 shows the MSS with options in it.
-        let client = self.cfg.flavor == StackFlavor::Linux && !self.open.passive;
+        let client = self.rules.client_paces_from_syn_ack && !self.open.passive;
         let rate_window = client.then(|| Bytes::new(10 * mss));
         let agreed = Agreed {
             rate_window,
@@ -466,14 +463,14 @@ impl Connection {
             window: self.snd_wnd,
             rtt,
             syn_data,
-            syn_data_lost: if self.cfg.flavor == StackFlavor::Linux { carried - syn_data } else { 0 },
+            syn_data_lost: if self.rules.refused_syn_data_is_lost { carried - syn_data } else { 0 },
             handshake_lost: lost,
         };
         self.touched = true;
         self.streams = true;
         self.send.established(now, &agreed, &mut self.log);
         if self.ecn == EcnMode::Accurate && self.cfg.ecn_option {
-            self.send.never_plain();
+            self.send.disable_short_way();
             self.reserve_option();
         }
     }
@@ -491,7 +488,7 @@ impl Connection {
         let answer = self.state == State::SynReceived;
         let peer = self.open.peer;
         // An option is answered only where it was offered; but Linux repeats its own SYN when SYNs have crossed.
-        let repeats = !self.open.passive && self.cfg.flavor == StackFlavor::Linux;
+        let repeats = !self.open.passive && self.rules.repeats_own_syn_options;
         let offered = |by_peer: fn(&Offer) -> bool| !answer || repeats || peer.as_ref().is_some_and(by_peer);
         let (window, shift) = self.recv.first_window();
         let stamps = Timestamps { val: self.ts.now(now), ecr: if answer { self.ts.recent } else { 0 } };
@@ -544,7 +541,7 @@ impl Connection {
         };
         // `retransmits_timed_out` of Linux: as long as the timeouts that double would take, whatever others there are.
         let bound =
-            (!self.open.passive && self.cfg.flavor == StackFlavor::Linux && self.cfg.user_timeout.is_none())
+            (!self.open.passive && self.rules.bounds_syn_timeouts_by_time && self.cfg.user_timeout.is_none())
                 .then(|| self.doubled_for(self.cfg.syn_retries))
                 .filter(|_| self.open.sent > 1);
         if self.open.sent > most || over(self.cfg.user_timeout) || over(limit) || over(bound) {
@@ -575,8 +572,8 @@ impl Connection {
         let slop = if self.open.passive || self.open.sent == 1 { Dur::ZERO } else { self.cfg.rto.slop };
         let at = now.saturating_add((self.open.rto + slop).min(self.cfg.rto.max));
         // `tcp_clamp_rto_to_user_timeout` of Linux, which looks at every timeout but the first.
-        let linux = self.cfg.flavor == StackFlavor::Linux && self.open.sent > 1;
-        let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| linux));
+        let clamps = self.rules.clamps_syn_timer && self.open.sent > 1;
+        let limit = self.cfg.connect_timeout.or(self.cfg.user_timeout.filter(|_| clamps));
         match limit.filter(|_| !self.open.passive) {
             Some(limit) => at.min(self.open.first_at.saturating_add(limit)).max(now),
             None => at,

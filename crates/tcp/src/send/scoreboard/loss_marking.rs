@@ -2,7 +2,8 @@
 //!
 //! Sources: RFC 6675 section 4 (`IsLost`, `NextSeg`), RFC 8985 section 6.2 step 5.
 
-use super::{Board, EVER, FIN, LOST, RETX, SACKED, Sent};
+use super::Scoreboard;
+use super::sent::{EVER, FIN, LOST, RETX, SACKED, Sent};
 use tcpassay_units::Time;
 
 /// What a RACK scan found.
@@ -18,7 +19,7 @@ pub(in crate::send) struct RackScan {
     pub wait: Option<Time>,
 }
 
-impl Board {
+impl Scoreboard {
     /// RFC 6675 `IsLost`: the position below which every unSACKed byte has `threshold` discontiguous SACKed runs
     /// above it, or more than (`threshold` - 1) x `mss` SACKed bytes. Walks from the highest SACKed record down, about
     /// `threshold` records.

@@ -1,95 +1,36 @@
 //! The scoreboard: what was sent and not yet cumulatively acknowledged, in order of the stream.
 //!
-//! It knows positions, marks and byte counts. It must not know congestion state, timers or the controller: those ask
-//! it questions ([`Board::pipe`], [`Board::next_lost`]) and tell it what to mark.
+//! It knows positions, marks and byte counts. It must not know congestion state, timers or the controller: those read it
+//! ([`Scoreboard::pipe`], [`Scoreboard::next_lost`]) and decide what is marked.
 //!
-//! Cost: an in-order ACK touches the records that it acknowledges and nothing else. SACK blocks that an earlier ACK
-//! reported are cut away before the walk; marks resume from hints.
+//! Cost: an in-order ACK touches only the records that it acknowledges. SACK blocks that an earlier ACK reported are
+//! skipped; searches for records to mark resume where the last one ended.
 //!
 //! Sources: RFC 2018, RFC 6675 section 4 (pipe, `IsLost`); Linux `tcp_input.c` for the flags.
 
-mod marks;
+pub(super) mod loss_marking;
 mod ring;
+pub(super) mod sent;
 
-pub(super) use marks::RackScan;
-
-use super::delivery::{Delivered, Run, Snapshot, packets};
+use super::delivery::{Delivered, Run};
 use crate::messages::Span;
 use arrayvec::ArrayVec;
 use ring::Ring;
+use sent::{APP, EVER, FIN, LOST, PUSH, RETX, SACKED, Sent, Snapshot, packets};
 use std::collections::VecDeque;
 use tcpassay_units::Time;
 
-/// Selectively acknowledged.
-pub(super) const SACKED: u8 = 1;
-/// Marked lost (stays set while its retransmission is in flight).
-pub(super) const LOST: u8 = 1 << 1;
-/// A retransmission of it is in flight.
-pub(super) const RETX: u8 = 1 << 2;
-/// It was retransmitted at least once.
-pub(super) const EVER: u8 = 1 << 3;
-/// Its last position is the FIN.
-pub(super) const FIN: u8 = 1 << 4;
-/// The sender was limited by the application when it was sent.
-pub(super) const APP: u8 = 1 << 5;
-/// It carries PSH.
-pub(super) const PUSH: u8 = 1 << 6;
-
-#[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
-/// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
-    /// First position.
-    pub start: u64,
-    /// Last transmission.
-    pub sent_at: Time,
-    /// Delivery state when it was last sent.
-    pub snap: Snapshot,
-    /// Positions, the FIN included.
-    pub len: u32,
-    /// Marks.
-    pub flags: u8,
-    /// Transmissions, saturating.
-    pub tries: u8,
-}
-
-impl Sent {
-    /// Position after the last.
-    pub fn end(&self) -> u64 {
-        self.start + u64::from(self.len)
-    }
-
-    /// Sent once, and nothing more is known.
-    #[inline]
-    pub fn is_clean(&self) -> bool {
-        self.flags & (SACKED | LOST | RETX | EVER) == 0
-    }
-
-    /// Whether all of `marks` are set.
-    #[inline]
-    pub fn is(&self, marks: u8) -> bool {
-        self.flags & marks == marks
-    }
-}
-
 /// The scoreboard.
 #[derive(Clone, Debug)]
-pub(super) struct Board {
+pub(super) struct Scoreboard {
     q: Ring<Sent>,
-    /// First position not cumulatively acknowledged.
-    pub una: u64,
-    /// Next new position.
-    pub nxt: u64,
-    /// Bytes SACKed.
-    pub sacked: u64,
-    /// Bytes marked lost and not SACKed.
-    pub lost: u64,
-    /// Bytes of retransmissions in flight.
-    pub retx: u64,
-    /// Of `lost`, bytes whose retransmission is not in flight.
-    pub pending: u64,
-    /// Position after the highest SACKed one (at least `una`).
-    pub high_sacked: u64,
+    una: u64,
+    nxt: u64,
+    sacked: u64,
+    lost: u64,
+    retx: u64,
+    pending: u64,
+    high_sacked: u64,
     /// The SACK blocks of the ACK before.
     cache: ArrayVec<Span, 4>,
     /// Nothing below needs a retransmission.
@@ -102,10 +43,10 @@ pub(super) struct Board {
     resent: VecDeque<(Time, u64, u64)>,
 }
 
-impl Board {
+impl Scoreboard {
     /// Nothing sent; the next position is `at`.
-    pub fn new(at: u64) -> Board {
-        Board {
+    pub fn new(at: u64) -> Scoreboard {
+        Scoreboard {
             q: Ring::new(),
             una: at,
             nxt: at,
@@ -122,6 +63,48 @@ impl Board {
         }
     }
 
+    /// First position not cumulatively acknowledged.
+    #[inline]
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Next new position.
+    #[inline]
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Bytes SACKed.
+    #[inline]
+    pub fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    /// Bytes marked lost and not SACKed.
+    #[inline]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Bytes of retransmissions in flight.
+    #[inline]
+    pub fn retransmitted(&self) -> u64 {
+        self.retx
+    }
+
+    /// Of the lost bytes, those whose retransmission is not in flight.
+    #[inline]
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Position after the highest SACKed one; at least [`Scoreboard::una`].
+    #[inline]
+    pub fn high_sacked(&self) -> u64 {
+        self.high_sacked
+    }
+
     /// Sent and not cumulatively acknowledged (RFC 5681 `FlightSize`).
     #[inline]
     pub fn outstanding(&self) -> u64 {
@@ -134,7 +117,7 @@ impl Board {
         self.outstanding() + self.retx - self.sacked - self.lost
     }
 
-    /// The packets of [`Board::pipe`]: a short segment is one, too. Walks all records.
+    /// The packets of [`Scoreboard::pipe`]: a short segment is one, too. Walks all records.
     pub fn packets_in_flight(&self, mss: u64) -> u64 {
         let copies = |s: &Sent| u64::from(s.flags & (SACKED | LOST) == 0) + u64::from(s.is(RETX));
         self.q.iter().map(|s| copies(s) * packets(s.len, mss)).sum()
@@ -220,7 +203,7 @@ impl Board {
         }
     }
 
-    /// The common case of [`Board::ack_to`]: whole records that were sent once and carry no mark.
+    /// The common case of [`Scoreboard::ack_to`]: whole records that were sent once and carry no mark.
     fn ack_clean(&mut self, ack: u64, known: u64, out: &mut Delivered) {
         let clean = |s: &Sent| s.is_clean() && s.end() <= ack;
         let count = self.q.iter().take_while(|s| clean(s)).count();
@@ -504,5 +487,40 @@ impl Board {
         let counted = (sacked, lost, retx, pending, pos);
         let kept = (self.sacked, self.lost, self.retx, self.pending, self.nxt);
         if counted == kept { Ok(()) } else { Err(format!("counted {counted:?}, kept {kept:?}")) }
+    }
+}
+
+/// Scoreboards for the tests of other components. Segments have 1000 bytes; numbers of segments count from 0.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+    use tcpassay_units::Dur;
+
+    /// `n` segments, sent at the beginning of time.
+    pub fn sent(n: u64) -> Scoreboard {
+        sent_every(n, Dur::ZERO)
+    }
+
+    /// `n` segments, sent at these intervals.
+    pub fn sent_every(n: u64, interval: Dur) -> Scoreboard {
+        let mut scoreboard = Scoreboard::new(1);
+        for i in 0..n {
+            let sent_at = Time::ZERO + interval * i;
+            scoreboard.push(Sent { start: 1 + 1000 * i, sent_at, len: 1000, tries: 1, ..Sent::default() });
+        }
+        scoreboard
+    }
+
+    /// These segments are SACKed.
+    pub fn sacked(scoreboard: &mut Scoreboard, segments: Span) {
+        let block = 1 + 1000 * segments.start..1 + 1000 * segments.end;
+        let mut delivered = Delivered { mss: 1000, ..Delivered::default() };
+        scoreboard.sack(&std::iter::once(block).collect(), None, &mut delivered);
+    }
+
+    /// The first `n` segments are acknowledged.
+    pub fn acked(scoreboard: &mut Scoreboard, n: u64) {
+        let mut delivered = Delivered { mss: 1000, ..Delivered::default() };
+        scoreboard.ack_to(1 + 1000 * n, &mut delivered);
     }
 }

@@ -4,7 +4,7 @@
 //! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
 
 use super::{ConnError, Connection};
-use crate::config::{EcnMode, StackFlavor};
+use crate::config::EcnMode;
 use crate::log::State;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
@@ -20,12 +20,8 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Whether one more may go: ten in five seconds; Linux one in `tcp_invalid_ratelimit` = 500 ms for a socket.
-    pub fn allowed(&mut self, now: Time, flavor: StackFlavor) -> bool {
-        let (most, period) = match flavor {
-            StackFlavor::Linux => (1, Dur::from_millis(500)),
-            StackFlavor::Rfc | StackFlavor::FreeBsd => (10, Dur::from_secs(5)),
-        };
+    /// Whether one more may be sent, of at most so many in this time.
+    pub fn allowed(&mut self, now: Time, (most, period): (u32, Dur)) -> bool {
         if self.sent == 0 || now.since(self.since) >= period {
             *self = Challenge { since: now, sent: 0, due: self.due };
         }
@@ -48,11 +44,9 @@ impl Connection {
                 let later = segment.seq.distance(self.irs.at(self.recv.nxt())) > 0;
                 let stamped = segment.options.timestamps.filter(|_| self.ts.on);
                 let newer = stamped.map(|t| t.val.wrapping_sub(self.ts.recent).cast_signed());
-                match self.cfg.flavor {
-                    StackFlavor::FreeBsd => later,
-                    StackFlavor::Rfc | StackFlavor::Linux => {
-                        newer.map_or(later, |n| n > 0 || (later && n >= 0))
-                    }
+                match newer {
+                    Some(newer) if !self.rules.reuse_by_sequence_only => newer > 0 || (later && newer >= 0),
+                    _ => later,
                 }
             }
             _ => false,
@@ -73,7 +67,7 @@ impl Connection {
 
     /// A challenge ACK (RFC 5961), unless there were too many.
     pub(super) fn challenge(&mut self, now: Time) -> bool {
-        let allowed = self.challenge.allowed(now, self.cfg.flavor);
+        let allowed = self.challenge.allowed(now, self.rules.challenge_acks);
         if !allowed {
             return false;
         }
@@ -88,18 +82,17 @@ impl Connection {
 
     /// A SYN in a synchronised state, or again while we wait for the ACK of ours.
     pub(super) fn input_syn(&mut self, now: Time, segment: &Segment, seq: u64, ecn: Ecn) {
-        if self.state == State::SynReceived && (seq == 0 || self.cfg.flavor == StackFlavor::FreeBsd) {
+        if self.state == State::SynReceived && (seq == 0 || self.rules.any_syn_is_retransmission) {
             if segment.flags.has(Flags::ACK) && self.acks_syn(segment) {
                 // Simultaneous open: the peer's SYN-ACK acknowledges our SYN. Linux since 6.12 answers it only with what it has
                 // to send; before it did, without data in the SYN.
                 let plain = segment.ack == self.iss.at(1);
                 self.syn_acked(now, segment);
                 if plain {
-                    // To Linux the SYN is an octet that came again.
-                    let linux = self.cfg.flavor == StackFlavor::Linux;
-                    self.recv.answer(0..u64::from(linux));
+                    // To Linux the SYN is a position that arrived again.
+                    self.recv.answer(0..u64::from(self.rules.challenges_crossed_syn));
                 }
-            } else if !self.open.passive && self.cfg.flavor == StackFlavor::Linux {
+            } else if !self.open.passive && self.rules.challenges_crossed_syn {
                 // After crossing SYNs the socket is a whole one, which challenges them (`tcp_validate_incoming`).
                 self.refuse(now, "syn in connection");
                 self.challenge(now);
@@ -109,8 +102,8 @@ impl Connection {
             }
             return;
         }
-        let rfc = self.cfg.flavor == StackFlavor::Rfc;
-        if rfc && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
+        let returns = self.rules.syn_returns_to_listen;
+        if returns && self.state == State::SynReceived && self.open.passive && self.in_reset_window(seq) {
             // RFC 9293 section 3.10.7.4, fourth.
             self.back_to_listen(now);
             return;
@@ -130,7 +123,7 @@ impl Connection {
 
     /// Whether a reset at `seq` is in the window: from the last ACK on (FreeBSD) or RCV.NXT, up to its right edge.
     fn in_reset_window(&self, seq: u64) -> bool {
-        if self.cfg.flavor == StackFlavor::FreeBsd {
+        if self.rules.resets_count_from_last_ack {
             let from = self.recv.last_acked().max(1);
             return seq >= from && seq - from < self.bsd_window();
         }
@@ -152,8 +145,8 @@ impl Connection {
     /// challenged.
     pub(super) fn input_reset(&mut self, now: Time, seq: u64) {
         // Outside the window nothing is answered. What its timestamp says is not used (RFC 7323 section 5.2).
-        let bsd = self.cfg.flavor == StackFlavor::FreeBsd;
-        let exact = seq == if bsd { self.recv.last_acked().max(1) } else { self.recv.nxt() };
+        let from_last_ack = self.rules.resets_count_from_last_ack;
+        let exact = seq == if from_last_ack { self.recv.last_acked().max(1) } else { self.recv.nxt() };
         if !(exact || self.cfg.weak_resets && self.in_reset_window(seq)) {
             self.refuse(now, "inexact reset");
             if self.in_reset_window(seq) {
@@ -164,8 +157,10 @@ impl Connection {
         match self.state {
             State::SynReceived if self.open.passive && !self.streams => self.back_to_listen(now),
             State::SynReceived if !self.streams => self.end(now, Some(ConnError::Refused), "refused by peer"),
-            // Both sides are done: nothing is lost. FreeBSD tells all the same.
-            State::Closing | State::LastAck if bsd => self.end(now, Some(ConnError::Reset), "reset by peer"),
+            // Both sides are done: nothing is lost. FreeBSD reports it all the same.
+            State::Closing | State::LastAck if self.rules.reset_while_closing_is_error => {
+                self.end(now, Some(ConnError::Reset), "reset by peer");
+            }
             State::Closing | State::LastAck | State::TimeWait => self.end(now, None, "reset by peer"),
             _ => self.end(now, Some(ConnError::Reset), "reset by peer"),
         }
@@ -174,7 +169,7 @@ impl Connection {
     /// What began a passive open was none.
     fn back_to_listen(&mut self, now: Time) {
         let fast = self.open.fast.take();
-        self.open = super::open::Opening::new(&self.cfg);
+        self.open = super::handshake::Opening::new(&self.cfg);
         self.open.fast = fast;
         self.set_state(now, State::Listen);
     }
@@ -207,7 +202,7 @@ impl Connection {
             self.linger = now.saturating_add(self.cfg.time_wait);
         }
         let throttled = bare || flags.has(Flags::SYN);
-        if !throttled || self.challenge.allowed(now, StackFlavor::Linux) {
+        if !throttled || self.challenge.allowed(now, self.rules.challenge_acks) {
             self.recv.answer(0..0);
         }
     }

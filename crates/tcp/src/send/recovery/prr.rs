@@ -8,7 +8,7 @@ use crate::config::PrrBound;
 /// What one ACK says.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one ACK")]
-pub(super) struct Step {
+pub(in crate::send) struct Step {
     /// Bytes delivered.
     pub delivered: u64,
     /// The cumulative point moved.
@@ -30,13 +30,13 @@ impl Step {
 
 /// The state of one reduction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Prr {
+pub(in crate::send) struct Prr {
     /// `RecoverFS`: flight when the reduction began.
     recover_fs: u64,
     /// Bytes delivered since.
     delivered: u64,
     /// Bytes sent since.
-    pub out: u64,
+    out: u64,
 }
 
 impl Prr {
@@ -44,6 +44,18 @@ impl Prr {
     /// what that ACK delivers.
     pub fn begin(flight: u64, mss: u64) -> Prr {
         Prr { recover_fs: flight.max(mss), delivered: 0, out: 0 }
+    }
+
+    /// `bytes` were sent.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: u64) {
+        self.out += bytes;
+    }
+
+    /// Something was sent since the reduction began.
+    #[inline]
+    pub fn has_sent(&self) -> bool {
+        self.out > 0
     }
 
     /// RFC 9937 section 6.2: the window after an ACK.
@@ -71,5 +83,58 @@ impl Prr {
             count = count.max(mss);
         }
         (pipe + count).max(mss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn delivered(bytes: u64) -> Step {
+        Step { delivered: bytes, advanced: false, repaired: false, lost: false, recovery: true }
+    }
+
+    #[test]
+    fn above_ssthresh_the_window_falls_in_proportion_to_what_is_delivered() {
+        let mut prr = Prr::begin(20_000, MSS);
+        // The first retransmission leaves at once.
+        assert_eq!(prr.on_ack(&delivered(1000), 19_000, 10_000, PrrBound::SafeAck, MSS), 20_000);
+        prr.on_sent(1000);
+        // Two delivered, one sent: half of what is delivered may be sent.
+        assert_eq!(prr.on_ack(&delivered(1000), 19_000, 10_000, PrrBound::SafeAck, MSS), 19_000);
+        assert_eq!(prr.on_ack(&delivered(1000), 18_000, 10_000, PrrBound::SafeAck, MSS), 19_000);
+    }
+
+    #[test]
+    fn below_ssthresh_what_recovery_owes_is_sent_and_a_segment_more_on_progress_without_loss() {
+        let step = |advanced, lost| Step { advanced, lost, ..delivered(1000) };
+        let window = |step: Step| {
+            let mut prr = Prr::begin(20_000, MSS);
+            prr.on_sent(1000);
+            prr.on_ack(&step, 5000, 10_000, PrrBound::SafeAck, MSS)
+        };
+        assert_eq!(window(step(false, false)), 6000);
+        assert_eq!(window(step(true, false)), 7000);
+        assert_eq!(window(step(true, true)), 6000);
+    }
+
+    #[test]
+    fn linux_before_6_adds_the_segment_on_the_ack_of_a_retransmission_only() {
+        let window = |repaired| {
+            let mut prr = Prr::begin(20_000, MSS);
+            prr.on_sent(1000);
+            let step = Step { advanced: true, repaired, ..delivered(1000) };
+            prr.on_ack(&step, 5000, 10_000, PrrBound::Repair, MSS)
+        };
+        assert_eq!((window(false), window(true)), (6000, 7000));
+    }
+
+    #[test]
+    fn the_window_never_exceeds_ssthresh() {
+        let mut prr = Prr::begin(20_000, MSS);
+        prr.on_sent(1000);
+        assert_eq!(prr.on_ack(&delivered(9000), 9000, 10_000, PrrBound::SafeAck, MSS), 10_000);
     }
 }

@@ -1,0 +1,217 @@
+//! The differences between stacks, one field for each.
+
+use tcpassay_units::Dur;
+
+/// All differences of one stack.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub send: SendRules,
+    pub recv: RecvRules,
+    pub conn: ConnRules,
+}
+
+/// How RACK's reordering window is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RackWindow {
+    /// A quarter of the minimum round-trip time, zero while no reordering was seen and a loss is likely (RFC 8985
+    /// section 6.2 step 4).
+    Rfc8985,
+    /// A quarter of the last round-trip time, always (`rack_calc_thresh_rack` in FreeBSD 14's `tcp_stacks/rack.c` with
+    /// `dsack_std_based` = 3).
+    LastRtt,
+}
+
+/// Which segments count as lost when the route's MTU falls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathLoss {
+    /// Those that are longer than the new segment size (`tcp_simple_retransmit` of Linux).
+    TooLong,
+    /// All that are outstanding (`tcp_mtudisc` of FreeBSD).
+    All,
+}
+
+/// Differences of the sender.
+#[expect(clippy::struct_excessive_bools, reason = "independent differences")]
+#[derive(Debug)]
+pub(crate) struct SendRules {
+    /// Without SACK each duplicate ACK stands for a SACKed segment: it releases one segment, and no more duplicates
+    /// count than segments can have caused (`tcp_add_reno_sack`, `tcp_limit_reno_sacked`).
+    pub emulates_sack: bool,
+    /// Without SACK recovery and Loss last until something above the recovery point is acknowledged
+    /// (`tcp_is_non_sack_preventing_reopen`).
+    pub holds_recovery_without_sack: bool,
+    /// Only whole segments of a super-segment are marked as SACKed (`tcp_match_skb_to_sack`).
+    pub sacks_whole_segments: bool,
+    /// PRR counts packets, however short they are (`tcp_cwnd_reduction`).
+    pub prr_counts_packets: bool,
+    /// cwnd and ssthresh are counted in segments, so that they scale with the segment size.
+    pub windows_in_segments: bool,
+    /// No segment is longer than half of the largest window that the peer offered (`tcp_bound_to_half_wnd`).
+    pub mss_at_most_half_window: bool,
+    /// Which segments are retransmitted when the route's MTU falls.
+    pub path_loss: PathLoss,
+    /// How RACK's reordering window is computed.
+    pub rack_window: RackWindow,
+    /// A second timeout in a row restarts F-RTO in any state (`tcp_enter_loss`).
+    pub frto_restarts_on_any_timeout: bool,
+    /// Without SACK a duplicate ACK does not end F-RTO before the retransmission is acknowledged (`tcp_process_loss`).
+    pub frto_ignores_early_duplicates: bool,
+    /// The ACK that undoes a timeout may show a loss by RACK (`tcp_fastretrans_alert`).
+    pub detects_loss_after_undo: bool,
+    /// The tail loss probe, the reordering timer and the retransmission timer are one timer (since 4.15).
+    pub probe_shares_timer: bool,
+    /// A tail loss probe needs no round-trip sample since the last one (`tcp_send_loss_probe`).
+    pub probe_without_sample: bool,
+    /// A tail loss probe with new data sends a whole buffer if the window allows (`tcp_send_loss_probe`).
+    pub probe_sends_buffer: bool,
+    /// A tail loss probe that retransmits is not counted as in flight (`retrans_out`).
+    pub probe_not_in_flight: bool,
+    /// Without timestamps one segment after the other is timed (`t_rtttime`, `t_rtseq` of FreeBSD).
+    pub times_one_segment: bool,
+    /// Only what is acknowledged in order gives round-trip samples, unless RACK is in use (`tcp_xmit_timer` of FreeBSD).
+    pub samples_in_order_only: bool,
+    /// The window may grow while the peer's window is not smaller, whether it was used or not (`cc_ack_received` of FreeBSD).
+    pub grows_when_unused: bool,
+    /// The pacing rate is computed from the data in flight where that exceeds cwnd (`tcp_update_pacing_rate`).
+    pub paces_by_flight: bool,
+    /// The first ten segments are not paced, and a late segment shortens the wait of the next one
+    /// (`tcp_update_skb_after_send`).
+    pub pacing_credit: bool,
+    /// The segment with the FIN leaves whatever the congestion window says (`tcp_cwnd_test`).
+    pub fin_ignores_cwnd: bool,
+    /// A shut peer window postpones the restart after idle (`tcp_slow_start_after_idle_check`).
+    pub no_idle_restart_at_zero_window: bool,
+    /// A corked segment is released by the probe timer: it runs while nothing is in flight, lasts an RTO at least, and
+    /// marks the data to be pushed (`tcp_check_probe_timer`, `tcp_write_wakeup`).
+    pub probe_timer_uncorks: bool,
+}
+
+/// Differences of the receiver.
+#[derive(Debug)]
+pub(crate) struct RecvRules {
+    /// A SACK block grows by what arrives and by the blocks that it touches, not by the whole range
+    /// (`tcp_sack_new_ofo_skb`, `tcp_ooo_try_coalesce`).
+    pub sack_blocks_grow_by_arrivals: bool,
+    /// A segment that repeats a part of earlier data is acknowledged at once (`tcp_do_segment` of FreeBSD).
+    pub acks_overlap_at_once: bool,
+}
+
+/// When an ACK may change the peer's window, for a segment with the sequence number of the last update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WindowUpdate {
+    /// If its ACK field is not older (RFC 9293 section 3.10.7.4).
+    NotOlder,
+    /// If it acknowledges something new or opens the window (`tcp_may_update_window`).
+    NewOrLarger,
+    /// If its ACK field is newer, or the same with a larger window (`tcp_do_segment` of FreeBSD).
+    NewerOrLarger,
+}
+
+/// What is done with the data of a SYN or SYN-ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SynData {
+    /// They are taken like those of other segments.
+    AsOthers,
+    /// They are taken if Fast Open was asked for, and do not start delayed ACKs (`tcp_fastopen_add_skb`).
+    FastOpenOnly,
+}
+
+/// How segments in TIME-WAIT are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TimeWaitRules {
+    /// As in the other synchronised states (RFC 9293 section 3.10.7.4).
+    Rfc9293,
+    /// `tcp_timewait_state_process` of Linux.
+    Linux,
+    /// `tcp_twcheck` of FreeBSD.
+    FreeBsd,
+}
+
+/// Differences of the connection: handshake, acceptability of segments, resets.
+#[expect(clippy::struct_excessive_bools, reason = "independent differences")]
+#[derive(Debug)]
+pub(crate) struct ConnRules {
+    /// At most so many challenge ACKs in this time (RFC 5961 section 7; `tcp_invalid_ratelimit` of Linux).
+    pub challenge_acks: (u32, Dur),
+    /// A SYN-ACK in LISTEN is ignored, not answered by a reset (`tcp_input` of FreeBSD since 15).
+    pub listen_ignores_syn_ack: bool,
+    /// A SYN with FIN is dropped in LISTEN (`tcp_rcv_state_process`).
+    pub listen_drops_syn_fin: bool,
+    /// A server rounds its first window to segments without their options (`tcp_openreq_init_rwin`).
+    pub server_window_without_options: bool,
+    /// A wrong ACK in SYN-SENT makes the first SYN leave again at once (`TCP_TIMEOUT_MIN`).
+    pub bad_ack_repeats_syn: bool,
+    /// A SYN-ACK must echo a timestamp of one of our SYNs (`tcp_rcv_synsent_state_process`).
+    pub checks_echo_of_syn_ack: bool,
+    /// Data of a SYN that crosses ours are kept until the handshake is done.
+    pub keeps_data_of_crossing_syn: bool,
+    /// The reserved ACE value 101 of a SYN-ACK means no ECN; otherwise accurate ECN (RFC 9768 section 3.1.3).
+    pub reserved_ace_is_no_ecn: bool,
+    /// What is done with the data of a SYN or SYN-ACK.
+    pub syn_data: SynData,
+    /// A server with Fast Open takes the FIN of a SYN (`tcp_fastopen` of FreeBSD).
+    pub takes_fin_of_syn: bool,
+    /// A CE mark on the peer's SYN counts (`tcp_ecn_syncache_socket` of FreeBSD).
+    pub counts_ce_of_syn: bool,
+    /// A client computes a pacing rate when the SYN-ACK arrives, from a window of ten segments (`tcp_ack`).
+    pub client_paces_from_syn_ack: bool,
+    /// Data of our SYN that the peer did not take are lost; otherwise they count as never sent
+    /// (`tcp_rcv_fastopen_synack`).
+    pub refused_syn_data_is_lost: bool,
+    /// After crossing SYNs our SYN is repeated with all of its options.
+    pub repeats_own_syn_options: bool,
+    /// SYNs are given up after the time that doubling timeouts would take (`retransmits_timed_out`).
+    pub bounds_syn_timeouts_by_time: bool,
+    /// The user timeout shortens the wait for a SYN-ACK (`tcp_clamp_rto_to_user_timeout`).
+    pub clamps_syn_timer: bool,
+    /// The third segment of the handshake may wait for data (`sk_write_pending`).
+    pub may_hold_handshake_ack: bool,
+    /// Segments without data stay inside the peer's window (`tcp_acceptable_seq`).
+    pub acks_stay_in_window: bool,
+    /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).
+    pub no_ace_in_time_wait: bool,
+    /// ECE, CWR and CE count on segments without data, too (`tcp_ecn_input_segment` of FreeBSD).
+    pub reads_ecn_of_pure_acks: bool,
+    /// The fields of the ACE counter are believed without plausibility checks (`tcp_ecn.c` of FreeBSD).
+    pub trusts_ace: bool,
+    /// A segment that may update the window is no duplicate ACK (`FLAG_WIN_UPDATE`).
+    pub window_update_is_no_duplicate: bool,
+    /// How segments in TIME-WAIT are answered.
+    pub time_wait: TimeWaitRules,
+    /// A SYN in TIME-WAIT begins a connection by its sequence number alone; otherwise also by its timestamp (RFC 6191).
+    pub reuse_by_sequence_only: bool,
+    /// Segments without ACK, RST and SYN are dropped first (`tcp_rcv_established`).
+    pub drops_segments_without_ack_first: bool,
+    /// Resets are looked at before timestamps and the window (`tcp_do_segment` of FreeBSD).
+    pub reset_before_other_checks: bool,
+    /// A segment that acknowledges unsent data is dropped before its timestamp is noted (`tcp_ack`).
+    pub checks_ack_before_timestamp: bool,
+    /// A FIN counts as one position in reported duplicates.
+    pub fin_in_dsack: bool,
+    /// Segments without data that are not acceptable are answered, at the rate of challenge ACKs
+    /// (`tcp_oow_rate_limited`).
+    pub throttles_answers_without_data: bool,
+    /// An ACK that a later one overtook passes PAWS (`tcp_disordered_ack`).
+    pub accepts_disordered_acks: bool,
+    /// An ACK older than all that was acknowledged is not acceptable (`bytes_acked`).
+    pub bounds_old_acks_by_acked: bool,
+    /// When an ACK may change the peer's window.
+    pub window_update: WindowUpdate,
+    /// The receiver's round-trip time is that of the first full segment with an echo (`tcp_rcv_rtt_measure_ts`).
+    pub rtt_of_first_full_segment: bool,
+    /// Data after the peer's FIN, some of them old, reset the connection (`tcp_rcv_state_process`).
+    pub resets_on_data_after_fin: bool,
+    /// A reset carries the window and the SACK blocks of an ACK (`tcp_send_active_reset`).
+    pub reset_has_window_and_sack: bool,
+    /// Any SYN in SYN-RECEIVED is a retransmission; otherwise only one with the same sequence number.
+    pub any_syn_is_retransmission: bool,
+    /// After crossing SYNs a repeated SYN is challenged, and one with an ACK is reported as a duplicate
+    /// (`tcp_validate_incoming`).
+    pub challenges_crossed_syn: bool,
+    /// A SYN in the window of SYN-RECEIVED returns a passive open to LISTEN (RFC 9293 section 3.10.7.4, fourth).
+    pub syn_returns_to_listen: bool,
+    /// Resets are compared with the last ACK sent and FreeBSD's window; otherwise with RCV.NXT and the window.
+    pub resets_count_from_last_ack: bool,
+    /// A reset in CLOSING or LAST-ACK is an error.
+    pub reset_while_closing_is_error: bool,
+}

@@ -1,0 +1,176 @@
+//! What the application and the host ask for: writes, and options of the socket.
+
+use super::Sender;
+use super::output::send_buffer::WriteStep;
+use std::sync::Arc;
+use tcpassay_cc::Controller;
+use tcpassay_units::{Bytes, Dur, Time};
+
+impl Sender {
+    /// The application writes `n` bytes. Returns how many were taken.
+    pub fn write(&mut self, now: Time, n: u64) -> u64 {
+        self.buffer.write(now, n, self.scoreboard.una(), self.scoreboard.nxt())
+    }
+
+    /// Bytes that [`write`](Sender::write) would accept.
+    pub fn writable(&self) -> u64 {
+        self.buffer.writable(self.scoreboard.una(), self.scoreboard.nxt())
+    }
+
+    /// One step of a write of which `n` bytes are left: up to the end of a buffer. Returns how many were taken, zero if there is
+    /// no room, and whether something may be sent before the next step. Before the handshake is done, and if the queue
+    /// is a stream, everything is one step.
+    pub fn write_step(&mut self, now: Time, n: u64, first: bool, more: bool) -> (u64, bool) {
+        if !self.buffer.is_queue() || !self.up || self.buffer.has_fin() {
+            self.buffer.set_more(more);
+            return (self.write(now, n), true);
+        }
+        let step = WriteStep {
+            now,
+            bytes: n,
+            first,
+            more,
+            goal: self.size_goal(),
+            largest_window: self.window.largest(),
+        };
+        let progress = self.progress();
+        self.buffer.write_step(&step, &progress)
+    }
+
+    /// How much one buffer holds (`tcp_xmit_size_goal`): a super-segment, and no more than half the largest window.
+    fn size_goal(&self) -> u64 {
+        let half = self.window.half_of_largest();
+        let most = self.cfg.tso.map_or(self.mss, Bytes::get);
+        let most = if half > 0 { most.min(half) } else { most };
+        (most - most % self.mss).max(self.mss)
+    }
+
+    /// No more writes: a FIN follows what was written.
+    pub fn finish(&mut self) {
+        self.buffer.finish();
+    }
+
+    /// More follows what is written next (`MSG_MORE`).
+    pub fn set_more(&mut self, more: bool) {
+        self.buffer.set_more(more);
+    }
+
+    /// What was written so far is a record: it shares no segment with what follows.
+    pub fn end_record(&mut self) {
+        self.buffer.end_record();
+    }
+
+    /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
+    /// be written.
+    pub fn has_room(&self) -> bool {
+        self.buffer.has_room(&self.progress())
+    }
+
+    /// A writer waits for room: if the window is not full the buffer grows (`tcp_new_space`). Returns whether it may write now.
+    pub fn check_space(&mut self) -> bool {
+        if self.buffer.is_queue() && self.pipe() < self.cwnd {
+            self.expand_buffer();
+        }
+        self.has_room()
+    }
+
+    /// After an ACK and what it released: the buffer grows for a writer that found no room (`tcp_check_space`). Returns whether
+    /// the writer is woken.
+    pub fn on_ack_space(&mut self, now: Time) -> bool {
+        if !self.buffer.writer_waits() {
+            return false;
+        }
+        self.check_space();
+        let progress = self.progress();
+        self.buffer.wake_writer(now, &progress)
+    }
+
+    pub(super) fn expand_buffer(&mut self) {
+        self.buffer.expand(self.mss, self.cwnd, self.dup_thresh.threshold());
+    }
+
+    /// The queue is made of buffers.
+    pub fn writes_in_steps(&self) -> bool {
+        self.buffer.is_queue()
+    }
+
+    /// Whether everything that was written is acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.scoreboard.una() >= self.buffer.end()
+    }
+
+    /// The size of the send buffer at present.
+    pub fn buffer_size(&self) -> u64 {
+        self.buffer.size()
+    }
+
+    /// The buffer has a fixed size from now on.
+    pub fn set_send_buffer(&mut self, size: u64) {
+        self.buffer.set_size(size);
+    }
+
+    /// `app.notsent_lowat` from now on.
+    pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
+        self.buffer.set_notsent_lowat(low);
+    }
+
+    /// What was written so far is urgent (`MSG_OOB`): every segment that begins before its end says so.
+    pub fn mark_urgent(&mut self) {
+        self.buffer.mark_urgent();
+        self.simple = false;
+    }
+
+    /// Bytes from `start` to the end of the urgent data, if that is beyond it.
+    pub fn urgent_from(&self, start: u64) -> Option<u64> {
+        self.buffer.urgent_end().checked_sub(start).filter(|&n| n > 0)
+    }
+
+    /// Another controller decides from now on (`TCP_CONGESTION`).
+    pub fn set_controller(&mut self, cc: Box<dyn Controller>) {
+        self.cc.replace(cc);
+        self.simple &= !self.cc.wants_sent_events();
+    }
+
+    /// The round-trip time that was measured since this was last asked.
+    pub fn take_rtt(&mut self) -> Option<Dur> {
+        self.rtt.take_sample()
+    }
+
+    /// The local interface drops everything from now on, or nothing any more; what waits is tried again when its timer fires.
+    pub fn set_local_drop(&mut self, on: bool) {
+        self.local_drop.set(on);
+        self.simple = false;
+    }
+
+    /// `app.nodelay`; switching it on releases what waits (`__tcp_sock_set_nodelay` of Linux).
+    pub fn set_nodelay(&mut self, on: bool) {
+        Arc::make_mut(&mut self.cfg).nodelay = on;
+        if on {
+            self.buffer.forget_more();
+            if self.cfg.cork && self.unsent() > 0 {
+                self.timers.allow_partial();
+            }
+        }
+    }
+
+    /// `app.cork`.
+    pub fn set_cork(&mut self, on: bool) {
+        Arc::make_mut(&mut self.cfg).cork = on;
+        if !on {
+            self.timers.stop_cork();
+        }
+    }
+
+    /// `app.user_timeout`, from now on.
+    pub fn set_user_timeout(&mut self, timeout: Option<Dur>) {
+        Arc::make_mut(&mut self.cfg).user_timeout = timeout;
+        self.timers.set_user_timeout(timeout);
+    }
+
+    /// Bounds of the retransmission timeout from now on; a timer that runs goes on.
+    pub fn set_rto_bounds(&mut self, min: Dur, max: Dur) {
+        let rto = &mut Arc::make_mut(&mut self.cfg).rto;
+        (rto.min, rto.max) = (min, max);
+        self.rtt.set_bounds(*rto);
+    }
+}

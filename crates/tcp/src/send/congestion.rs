@@ -1,0 +1,482 @@
+//! The congestion states: how a recovery begins, continues and ends.
+//!
+//! Sources: RFC 5681 section 3.2, RFC 6582 (NewReno), RFC 6675 section 5, RFC 9937, RFC 3168 section 6.1.2, RFC 5682;
+//! `tcp_fastretrans_alert` and `tcp_process_loss` of Linux for the states.
+
+use super::Sender;
+use super::ack::AckContext;
+use super::delivery::Delivered;
+use super::loss::dupthresh::EarlyRetransmit;
+use super::loss::rack::WindowInput;
+use super::loss::rto::{Decision, Frto, FrtoAck};
+use super::loss::tlp::Outcome;
+use super::loss::undo::{EIFEL, UndoAck};
+use super::recovery::freebsd::{self, DetectInput, PartialAckWindow};
+use super::recovery::newreno::{NewReno, RecoveryAck};
+use super::recovery::prr::{Prr, Step};
+use super::recovery::sack::NextSeg;
+use super::scoreboard::loss_marking::RackScan;
+use crate::config::{Recovery, RecoveryExit};
+use crate::log::{CongestionState as Ca, Log, LogEvent};
+use crate::messages::Span;
+use tcpassay_cc::{Cause, Event};
+use tcpassay_units::{Bytes, Time};
+
+/// Enters a loss in the log, if there is one.
+pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: &'static str, log: &mut Log) {
+    if lost > 0 {
+        log.put(now, || LogEvent::Lost { start: span.start, end: span.end, why });
+    }
+}
+
+/// The flight that a reduction begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    /// RFC 5681's flight size.
+    pub size: u64,
+    /// What of it was not SACKed before.
+    pub undelivered: u64,
+}
+
+impl Flight {
+    fn before(a: &AckContext) -> Flight {
+        Flight { size: a.prior_out, undelivered: a.prior_undelivered() }
+    }
+}
+
+impl Sender {
+    /// What the ACK says to PRR.
+    fn prr_step(&self, a: &AckContext, d: &Delivered, lost: u64, recovery: bool) -> Step {
+        let delivered = self.delivered_size(d.bytes, d.packets);
+        Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
+    }
+
+    /// The size that PRR gives to `bytes` in so many packets: Linux counts packets (`tcp_cwnd_reduction`), however short they are.
+    #[inline]
+    pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
+        if self.rules.prr_counts_packets { packets * self.mss } else { bytes }
+    }
+
+    /// What is in flight, as PRR counts it. The records are counted only if a short segment may be among them.
+    pub(super) fn prr_pipe(&self) -> u64 {
+        if self.rules.prr_counts_packets && self.nagle.small_end() > self.scoreboard.una() {
+            let packets = self.scoreboard.packets_in_flight(self.mss) * self.mss;
+            return packets.saturating_sub(self.duplicates.bytes());
+        }
+        self.pipe()
+    }
+
+    /// Detects losses and changes the state, with at most one `Congestion` or `RecoveryExit`. Returns the bytes newly marked
+    /// lost.
+    pub(super) fn update_state(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
+        match self.state {
+            Ca::Loss => self.in_loss(a, d, log),
+            Ca::Recovery => self.in_recovery(a, d, log),
+            Ca::Open | Ca::Disorder | Ca::Cwr => self.in_open(a, d, log),
+        }
+    }
+
+    fn in_recovery(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
+        let recovered = self.scoreboard.una() >= self.recover;
+        if let Some(why) = self.undo_proof(a, d) {
+            // Linux `tcp_try_undo_partial`: with retransmissions in flight it waits, and marks nothing more lost.
+            if why != EIFEL || recovered || self.scoreboard.retransmitted() == 0 {
+                self.leave(a.now, true, why, log);
+            }
+            return 0;
+        }
+        if self.awaits_ack_above_recover() {
+            return 0;
+        }
+        if recovered {
+            self.leave(a.now, false, "recovery point acknowledged", log);
+            // `tcp_do_segment` asks before it ends the recovery whether another begins.
+            return if self.uses_partial_ack_window() { 0 } else { self.detect(a.now, d, log) };
+        }
+        let mut lost = self.detect(a.now, d, log);
+        if !self.sack && a.advanced {
+            // RFC 6582 section 3.2 step 3, partial ACK: the next hole is lost and is retransmitted at once.
+            self.newreno.on_partial_ack();
+            let marked = self.scoreboard.mark_front(self.mss);
+            let una = self.scoreboard.una();
+            log_lost(a.now, una..una + marked, marked, "newreno", log);
+            lost += marked;
+            self.force_retransmit = self.cfg.recovery != Recovery::Prr;
+        }
+        if a.advanced
+            && self.sack
+            && self.cfg.recovery == (Recovery::FreeBsd { pipe: true })
+            && PartialAckWindow::wants_rescue(&self.scoreboard, self.recover, d.bytes)
+        {
+            let rescued = self.scoreboard.mark_tail(self.mss);
+            self.partial_ack_window.on_rescue(rescued);
+            let nxt = self.scoreboard.nxt();
+            log_lost(a.now, nxt - rescued..nxt, rescued, "rescue", log);
+            lost += rescued;
+        }
+        lost
+    }
+
+    /// Without SACK late duplicates of this episode must not begin another one: in Linux it lasts until something above its end
+    /// is acknowledged (`tcp_is_non_sack_preventing_reopen`, `tcp_try_undo_recovery`).
+    fn awaits_ack_above_recover(&self) -> bool {
+        self.rules.holds_recovery_without_sack && !self.sack && self.scoreboard.una() == self.recover
+    }
+
+    fn in_loss(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
+        if a.advanced
+            && let Some(why) = self.undo_proof(a, d)
+        {
+            self.leave(a.now, true, why, log);
+            return self.detect_after_undo(a, d, log);
+        }
+        let ack = FrtoAck {
+            original: d.original,
+            advanced: a.advanced,
+            duplicate: a.dup,
+            sacked: d.sacked > 0,
+            sack: self.sack,
+            una: self.scoreboard.una(),
+            nxt: self.scoreboard.nxt(),
+            recover: self.recover,
+        };
+        let recovered = ack.una >= self.recover;
+        match self.frto.on_ack(&ack, self.rules.frto_ignores_early_duplicates) {
+            Decision::Continue => {}
+            Decision::Advance => self.recover = ack.nxt,
+            Decision::Spurious => {
+                self.leave(a.now, true, "undo: f-rto", log);
+                return self.detect_after_undo(a, d, log);
+            }
+        }
+        if self.awaits_ack_above_recover() {
+            return 0;
+        }
+        if recovered {
+            self.leave(a.now, false, "high_seq acked", log);
+        }
+        if self.uses_rack || recovered { self.detect(a.now, d, log) } else { 0 }
+    }
+
+    /// The timeout was spurious. In Linux the same ACK may show a loss by RACK.
+    fn detect_after_undo(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
+        if self.rules.detects_loss_after_undo && self.uses_rack { self.detect(a.now, d, log) } else { 0 }
+    }
+
+    fn in_open(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) -> u64 {
+        if let Some(why) = self.undo.late_proof() {
+            self.leave(a.now, true, why, log);
+        }
+        let lost = self.detect(a.now, d, log);
+        if self.cc.reduced() {
+            return lost;
+        }
+        if self.scoreboard.pending() > 0 {
+            if !self.path_probe_lost(a.now, log) {
+                self.enter_recovery(a.now, Flight::before(a), log);
+            }
+        } else if self.state == Ca::Cwr && self.scoreboard.una() > self.recover {
+            self.leave(a.now, false, "high_seq acked", log);
+        } else {
+            self.read_probe_outcome(a, log);
+            if !self.cc.reduced() && a.marked && self.state != Ca::Cwr {
+                self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), "ece", log);
+            }
+        }
+        self.update_disorder(a.now, log);
+        lost
+    }
+
+    /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, the controller must learn of it.
+    fn read_probe_outcome(&mut self, a: &AckContext, log: &mut Log) {
+        let outcome = self.probe.on_ack(self.scoreboard.una(), !a.informs && a.bare);
+        if outcome == Outcome::Repaired && self.state != Ca::Cwr {
+            self.enter_cwr(a.now, Cause::Loss, Flight::before(a), "tlp", log);
+        }
+    }
+
+    /// The proof, if this ACK proves the present episode spurious.
+    fn undo_proof(&mut self, a: &AckContext, d: &Delivered) -> Option<&'static str> {
+        self.undo.on_ack(&UndoAck {
+            early_bytes: d.early_bytes,
+            timely: d.timely_bytes > 0,
+            advanced: a.advanced,
+            echo_ms: d.echo_ms.filter(|_| self.timestamps),
+            in_recovery: self.state == Ca::Recovery,
+            may_be_original: self.sack || self.scoreboard.una() < self.recover,
+        })
+    }
+
+    /// After the controller's `Ack` event: what could not precede it. One ACK may end an episode and show the reason of the
+    /// next one; the next one begins here, before anything is sent.
+    pub(super) fn begin_next_episode(&mut self, a: &AckContext, d: &Delivered, log: &mut Log) {
+        if !matches!(self.state, Ca::Open | Ca::Disorder) {
+            return;
+        }
+        if self.scoreboard.pending() > 0 {
+            self.enter_recovery(a.now, Flight::before(a), log);
+        } else if a.marked && self.cc.reduced() {
+            self.enter_cwr(a.now, Cause::Ecn, Flight::before(a), "ece", log);
+        } else {
+            return;
+        }
+        self.update_cwnd(a, d, 0, log);
+    }
+
+    /// Open or Disorder: whether there are duplicates.
+    fn update_disorder(&mut self, now: Time, log: &mut Log) {
+        let disorder = self.scoreboard.sacked() > 0 || self.duplicates.acks() > 0;
+        match self.state {
+            Ca::Open if disorder => {
+                self.limited_sent = 0;
+                self.set_state(now, Ca::Disorder, "duplicate ACK", log);
+            }
+            Ca::Disorder if !disorder => self.set_state(now, Ca::Open, "in order", log),
+            _ => {}
+        }
+    }
+
+    /// Marks losses by the configured rule. Returns the bytes newly marked.
+    fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
+        if self.uses_rack {
+            let scan = self.detect_by_time(now, log);
+            log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
+            return scan.lost;
+        }
+        let lost = self.detect_by_count(d);
+        log_lost(now, self.scoreboard.una()..self.scoreboard.high_sacked(), lost, "dupthresh", log);
+        lost
+    }
+
+    /// What RACK's reordering window depends on.
+    pub(super) fn rack_input(&self) -> WindowInput {
+        WindowInput {
+            recovering: matches!(self.state, Ca::Recovery | Ca::Loss),
+            mss: self.mss,
+            min_rtt: self.rtt.windowed_min(),
+            srtt: self.rtt.srtt(),
+        }
+    }
+
+    /// By time (RACK): marks what is lost, and sets the reordering timer for what may still be reordered.
+    pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
+        let input = self.rack_input();
+        let scan = self.rack.detect(now, &input, &mut self.scoreboard);
+        let wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
+        self.timers.set_reorder(now, wait, log);
+        scan
+    }
+
+    /// By duplicates: marks what is lost. Returns the bytes newly marked.
+    fn detect_by_count(&mut self, d: &Delivered) -> u64 {
+        if d.late > 0 {
+            self.dup_thresh.on_reordering(d.late, self.mss);
+        }
+        let threshold = self.dup_thresh.lowered(&EarlyRetransmit {
+            enabled: self.cfg.early_retransmit,
+            outstanding: self.scoreboard.outstanding(),
+            can_send_new: self.has_new() && self.peer_room() > 0,
+            mss: self.mss,
+        });
+        let (state, mss) = (self.state, self.mss);
+        if !self.sack {
+            // RFC 6582 section 3.2 step 2: not for duplicates of what the last episode sent.
+            let fresh = self.scoreboard.una() > self.recover;
+            let open = matches!(state, Ca::Open | Ca::Disorder | Ca::Cwr);
+            let duplicates = self.duplicates.without_sack(self.rules.emulates_sack, mss);
+            let lost = open && fresh && duplicates >= threshold;
+            return if lost { self.scoreboard.mark_front(mss) } else { 0 };
+        }
+        let dup_acks = self.duplicates.acks();
+        if let Recovery::FreeBsd { pipe } = self.cfg.recovery {
+            let input = DetectInput { state, pipe, dup_acks, threshold, mss, recover: self.recover };
+            return freebsd::detect(&input, &mut self.scoreboard);
+        }
+        self.dup_thresh.detect_by_sack(threshold, dup_acks, state, mss, &mut self.scoreboard)
+    }
+
+    /// Fast recovery begins.
+    pub(super) fn enter_recovery(&mut self, now: Time, flight: Flight, log: &mut Log) {
+        self.stats.recoveries += 1;
+        // One reduction a window: a loss found while a mark's reduction is in progress adds none.
+        if self.reducing {
+            if !self.cfg.cwr_by_prr {
+                self.prr = Prr::begin(flight.undelivered, self.mss);
+            }
+            // The mark remains real if the loss turns out to be spurious.
+            self.undo.clear();
+        } else {
+            let size = flight.size - self.limited_sent.min(flight.size);
+            self.reduce(now, Cause::Loss, size, log);
+            self.prr = Prr::begin(flight.undelivered, self.mss);
+            self.begin_undo();
+        }
+        self.recover = self.scoreboard.nxt();
+        self.next_seg = NextSeg::begin(self.scoreboard.una());
+        self.partial_ack_window = PartialAckWindow::default();
+        self.newreno = NewReno::begin(self.duplicates.acks());
+        self.probe.cancel();
+        self.set_state(now, Ca::Recovery, if self.uses_rack { "rack" } else { "dupthresh" }, log);
+        let window = match self.cfg.recovery {
+            Recovery::Prr => return,
+            Recovery::Sack if self.sack => self.target(),
+            Recovery::FreeBsd { .. } if self.sack => self.mss,
+            Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => {
+                self.newreno.first_window(self.target(), self.mss)
+            }
+        };
+        self.force_retransmit = true;
+        self.set_cwnd(now, window, "enter", log);
+    }
+
+    /// What the episode that begins retransmits may turn out to have been unnecessary.
+    pub(super) fn begin_undo(&mut self) {
+        let board = &self.scoreboard;
+        self.undo.begin(board.una(), board.retransmitted(), board.any_retransmitted());
+    }
+
+    /// A window reduction without retransmission: a mark, a loss that a probe repaired, or a local drop.
+    pub(super) fn enter_cwr(
+        &mut self,
+        now: Time,
+        cause: Cause,
+        flight: Flight,
+        why: &'static str,
+        log: &mut Log,
+    ) {
+        if cause == Cause::Ecn {
+            self.stats.ecn_reductions += 1;
+        }
+        self.reduce(now, cause, flight.size, log);
+        self.recover = self.scoreboard.nxt();
+        self.prr = Prr::begin(flight.undelivered, self.mss);
+        self.undo.clear();
+        if !self.cfg.cwr_by_prr {
+            self.set_cwnd(now, self.target().min(self.cwnd), "enter", log);
+        }
+        self.set_state(now, Ca::Cwr, why, log);
+    }
+
+    /// The window that a reduction is computed from.
+    pub(super) fn reduced_from(&self, flight: u64) -> u64 {
+        if self.cfg.reduce_from_cwnd { self.target() } else { flight }
+    }
+
+    fn reduce(&mut self, now: Time, cause: Cause, flight: u64, log: &mut Log) {
+        if cause == Cause::Ecn && self.cfg.mark_stops_one_segment && self.target() <= self.mss {
+            // RFC 3168 section 6.1.2: the window cannot shrink, so the timer makes the pause.
+            self.timers.pause(now.saturating_add(self.rtt.rto()));
+        }
+        let flight = self.reduced_from(flight);
+        self.on_event(now, &Event::Congestion { cause, flight: Bytes::new(flight) }, "enter", log);
+        self.reducing = true;
+        self.announce_cwr();
+    }
+
+    /// RFC 3168 section 6.1.2: the reduction, whatever its cause, is announced on the next new data.
+    pub(super) fn announce_cwr(&mut self) {
+        self.cwr_due = self.reads_ece();
+    }
+
+    /// The window that the controller wants: after `Congestion`, the one that the reduction ends with.
+    #[inline]
+    pub(super) fn target(&self) -> u64 {
+        self.cc.control().cwnd.get()
+    }
+
+    /// The episode ends; the controller's window is in force again.
+    fn leave(&mut self, now: Time, spurious: bool, why: &'static str, log: &mut Log) {
+        let exit = if spurious || self.state != Ca::Recovery { Bytes::MAX } else { self.exit_bound() };
+        if spurious {
+            self.stats.undos += 1;
+            self.scoreboard.unmark();
+            self.undo.clear();
+            self.force_retransmit = false;
+            // RFC 5682 section 2.1 step 3b: nothing was retransmitted whose duplicates could mislead.
+            self.recover = self.scoreboard.una() - 1;
+        }
+        if matches!(self.state, Ca::Recovery | Ca::Loss) {
+            self.rack.on_recovery_end();
+        }
+        self.frto = Frto::Off;
+        self.reducing = false;
+        self.limited_sent = 0;
+        self.duplicates.clear();
+        self.on_event(now, &Event::RecoveryExit { spurious, exit }, "leave", log);
+        self.set_cwnd(now, self.target(), "leave", log);
+        let to = if self.scoreboard.sacked() > 0 { Ca::Disorder } else { Ca::Open };
+        self.set_state(now, to, why, log);
+    }
+
+    fn exit_bound(&self) -> Bytes {
+        let flight = self.pipe();
+        match self.cfg.recovery_exit {
+            RecoveryExit::Ssthresh => Bytes::MAX,
+            RecoveryExit::Rfc3782LessCareful => Bytes::new(flight + self.mss),
+            RecoveryExit::Rfc6582 => Bytes::new(flight.max(self.mss) + self.mss),
+        }
+    }
+
+    /// The data path's window after the ACK.
+    pub(super) fn update_cwnd(&mut self, a: &AckContext, d: &Delivered, lost: u64, log: &mut Log) {
+        match self.state {
+            Ca::Open | Ca::Disorder | Ca::Loss => self.cwnd = self.target(),
+            Ca::Cwr if self.cfg.cwr_by_prr => {
+                let step = self.prr_step(a, d, lost, false);
+                self.reduce_by_prr(a.now, &step, log);
+            }
+            Ca::Cwr => {}
+            Ca::Recovery => {
+                let ack = RecoveryAck {
+                    advanced: a.advanced,
+                    acked: d.acked,
+                    duplicate: a.dup,
+                    duplicates: self.duplicates.acks(),
+                };
+                match self.cfg.recovery {
+                    Recovery::Prr => {
+                        let step = self.prr_step(a, d, lost, true);
+                        self.reduce_by_prr(a.now, &step, log);
+                    }
+                    Recovery::Sack if self.sack => {}
+                    Recovery::FreeBsd { pipe } if self.sack => {
+                        let input = freebsd::WindowInput {
+                            cwnd: self.cwnd,
+                            ssthresh: self.target(),
+                            mss: self.mss,
+                            recover: self.recover,
+                            first_is_due: self.force_retransmit,
+                            sacked: d.sacked > 0,
+                            pipe,
+                        };
+                        let window = self.partial_ack_window;
+                        if let Some((cwnd, why)) =
+                            window.on_ack(&ack, &input, &mut self.newreno, &self.scoreboard)
+                        {
+                            self.set_cwnd(a.now, cwnd, why, log);
+                        }
+                    }
+                    Recovery::Sack | Recovery::NewReno | Recovery::FreeBsd { .. } => {
+                        if let Some(cwnd) = self.newreno.on_ack(&ack, self.cwnd, self.mss) {
+                            self.set_cwnd(a.now, cwnd, "newreno", log);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn reduce_by_prr(&mut self, now: Time, step: &Step, log: &mut Log) {
+        if step.delivered == 0 && self.prr.has_sent() {
+            return;
+        }
+        let cwnd = self.prr.on_ack(step, self.prr_pipe(), self.target(), self.cfg.prr_bound, self.mss);
+        self.set_cwnd(now, cwnd, "prr", log);
+    }
+
+    /// Whether recovery is FreeBSD's without PRR.
+    #[inline]
+    pub(super) fn uses_partial_ack_window(&self) -> bool {
+        self.sack && matches!(self.cfg.recovery, Recovery::FreeBsd { .. })
+    }
+}

@@ -1,0 +1,277 @@
+//! Timers that fire, and the timers that an ACK sets.
+//!
+//! Sources: RFC 6298 section 5, RFC 5681 section 3.1, RFC 6675 section 5.1, RFC 8985 sections 6.3 and 7; RFC 9293
+//! section 3.8.6.1; `tcp_enter_loss`, `tcp_send_loss_probe`, `tcp_rearm_rto`, `tcp_check_probe_timer` of Linux.
+
+use super::Sender;
+use super::ack::AckContext;
+use super::congestion::{Flight, log_lost};
+use super::delivery::Delivered;
+use super::local_drop;
+use super::loss::rto::Frto;
+use super::loss::tlp::ProbeInput;
+use super::persist::Wait;
+use super::scoreboard::sent::{EVER, SACKED, Sent};
+use crate::config::Recovery;
+use crate::log::{CongestionState as Ca, Log};
+use crate::messages::{Chunk, GaveUp};
+use tcpassay_cc::Event;
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// Longest time that cork holds a partial segment.
+const CORK: Dur = Dur::from_millis(200);
+
+impl Sender {
+    /// The earliest deadline, or [`Time::MAX`].
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        let timers = self.timers.deadline(self.has_new());
+        timers.min(self.persist.deadline()).min(self.pacer.deadline())
+    }
+
+    /// Runs every timer that is due. What is to be sent then comes from the next polls.
+    pub fn on_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
+        if self.pacer.deadline() <= now {
+            // The next poll may send. A host without room asks later, and must not be called for it again.
+            self.pacer.rest();
+        }
+        if self.timers.reorder_fires(now, log) {
+            self.on_reorder_timer(now, log);
+        }
+        if self.timers.tlp_fires(now, log) {
+            self.on_probe_timer(now, log);
+        }
+        if self.timers.rto_fires(now, log) {
+            self.on_rto(now, log)?;
+        }
+        self.timers.end_pause(now);
+        if self.persist.fires(now, log) {
+            self.on_persist_timer(now, log)?;
+        }
+        if self.timers.cork_fires(now, log) && self.rules.probe_timer_uncorks {
+            self.buffer.push_all();
+        }
+        Ok(())
+    }
+
+    /// RFC 8985 section 6.3: the reordering window passed without the missing segments.
+    fn on_reorder_timer(&mut self, now: Time, log: &mut Log) {
+        let scan = self.detect_by_time(now, log);
+        log_lost(now, scan.first..scan.last, scan.lost, "rack", log);
+        if scan.lost > 0 && matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr) {
+            if self.path_probe_lost(now, log) {
+                return;
+            }
+            let a = AckContext::timer(now, self.scoreboard.outstanding(), self.scoreboard.sacked());
+            self.enter_recovery(now, self.flight(), log);
+            self.update_cwnd(&a, &Delivered::default(), scan.lost, log);
+        }
+    }
+
+    /// What is in flight now.
+    pub(super) fn flight(&self) -> Flight {
+        let size = self.scoreboard.outstanding();
+        Flight { size, undelivered: size - self.scoreboard.sacked() }
+    }
+
+    /// The probe timer fired: the next poll sends the probe, and the RTO starts anew (RFC 8985 section 7.3).
+    fn on_probe_timer(&mut self, now: Time, log: &mut Log) {
+        // If a probe is out, the shared timer goes on as the RTO.
+        let wait = if self.probe.on_timer() { self.rtt.rto() } else { self.head_timeout(now).since(now) };
+        self.timers.set_rto(now, wait, log);
+    }
+
+    /// The retransmission timer fired.
+    fn on_rto(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
+        self.stats.timeouts += 1;
+        let again = self.timers.count_timeout();
+        if self.timers.user_timeout_over(now) {
+            return Err(GaveUp::UserTimeout);
+        }
+        if self.timers.timeouts() > self.cfg.retries {
+            return Err(GaveUp::Retries);
+        }
+        self.check_black_hole(now, !again);
+        let flight = self.scoreboard.outstanding();
+        self.dup_thresh.on_timeout(self.scoreboard.sacked() / self.mss);
+        if self.scoreboard.front().is_some_and(|s| s.is(SACKED)) {
+            self.scoreboard.renege();
+        }
+        let fresh = matches!(self.state, Ca::Open | Ca::Disorder | Ca::Cwr);
+        let head = self.scoreboard.front().map_or(0, |s| s.end().min(s.start + self.mss));
+        let restarts = self.rules.frto_restarts_on_any_timeout;
+        self.frto =
+            if self.cfg.frto { self.frto.on_timeout(fresh, again, restarts, head) } else { Frto::Off };
+        if fresh {
+            self.begin_undo();
+        }
+        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let lost = if self.uses_rack {
+            let input = self.rack_input();
+            self.rack.mark_on_timeout(now, &input, &mut self.scoreboard)
+        } else {
+            self.scoreboard.mark_where(|_| true)
+        };
+        log_lost(now, una..nxt, lost, "rto", log);
+        self.duplicates.clear();
+        self.recover = nxt;
+        self.probe.cancel();
+        self.timers.stop_reorder();
+        if !self.local_drop.is_active() {
+            self.rtt.back_off();
+        }
+        self.set_state(now, Ca::Loss, "rto", log);
+        let flight = self.reduced_from(flight);
+        self.on_event(now, &Event::Timeout { flight: Bytes::new(flight), again }, "timeout", log);
+        self.cwnd = self.target();
+        self.reducing = true;
+        self.announce_cwr();
+        self.force_retransmit = true;
+        let wait = if self.local_drop.is_active() { local_drop::RETRY } else { self.rtt.rto() };
+        self.timers.set_rto(now, wait, log);
+        Ok(())
+    }
+
+    /// RFC 9293 section 3.8.6.1: probes, ever more slowly; they end as in Linux if they stay unanswered.
+    fn on_persist_timer(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
+        let retries_over = self.persist.unanswered() >= self.cfg.retries;
+        if self.local_drop.is_active() {
+            let wait = self.local_drop.retry(now, self.cfg.user_timeout).ok_or(GaveUp::UserTimeout)?;
+            if retries_over {
+                return Err(GaveUp::Retries);
+            }
+            self.persist.retry(now, wait, log);
+            return Ok(());
+        }
+        if self.timers.user_timeout_over(now) {
+            return Err(GaveUp::UserTimeout);
+        }
+        if retries_over {
+            return Err(GaveUp::Retries);
+        }
+        self.persist.on_timer(self.window.size() > 0);
+        Ok(())
+    }
+
+    /// The peer's window, or the local interface, stops everything: the timer of window probes runs. It waits for the RTO
+    /// within its bounds, or for what FreeBSD computes (`tcp_setpersist`).
+    pub(super) fn start_persist(&mut self, now: Time, log: &mut Log) {
+        let rto = &self.cfg.rto;
+        let wait = match self.cfg.persist {
+            None => Wait { first: self.rtt.rto(), min: rto.min, max: rto.max },
+            Some(persist) => {
+                let srtt = self.rtt.srtt().unwrap_or(Dur::ZERO);
+                Wait { first: srtt * 4 + self.rtt.rttvar() * 8, min: persist.min, max: persist.max }
+            }
+        };
+        if self.persist.start(now, wait, log) {
+            self.timers.restart_user_timeout(now);
+        }
+    }
+
+    /// A zero-window probe: no data, at the position before the first unacknowledged one, so that the peer must answer; FreeBSD's
+    /// is the next byte, which counts as sent but not as in flight (`TF_FORCEDATA`).
+    pub(super) fn window_probe(&mut self, now: Time) -> Option<Chunk> {
+        if !self.persist.take_probe() {
+            return None;
+        }
+        let nxt = self.scoreboard.nxt();
+        let (span, push) = if self.cfg.persist.is_some() && self.unsent() > 0 {
+            self.persist.on_probe_sent(now, nxt);
+            (nxt..nxt + 1, nxt + 1 == self.buffer.end())
+        } else {
+            let at = self.scoreboard.una() - 1;
+            (at..at, false)
+        };
+        Some(Chunk { span, fin: false, push, retransmission: false, cwr: false, ect: false })
+    }
+
+    /// An ACK shows that the byte of a window probe has arrived: it was sent then, once or more often.
+    pub(super) fn count_probe(&mut self) {
+        let start = self.scoreboard.nxt();
+        let Some(sent_at) = self.persist.take_probed(start) else { return };
+        let snap = self.deliveries.snapshot(sent_at, self.scoreboard.outstanding() == 0);
+        self.scoreboard.push(Sent { start, sent_at, snap, len: 1, flags: EVER, tries: 2 });
+        self.stats.bytes_sent += 1;
+        self.segment_timer.restart(self.scoreboard.nxt());
+    }
+
+    /// How long a partial segment is held: in Linux until the timer of probes, which waits for the RTO at least
+    /// (`tcp_check_probe_timer`).
+    pub(super) fn cork_time(&self) -> Dur {
+        if self.rules.probe_timer_uncorks { self.rtt.rto().max(CORK) } else { CORK }
+    }
+
+    /// After an ACK: the retransmission timer runs while something is outstanding and starts anew on progress
+    /// (RFC 6298 sections 5.2 and 5.3); then the probe timer. `shared`: until this ACK the timer of probes or of reordering ran,
+    /// which is the same one.
+    #[inline]
+    pub(super) fn update_timers_on_ack(&mut self, now: Time, advanced: bool, shared: bool, log: &mut Log) {
+        if self.scoreboard.outstanding() == 0 {
+            self.buffer.on_all_acked(now, self.scoreboard.nxt());
+            self.timers.stop_all(now, log);
+            self.probe.clear_due();
+            return;
+        }
+        if advanced && self.timer_restarts() {
+            let mut wait = self.rtt.rto();
+            if shared && self.probe_time(now).is_none() {
+                // What ran was the timer of probes or of reordering: the RTO counts from the first segment (`tcp_rearm_rto`).
+                wait = self.head_timeout(now).since(now);
+            }
+            self.timers.set_rto(now, wait, log);
+        }
+        if advanced {
+            // Set when sending comes to rest.
+            self.probe.mark_stale();
+        } else if !self.is_calm() || self.timers.is_reorder_running() {
+            // One timer in Linux, and RFC 8985 section 8: that of reordering replaces the probe's.
+            self.timers.stop_tlp();
+        }
+    }
+
+    /// Whether an ACK or a retransmission of the first segment restarts the retransmission timer.
+    pub(super) fn timer_restarts(&self) -> bool {
+        self.sack
+            || self.state != Ca::Recovery
+            || self.cfg.recovery == Recovery::Prr
+            || self.newreno.restarts_timer()
+    }
+
+    /// Sets or stops the timer of the tail loss probe at the end of a burst, from which it counts.
+    #[inline]
+    pub(super) fn refresh_probe(&mut self, now: Time, log: &mut Log) {
+        if self.probe.take_stale() {
+            let at = self.probe_time(now).unwrap_or(Time::MAX);
+            self.timers.set_tlp(now, at, log);
+        }
+    }
+
+    /// When the tail loss probe should fire, if it should.
+    #[inline]
+    pub(super) fn probe_time(&self, now: Time) -> Option<Time> {
+        self.probe.time(|| {
+            let outstanding = self.scoreboard.outstanding();
+            ProbeInput {
+                now,
+                state: self.state,
+                sack: self.sack,
+                outstanding,
+                sacked: self.scoreboard.sacked(),
+                single: self.scoreboard.len() == 1 && outstanding <= self.mss,
+                rto_timer: self.timers.rto(),
+                srtt: self.rtt.srtt(),
+                can_send: self.cwnd >= self.pipe() + self.mss && self.has_new(),
+                head_timeout: (self.last_sent == now)
+                    .then(|| self.scoreboard.front().map(|s| s.sent_at.saturating_add(self.rtt.rto())))
+                    .flatten(),
+            }
+        })
+    }
+
+    /// When the RTO is over that counts from the transmission of the first segment, but a tick from now at least (`tcp_rearm_rto`).
+    fn head_timeout(&self, now: Time) -> Time {
+        let sent = self.scoreboard.front().map_or(now, |head| head.sent_at);
+        sent.saturating_add(self.rtt.rto()).max(now + Dur::from_millis(1))
+    }
+}

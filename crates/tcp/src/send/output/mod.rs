@@ -1,0 +1,6 @@
+//! What is sent next, and how much of it: the send buffer, Nagle's algorithm, segment and super-segment sizes.
+
+pub(super) mod nagle;
+pub(super) mod segment_size;
+pub(super) mod send_buffer;
+pub(super) mod tso;

@@ -1,0 +1,142 @@
+//! How much to send at once: segments, super-segments, and when to wait.
+//!
+//! Pure arithmetic. Sources: RFC 9293 section 3.8.6.2.1 (silly window avoidance); RFC 896 and RFC 1122 section 4.2.3.4
+//! (Nagle); Linux `tcp_cwnd_test` (a super-segment holds at most half the window), `tcp_tso_should_defer`.
+
+use tcpassay_cc::Limited;
+
+/// What the decision depends on. All in bytes.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[derive(Clone, Copy, Debug)]
+pub(in crate::send) struct SizeInput {
+    pub mss: u64,
+    /// Bytes that were never sent.
+    pub avail: u64,
+    /// Free in the congestion window.
+    pub cwnd_room: u64,
+    /// Free in the peer's window.
+    pub wnd_room: u64,
+    pub cwnd: u64,
+    /// The peer's window.
+    pub wnd: u64,
+    /// The largest window that the peer ever offered; zero if a part of a segment may leave in any case.
+    pub max_wnd: u64,
+    /// Largest super-segment; the MSS without TSO.
+    pub gso: u64,
+    /// A segment smaller than the MSS may leave, as Nagle, cork and a following FIN have it.
+    pub partial: bool,
+    /// One over this part of the window is worth sending at once.
+    pub divisor: u64,
+    /// Waiting for more window is allowed, because an ACK is about to arrive.
+    pub may_defer: bool,
+    /// The available bytes are the end of the queue.
+    pub last: bool,
+    /// Nothing can be appended to the queue: a FIN follows, or it ends a record.
+    pub closed: bool,
+}
+
+/// Bytes to send now, or what prevents it.
+pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
+    let SizeInput { mss, avail, cwnd_room, wnd_room, .. } = *input;
+    if avail == 0 {
+        return Err(Limited::App);
+    }
+    let unit = avail.min(mss);
+    if wnd_room < unit {
+        // The peer's window holds less than a segment: only when that is half of what it ever offered.
+        let worth = wnd_room > 0 && wnd_room >= input.max_wnd / 2;
+        return if !worth {
+            Err(Limited::Rwnd)
+        } else if cwnd_room < wnd_room {
+            Err(Limited::Cwnd)
+        } else {
+            Ok(wnd_room)
+        };
+    }
+    if cwnd_room < unit {
+        return Err(Limited::Cwnd);
+    }
+    let whole = |n: u64| n - n % mss;
+    // At least two super-segments in flight.
+    let goal = whole(input.gso.min((input.cwnd / 2).max(mss))).max(mss);
+    let limit = cwnd_room.min(wnd_room);
+    let full = if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd };
+    // A third of the window, by default, is worth sending; less may wait for the next ACK.
+    let worth = input.cwnd.min(input.wnd) / input.divisor;
+    let small = input.may_defer && limit < worth;
+    if avail <= limit.min(goal) {
+        if small && input.last && avail > mss && limit < input.gso && (limit == avail || !input.closed) {
+            // The end of the queue may wait, too, because more may be appended to it.
+            return Err(if limit == avail { full } else { Limited::App });
+        }
+        let n = if input.partial { avail } else { whole(avail) };
+        return if n == 0 { Err(Limited::App) } else { Ok(n) };
+    }
+    let n = whole(limit.min(goal)).max(unit.min(limit));
+    if small && n < goal && limit < avail {
+        return Err(full);
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: SizeInput = SizeInput {
+        mss: 1000,
+        avail: 20_000,
+        cwnd_room: 5000,
+        wnd_room: 50_000,
+        cwnd: 10_000,
+        wnd: 50_000,
+        max_wnd: 50_000,
+        gso: 1000,
+        partial: false,
+        divisor: 3,
+        may_defer: false,
+        last: true,
+        closed: false,
+    };
+
+    #[test]
+    fn without_tso_one_segment_leaves_at_a_time() {
+        assert_eq!(decide(&FULL), Ok(1000));
+        assert_eq!(decide(&SizeInput { cwnd_room: 999, ..FULL }), Err(Limited::Cwnd));
+        assert_eq!(decide(&SizeInput { avail: 0, ..FULL }), Err(Limited::App));
+    }
+
+    #[test]
+    fn a_super_segment_holds_at_most_half_the_window_in_whole_segments() {
+        let tso = SizeInput { gso: 64_000, cwnd: 9000, ..FULL };
+        assert_eq!(decide(&SizeInput { cwnd_room: 9000, ..tso }), Ok(4000));
+        assert_eq!(decide(&SizeInput { cwnd_room: 3500, ..tso }), Ok(3000));
+    }
+
+    #[test]
+    fn less_than_a_segment_of_window_is_used_if_it_is_half_of_the_largest() {
+        let small = SizeInput { wnd_room: 500, wnd: 500, ..FULL };
+        assert_eq!(decide(&small), Err(Limited::Rwnd));
+        assert_eq!(decide(&SizeInput { max_wnd: 1000, ..small }), Ok(500));
+        assert_eq!(decide(&SizeInput { max_wnd: 1000, cwnd_room: 400, ..small }), Err(Limited::Cwnd));
+        assert_eq!(decide(&SizeInput { max_wnd: 0, ..small }), Ok(500), "the persist timer fired");
+    }
+
+    #[test]
+    fn a_partial_segment_leaves_only_if_it_may() {
+        let end = SizeInput { avail: 300, ..FULL };
+        assert_eq!(decide(&end), Err(Limited::App));
+        assert_eq!(decide(&SizeInput { partial: true, ..end }), Ok(300));
+        let longer = SizeInput { avail: 2300, gso: 64_000, ..FULL };
+        assert_eq!(decide(&longer), Ok(2000));
+        assert_eq!(decide(&SizeInput { partial: true, ..longer }), Ok(2300));
+    }
+
+    #[test]
+    fn deferral_waits_for_a_third_of_the_window() {
+        let tso = SizeInput { gso: 64_000, cwnd: 30_000, cwnd_room: 9000, may_defer: true, ..FULL };
+        assert_eq!(decide(&tso), Err(Limited::Cwnd));
+        assert_eq!(decide(&SizeInput { cwnd_room: 10_000, ..tso }), Ok(10_000));
+        assert_eq!(decide(&SizeInput { may_defer: false, ..tso }), Ok(9000));
+    }
+}

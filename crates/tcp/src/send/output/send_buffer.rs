@@ -1,0 +1,606 @@
+//! The send buffer: how far the application may be ahead of the acknowledgements.
+//!
+//! Two models: a stream, of which only the bytes count; and Linux's queue of buffers (`Config::skbs`), which decides
+//! what one transmission may hold, what is pushed, and how much a write may add.
+//!
+//! Sources: Linux `tcp_sendmsg_locked`, `tcp_sndbuf_expand` (twice the window, up to `tcp_wmem[2]`), `TCP_NOTSENT_LOWAT`;
+//! FreeBSD's `sendbuf_max`.
+
+use crate::config::{Config, Skbs};
+use std::collections::VecDeque;
+use tcpassay_units::{Bytes, Dur, Time};
+
+/// Initial size of an autotuned buffer.
+const INITIAL: u64 = 64 << 10;
+
+/// A part of the unsent data that shares no transmission with the next: a record (`MSG_EOR`), or one of Linux's buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Record {
+    end: u64,
+    /// PSH when its end is sent.
+    push: bool,
+    /// Nothing may be appended.
+    closed: bool,
+}
+
+/// How much of the stream is sent and acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::send) struct Progress {
+    pub una: u64,
+    pub nxt: u64,
+    /// Records of the scoreboard, each of which is a buffer.
+    pub records: usize,
+}
+
+/// What a step of a write depends on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::send) struct WriteStep {
+    pub now: Time,
+    /// Bytes that are left of the write.
+    pub bytes: u64,
+    /// The first step of its call.
+    pub first: bool,
+    /// More follows (`MSG_MORE`).
+    pub more: bool,
+    /// What one buffer holds (`tcp_xmit_size_goal`).
+    pub goal: u64,
+    /// The largest window that the peer offered.
+    pub largest_window: u64,
+}
+
+/// The application's end of the stream.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[derive(Clone, Debug)]
+pub(in crate::send) struct SendBuffer {
+    /// Position after the last byte written; the FIN's own position once `fin` is set.
+    end: u64,
+    /// A FIN follows.
+    fin: bool,
+    /// The application has said that more follows: a segment smaller than the MSS waits (`MSG_MORE`).
+    more: bool,
+    /// The last write said so: nothing pushes what it wrote.
+    quiet: bool,
+    /// The unsent data, as far as they are divided, in order.
+    records: VecDeque<Record>,
+    /// A write has just filled a buffer and goes on: only one transmission now (`tcp_push_one`).
+    push_one: bool,
+    /// That one is sent.
+    halt: bool,
+    fixed: Option<u64>,
+    size: u64,
+    max: u64,
+    notsent_lowat: Option<u64>,
+    skbs: Option<Skbs>,
+    /// Up to where everything is marked to be pushed (`pushed_seq`).
+    pushed: u64,
+    /// End of the urgent data.
+    urgent: u64,
+    /// A writer found no room (`SOCK_NOSPACE`).
+    writer_waits: bool,
+    /// Something was sent since then, and since sending last came to rest.
+    sent_since: bool,
+    busy: Stopwatch,
+    /// Everything is sent, and the writer waits for room.
+    starved: Stopwatch,
+}
+
+/// How long something has held in total (Linux `TCP_CHRONO_BUSY` and the two limits within it).
+#[derive(Clone, Copy, Debug, Default)]
+struct Stopwatch {
+    spent: Dur,
+    since: Option<Time>,
+}
+
+impl Stopwatch {
+    #[inline]
+    fn start(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    fn stop(&mut self, now: Time) {
+        if let Some(since) = self.since.take() {
+            self.spent += now.since(since);
+        }
+    }
+
+    fn at(&self, now: Time) -> Dur {
+        self.spent + self.since.map_or(Dur::ZERO, |since| now.since(since))
+    }
+}
+
+impl SendBuffer {
+    pub fn new(cfg: &Config) -> SendBuffer {
+        let fixed = cfg.send_buffer.map(Bytes::get);
+        let skbs = cfg.skbs;
+        let initial = skbs.map_or(INITIAL, |skbs| skbs.initial.get());
+        SendBuffer {
+            end: 1,
+            fin: false,
+            more: false,
+            quiet: false,
+            records: VecDeque::new(),
+            push_one: false,
+            halt: false,
+            fixed,
+            size: fixed.unwrap_or(initial),
+            max: cfg.max_send_buffer.get(),
+            notsent_lowat: cfg.notsent_lowat.map(Bytes::get),
+            skbs,
+            pushed: 1,
+            urgent: 0,
+            writer_waits: false,
+            sent_since: false,
+            busy: Stopwatch::default(),
+            starved: Stopwatch::default(),
+        }
+    }
+
+    /// Position after the last byte written.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// A FIN follows the data.
+    #[inline]
+    pub fn has_fin(&self) -> bool {
+        self.fin
+    }
+
+    /// No more writes: a FIN follows what was written.
+    pub fn finish(&mut self) {
+        self.fin = true;
+    }
+
+    /// Bytes written and never sent.
+    #[inline]
+    pub fn unsent(&self, nxt: u64) -> u64 {
+        self.end.saturating_sub(nxt)
+    }
+
+    /// Something has never been sent: bytes or the FIN.
+    #[inline]
+    pub fn has_new(&self, nxt: u64) -> bool {
+        nxt < self.end + u64::from(self.fin)
+    }
+
+    /// A whole segment that is sent up to `end` is a whole record, or no record ends in it; and no write is between two steps.
+    #[inline]
+    pub fn is_simple(&self, end: u64) -> bool {
+        self.records.front().is_none_or(|r| r.end == end) && !self.push_one && !self.halt
+    }
+
+    /// An autotuned buffer holds twice the window, up to its maximum, and never shrinks.
+    #[inline]
+    pub fn follow_window(&mut self, cwnd: u64) {
+        if 2 * cwnd > self.size && self.fixed.is_none() && self.skbs.is_none() {
+            self.size = self.size.max((2 * cwnd).min(self.max));
+        }
+    }
+
+    /// Bytes that [`write`](SendBuffer::write) would accept.
+    pub fn writable(&self, una: u64, nxt: u64) -> u64 {
+        if self.fin {
+            return 0;
+        }
+        let room = self.size.saturating_sub(self.end - una);
+        self.notsent_lowat.map_or(room, |low| room.min(low.saturating_sub(self.unsent(nxt))))
+    }
+
+    /// The application writes `n` bytes. Returns how many were taken.
+    pub fn write(&mut self, now: Time, n: u64, una: u64, nxt: u64) -> u64 {
+        let taken = n.min(self.writable(una, nxt));
+        if taken > 0 {
+            self.busy.start(now);
+        }
+        self.end += taken;
+        taken
+    }
+
+    /// The buffer has a fixed size from now on.
+    pub fn set_size(&mut self, size: u64) {
+        self.fixed = Some(size);
+        self.size = size;
+    }
+
+    pub fn set_notsent_lowat(&mut self, low: Option<Bytes>) {
+        self.notsent_lowat = low.map(Bytes::get);
+    }
+
+    /// The size of the send buffer at present.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// More follows what is written next (`MSG_MORE`).
+    pub fn set_more(&mut self, more: bool) {
+        self.more = more;
+        self.quiet = more;
+    }
+
+    /// The application has said that more follows.
+    pub fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Whatever the application said, nothing is held back for more (`tcp_data_snd_check`).
+    #[inline]
+    pub fn forget_more(&mut self) {
+        self.more = false;
+    }
+
+    /// What was written so far shares no segment with what follows.
+    pub fn end_record(&mut self) {
+        match self.records.back_mut() {
+            Some(last) if last.end == self.end => last.closed = true,
+            _ => self.records.push_back(Record { end: self.end, push: true, closed: true }),
+        }
+    }
+
+    /// Whether it pays to wake a writer: a third of the buffer is free (Linux `sk_stream_is_writeable`) and some of it may
+    /// be written.
+    pub fn has_room(&self, progress: &Progress) -> bool {
+        let queued = self.queued(progress);
+        let free = self.size.saturating_sub(queued);
+        if self.skbs.is_some() {
+            return free >= queued / 2 && free > 0 && self.below_lowat(2 * self.unsent(progress.nxt));
+        }
+        free >= queued / 2 && self.writable(progress.una, progress.nxt) > 0
+    }
+
+    /// Bytes in the send buffer, with the overhead of its buffers (`sk_wmem_queued`).
+    fn queued(&self, progress: &Progress) -> u64 {
+        let bytes = self.end - progress.una;
+        let Some(skbs) = self.skbs else { return bytes };
+        let records = &self.records;
+        // Those that are sent are dropped at once, except the end of a record that was put after them.
+        let unsent = match records.front() {
+            Some(r) if r.end <= progress.nxt => {
+                records.len() - records.partition_point(|r| r.end <= progress.nxt)
+            }
+            _ => records.len(),
+        };
+        bytes + skbs.overhead.get() * u64::try_from(progress.records + unsent).expect("memory holds it")
+    }
+
+    fn below_lowat(&self, unsent: u64) -> bool {
+        self.notsent_lowat.is_none_or(|low| unsent < low)
+    }
+
+    /// A writer found no room before, and there is room now. Then it is woken.
+    pub fn wake_writer(&mut self, now: Time, progress: &Progress) -> bool {
+        let woken = self.writer_waits && self.has_room(progress);
+        if woken {
+            self.writer_waits = false;
+            self.starved.stop(now);
+        }
+        woken
+    }
+
+    /// A writer waits for room.
+    pub fn writer_waits(&self) -> bool {
+        self.writer_waits
+    }
+
+    /// The buffer is a queue of buffers, which grows for a writer that waits.
+    pub fn is_queue(&self) -> bool {
+        self.skbs.is_some()
+    }
+
+    /// `tcp_sndbuf_expand`: room for two windows of segments, at least of ten segments or the reordering distance.
+    pub fn expand(&mut self, mss: u64, cwnd: u64, dup_thresh: u32) {
+        // The structures of a buffer of one segment: skb_shared_info and sk_buff.
+        const BEHIND: u64 = 320;
+        const HEAD: u64 = 256;
+        if self.size >= self.max {
+            return;
+        }
+        let Some(skbs) = self.skbs.filter(|_| self.fixed.is_none()) else { return };
+        let each = (mss + skbs.headers.get() + BEHIND).next_power_of_two() + HEAD;
+        let segments = (cwnd / mss.max(1)).max(10).max(u64::from(dup_thresh) + 1);
+        self.size = self.size.max((2 * segments * each).min(self.max));
+    }
+
+    /// All unsent data are to be pushed (`tcp_mark_push`).
+    pub fn mark_push(&mut self) {
+        if let Some(last) = self.records.back_mut() {
+            last.push = true;
+        }
+        self.pushed = self.end;
+    }
+
+    /// All unsent data are to be pushed, whatever the last write said (`tcp_write_wakeup`).
+    pub fn push_all(&mut self) {
+        self.quiet = false;
+        self.mark_push();
+    }
+
+    /// One step of a write into a queue of buffers: up to the end of a buffer. Returns how many bytes were taken, zero if there is
+    /// no room, and whether something may be sent before the next step.
+    pub fn write_step(&mut self, step: &WriteStep, progress: &Progress) -> (u64, bool) {
+        self.set_more(step.more);
+        self.record_end(progress.nxt);
+        let (taken, sends) = self.fill_one(step, progress);
+        if step.first || sends || taken == 0 {
+            return (taken, sends);
+        }
+        (taken + self.fill_whole(step.bytes - taken, step, progress), false)
+    }
+
+    /// Fills whole buffers that release nothing, as long as there is room and the write has more than they hold: nothing can
+    /// happen between them. Returns the bytes taken.
+    fn fill_whole(&mut self, n: u64, step: &WriteStep, progress: &Progress) -> u64 {
+        let Some(skbs) = self.skbs else { return 0 };
+        let goal = step.goal;
+        let room = self.size.saturating_sub(self.queued(progress));
+        let mut buffers = room.div_ceil(goal + skbs.overhead.get()).min(n.saturating_sub(1) / goal);
+        if let Some(low) = self.notsent_lowat {
+            buffers = buffers.min(low.saturating_sub(self.unsent(progress.nxt)).div_ceil(goal));
+        }
+        let unpushed = (self.pushed + step.largest_window / 2).saturating_sub(self.end);
+        buffers = buffers.min(unpushed / goal);
+        for _ in 0..buffers {
+            self.end += goal;
+            self.records.push_back(Record { end: self.end, push: false, closed: false });
+        }
+        buffers * goal
+    }
+
+    /// As much as the last buffer takes, or a new one.
+    fn fill_one(&mut self, step: &WriteStep, progress: &Progress) -> (u64, bool) {
+        let nxt = progress.nxt;
+        let from = self.records.iter().rev().nth(1).map_or(0, |r| r.end).max(nxt);
+        let open = self.records.back().filter(|r| r.end == self.end && r.end > nxt && !r.closed);
+        let mut room = open.map_or(0, |r| step.goal.saturating_sub(r.end - from));
+        if room == 0 {
+            if self.queued(progress) >= self.size || !self.below_lowat(self.unsent(nxt)) {
+                self.writer_waits = true;
+                self.sent_since = false;
+                if !step.first {
+                    self.more = false;
+                    self.mark_push();
+                }
+                return (0, !step.first);
+            }
+            self.records.push_back(Record { end: self.end, push: false, closed: false });
+            room = step.goal;
+        }
+        let taken = step.bytes.min(room);
+        self.busy.start(step.now);
+        self.end += taken;
+        let front = self.records.len() == 1;
+        let record = self.records.back_mut().expect("one is open");
+        record.end += taken;
+        record.push &= !step.first;
+        // `forced_push`
+        let forced = self.end > self.pushed + step.largest_window / 2;
+        let done = taken == step.bytes;
+        if forced || done && !step.more {
+            self.mark_push();
+        }
+        if done || forced {
+            return (taken, true);
+        }
+        self.push_one = front;
+        (taken, front)
+    }
+
+    /// What was written so far is urgent (`MSG_OOB`).
+    pub fn mark_urgent(&mut self) {
+        self.urgent = self.end;
+    }
+
+    /// Position after the last urgent byte.
+    #[inline]
+    pub fn urgent_end(&self) -> u64 {
+        self.urgent
+    }
+
+    /// The end of the record that is sent next. Records that are sent are dropped.
+    pub fn record_end(&mut self, nxt: u64) -> Option<u64> {
+        while self.records.front().is_some_and(|r| r.end <= nxt) {
+            self.records.pop_front();
+        }
+        self.records.front().map(|r| r.end)
+    }
+
+    /// Nothing can be appended to the next transmission.
+    pub fn is_closed(&self) -> bool {
+        self.fin || self.records.front().is_some_and(|r| r.closed)
+    }
+
+    /// Whether what ends at `end` is pushed because a write ended there.
+    pub fn pushes(&self, end: u64) -> bool {
+        match self.records.front() {
+            Some(record) if record.end == end => record.push,
+            _ => end == self.end && !self.quiet,
+        }
+    }
+
+    /// A whole segment up to `end`, for which [`SendBuffer::is_simple`] holds, is sent. Returns whether it is pushed.
+    #[inline]
+    pub fn take_simple(&mut self, end: u64) -> bool {
+        self.sent_since = true;
+        match self.records.pop_front() {
+            Some(record) => record.push,
+            None => end == self.end && !self.quiet,
+        }
+    }
+
+    /// Something was sent.
+    #[inline]
+    pub fn on_sent(&mut self) {
+        self.sent_since = true;
+    }
+
+    /// Sending came to rest.
+    #[inline]
+    pub fn on_rest(&mut self) {
+        self.sent_since = false;
+    }
+
+    /// Only one transmission may leave now.
+    #[inline]
+    pub fn pushes_one(&self) -> bool {
+        self.push_one
+    }
+
+    /// The one transmission of a step was sent; nothing more leaves before the next step.
+    #[inline]
+    pub fn take_halt(&mut self) -> bool {
+        std::mem::take(&mut self.halt)
+    }
+
+    /// A transmission left: the last one of its step if only one may leave.
+    #[inline]
+    pub fn after_transmission(&mut self) {
+        self.halt = std::mem::take(&mut self.push_one);
+    }
+
+    /// Nothing could leave: the restriction to one transmission ends.
+    #[inline]
+    pub fn end_push_one(&mut self) {
+        self.push_one = false;
+    }
+
+    /// The timer of the pacer will let everything leave, whatever write it belongs to.
+    pub fn release(&mut self) {
+        self.push_one = false;
+        self.halt = false;
+    }
+
+    /// Everything that fitted into the buffer is sent, the last of it since a writer found no room (`tcp_cwnd_validate`).
+    pub fn check_starved(&mut self, now: Time, una: u64, nxt: u64) {
+        if self.writer_waits && self.sent_since && self.unsent(nxt) == 0 && nxt > una {
+            self.starved.start(now);
+        }
+    }
+
+    /// Everything sent is acknowledged.
+    #[inline]
+    pub fn on_all_acked(&mut self, now: Time, nxt: u64) {
+        if self.unsent(nxt) == 0 {
+            self.busy.stop(now);
+            self.starved.stop(now);
+        }
+    }
+
+    /// How long data were unsent or unacknowledged, and how long of that the buffer was too small.
+    pub fn times(&self, now: Time) -> (Dur, Dur) {
+        (self.busy.at(now), self.starved.at(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Profile;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Dur::from_millis(ms)
+    }
+
+    fn fixed(size: u64) -> Config {
+        Config { send_buffer: Some(Bytes::new(size)), ..Config::profile(Profile::Rfc) }
+    }
+
+    fn queue(size: u64) -> SendBuffer {
+        let skbs = Skbs { overhead: Bytes::new(500), headers: Bytes::new(192), initial: Bytes::new(16_384) };
+        SendBuffer::new(&Config { skbs: Some(skbs), ..fixed(size) })
+    }
+
+    fn step(bytes: u64) -> WriteStep {
+        WriteStep { now: at(0), bytes, first: true, more: false, goal: 4000, largest_window: 1 << 20 }
+    }
+
+    const NOTHING_SENT: Progress = Progress { una: 1, nxt: 1, records: 0 };
+
+    #[test]
+    fn a_stream_takes_what_fits_beside_the_unacknowledged() {
+        let mut buffer = SendBuffer::new(&fixed(10_000));
+        assert_eq!(buffer.write(at(0), 8000, 1, 1), 8000);
+        assert_eq!(buffer.write(at(0), 8000, 1, 8001), 2000);
+        assert_eq!(buffer.writable(4001, 10_001), 4000);
+        assert!(
+            !buffer.has_room(&Progress { una: 3001, nxt: 10_001, records: 7 }),
+            "less than a third is free"
+        );
+        assert!(buffer.has_room(&Progress { una: 4001, nxt: 10_001, records: 6 }));
+        buffer.finish();
+        assert_eq!(
+            (buffer.writable(10_001, 10_001), buffer.has_new(10_001), buffer.has_new(10_002)),
+            (0, true, false)
+        );
+    }
+
+    #[test]
+    fn notsent_lowat_bounds_what_is_unsent() {
+        let mut buffer = SendBuffer::new(&fixed(10_000));
+        buffer.set_notsent_lowat(Some(Bytes::new(3000)));
+        assert_eq!(buffer.write(at(0), 8000, 1, 1), 3000);
+        assert_eq!(buffer.writable(1, 1001), 1000);
+    }
+
+    #[test]
+    fn an_autotuned_buffer_follows_twice_the_window_and_never_shrinks() {
+        let cfg = Config { send_buffer: None, max_send_buffer: Bytes::new(150_000), ..fixed(1) };
+        let mut buffer = SendBuffer::new(&cfg);
+        assert_eq!(buffer.size(), 65_536);
+        buffer.follow_window(50_000);
+        assert_eq!(buffer.size(), 100_000);
+        buffer.follow_window(10_000);
+        assert_eq!(buffer.size(), 100_000);
+        buffer.follow_window(90_000);
+        assert_eq!(buffer.size(), 150_000);
+    }
+
+    #[test]
+    fn a_step_fills_one_buffer_and_lets_the_first_leave_alone() {
+        let mut buffer = queue(100_000);
+        assert_eq!(buffer.write_step(&step(9000), &NOTHING_SENT), (4000, true));
+        assert!(buffer.pushes_one());
+        assert!(!buffer.pushes(4001), "the write goes on");
+        buffer.after_transmission();
+        assert!(buffer.take_halt() && !buffer.take_halt());
+        let sent = Progress { una: 1, nxt: 4001, records: 1 };
+        let next = WriteStep { first: false, ..step(5000) };
+        assert_eq!(buffer.write_step(&next, &sent), (4000, true));
+        let sent = Progress { nxt: 8001, records: 2, ..sent };
+        assert_eq!(buffer.write_step(&WriteStep { first: false, ..step(1000) }, &sent), (1000, true));
+        assert!(buffer.pushes(9001), "the write ends");
+    }
+
+    #[test]
+    fn a_full_queue_takes_nothing_and_wakes_the_writer_when_a_third_is_free() {
+        let mut buffer = queue(4400);
+        assert_eq!(buffer.write_step(&step(4000), &NOTHING_SENT), (4000, true));
+        let sent = Progress { una: 1, nxt: 4001, records: 1 };
+        assert_eq!(buffer.write_step(&step(4000), &sent), (0, false));
+        assert!(buffer.writer_waits());
+        assert!(!buffer.wake_writer(at(0), &sent));
+        let acked = Progress { una: 2001, nxt: 4001, records: 1 };
+        assert!(buffer.wake_writer(at(0), &acked));
+        assert!(!buffer.wake_writer(at(0), &acked), "it does not wait any more");
+    }
+
+    #[test]
+    fn a_record_shares_no_segment_with_what_follows() {
+        let mut buffer = SendBuffer::new(&fixed(10_000));
+        buffer.write(at(0), 700, 1, 1);
+        buffer.end_record();
+        buffer.write(at(0), 900, 1, 1);
+        assert_eq!(buffer.record_end(1), Some(701));
+        assert!(buffer.pushes(701) && buffer.is_closed());
+        assert_eq!(buffer.record_end(701), None);
+    }
+
+    #[test]
+    fn busy_time_ends_when_everything_is_acknowledged() {
+        let mut buffer = SendBuffer::new(&fixed(10_000));
+        buffer.write(at(10), 1000, 1, 1);
+        buffer.on_all_acked(at(15), 1);
+        assert_eq!(buffer.times(at(20)).0, Dur::from_millis(10), "unsent data remain");
+        buffer.on_all_acked(at(30), 1001);
+        assert_eq!(buffer.times(at(99)).0, Dur::from_millis(20));
+    }
+}

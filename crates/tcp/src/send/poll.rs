@@ -1,0 +1,578 @@
+//! What goes on the wire next: probes, retransmissions, new data, in that order.
+//!
+//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861.
+
+use super::loss::rto::Frto;
+use super::output::nagle::NagleInput;
+use super::output::segment_size::{self, SizeInput};
+use super::output::tso::{self, DeferInput, LengthInput};
+use super::scoreboard::sent::{APP, FIN, PUSH, SACKED, Sent};
+use super::{Flow, Sender};
+use crate::config::{AfterIdle, EcnMode, Recovery};
+use crate::log::{CongestionState as Ca, Log};
+use crate::messages::{Chunk, Whole};
+use tcpassay_cc::{Cause, Event, Limited};
+use tcpassay_units::{Bytes, Time, count};
+
+impl Sender {
+    /// What [`Sender::poll`] is about to do, if that is simple: new data wait, the peer's window holds a whole segment of them,
+    /// and nothing has to be sent before it or decided about it.
+    #[inline]
+    pub fn flow(&self) -> Flow {
+        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let end = nxt + self.mss;
+        let simple = self.simple
+            && !self.persist.is_probe_due()
+            && !self.probe.is_due()
+            && !self.force_retransmit
+            && self.pacer.rate().is_none()
+            && self.scoreboard.pending() == 0
+            && self.frto != Frto::New
+            && self.buffer.is_simple(end)
+            && self.timers.is_rto_running()
+            && !self.timers.is_paused()
+            && nxt > una
+            && end <= self.window.edge(una)
+            && end + u64::from(self.buffer.has_fin()) <= self.buffer.end();
+        if !simple {
+            Flow::Other
+        } else if self.room() >= self.mss {
+            Flow::Whole
+        } else {
+            Flow::Full
+        }
+    }
+
+    /// What [`Sender::poll`] does if the window is [full](Flow::Full).
+    #[expect(clippy::inline_always, reason = "once for each packet, from one place")]
+    #[inline(always)]
+    pub fn rest_full(&mut self, now: Time, log: &mut Log) {
+        self.refresh_probe(now, log);
+        self.pacer.rest();
+        self.nagle.end_burst();
+        self.buffer.on_rest();
+        self.cwnd_validation.set(now, Limited::Cwnd);
+        self.cwnd_validation.validate(true, self.scoreboard.una(), self.scoreboard.nxt());
+    }
+
+    /// The next thing to send, until `None`. What it returns counts as sent at `now`.
+    pub fn poll(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        if !self.up {
+            return None;
+        }
+        if self.local_drop.is_active() {
+            self.on_local_drop(now, log);
+            return None;
+        }
+        if self.pmtud.probes() {
+            self.note_path_success();
+        }
+        if let Some(probe) = self.window_probe(now) {
+            return Some(probe);
+        }
+        if self.probe.is_due()
+            && let Some(chunk) = self.send_probe(now, log)
+        {
+            return Some(chunk);
+        }
+        if !self.force_retransmit
+            && self.pacer.blocks(now)
+            && (self.scoreboard.pending() > 0 || self.has_new())
+        {
+            self.refresh_probe(now, log);
+            self.buffer.release();
+            return None;
+        }
+        if self.buffer.take_halt() {
+            return None;
+        }
+        match self.next(now, log) {
+            Ok(chunk) => {
+                self.buffer.after_transmission();
+                Some(chunk)
+            }
+            Err(limit) => {
+                self.buffer.end_push_one();
+                self.rest(now, limit, log);
+                None
+            }
+        }
+    }
+
+    /// [`Sender::poll`], for a segment that leaves `room` bytes for an option that the others do not have.
+    pub fn poll_narrow(&mut self, now: Time, room: u32, log: &mut Log) -> Option<Chunk> {
+        if room == 0 || self.pmtud.probes() || !self.up {
+            return self.poll(now, log);
+        }
+        let (mss, mss32) = (self.mss, self.mss32);
+        self.mss = mss.saturating_sub(u64::from(room)).max(1);
+        self.mss32 = mss32.saturating_sub(room).max(1);
+        let chunk = self.poll(now, log);
+        (self.mss, self.mss32) = (mss, mss32);
+        chunk
+    }
+
+    /// The local interface drops everything: what would be sent now is not.
+    fn on_local_drop(&mut self, now: Time, log: &mut Log) {
+        self.persist.cancel_probe();
+        self.probe.clear_due();
+        self.pacer.rest();
+        self.nagle.end_burst();
+        let fits = self.has_new() && self.peer_room() > 0 && self.room() > 0;
+        if !(fits || self.force_retransmit || self.scoreboard.pending() > 0) {
+            return;
+        }
+        self.cwnd_validation.set(now, Limited::App);
+        let flight = self.flight();
+        if matches!(self.state, Ca::Open | Ca::Disorder) {
+            self.enter_cwr(now, Cause::Loss, flight, "refused by the interface", log);
+        }
+        if flight.size == 0 {
+            self.start_persist(now, log);
+        }
+    }
+
+    /// RFC 6675 section 4, `NextSeg`.
+    fn next(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
+        if self.frto == Frto::New && !self.force_retransmit {
+            // RFC 5682 step 2b: new data, not retransmissions, until the next ACK decides.
+            match self.send_new(now, log) {
+                Err(_) if self.scoreboard.nxt() == self.recover => self.frto = Frto::Off,
+                other => return other,
+            }
+        }
+        // Rule 1.
+        match self.send_lost(now, log) {
+            // Linux sends the FIN whatever waits to be retransmitted.
+            Some(Err(Limited::Cwnd)) if self.has_new() && self.ends_stream(self.unsent()) => {}
+            Some(answer) => return answer,
+            None => {}
+        }
+        // Rule 2.
+        let limit = match self.send_new(now, log) {
+            Ok(chunk) => return Ok(chunk),
+            Err(limit) => limit,
+        };
+        if self.state == Ca::Recovery
+            && self.cfg.recovery == Recovery::Sack
+            && self.sack
+            && limit != Limited::Cwnd
+        {
+            return self.send_unsacked(now, log).ok_or(limit);
+        }
+        Err(limit)
+    }
+
+    /// Bytes that count against the window.
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        let out = self.scoreboard.outstanding();
+        match self.state {
+            Ca::Recovery if self.uses_partial_ack_window() => {
+                self.partial_ack_window.used(&self.scoreboard, self.recover)
+            }
+            // The window is inflated instead.
+            Ca::Recovery if !self.sack && self.cfg.recovery != Recovery::Prr => out,
+            Ca::Open | Ca::Disorder if !self.cfg.limited_transmit => out,
+            // FreeBSD counts duplicates, not what they report (`tcp_do_segment`).
+            Ca::Disorder if self.uses_partial_ack_window() => {
+                out - (u64::from(self.duplicates.acks().min(2)) * self.mss).min(out)
+            }
+            // RFC 3042: two segments beyond the window. With SACK each reported segment releases one (RFC 6675), and in Linux
+            // each duplicate (`tcp_packets_in_flight` with `tcp_add_reno_sack`).
+            Ca::Open | Ca::Disorder if !self.sack && !self.rules.emulates_sack => {
+                out - self.duplicates.bytes().min(2 * self.mss).min(out)
+            }
+            Ca::Recovery if self.cfg.recovery == Recovery::Prr => self.prr_pipe(),
+            Ca::Cwr if self.cfg.cwr_by_prr => self.prr_pipe(),
+            _ => self.pipe(),
+        }
+    }
+
+    /// Bytes that the congestion window still allows.
+    #[inline]
+    fn room(&self) -> u64 {
+        self.cwnd.saturating_sub(self.used())
+    }
+
+    /// The same for what is lost: with FreeBSD's window new data do not count against it.
+    fn room_for_lost(&self) -> u64 {
+        if self.state == Ca::Recovery && self.uses_partial_ack_window() {
+            return self.cwnd.saturating_sub(self.partial_ack_window.retransmitted(&self.scoreboard));
+        }
+        self.room()
+    }
+
+    /// The longest super-segment; a segment without TSO or while urgent data are outstanding.
+    fn gso(&self) -> u64 {
+        let una = self.scoreboard.una();
+        let Some(nic) = self.cfg.tso.filter(|_| self.buffer.urgent_end() <= una) else { return self.mss };
+        tso::longest(&LengthInput {
+            rule: self.cfg.tso_autosize,
+            mss: self.mss,
+            nic: nic.get(),
+            min_segments: self.cfg.min_tso_segs,
+            pacing: self.pacer.rate(),
+            first_rate: self.pacer.rate_or_first(),
+            control: self.cc.control(),
+            busy: self.cwnd.max(self.scoreboard.outstanding()),
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.windowed_min(),
+        })
+    }
+
+    fn send_lost(&mut self, now: Time, log: &mut Log) -> Option<Result<Chunk, Limited>> {
+        let index = match self.scoreboard.next_lost() {
+            Some(index) => index,
+            None if self.force_retransmit && self.scoreboard.front().is_some_and(|s| !s.is(SACKED)) => 0,
+            None => {
+                self.force_retransmit = false;
+                return None;
+            }
+        };
+        let sent = self.scoreboard.at(index);
+        let (start, len) = (sent.start, u64::from(sent.len));
+        let una = self.scoreboard.una();
+        if start != una && start >= self.window.edge(una) {
+            return Some(Err(Limited::Rwnd));
+        }
+        let unit = len.min(self.mss);
+        let room = self.room_for_lost();
+        if room < unit && !self.force_retransmit {
+            return Some(Err(Limited::Cwnd));
+        }
+        let most = room.min(self.gso()).max(unit);
+        self.scoreboard.trim(index, if most >= len { len } else { most - most % self.mss });
+        let first = std::mem::take(&mut self.force_retransmit);
+        let chunk = self.emit_again(now, index, log);
+        if first && self.state == Ca::Recovery {
+            // RFC 6675 section 5 step 4.3.
+            self.next_seg.on_first_retransmit(self.scoreboard.at(index).end());
+        }
+        Some(Ok(chunk))
+    }
+
+    /// RFC 6675 section 4 `NextSeg` rules 3 and 4.
+    fn send_unsacked(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        if self.room() < self.mss {
+            return None;
+        }
+        let before = self.next_seg;
+        let found = before.next(&mut self.scoreboard, self.mss)?;
+        let chunk = self.emit_again(now, found.index, log);
+        if found.rescue {
+            self.next_seg.on_rescue(&before, self.recover);
+        }
+        Some(chunk)
+    }
+
+    fn send_new(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
+        let wnd_room = self.peer_room();
+        let nxt = self.scoreboard.nxt();
+        let mut avail = self.unsent();
+        let record = self.buffer.record_end(nxt);
+        if let Some(end) = record {
+            avail = avail.min(end - nxt);
+        }
+        if avail == 0 {
+            // A FIN alone: it needs no room in the congestion window (as in Linux), but in the peer's.
+            return if !self.has_new() {
+                Err(Limited::App)
+            } else if wnd_room == 0 {
+                Err(Limited::Rwnd)
+            } else {
+                Ok(self.emit_new(now, 0, log))
+            };
+        }
+        if self.timers.is_paused() {
+            return Err(Limited::Cwnd);
+        }
+        if self.scoreboard.outstanding() == 0 {
+            self.restart_after_idle(now, log);
+        }
+        if self.pmtud.probes()
+            && let Some(answer) = self.poll_path(now, log)
+        {
+            return answer;
+        }
+        let mut room = self.room();
+        if self.ends_stream(avail) {
+            room = room.max(avail);
+        }
+        if self.cfg.tso.is_none() && avail >= self.mss && wnd_room >= self.mss {
+            // One whole segment: nothing to decide.
+            return if room < self.mss { Err(Limited::Cwnd) } else { Ok(self.emit_new(now, self.mss, log)) };
+        }
+        let end = self.buffer.end();
+        let input = SizeInput {
+            mss: self.mss,
+            avail,
+            cwnd_room: room,
+            wnd_room,
+            cwnd: self.cwnd,
+            wnd: self.window.size(),
+            max_wnd: if self.persist.overrides_sws() { 0 } else { self.window.largest() },
+            gso: self.gso(),
+            partial: record.is_some_and(|record| record < end) || self.partial_allowed(avail),
+            divisor: u64::from(self.cfg.tso_win_divisor.max(1)),
+            may_defer: self.may_defer(now),
+            last: record.is_none_or(|record| record == end),
+            closed: self.buffer.is_closed(),
+        };
+        let n = segment_size::decide(&input)?;
+        Ok(self.emit_new(now, n, log))
+    }
+
+    /// The next segment is the last and has the FIN: in Linux it needs no room in the congestion window.
+    fn ends_stream(&self, avail: u64) -> bool {
+        self.rules.fin_ignores_cwnd && self.buffer.has_fin() && avail == self.unsent() && avail <= self.mss
+    }
+
+    /// Nagle and cork: whether a segment smaller than the MSS may leave.
+    fn partial_allowed(&self, avail: u64) -> bool {
+        let una = self.scoreboard.una();
+        self.nagle.allows_partial(&NagleInput {
+            rule: self.cfg.nagle,
+            nodelay: self.cfg.nodelay,
+            corked: self.cfg.cork || self.buffer.has_more(),
+            exempt: self.buffer.has_fin() || self.timers.allows_partial() || self.buffer.urgent_end() > una,
+            una,
+            outstanding: self.scoreboard.outstanding(),
+            avail,
+            mss: self.mss,
+        })
+    }
+
+    /// Whether a super-segment may wait for more window.
+    fn may_defer(&self, now: Time) -> bool {
+        if !self.cfg.tso_defer
+            || self.cfg.tso.is_none()
+            || self.buffer.pushes_one()
+            || matches!(self.state, Ca::Recovery | Ca::Loss)
+        {
+            return false;
+        }
+        tso::may_defer(&DeferInput {
+            recent_only: self.cfg.tso_defer_recent,
+            now,
+            // With pacing the last transmission ends when the next may begin (`tcp_wstamp_ns`).
+            last_sent: self.last_sent.max(self.pacer.next()),
+            head_sent: self.scoreboard.front().map(|head| head.sent_at),
+            srtt: self.rtt.srtt(),
+        })
+    }
+
+    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO.
+    fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
+        let idle = now.since(self.last_sent);
+        let rto = self.rtt.rto();
+        let shut = self.rules.no_idle_restart_at_zero_window && self.window.size() == 0;
+        if shut || idle <= rto || self.cfg.after_idle == AfterIdle::Keep || self.stats.bytes_sent == 0 {
+            return;
+        }
+        let cwnd = self.cc.control().cwnd;
+        let initial = self.bytes_mss() * u64::from(self.cfg.initial_window.max(1));
+        let floor = initial.min(cwnd);
+        let restart = match self.cfg.after_idle {
+            AfterIdle::Decay => {
+                // RFC 2861: half for each RTO of idle time.
+                let halvings = (idle / rto).min(63);
+                Bytes::new(cwnd.get() >> halvings).max(floor)
+            }
+            _ => floor,
+        };
+        self.on_event(now, &Event::Resume { idle, rto, restart }, "resume", log);
+        self.cwnd = self.target();
+        // One event for this idle time.
+        self.last_sent = now;
+    }
+
+    /// New data that a tail loss probe sends: one segment; in Linux a buffer, if the congestion window holds it
+    /// (`tcp_send_loss_probe`).
+    fn probe_size(&mut self) -> u64 {
+        let one = self.unsent().min(self.mss);
+        if self.cfg.tso.is_none() || !self.rules.probe_sends_buffer {
+            return one;
+        }
+        let nxt = self.scoreboard.nxt();
+        let buffer = self.buffer.record_end(nxt).map_or(self.unsent(), |end| end - nxt);
+        let most = self.room().min(self.gso()).min(self.peer_room());
+        if buffer <= most { buffer } else { (most - most % self.mss).max(one) }
+    }
+
+    /// RFC 8985 section 7.3: new data if the peer's window allows, whatever cwnd is; otherwise the last segment again.
+    fn send_probe(&mut self, now: Time, log: &mut Log) -> Option<Chunk> {
+        self.probe.clear_due();
+        let room = self.peer_room();
+        let n = self.probe_size();
+        let (chunk, retransmitted) = if n > 0 && n <= room {
+            (self.emit_new(now, n, log), None)
+        } else {
+            let last = self.scoreboard.last_unsacked()?;
+            let last = self.scoreboard.last_segment(last, self.mss);
+            // It belongs to no episode: `__tcp_retransmit_skb` leaves `retrans_stamp` and `undo_retrans` alone.
+            let undo = self.undo;
+            let chunk = self.emit_again(now, last, log);
+            self.undo = undo;
+            if self.rules.probe_not_in_flight {
+                self.scoreboard.uncount(last);
+            }
+            let span = chunk.span.start..chunk.span.end + u64::from(chunk.fin);
+            (chunk, Some(span))
+        };
+        self.stats.tlp_probes += 1;
+        self.probe.on_sent(retransmitted, self.scoreboard.nxt());
+        self.timers.stop_tlp();
+        Some(chunk)
+    }
+
+    /// [`Sender::emit_new`] of one whole segment, if that is what comes next ([`Flow::Whole`]).
+    #[inline]
+    pub fn emit_whole(&mut self, now: Time) -> Whole {
+        let start = self.scoreboard.nxt();
+        let end = start + self.mss;
+        let snap = self.deliveries.snapshot(now, false);
+        let push = self.buffer.take_simple(end);
+        let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
+        self.scoreboard.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
+        match self.state {
+            Ca::Disorder if end - self.scoreboard.una() > self.cwnd => self.limited_sent += self.mss,
+            Ca::Recovery | Ca::Cwr => self.prr.on_sent(self.mss),
+            _ => {}
+        }
+        count(&mut self.stats.bytes_sent, self.mss);
+        self.last_sent = now;
+        if end == self.buffer.end() {
+            self.timers.release_cork();
+        }
+        self.pacer.rest();
+        self.timers.on_sent();
+        self.persist.stop();
+        self.probe.mark_stale();
+        let cwr = std::mem::take(&mut self.cwr_due);
+        Whole { start, push, cwr, ect: self.ect }
+    }
+
+    /// Sends `n` new bytes, and the FIN if it follows and the peer's window holds it.
+    pub(super) fn emit_new(&mut self, now: Time, n: u64, log: &mut Log) -> Chunk {
+        let start = self.scoreboard.nxt();
+        let end = start + n;
+        let stream_end = self.buffer.end();
+        let fin = self.buffer.has_fin() && end == stream_end && end < self.window.edge(self.scoreboard.una());
+        let idle = self.scoreboard.outstanding() == 0;
+        if idle {
+            self.timers.restart_user_timeout(now);
+            self.nagle.begin_idle_burst();
+        }
+        let snap = self.deliveries.snapshot(now, idle);
+        // The end of a write is pushed whenever it is sent; a super-segment each time that it is one.
+        let ends = self.buffer.pushes(end);
+        let push = ends || (self.cfg.push_super && n > self.mss && !self.is_path_probe(start));
+        let mut flags = if fin { FIN } else { 0 } | if self.deliveries.app_limited() { APP } else { 0 };
+        if ends {
+            flags |= PUSH;
+        }
+        let len = u32::try_from(n + u64::from(fin)).expect("a segment fits 32 bits");
+        self.scoreboard.push(Sent { start, sent_at: now, snap, len, flags, tries: 1 });
+        self.buffer.record_end(self.scoreboard.nxt());
+        if self.state == Ca::Disorder && self.scoreboard.outstanding() > self.cwnd {
+            self.limited_sent += n;
+        }
+        self.account(now, n, log);
+        let small = !n.is_multiple_of(self.mss);
+        if small && !self.is_path_probe(start) {
+            self.nagle.on_small_segment(end);
+        }
+        if end == stream_end || small {
+            self.timers.release_cork();
+        }
+        if !self.timers.is_rto_running() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        self.persist.stop();
+        self.probe.mark_stale();
+        let cwr = n > 0 && std::mem::take(&mut self.cwr_due);
+        Chunk { span: start..end, fin, push, retransmission: false, cwr, ect: self.ect && n > 0 }
+    }
+
+    /// Retransmits record `index`.
+    fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
+        let snap = self.deliveries.snapshot(now, false);
+        let sent = self.scoreboard.resend(index, now, snap, self.deliveries.app_limited());
+        let fin = sent.is(FIN);
+        let n = u64::from(sent.len) - u64::from(fin);
+        let push = if self.cfg.push_super {
+            sent.is(PUSH) || n > self.mss
+        } else {
+            sent.start + n == self.buffer.end()
+        };
+        self.undo.on_retransmit(now, &sent);
+        self.pmtud.forget_probe();
+        self.segment_timer.restart(self.scoreboard.nxt());
+        self.next_seg.on_retransmit(sent.end());
+        self.stats.bytes_retransmitted += n;
+        self.stats.retransmissions += u64::from(sent.len).div_ceil(self.mss);
+        self.account(now, n, log);
+        // RFC 6675 section 5 step 4.3 lets the timer start anew; Linux does if it is the first segment.
+        if (sent.start == self.scoreboard.una() && self.timer_restarts()) || !self.timers.is_rto_running() {
+            self.timers.set_rto(now, self.rtt.rto(), log);
+        }
+        Chunk {
+            span: sent.start..sent.start + n,
+            fin,
+            push,
+            retransmission: true,
+            cwr: self.cfg.cwr_on_retransmission && n > 0 && std::mem::take(&mut self.cwr_due),
+            ect: self.ect && self.ecn == EcnMode::Dctcp,
+        }
+    }
+
+    fn account(&mut self, now: Time, n: u64, log: &mut Log) {
+        self.stats.bytes_sent += n;
+        self.last_sent = now;
+        self.buffer.on_sent();
+        let packets = if n <= self.mss { 1 } else { n.div_ceil(self.mss) };
+        if matches!(self.state, Ca::Recovery | Ca::Cwr) {
+            self.prr.on_sent(self.delivered_size(n, packets));
+        }
+        self.pacer.sent(now, n, packets);
+        self.timers.on_sent();
+        if self.cc.wants_sent_events() {
+            self.on_event(now, &Event::Sent { bytes: Bytes::new(n) }, "sent", log);
+            if matches!(self.state, Ca::Open | Ca::Disorder | Ca::Loss) {
+                self.cwnd = self.target();
+            }
+        }
+    }
+
+    /// Nothing more to send for now, because of `limit`.
+    fn rest(&mut self, now: Time, limit: Limited, log: &mut Log) {
+        self.refresh_probe(now, log);
+        self.pacer.rest();
+        self.nagle.end_burst();
+        self.pmtud.on_rest();
+        let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let room = self.room();
+        // If both windows are full Linux asks for its own first (`tcp_write_xmit`).
+        let both = limit == Limited::Rwnd && room < self.mss;
+        let limit = if both { Limited::Cwnd } else { limit };
+        self.cwnd_validation.set(now, limit);
+        let filled = limit == Limited::Cwnd || room < self.mss;
+        self.cwnd_validation.validate(filled, una, nxt);
+        if limit == Limited::App && room >= self.mss {
+            if self.scoreboard.pending() == 0 {
+                self.deliveries.set_app_limited(self.pipe());
+            }
+            self.buffer.check_starved(now, una, nxt);
+        }
+        self.buffer.on_rest();
+        let alone = !self.rules.probe_timer_uncorks || nxt == una;
+        if limit == Limited::App && alone && self.unsent() > 0 && (self.cfg.cork || self.buffer.has_more()) {
+            self.timers.hold_cork(now, self.cork_time(), log);
+        }
+        if limit == Limited::Rwnd && nxt == una {
+            self.start_persist(now, log);
+        }
+    }
+}

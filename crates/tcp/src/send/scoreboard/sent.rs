@@ -1,0 +1,73 @@
+//! A record of the scoreboard: one transmission unit and its marks.
+
+use tcpassay_units::Time;
+
+/// Selectively acknowledged.
+pub(in crate::send) const SACKED: u8 = 1;
+/// Marked lost (stays set while its retransmission is in flight).
+pub(in crate::send) const LOST: u8 = 1 << 1;
+/// A retransmission of it is in flight.
+pub(in crate::send) const RETX: u8 = 1 << 2;
+/// It was retransmitted at least once.
+pub(in crate::send) const EVER: u8 = 1 << 3;
+/// Its last position is the FIN.
+pub(in crate::send) const FIN: u8 = 1 << 4;
+/// The sender was limited by the application when it was sent.
+pub(in crate::send) const APP: u8 = 1 << 5;
+/// It carries PSH.
+pub(in crate::send) const PUSH: u8 = 1 << 6;
+
+#[expect(clippy::struct_field_names, reason = "sent_at is when it was sent")]
+/// One transmission unit (a segment or a super-segment) that is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::send) struct Sent {
+    /// First position.
+    pub start: u64,
+    /// Last transmission.
+    pub sent_at: Time,
+    /// Delivery state when it was last sent.
+    pub snap: Snapshot,
+    /// Positions, the FIN included.
+    pub len: u32,
+    /// Marks.
+    pub flags: u8,
+    /// Transmissions, saturating.
+    pub tries: u8,
+}
+
+impl Sent {
+    /// Position after the last.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Sent once, and nothing more is known.
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        self.flags & (SACKED | LOST | RETX | EVER) == 0
+    }
+
+    /// Whether all of `marks` are set.
+    #[inline]
+    pub fn is(&self, marks: u8) -> bool {
+        self.flags & marks == marks
+    }
+}
+
+/// The delivery state when a segment was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::send) struct Snapshot {
+    /// Bytes delivered by then.
+    pub delivered: u64,
+    /// When the last of them was.
+    pub delivered_at: Time,
+    /// When the first segment of the sample's flight was sent.
+    pub first_sent_at: Time,
+}
+
+/// Packets of a record of `len` bytes.
+#[inline]
+pub(in crate::send) fn packets(len: u32, mss: u64) -> u64 {
+    let len = u64::from(len);
+    if len <= mss { 1 } else { len.div_ceil(mss) }
+}
