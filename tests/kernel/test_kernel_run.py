@@ -386,7 +386,7 @@ def step(verb: str, above: int) -> str:
                     step("add", 30_000),
                 ),
             ],
-            "probes were marked where nothing marks",
+            "probes were marked although no queue of the case marks",
         ),
         (
             MARKED,

@@ -1,12 +1,12 @@
-//! Where the agent runs, and what is different with it: a guest in virtual time, or the kernel of this machine in real time.
+//! The environment of a run: a guest in virtual time, or the kernel of this machine in real time.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use tcpassay_case::params::Substrate;
 use tcpassay_linux::sys;
 
-/// Queue disciplines that a case may need, with the least that `tc` wants to be told to make one.
-const KINDS: [(&str, &str); 10] = [
+/// Queue disciplines that a case may need, each with the shortest command that creates one.
+const QDISCS: [(&str, &str); 10] = [
     ("netem", "netem"),
     ("htb", "htb"),
     ("tbf", "tbf rate 1mbit burst 10kb limit 10kb"),
@@ -19,44 +19,44 @@ const KINDS: [(&str, &str); 10] = [
     ("dualpi2", "dualpi2"),
 ];
 
-/// `time-travel-start`: the guest's clock at boot, in nanoseconds. The runner passes the same.
+/// The guest's clock at boot in nanoseconds: the kernel parameter `time-travel-start`, which the runner sets to the same value.
 pub const BOOT: u64 = 1_000_000_000_000_000_000;
 
-/// The parameter of patch 0008: handles with this major number are links.
+/// A parameter of the project's kernel patch 0008: a token bucket whose handle has this major number serves its queue like a link.
 pub const LINK_MAJOR: &str = "/sys/module/sch_tbf/parameters/link_major";
 
-/// Where the agent runs.
+/// The environment of a run.
 pub struct Environment {
     /// `kernel` or `host`.
     pub substrate: Substrate,
     /// Queue disciplines that this kernel does not have.
     absent: BTreeSet<&'static str>,
-    /// Why no program of ours can mark; `None` when it can.
-    pub no_program: Option<String>,
+    /// Why BPF programs cannot mark packets; `None` if they can.
+    pub no_bpf: Option<String>,
 }
 
 impl Environment {
-    /// A guest, which is configured to have everything.
+    /// A guest. Its kernel is configured with all queue disciplines.
     pub fn guest() -> Environment {
-        let no_program =
+        let no_bpf =
             Some("no qdisc marks returning ACKs; the model does, and the substrate `host`".to_owned());
-        Environment { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_program }
+        Environment { substrate: Substrate::Kernel, absent: BTreeSet::new(), no_bpf }
     }
 
-    /// This machine, as far as the process may look: without root nothing can be tried, and nothing is taken for absent.
-    /// With root the process is in a network namespace of its own afterwards, in which each discipline was tried.
+    /// This machine. With root privileges, the process moves to a new network namespace and tries each queue discipline there. Without them,
+    /// nothing can be tried, and all queue disciplines are assumed to exist.
     pub fn host() -> std::io::Result<Environment> {
         let mut absent = BTreeSet::new();
         if sys::is_root() {
             sys::unshare_net()?;
-            for (number, (kind, words)) in (1..).zip(KINDS) {
-                if !queue_is_taken(number, words)? {
+            for (number, (kind, words)) in (1..).zip(QDISCS) {
+                if !accepts_qdisc(number, words)? {
                     absent.insert(kind);
                 }
             }
         }
-        let no_program = tcpassay_bpf::available().err().map(|e| e.to_string());
-        Ok(Environment { substrate: Substrate::Host, absent, no_program })
+        let no_bpf = tcpassay_bpf::available().err().map(|e| e.to_string());
+        Ok(Environment { substrate: Substrate::Host, absent, no_bpf })
     }
 
     /// The name of the substrate.
@@ -69,17 +69,17 @@ impl Environment {
         self.substrate == Substrate::Host
     }
 
-    /// Whether this kernel has a queue discipline.
+    /// Returns true if the kernel has a queue discipline.
     pub fn has(&self, kind: &str) -> bool {
         !self.absent.contains(kind)
     }
 
-    /// Whether a queue of this kind is served as by a link here: in a guest whose kernel has patch 0008.
+    /// Returns true if a queue of this kind can be served as by a link: in a guest whose kernel has patch 0008.
     pub fn link_serves(&self, kind: &str) -> bool {
         !self.is_host() && crate::netns::qdiscs::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
     }
 
-    /// Whether this kernel lets a socket have a congestion control; what cannot be tried is taken to be there.
+    /// Returns true if a socket can use a congestion controller. A controller that cannot be tried is assumed to exist.
     pub fn has_cc(&self, name: &str) -> bool {
         use std::os::fd::AsFd;
         if !self.is_host() || !sys::is_root() {
@@ -90,15 +90,16 @@ impl Environment {
             .is_ok()
     }
 
+    /// A host without these queue disciplines and without BPF.
     #[cfg(test)]
     pub fn without(absent: &[&'static str]) -> Environment {
-        let no_program = Some("no BPF".to_owned());
-        Environment { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_program }
+        let no_bpf = Some("no BPF".to_owned());
+        Environment { substrate: Substrate::Host, absent: absent.iter().copied().collect(), no_bpf }
     }
 }
 
-/// Whether the loopback device of the present namespace takes a queue discipline; it is gone with the namespace.
-fn queue_is_taken(handle: u16, words: &str) -> std::io::Result<bool> {
+/// Returns true if `tc` can create a queue discipline on the loopback device. It is removed with the namespace of the process.
+fn accepts_qdisc(handle: u16, words: &str) -> std::io::Result<bool> {
     let status = Command::new("tc")
         .args(["qdisc", "replace", "dev", "lo", "root", "handle", &format!("{handle}:")])
         .args(words.split(' '))

@@ -1,8 +1,8 @@
-//! Init of the guest: what has to be there before a case can run, and the end of the machine after it.
+//! The init process of a guest: prepares the system, runs a case or scripts, and powers the guest off.
 //!
-//! The kernel's command line is part of its randomness, so that it is the same for every case: the program is started as
-//! `/proc/self/cwd/init`, a link in the runner's scratch folder, and finds its case there (`case.json`; or `scripts.json`, packetdrill scripts). It leaves
-//! `answer.json` and switches the machine off; the runner takes a guest that does neither for one that died.
+//! The kernel derives random numbers from its command line, so that the command line is the same for every case: it starts
+//! `/proc/self/cwd/init`, a link in the runner's scratch folder. The agent reads `case.json` there (or `scripts.json` with
+//! packetdrill scripts) and writes `answer.json`. If there is no answer, the runner reports that the guest died.
 
 use crate::environment::Environment;
 use crate::request::{CaseAnswer, Request};
@@ -13,20 +13,20 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use tcpassay_linux::sys;
 
-/// Files that may be open: `fs.nr_open` as the kernel has it (`fs/file.c`).
-const FILES: u64 = 1024 * 1024;
+/// The limit of open files: the default of `fs.nr_open` (`fs/file.c`).
+const MAX_FILES: u64 = 1024 * 1024;
 
-/// Runs the case that lies beside the guest; does not return.
+/// Runs the case or the scripts in the scratch folder. Does not return.
 pub fn main() -> ! {
-    // Before proc is mounted over it, /proc is the host's, and says where the runner started the guest.
+    // /proc is still the one of the host, and has the folder in which the runner started the guest.
     let scratch = fs::read_link("/proc/self/cwd");
     if let Ok(scratch) = &scratch {
         let text = if scratch.join("scripts.json").exists() {
-            serde_json::to_string(&scripts(scratch)).expect("an answer has no other keys than texts")
+            serde_json::to_string(&scripts(scratch)).expect("all keys are texts")
         } else {
             let answer = std::panic::catch_unwind(|| serve(scratch))
-                .unwrap_or_else(|_| CaseAnswer::failed("the agent panicked; its words are on the console"));
-            serde_json::to_string(&answer).expect("an answer has no other keys than texts")
+                .unwrap_or_else(|_| CaseAnswer::failed("the agent panicked; the message is on the console"));
+            serde_json::to_string(&answer).expect("all keys are texts")
         };
         if let Err(e) = fs::write(scratch.join("answer.json"), text) {
             eprintln!("answer.json: {e}");
@@ -34,22 +34,23 @@ pub fn main() -> ! {
     } else {
         eprintln!("/proc/self/cwd: {scratch:?}");
     }
-    eprintln!("the machine is not switched off: {}", sys::power_off());
+    eprintln!("the guest cannot be powered off: {}", sys::power_off());
     std::process::exit(1);
 }
 
-/// Runs the packetdrill scripts of `scripts.json`: a list of reports, or what went wrong.
+/// Runs the packetdrill scripts of `scripts.json`. Returns their reports, or an error.
 fn scripts(scratch: &Path) -> Result<Vec<serde_json::Value>, String> {
     let text = fs::read_to_string(scratch.join("scripts.json")).map_err(|e| e.to_string())?;
     let requests: Vec<script::Request> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     mounts()?;
-    // One line a script, so that the runner knows which one ended the guest, if one does.
-    let mut told = fs::File::create(scratch.join("reports.jsonl")).map_err(|e| e.to_string())?;
+    // One line for each script: if the guest dies, the runner knows which script was running.
+    let mut reports = fs::File::create(scratch.join("reports.jsonl")).map_err(|e| e.to_string())?;
     Ok(script::all(&requests, |report| {
-        let _ = writeln!(told, "{report}");
+        let _ = writeln!(reports, "{report}");
     }))
 }
 
+/// Runs the case of `case.json`.
 fn serve(scratch: &Path) -> CaseAnswer {
     let request = fs::read_to_string(scratch.join("case.json"))
         .map_err(|e| e.to_string())
@@ -58,21 +59,22 @@ fn serve(scratch: &Path) -> CaseAnswer {
         Ok(request) => request,
         Err(e) => return CaseAnswer::failed(format!("case.json: {e}")),
     };
-    // Each end of a connection is a file, and some have a second one; the kernel starts its init with room for 1024.
-    if let Err(why) = mounts().and_then(|()| sys::allow_files(FILES).map_err(|e| format!("open files: {e}")))
+    // Each end of a connection is an open file, and some have a second one. The limit of an init process is 1024.
+    if let Err(why) =
+        mounts().and_then(|()| sys::allow_files(MAX_FILES).map_err(|e| format!("open files: {e}")))
     {
         return CaseAnswer::failed(why);
     }
     run::run(&request, &Environment::guest())
 }
 
+/// Mounts the file systems that a run needs.
 fn mounts() -> Result<(), String> {
     let wrong = |what: &str| {
         let what = what.to_owned();
         move |e: std::io::Error| format!("{what}: {e}")
     };
-    // No process may wait for entropy. What is credited is no secret: all chance comes from the seed, which the kernel has
-    // mixed in already.
+    // No process may wait for entropy. The credited bytes need not be secret: the kernel already uses the seed of the run.
     let random = fs::File::options().write(true).open("/dev/urandom").map_err(wrong("/dev/urandom"))?;
     sys::mount("proc", "/proc", "proc", 0).map_err(wrong("/proc"))?;
     sys::mount("sysfs", "/sys", "sysfs", 0).map_err(wrong("/sys"))?;

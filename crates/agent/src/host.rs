@@ -1,11 +1,11 @@
-//! The substrate `host`: one case on the kernel of this machine, in real time.
+//! The substrate `host`: a case on the kernel of this machine, in real time.
 //!
-//! Nothing of the machine is changed, so that nothing has to be put back. The agent has a mount namespace of its own, in which
-//! it names the network namespaces of the case (`tcpassay-<host>` in `/run/netns`), and starts from a network namespace of its
-//! own; links, queues, routes and sysctls are made in there. The kernel takes all of it away when the last process in them ends,
-//! and the agent ends with its runner (`PR_SET_PDEATHSIG`), whatever ends that: a `kill -9` of either leaves nothing behind.
+//! The agent does not change the machine. It moves to a new mount namespace, in which the network namespaces of the case have names
+//! (`tcpassay-<host>` in `/run/netns`), and creates links, queues, routes and sysctls in new network namespaces only. The
+//! kernel removes all of them when the last process in them ends. The agent ends with its runner (`PR_SET_PDEATHSIG`), so that a
+//! `kill -9` of the runner or of the agent leaves nothing behind.
 //!
-//! Two cases at a time would measure each other: a lock lets the second wait.
+//! Concurrent cases would disturb each other; a lock delays the second.
 
 use crate::collect::machine_load::pause;
 use crate::environment::Environment;
@@ -20,10 +20,10 @@ use tcpassay_linux::sys;
 
 const LOCK: &str = "/run/tcpassay-host.lock";
 
-/// Runs the case on standard input; the answer is a line of standard output.
+/// Runs the case on standard input, and prints the answer on one line.
 pub fn main() -> io::Result<()> {
     if sys::end_with_parent()? == 1 {
-        return Err(io::Error::other("its runner has ended"));
+        return Err(io::Error::other("the runner has ended"));
     }
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
@@ -41,15 +41,15 @@ pub fn main() -> io::Result<()> {
 }
 
 fn serve(request: &Request) -> io::Result<CaseAnswer> {
-    let told = |what: &'static str| move |e: io::Error| io::Error::other(format!("{what}: {e}"));
-    let lock = fs::File::create(LOCK).map_err(told(LOCK))?;
-    while !sys::try_lock(lock.as_fd()).map_err(told(LOCK))? {
+    let context = |what: &'static str| move |e: io::Error| io::Error::other(format!("{what}: {e}"));
+    let lock = fs::File::create(LOCK).map_err(context(LOCK))?;
+    while !sys::try_lock(lock.as_fd()).map_err(context(LOCK))? {
         pause(Duration::from_millis(50));
     }
-    sys::unshare_mounts().map_err(told("a mount namespace"))?;
-    fs::create_dir_all(NETNS_FOLDER).map_err(told(NETNS_FOLDER))?;
-    sys::mount("tcpassay", NETNS_FOLDER, "tmpfs", 0).map_err(told(NETNS_FOLDER))?;
-    sys::raise_priority().map_err(told("priority"))?;
-    let environment = Environment::host().map_err(told("a network namespace"))?;
+    sys::unshare_mounts().map_err(context("a mount namespace"))?;
+    fs::create_dir_all(NETNS_FOLDER).map_err(context(NETNS_FOLDER))?;
+    sys::mount("tcpassay", NETNS_FOLDER, "tmpfs", 0).map_err(context(NETNS_FOLDER))?;
+    sys::raise_priority().map_err(context("priority"))?;
+    let environment = Environment::host().map_err(context("a network namespace"))?;
     Ok(run::run(request, &environment))
 }

@@ -1,20 +1,27 @@
-//! `tcpassay-agent`: runs a case on a real Linux, and leaves the recording that the model would.
+//! `tcpassay-agent` runs a case on a real Linux and writes a recording in the same format as the model.
 //!
-//! * As init of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case that lies beside it; see [`guest`].
-//! * As `tcpassay-agent host`, started by a runner that is root, it runs the case on standard input on this machine's kernel; see
-//!   [`host`].
-//! * `tcpassay-agent check [host]` says, for each line of standard input (`{"triples": {..}, "base": ".."}`), what of the case this
-//!   substrate cannot do: a line with `errors`, or with `said`, what the case sets beyond the defaults.
-//! * `tcpassay-agent limiter apply|show|remove` puts the paper's rate limiter on a device of this machine; see [`limiter`].
-//! * `tcpassay-agent bpf [shim]` says whether BPF (the shim) can be used here, and if not, what is missing.
-//! * `tcpassay-agent shim CC -- COMMAND`, `tcpassay-agent controllers OBJECT -- COMMAND`: controllers in the running kernel; see [`shim`].
-//! * `tcpassay-agent script` runs a packetdrill script on the kernel beneath it, in a new network namespace; see [`script`].
+//! * As the init process of a User-Mode Linux in virtual time (substrate `kernel`) it runs the case in the file `case.json`; see [`guest`].
+//! * `tcpassay-agent host`, started as root, runs the case on standard input on the kernel of this machine; see [`host`].
+//! * `tcpassay-agent check [host]` checks cases: for each line of standard input (`{"triples": {..}, "base": ".."}`) it prints a line with
+//!   `errors` (what the substrate cannot do), or with `said` (the settings that differ from the defaults).
+//! * `tcpassay-agent limiter apply|show|remove` manages the paper's rate limiter on a device of this machine; see [`limiter`].
+//! * `tcpassay-agent bpf [shim]` succeeds if BPF (the shim) can be used, and otherwise prints what is missing.
+//! * `tcpassay-agent shim CC -- COMMAND` and `tcpassay-agent controllers OBJECT -- COMMAND` register controllers in the running kernel while
+//!   a command runs; see [`shim`].
+//! * `tcpassay-agent script` runs a packetdrill script on the running kernel in a new network namespace; see [`script`].
 //!
-//! The order of a run: the case is read ([`request`]) and refused where it cannot be honoured ([`honour`]); the topology is
-//! planned ([`topology`], [`qdisc`]), built and read back ([`setup`]); the path is measured ([`probe`]); then the applications of
-//! the workload run on real sockets ([`runtime`], [`calls`], [`pump`], [`run`]), whose windows Linux decides or who [`engines`] registers, while
-//! [`relay`] does to packets what no queue discipline does ([`faults`]) and taps ([`tap`], [`flow_tracker`]) and the kernel's own words ([`info`], [`diag`], [`netlink`](tcpassay_linux::netlink), [`nstat`], [`trace`]) fill the recording. Unsafe code is in the crate
-//! `linux` alone.
+//! | module | content |
+//! | --- | --- |
+//! | [`request`] | the input and output of the agent as JSON |
+//! | [`environment`] | guest or host, and what its kernel has |
+//! | [`unsupported`] | the settings of a case that the kernel cannot do |
+//! | [`netns`] | the topology: namespaces, qdiscs, offloads, sysctls, impairments |
+//! | [`probe`] | measures the path before the traffic |
+//! | [`traffic`] | the applications of the workload on real sockets |
+//! | [`collect`] | packets, sockets, queues and trace events for the recording |
+//! | [`run`] | one run, from the set-up to the recording |
+//!
+//! The agent contains no unsafe code; the crate `linux` makes the system calls.
 
 mod collect;
 mod environment;
@@ -42,17 +49,17 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check"] => told("check", check(&environment::Environment::guest())),
+        ["check"] => exit_io("check", check(&environment::Environment::guest())),
         ["check", "host"] => {
-            told("check", environment::Environment::host().and_then(|environment| check(&environment)))
+            exit_io("check", environment::Environment::host().and_then(|environment| check(&environment)))
         }
-        ["host"] => told("host", host::main()),
-        ["limiter", ref arguments @ ..] => said(limiter::main(arguments)),
-        ["bpf"] => said(tcpassay_bpf::available().map_err(|e| e.to_string())),
-        ["bpf", "shim"] => said(tcpassay_bpf::shim::available().map_err(|e| e.to_string())),
-        ["shim", ..] => said(shim::shim(&arguments[1..])),
-        ["controllers", ..] => said(shim::controllers(&arguments[1..])),
-        ["script"] | ["script", "virtual"] => said(script::main(arguments.len() == 2)),
+        ["host"] => exit_io("host", host::main()),
+        ["limiter", ref arguments @ ..] => exit(limiter::main(arguments)),
+        ["bpf"] => exit(tcpassay_bpf::available().map_err(|e| e.to_string())),
+        ["bpf", "shim"] => exit(tcpassay_bpf::shim::available().map_err(|e| e.to_string())),
+        ["shim", ..] => exit(shim::shim(&arguments[1..])),
+        ["controllers", ..] => exit(shim::controllers(&arguments[1..])),
+        ["script"] | ["script", "virtual"] => exit(script::main(arguments.len() == 2)),
         ["--version"] => {
             println!("tcpassay-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -66,12 +73,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn told(command: &str, done: io::Result<()>) -> ExitCode {
-    said(done.map_err(|e| format!("tcpassay-agent {command}: {e}")))
+/// The exit code of a command; prints its error with the name of the command.
+fn exit_io(command: &str, result: io::Result<()>) -> ExitCode {
+    exit(result.map_err(|e| format!("tcpassay-agent {command}: {e}")))
 }
 
-fn said(done: Result<(), String>) -> ExitCode {
-    match done {
+/// The exit code of a command; prints its error.
+fn exit(result: Result<(), String>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
@@ -80,6 +89,7 @@ fn said(done: Result<(), String>) -> ExitCode {
     }
 }
 
+/// Checks the cases on standard input, one in a line.
 fn check(environment: &environment::Environment) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {

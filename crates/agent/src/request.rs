@@ -1,4 +1,4 @@
-//! What the runner asks and what it hears: JSON files beside the guest's console.
+//! The requests to the agent and its answers, as JSON.
 
 use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
@@ -17,34 +17,34 @@ pub struct Request {
     /// The seed of the run.
     #[serde(default)]
     pub seed: u64,
-    /// Files that values name are relative to it.
+    /// The folder of the files that settings name.
     pub base: PathBuf,
     /// What to collect.
     #[serde(default)]
     pub collect: CollectRequest,
-    /// How long a run in real time waits for the machine to be quiet, in seconds.
+    /// How long a run in real time waits at most until few processors are busy, in seconds.
     #[serde(default)]
     patience_s: f64,
-    /// For measuring the generators themselves: a pair joined by nothing but a veth pair, which is not measured.
+    /// Set to measure the traffic generators: two hosts are joined by a veth pair only, and the path is not measured.
     #[serde(default, rename = "bare")]
     pub benchmark: Option<GeneratorBenchmark>,
-    /// For tests of the probes: what is done to the path behind its back, as namespace, tool (`ip`, `tc`) and line.
+    /// For tests of the probes: commands that change the path after it was built, as namespace, tool (`ip`, `tc`) and command line.
     #[serde(default)]
     pub tamper: Vec<(String, String, String)>,
-    /// Where the recording goes; it must not be there yet.
+    /// The folder of the recording, which must not exist.
     #[serde(default)]
     pub folder: PathBuf,
 }
 
-/// How the generators are measured.
+/// Settings for the measurement of the traffic generators.
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(default)]
 pub struct GeneratorBenchmark {
-    /// Bulk receivers copy what they read, as programs do that have a use for it.
+    /// Bulk receivers copy the data that they read, instead of discarding them in the kernel.
     pub copy: bool,
 }
 
-/// What to collect; lengths of time are texts, as in a plan.
+/// What to collect. Durations are texts, as in a plan.
 #[derive(Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of a plan")]
@@ -54,7 +54,7 @@ pub struct CollectRequest {
     deliveries: bool,
     events: bool,
     packets: bool,
-    /// Packets are looked at; without, the recording has what sockets, queues and trace events tell.
+    /// Taps capture packets. Without taps the recording contains only what sockets, queues and trace events report.
     taps: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for CollectRequest {
     }
 }
 
-/// What is wrong with a case, as the native module says it.
+/// A problem of a case, with the fields of the native module's errors.
 #[derive(Serialize)]
 pub struct CaseProblem {
     path: String,
@@ -80,42 +80,46 @@ pub struct CaseProblem {
     why: String,
 }
 
-/// What a case is to this substrate.
+/// The result of a check of a case.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckResult {
-    /// It can be run: what it sets beyond the defaults, as texts.
+    /// The substrate can run the case. The settings that differ from the defaults, as texts.
     Said(BTreeMap<String, String>),
-    /// What of it cannot be done.
+    /// The problems of the case.
     Errors(Vec<CaseProblem>),
 }
 
 /// How a case ended.
 #[derive(Serialize, Default)]
 pub struct CaseAnswer {
-    /// `duration`, `finished`; `path` when the path was not what was asked; `failed`; `refused`.
+    /// `duration`: the run lasted until the end of the case; `finished`: all applications finished before; `path`: the measured path differs
+    /// from the case; `failed`: an error; `refused`: the case has problems.
     pub ended: String,
-    /// What went wrong, in words.
+    /// The error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What the case asks that cannot be done.
+    /// The problems of a refused case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<CaseProblem>,
-    /// Of every packet at the taps; equal for runs that took the same steps, whatever they collected. Empty without taps.
+    /// A digest of all packets at the taps. Two runs with the same packets have the same digest, whatever they collect. Empty without taps.
     pub trace: String,
-    /// Metrics, as the model's.
+    /// The metrics of the recording.
     pub metrics: Option<metrics::Metrics>,
 }
 
 impl CaseAnswer {
-    /// A failure.
+    /// The answer for an error.
     pub fn failed(message: impl Into<String>) -> CaseAnswer {
         CaseAnswer { ended: "failed".to_owned(), message: message.into(), ..CaseAnswer::default() }
     }
 }
 
 impl CollectRequest {
-    /// As types.
+    /// The typed options.
+    ///
+    /// # Errors
+    /// A text that is not a duration.
     pub fn read(&self) -> Result<(CollectOptions, metrics::MetricOptions), UnitError> {
         let warmup = self.warmup.as_ref().map(|t| t.parse()).transpose()?.unwrap_or(Dur::ZERO);
         let collect = CollectOptions {
@@ -132,18 +136,18 @@ impl CollectRequest {
 }
 
 impl Request {
-    /// How long to wait for the machine to be quiet.
+    /// How long to wait at most until few processors are busy.
     pub fn max_wait_for_quiet(&self) -> std::time::Duration {
         std::time::Duration::try_from_secs_f64(self.patience_s).unwrap_or_default()
     }
 
-    /// The case, when this substrate can do all of it.
+    /// The case, or its problems on this substrate.
     pub fn case(&self, environment: &Environment) -> Result<Case, Vec<CaseProblem>> {
         case(&self.triples, &self.base, environment)
             .map_err(|errors| errors.into_iter().map(CaseProblem::from).collect())
     }
 
-    /// Whether the case can be run.
+    /// Checks whether this substrate can run the case.
     pub fn check(&self, environment: &Environment) -> CheckResult {
         match self.case(environment) {
             Ok(case) => {
@@ -161,8 +165,8 @@ fn case(
 ) -> Result<Case, Vec<CaseError>> {
     let read = |name: &str| read_file(&base.join(name));
     let case = Case::on(environment.substrate, triples, &read)?;
-    let refused = crate::unsupported::unsupported(&case, environment);
-    if refused.is_empty() { Ok(case) } else { Err(refused) }
+    let unsupported = crate::unsupported::unsupported(&case, environment);
+    if unsupported.is_empty() { Ok(case) } else { Err(unsupported) }
 }
 
 impl From<CaseError> for CaseProblem {

@@ -1,6 +1,6 @@
-//! `tcpassay-agent shim` and `tcpassay-agent controllers`: controllers in the running kernel, by hand.
+//! The commands `tcpassay-agent shim` and `tcpassay-agent controllers`, which register congestion controllers in the running kernel.
 //!
-//! Both register, run a command (or wait for the end of standard input), say what was done, and leave nothing behind.
+//! Both register the controllers, run a command (or wait for the end of standard input), print what was done, and unregister them.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -12,12 +12,15 @@ use tcpassay_bpf::shim::{Outcome, Shim, Spec};
 const USAGE: &str = "usage: tcpassay-agent shim CC [PARAMETER=VALUE...] [--name NAME] [--ring BYTES] [--spin] [--trace FILE] [-- COMMAND...]\n       \
                      tcpassay-agent controllers OBJECT [-- COMMAND...]";
 
-/// A controller of `cc` in the kernel, while the command runs.
+/// Registers a controller of `cc` while the command runs.
 pub fn shim(arguments: &[String]) -> Result<(), String> {
     let (own, command) = split(arguments);
     let (spec, trace) = parse(own)?;
     let shim = Shim::start(&spec).map_err(|e| e.to_string())?;
-    eprintln!("`{}` is registered: setsockopt(TCP_CONGESTION), or the route's `congctl`", shim.name());
+    eprintln!(
+        "`{}` is registered; use it by setsockopt(TCP_CONGESTION) or the route attribute `congctl`",
+        shim.name()
+    );
     let ran = wait(command);
     let outcome = shim.stop().map_err(|e| e.to_string())?;
     eprintln!("{}", summary(&outcome));
@@ -27,7 +30,7 @@ pub fn shim(arguments: &[String]) -> Result<(), String> {
     ran
 }
 
-/// The controllers of an object file in the kernel, while the command runs.
+/// Registers the controllers of an object file while the command runs.
 pub fn controllers(arguments: &[String]) -> Result<(), String> {
     let (own, command) = split(arguments);
     let [object] = own else { return Err(USAGE.to_owned()) };
@@ -36,6 +39,7 @@ pub fn controllers(arguments: &[String]) -> Result<(), String> {
     wait(command)
 }
 
+/// The arguments of the agent, and the command after `--`.
 fn split(arguments: &[String]) -> (&[String], &[String]) {
     match arguments.iter().position(|argument| argument == "--") {
         Some(at) => (&arguments[..at], &arguments[at + 1..]),
@@ -43,6 +47,7 @@ fn split(arguments: &[String]) -> (&[String], &[String]) {
     }
 }
 
+/// The settings of the shim, and the file of `--trace`.
 fn parse(arguments: &[String]) -> Result<(Spec, Option<PathBuf>), String> {
     let mut arguments = arguments.iter();
     let mut spec = Spec::new(arguments.next().ok_or(USAGE)?);
@@ -69,7 +74,7 @@ fn parse(arguments: &[String]) -> Result<(Spec, Option<PathBuf>), String> {
     Ok((spec, trace))
 }
 
-/// Runs the command to its end; without one, waits for the end of standard input.
+/// Runs the command. Without a command, waits for the end of standard input.
 fn wait(command: &[String]) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else {
         return std::io::stdin().lock().read_to_end(&mut Vec::new()).map(drop).map_err(|e| e.to_string());
@@ -96,7 +101,7 @@ fn summary(outcome: &Outcome) -> String {
     )
 }
 
-/// The trace as tab-separated lines: an event, and what was decided on it.
+/// The trace as tab-separated lines: an event and the decision that it caused.
 fn table(outcome: &Outcome) -> String {
     let mut text = "connection\tnumber\tns\tevent\tstate\tcwnd\tssthresh\tflight\tacked_bytes\tdelivered\tlost\tmarked\t\
                     rtt_us\tround\tfollows\tdecided_cwnd\tdecided_ssthresh\n"
@@ -122,7 +127,7 @@ fn table(outcome: &Outcome) -> String {
             r.round,
             r.answered
         )
-        .expect("a string takes all");
+        .expect("writing to a string succeeds");
     }
     text
 }
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_parameter_is_told_with_the_usage() {
+    fn an_argument_that_is_no_parameter_is_an_error_with_the_usage() {
         let error = parse(&words("reno fast")).unwrap_err();
         assert!(error.starts_with("`fast`?\nusage: "), "{error}");
     }

@@ -1,21 +1,39 @@
-//! What steps on a kernel share: how they fail, where programs are, how a file of the kernel is written.
+//! The error type of the agent, the search path of programs, and writing to files of the kernel.
 
 use std::fs;
 
-/// What went wrong, for the outcome of the case.
+/// An error as a message for the user.
 pub type Failure = String;
 
-/// Where `ip` and `tc` are.
+/// The search path for `ip` and `tc`.
 pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
 /// Writes a file of `/proc/sys` or `/sys` and reads it back. Fails if the kernel keeps another value.
 pub fn write_and_check(path: &str, value: &str) -> Result<(), Failure> {
     fs::write(path, value).map_err(|e| format!("{path} = {value}: {e}"))?;
     let got = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    if words(&got) == words(value) {
+    // The kernel separates numbers by tabs.
+    if got.split_whitespace().eq(value.split_whitespace()) {
         Ok(())
     } else {
         Err(format!("{path}: {value} was written and it is {}", got.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_a_file_does_not_keep_is_an_error_with_both_values() {
+        // Writes to /dev/null succeed, and reads return nothing.
+        assert_eq!(write_and_check("/dev/null", "7").unwrap_err(), "/dev/null: 7 was written and it is ");
+        assert_eq!(write_and_check("/dev/null", " "), Ok(()));
+    }
+
+    #[test]
+    fn a_file_that_does_not_exist_is_an_error_with_its_path() {
+        let error = write_and_check("/proc/sys/net/ipv4/no_such_sysctl", "1").unwrap_err();
+        assert!(error.starts_with("/proc/sys/net/ipv4/no_such_sysctl = 1: "), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::module_parameters;
-use crate::traffic::cc_engine::{CcEngine, ROW};
+use crate::traffic::cc_engine::{CcEngine, PARAMETER};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::{Setting, Value};
 use tcpassay_case::topology::Shape;
@@ -55,12 +55,12 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         }
         match link.queue.mark {
             Mark::Ack => {
-                if let Some(why) = &environment.no_program {
+                if let Some(why) = &environment.no_bpf {
                     refuse(at("queue.ecn_mark"), why);
                 }
             }
             Mark::Data if !environment.has("red") => {
-                if let Some(why) = &environment.no_program {
+                if let Some(why) = &environment.no_bpf {
                     let why = format!("this kernel has no `red`, and {why}");
                     refuse(at("queue.ecn_mark"), &why);
                 }
@@ -179,10 +179,10 @@ fn controller(
     environment: &Environment,
     refuse: &mut impl FnMut(&str, &str),
 ) {
-    if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_program) {
-        refuse(ROW, why);
+    if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_bpf) {
+        refuse(PARAMETER, why);
     } else if let (CcEngine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {
-        refuse(ROW, &why.to_string());
+        refuse(PARAMETER, &why.to_string());
     }
     match engine {
         CcEngine::Kernel if host.cc == "mvegas" => refuse("stack.cc", "Linux has no mvegas; the model has"),
@@ -191,8 +191,10 @@ fn controller(
             refuse("stack.cc", &why);
         }
         CcEngine::Shim if !tcpassay_cc::names().contains(&host.cc.as_str()) => {
-            let why =
-                format!("{ROW} = shim has the model's controllers: {}", tcpassay_cc::names().join(", "));
+            let why = format!(
+                "{PARAMETER} = shim has the model's controllers: {}",
+                tcpassay_cc::names().join(", ")
+            );
             refuse("stack.cc", &why);
         }
         _ => {}

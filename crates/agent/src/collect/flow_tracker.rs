@@ -1,7 +1,7 @@
-//! From packets at the taps to what the recording counts: sent, delivered, one-way times, round-trip times, events.
+//! Counters, delays and events of flows, from the packets at the taps.
 //!
-//! A delivered packet finds its transmission by the IP identification, which Linux counts up for each packet of a connection,
-//! also within a super-segment. Round-trip times are those of [`rtt`](crate::collect::rtt).
+//! The transmission of a delivered packet is found by the IP identification, which Linux increments for each packet of a connection, also
+//! within a super-segment. [`rtt`](crate::collect::rtt) computes the round-trip times.
 
 use crate::collect::rtt::RttSampler;
 use crate::collect::tap::CapturedPacket;
@@ -12,7 +12,7 @@ use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
 use tcpassay_wire::{Ecn, Flags, SackBlock, Segment};
 
-/// One transmission that is not acknowledged.
+/// A transmission that is not acknowledged.
 struct Transmission {
     id: u16,
     packets: u16,
@@ -23,15 +23,17 @@ struct Transmission {
 /// One direction of a connection.
 struct Direction {
     flow: FlowId,
+    /// The initial sequence number, which has position 0.
     first: Option<SeqNum>,
-    /// The end of what was sent.
-    top: u64,
-    /// What the other end has acknowledged.
+    /// The position after the last byte sent.
+    sent_end: u64,
+    /// The position up to which the peer has acknowledged.
     acked: u64,
     sent: VecDeque<Transmission>,
-    board: RttSampler,
-    /// Largest payload of a packet, by the options of the handshake.
+    rtt: RttSampler,
+    /// The largest payload of a packet, from the options of the handshake.
     mss: u32,
+    /// The shift of the window scale option.
     scale: u8,
 }
 
@@ -46,20 +48,20 @@ pub struct FlowTracker {
 }
 
 impl FlowTracker {
-    /// Of a run that begins at `start` of the kernel's clock.
+    /// A tracker for a run that begins at `start` of the kernel's clock, in nanoseconds.
     pub fn new(start: u64) -> FlowTracker {
         FlowTracker { start, directions: Vec::new(), places: BTreeMap::new() }
     }
 
-    /// A connection from `client` to `server`; `flows` are its directions, the client's first.
+    /// Adds a connection from `client` to `server`. `flows` are its directions, the client's first.
     pub fn open(&mut self, client: End, server: End, flows: [FlowId; 2]) {
         let direction = |flow| Direction {
             flow,
             first: None,
-            top: 0,
+            sent_end: 0,
             acked: 0,
             sent: VecDeque::new(),
-            board: RttSampler::default(),
+            rtt: RttSampler::default(),
             mss: 1460,
             scale: 0,
         };
@@ -69,25 +71,25 @@ impl FlowTracker {
         self.places.insert((server, client), (place, 1));
     }
 
-    /// The direction in which `from` sends to `to`.
+    /// The flow of the data from `from` to `to`.
     pub fn flow(&self, from: End, to: End) -> Option<FlowId> {
         let (place, side) = *self.places.get(&(from, to))?;
         Some(self.directions[place][side].flow)
     }
 
-    /// The segment size of a direction, by its handshake.
+    /// The segment size of a flow in bytes, from the handshake.
     pub fn mss(&self, flow: FlowId) -> u64 {
-        // Connections have two flows each, one behind the other.
+        // The two flows of a connection have consecutive numbers.
         let place = flow.0 as usize;
         self.directions.get(place / 2).map_or(0, |both| u64::from(both[place % 2].mss))
     }
 
-    /// Every direction of every connection.
+    /// The flows of all connections.
     pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
         self.directions.iter().flatten().map(|d| d.flow)
     }
 
-    /// A packet at a tap of `host`: on its way out, or in.
+    /// Processes a packet at a tap of `host` that leaves it (`outgoing`) or arrives.
     pub fn packet(&mut self, seen: &CapturedPacket, host: u32, outgoing: bool, collector: &mut Collector) {
         let Content::Tcp(segment) = &seen.packet.content else { return };
         let e = &seen.packet.envelope;
@@ -114,16 +116,16 @@ impl FlowTracker {
         let [a, b] = &mut self.directions[place];
         let (this, other) = if side == 0 { (a, b) } else { (b, a) };
         let kind = if outgoing && from == host {
-            this.sends(at, e, segment, collector)
+            this.on_sent(at, e, segment, collector)
         } else if !outgoing && to == host {
-            this.arrives(at, seen.len, e, segment, collector);
-            other.hears(at, segment, collector);
+            this.on_delivered(at, seen.len, e, segment, collector);
+            other.on_ack(at, segment, collector);
             EventKind::In
         } else {
             return;
         };
         if collector.wants_events() {
-            // The event is of the direction in which this host sends.
+            // The event belongs to the flow in which this host sends.
             let flow = if outgoing { this.flow } else { other.flow };
             collector.event(this.event(at, host, flow, kind, e.ecn, segment, other.first));
         }
@@ -131,37 +133,38 @@ impl FlowTracker {
 }
 
 impl Direction {
+    /// The position of a sequence number: the bytes since the initial sequence number. `near`: a position close to it.
     fn position(&self, seq: SeqNum, near: u64) -> Option<u64> {
         seq.unwrap_near(self.first?, near)
     }
 
-    /// A segment leaves the sender.
-    fn sends(&mut self, at: Time, e: &Envelope, s: &Segment, collector: &mut Collector) -> EventKind {
+    /// Processes a segment that leaves the sender.
+    fn on_sent(&mut self, at: Time, e: &Envelope, s: &Segment, collector: &mut Collector) -> EventKind {
         if s.flags.has(Flags::SYN) {
             self.first = Some(s.seq);
             self.scale = s.options.window_scale.unwrap_or(0).min(14);
             let options = if s.options.timestamps.is_some() { 12 } else { 0 };
             self.mss = u32::from(s.options.mss.unwrap_or(536)).saturating_sub(options).max(1);
         }
-        let Some(begin) = self.position(s.seq, self.top) else { return EventKind::Out };
+        let Some(begin) = self.position(s.seq, self.sent_end) else { return EventKind::Out };
         let end = begin + u64::from(s.seq_len());
-        let again = end > begin && begin < self.top;
-        self.top = self.top.max(end);
+        let retransmitted = end > begin && begin < self.sent_end;
+        self.sent_end = self.sent_end.max(end);
         let packets = s.len.div_ceil(self.mss).max(1);
         for n in 0..packets {
             let bytes = (s.len - n * self.mss).min(self.mss);
-            collector.sent(self.flow, bytes, again);
+            collector.sent(self.flow, bytes, retransmitted);
         }
         if s.seq_len() > 0 {
             let packets = u16::try_from(packets).unwrap_or(u16::MAX);
             self.sent.push_back(Transmission { id: e.id, packets, end, at: at.as_nanos() });
-            self.board.sent(at, (begin, end), again, s.options.timestamps);
+            self.rtt.on_sent(at, (begin, end), retransmitted, s.options.timestamps);
         }
-        if again { EventKind::Retransmit } else { EventKind::Out }
+        if retransmitted { EventKind::Retransmit } else { EventKind::Out }
     }
 
-    /// A segment reaches the receiving host.
-    fn arrives(&mut self, at: Time, len: u32, e: &Envelope, s: &Segment, collector: &mut Collector) {
+    /// Processes a segment that arrives at the receiver.
+    fn on_delivered(&mut self, at: Time, len: u32, e: &Envelope, s: &Segment, collector: &mut Collector) {
         if s.len == 0 {
             return;
         }
@@ -169,7 +172,7 @@ impl Direction {
         let sent = self.sent.iter().find(|sent| is_it(sent)).map_or(at.as_nanos(), |sent| sent.at);
         let one_way = at.since(Time::from_nanos(sent));
         let ce = e.ecn == Ecn::Ce;
-        // A super-segment that was never cut stands for as many packets, each with headers of its own.
+        // A super-segment that was not segmented counts as several packets, each with headers of its own.
         let packets = s.len.div_ceil(self.mss);
         let wire_bytes = s.len + packets * len.saturating_sub(s.len);
         let packets = u64::from(packets);
@@ -185,8 +188,8 @@ impl Direction {
             .arrived(self.flow, Delivery { at, flow: self.flow.0, wire_bytes, bytes: s.len, one_way, ce });
     }
 
-    /// The sender hears from the other end.
-    fn hears(&mut self, at: Time, s: &Segment, collector: &mut Collector) {
+    /// Processes an acknowledgement that arrives at the sender.
+    fn on_ack(&mut self, at: Time, s: &Segment, collector: &mut Collector) {
         if !s.flags.has(Flags::ACK) {
             return;
         }
@@ -198,7 +201,7 @@ impl Direction {
         let block = |b: &SackBlock| Some((self.position(b.start, acked)?, self.position(b.end, acked)?));
         let sacks: Vec<(u64, u64)> = s.options.sack.iter().filter_map(block).collect();
         let echo = s.options.timestamps.map(|ts| ts.ecr);
-        if let Some(rtt) = self.board.heard(at, acked, &sacks, echo) {
+        if let Some(rtt) = self.rtt.on_ack(at, acked, &sacks, echo) {
             collector.rtt(self.flow, at, rtt);
         }
     }
@@ -217,13 +220,147 @@ impl Direction {
         let scale = if s.flags.has(Flags::SYN) { 0 } else { self.scale };
         let ack = other.filter(|_| s.flags.has(Flags::ACK));
         EventRow {
-            seq: self.position(s.seq, self.top),
-            ack: ack.and_then(|first| s.ack.unwrap_near(first, self.top)),
+            seq: self.position(s.seq, self.sent_end),
+            ack: ack.and_then(|first| s.ack.unwrap_near(first, self.sent_end)),
             len: Some(s.len),
             flags: Some(s.flags),
             window: Some(Bytes::new(u64::from(s.window) << scale)),
             ce: ecn == Ecn::Ce,
             ..EventRow::new(at, host, Some(flow.0), kind)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use tcpassay_measure::pcapng::host_address;
+    use tcpassay_measure::{CollectOptions, Flow, TcpSummary};
+    use tcpassay_units::Dur;
+    use tcpassay_wire::Options;
+    use tcpassay_wire::codec::Packet;
+
+    const START: u64 = 1_000_000;
+    const CLIENT: End = (0, 40_000);
+    const SERVER: End = (1, 5001);
+
+    struct Run {
+        tracker: FlowTracker,
+        collector: Collector,
+        flows: [FlowId; 2],
+    }
+
+    impl Run {
+        /// A connection from host 0 to host 1 after its handshake, with initial sequence numbers of 100 and 900 and an MSS of 1000.
+        fn new() -> Run {
+            let options = CollectOptions { events: true, latency: true, ..CollectOptions::default() };
+            let mut collector = Collector::new(options);
+            let flows = [(0, 1), (1, 0)].map(|(from, to)| {
+                collector.add_flow(Flow {
+                    name: format!("flow.{from}"),
+                    connection: 0,
+                    from,
+                    to,
+                    class: String::new(),
+                    cc: "reno".to_owned(),
+                    mss: Bytes::new(1000),
+                    start: Time::ZERO,
+                    end: None,
+                    counters: FlowCounters::default(),
+                    tcp: TcpSummary::default(),
+                })
+            });
+            let mut tracker = FlowTracker::new(START);
+            tracker.open(CLIENT, SERVER, flows);
+            let mut run = Run { tracker, collector, flows };
+            let handshake = Options { mss: Some(1000), ..Options::default() };
+            let syn = |flags, seq, ack| Segment { flags, options: handshake, ..segment(seq, ack, 0) };
+            run.pass(0, 1, CLIENT, SERVER, syn(Flags::SYN, 100, 0));
+            run.pass(0, 2, SERVER, CLIENT, syn(Flags::SYN | Flags::ACK, 900, 101));
+            run
+        }
+
+        /// A packet that leaves a host `us` microseconds after the start and arrives after 10 us.
+        fn pass(&mut self, us: u64, id: u16, from: End, to: End, segment: Segment) {
+            self.leave(us, id, from, to, segment);
+            self.arrive(us + 10, id, from, to, segment);
+        }
+
+        fn leave(&mut self, us: u64, id: u16, from: End, to: End, segment: Segment) {
+            self.at_tap(us, id, (from, to), segment, from.0, true);
+        }
+
+        fn arrive(&mut self, us: u64, id: u16, from: End, to: End, segment: Segment) {
+            self.at_tap(us, id, (from, to), segment, to.0, false);
+        }
+
+        fn at_tap(
+            &mut self,
+            us: u64,
+            id: u16,
+            (from, to): (End, End),
+            segment: Segment,
+            host: u32,
+            out: bool,
+        ) {
+            let end = |(host, port): End| SocketAddr::new(host_address(host).into(), port);
+            let envelope = Envelope { from: end(from), to: end(to), ecn: Ecn::NotEct, id, ttl: 64 };
+            let len = segment.len + 40;
+            let packet = Packet { envelope, content: Content::Tcp(segment), checksum_ok: None };
+            let seen = CapturedPacket { at: START + us * 1000, tap: 0, len, packet };
+            self.tracker.packet(&seen, host, out, &mut self.collector);
+        }
+
+        fn counters(&mut self, side: usize) -> FlowCounters {
+            self.collector.flow_mut(self.flows[side]).counters
+        }
+    }
+
+    fn segment(seq: u32, ack: u32, len: u32) -> Segment {
+        Segment { seq: SeqNum::new(seq), ack: SeqNum::new(ack), flags: Flags::ACK, len, ..Segment::default() }
+    }
+
+    #[test]
+    fn a_super_segment_counts_as_the_packets_that_it_contains() {
+        let mut run = Run::new();
+        run.pass(100, 7, CLIENT, SERVER, segment(101, 901, 2500));
+        let counters = run.counters(0);
+        // Three packets of 1000, 1000 and 500 bytes, each with headers of 40 bytes.
+        assert_eq!((counters.delivered_packets, counters.delivered_bytes), (3, 2500));
+        assert_eq!(counters.delivered_wire_bytes, 2500 + 3 * 40);
+    }
+
+    #[test]
+    fn bytes_that_were_sent_before_are_a_retransmission_and_new_ones_are_not() {
+        let mut run = Run::new();
+        run.leave(100, 7, CLIENT, SERVER, segment(101, 901, 1000));
+        run.leave(200, 8, CLIENT, SERVER, segment(1101, 901, 1000));
+        run.leave(300, 9, CLIENT, SERVER, segment(101, 901, 1000));
+        let log = run.collector.finish(Time::ZERO + Dur::from_millis(1)).events;
+        let kinds: Vec<EventKind> = log.iter().filter(|e| e.len == Some(1000)).map(|e| e.kind).collect();
+        assert_eq!(kinds, [EventKind::Out, EventKind::Out, EventKind::Retransmit]);
+    }
+
+    #[test]
+    fn packets_of_other_connections_and_before_the_start_are_ignored() {
+        let mut run = Run::new();
+        run.arrive(100, 7, (0, 40_001), SERVER, segment(101, 901, 1000));
+        assert_eq!(run.counters(0).delivered_packets, 0);
+        assert_eq!(run.tracker.flow(SERVER, CLIENT), Some(run.flows[1]));
+        assert_eq!(run.tracker.flow((0, 40_001), SERVER), None);
+        assert_eq!(run.tracker.mss(run.flows[0]), 1000);
+    }
+
+    #[test]
+    fn the_time_from_a_segment_to_its_ack_is_a_sample() {
+        let mut run = Run::new();
+        run.pass(100, 7, CLIENT, SERVER, segment(101, 901, 1000));
+        run.pass(150, 3, SERVER, CLIENT, segment(901, 1101, 0));
+        let recording = run.collector.finish(Time::ZERO + Dur::from_millis(1));
+        let log = recording.events;
+        // The ACK arrives 60 us after the segment left; positions count from the initial sequence number.
+        let ack = log.iter().find(|e| e.kind == EventKind::In && e.ack == Some(1001)).unwrap();
+        assert_eq!((ack.at, ack.seq), (Time::ZERO + Dur::from_micros(160), Some(1)));
     }
 }

@@ -1,6 +1,7 @@
-//! What the kernel says of sockets beside `TCP_INFO`: queues, memory, and the estimates of the congestion control (`inet_diag`).
+//! Socket statistics from `inet_diag`: queues, memory, and the estimates of the congestion controller.
 //!
-//! One dump of each host at every tick of the series: columns of the flow that a socket sends, and of the one that it receives.
+//! At each tick of the series the kernel dumps the sockets of each host. The values are columns of the flow that a socket sends or of the
+//! flow that it receives.
 
 use crate::collect::flow_tracker::FlowTracker;
 use crate::netns::build::NetnsSet;
@@ -11,15 +12,15 @@ use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{FlowId, Series, SeriesColumn};
 use tcpassay_units::{Dur, Time};
 
-/// Attributes of an answer (`include/uapi/linux/inet_diag.h`).
+/// Attributes of a message (`include/uapi/linux/inet_diag.h`).
 const VEGAS: u16 = 3;
 const MEMORY: u16 = 7;
 const BBR: u16 = 16;
 
-/// Values by the interval in which they held.
+/// Values of a column, each with the number of its interval.
 type Values = Vec<(u64, f64)>;
 
-/// The columns that dumps have filled.
+/// The columns of all flows.
 #[derive(Default)]
 pub struct InetDiag {
     sockets: Vec<Netlink>,
@@ -27,7 +28,7 @@ pub struct InetDiag {
 }
 
 impl InetDiag {
-    /// Asks every host, at the end of an interval.
+    /// Adds the values of all hosts at the end of an interval.
     pub fn sample(
         &mut self,
         hosts: usize,
@@ -47,7 +48,7 @@ impl InetDiag {
                 .tcp_sockets(|message| {
                     let Some([out, into]) = flows(message, flow_tracker) else { return };
                     let columns = &mut self.columns;
-                    said(message, &mut |outward, name, value| {
+                    values(message, &mut |outward, name, value| {
                         let flow = if outward { out } else { into };
                         columns.entry((flow, name)).or_default().push((ended, value));
                     });
@@ -57,7 +58,7 @@ impl InetDiag {
         Ok(())
     }
 
-    /// Adds the columns to the flows of a series.
+    /// Adds the columns to the flows of the series.
     pub fn append(self, series: &mut Series) {
         for ((flow, name), values) in self.columns {
             let entity = format!("flow.{}", flow.0);
@@ -75,8 +76,8 @@ impl InetDiag {
     }
 }
 
-/// The flows that a socket sends and receives. `struct inet_diag_msg`: family, state, timer, retransmissions; ports in the order of
-/// the network; addresses of 16 bytes.
+/// The flows that the socket of a message sends and receives. `struct inet_diag_msg` has family, state, timer and retransmissions (one byte
+/// each), the ports in network byte order, and addresses of 16 bytes.
 fn flows(message: &[u8], flow_tracker: &FlowTracker) -> Option<[FlowId; 2]> {
     let end = |port: usize, address: usize| {
         let ip: [u8; 4] = message.get(address..address + 4)?.try_into().ok()?;
@@ -88,32 +89,32 @@ fn flows(message: &[u8], flow_tracker: &FlowTracker) -> Option<[FlowId; 2]> {
     Some([flow_tracker.flow(here, there)?, flow_tracker.flow(there, here)?])
 }
 
-/// What a message says: of the flow that the socket sends (`true`) or receives, a column and its value.
-fn said(message: &[u8], tell: &mut impl FnMut(bool, &'static str, f64)) {
+/// Calls `add` for each value of a message, with true if it belongs to the flow that the socket sends, and the column.
+fn values(message: &[u8], add: &mut impl FnMut(bool, &'static str, f64)) {
     let number = |bytes: &[u8], at: usize| f64::from(u32_at(bytes, at));
-    tell(false, "receive_queue_bytes", number(message, 56));
-    tell(true, "send_queue_bytes", number(message, 60));
+    add(false, "receive_queue_bytes", number(message, 56));
+    add(true, "send_queue_bytes", number(message, 60));
     for (kind, payload) in attributes(message.get(72..).unwrap_or_default()) {
         match kind {
-            // SK_MEMINFO_* (include/uapi/linux/sock_diag.h): what is held for reading, the most; for sending, the most, what is queued.
+            // SK_MEMINFO_* (include/uapi/linux/sock_diag.h), words 0, 1, 3 and 5: rmem_alloc, rcvbuf, sndbuf, wmem_queued.
             MEMORY => {
-                tell(false, "receive_memory_bytes", number(payload, 0));
-                tell(false, "receive_buffer_bytes", number(payload, 4));
-                tell(true, "send_buffer_bytes", number(payload, 12));
-                tell(true, "send_memory_bytes", number(payload, 20));
+                add(false, "receive_memory_bytes", number(payload, 0));
+                add(false, "receive_buffer_bytes", number(payload, 4));
+                add(true, "send_buffer_bytes", number(payload, 12));
+                add(true, "send_memory_bytes", number(payload, 20));
             }
-            // struct tcpvegas_info, also of veno, yeah, westwood, illinois, nv: enabled, samples, and two times in microseconds.
+            // struct tcpvegas_info, also of veno, yeah, westwood, illinois and nv: enabled, samples, RTT and minimum RTT in microseconds.
             VEGAS if u32_at(payload, 0) != 0 => {
-                tell(true, "cc_rtt_ns", number(payload, 8) * 1000.0);
-                tell(true, "cc_min_rtt_ns", number(payload, 12) * 1000.0);
+                add(true, "cc_rtt_ns", number(payload, 8) * 1000.0);
+                add(true, "cc_min_rtt_ns", number(payload, 12) * 1000.0);
             }
-            // struct tcp_bbr_info: bytes a second in two halves, microseconds, gains of which 256 is 1.
+            // struct tcp_bbr_info: bandwidth in bytes/s as two words, minimum RTT in microseconds, gains in units of 1/256.
             BBR => {
                 let rate = number(payload, 0) + number(payload, 4) * 4_294_967_296.0;
-                tell(true, "cc_bandwidth_bps", rate * 8.0);
-                tell(true, "cc_min_rtt_ns", number(payload, 8) * 1000.0);
-                tell(true, "cc_pacing_gain", number(payload, 12) / 256.0);
-                tell(true, "cc_cwnd_gain", number(payload, 16) / 256.0);
+                add(true, "cc_bandwidth_bps", rate * 8.0);
+                add(true, "cc_min_rtt_ns", number(payload, 8) * 1000.0);
+                add(true, "cc_pacing_gain", number(payload, 12) / 256.0);
+                add(true, "cc_cwnd_gain", number(payload, 16) / 256.0);
             }
             _ => {}
         }
@@ -133,12 +134,12 @@ mod tests {
 
     fn all(message: &[u8]) -> Vec<(bool, &'static str, f64)> {
         let mut all = Vec::new();
-        said(message, &mut |out, name, value| all.push((out, name, value)));
+        values(message, &mut |out, name, value| all.push((out, name, value)));
         all
     }
 
     #[test]
-    fn a_socket_tells_its_queues_its_memory_and_the_estimates_of_bbr() {
+    fn a_message_has_the_queues_the_memory_and_the_estimates_of_bbr() {
         let mut message = vec![0; 72];
         message[56..60].copy_from_slice(&7_u32.to_ne_bytes());
         message[60..64].copy_from_slice(&9_u32.to_ne_bytes());
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_has_switched_itself_off_says_nothing() {
+    fn the_estimates_of_a_disabled_controller_are_absent() {
         let mut message = vec![0; 72];
         message.extend(attribute(VEGAS, &[0, 5, 100, 90]));
         assert_eq!(all(&message).len(), 2);

@@ -1,61 +1,67 @@
-//! Round-trip times as the sender's estimator takes them, from the packets at its interface.
+//! Samples of the round-trip time, computed from packets as the sender of Linux computes them.
 //!
-//! Source: `tcp_clean_rtx_queue` and `tcp_ack_update_rtt` of Linux, which are what the model's samples follow, too, so that both
-//! recordings mean the same: from the first transmission of the oldest segment that an ACK covers, unless anything that it
-//! covers was sent twice (Karn); else of the oldest that it is the first to SACK; else by the echoed timestamp, in its
-//! milliseconds.
+//! Source: `tcp_clean_rtx_queue` and `tcp_ack_update_rtt` of Linux; the model has the same rules. The sample of an ACK is the time since the
+//! transmission of the oldest segment that it newly acknowledges, unless any of these segments was retransmitted (Karn's
+//! algorithm). Otherwise it is the time since the transmission of the oldest segment that the ACK is the first to SACK. Otherwise it
+//! comes from the echoed timestamp, in milliseconds.
 
 use std::collections::VecDeque;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Timestamps;
 
-/// What was sent together and has one fate.
+/// A range of bytes that was sent at once, and is acknowledged as a whole.
 #[derive(Clone, Copy, Debug)]
 struct SentRange {
     begin: u64,
     end: u64,
     at: Time,
-    again: bool,
+    retransmitted: bool,
     sacked: bool,
 }
 
-/// What is not acknowledged, by position.
+/// The unacknowledged ranges of a flow, in the order of positions.
 #[derive(Debug, Default)]
 pub struct RttSampler {
-    pieces: VecDeque<SentRange>,
+    ranges: VecDeque<SentRange>,
     acked: u64,
-    /// The timestamp of the last segment sent, and when that was.
+    /// The timestamp of the last segment sent, and the time of that segment.
     clock: Option<(u32, Time)>,
 }
 
 impl RttSampler {
-    /// A segment left; `again` when any of it had left before.
-    pub fn sent(&mut self, at: Time, (begin, end): (u64, u64), again: bool, stamp: Option<Timestamps>) {
+    /// Adds a segment. `retransmitted`: any of its bytes was sent before.
+    pub fn on_sent(
+        &mut self,
+        at: Time,
+        (begin, end): (u64, u64),
+        retransmitted: bool,
+        stamp: Option<Timestamps>,
+    ) {
         self.clock = stamp.map(|s| (s.val, at)).or(self.clock);
-        if again {
+        if retransmitted {
             self.cut(begin);
             self.cut(end);
-            self.within(begin, end).for_each(|p| p.again = true);
+            self.within(begin, end).for_each(|p| p.retransmitted = true);
         }
-        let begin = self.pieces.back().map_or(begin, |last| begin.max(last.end));
+        let begin = self.ranges.back().map_or(begin, |last| begin.max(last.end));
         if begin < end {
-            self.pieces.push_back(SentRange { begin, end, at, again, sacked: false });
+            self.ranges.push_back(SentRange { begin, end, at, retransmitted, sacked: false });
         }
     }
 
-    /// An ACK up to `acked`, with these SACK blocks and this echo, arrived: its sample.
-    pub fn heard(&mut self, at: Time, acked: u64, sacks: &[(u64, u64)], echo: Option<u32>) -> Option<Dur> {
+    /// Processes an ACK up to `acked` with its SACK blocks and its timestamp echo. Returns its sample.
+    pub fn on_ack(&mut self, at: Time, acked: u64, sacks: &[(u64, u64)], echo: Option<u32>) -> Option<Dur> {
         let advanced = acked > self.acked;
-        let (mut oldest, mut again) = (None, false);
+        let (mut oldest, mut retransmitted) = (None, false);
         if advanced {
             self.acked = acked;
             self.cut(acked);
-            while let Some(p) = self.pieces.front().filter(|p| p.end <= acked).copied() {
-                again |= p.again;
-                if !p.again && !p.sacked {
+            while let Some(p) = self.ranges.front().filter(|p| p.end <= acked).copied() {
+                retransmitted |= p.retransmitted;
+                if !p.retransmitted && !p.sacked {
                     oldest = oldest.or(Some(p.at));
                 }
-                self.pieces.pop_front();
+                self.ranges.pop_front();
             }
         }
         let mut sacked = None;
@@ -64,16 +70,16 @@ impl RttSampler {
             self.cut(end);
             for p in self.within(begin, end).filter(|p| !p.sacked) {
                 p.sacked = true;
-                if !p.again {
+                if !p.retransmitted {
                     sacked = Some(sacked.map_or(p.at, |at: Time| at.min(p.at)));
                 }
             }
         }
-        let by_position = oldest.filter(|_| !again).or(sacked).map(|sent| at.since(sent));
+        let by_position = oldest.filter(|_| !retransmitted).or(sacked).map(|sent| at.since(sent));
         by_position.or_else(|| if advanced { self.by_echo(at, echo?) } else { None })
     }
 
-    /// At least one tick.
+    /// The sample from an echoed timestamp: at least one tick of 1 ms.
     fn by_echo(&self, at: Time, echo: u32) -> Option<Dur> {
         let (stamp, then) = self.clock?;
         let ms = |t: Time| t.as_nanos() / 1_000_000;
@@ -82,18 +88,19 @@ impl RttSampler {
         (ticks < 1 << 31).then(|| Dur::from_millis(u64::from(ticks.max(1))))
     }
 
+    /// The ranges between two positions.
     fn within(&mut self, begin: u64, end: u64) -> impl Iterator<Item = &mut SentRange> {
-        let from = self.pieces.partition_point(|p| p.end <= begin);
-        self.pieces.range_mut(from..).take_while(move |p| p.begin < end)
+        let from = self.ranges.partition_point(|p| p.end <= begin);
+        self.ranges.range_mut(from..).take_while(move |p| p.begin < end)
     }
 
-    /// Makes `at` the border of a piece.
+    /// Splits the range that contains the position `at`.
     fn cut(&mut self, at: u64) {
-        let i = self.pieces.partition_point(|p| p.end <= at);
-        if let Some(p) = self.pieces.get_mut(i).filter(|p| p.begin < at) {
+        let i = self.ranges.partition_point(|p| p.end <= at);
+        if let Some(p) = self.ranges.get_mut(i).filter(|p| p.begin < at) {
             let front = SentRange { end: at, ..*p };
             p.begin = at;
-            self.pieces.insert(i, front);
+            self.ranges.insert(i, front);
         }
     }
 }
@@ -108,43 +115,43 @@ mod tests {
 
     /// Segments of 10 at 1, 2, 3, ... ms with a clock of timestamps that began at 1000.
     fn sent(n: u32) -> RttSampler {
-        let mut board = RttSampler::default();
+        let mut sampler = RttSampler::default();
         for i in 0..n {
             let begin = u64::from(i) * 10;
             let stamp = Timestamps { val: 1001 + i, ecr: 0 };
-            board.sent(ms(u64::from(i) + 1), (begin, begin + 10), false, Some(stamp));
+            sampler.on_sent(ms(u64::from(i) + 1), (begin, begin + 10), false, Some(stamp));
         }
-        board
+        sampler
     }
 
     #[test]
     fn an_ack_of_two_segments_measures_the_older() {
-        assert_eq!(sent(4).heard(ms(12), 20, &[], None), Some(Dur::from_millis(11)));
+        assert_eq!(sent(4).on_ack(ms(12), 20, &[], None), Some(Dur::from_millis(11)));
     }
 
     #[test]
     fn a_part_of_a_super_segment_measures_and_the_rest_measures_again() {
-        let mut board = sent(1);
-        assert_eq!(board.heard(ms(11), 5, &[], None), Some(Dur::from_millis(10)));
-        assert_eq!(board.heard(ms(12), 10, &[], None), Some(Dur::from_millis(11)));
+        let mut sampler = sent(1);
+        assert_eq!(sampler.on_ack(ms(11), 5, &[], None), Some(Dur::from_millis(10)));
+        assert_eq!(sampler.on_ack(ms(12), 10, &[], None), Some(Dur::from_millis(11)));
     }
 
     #[test]
     fn what_is_sacked_measures_once_and_not_when_the_hole_is_filled() {
-        let mut board = sent(4);
-        assert_eq!(board.heard(ms(12), 0, &[(10, 20)], None), Some(Dur::from_millis(10)));
-        assert_eq!(board.heard(ms(13), 0, &[(10, 30)], None), Some(Dur::from_millis(10)));
-        assert_eq!(board.heard(ms(14), 0, &[(10, 30)], None), None);
-        board.sent(ms(14), (0, 10), true, Some(Timestamps { val: 1014, ecr: 0 }));
+        let mut sampler = sent(4);
+        assert_eq!(sampler.on_ack(ms(12), 0, &[(10, 20)], None), Some(Dur::from_millis(10)));
+        assert_eq!(sampler.on_ack(ms(13), 0, &[(10, 30)], None), Some(Dur::from_millis(10)));
+        assert_eq!(sampler.on_ack(ms(14), 0, &[(10, 30)], None), None);
+        sampler.on_sent(ms(14), (0, 10), true, Some(Timestamps { val: 1014, ecr: 0 }));
         // The echo is of the second transmission; what was SACKed long ago says nothing.
-        assert_eq!(board.heard(ms(24), 30, &[], Some(1014)), Some(Dur::from_millis(10)));
-        assert_eq!(board.heard(ms(25), 40, &[], None), Some(Dur::from_millis(21)));
+        assert_eq!(sampler.on_ack(ms(24), 30, &[], Some(1014)), Some(Dur::from_millis(10)));
+        assert_eq!(sampler.on_ack(ms(25), 40, &[], None), Some(Dur::from_millis(21)));
     }
 
     #[test]
     fn a_duplicate_report_of_what_was_acknowledged_measures_nothing() {
-        let mut board = sent(4);
-        board.heard(ms(12), 20, &[], None);
-        assert_eq!(board.heard(ms(13), 20, &[(0, 10)], Some(1003)), None);
+        let mut sampler = sent(4);
+        sampler.on_ack(ms(12), 20, &[], None);
+        assert_eq!(sampler.on_ack(ms(13), 20, &[(0, 10)], Some(1003)), None);
     }
 }

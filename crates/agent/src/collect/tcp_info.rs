@@ -1,6 +1,6 @@
-//! `TCP_INFO` of any kernel: a field is there when the kernel's answer is long enough to hold it.
+//! `TCP_INFO` of a socket. The structure has grown over time: a field is absent if the kernel's answer is too short for it.
 //!
-//! Times in `struct tcp_info` are microseconds, windows are segments.
+//! In `struct tcp_info` times are in microseconds and windows in segments.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use tcpassay_linux::sys;
 use tcpassay_linux::tcp_info::Field;
 use tcpassay_measure::{SenderSample, TcpSummary};
 
-/// `ssthresh` before the first congestion (`TCP_INFINITE_SSTHRESH`).
+/// The value of ssthresh before the first reduction (`TCP_INFINITE_SSTHRESH`).
 const INFINITE: u64 = 0x7fff_ffff;
 
 const RTO: Field = Field::named("tcpi_rto");
@@ -35,20 +35,21 @@ const BYTES_SENT: Field = Field::named("tcpi_bytes_sent");
 const DSACK_DUPS: Field = Field::named("tcpi_dsack_dups");
 const TOTAL_RTO: Field = Field::named("tcpi_total_rto");
 
-/// What the kernel says of a connection.
+/// The state of a connection.
 pub struct TcpInfo {
     bytes: [u8; 512],
     len: usize,
+    /// DCTCP's alpha, from 0 to 1.
     alpha: Option<f64>,
 }
 
 impl TcpInfo {
-    /// Asks the kernel. `dctcp` asks for alpha, too.
+    /// Asks the kernel for the state of a socket; `dctcp`: also for DCTCP's alpha.
     pub fn of(fd: BorrowedFd, dctcp: bool) -> io::Result<TcpInfo> {
         let mut info = TcpInfo { bytes: [0; 512], len: 0, alpha: None };
         info.len = sys::get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info.bytes)?;
         if dctcp {
-            // struct tcp_dctcp_info: enabled and ce_state (16 bits each), alpha, ab_ecn, ab_tot; alpha of 1024 is 1.
+            // struct tcp_dctcp_info: enabled and ce_state (16 bits each), alpha, ab_ecn, ab_tot. Alpha is in units of 1/1024.
             let mut cc = [0; 64];
             let len = sys::get_bytes(fd, libc::IPPROTO_TCP, TCP_CC_INFO, &mut cc)?;
             if len >= 8 && cc[0] != 0 {
@@ -59,7 +60,7 @@ impl TcpInfo {
         Ok(info)
     }
 
-    /// From the bytes of an answer.
+    /// The state in the bytes of an answer.
     #[cfg(test)]
     fn from_bytes(answer: &[u8]) -> TcpInfo {
         let mut bytes = [0; 512];
@@ -71,17 +72,17 @@ impl TcpInfo {
         field.of(&self.bytes[..self.len])
     }
 
-    /// Segment size in use.
+    /// The segment size in bytes.
     pub fn mss(&self) -> u64 {
         self.get(SND_MSS).unwrap_or(0)
     }
 
-    /// Bytes sent with payload, retransmissions included.
+    /// Payload bytes sent, with retransmissions.
     pub fn bytes_sent(&self) -> Option<u64> {
         self.get(BYTES_SENT)
     }
 
-    /// Bytes that arrived in order; a FIN counts as one.
+    /// Bytes received in order; a FIN counts as one.
     pub fn bytes_received(&self) -> Option<u64> {
         self.get(BYTES_RECEIVED)
     }
@@ -96,7 +97,7 @@ impl TcpInfo {
         Some((unacked + retrans).saturating_sub(sacked + lost) * self.mss())
     }
 
-    /// For the series.
+    /// The sample for the series.
     pub fn sample(&self) -> SenderSample {
         #[expect(clippy::cast_precision_loss, reason = "windows, times and rates far below 2^53")]
         let float = |n: Option<u64>| n.map(|n| n as f64);
@@ -111,7 +112,7 @@ impl TcpInfo {
         }
     }
 
-    /// The last words of a connection. Times limited are of the time with data outstanding (`tcpi_busy_time`).
+    /// The summary at the end of a connection. The limited times are parts of the time with outstanding data (`tcpi_busy_time`).
     pub fn summary(&self) -> TcpSummary {
         let us = |n: Option<u64>| n.map(|n| n * 1000);
         let cwnd_limited = match (self.get(BUSY_TIME), self.get(RWND_LIMITED), self.get(SNDBUF_LIMITED)) {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_kernel_does_not_say_is_absent_and_not_zero() {
+    fn fields_that_an_older_kernel_lacks_are_absent_and_not_zero() {
         // Linux 3.2 answers 104 bytes.
         let old = TcpInfo::from_bytes(&answer(104)).summary();
         assert_eq!((old.bytes_acked, old.min_rtt_ns, old.timeouts), (None, None, None));

@@ -1,7 +1,7 @@
-//! Builds a [`NetnsTopology`] in the kernel that the agent runs on, and reads back that it stands.
+//! Creates a [`NetnsTopology`] in the running kernel, and verifies it.
 //!
-//! Namespaces, sysctls and offloads are made by this process; links, routes and qdiscs by a few runs of `ip -batch` and
-//! `tc -batch`. Names and values reach them as lines of their standard input, never through a shell.
+//! This process creates namespaces and sets sysctls and offloads. `ip -batch` and `tc -batch` create links, routes and qdiscs; they get
+//! their commands on standard input, without a shell.
 
 use crate::environment::{Environment, LINK_MAJOR};
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology, VethDevice};
@@ -14,46 +14,36 @@ use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
 use tcpassay_case::Case;
 use tcpassay_case::params::Setting;
-use tcpassay_linux::netlink::Netlink;
+use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 
-/// The network namespaces that were made.
+/// The network namespaces of a topology.
 pub struct NetnsSet {
     files: Vec<fs::File>,
-    /// Where the process is.
-    here: usize,
+    /// The namespace of the process; `usize::MAX` outside of the topology.
+    current: usize,
 }
 
 impl NetnsSet {
-    /// Moves the process to a namespace.
+    /// Moves the process to a namespace of the topology.
     pub fn enter(&mut self, netns: usize) -> Result<(), Failure> {
-        if self.here != netns {
+        if self.current != netns {
             sys::enter(self.files[netns].as_fd()).map_err(|e| format!("entering namespace {netns}: {e}"))?;
-            self.here = netns;
+            self.current = netns;
         }
         Ok(())
     }
 }
 
-/// One MAC address for all: with ARP off a frame is taken when the two ends of its veth pair have the same.
+/// The MAC address of all devices. Without ARP a veth device accepts frames to its own address.
 const MAC: &str = "02:00:00:00:00:01";
 
-/// Builds `topology`; the process ends up in one of its namespaces.
+/// Creates a topology. Afterwards the process is in one of its namespaces.
 pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -> Result<NetnsSet, Failure> {
     let mut namespaces = create_namespaces(topology, environment)?;
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
-    let veth_pairs: Vec<String> = topology
-        .devices
-        .chunks(2)
-        .map(|ends| {
-            let end = |d: &VethDevice| {
-                format!("{} mtu {mtu} address {MAC} netns {}", d.name, topology.namespaces[d.netns].name)
-            };
-            format!("link add name {} type veth peer name {}", end(&ends[0]), end(&ends[1]))
-        })
-        .collect();
-    batch("ip", &veth_pairs)?;
+    batch("ip", &veth_commands(topology, mtu))?;
     let global = |path: &str, value: &str| write_and_check(&format!("/proc/sys/net/ipv4/{path}"), value);
     for place in 0..topology.namespaces.len() {
         namespaces.enter(place)?;
@@ -81,7 +71,18 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
     Ok(namespaces)
 }
 
-/// A program that marks for the queue of a device.
+/// The commands of `ip` that create the veth pairs.
+fn veth_commands(topology: &NetnsTopology, mtu: u64) -> Vec<String> {
+    let end = |d: &VethDevice| {
+        format!("{} mtu {mtu} address {MAC} netns {}", d.name, topology.namespaces[d.netns].name)
+    };
+    let pair = |ends: &[VethDevice]| {
+        format!("link add name {} type veth peer name {}", end(&ends[0]), end(&ends[1]))
+    };
+    topology.devices.chunks(2).map(pair).collect()
+}
+
+/// A BPF program that marks packets by the queue of a device.
 pub struct MarkingProgram {
     /// Index into [`NetnsTopology::devices`].
     pub dev: usize,
@@ -90,20 +91,20 @@ pub struct MarkingProgram {
 }
 
 impl MarkingProgram {
-    /// Packets that it marked.
+    /// The number of packets that the program has marked.
     pub fn marks(&self) -> Result<u64, Failure> {
         self.attached.state(self.mark).map(|state| state.marks).map_err(|e| e.to_string())
     }
 }
 
-/// Attaches the programs of a topology that has been built.
+/// Attaches the BPF programs of a topology that was created.
 pub fn attach_marking_programs(
     topology: &NetnsTopology,
     namespaces: &mut NetnsSet,
 ) -> Result<Vec<MarkingProgram>, Failure> {
     let mut all = Vec::new();
     for (dev, end) in topology.devices.iter().enumerate() {
-        let Some(settings) = &end.step else { continue };
+        let Some(settings) = &end.marking else { continue };
         namespaces.enter(end.netns)?;
         let index = sys::interface_index(&end.name).map_err(|e| format!("{}: {e}", end.name))?;
         let attached = limiter::attach(index, settings).map_err(|e| e.to_string())?;
@@ -115,7 +116,7 @@ pub fn attach_marking_programs(
 fn create_namespaces(topology: &NetnsTopology, environment: &Environment) -> Result<NetnsSet, Failure> {
     fs::create_dir_all(NETNS_FOLDER).map_err(|e| format!("{NETNS_FOLDER}: {e}"))?;
     let original = fs::File::open("/proc/self/ns/net").map_err(|e| format!("/proc/self/ns/net: {e}"))?;
-    // It holds for all namespaces of a kernel: a machine's own stays as it is.
+    // tcp_mem holds for the whole kernel, so that it does not change on a host.
     if !environment.is_host() {
         write_and_check("/proc/sys/net/ipv4/tcp_mem", "1000000 1000000 1000000")?;
     }
@@ -129,10 +130,10 @@ fn create_namespaces(topology: &NetnsTopology, environment: &Environment) -> Res
         files.push(fs::File::open(&path).map_err(wrong)?);
     }
     sys::enter(original.as_fd()).map_err(|e| format!("the first namespace: {e}"))?;
-    Ok(NetnsSet { files, here: usize::MAX })
+    Ok(NetnsSet { files, current: usize::MAX })
 }
 
-/// Runs `ip` or `tc` on lines; the first that fails is the failure, in the tool's own words.
+/// Runs `ip` or `tc` with command lines. The error of the first command that fails has the message of the tool.
 pub fn batch(tool: &str, lines: &[String]) -> Result<(), Failure> {
     let wrong = |e: std::io::Error| format!("`{tool}` cannot be run: {e}");
     let mut child = Command::new(tool)
@@ -151,12 +152,18 @@ pub fn batch(tool: &str, lines: &[String]) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.split("failed -:").nth(1).and_then(|n| n.trim().parse::<usize>().ok());
-    let at = line.and_then(|n| lines.get(n - 1)).map_or(String::new(), |line| format!(" (`{tool} {line}`)"));
-    Err(format!("{tool}: {}{at}", said.trim().replace('\n', "; ")))
+    Err(batch_error(tool, lines, &String::from_utf8_lossy(&output.stderr)))
 }
 
+/// The message of a failed batch. The tools end their messages with `Command failed -:N`, where N is the number of the line.
+fn batch_error(tool: &str, lines: &[String], stderr: &str) -> Failure {
+    let number = stderr.split("failed -:").nth(1).and_then(|n| n.trim().parse::<usize>().ok());
+    let line = number.and_then(|n| lines.get(n.checked_sub(1)?));
+    let at = line.map_or(String::new(), |line| format!(" (`{tool} {line}`)"));
+    format!("{tool}: {}{at}", stderr.trim().replace('\n', "; "))
+}
+
+/// The commands of `ip` for the devices and routes of a namespace.
 fn links_and_routes(case: &Case, topology: &NetnsTopology, place: usize) -> Vec<String> {
     let netns = &topology.namespaces[place];
     let mut lines = Vec::new();
@@ -189,32 +196,37 @@ fn address(host: usize) -> std::net::Ipv4Addr {
     host_address(u32::try_from(host).expect("few hosts"))
 }
 
-/// Every qdisc that was asked for is there.
+/// Verifies that the kernel has all qdiscs of a namespace.
 fn check_queues(topology: &NetnsTopology, place: usize) -> Result<(), Failure> {
     let there = Netlink::open().and_then(|n| n.qdiscs()).map_err(|e| format!("qdiscs: {e}"))?;
     for dev in topology.devices.iter().filter(|d| d.netns == place) {
         let index = sys::interface_index(&dev.name).map_err(|e| format!("{}: {e}", dev.name))?;
-        for line in dev.queues.iter().filter(|line| line.starts_with("qdisc")) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let handle = words.iter().position(|w| *w == "handle").expect("every line has a handle");
-            let major = words[handle + 1].trim_end_matches(':');
-            let major = u16::from_str_radix(major, 16).expect("our own handles");
-            let found = there.iter().find(|q| q.interface == index && q.handle == major);
-            if !found.is_some_and(|q| words.contains(&q.kind.as_str())) {
-                return Err(format!("`tc {line}` did not take effect"));
-            }
+        if let Some(line) = missing_qdisc(&dev.queues, index, &there) {
+            return Err(format!("`tc {line}` did not take effect"));
         }
     }
     Ok(())
 }
 
-/// A RED that serves as a step looks at the backlog, and not at the mean of two packets, the shortest average of `tc`.
+/// The first of the commands whose qdisc the kernel does not have on an interface: with this handle and of this kind.
+fn missing_qdisc<'a>(commands: &'a [String], interface: i32, all: &[Qdisc]) -> Option<&'a String> {
+    commands.iter().filter(|line| line.starts_with("qdisc")).find(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let handle = words.iter().position(|w| *w == "handle").expect("every command has a handle");
+        let major = words[handle + 1].trim_end_matches(':');
+        let major = u16::from_str_radix(major, 16).expect("handles are hexadecimal");
+        let found = all.iter().find(|q| q.interface == interface && q.handle == major);
+        !found.is_some_and(|q| words.contains(&q.kind.as_str()))
+    })
+}
+
+/// Lets each RED qdisc of a marking threshold use the backlog instead of an average, which `tc` cannot express.
 fn set_exact_thresholds(topology: &NetnsTopology, place: usize) -> Result<(), Failure> {
     for dev in topology.devices.iter().filter(|d| d.netns == place) {
         if !dev.queues.iter().any(|line| crate::netns::qdiscs::is_step(line)) {
             continue;
         }
-        let wrong = |e: std::io::Error| format!("the step of {}: {e}", dev.name);
+        let wrong = |e: std::io::Error| format!("the marking threshold of {}: {e}", dev.name);
         let index = sys::interface_index(&dev.name).map_err(wrong)?;
         Netlink::open()
             .and_then(|n| n.red_without_average(index, crate::netns::qdiscs::INNER))
@@ -223,7 +235,8 @@ fn set_exact_thresholds(topology: &NetnsTopology, place: usize) -> Result<(), Fa
     Ok(())
 }
 
-/// Token buckets with the major number of a link become links; RED without one would not be RED.
+/// Lets token buckets with the major number [`LINK`](crate::netns::qdiscs::LINK) serve their queues like links. RED needs that: below an
+/// ordinary token bucket it never becomes idle.
 fn set_link_service(case: &Case, topology: &NetnsTopology) -> Result<(), Failure> {
     let root = format!("root handle {}:", crate::netns::qdiscs::LINK);
     if topology.devices.iter().flat_map(|d| &d.queues).any(|line| line.contains(&root)) {
@@ -239,4 +252,82 @@ fn set_link_service(case: &Case, topology: &NetnsTopology) -> Result<(), Failure
         return Err(why.to_owned());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::case;
+    use tcpassay_case::params::Substrate;
+
+    #[test]
+    fn a_veth_pair_is_created_in_both_namespaces_with_one_mac_address() {
+        let case = case(Substrate::Kernel, &[("link.rate", "1Gbit")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        assert_eq!(
+            veth_commands(&topology, 1500)[0],
+            "link add name c0a mtu 1500 address 02:00:00:00:00:01 netns sender \
+             type veth peer name c0b mtu 1500 address 02:00:00:00:00:01 netns shaper-bottleneck"
+        );
+    }
+
+    #[test]
+    fn a_host_has_an_address_and_a_default_route_and_limits_super_segments() {
+        let case =
+            case(Substrate::Kernel, &[("nic.tso", "on"), ("nic.gso_max", "6KB"), ("stack.mss", "1400B")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        let lines = links_and_routes(&case, &topology, 0);
+        let address = host_address(0);
+        assert_eq!(
+            lines,
+            [
+                "link set dev c0a arp off gso_max_size 6000 gro_max_size 65536 up".to_owned(),
+                format!("addr add {address}/32 dev c0a"),
+                "route add default dev c0a advmss 1400".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_namespace_that_forwards_has_a_route_to_each_host() {
+        let case = case(Substrate::Kernel, &[]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        let shaper = topology.namespaces.iter().position(|n| n.name == "shaper-bottleneck").unwrap();
+        let lines = links_and_routes(&case, &topology, shaper);
+        assert_eq!(lines[..2], ["link set dev c0b arp off up", "link set dev c1a arp off up"]);
+        let mut routes = lines[2..].to_vec();
+        routes.sort();
+        let wanted = [(0, "c0b"), (1, "c1a")];
+        assert_eq!(
+            routes,
+            wanted.map(|(host, dev)| format!("route add {}/32 dev {dev}", host_address(host)))
+        );
+    }
+
+    #[test]
+    fn the_error_of_a_batch_names_the_command_that_failed() {
+        let lines = ["qdisc add dev c0a root fifo".to_owned(), "qdisc add dev c9z root tbf".to_owned()];
+        assert_eq!(
+            batch_error("tc", &lines, "Cannot find device \"c9z\"\nCommand failed -:2\n"),
+            "tc: Cannot find device \"c9z\"; Command failed -:2 (`tc qdisc add dev c9z root tbf`)"
+        );
+        assert_eq!(batch_error("ip", &lines, "out of memory\n"), "ip: out of memory");
+        assert_eq!(batch_error("ip", &lines, "Command failed -:0"), "ip: Command failed -:0");
+    }
+
+    #[test]
+    fn a_qdisc_that_the_kernel_lacks_or_has_of_another_kind_is_missing() {
+        let commands = [
+            "qdisc add dev c1a root handle 1: tbf rate 1mbit burst 3000b limit 9000".to_owned(),
+            "class add dev c1a parent 1: classid 1:1 htb rate 1mbit".to_owned(),
+            "qdisc add dev c1a parent 1:1 handle 10: red limit 9000".to_owned(),
+        ];
+        let qdisc =
+            |handle, kind: &str| Qdisc { interface: 7, handle, kind: kind.to_owned(), ..Qdisc::default() };
+        let both = [qdisc(1, "tbf"), qdisc(0x10, "red")];
+        assert_eq!(missing_qdisc(&commands, 7, &both), None);
+        assert_eq!(missing_qdisc(&commands, 8, &both), Some(&commands[0]));
+        assert_eq!(missing_qdisc(&commands, 7, &both[..1]), Some(&commands[2]));
+        assert_eq!(missing_qdisc(&commands, 7, &[qdisc(1, "tbf"), qdisc(0x10, "pie")]), Some(&commands[2]));
+    }
 }

@@ -1,11 +1,11 @@
-//! What a link does to single packets: losses, damage, duplicates, jitter, reordering by distance, thinning of ACKs.
+//! Impairments of single packets on a link: loss, damage, duplicates, jitter, reordering by distance, thinning of ACKs.
 //!
-//! They are what the model's elements are (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's
+//! They have the rules of the model's elements (`crates/sim/src/element/{loss,damage,jitter,reorder,thin}.rs`) and draw from the model's
 //! random streams, so that on both substrates the same packets of a link meet the same fate for the same seed. netem has some of them
 //! (`link.drawn_by = netem`): it draws from the kernel's randomness; with a rate its jitter delays the packets behind, too, and never
 //! reorders; its `reorder` sends a packet ahead where this one holds one back.
 //!
-//! This module must not know where packets come from: [`relay`](crate::netns::relay) moves them.
+//! This module does not know where packets come from: [`relay`](crate::netns::relay) moves them.
 
 use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,43 +15,43 @@ use tcpassay_case::params::grammar::{LossModel, Reorder};
 use tcpassay_case::{Case, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
-/// What faults happen to.
+/// A packet that an impairment can damage.
 pub trait Corruptible: Clone {
-    /// Makes the checksum wrong.
+    /// Invalidates the checksum.
     fn damage(&mut self);
 }
 
-/// Ends of a connection, as one direction of it has them: addresses and ports in the order of the packet.
-pub type Flow = [u8; 12];
+/// Source and destination address, then source and destination port, as in the packet.
+pub type FlowKey = [u8; 12];
 
-/// What faults look at in a packet.
+/// The properties of a packet on which impairments depend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketSummary {
     /// A TCP segment with payload.
     pub data: bool,
-    /// A TCP segment that does nothing but acknowledge.
+    /// A TCP segment that only acknowledges.
     pub ack: bool,
-    /// Whose.
-    pub flow: Flow,
-    /// What thinning looks at; `None` when it is no TCP segment.
-    pub says: Option<AckFields>,
+    /// The flow of the packet.
+    pub flow: FlowKey,
+    /// The fields that ACK thinning needs; `None` if the packet is not a TCP segment.
+    pub tcp: Option<AckFields>,
 }
 
-/// What a TCP segment says to the other end.
+/// Fields of a TCP header on which the thinning of ACKs depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckFields {
     /// Acknowledgement number.
     ack: u32,
-    /// Its flags AE, CWR and ECE.
+    /// The flags AE, CWR and ECE.
     ecn: u16,
-    /// It has SACK blocks.
+    /// The segment has SACK blocks.
     sack: bool,
-    /// It is the last of its direction: FIN or RST.
+    /// The segment is the last of its flow: FIN or RST.
     last: bool,
 }
 
 impl PacketSummary {
-    /// Of an IPv4 packet, by its headers; nothing in particular when it is no TCP segment.
+    /// The properties of an IPv4 packet. A packet that is not a TCP segment has the default properties.
     pub fn of(packet: &[u8]) -> PacketSummary {
         PacketSummary::read(packet).unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl PacketSummary {
         let offset = usize::from(*segment.get(12)? >> 4) * 4;
         let flags = *segment.get(13)?;
         let data = total > header + offset;
-        let says = AckFields {
+        let tcp = AckFields {
             ack: u32::from_be_bytes(segment.get(8..12)?.try_into().ok()?),
             ecn: u16::from(segment[12] & 1) << 8 | u16::from(flags & 0xc0),
             sack: has_sack(segment.get(20..offset).unwrap_or_default()),
@@ -78,11 +78,11 @@ impl PacketSummary {
         let mut flow = [0; 12];
         flow[..8].copy_from_slice(packet.get(12..20)?);
         flow[8..].copy_from_slice(segment.get(..4)?);
-        Some(PacketSummary { data, ack: !data && flags & FIN_SYN_RST == 0, flow, says: Some(says) })
+        Some(PacketSummary { data, ack: !data && flags & FIN_SYN_RST == 0, flow, tcp: Some(tcp) })
     }
 }
 
-/// Whether there are SACK blocks among a segment's options (RFC 2018 section 3).
+/// Returns true if TCP options contain SACK blocks (RFC 2018 section 3).
 fn has_sack(mut options: &[u8]) -> bool {
     const END: u8 = 0;
     const NOP: u8 = 1;
@@ -104,33 +104,34 @@ fn has_sack(mut options: &[u8]) -> bool {
     false
 }
 
-/// What was done, for the recording.
+/// The number of impaired packets, for the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ImpairmentCounts {
-    /// Packets that were lost.
+    /// Lost packets.
     pub lost: u64,
-    /// Packets that were damaged, which the receiving host drops.
+    /// Damaged packets, which the receiving host drops.
     pub damaged: u64,
-    /// Packets that came twice.
+    /// Duplicated packets.
     pub duplicated: u64,
-    /// ACKs that were thinned out.
+    /// ACKs that thinning removed.
     pub thinned: u64,
-    /// Packets that were held back.
+    /// Packets that reordering held back.
     pub held: u64,
 }
 
-/// The faults of one direction of a link, in the order of the model: losses, thinning, damage, duplicates, reordering, jitter.
+/// The impairments of one direction of a link. Their order is that of the model: loss, thinning, damage, duplicates, reordering, jitter.
 pub struct Impairments<T> {
     draws: Draws,
-    /// What losses apply to.
-    which: LossTarget,
-    thin: Option<AckThinning<T>>,
-    order: Order<T>,
-    /// What the wire before has delayed already.
-    delayed: Dur,
-    /// Packets that jitter delays: by when they go, then by when they came.
-    flight: BTreeMap<(u64, u64), T>,
-    taken: u64,
+    /// The packets to which loss applies.
+    loss_target: LossTarget,
+    thinning: Option<AckThinning<T>>,
+    reordering: Reordering<T>,
+    /// The delay of the wire before, which is part of the delay of jitter.
+    wire_delay: Dur,
+    /// The packets that jitter delays, by the time at which they leave, then by arrival.
+    delayed: BTreeMap<(u64, u64), T>,
+    /// The number of packets that jitter has delayed.
+    delay_count: u64,
     counts: ImpairmentCounts,
 }
 
@@ -141,32 +142,32 @@ enum LossTarget {
     PureAcks,
 }
 
-/// One pure ACK in so many goes on, by the rule of the model (`crates/sim/src/element/ack_thinning.rs`).
+/// One pure ACK of `one_in` is forwarded, by the rule of the model (`crates/sim/src/element/ack_thinning.rs`).
 struct AckThinning<T> {
     one_in: u32,
     longest: u64,
-    flows: BTreeMap<Flow, AckGroup<T>>,
+    flows: BTreeMap<FlowKey, AckGroup<T>>,
 }
 
 struct AckGroup<T> {
-    /// Acknowledgement number and flags for ECN of the last packet.
+    /// The acknowledgement number and the ECN flags of the last packet.
     last: Option<(u32, u16)>,
-    /// The newest ACK of the group under way, how many came, and when the group ends.
+    /// The newest ACK of the current group, the number of its ACKs, and the instant at which the group ends.
     group: Option<(T, u32, u64)>,
 }
 
 impl<T> AckThinning<T> {
-    /// A segment comes; how many ACKs were dropped for it.
-    fn take(&mut self, now: u64, sort: PacketSummary, says: AckFields, packet: T, out: &mut Vec<T>) -> u64 {
-        let acks = self.flows.entry(sort.flow).or_insert(AckGroup { last: None, group: None });
-        let is_new = |(ack, ecn): (u32, u16)| says.ack.wrapping_sub(ack).cast_signed() > 0 && says.ecn == ecn;
-        let thinned = sort.ack && !says.sack && acks.last.is_none_or(is_new);
-        acks.last = Some((says.ack, says.ecn));
+    /// Processes a segment. Returns the number of ACKs that it replaces, which are dropped.
+    fn take(&mut self, now: u64, summary: PacketSummary, tcp: AckFields, packet: T, out: &mut Vec<T>) -> u64 {
+        let acks = self.flows.entry(summary.flow).or_insert(AckGroup { last: None, group: None });
+        let is_new = |(ack, ecn): (u32, u16)| tcp.ack.wrapping_sub(ack).cast_signed() > 0 && tcp.ecn == ecn;
+        let thinned = summary.ack && !tcp.sack && acks.last.is_none_or(is_new);
+        acks.last = Some((tcp.ack, tcp.ecn));
         if !thinned {
             out.extend(acks.group.take().map(|(held, ..)| held));
             out.push(packet);
-            if says.last {
-                self.flows.remove(&sort.flow);
+            if tcp.last {
+                self.flows.remove(&summary.flow);
             }
             return 0;
         }
@@ -195,9 +196,9 @@ impl<T> AckThinning<T> {
     }
 }
 
-enum Order<T> {
+enum Reordering<T> {
     Kept,
-    /// Held packets, each with how many must still pass it, and when it goes at the latest.
+    /// Held packets, each with the number of packets that must still pass it and the latest instant at which it leaves.
     HoldBack {
         probability: f64,
         gap: u32,
@@ -205,7 +206,7 @@ enum Order<T> {
         held: VecDeque<(T, u32, u64)>,
         rng: Stream,
     },
-    /// A burst that is being collected, and when it goes at the latest.
+    /// A burst that is being collected, and the latest instant at which it leaves.
     Reverse {
         size: usize,
         longest: u64,
@@ -215,8 +216,8 @@ enum Order<T> {
 }
 
 impl<T: Corruptible> Impairments<T> {
-    /// Those of the way of the data through a link of this name and rate; `None` when it has none. With `probing` only those that
-    /// the probes of the path expect: neither lists nor reordering.
+    /// The impairments in the direction of the data of a link with this name, rate and MTU; `None` if it has none. `probing`: only those that
+    /// the probes of the path expect, without lists and reordering.
     pub fn forward(
         link: &LinkSettings,
         name: &str,
@@ -227,8 +228,8 @@ impl<T: Corruptible> Impairments<T> {
         let list = matches!(link.loss_model, LossModel::List(_));
         // A held packet waits for four times what those it waits for take on the wire, as in the model.
         let longest = |packets: u32| (rate.time_for(mtu * u64::from(packets)) * 4).as_nanos();
-        let order = match link.reorder {
-            Reorder::Gap { p, gap } if !probing => Order::HoldBack {
+        let reordering = match link.reorder {
+            Reorder::Gap { p, gap } if !probing => Reordering::HoldBack {
                 probability: p,
                 gap,
                 longest: longest(gap),
@@ -236,48 +237,54 @@ impl<T: Corruptible> Impairments<T> {
                 rng: seed.stream(&format!("reorder.{name}.reorder")),
             },
             Reorder::ReverseBurst(n) if !probing => {
-                Order::Reverse { size: n as usize, longest: longest(n), burst: Vec::new(), due: 0 }
+                Reordering::Reverse { size: n as usize, longest: longest(n), burst: Vec::new(), due: 0 }
             }
-            Reorder::Off | Reorder::Gap { .. } | Reorder::ReverseBurst(_) => Order::Kept,
+            Reorder::Off | Reorder::Gap { .. } | Reorder::ReverseBurst(_) => Reordering::Kept,
         };
         let mut draws = Draws::forward(link, name, seed);
         if list && probing {
             draws.losses = None;
         }
-        let which = if list { LossTarget::Data } else { LossTarget::All };
-        any(link)
-            .then(|| Impairments { delayed: wire_delay(link), ..Impairments::new(draws, which, None, order) })
+        let loss_target = if list { LossTarget::Data } else { LossTarget::All };
+        any(link).then(|| Impairments {
+            wire_delay: wire_delay(link),
+            ..Impairments::new(draws, loss_target, None, reordering)
+        })
     }
 
-    /// Those of the way back; `None` when it has none.
+    /// The impairments in the direction of the ACKs; `None` if there are none.
     pub fn backward(link: &LinkSettings, name: &str, seed: Seed, probing: bool) -> Option<Impairments<T>> {
-        let thin = (link.ack_thinning > 1 && !probing).then(|| AckThinning {
+        let thinning = (link.ack_thinning > 1 && !probing).then(|| AckThinning {
             one_in: link.ack_thinning,
             longest: link.ack_thinning_wait.as_nanos(),
             flows: BTreeMap::new(),
         });
         let draws = Draws::backward(link, name, seed);
         (link.ack_thinning > 1 || link.ack_loss > 0.0)
-            .then(|| Impairments::new(draws, LossTarget::PureAcks, thin, Order::Kept))
+            .then(|| Impairments::new(draws, LossTarget::PureAcks, thinning, Reordering::Kept))
     }
 
-    fn new(draws: Draws, which: LossTarget, thin: Option<AckThinning<T>>, order: Order<T>) -> Impairments<T> {
-        let (delayed, flight) = (Dur::ZERO, BTreeMap::new());
+    fn new(
+        draws: Draws,
+        loss_target: LossTarget,
+        thinning: Option<AckThinning<T>>,
+        reordering: Reordering<T>,
+    ) -> Impairments<T> {
         Impairments {
             draws,
-            which,
-            thin,
-            order,
-            delayed,
-            flight,
-            taken: 0,
+            loss_target,
+            thinning,
+            reordering,
+            wire_delay: Dur::ZERO,
+            delayed: BTreeMap::new(),
+            delay_count: 0,
             counts: ImpairmentCounts::default(),
         }
     }
 
-    /// Whether packets may be held, so that the time matters.
+    /// Returns true if packets may be delayed, so that the caller must know the time.
     pub fn holds(&self) -> bool {
-        self.thin.is_some() || self.draws.delays.is_some() || !matches!(self.order, Order::Kept)
+        self.thinning.is_some() || self.draws.delays.is_some() || !matches!(self.reordering, Reordering::Kept)
     }
 
     /// The counts until now.
@@ -285,19 +292,19 @@ impl<T: Corruptible> Impairments<T> {
         self.counts
     }
 
-    /// A packet comes at `now`: what goes on is appended to `out`.
-    pub fn take(&mut self, now: u64, sort: PacketSummary, mut packet: T, out: &mut Vec<T>) {
-        let applies = match self.which {
+    /// Processes a packet that arrives at `now`. Appends the packets that leave to `out`.
+    pub fn take(&mut self, now: u64, summary: PacketSummary, mut packet: T, out: &mut Vec<T>) {
+        let applies = match self.loss_target {
             LossTarget::All => true,
-            LossTarget::Data => sort.data,
-            LossTarget::PureAcks => sort.ack,
+            LossTarget::Data => summary.data,
+            LossTarget::PureAcks => summary.ack,
         };
         if applies && self.draws.losses.as_mut().is_some_and(Losses::loses) {
             self.counts.lost += 1;
             return;
         }
-        if let (Some(thin), Some(says)) = (&mut self.thin, sort.says) {
-            self.counts.thinned += thin.take(now, sort, says, packet, out);
+        if let (Some(thinning), Some(tcp)) = (&mut self.thinning, summary.tcp) {
+            self.counts.thinned += thinning.take(now, summary, tcp, packet, out);
             return;
         }
         if self.draws.corrupt.as_mut().is_some_and(Chances::hits) {
@@ -307,9 +314,9 @@ impl<T: Corruptible> Impairments<T> {
         let mut passed = Vec::new();
         if self.draws.duplicate.as_mut().is_some_and(Chances::hits) {
             self.counts.duplicated += 1;
-            self.counts.held += self.order.take(now, packet.clone(), &mut passed);
+            self.counts.held += self.reordering.take(now, packet.clone(), &mut passed);
         }
-        self.counts.held += self.order.take(now, packet, &mut passed);
+        self.counts.held += self.reordering.take(now, packet, &mut passed);
         self.delay(now, passed, out);
     }
 
@@ -319,47 +326,47 @@ impl<T: Corruptible> Impairments<T> {
             return;
         };
         for packet in passed {
-            let more = delays.draw().saturating_sub(self.delayed);
-            self.taken += 1;
-            self.flight.insert((now + more.as_nanos(), self.taken), packet);
+            let more = delays.draw().saturating_sub(self.wire_delay);
+            self.delay_count += 1;
+            self.delayed.insert((now + more.as_nanos(), self.delay_count), packet);
         }
         self.depart(now, out);
     }
 
-    /// What jitter has delayed for long enough goes on.
+    /// Appends the packets whose delay has ended to `out`.
     fn depart(&mut self, now: u64, out: &mut Vec<T>) {
-        while let Some(first) = self.flight.first_entry()
+        while let Some(first) = self.delayed.first_entry()
             && first.key().0 <= now
         {
             out.push(first.remove());
         }
     }
 
-    /// When something has to go that nothing has come behind.
+    /// The instant at which the next delayed packet leaves without another arrival.
     pub fn due(&self) -> Option<u64> {
-        let thinned = self.thin.as_ref().and_then(AckThinning::due);
-        let flying = self.flight.first_key_value().map(|((due, _), _)| *due);
-        [thinned, self.order.due(), flying].into_iter().flatten().min()
+        let thinned = self.thinning.as_ref().and_then(AckThinning::due);
+        let flying = self.delayed.first_key_value().map(|((due, _), _)| *due);
+        [thinned, self.reordering.due(), flying].into_iter().flatten().min()
     }
 
-    /// What has to go at `now`.
+    /// Appends the packets that must leave at `now` to `out`.
     pub fn release(&mut self, now: u64, out: &mut Vec<T>) {
-        if let Some(thin) = &mut self.thin {
-            thin.release(now, out);
+        if let Some(thinning) = &mut self.thinning {
+            thinning.release(now, out);
         }
         let mut passed = Vec::new();
-        self.order.release(now, &mut passed);
+        self.reordering.release(now, &mut passed);
         self.delay(now, passed, out);
         self.depart(now, out);
     }
 }
 
-impl<T> Order<T> {
-    /// A packet comes; how many are held for it.
+impl<T> Reordering<T> {
+    /// Processes a packet. Returns the number of packets that it begins to hold back.
     fn take(&mut self, now: u64, packet: T, out: &mut Vec<T>) -> u64 {
         match self {
-            Order::Kept => out.push(packet),
-            Order::HoldBack { probability, gap, longest, held, rng } => {
+            Reordering::Kept => out.push(packet),
+            Reordering::HoldBack { probability, gap, longest, held, rng } => {
                 if rng.chance(*probability) {
                     held.push_back((packet, *gap, now + *longest));
                     return 1;
@@ -372,7 +379,7 @@ impl<T> Order<T> {
                     out.extend(held.pop_front().map(|(packet, ..)| packet));
                 }
             }
-            Order::Reverse { size, longest, burst, due } => {
+            Reordering::Reverse { size, longest, burst, due } => {
                 if burst.is_empty() {
                     *due = now + *longest;
                 }
@@ -388,21 +395,21 @@ impl<T> Order<T> {
 
     fn due(&self) -> Option<u64> {
         match self {
-            Order::Kept => None,
-            Order::HoldBack { held, .. } => held.front().map(|(_, _, latest)| *latest),
-            Order::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
+            Reordering::Kept => None,
+            Reordering::HoldBack { held, .. } => held.front().map(|(_, _, latest)| *latest),
+            Reordering::Reverse { burst, due, .. } => (!burst.is_empty()).then_some(*due),
         }
     }
 
     fn release(&mut self, now: u64, out: &mut Vec<T>) {
         match self {
-            Order::Kept => {}
-            Order::HoldBack { held, .. } => {
+            Reordering::Kept => {}
+            Reordering::HoldBack { held, .. } => {
                 while held.front().is_some_and(|(_, _, latest)| *latest <= now) {
                     out.extend(held.pop_front().map(|(packet, ..)| packet));
                 }
             }
-            Order::Reverse { burst, due, .. } => {
+            Reordering::Reverse { burst, due, .. } => {
                 if *due <= now {
                     out.extend(burst.drain(..).rev());
                 }
@@ -411,12 +418,12 @@ impl<T> Order<T> {
     }
 }
 
-/// Whether a link does anything to single packets.
+/// Returns true if a link impairs single packets in the direction of the data.
 fn any(link: &LinkSettings) -> bool {
     drawn(link) || only_here(link)
 }
 
-/// What netem has, too.
+/// Returns true if a link has impairments that netem has, too.
 fn drawn(link: &LinkSettings) -> bool {
     link.loss > 0.0
         || matches!(link.loss_model, LossModel::GilbertElliott { .. })
@@ -426,23 +433,23 @@ fn drawn(link: &LinkSettings) -> bool {
         || !link.jitter.size.is_zero()
 }
 
-/// What nothing in Linux is.
+/// Returns true if a link has impairments that Linux does not have.
 fn only_here(link: &LinkSettings) -> bool {
     link.reorder != Reorder::Off || link.ack_thinning > 1 || matches!(link.loss_model, LossModel::List(_))
 }
 
-/// Whether the model's streams decide about the packets of a link, and not netem. In real time netem is all there is.
+/// Returns true if the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.
 pub fn drawn_here(case: &Case, link: usize, environment: &Environment) -> bool {
     !environment.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
 }
 
-/// Whether a link has a relay.
+/// Returns true if a link has a relay.
 pub fn relayed(case: &Case, link: usize, environment: &Environment) -> bool {
     let settings = &case.links[link];
     only_here(settings) || drawn(settings) && drawn_here(case, link, environment)
 }
 
-/// A link without what the model's streams decide.
+/// The settings of a link without the impairments that the relay applies.
 pub fn left_to_netem(link: &LinkSettings) -> LinkSettings {
     let mut left = link.clone();
     left.delay = wire_delay(link);
@@ -452,7 +459,7 @@ pub fn left_to_netem(link: &LinkSettings) -> LinkSettings {
     left
 }
 
-/// The least that a packet takes through a link with jitter: the wire delays by this, and the relay by the rest.
+/// The smallest delay of a link with jitter. The wire has this delay, and the relay adds the rest.
 fn wire_delay(link: &LinkSettings) -> Dur {
     // Quantiles are cut at four standard deviations (crates/case/src/draws/delay.rs).
     let most = if link.jitter.distribution == "uniform" { 1 } else { 4 };

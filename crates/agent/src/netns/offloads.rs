@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use tcpassay_case::Case;
 use tcpassay_linux::sys;
 
-/// Segmentation where a NIC would, merging where the case says.
+/// Sets the offloads of a device: segmentation where a NIC does it, receive merging as the case says.
 pub fn apply(case: &Case, topology: &NetnsTopology, dev: &VethDevice) -> Result<(), Failure> {
     // ETHTOOL_STSO, GTSO, SGRO, GGRO (linux/ethtool.h).
     const TSO: (u32, u32) = (0x1f, 0x1e);
@@ -24,7 +24,7 @@ pub fn apply(case: &Case, topology: &NetnsTopology, dev: &VethDevice) -> Result<
         Ok(_) => Err(format!("{name} of {} did not take effect", dev.name)),
         Err(e) => Err(format!("{name} of {}: {e}", dev.name)),
     };
-    switch("segmentation", TSO, !dev.cut)?;
+    switch("segmentation", TSO, !dev.segments)?;
     let Some(host) = topology.namespaces[dev.netns].host else { return Ok(()) };
     let nic = &case.hosts[host].nic;
     switch("receive merging", GRO, nic.gro)?;

@@ -1,14 +1,14 @@
-//! The topology of a case as namespaces, veth pairs and queues: a plan on paper, which `setup` builds.
+//! The topology of a case as data: network namespaces, veth pairs and queue disciplines, which [`build`](crate::netns::build) creates.
 //!
 //! ```text
 //! pair:      sender -- shaper -- wire -- receiver
 //! dumbbell:  sender0 -- left -- wire -- right -- receiver0
 //! ```
 //!
-//! Every host and every switch is a network namespace; they forward by routes, so that a queue beyond the host's own device is
-//! hidden from TCP small queues, as below a virtual machine. A link that delays or loses is a namespace of its own (`wire`), with
-//! another behind it when something happens to single packets (`faults`), and a pair has one for its queue (`shaper`). Super-segments are cut where a NIC would: on leaving the host, or below a queue
-//! that stands in the host.
+//! Every host and every switch is a network namespace. Namespaces forward by routes, so that a queue beyond the host's own device is hidden
+//! from TCP small queues, as it is below a virtual machine. A link that delays or loses packets is a namespace of its own (`wire-`);
+//! if single packets are impaired, a second namespace follows (`faults-`). A pair has one more namespace for its queue
+//! (`shaper-`). Super-segments are segmented where a NIC would do it: when they leave the host, or below a queue in the host.
 
 use crate::environment::Environment;
 use crate::netns::impairments;
@@ -25,11 +25,11 @@ pub const NETNS_FOLDER: &str = "/run/netns";
 
 /// A network namespace.
 pub struct Netns {
-    /// Its name, as `ip netns` has it.
+    /// The name for `ip netns`.
     pub name: String,
-    /// The host that it is.
+    /// The index of the host; `None` for other namespaces.
     pub host: Option<usize>,
-    /// Where packets to each host leave: `(host, device)`.
+    /// The routes to hosts: `(host, outgoing device)`.
     pub routes: Vec<(usize, usize)>,
 }
 
@@ -37,56 +37,56 @@ pub struct Netns {
 pub struct VethDevice {
     /// Index into [`NetnsTopology::namespaces`].
     pub netns: usize,
-    /// Its name in there.
+    /// The name of the device.
     pub name: String,
-    /// The other end.
+    /// The index of the other end.
     pub peer: usize,
-    /// Super-segments are cut on leaving it.
-    pub cut: bool,
-    /// Lines of `tc -batch`.
+    /// The device segments super-segments that leave it.
+    pub segments: bool,
+    /// The commands of `tc -batch` that create its queues.
     pub queues: Vec<String>,
-    /// The program that marks by the backlog of these queues.
-    pub step: Option<limiter::Settings>,
+    /// The BPF program that marks packets by the backlog of these queues.
+    pub marking: Option<limiter::Settings>,
 }
 
-/// A queue worth a row in the recording.
+/// A queue that the recording contains.
 pub struct MonitoredQueue {
-    /// As the model names it.
+    /// The name, which is the same in the model.
     pub name: String,
-    /// Its kind.
+    /// The kind of the queue discipline.
     pub kind: String,
-    /// What it is served with.
+    /// The rate at which the queue is served.
     pub rate: Rate,
     /// Index into [`NetnsTopology::devices`].
     pub dev: usize,
-    /// Major number of its handle.
+    /// The major number of its handle.
     pub handle: u16,
 }
 
-/// Everything that has to be built.
+/// The topology of a case.
 #[derive(Default)]
 pub struct NetnsTopology {
-    /// Namespaces: hosts first, in the order of the case.
+    /// The namespaces. Those of the hosts come first, in the order of the case.
     pub namespaces: Vec<Netns>,
-    /// Ends of veth pairs, two each: device `2k` and `2k + 1`.
+    /// The ends of the veth pairs; devices `2k` and `2k + 1` are a pair.
     pub devices: Vec<VethDevice>,
     /// The device of each host.
     pub hosts: Vec<usize>,
-    /// Queues.
+    /// The queues that the recording contains.
     pub monitored: Vec<MonitoredQueue>,
-    /// Of those, the one whose rate is the capacity.
+    /// The index of the bottleneck in `monitored`.
     pub bottleneck: usize,
-    /// Built on this machine, in real time.
+    /// The topology is built on a host and runs in real time.
     real: bool,
-    /// Super-segments travel whole: every host merges, and real time has none to spend on cutting and merging.
-    pub whole: bool,
-    /// Programs mark above steps.
-    program: bool,
-    /// Directions of links in which something happens to single packets that is not netem's.
+    /// Super-segments are not segmented on the path, because all hosts merge packets on receipt. Segmenting and merging takes real time.
+    pub keeps_super_segments: bool,
+    /// BPF programs mark packets, instead of queue disciplines.
+    bpf_marks: bool,
+    /// The directions of links with impairments that netem does not have.
     pub relayed: Vec<RelayedDirection>,
 }
 
-/// A direction of a link that [`relay`](crate::netns::relay) carries, from what arrives at one device to what leaves by another.
+/// A direction of a link whose packets [`relay`](crate::netns::relay) takes from one device and sends by another.
 pub struct RelayedDirection {
     /// Index of the link in the case.
     pub link: usize,
@@ -94,20 +94,20 @@ pub struct RelayedDirection {
     pub from: usize,
     /// Index into [`NetnsTopology::devices`].
     pub to: usize,
-    /// The way of the data.
+    /// The direction of the data.
     pub forward: bool,
 }
 
-/// The rate of a link; a trace was refused before.
+/// The rate of a link.
 fn wire_rate(link: &LinkSettings) -> Rate {
     match &link.rate {
         LinkRate::Fixed(rate) => *rate,
-        LinkRate::Trace(_) => unreachable!("refused before"),
+        LinkRate::Trace(_) => unreachable!("traces are unsupported"),
     }
 }
 
-/// Whether a link does more than serialise.
-fn has_faults(link: &LinkSettings) -> bool {
+/// Returns true if a link does more than serialise packets.
+fn needs_wire(link: &LinkSettings) -> bool {
     !link.delay.is_zero()
         || !link.jitter.size.is_zero()
         || link.loss > 0.0
@@ -119,14 +119,14 @@ fn has_faults(link: &LinkSettings) -> bool {
 }
 
 impl NetnsTopology {
-    /// The plan of a case.
+    /// The topology of a case.
     pub fn of(case: &Case, environment: &Environment) -> NetnsTopology {
         let real = environment.is_host();
         let mut topology = NetnsTopology {
             hosts: vec![usize::MAX; case.net.hosts.len()],
             real,
-            whole: real && case.hosts.iter().all(|h| h.nic.gro),
-            program: real && environment.no_program.is_none(),
+            keeps_super_segments: real && case.hosts.iter().all(|h| h.nic.gro),
+            bpf_marks: real && environment.no_bpf.is_none(),
             ..NetnsTopology::default()
         };
         for (i, host) in case.net.hosts.iter().enumerate() {
@@ -141,9 +141,10 @@ impl NetnsTopology {
         topology
     }
 
-    /// The two hosts of a pair and a veth pair: nothing is shaped, cut or monitored.
+    /// Two hosts joined by a veth pair, without queues, to measure the traffic generators.
     pub fn benchmark(case: &Case) -> NetnsTopology {
-        let mut topology = NetnsTopology { real: true, whole: true, ..NetnsTopology::default() };
+        let mut topology =
+            NetnsTopology { real: true, keeps_super_segments: true, ..NetnsTopology::default() };
         for (i, host) in case.net.hosts.iter().enumerate() {
             topology.netns(host.name.clone(), Some(i));
         }
@@ -152,23 +153,32 @@ impl NetnsTopology {
         topology
     }
 
+    /// Adds a namespace. Returns its index.
     fn netns(&mut self, name: String, host: Option<usize>) -> usize {
-        // What stands on a machine says whose it is.
+        // The prefix tells to whom a namespace on this machine belongs.
         let name = if self.real { format!("tcpassay-{name}") } else { name };
         self.namespaces.push(Netns { name, host, routes: Vec::new() });
         self.namespaces.len() - 1
     }
 
-    /// A veth pair; returns the first of its ends.
+    /// Adds a veth pair between two namespaces. Returns the index of its first end.
     fn veth_pair(&mut self, a: usize, b: usize) -> usize {
         let first = self.devices.len();
         for (netns, name, peer) in [(a, "a", first + 1), (b, "b", first)] {
             let name = format!("c{}{name}", first / 2);
-            self.devices.push(VethDevice { netns, name, peer, cut: false, queues: Vec::new(), step: None });
+            self.devices.push(VethDevice {
+                netns,
+                name,
+                peer,
+                segments: false,
+                queues: Vec::new(),
+                marking: None,
+            });
         }
         first
     }
 
+    /// Adds the namespaces, devices, queues and routes of a link.
     fn link(&mut self, case: &Case, index: usize, environment: &Environment) {
         let (link, settings) = (&case.net.links[index], &case.links[index]);
         let netns = |node| match node {
@@ -176,10 +186,10 @@ impl NetnsTopology {
             Node::Switch(i) => case.net.hosts.len() + i,
         };
         let pair = matches!(case.net.shape, Shape::Pair);
-        // A shaper lets a packet pass before the time that it takes on the wire, and the wire makes up for that. In real time a link
-        // that neither delays nor loses has no wire: the queue has its rate.
+        // A token bucket releases a packet before its transmission time has passed; the rate of the wire behind it adds that time. In real
+        // time a link without delay and loss has no wire, and the queue alone has the rate.
         let relayed = impairments::relayed(case, index, environment);
-        let wired = !self.real || relayed || has_faults(settings);
+        let wired = !self.real || relayed || needs_wire(settings);
         let mut chain = vec![netns(link.from)];
         if pair {
             chain.push(self.netns(format!("shaper-{}", link.name), None));
@@ -197,35 +207,35 @@ impl NetnsTopology {
         for (node, dev) in [(link.from, first), (link.to, last)] {
             if let Node::Host(i) = node {
                 self.hosts[i] = dev;
-                self.devices[dev].cut = !self.whole;
+                self.devices[dev].segments = !self.keeps_super_segments;
                 // A veth merges on receipt only what comes from a peer without segmentation (veth_skb_is_eligible_for_gro).
                 let peer = self.devices[dev].peer;
-                self.devices[peer].cut = !self.whole;
+                self.devices[peer].segments = !self.keeps_super_segments;
             }
         }
         self.routes(case, index, &chain, &veth_pairs);
-        // The way of the data: a queue, then the wire.
+        // In the direction of the data: a queue, then the wire.
         let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
         let rate = wire_rate(settings);
         let queued_at = if pair { Some(veth_pairs[1]) } else { (!is_host(link.from)).then_some(first) };
         if let Some(dev) = queued_at {
             let above_nic = pair && case.stands_at_sender(index);
             if above_nic {
-                self.devices[first].cut = false;
-                self.devices[dev].cut = !self.whole;
+                self.devices[first].segments = false;
+                self.devices[dev].segments = !self.keeps_super_segments;
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
             let link_serves =
                 !matches!(case.link_setting(index, "queue.served_by").0, Setting::Word("token-bucket"));
             let shaping = Shaping {
-                supers: above_nic || self.whole,
+                supers: above_nic || self.keeps_super_segments,
                 real: self.real,
-                program: self.program,
+                program: self.bpf_marks,
                 link: link_serves && environment.link_serves(queue.kind),
             };
             self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
-            self.devices[dev].step = if self.program { step(queue) } else { None };
+            self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
@@ -235,7 +245,7 @@ impl NetnsTopology {
             let lines = qdiscs::policer(&self.devices[dev].name, rate, burst, mtu);
             self.devices[dev].queues.extend(lines);
         }
-        // The way back: a plain queue before the same rate.
+        // In the direction of the ACKs: a plain queue with the same rate.
         if !wired {
             match link.to {
                 Node::Host(_) => self.host_rate(case, link.to, last, Some(rate), mtu),
@@ -252,7 +262,7 @@ impl NetnsTopology {
             let back = veth_pairs[wire - 1] + 1;
             let left = LinkSettings { delay: settings.delay, ..left };
             self.devices[back].queues = vec![qdiscs::wire(&self.devices[back].name, rate, &left, false)];
-            // What waits for an access link waits in the host, in reach of TCP small queues.
+            // Packets wait for an access link in the host, where TCP small queues limits them.
             let own = (!link.main).then_some(rate);
             self.host_rate(case, link.from, first, own, mtu);
             self.host_rate(case, link.to, last, own, mtu);
@@ -264,7 +274,7 @@ impl NetnsTopology {
         }
     }
 
-    /// A host's own line rate and queue.
+    /// Sets the line rate and the queue of a host's own device.
     fn host_rate(&mut self, case: &Case, node: Node, dev: usize, link: Option<Rate>, mtu: Bytes) {
         let Node::Host(i) = node else { return };
         let HostSettings { nic, .. } = &case.hosts[i];
@@ -278,7 +288,12 @@ impl NetnsTopology {
     }
 
     fn line_rate(&self, dev: usize, rate: Rate, mtu: Bytes, queue: Option<u32>) -> Vec<String> {
-        let shaping = Shaping { supers: self.whole, real: self.real, program: self.program, link: false };
+        let shaping = Shaping {
+            supers: self.keeps_super_segments,
+            real: self.real,
+            program: self.bpf_marks,
+            link: false,
+        };
         qdiscs::line_rate(&self.devices[dev].name, rate, mtu, queue, shaping)
     }
 
@@ -295,7 +310,7 @@ impl NetnsTopology {
         });
     }
 
-    /// Which way packets to each host go at every namespace of a link.
+    /// Adds the routes to each host in all namespaces of a link.
     fn routes(&mut self, case: &Case, index: usize, chain: &[usize], veth_pairs: &[usize]) {
         let link = &case.net.links[index];
         for host in 0..case.net.hosts.len() {
@@ -314,8 +329,8 @@ impl NetnsTopology {
     }
 }
 
-/// The program that marks for a queue.
-fn step(queue: &QueueSettings) -> Option<limiter::Settings> {
+/// The settings of the BPF program that marks packets of a queue.
+fn marking(queue: &QueueSettings) -> Option<limiter::Settings> {
     let mark = match queue.mark {
         Mark::Off => return None,
         Mark::Data => limiter::Mark::Data,
@@ -326,4 +341,96 @@ fn step(queue: &QueueSettings) -> Option<limiter::Settings> {
 
 fn is_host(node: Node) -> bool {
     matches!(node, Node::Host(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::case;
+    use tcpassay_case::params::Substrate;
+
+    fn names(topology: &NetnsTopology) -> Vec<&str> {
+        topology.namespaces.iter().map(|n| n.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_pair_has_a_namespace_for_its_queue_and_one_for_its_wire() {
+        let topology = NetnsTopology::of(&case(Substrate::Kernel, &[]), &Environment::guest());
+        assert_eq!(names(&topology), ["sender", "receiver", "shaper-bottleneck", "wire-bottleneck"]);
+        // Three veth pairs: sender - shaper, shaper - wire, wire - receiver.
+        let ends: Vec<usize> = topology.devices.iter().map(|d| d.netns).collect();
+        assert_eq!(ends, [0, 2, 2, 3, 3, 1]);
+        assert_eq!(topology.hosts, [0, 5]);
+        assert_eq!((topology.monitored[0].name.as_str(), topology.monitored[0].dev), ("queue.bottleneck", 2));
+    }
+
+    #[test]
+    fn a_link_that_impairs_single_packets_has_a_relay_in_both_directions() {
+        let case = case(Substrate::Kernel, &[("link.loss", "1%")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        assert_eq!(names(&topology)[4], "faults-bottleneck");
+        let relayed: Vec<_> = topology.relayed.iter().map(|r| (r.from, r.to, r.forward)).collect();
+        assert_eq!(relayed, [(5, 6, true), (6, 5, false)]);
+        // The wire leaves the losses to the relay.
+        assert!(!topology.devices[4].queues[0].contains("loss"), "{:?}", topology.devices[4].queues);
+    }
+
+    #[test]
+    fn with_netem_the_wire_loses_and_there_is_no_relay() {
+        let case = case(Substrate::Kernel, &[("link.loss", "1%"), ("link.drawn_by", "netem")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        assert_eq!(names(&topology).len(), 4);
+        assert!(topology.devices[4].queues[0].ends_with(" loss 1%"), "{:?}", topology.devices[4].queues);
+        assert!(topology.relayed.is_empty());
+    }
+
+    #[test]
+    fn in_real_time_a_link_without_delay_has_no_wire_and_names_have_a_prefix() {
+        let case = case(Substrate::Host, &[("link.delay", "0s")]);
+        let topology = NetnsTopology::of(&case, &Environment::without(&[]));
+        assert_eq!(names(&topology), ["tcpassay-sender", "tcpassay-receiver", "tcpassay-shaper-bottleneck"]);
+    }
+
+    #[test]
+    fn every_namespace_of_a_dumbbell_has_a_route_to_every_host_but_itself() {
+        let case = case(Substrate::Kernel, &[("topology", "dumbbell:2")]);
+        let topology = NetnsTopology::of(&case, &Environment::guest());
+        for (place, netns) in topology.namespaces.iter().enumerate().filter(|(_, n)| n.host.is_none()) {
+            let mut to: Vec<usize> = netns.routes.iter().map(|(host, _)| *host).collect();
+            to.sort_unstable();
+            assert_eq!(to, [0, 1, 2, 3], "{}", netns.name);
+            // A route leads out of the namespace by a device of its own.
+            assert!(
+                netns.routes.iter().all(|(_, dev)| topology.devices[*dev].netns == place),
+                "{}",
+                netns.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_two_ends_of_a_veth_pair_know_each_other() {
+        let topology =
+            NetnsTopology::of(&case(Substrate::Kernel, &[("topology", "star:3")]), &Environment::guest());
+        for (at, device) in topology.devices.iter().enumerate() {
+            assert_eq!((device.peer, topology.devices[device.peer].peer), (at ^ 1, at));
+        }
+    }
+
+    #[test]
+    fn super_segments_stay_whole_in_real_time_if_all_hosts_merge_on_receipt() {
+        let whole = |gro: &str| {
+            let case = case(Substrate::Host, &[("link.delay", "0s"), ("nic.gro", gro)]);
+            NetnsTopology::of(&case, &Environment::without(&[]))
+        };
+        assert!(whole("on").devices.iter().all(|d| !d.segments));
+        assert!(whole("off").devices[0].segments);
+    }
+
+    #[test]
+    fn the_generators_are_measured_over_one_veth_pair_without_queues() {
+        let topology = NetnsTopology::benchmark(&case(Substrate::Host, &[("link.delay", "0s")]));
+        assert_eq!((topology.devices.len(), &topology.hosts[..]), (2, &[0, 1][..]));
+        assert!(topology.devices.iter().all(|d| d.queues.is_empty() && !d.segments));
+    }
 }

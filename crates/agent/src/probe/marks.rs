@@ -1,8 +1,8 @@
-//! Whether the step of the bottleneck marks: as many senders at once as it takes to fill its queue beyond the threshold.
+//! Verifies that the bottleneck marks packets above its threshold, with as many concurrent senders as are needed to fill the queue.
 //!
-//! One sender is not enough where its own link is no faster than the bottleneck (a star): no queue stands before that, however
-//! long it sends. What cannot be brought above the threshold (one sender behind a NIC of the bottleneck's rate, a queue that holds less)
-//! is not judged, because nothing of the case's own traffic would be marked either.
+//! One sender is not enough if its own link is not faster than the bottleneck (in a star): the queue stays empty, however long the sender
+//! sends. If the backlog cannot exceed the threshold (one sender behind a NIC of the bottleneck's rate, or a queue that is too
+//! small), nothing is verified, because the traffic of the case would not be marked either.
 
 use super::prober::{DISCARD, HEADERS, MeasuredPath, Prober, float, row, wrong};
 use crate::netns::build::NetnsSet;
@@ -17,30 +17,30 @@ use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Rate};
 
-/// More packets than this are not sent: some 8000 have room in the ring of a tap.
+/// The maximum number of packets. The ring of a tap has room for about 8000.
 const MOST: u64 = 6000;
 
-/// A sender and a receiver whose packets pass the bottleneck.
+/// A sender whose packets to a receiver pass the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ProbeSender {
     sender: usize,
     receiver: usize,
-    /// How fast packets reach the bottleneck; `None`: as fast as they are made.
+    /// The rate at which packets reach the bottleneck; `None` if only the speed of the machine limits it.
     rate: Option<Rate>,
 }
 
-/// What is sent to see marks.
+/// The packets that are sent to observe marks.
 #[derive(PartialEq, Debug)]
 struct ProbeTrain {
-    feeders: usize,
-    /// Full packets of each.
+    senders: usize,
+    /// Full-sized packets of each sender.
     packets: u64,
-    /// What the queue holds at its fullest, in bytes, at least.
+    /// The minimum of the largest backlog in bytes.
     backlog: u64,
 }
 
-/// Every sender of the case that reaches the bottleneck, once.
-fn feeders(case: &Case, link: usize) -> Vec<ProbeSender> {
+/// The senders of the case whose packets pass the bottleneck, each once.
+fn senders(case: &Case, link: usize) -> Vec<ProbeSender> {
     let mut all: Vec<ProbeSender> = Vec::new();
     for &(sender, receiver) in &case.net.flows {
         let Some(path) = case.routes.path(&case.net, sender, receiver) else { continue };
@@ -55,16 +55,16 @@ fn feeders(case: &Case, link: usize) -> Vec<ProbeSender> {
     all
 }
 
-/// The shortest train that brings the queue to `aim` bytes.
-fn train(feeders: &[ProbeSender], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<ProbeTrain> {
+/// The shortest train that brings the queue to `aim` bytes, with at most `most` packets.
+fn train(senders: &[ProbeSender], served: Rate, mtu: u64, aim: u64, most: u64) -> Option<ProbeTrain> {
     let served = u128::from(served.bits_per_sec());
     let mut sum = Some(0_u128);
-    for (n, feeder) in (1..).zip(feeders) {
-        sum = sum.zip(feeder.rate).map(|(sum, rate)| sum + u128::from(rate.bits_per_sec()));
-        // All that comes, less what is served while it comes.
+    for (n, sender) in (1..).zip(senders) {
+        sum = sum.zip(sender.rate).map(|(sum, rate)| sum + u128::from(rate.bits_per_sec()));
+        // The backlog is what arrives minus what is served in the same time.
         let packets = match sum {
             None => aim.div_ceil(mtu),
-            // A surplus of a tenth, so that the train ends some time.
+            // At least 10 % more than the service rate; with less the train would be too long.
             Some(sum) if 10 * sum >= 11 * served => {
                 u64::try_from((u128::from(aim) * sum).div_ceil((sum - served) * u128::from(mtu)))
                     .unwrap_or(u64::MAX)
@@ -73,13 +73,13 @@ fn train(feeders: &[ProbeSender], served: Rate, mtu: u64, aim: u64, most: u64) -
         };
         if packets <= most {
             let each = packets.div_ceil(n as u64);
-            return Some(ProbeTrain { feeders: n, packets: each, backlog: aim });
+            return Some(ProbeTrain { senders: n, packets: each, backlog: aim });
         }
     }
     None
 }
 
-/// What a queue holds, in bytes.
+/// The capacity of a queue in bytes.
 fn holds(queue: &QueueSettings, mtu: u64) -> u64 {
     match queue.limit {
         Some(Limit::Bytes(bytes)) => bytes.get(),
@@ -88,7 +88,7 @@ fn holds(queue: &QueueSettings, mtu: u64) -> u64 {
     }
 }
 
-/// Sends the train and looks for marks.
+/// Sends the train and counts the marks.
 pub(super) fn measure(
     case: &Case,
     topology: &NetnsTopology,
@@ -104,7 +104,7 @@ pub(super) fn measure(
         return Ok(());
     }
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
-    // RED's mean of two packets is twice the threshold at the latest when the backlog is.
+    // The shortest average of RED in `tc` is over two packets; it exceeds the threshold when the backlog is twice the threshold.
     let aim = 2 * queue.threshold.get() + 16 * mtu;
     let bucket = if monitored.kind == "tbf" {
         monitored.rate.bytes_in(tcpassay_units::Dur::from_millis(1)).get().max(10 * mtu)
@@ -114,7 +114,7 @@ pub(super) fn measure(
     let aim = aim + queue.burst.map_or(bucket, Bytes::get);
     let policed =
         case.links[link].policer.is_some_and(|(rate, burst)| rate <= monitored.rate && burst.get() < aim);
-    let all = feeders(case, link);
+    let all = senders(case, link);
     let train = train(&all, monitored.rate, mtu, aim, MOST).filter(|_| aim <= holds(queue, mtu) && !policed);
     let Some(train) = train else {
         path.rows.push(row(&monitored.name, "marks", "share", None, None));
@@ -124,22 +124,22 @@ pub(super) fn measure(
     let address =
         |host: usize| SocketAddrV4::new(host_address(u32::try_from(host).expect("few hosts")), DISCARD);
     let mut sockets: Vec<(OwnedFd, SocketAddrV4, u64)> = Vec::new();
-    for feeder in &all[..train.feeders] {
-        namespaces.enter(feeder.sender)?;
+    for from in &all[..train.senders] {
+        namespaces.enter(from.sender)?;
         let fd = sys::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0).map_err(told)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO).map_err(told)?;
         sys::set(fd.as_fd(), libc::IPPROTO_IP, libc::IP_TOS, 2).map_err(told)?;
         sys::set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64_000_000).map_err(told)?;
-        sockets.push((fd, address(feeder.receiver), case.hosts[feeder.sender].mtu.get()));
+        sockets.push((fd, address(from.receiver), case.hosts[from.sender].mtu.get()));
     }
-    // In turn, so that whoever has no NIC to wait for does not come first with everything.
+    // The senders take turns. Otherwise all packets of a sender without a NIC rate would arrive first.
     for _ in 0..train.packets {
         for (fd, to, mtu) in &sockets {
             let payload = vec![0; usize::try_from(mtu - HEADERS).expect("a packet")];
             sys::send_to(fd.as_fd(), &payload, *to).map_err(told)?;
         }
     }
-    let bytes = train.packets * train.feeders as u64 * mtu;
+    let bytes = train.packets * train.senders as u64 * mtu;
     *at = (*at).max(sys::now()) + rest + monitored.rate.time_for(Bytes::new(3 * bytes)).as_nanos();
     prober.until(*at)?;
     let arrived = |tap: usize| all.iter().any(|f| tap == 2 * f.receiver + 1);
@@ -147,10 +147,10 @@ pub(super) fn measure(
     let marked = seen.iter().filter(|ce| **ce).count();
     let share = (!seen.is_empty()).then(|| float(marked as u64) / float(seen.len() as u64));
     path.rows.push(row(&monitored.name, "marks", "share", None, share));
-    // Where packets are lost on their way, a queue stays below what was aimed at.
+    // If packets were lost before the queue, the backlog may have stayed below the threshold.
     let received = seen.len() as u64 * mtu;
     if marked == 0 && received >= bytes * 9 / 10 {
-        let (n, step, from) = (seen.len(), queue.threshold, train.feeders);
+        let (n, step, from) = (seen.len(), queue.threshold, train.senders);
         wrong(
             path,
             format!(
@@ -174,10 +174,10 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         // 60 packets of 1500 bytes, or 67 of which a tenth has left when the last comes.
         let one = |rate| train(&star(4, rate), gigabit, 1500, 90_000, MOST);
-        assert_eq!(one(None), Some(ProbeTrain { feeders: 1, packets: 60, backlog: 90_000 }));
+        assert_eq!(one(None), Some(ProbeTrain { senders: 1, packets: 60, backlog: 90_000 }));
         assert_eq!(
             one(Some(Rate::from_gbit(10))),
-            Some(ProbeTrain { feeders: 1, packets: 67, backlog: 90_000 })
+            Some(ProbeTrain { senders: 1, packets: 67, backlog: 90_000 })
         );
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let gigabit = Rate::from_gbit(1);
         let of = |n| train(&star(n, Some(gigabit)), gigabit, 1500, 90_000, MOST);
         // Of 120 packets from both half have left.
-        assert_eq!(of(2), Some(ProbeTrain { feeders: 2, packets: 60, backlog: 90_000 }));
+        assert_eq!(of(2), Some(ProbeTrain { senders: 2, packets: 60, backlog: 90_000 }));
         assert_eq!(of(8), of(2));
         assert_eq!(of(1), None);
     }
@@ -196,6 +196,6 @@ mod tests {
         let of = |n| train(&star(n, Some(Rate::from_mbit(300))), Rate::from_gbit(1), 1500, 90_000, MOST);
         assert_eq!(of(3), None);
         // 1.2 Gbit/s: 360 packets, of which five in six have left.
-        assert_eq!(of(4), Some(ProbeTrain { feeders: 4, packets: 90, backlog: 90_000 }));
+        assert_eq!(of(4), Some(ProbeTrain { senders: 4, packets: 90, backlog: 90_000 }));
     }
 }

@@ -1,8 +1,8 @@
-//! What the path is, measured before traffic: round-trip time, rate, loss and the largest packet of the first pair of hosts, and [`marks`]
-//! of the bottleneck.
+//! Measures the path before the traffic: round-trip time, rate, loss and the largest packet between the first pair of hosts, and the
+//! [`marks`] of the bottleneck.
 //!
-//! Datagrams to the discard port, monitored at the taps: alone for the round trip, back to back for the rate and the marks,
-//! spaced out for the loss. A number that is not what the case asked for stops the case.
+//! Datagrams to the discard port, monitored at the taps: single ones for the round-trip time, back-to-back ones for the
+//! rate and the marks, spaced ones for the loss. If a measured value differs from the case, the case does not run.
 
 mod marks;
 mod prober;
@@ -23,7 +23,7 @@ use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Dur, Rate};
 
-/// Measures the path of the first flow group from the instant `at` on.
+/// Measures the path of the first pair of hosts.
 pub fn measure(
     case: &Case,
     topology: &NetnsTopology,
@@ -40,7 +40,7 @@ pub fn measure(
     }
     let mut path = MeasuredPath::default();
     let delay: Dur = case.links.iter().map(|l| l.delay + l.jitter.size).fold(Dur::ZERO, |a, b| a + b);
-    // Long enough for everything to have arrived.
+    // After this time all packets have arrived.
     let rest = pace.rest + 4 * delay.as_nanos();
     let mut at = pace.from;
     prober.until(at)?;
@@ -91,7 +91,7 @@ fn open<'a>(
     })
 }
 
-/// The way of a probe: when it left host `from` and reached `to`.
+/// The smallest one-way time of the probes from host `from` to host `to`.
 fn one_way(seen: &[ProbePacket], from: usize, to: usize) -> Option<u64> {
     let ways = seen.iter().filter(|p| p.tap == 2 * to + 1).filter_map(|end| {
         let start = seen.iter().find(|p| p.tap == 2 * from && p.id == end.id && p.len == end.len)?;
@@ -112,7 +112,7 @@ fn round_trip(
     let slots: u64 = case.links.iter().filter_map(|l| l.slot).map(|(_, longest, _)| longest.as_nanos()).sum();
     let rest = 4 * (case.base_rtt(s, r, Bytes::new(1500)).as_nanos() + slots) + prober.pace.rest / 10;
     let mut ways = [None; 2];
-    // More than one, should one be lost.
+    // Several probes, because one may be lost.
     for _ in 0..8 {
         for (end, (from, to)) in [(s, r), (r, s)].into_iter().enumerate() {
             prober.send(end, size).map_err(|e| format!("a probe: {e}"))?;
@@ -131,7 +131,7 @@ fn round_trip(
     let asked = case.base_rtt(s, r, Bytes::new(size)) + longer;
     path.rows.push(row("path", "rtt", "ns", Some(float(asked.as_nanos())), measured.map(float)));
     let jitter: u64 = case.links.iter().map(|l| l.jitter.size.as_nanos()).sum();
-    // Links that only serialise are shapers.
+    // Links without a wire are token buckets.
     let slack = 4 * jitter + 2 * slots + prober.pace.round_trip + asked.as_nanos() / 50;
     match measured {
         Some(ns) if ns.abs_diff(asked.as_nanos()) <= slack => {}
@@ -142,7 +142,8 @@ fn round_trip(
     Ok(())
 }
 
-/// A train of full packets, longer than a bucket and a threshold; returns whether any arrived.
+/// Measures the rate by trains of full-sized packets that are longer than the burst and the threshold of the queue. Returns true if any
+/// packet arrived.
 fn back_to_back(
     case: &Case,
     topology: &NetnsTopology,
@@ -163,11 +164,11 @@ fn back_to_back(
         .min(if prober.segment == 0 { 900 } else { 20_000 });
     let narrowest = narrowest(case, monitored.rate, (s, r));
     let asked = float(narrowest.bits_per_sec());
-    // What a policer lets pass of a train that is longer than its bucket comes at any rate from its own to that of the path.
+    // If a train is longer than the burst of a policer, packets arrive at a rate between that of the policer and that of the path.
     let least =
         float(policed(case, (s, r), n * mtu).map_or(narrowest, |rate| rate.min(narrowest)).bits_per_sec());
     let jitter = case.links[link].jitter.size.as_nanos() > 0;
-    // Of packets that leave in slots the times say nothing about the rate.
+    // The times of packets that are released in slots do not tell the rate.
     let slots = case.links[link].slot.is_some();
     let slack = if jitter { 0.3 } else { prober.pace.rate };
     let (mut measured, mut offered, mut marked, mut all) = (None::<f64>, 0.0_f64, 0, 0);
@@ -207,12 +208,12 @@ fn back_to_back(
         );
     }
     if queue.mark != Mark::Data && !queue.ecn && marked > 0 {
-        wrong(path, format!("{marked} probes were marked where nothing marks"));
+        wrong(path, format!("{marked} probes were marked although no queue of the case marks"));
     }
     Ok(all > 0)
 }
 
-/// What a bucket of a shaper lets pass at the rate of the link: it is filled while it is emptied.
+/// The bytes that a token bucket passes at the rate of the link until it is empty: it is refilled meanwhile.
 fn refilled(bucket: u64, shaper: Rate, link: &LinkRate) -> u64 {
     let LinkRate::Fixed(link) = link else { return bucket };
     let (shaper, link) = (u128::from(shaper.bits_per_sec()), u128::from(link.bits_per_sec()));
@@ -222,19 +223,19 @@ fn refilled(bucket: u64, shaper: Rate, link: &LinkRate) -> u64 {
     u64::try_from(u128::from(bucket) * link / (link - shaper)).unwrap_or(u64::MAX)
 }
 
-/// How far a rate is from the range of the rates that are right, relative to the end that is missed.
+/// The relative distance of a rate from a range of rates; 0 inside of it.
 fn deviation(rate: f64, least: f64, most: f64) -> f64 {
     (1.0 - rate / least).max(rate / most - 1.0).max(0.0)
 }
 
-/// What limits a train on the way of the data: the bottleneck, or a slower link or NIC before it.
+/// The lowest rate in the direction of the data: of the bottleneck, another link, or the sender's NIC.
 fn narrowest(case: &Case, bottleneck: Rate, (s, r): (usize, usize)) -> Rate {
     let links = case.routes.path(&case.net, s, r).unwrap_or_default();
     let rates = links.iter().map(|port| case.link_rate(port.link));
     rates.chain(case.hosts[s].nic.rate).fold(bottleneck, Rate::min)
 }
 
-/// The lowest rate of a policer on the way of the data whose bucket is smaller than a train of so many bytes.
+/// The lowest rate of the policers in the direction of the data whose burst is smaller than a train of `train` bytes.
 fn policed(case: &Case, (s, r): (usize, usize), train: u64) -> Option<Rate> {
     let links = case.routes.path(&case.net, s, r).unwrap_or_default();
     links
@@ -245,11 +246,11 @@ fn policed(case: &Case, (s, r): (usize, usize), train: u64) -> Option<Rate> {
         .min()
 }
 
-/// `n` packets of `mtu` bytes, as fast as they can be sent.
+/// Sends `n` packets of `mtu` bytes as fast as possible.
 fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failure> {
     let told = |e: std::io::Error| format!("a probe of {mtu} bytes: {e}");
     if prober.segment == 0 {
-        // A path that has said that this is too long for it is measured as such, by what does not arrive.
+        // EMSGSIZE means that the path MTU is smaller. The measurement then fails because no packets arrive.
         let sent = (0..n).map(|_| prober.send(0, mtu));
         let wrong = |e: &std::io::Error| e.raw_os_error() != Some(libc::EMSGSIZE);
         return sent.filter_map(Result::err).find(wrong).map_or(Ok(()), |e| Err(told(e)));
@@ -258,7 +259,7 @@ fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failu
     let socket = prober.sockets[0].as_fd();
     let segment = i32::try_from(prober.segment).expect("a packet");
     sys::set(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, segment).map_err(told)?;
-    // No burst longer than half a millisecond of the rate: a shaper lets each pass as a whole.
+    // A super-segment is at most as long as 0.5 ms of the rate, because a shaper passes it as a whole.
     let most = (rate.bytes_in(Dur::from_micros(500)).min(prober.largest).get() / prober.segment).max(1);
     let mut left = n;
     while left > 0 {
@@ -269,8 +270,8 @@ fn send_train(prober: &Prober, n: u64, mtu: u64, rate: Rate) -> Result<(), Failu
     sys::set(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, 0).map_err(told)
 }
 
-/// The rate of a train behind what a bucket lets through at once: of the median gap, which does not see what was lost, or on
-/// the whole, which rides over jitter.
+/// The rate of a train after its first `burst` bytes in bits/s: from the median gap, which is robust against loss, or (`whole`) from the
+/// total time, which is robust against jitter. `None` if too few packets arrived.
 fn train_rate(arrived: &[ProbePacket], burst: u64, mtu: u64, whole: bool) -> Option<f64> {
     let mut bytes = 0;
     let from = arrived.iter().position(|p| {
@@ -280,7 +281,7 @@ fn train_rate(arrived: &[ProbePacket], burst: u64, mtu: u64, whole: bool) -> Opt
     let late = &arrived[from..];
     if whole {
         let (first, last) = (late.first()?, late.last()?);
-        // What a shaper lets pass, it makes the next wait for; a wire is done with the last.
+        // A shaper delays the packet after the one that it passed, so that the size of the last packet does not count.
         let sum: u64 = late[..late.len() - 1].iter().map(|p| p.len).sum();
         return (last.at > first.at).then(|| float(sum) * 8e9 / float(last.at - first.at));
     }
@@ -320,7 +321,7 @@ fn losses(
     let lost = f64::from(n) - float(ids.len() as u64);
     let name = format!("link.{}", case.net.links[link].name);
     path.rows.push(row(&name, "loss", "share", plain.then_some(p), Some(lost / f64::from(n))));
-    // Damaged packets pass the taps. Five standard deviations: once in two million runs.
+    // Damaged packets pass the taps. A deviation of five standard deviations happens once in two million runs.
     let expected = p * f64::from(n);
     let slack = 5.0 * (expected * (1.0 - p)).sqrt() + 1.0;
     if plain && settings.loss_correlation == 0.0 && (lost - expected).abs() > slack {
@@ -329,7 +330,7 @@ fn losses(
     Ok(())
 }
 
-/// The largest packet: one of the MTU passes and a byte more does not.
+/// Verifies the MTU: a packet of this size passes, and one that is a byte larger does not.
 fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut MeasuredPath) {
     let mtu = case.hosts[s].mtu.get();
     let more = prober.send(0, mtu + 1);
@@ -341,5 +342,74 @@ fn largest(case: &Case, s: usize, prober: &Prober, passed: bool, path: &mut Meas
         wrong(path, format!("a packet of {} bytes leaves, with an MTU of {mtu}", mtu + 1));
     } else if !passed && clear {
         wrong(path, format!("no packet of {mtu} bytes comes through"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::case;
+    use tcpassay_case::params::Substrate;
+
+    fn probes(at: &[u64], tap: usize) -> Vec<ProbePacket> {
+        at.iter().zip(0..).map(|(&at, id)| ProbePacket { at, tap, id, len: 1500, ce: false }).collect()
+    }
+
+    #[test]
+    fn the_one_way_time_is_the_smallest_of_the_probes_that_are_seen_at_both_ends() {
+        // Host 0 sends at tap 0; what arrives at host 1 is at tap 3. The second probe was lost.
+        let mut seen = probes(&[1000, 2000, 3000], 0);
+        seen.extend(probes(&[1700, 0, 3500], 3).into_iter().filter(|p| p.at > 0));
+        assert_eq!(one_way(&seen, 0, 1), Some(500));
+        assert_eq!(one_way(&seen, 1, 0), None);
+    }
+
+    #[test]
+    fn the_rate_of_a_train_is_that_of_its_median_gap_after_the_burst() {
+        // 1500 bytes in 12 us are 1 Gbit/s. The first 10 packets arrive at once, and one gap is ten times as long.
+        let mut at: Vec<u64> = vec![0; 10];
+        at.extend((1..40).map(|n| if n < 30 { n * 12_000 } else { n * 12_000 + 108_000 }));
+        let rate = train_rate(&probes(&at, 3), 0, 1500, false).unwrap();
+        assert!((rate - 1e9).abs() < 1.0, "{rate}");
+        assert_eq!(train_rate(&probes(&at[..12], 3), 0, 1500, false), None);
+    }
+
+    #[test]
+    fn the_rate_of_a_whole_train_is_its_bytes_without_the_last_packet_over_its_time() {
+        // After 8 packets and the burst of none: 41 packets at intervals of 12 us on average, with jitter.
+        let at: Vec<u64> = (0..50).map(|n| n * 12_000 + if n % 2 == 1 { 5_000 } else { 0 }).collect();
+        let rate = train_rate(&probes(&at, 3), 0, 1500, true).unwrap();
+        assert!((rate / 1e9 - 1.0).abs() < 0.02, "{rate}");
+    }
+
+    #[test]
+    fn a_burst_is_refilled_while_it_is_emptied() {
+        // 10 kB at 1 Gbit/s with 500 Mbit/s of tokens: 20 kB pass until the bucket is empty.
+        let link = LinkRate::Fixed(Rate::from_gbit(1));
+        assert_eq!(refilled(10_000, Rate::from_mbit(500), &link), 20_000);
+        // A shaper that is not slower than the link never empties its bucket.
+        assert_eq!(refilled(10_000, Rate::from_gbit(1), &link), 10_000);
+    }
+
+    #[test]
+    fn a_rate_in_the_range_has_no_deviation_and_one_outside_a_relative_one() {
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(deviation(75.0, 50.0, 100.0), 0.0));
+        assert!(close(deviation(40.0, 50.0, 100.0), 0.2));
+        assert!(close(deviation(110.0, 50.0, 100.0), 0.1));
+    }
+
+    #[test]
+    fn the_slowest_of_links_nic_and_bottleneck_limits_a_train() {
+        let case = case(Substrate::Kernel, &[("link.rate", "1Gbit"), ("nic.rate", "300Mbit")]);
+        assert_eq!(narrowest(&case, Rate::from_gbit(1), (0, 1)), Rate::from_mbit(300));
+        assert_eq!(narrowest(&case, Rate::from_mbit(100), (0, 1)), Rate::from_mbit(100));
+    }
+
+    #[test]
+    fn a_policer_limits_trains_that_are_longer_than_its_burst() {
+        let case = case(Substrate::Kernel, &[("link.policer", "500Mbit,100KB")]);
+        assert_eq!(policed(&case, (0, 1), 100_001), Some(Rate::from_mbit(500)));
+        assert_eq!(policed(&case, (0, 1), 100_000), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Datagrams that measure, and what the taps saw of them.
+//! Sending probes, and reading them at the taps.
 
 use crate::collect::tap::Taps;
 use crate::system::Failure;
@@ -16,29 +16,29 @@ pub(super) const DISCARD: u16 = 9;
 pub(super) const HEADERS: u64 = 28;
 const SECOND: u64 = 1_000_000_000;
 
-/// How long to wait, and what to take for the same.
+/// The times and tolerances of the probes.
 pub struct ProbeTiming {
-    /// When to begin, by the kernel's clock.
+    /// The begin by the kernel's clock, in nanoseconds.
     pub(super) from: u64,
-    /// Time after which what was sent has arrived, on top of the path's delay.
+    /// The time until probes have arrived, in addition to the delay of the path, in nanoseconds.
     pub(super) rest: u64,
-    /// By how much a round trip may be longer than asked, on top of its fiftieth part.
+    /// The tolerance of the round-trip time in nanoseconds, in addition to 2 %.
     pub(super) round_trip: u64,
-    /// By which share a rate may differ.
+    /// The relative tolerance of a rate.
     pub(super) rate: f64,
-    /// Trains for a rate, of which the best counts: in real time something may hold one up.
+    /// The number of packet trains for a rate. The best one counts, because other processes may delay a train.
     pub(super) trains: u32,
-    /// How long a train takes at the rate, at least.
+    /// The minimum duration of a train at the rate.
     pub(super) train: Dur,
 }
 
 impl ProbeTiming {
-    /// Exact.
+    /// In virtual time: the tolerances are small.
     pub fn virtual_time(from: u64) -> ProbeTiming {
         ProbeTiming { from, rest: SECOND, round_trip: 2_000, rate: 0.02, trains: 1, train: Dur::ZERO }
     }
 
-    /// Among other processes, with timers that are late.
+    /// In real time: other processes and late timers disturb the probes.
     pub fn real_time() -> ProbeTiming {
         let train = Dur::from_millis(5);
         ProbeTiming {
@@ -52,16 +52,16 @@ impl ProbeTiming {
     }
 }
 
-/// What was measured.
+/// The measured path.
 #[derive(Clone, Default)]
 pub struct MeasuredPath {
     /// Rows of the recording.
     pub rows: Vec<EnvironmentProperty>,
-    /// In what it is not the path that was asked for.
+    /// How the path differs from the case; `None` if it does not.
     pub mismatch: Option<String>,
 }
 
-/// A datagram at a tap.
+/// A probe at a tap.
 pub(super) struct ProbePacket {
     pub(super) at: u64,
     pub(super) tap: usize,
@@ -72,9 +72,9 @@ pub(super) struct ProbePacket {
 
 pub(super) struct Prober<'a> {
     pub(super) pace: &'a ProbeTiming,
-    /// Payload of a packet of many that one call sends, in real time; 0 where each is sent alone.
+    /// The payload of a packet if one call sends many packets (in real time); 0 if each call sends one packet.
     pub(super) segment: u64,
-    /// The largest super-segment that stays whole.
+    /// The size of the largest super-segment that is not segmented.
     pub(super) largest: Bytes,
     pub(super) taps: &'a mut Taps,
     pub(super) sockets: [OwnedFd; 2],
@@ -101,7 +101,7 @@ impl Prober<'_> {
         sys::send_to(self.sockets[end].as_fd(), &payload, self.to[end])
     }
 
-    /// What has passed the taps.
+    /// The probes that have passed the taps since the last call.
     pub(super) fn seen(&mut self) -> Vec<ProbePacket> {
         let mut all = Vec::new();
         self.taps.drain(u64::MAX, |seen| {
@@ -113,7 +113,7 @@ impl Prober<'_> {
                 all.push(ProbePacket { at: seen.at, tap: seen.tap, id: e.id, len, ce: e.ecn == Ecn::Ce });
             }
         });
-        // What the other end was sent is of no use to anybody.
+        // Empties the receive buffers of the sockets.
         let mut waste = [0; 16_384];
         for socket in &self.sockets {
             while sys::receive(socket.as_fd(), &mut waste).is_ok() {}
@@ -122,7 +122,7 @@ impl Prober<'_> {
     }
 }
 
-/// Bytes of the packets that a super-segment of probes stands for.
+/// The bytes of all packets that a super-segment of probes contains, each with its headers.
 pub(super) fn on_the_wire(len: u64, segment: u64) -> u64 {
     if segment == 0 || len <= segment + HEADERS {
         return len;
@@ -131,6 +131,7 @@ pub(super) fn on_the_wire(len: u64, segment: u64) -> u64 {
     payload + payload.div_ceil(segment) * HEADERS
 }
 
+/// A row of the recording.
 pub(super) fn row(
     entity: &str,
     property: &str,
@@ -147,6 +148,29 @@ pub(super) fn float(n: u64) -> f64 {
     n as f64
 }
 
+/// Keeps the first difference between the path and the case.
 pub(super) fn wrong(path: &mut MeasuredPath, why: impl Display) {
     path.mismatch.get_or_insert_with(|| format!("the path is not what was asked: {why}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_segment_of_probes_counts_the_headers_of_each_of_its_packets() {
+        // Payloads of 1472 bytes: two full packets and one of 56 bytes, each with 28 bytes of headers.
+        assert_eq!(on_the_wire(2 * 1472 + 56 + 28, 1472), 3000 + 84);
+        // A single packet, and probes that are sent one by one.
+        assert_eq!(on_the_wire(1500, 1472), 1500);
+        assert_eq!(on_the_wire(3028, 0), 3028);
+    }
+
+    #[test]
+    fn the_first_difference_of_a_path_is_kept() {
+        let mut path = MeasuredPath::default();
+        wrong(&mut path, "the rate is half");
+        wrong(&mut path, "no probe came through");
+        assert_eq!(path.mismatch.unwrap(), "the path is not what was asked: the rate is half");
+    }
 }

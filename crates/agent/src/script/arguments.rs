@@ -99,3 +99,37 @@ pub(super) fn member<'a>(e: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
     let Some(Expr::Group(members)) = e else { return None };
     members.iter().find(|(n, _)| n == name).map(|(_, e)| e)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_32_bits_may_be_signed_or_unsigned() {
+        let args = [Expr::Int(0xffff_ffff), Expr::Int(-1), Expr::Int(1 << 33)];
+        assert_eq!((short(&args, 0), short(&args, 1)), (Ok(-1), Ok(-1)));
+        assert_eq!(short(&args, 2), Err(ScriptError::Invalid("a number beyond 32 bits".to_owned())));
+        assert_eq!(short(&args, 3), Err(ScriptError::Invalid("argument 4 must be a number".to_owned())));
+    }
+
+    #[test]
+    fn absent_flags_are_zero_and_sizes_are_not_negative() {
+        assert_eq!(flags(&[Expr::Any], 0), Ok(0));
+        assert_eq!(length(&[Expr::Int(7)], 0), Ok(7));
+        assert_eq!(length(&[Expr::Int(-7)], 0), Err(ScriptError::Invalid("a negative size".to_owned())));
+    }
+
+    #[test]
+    fn buffers_have_at_most_256_mib() {
+        assert_eq!(room(3).unwrap(), [0; 3]);
+        assert!(matches!(room((256 << 20) + 1), Err(ScriptError::Unsupported(_))));
+        assert!(matches!(room(-1), Err(ScriptError::Invalid(_))));
+    }
+
+    #[test]
+    fn a_member_of_a_structure_is_found_by_its_name() {
+        let group = Expr::Group(vec![("fd".to_owned(), Expr::Int(3)), ("events".to_owned(), Expr::Int(1))]);
+        assert_eq!(member(Some(&group), "events"), Some(&Expr::Int(1)));
+        assert_eq!((member(Some(&group), "revents"), member(Some(&Expr::Int(1)), "fd")), (None, None));
+    }
+}

@@ -77,3 +77,42 @@ impl Worker {
         self.bell.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use tcpassay_script::run::SyscallResult;
+
+    fn read(mut from: UnixStream) -> Job {
+        Box::new(move || {
+            let n = from.read(&mut [0; 10]).expect("the peer is open");
+            let answer = Ok(SyscallResult::Done(i64::try_from(n).expect("10 at most")));
+            Returned { answer, made: None }
+        })
+    }
+
+    #[test]
+    fn a_call_that_returns_at_once_gives_its_result() {
+        let (mut peer, ours) = UnixStream::pair().unwrap();
+        peer.write_all(&[0; 3]).unwrap();
+        let returned = Worker::start().unwrap().make(read(ours)).unwrap().expect("it returns");
+        assert_eq!(returned.answer, Ok(SyscallResult::Done(3)));
+    }
+
+    #[test]
+    fn a_call_that_sleeps_in_the_kernel_gives_its_result_later() {
+        let (mut peer, ours) = UnixStream::pair().unwrap();
+        let mut worker = Worker::start().unwrap();
+        assert!(worker.make(read(ours)).unwrap().is_none());
+        peer.write_all(&[0; 2]).unwrap();
+        let returned = loop {
+            if let Some(returned) = worker.returned() {
+                break returned;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(returned.answer, Ok(SyscallResult::Done(2)));
+        assert!(worker.returned().is_none());
+    }
+}

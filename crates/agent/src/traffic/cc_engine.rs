@@ -1,8 +1,8 @@
-//! Who decides the windows of this machine's senders: `stack.cc_engine`.
+//! The setting `stack.cc_engine`: which code controls the congestion window of senders on a host.
 //!
-//! With `shim` the controllers of `cc` do, with the parameters and the random streams that the model would give them, one registered for each
-//! controller and its settings that the hosts of the case have; with an object file its BPF program does. They are registered for
-//! the length of the run, and the kernel takes them back should the agent be killed.
+//! With `shim` it is a controller of `cc`, with the same parameters and random streams as in the model. One shim is registered for each
+//! controller with different settings. With an object file it is the BPF program in that file. Controllers are registered for
+//! the duration of the run; the kernel unregisters them if the agent is killed.
 
 use crate::system::Failure;
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
 use tcpassay_workload::TrafficSchedule;
 
-/// The row.
-pub const ROW: &str = "stack.cc_engine";
+/// The path of the parameter.
+pub const PARAMETER: &str = "stack.cc_engine";
 
-/// Who decides at one host.
+/// The engine of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CcEngine {
-    /// Linux's own controller of the name.
+    /// The controller of Linux.
     Kernel,
-    /// The model's, through BPF.
+    /// The controller of `cc`, through BPF.
     Shim,
-    /// The one in this object file.
+    /// The controller in this object file.
     Object(String),
 }
 
 impl CcEngine {
-    /// Of a host of the case.
+    /// The engine of a host of the case.
     pub fn of(case: &Case, host: usize) -> CcEngine {
-        match case.host_setting(host, ROW).0 {
+        match case.host_setting(host, PARAMETER).0 {
             Setting::Word("shim") => CcEngine::Shim,
             Setting::Text(path) => CcEngine::Object(path),
             _ => CcEngine::Kernel,
@@ -41,20 +41,20 @@ impl CcEngine {
     }
 }
 
-/// The kernel's name for the controller of a host, by host and `stack.cc`; those that Linux has itself are not in it.
+/// The names of controllers in the kernel, by host and `stack.cc`. Controllers of Linux are not contained: their names are the same.
 pub type KernelCcNames = BTreeMap<(usize, String), String>;
 
-/// What is registered for the run.
+/// The controllers that are registered for the run.
 #[derive(Debug, Default)]
 pub struct CcEngines {
     shims: Vec<(Spec, Shim)>,
     objects: BTreeMap<String, Objects>,
-    /// What sockets ask for.
+    /// The names that sockets ask for.
     pub names: KernelCcNames,
 }
 
 impl CcEngines {
-    /// Registers what the hosts need; object files are relative to `base`.
+    /// Registers the controllers that the hosts need. Object files are relative to `base`.
     pub fn start(case: &Case, plan: &TrafficSchedule, base: &Path, seed: Seed) -> Result<CcEngines, Failure> {
         let mut all = CcEngines::default();
         for host in 0..case.hosts.len() {
@@ -83,18 +83,18 @@ impl CcEngines {
             arithmetic: settings.stack.cc_arithmetic,
             rng: seed.stream(&format!("cc.{cc}")),
         };
-        let same = |other: &Spec| {
+        let is_same = |other: &Spec| {
             let (a, b) = (&other.params, &spec.params);
             other.controller == spec.controller
                 && other.dctcp_ecn == spec.dctcp_ecn
                 && (&a.values, a.byte_counting, a.hystart, a.arithmetic)
                     == (&b.values, b.byte_counting, b.hystart, b.arithmetic)
         };
-        if let Some((_, shim)) = self.shims.iter().find(|(other, _)| same(other)) {
+        if let Some((_, shim)) = self.shims.iter().find(|(other, _)| is_same(other)) {
             return Ok(shim.name().to_owned());
         }
         spec.name = Some(format!("run{}_{cc}", self.shims.len()));
-        let shim = Shim::start(&spec).map_err(|e| format!("{ROW} = shim, stack.cc = {cc}: {e}"))?;
+        let shim = Shim::start(&spec).map_err(|e| format!("{PARAMETER} = shim, stack.cc = {cc}: {e}"))?;
         let name = shim.name().to_owned();
         self.shims.push((spec, shim));
         Ok(name)
@@ -102,23 +102,25 @@ impl CcEngines {
 
     fn object(&mut self, path: &str, base: &Path) -> Result<String, Failure> {
         if !self.objects.contains_key(path) {
-            let objects = Objects::load(&base.join(path)).map_err(|e| format!("{ROW}: {e}"))?;
+            let objects = Objects::load(&base.join(path)).map_err(|e| format!("{PARAMETER}: {e}"))?;
             self.objects.insert(path.to_owned(), objects);
         }
         match self.objects[path].names() {
             [name] => Ok(name.clone()),
-            names => Err(format!("{ROW} = {path}: it has {}; allowed is one controller", names.join(", "))),
+            names => {
+                Err(format!("{PARAMETER} = {path}: it has {}; allowed is one controller", names.join(", ")))
+            }
         }
     }
 
-    /// Takes the names away; what the shims did, as counters of the recording. Nothing when there were none.
+    /// Unregisters the controllers. Returns the counters of the shims for the recording; empty without shims.
     pub fn stop(self) -> Result<BTreeMap<String, u64>, Failure> {
         let mut counters = BTreeMap::new();
         for (spec, shim) in self.shims {
-            let outcome = shim.stop().map_err(|e| format!("{ROW}, {}: {e}", spec.kernel_name()))?;
-            for (what, n) in told(&outcome) {
+            let outcome = shim.stop().map_err(|e| format!("{PARAMETER}, {}: {e}", spec.kernel_name()))?;
+            for (what, n) in counters_of(&outcome) {
                 let all = counters.entry(what.to_owned()).or_insert(0);
-                // Latencies of several are the worst of them.
+                // The latency of several shims is the largest of them.
                 *all = if what.ends_with("_us") { n.max(*all) } else { *all + n };
             }
         }
@@ -126,7 +128,8 @@ impl CcEngines {
     }
 }
 
-fn told(outcome: &Outcome) -> [(&'static str, u64); 8] {
+/// The counters of a shim.
+fn counters_of(outcome: &Outcome) -> [(&'static str, u64); 8] {
     let micros = |quantile| outcome.latency.value_at_quantile(quantile) / 1000;
     [
         ("connections", outcome.connections),

@@ -33,7 +33,7 @@ fn through(
     out
 }
 
-const DATA: PacketSummary = PacketSummary { data: true, ack: false, flow: [0; 12], says: None };
+const DATA: PacketSummary = PacketSummary { data: true, ack: false, flow: [0; 12], tcp: None };
 
 #[test]
 fn a_list_loses_exactly_these_data_packets() {
@@ -90,7 +90,7 @@ fn of_three_acks_of_a_flow_the_newest_goes_on_and_the_last_of_a_burst_after_the_
         data: false,
         ack: true,
         flow: [1; 12],
-        says: Some(AckFields { ack, sack, ..AckFields::default() }),
+        tcp: Some(AckFields { ack, sack, ..AckFields::default() }),
     };
     let mut out = Vec::new();
     for n in 1..=4_u32 {
@@ -205,8 +205,8 @@ fn a_packet_is_what_its_headers_say() {
         PacketSummary::of(&bytes)
     };
     let flow = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 4, 0];
-    let sort = |data, ack| PacketSummary { data, ack, flow, says: None };
-    let packet = |protocol, flags, payload| PacketSummary { says: None, ..packet(protocol, flags, payload) };
+    let sort = |data, ack| PacketSummary { data, ack, flow, tcp: None };
+    let packet = |protocol, flags, payload| PacketSummary { tcp: None, ..packet(protocol, flags, payload) };
     assert_eq!(packet(6, 0x10, 0), sort(false, true));
     assert_eq!(packet(6, 0x18, 9), sort(true, false));
     assert_eq!(packet(6, 0x12, 0), sort(false, false));
