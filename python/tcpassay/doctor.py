@@ -1,7 +1,7 @@
-"""Which substrates this machine can run, and for each that it cannot, why and what to do.
+"""Diagnosis of the substrates: which of them this machine can run, and what is missing for the others.
 
-A check looks and changes nothing. Which substrates this version of tcpassay drives is said apart from what the machine
-could run: a kernel that boots here helps nobody whose plan is refused.
+The checks change nothing. Whether this version of tcpassay supports a substrate is reported separately from whether the
+machine could run it.
 """
 
 import os
@@ -28,21 +28,21 @@ _BOOT_SECONDS: Final = 60
 _ABOUT: Final = {
     "model": "the model TCP in virtual time",
     "kernel": "a Linux kernel as a process, in virtual time",
-    "host": "the kernel that runs here, in real time",
+    "host": "the running kernel of this machine, in real time",
     "remote": "other hosts that run an agent",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a substrate needs."""
+    """A requirement of a substrate."""
 
     what: str
     mark: Mark
-    """`worse`: it works without, but less well."""
+    """`worse`: the substrate works without it, with limitations."""
     found: str
     do: str = ""
-    """What to do about it."""
+    """How to satisfy the requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +52,26 @@ class Diagnosis:
     substrate: str
     about: str
     built: bool
-    """Whether this version of tcpassay drives it."""
+    """Whether this version of tcpassay supports the substrate."""
     checks: tuple[Check, ...]
 
     @property
     def able(self) -> bool:
-        """Whether the machine has what it needs."""
+        """Whether the machine satisfies the requirements."""
         return all(check.mark != "missing" for check in self.checks)
 
     @property
     def usable(self) -> bool:
-        """Whether a plan can run on it now."""
+        """Whether a plan can run on the substrate now."""
         return self.built and self.able
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The diagnosis as a JSON object."""
         return asdict(self) | {"able": self.able, "usable": self.usable}
 
 
 def diagnose() -> list[Diagnosis]:
-    """Looks at every substrate."""
+    """Checks every substrate."""
     made = {
         "model": (True, model()),
         "kernel": (True, kernel()),
@@ -82,7 +82,7 @@ def diagnose() -> list[Diagnosis]:
 
 
 def model() -> list[Check]:
-    """Runs a case of a few milliseconds: that the native module answers is all that it takes."""
+    """Runs a case of a few milliseconds; the model needs only the native module."""
     triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
     collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:
@@ -95,7 +95,7 @@ def model() -> list[Check]:
 
 
 def kernel() -> list[Check]:
-    """A kernel that is built and boots, or what it takes to build one."""
+    """Checks for a built kernel that boots, or for the requirements of a build."""
     machine = platform.machine()
     checks = [
         Check("processor", "ok", machine)
@@ -141,7 +141,7 @@ def kernel() -> list[Check]:
 
 
 def _boots(name: str) -> Check:
-    """Runs a case of a few milliseconds: that a guest boots, builds a path and finds it right."""
+    """Runs a case of a few milliseconds: a guest boots, builds a path and verifies it."""
     triples = {"app.duration": "5ms", "link.rate": "10Mbit"}
     collect = {"series": None, "warmup": "0s", "deliveries": False, "events": False, "packets": False}
     with tempfile.TemporaryDirectory(prefix="tcpassay-doctor-") as folder:

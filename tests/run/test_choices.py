@@ -101,7 +101,7 @@ def test_what_the_author_of_a_plan_should_know_is_told_before_it_runs(tmp_path: 
 def test_seeds_that_change_nothing_are_told(tmp_path: Path) -> None:
     plans.write(tmp_path, PLAN)
     done = tcpassay("run", "plan.toml", cwd=tmp_path)
-    assert "note: each of the 4 cases took the same steps with every seed" in done.stdout
+    assert "note: each of the 4 cases gave the same run with every seed" in done.stdout
     (tmp_path / "plan.toml").write_text(
         PLAN.replace("[axes]", '"link.jitter" = "10us"\n\n[axes]'), encoding="utf-8"
     )

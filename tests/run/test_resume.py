@@ -263,7 +263,7 @@ def test_the_time_of_the_plan_ends_it_cleanly_and_more_time_goes_on(calm: Path, 
     gate.let_in(range(RUNS))
     code, said = end(start(tmp_path, "plan.toml", "--out", "out", gate=gate, jobs=1))
     assert code == 130, said
-    assert "the plan's time is used up" in said
+    assert "the time limit of the plan was reached" in said
     assert result(out)["status"] == "budget"
     first = ended(out)
     assert 3 <= len(first) < RUNS // 2

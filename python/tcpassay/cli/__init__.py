@@ -1,7 +1,6 @@
-"""The command line: reads arguments, calls the package, turns errors into exit codes. No rule of its own.
+"""The command line: reads arguments, calls the package, turns errors into exit codes. It contains no rules.
 
-Exit codes: 0 all is well, 1 a check or a run failed or something was found, 2 the user can put something right, 130
-interrupted.
+Exit codes: 0 success, 1 a check or a run failed or there is a finding, 2 an error in the input, 130 interrupted.
 """
 
 import os
@@ -35,7 +34,7 @@ from tcpassay.plan import table as tables
 USER = 2
 SHELLS = ("bash", "zsh", "fish")
 COMPLETE = "_TCPASSAY_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
+"""The environment variable with which a shell requests completions."""
 
 app = typer.Typer(
     name="tcpassay",
@@ -55,22 +54,24 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Test TCP implementations: run plans of cases, measure, check, judge and compare them."""
+    """Test TCP implementations: run plans, evaluate the results with checks and oracles, and compare them."""
 
 
 @app.command()
 def params(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Only these: a path, a part of one, or `*` in it.", metavar="NAME"),
+        typer.Argument(
+            help="Only these parameters: a path, a part of a path, or a pattern with `*`.", metavar="NAME"
+        ),
     ] = None,
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/parameters.md.")] = False,
 ) -> None:
-    """List the parameters: path, unit, what is allowed, default, which substrates have it; `--json` has all."""
+    """List the parameters: path, unit, allowed values, default, substrates. `--json` prints all fields."""
     if markdown:
         typer.echo(tables.markdown(), nl=False)
     elif json_:
@@ -84,7 +85,9 @@ def params(
 def metrics(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Only these: a name, a part of one, or `*` in it.", metavar="NAME"),
+        typer.Argument(
+            help="Only these metrics: a name, a part of a name, or a pattern with `*`.", metavar="NAME"
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -100,7 +103,7 @@ def metrics(
 def completion(
     shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")],
 ) -> None:
-    """Print what completes this command in a shell: `source <(tcpassay completion bash)`."""
+    """Print the completion script for a shell: `source <(tcpassay completion bash)`."""
     from typer._completion_shared import get_completion_script  # noqa: PLC0415 - there is no public name
 
     if shell not in SHELLS:
@@ -129,7 +132,7 @@ doctor.add(app)
 
 
 def main() -> None:
-    """The entry of the command `tcpassay`."""
+    """The entry point of the command `tcpassay`."""
     if COMPLETE in os.environ:
         from typer._completion_classes import completion_init  # noqa: PLC0415 - there is no public name
 

@@ -1,4 +1,4 @@
-"""The command about this machine: `doctor`. As in `cli/__init__.py`, no rule of its own."""
+"""The command `doctor`. As in `cli/__init__.py`, it contains no rules."""
 
 import typer
 from rich.table import Table
@@ -10,7 +10,7 @@ MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "worse": "[yellow]w
 
 
 def doctor(json_: JsonOption = False) -> None:
-    """Say which substrates this machine can run; for those that it cannot, why and what to do."""
+    """Show which substrates this machine can run, and what is missing for the others."""
     from rich.markup import escape  # noqa: PLC0415 - start-up time
 
     from tcpassay.doctor import diagnose  # noqa: PLC0415 - start-up time
@@ -40,5 +40,5 @@ def doctor(json_: JsonOption = False) -> None:
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(doctor)

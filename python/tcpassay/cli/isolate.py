@@ -1,4 +1,4 @@
-"""The command `isolate`. As in `cli/__init__.py`, no rule of its own."""
+"""The command `isolate`. As in `cli/__init__.py`, it contains no rules."""
 
 import os
 from pathlib import Path
@@ -23,27 +23,28 @@ def isolate(
     seeds: Annotated[
         int,
         typer.Option(
-            min=1, max=1000, help="Runs of each case: seeds, or on `host` repetitions.", metavar="N"
+            min=1, max=1000, help="Number of runs per case: seeds, or repetitions on `host`.", metavar="N"
         ),
     ] = 3,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at a time; by default one a core.")
+        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Stop after a time (60s) or so many runs (200).", metavar="TIME|RUNS")
+        str | None,
+        typer.Option(help="Stop after this time (60s) or number of runs (200).", metavar="TIME|RUNS"),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Isolate also what every run of the plan has.")
+        bool, typer.Option("--force", help="Also isolate findings that every run of the plan has.")
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Find the smallest set of settings that causes a finding, and prove it.
+    """Find the smallest set of settings that causes a finding, and verify it.
 
-    Every set that is tried is a run, judged by the oracles. Runs are remembered in DIR/isolate: the same command goes
-    on where an interrupt or the budget ended it.
+    Each candidate set is run and evaluated by the oracles. The runs are stored in DIR/isolate, so that the same
+    command continues after an interrupt or after the budget was used up.
 
-    Exit code 0: isolated, and proven by resets; 1: a finding does not reproduce, is in every run, or is not proven;
-    2: something to put right; 130: interrupted, or the budget is used up.
+    Exit code 0: isolated and proven by resetting each setting. 1: a finding does not reproduce, occurs in every run,
+    or is not proven. 2: an error in the input. 130: interrupted, or the budget is used up.
     """
     from tcpassay.isolate import Budget, Options  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import isolate as isolated  # noqa: PLC0415 - start-up time
@@ -65,5 +66,5 @@ def isolate(
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(isolate)

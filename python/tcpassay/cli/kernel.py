@@ -1,4 +1,4 @@
-"""The commands about kernels: `kernel build`, `kernel list`, `kernel remove`. No rule of their own."""
+"""The commands `kernel build`, `kernel list` and `kernel remove`. They contain no rules."""
 
 import os
 from pathlib import Path
@@ -20,19 +20,24 @@ app = typer.Typer(
 
 @app.command()
 def build(
-    source: Annotated[Path | None, typer.Option(help="A Linux tree; it is only read.", metavar="DIR")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="A Linux source tree; it is not modified.", metavar="DIR")
+    ] = None,
     debian: Annotated[
-        str | None, typer.Option(help="Debian's linux-source package of this version.", metavar="6.1|6.12")
+        str | None,
+        typer.Option(help="The linux-source package of Debian with this version.", metavar="6.1|6.12"),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What to call it; by default the version, or the tree's name.")
+        str | None,
+        typer.Option(help="The name of the kernel; by default the version, or the name of the tree."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Compilers at once; by default one a core.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Number of parallel compilers; by default one per core."),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Build a kernel, when it is not there yet: Debian's 6.1, or what is named."""
+    """Build a kernel unless it exists: Debian's 6.1, or the given source."""
     from rich.console import Console  # noqa: PLC0415 - what follows, the other commands do not need
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - start-up time
 
@@ -41,7 +46,7 @@ def build(
     from tcpassay.kernel.source import Debian, Source, Tree  # noqa: PLC0415 - start-up time
 
     if source and debian:
-        raise UserError("`--source` and `--debian`: give one of the two")
+        raise UserError("`--source` and `--debian` exclude each other")
     chosen: Source = (
         Tree(source) if source else Debian(_version(debian or "6.1"), store.cache() / "downloads")
     )
@@ -76,14 +81,14 @@ def build(
     done = f"built in {kernel.seconds:.0f} s" if new else "built before"
     typer.echo(f"kernel `{kernel.name}`: Linux {kernel.release}, {done}, {kernel.image}")
     if kernel.absent:
-        typer.echo(f"  this version does not have: {', '.join(kernel.absent)}")
+        typer.echo(f"  features that this version lacks: {', '.join(kernel.absent)}")
     if left := {patch.name for patch in shadow.patches()} - set(kernel.patches):
-        typer.echo(f"  patches that do not apply to it and were left out: {', '.join(sorted(left))}")
+        typer.echo(f"  patches that do not apply and were omitted: {', '.join(sorted(left))}")
 
 
 @app.command("list")
 def list_(json_: JsonOption = False) -> None:
-    """List the kernels that are built."""
+    """List the built kernels."""
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     kernels = store.kernels()
@@ -101,9 +106,9 @@ def list_(json_: JsonOption = False) -> None:
 
 @app.command()
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Kernels, as `list` names them.", metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(help="Names of kernels (see `list`).", metavar="NAME...")],
 ) -> None:
-    """Remove kernels with all that was built for them."""
+    """Remove kernels with all files that were built for them."""
     from tcpassay.kernel import store  # noqa: PLC0415 - start-up time
 
     for name in names:
@@ -113,7 +118,5 @@ def remove(
 def _version(text: str) -> str:
     parts = text.split(".")
     if len(parts) != 2 or not all(part.isdigit() for part in parts):  # noqa: PLR2004 - major and minor
-        raise UserError(
-            f"`--debian {text}`: give the version as Debian's package has it, as in `6.1` or `6.12`"
-        )
+        raise UserError(f"`--debian {text}`: give the version of the Debian package, as in `6.1` or `6.12`")
     return text

@@ -1,4 +1,4 @@
-"""The commands about the rate limiter: `limiter apply`, `limiter show`, `limiter remove`. No rule of their own."""
+"""The commands `limiter apply`, `limiter show` and `limiter remove`. They contain no rules."""
 
 import json
 import subprocess
@@ -19,11 +19,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-DeviceArgument = Annotated[str, typer.Argument(help="The device; no other is touched.", metavar="DEV")]
+DeviceArgument = Annotated[str, typer.Argument(help="The device. No other device is changed.", metavar="DEV")]
 
 
 class Mark(StrEnum):
-    """What is marked while more than the threshold waits."""
+    """The packets that are marked while the backlog exceeds the threshold."""
 
     DATA = "data"
     ACK = "ack"
@@ -32,32 +32,34 @@ class Mark(StrEnum):
 @app.command()
 def apply(
     device: DeviceArgument,
-    rate: Annotated[str, typer.Option(help="What it lets through, Ethernet headers included, as in 2Gbit.")],
-    threshold: Annotated[str, typer.Option(help="Backlog above which it marks, as in 30KB.")],
-    mark: Annotated[Mark, typer.Option(help="CE on what goes out, or ECE on the ACKs that come back.")],
+    rate: Annotated[str, typer.Option(help="Rate including Ethernet headers, as in 2Gbit.")],
+    threshold: Annotated[str, typer.Option(help="Backlog above which packets are marked, as in 30KB.")],
+    mark: Annotated[
+        Mark, typer.Option(help="data: set CE on outgoing packets; ack: set ECE on returning ACKs.")
+    ],
     limit: Annotated[
-        str, typer.Option(help="What its queue holds, as in 1MB; auto: 100 ms of the rate, at least 1 MB.")
+        str, typer.Option(help="Queue limit, as in 1MB; auto: 100 ms of the rate, at least 1 MB.")
     ] = "auto",
     json_: JsonOption = False,
 ) -> None:
-    """Put a limiter on a device, or change the one that is there."""
+    """Install a limiter on a device, or change the installed one."""
     _show(device, _ask("apply", device, rate, threshold, str(mark), limit), json_=json_)
 
 
 @app.command()
 def show(device: DeviceArgument, json_: JsonOption = False) -> None:
-    """Say how a device is limited, and what the limiter has done."""
+    """Show the limiter of a device and its counters."""
     _show(device, _ask("show", device), json_=json_)
 
 
 @app.command()
 def remove(device: DeviceArgument) -> None:
-    """Take the limiter of a device away; what the system puts there by default comes back."""
+    """Remove the limiter of a device and restore the default queue."""
     _ask("remove", device)
 
 
 def _ask(*words: str) -> Any:
-    # What begins with a dash would be read by nobody as an option: the agent has none.
+    # Arguments that begin with a dash are safe: the agent has no options.
     done = subprocess.run(  # noqa: S603 - our own program
         [agent_program(), "limiter", *words], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""The command about plans: `plan`. As in `cli/__init__.py`, no rule of its own."""
+"""The command `plan`. As in `cli/__init__.py`, it contains no rules."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tcpassay.plan.read import Plan
 
 FAILED = 1
-# Cases that are listed without being asked for.
+# Maximum number of cases listed without --cases.
 MOST_LISTED = 40
-# Missing combinations that are shown of each line.
+# Maximum number of missing combinations shown per line.
 MOST_MISSING = 3
 
 
@@ -27,12 +27,12 @@ def plan(
     file: Annotated[Path, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")],
     strength: Annotated[
         int | None,
-        typer.Option(min=2, max=6, help="As if its strategy were `t-way` of this strength.", metavar="N"),
+        typer.Option(min=2, max=6, help="Use the strategy `t-way` with this strength.", metavar="N"),
     ] = None,
-    cases: Annotated[bool, typer.Option("--cases", help="List all cases, however many.")] = False,
+    cases: Annotated[bool, typer.Option("--cases", help="List all cases.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Say what a plan would run, without running it: its size, its cases, what they cover."""
+    """Show the size, the cases and the coverage of a plan without running it."""
     from tcpassay.plan import coverage, read  # noqa: PLC0415 - what other commands do not need
 
     wanted = read.read_file(file, strength)
@@ -52,7 +52,7 @@ def plan(
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(plan)
 
 

@@ -1,4 +1,4 @@
-"""The commands about recordings: `plot`, `log` and `packets`. As in `cli/__init__.py`, no rule of their own."""
+"""The commands `plot`, `log` and `packets`. As in `cli/__init__.py`, they contain no rules."""
 
 import sys
 from pathlib import Path
@@ -34,13 +34,13 @@ def log(
     ] = None,
     out: OutOption = None,
 ) -> None:
-    """Print the event log of a run as text: time, host, flow, event, reason, and what is known of it."""
+    """Print the event log of a run as text: time, host, flow, event, reason and further fields."""
     from tcpassay.source import source  # noqa: PLC0415 - as polars, most of the start-up time
 
     recording = source(folder, case, seed).recording
     if not recording.has("events"):
         raise UserError(
-            "the run kept no event log: `events = true` in [collect] of its plan", Place(recording.folder)
+            "the run has no event log; its plan needs `events = true` in [collect]", Place(recording.folder)
         )
     if siftr is not None and flow is not None:
         raise UserError("`--siftr` writes all flows of a host: leave out `--flow`")
@@ -60,11 +60,11 @@ def packets(
     seed: SeedOption = None,
     point: Annotated[
         str | None,
-        typer.Option(help="The capture point; without it, the points are listed.", metavar="NAME"),
+        typer.Option(help="The capture point; without this option the points are listed.", metavar="NAME"),
     ] = None,
     out: OutOption = None,
 ) -> None:
-    """Write the packets of one capture point of a run as pcapng, as a capture at that place would be."""
+    """Write the packets of one capture point of a run as pcapng."""
     from tcpassay import capture  # noqa: PLC0415 - start-up time
     from tcpassay.source import source  # noqa: PLC0415 - start-up time
 
@@ -72,7 +72,8 @@ def packets(
     file = recording.folder / "packets.pcapng"
     if not recording.holds("packets.pcapng"):
         raise UserError(
-            "the run captured no packets: `packets = true` in [collect] of its plan", Place(recording.folder)
+            "the run has no captured packets; its plan needs `packets = true` in [collect]",
+            Place(recording.folder),
         )
     try:
         content = file.read_bytes()
@@ -110,16 +111,16 @@ def plot(
         ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option(help="Start of the time shown, `10ms`.", metavar="TIME")
+        str | None, typer.Option(help="Start of the time range, as in `10ms`.", metavar="TIME")
     ] = None,
-    end: Annotated[str | None, typer.Option(help="End of the time shown.", metavar="TIME")] = None,
-    title: Annotated[str, typer.Option(help="Above the figure.")] = "",
+    end: Annotated[str | None, typer.Option(help="End of the time range.", metavar="TIME")] = None,
+    title: Annotated[str, typer.Option(help="Title of the figure.")] = "",
     seed: SeedOption = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write, .svg or .png.", show_default="KIND.png")
     ] = None,
 ) -> None:
-    """Draw a figure of one run or of several, without a plan."""
+    """Draw a figure of one or several runs, without a plan."""
     from tcpassay.source import sources  # noqa: PLC0415 - start-up time
 
     figure = _figure(kind, series, start, end, title)
@@ -128,18 +129,20 @@ def plot(
     for one in found:
         if not one.recording.has(needed):
             raise UserError(
-                f"it has no {needed}.parquet, which this figure is drawn from", Place(one.recording.folder)
+                f"there is no {needed}.parquet, which this figure needs", Place(one.recording.folder)
             )
     target = out or Path(f"{kind}.png")
     suffix = target.suffix.removeprefix(".")
     if suffix not in {"svg", "png"}:
-        raise UserError(f"`{target}`: a figure is written as .svg or .png")
+        raise UserError(f"`{target}`: the allowed formats are .svg and .png")
     from tcpassay.figures import kinds  # noqa: PLC0415 - matplotlib takes longer than all else
 
     try:
         drawn = kinds.draw(figure, [(one.label, one.recording.folder) for one in found])
     except (Warning, RuntimeError) as error:
-        raise UserError(f"the figure cannot be drawn: {error}; show fewer cases or less time") from error
+        raise UserError(
+            f"the figure cannot be drawn: {error}; use fewer cases or a shorter time range"
+        ) from error
     _write(drawn[suffix], target)
     typer.echo(str(target))
     if said := kinds.left_out(figure, len(found)):
@@ -147,13 +150,13 @@ def plot(
 
 
 def add(app: typer.Typer) -> None:
-    """Make them commands of `app`."""
+    """Adds the commands to `app`."""
     for command in (plot, log, packets):
         app.command()(command)
 
 
 def _figure(kind: str, series: list[str] | None, start: str | None, end: str | None, title: str) -> Any:
-    """The figure as a plan would say it."""
+    """Validates the options as a figure of a plan."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - start-up time
 
     from tcpassay.plan import model  # noqa: PLC0415 - start-up time
@@ -172,7 +175,7 @@ def _figure(kind: str, series: list[str] | None, start: str | None, end: str | N
 def _place(name: str, names: list[str], what: str) -> int:
     if name not in names:
         shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004 - what fits a screen
-        raise UserError(f"`{name}`: there is no such {what}; there are {shown}")
+        raise UserError(f"`{name}`: there is no such {what}; existing: {shown}")
     return names.index(name)
 
 

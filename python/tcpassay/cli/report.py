@@ -1,4 +1,4 @@
-"""The command `report`. As in `cli/__init__.py`, no rule of its own."""
+"""The command `report`. As in `cli/__init__.py`, it contains no rules."""
 
 import sys
 import webbrowser
@@ -13,9 +13,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="DIR/report.html")
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
-    """Write one HTML file that shows the results and opens offline."""
+    """Write the results as one HTML file for offline use."""
     from tcpassay import terminal  # noqa: PLC0415 - as polars, most of the start-up time
     from tcpassay.report import write_report  # noqa: PLC0415 - start-up time
 
@@ -26,7 +26,7 @@ def report(
         )
     for problem in written.problems:
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
-    # A device or a pipe has no size to be told.
+    # A device or a pipe has no size.
     size = f" ({written.file.stat().st_size / 1e6:.1f} MB)" if written.file.is_file() else ""
     said = f"{written.file}{size}: {_many(written.runs, 'run')}, {_many(written.findings, 'finding')}"
     typer.echo(said, err=not written.file.is_file())
@@ -44,5 +44,5 @@ def _many(number: int, what: str) -> str:
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(report)

@@ -1,4 +1,4 @@
-"""The commands about results: `judge`, `oracles`, `compare`. As in `cli/__init__.py`, no rule of their own."""
+"""The commands `judge`, `oracles` and `compare`. As in `cli/__init__.py`, they contain no rules."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,11 +16,12 @@ USER = 2
 def judge(
     folder: Annotated[Path, typer.Argument(help="Results of a plan, or one recording.", metavar="DIR")],
     oracle: Annotated[
-        list[str] | None, typer.Option(help="Ask only this one; may be given several times.", metavar="NAME")
+        list[str] | None,
+        typer.Option(help="Call only this oracle; may be given several times.", metavar="NAME"),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Ask the oracles about recordings that have an event log; exit code 1 when they find something."""
+    """Call the oracles on recordings with an event log. Exit code 1: there are findings."""
     from tcpassay.judge import folders, show  # noqa: PLC0415 - polars is most of the start-up time
 
     judged = folders.judge_folder(folder, oracles=oracle)
@@ -36,7 +37,7 @@ def oracles(
     json_: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/oracles.md.")] = False,
 ) -> None:
-    """List the oracles: what each asserts, why, on what evidence, and how it can be wrong."""
+    """List the oracles: assertion, reason, evidence, and cases in which they are wrong."""
     from tcpassay.judge import registry, show  # noqa: PLC0415 - start-up time
 
     if markdown:
@@ -48,51 +49,60 @@ def oracles(
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help="Results before, or of one thing.", metavar="DIR")],
-    b: Annotated[Path, typer.Argument(help="Results after, or of the other thing.", metavar="DIR")],
+    a: Annotated[Path, typer.Argument(help="The first results (before a change).", metavar="DIR")],
+    b: Annotated[Path, typer.Argument(help="The second results (after a change).", metavar="DIR")],
     threshold: Annotated[
         str,
-        typer.Option(help="A metric regresses when it is significantly worse by this much.", metavar="SHARE"),
+        typer.Option(
+            help="A metric is a regression if it is significantly worse by at least this share.",
+            metavar="SHARE",
+        ),
     ] = "5%",
     each: Annotated[
         str | None,
-        typer.Option(help="Any single run that is worse by this much is a regression, too.", metavar="SHARE"),
+        typer.Option(
+            help="A single run that is worse by at least this share is a regression, too.", metavar="SHARE"
+        ),
     ] = None,
-    confidence: Annotated[str, typer.Option(help="Of the intervals and the tests.", metavar="SHARE")] = "95%",
+    confidence: Annotated[
+        str, typer.Option(help="Confidence level of intervals and tests.", metavar="SHARE")
+    ] = "95%",
     correction: Annotated[
-        str, typer.Option(help="For the number of metrics: holm, bh or none.", metavar="METHOD")
+        str, typer.Option(help="Correction for multiple testing: holm, bh or none.", metavar="METHOD")
     ] = "holm",
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Compare only this one; may be given several times.", metavar="NAME"),
+        typer.Option(help="Compare only this metric; may be given several times.", metavar="NAME"),
     ] = None,
     where_a: Annotated[
-        list[str] | None, typer.Option(help="Only runs of the first with this value.", metavar="PATH=VALUE")
+        list[str] | None,
+        typer.Option(help="Only runs of the first results with this value.", metavar="PATH=VALUE"),
     ] = None,
     where_b: Annotated[
-        list[str] | None, typer.Option(help="Only runs of the second with this value.", metavar="PATH=VALUE")
+        list[str] | None,
+        typer.Option(help="Only runs of the second results with this value.", metavar="PATH=VALUE"),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A parameter that does not count in pairing.", metavar="PATH")
+        list[str] | None, typer.Option(help="Ignore this parameter when pairing runs.", metavar="PATH")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show also metrics that do not differ.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show metrics that do not differ.")] = False,
     unpaired: Annotated[
         bool,
         typer.Option(
-            "--allow-unpaired", help="Runs of one side alone, and runs that were not done, are no error."
+            "--allow-unpaired", help="Accept runs without a counterpart and runs that did not complete."
         ),
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Compare two results, run by run: runs with the same parameters and the same seed are a pair.
+    """Compare two results. Runs with the same parameters and the same seed are compared as pairs.
 
-    Runs on the model and on `kernel` are deterministic: first it is said how many pairs are identical, which differ,
-    and what these have in common. Statistics over all pairs follow. Metrics whose definition depends on [collect] are
-    left out where it differs.
+    Runs on the model and on `kernel` are deterministic. The command first shows how many pairs are identical, which
+    pairs differ, and their common values. Statistics over all pairs follow. Metrics whose definition depends on
+    `collect` are omitted if `collect` differs.
 
-    Exit code 0: no regression. 1: the second result is a regression: a metric is significantly worse, a finding is new,
-    a run broke off, or deterministic runs of the same parameters differ. 2: something cannot be compared: a damaged
-    file, an unknown metric, runs of one side alone (but see --allow-unpaired).
+    Exit code 0: no regression. 1: regression: a metric is significantly worse, a finding is new, a run did not
+    complete, or deterministic runs with the same parameters differ. 2: the results cannot be compared: a damaged file,
+    an unknown metric, runs without a counterpart (see --allow-unpaired).
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.plan import table  # noqa: PLC0415 - start-up time
@@ -121,7 +131,7 @@ def compare(
 
 
 def add(app: typer.Typer) -> None:
-    """Make them commands of `app`."""
+    """Adds the commands to `app`."""
     for command in (judge, oracles, compare):
         app.command()(command)
 

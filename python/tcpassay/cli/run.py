@@ -1,4 +1,4 @@
-"""The commands that make results: `run`, `replay`. As in `cli/__init__.py`, no rule of their own."""
+"""The commands `run` and `replay`. As in `cli/__init__.py`, they contain no rules."""
 
 import os
 from collections.abc import Iterable
@@ -25,60 +25,64 @@ FAILED, INTERRUPTED = 1, 130
 def run(
     plan: Annotated[Path | None, typer.Argument(help="The plan, a TOML file.", metavar="PLAN")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Run with this seed instead of the plan's.")
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Use this seed instead of those of the plan.")
     ] = None,
     strength: Annotated[
         int | None,
-        typer.Option(min=2, max=6, help="As if its strategy were `t-way` of this strength.", metavar="N"),
+        typer.Option(min=2, max=6, help="Use the strategy `t-way` with this strength.", metavar="N"),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Runs at a time; by default one a core.")
+        int | None, typer.Option(min=1, max=1024, help="Number of parallel runs; by default one per core.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results.", show_default="results/<name of the plan>")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Finish the runs of this folder, whatever ended them.", metavar="DIR")
+        Path | None, typer.Option(help="Continue the plan of this folder.", metavar="DIR")
     ] = None,
     extend: Annotated[
-        bool, typer.Option("--extend", help="The plan has grown: keep the runs that are there, add the rest.")
+        bool, typer.Option("--extend", help="Keep the existing runs and add the new runs of the plan.")
     ] = False,
     retry: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --resume or --extend: make runs again that ended so (timeout, memory, crashed, failed).",
+            help="With --resume or --extend: repeat runs with this outcome (timeout, memory, crashed, failed).",
             metavar="OUTCOME",
         ),
     ] = None,
     filter_: Annotated[
         list[str] | None,
         typer.Option(
-            "--filter", help="Only cases with this value, or this id; repeat it.", metavar="PATH=VALUE"
+            "--filter",
+            help="Only cases with this value or id; may be given several times.",
+            metavar="PATH=VALUE",
         ),
     ] = None,
     shuffle: Annotated[
-        int | None, typer.Option(min=0, help="Run in an order drawn with this seed.", metavar="SEED")
+        int | None, typer.Option(min=0, help="Run in a random order derived from this seed.", metavar="SEED")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and do nothing.")] = False,
-    executor: Annotated[str, typer.Option(help="Where: local, ray, ray://HOST:PORT.")] = "local",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without starting them.")] = False,
+    executor: Annotated[str, typer.Option(help="Where to run: local, ray, ray://HOST:PORT.")] = "local",
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
     json_: JsonOption = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Replace results that are there; go on with those of another version."),
+        typer.Option(
+            "--force", help="Replace existing results; with --resume, accept results of another version."
+        ),
     ] = False,
 ) -> None:
-    """Run a plan: every case with every seed, judged; then its checks and figures.
+    """Run a plan: run every case with every seed, call the oracles, evaluate the checks, draw the figures.
 
-    Exit code 0: every check holds and no finding is an error; 1: a check or a run failed, or a finding is an error; 2:
-    something to put right; 130: interrupted, or the plan's time is used up (finish with --resume).
+    Exit code 0: all checks passed and no finding is an error. 1: a check or a run failed, or a finding is an error.
+    2: an error in the input. 130: interrupted, or the time limit of the plan was reached (continue with --resume).
     """
     from tcpassay.run import show  # noqa: PLC0415 - start-up time
     from tcpassay.run.choose import choose  # noqa: PLC0415 - start-up time
     from tcpassay.run.execute import execute  # noqa: PLC0415 - start-up time
     from tcpassay.run.session import Beginning, Session  # noqa: PLC0415 - start-up time
 
-    runner = _executor(executor, jobs)  # what it is given is looked at before anything is made
+    runner = _executor(executor, jobs)  # the arguments are checked before anything is written
     again = _outcomes(retry or ())
     output.check(junit, "the JUnit file")
     if resume is not None:
@@ -97,7 +101,7 @@ def run(
         runner = _alone(runner, executor, session.plan)
     else:
         if plan is None:
-            raise UserError("a plan is needed: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
+            raise UserError("the plan is missing: `tcpassay run PLAN`, or `tcpassay run --resume DIR`")
         if again and not extend:
             raise UserError("`--retry` needs --resume or --extend: a new plan has no runs to repeat")
         wanted = _read(plan, strength, seed)
@@ -113,7 +117,7 @@ def run(
         else:
             session = Session.begin(wanted, folder, how, replace_=force)
     if session.damaged:
-        told = f"{session.damaged} runs that had ended are damaged in the journal, and are made again"
+        told = f"{session.damaged} finished runs are damaged in the journal and are repeated"
         typer.echo(f"tcpassay: {session.folder.path / 'journal.sqlite'}: {told}", err=True)
     with session, show.Progress(session.plan.spec.name, terminal.console(stderr=True)) as progress:
         result = execute(session, runner, progress)
@@ -125,7 +129,7 @@ def run(
 
 
 def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
-    """Says what a plan came to, on standard output and in the JUnit file."""
+    """Writes the result to standard output and to the JUnit file."""
     from tcpassay.run import show  # noqa: PLC0415 - start-up time
     from tcpassay.run.junit import junit as xml  # noqa: PLC0415 - start-up time
     from tcpassay.run.result import as_text  # noqa: PLC0415 - start-up time
@@ -140,19 +144,18 @@ def _told(result: "Result", junit: Path | None, *, json_: bool) -> None:
 
 def replay(
     folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
-    case: Annotated[str, typer.Argument(help="The id of a case, or its beginning.", metavar="CASE")],
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The seed, where the case ran with several.")
-    ] = None,
+    case: Annotated[str, typer.Argument(help="The id of a case, or its first characters.", metavar="CASE")],
+    seed: Annotated[int | None, typer.Option(min=0, help="The seed, if the case has several.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Keep the recording there, with its event log.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Write the recording with its event log to this folder.", metavar="DIR"),
     ] = None,
-    packets: Annotated[bool, typer.Option("--packets", help="Capture packets, too.")] = False,
+    packets: Annotated[bool, typer.Option("--packets", help="Also capture packets.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Repeat one run from its results alone, compare it with the first time, and judge it.
+    """Repeat one run from its result folder, compare it with the original, and call the oracles.
 
-    Exit code 0: it was the same; 1: it was not; 2: something to put right.
+    Exit code 0: the runs are identical. 1: they differ. 2: an error in the input.
     """
     from tcpassay.judge import folders  # noqa: PLC0415 - start-up time
     from tcpassay.judge import show as findings  # noqa: PLC0415 - start-up time
@@ -190,7 +193,7 @@ def _executor(text: str, jobs: int | None) -> Any:
 
 
 def _alone(runner: Any, text: str, plan: Plan) -> Any:
-    """What runs a plan: `runner`, or one job at a time on this machine, where runs would measure each other."""
+    """The executor of a plan: `runner`, or a single local job if parallel runs would influence each other."""
     from tcpassay.run.execute import Local  # noqa: PLC0415 - start-up time
 
     if not _in_real_time(plan):
@@ -203,18 +206,18 @@ def _alone(runner: Any, text: str, plan: Plan) -> Any:
 
 
 def _in_real_time(plan: Plan) -> bool:
-    """Whether runs at the same time would measure each other."""
+    """Whether parallel runs would influence each other's measurements."""
     return any(substrate_of(name).real_time for name in plan.spec.substrates)
 
 
 def _ready(plan: Plan) -> None:
-    """What the plan's substrates need is there, or a `UserError` says what to do."""
+    """Checks that the substrates of the plan are available; otherwise raises a `UserError`."""
     for name in plan.spec.substrates:
         substrate_of(name).ready()
 
 
 def _read(plan: Path, strength: int | None, seed: int | None) -> Plan:
-    """The plan, after its notes have been told."""
+    """Reads the plan and prints its notes."""
     wanted = read.read_file(plan, strength)
     for note in wanted.notes:
         typer.echo(f"note: {note}", err=True)
@@ -234,11 +237,11 @@ def _refuse_with_resume(**given: Any) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             what = "a plan" if name == "plan" else f"--{name.replace('_', '-')}"
-            raise UserError(f"--resume goes on as the folder says; it does not go with {what}")
+            raise UserError(f"--resume uses the settings of the folder and cannot be combined with {what}")
 
 
 def _list(plan: Plan, chosen: frozenset[str] | None, *, json_: bool) -> None:
-    """What would be run."""
+    """Prints the runs of a plan."""
     from tcpassay.plan.expand import show as text  # noqa: PLC0415 - start-up time
     from tcpassay.run.result import as_text  # noqa: PLC0415 - start-up time
 
@@ -268,6 +271,6 @@ def _many(number: int, what: str) -> str:
 
 
 def add(app: typer.Typer) -> None:
-    """Make them commands of `app`."""
+    """Adds the commands to `app`."""
     for command in (run, replay):
         app.command()(command)

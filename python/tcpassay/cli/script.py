@@ -1,4 +1,4 @@
-"""The command `script`: reads arguments, runs packetdrill scripts, prints results. No rule of its own."""
+"""The command `script`: reads arguments, runs packetdrill scripts, prints results. It contains no rules."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,8 +25,8 @@ def script(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="The stack: linux, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc; by default what a script's "
-            "first line says (// profile: NAME), or linux.",
+            help="The stack: linux, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc. Default: the profile of the "
+            "first line of the script (// profile: NAME), or linux.",
             metavar="NAME",
         ),
     ] = None,
@@ -34,41 +34,41 @@ def script(
         str,
         typer.Option(
             "--on",
-            help="model; kernel: a guest in virtual time; host: this kernel, as root.",
+            help="The target: model; kernel (a guest in virtual time); host (the running kernel, as root).",
             metavar="WHERE",
         ),
     ] = "model",
     kernel: Annotated[
         str | None,
-        typer.Option(help="Which built kernel `--on kernel` takes (`tcpassay kernel list`).", metavar="NAME"),
+        typer.Option(help="The kernel for `--on kernel` (see `tcpassay kernel list`).", metavar="NAME"),
     ] = None,
     compare: Annotated[
         str,
-        typer.Option(help="exact, or loose: window, PSH and SYN options do not count.", metavar="MODE"),
+        typer.Option(help="exact, or loose: window, PSH and SYN options are ignored.", metavar="MODE"),
     ] = "exact",
     json_: JsonOption = False,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.", metavar="FILE")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for documentation.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No explanations, only results.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results without explanations.")] = False,
 ) -> None:
     """Run packetdrill scripts against the model or a real Linux, in virtual time.
 
-    FILE is a script or a folder of them. Options of packetdrill stand beside the files, as in the original:
+    FILE is a script or a folder with scripts. Options of packetdrill are given with the files:
     --tolerance_usecs=N (0 by default, since time is virtual), --ip_version, --local_ip, --remote_ip, --mtu,
-    --tcp_ts_tick_usecs, --strict_segments, -D name=value. Nothing in a script is executed: a shell line that is not
-    known makes it unsupported, unless --allow-shell lets sh execute it. With --on kernel or --on host the same runner
-    drives a real Linux through a TUN
-    device, in a network namespace for each script; docs/scripts.md says which errors in time are allowed there.
+    --tcp_ts_tick_usecs, --strict_segments, -D name=value. Shell commands of scripts are not executed: an unknown
+    command makes a script unsupported, unless --allow-shell permits sh to execute it. With --on kernel or --on host
+    the same runner tests a real Linux through a TUN device, with a network namespace per script; docs/scripts.md
+    lists the time tolerances.
 
-    Results: pass; time (right but for time); fail; unsupported; syntax; crashed (the process that ran it ended, or
-    took too long or too much memory; each script has one of its own). Exit code 0: all pass; 1: not all; 2: something
-    to put right, such as a syntax error or a script that tests nothing.
+    Results: pass; time (only times differ); fail; unsupported; syntax; crashed (the process of the script died,
+    exceeded the time limit or exceeded the memory limit). Exit code 0: all scripts pass. 1: not all pass. 2: an error
+    in the input, such as a syntax error or a script without a test.
     """
     _allowed("compare", compare, ("exact", "loose"))
     _allowed("on", on, PLACES)
     paths, options = script_files.arguments(files)
     if not paths:
-        raise UserError("no script was given; see `tcpassay script --help`")
+        raise UserError("the script is missing; see `tcpassay script --help`")
     if junit is not None:
         output.check(junit, "the JUnit file")
     wanted = Wanted(profile, compare == "loose", tuple(options), on, kernel)
@@ -98,7 +98,7 @@ def _allowed(option: str, value: str, values: tuple[str, ...]) -> None:
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     settings = {"ignore_unknown_options": True}
     app.command(context_settings=settings)(script)
 
@@ -119,7 +119,7 @@ def _show(result: forms.Result, *, quiet: bool) -> None:
 def _summary(results: list[forms.Result]) -> None:
     folders = forms.counts(results)
     total = sum(folders.values(), Counter[str]())
-    # What never happened needs no column, but that all passed must be seen.
+    # A status without scripts has no column, except `pass`.
     statuses = [each for each in forms.STATUSES if total[each] or each == "pass"]
     width = max(len(folder) for folder in (*folders, "all"))
     typer.echo("")

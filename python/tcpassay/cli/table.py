@@ -1,4 +1,4 @@
-"""The command `table`: reads arguments, prints metrics by parameter or by case. No rule of its own."""
+"""The command `table`: prints metrics by parameter or by case. It contains no rules."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,18 +18,21 @@ DEFAULT = ("goodput", "rtt_p99")
 def table(
     folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
     metric: Annotated[
-        list[str] | None, typer.Option(help="This one; may be given several times.", metavar="NAME")
+        list[str] | None, typer.Option(help="Show this metric; may be given several times.", metavar="NAME")
     ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="A parameter; a second one goes across. By default what explains most.", metavar="PATH"
+            help="Parameter of the rows; a second one for the columns. Default: that with the largest effect.",
+            metavar="PATH",
         ),
     ] = None,
-    cases: Annotated[bool, typer.Option("--cases", help="A row for each case, over its seeds.")] = False,
+    cases: Annotated[
+        bool, typer.Option("--cases", help="One row per case, averaged over its seeds.")
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Print metrics by the levels of one or two parameters, with 95 % confidence intervals, or by case."""
+    """Print metrics by the values of one or two parameters, with 95 % confidence intervals, or by case."""
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
 
     results = load(folder)
@@ -45,7 +48,7 @@ def table(
         if run.get("outcome") == "done" and run.get("metrics")
     ]
     if not runs:
-        raise UserError("no run there has metrics", Place(folder))
+        raise UserError("no run in this folder has metrics", Place(folder))
     wanted = [row.name for name in metric or () for row in listing.chosen(tables.metrics(), [name], "metric")]
     shown = wanted or [name for name in DEFAULT if any(run.metrics.get(name) is not None for run in runs)]
     varies = levels.factors(runs)
@@ -70,13 +73,13 @@ def table(
         terminal.print_json([_grid(one) for one in grids])
         return
     if not grids:
-        typer.echo("no parameter of this plan explains a difference; choose one with --by, or --cases")
+        typer.echo("no parameter of this plan explains a difference; select one with --by, or use --cases")
     for one in grids:
         levels_show.grid(one, console)
 
 
 def _parameter(name: str, varies: list[str]) -> str:
-    """The parameter that varies and is meant; its last part is enough."""
+    """The varied parameter with this name; the last part of its path is enough."""
     meant = [path for path in varies if name in {path, path.rpartition(".")[2]}]
     if len(meant) == 1:
         return meant[0]
@@ -113,5 +116,5 @@ def _cases(runs: list[levels.Measured], metrics: list[str]) -> list[dict[str, ob
 
 
 def add(app: typer.Typer) -> None:
-    """Make it a command of `app`."""
+    """Adds the command to `app`."""
     app.command()(table)

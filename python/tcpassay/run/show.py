@@ -22,19 +22,19 @@ from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 from tcpassay.terminal import number
 
-# Runs in which a check fails that are listed one by one.
+# Maximum number of listed runs per failed check.
 MOST_FAILING = 5
-# Runs that are listed one by one.
+# Maximum number of runs in the table of runs.
 MOST_RUNS = 60
-# Metrics that are shown by parameter.
+# Maximum number of metrics shown by parameter.
 MOST_GRIDS = 3
-# Metrics that are shown where the plan names none.
-USUAL = ("goodput", "saturation", "rtt_p50", "rtt_p99", "timeouts")
-UNFINISHED = {"interrupted": "interrupted", "budget": "the plan's time is used up"}
+# Metrics shown for a plan that names none.
+DEFAULT_METRICS = ("goodput", "saturation", "rtt_p50", "rtt_p99", "timeouts")
+UNFINISHED = {"interrupted": "interrupted", "budget": "the time limit of the plan was reached"}
 
 
 class Progress:
-    """Shows how far the runs are, what was found and how long it takes; to anything but a terminal, what went wrong."""
+    """Shows progress, findings and remaining time on a terminal; elsewhere only runs that failed."""
 
     def __init__(self, name: str, console: Console) -> None:
         self._console = console
@@ -61,7 +61,7 @@ class Progress:
         self._bar.stop()
 
     def begin(self, runs: Iterable[Run]) -> None:
-        """The runs there are; some may have ended before."""
+        """Sets the list of runs; some may have ended before."""
         listed = list(runs)
         ended = [run for run in listed if run.begun]
         self._found = sum(len(run.findings) for run in ended)
@@ -71,7 +71,7 @@ class Progress:
         self._bar.update(self._task, total=len(listed), completed=before, before=before, found=self._words())
 
     def finished(self, run: Run) -> None:
-        """One more has ended."""
+        """Updates the display after a run."""
         self._found += len(run.findings)
         if not run.as_expected:
             self._broken += 1
@@ -86,12 +86,12 @@ class Progress:
 
 
 def _first_line(message: str) -> str:
-    """An error without the lines of a stack that may follow it; `result.json` has them."""
+    """The first line of an error; `result.json` contains the stack trace."""
     return message.splitlines()[0] if message else ""
 
 
 class _TimeLeft(ProgressColumn):
-    """How long the rest takes if it goes on as it went since this command began."""
+    """The remaining time, extrapolated from the time since the start of the command."""
 
     max_refresh = 0.5
 
@@ -107,7 +107,7 @@ class _TimeLeft(ProgressColumn):
 
 
 def summary(result: Result, console: Console) -> None:
-    """Title, a table of the runs, the checks, the findings, and where to look."""
+    """Prints title, table of runs, checks, findings, and the location of the results."""
     spec = result.plan.spec
     console.print(f"[bold]{escape(spec.name)}[/]  {escape(' '.join(spec.doc.split()))}", highlight=False)
     _tables(result, console)
@@ -120,12 +120,12 @@ def summary(result: Result, console: Console) -> None:
             console.print(f"[yellow]not judged[/]: {line}", highlight=False)
     if alike := _alike(result.runs):
         said = (
-            f"each of the {alike} cases took the same steps with every seed, because nothing in them is random; one "
+            f"each of the {alike} cases gave the same run with every seed, because it has no random events; one "
             "seed is enough"
         )
         console.print(f"[yellow]note[/]: {said}", highlight=False)
     for one in result.undetermined[:MOST_FAILING]:
-        said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} is not the same as the first"
+        said = f"case {one['case']} seed {one['seed']}: repetition {one['repetition']} differs from the first one"
         console.print(f"[red]not deterministic[/]: {said}", highlight=False)
     colour = "green" if result.ok else "yellow" if result.status in UNFINISHED else "red"
     console.print(f"[{colour}]{'; '.join(_words(result))}[/]", highlight=False)
@@ -133,7 +133,7 @@ def summary(result: Result, console: Console) -> None:
 
 
 def _where_to_look(result: Result, console: Console) -> None:
-    """The folder, the figures, and the command that comes next."""
+    """Prints the folder, the figures, and the next command."""
     path = result.folder.path
     lines = [f"Results: {escape(str(path))}"]
     lines += [
@@ -141,7 +141,7 @@ def _where_to_look(result: Result, console: Console) -> None:
     ]
     lines += [f"[yellow]Figure[/]:  {escape(problem)}" for problem in result.figure_problems]
     if result.status in UNFINISHED:
-        lines.append(f"Go on:   tcpassay run --resume {escape(shlex.quote(str(path)))}")
+        lines.append(f"Resume:  tcpassay run --resume {escape(shlex.quote(str(path)))}")
     elif result.status == "complete":
         lines.append(f"Report:  tcpassay report {escape(shlex.quote(str(path)))}")
     for line in lines:
@@ -149,7 +149,7 @@ def _where_to_look(result: Result, console: Console) -> None:
 
 
 def _alike(runs: Iterable[Run]) -> int:
-    """How many cases ran with several seeds, when each did the same with all of its own; else 0."""
+    """The number of cases with several seeds if all seeds of each case gave the same run; otherwise 0."""
     traces: dict[str, list[str]] = {}
     for run in runs:
         if run.done and run.trace:
@@ -159,7 +159,7 @@ def _alike(runs: Iterable[Run]) -> int:
 
 
 def _unjudged(runs: Iterable[Run]) -> list[str]:
-    """Which oracles had nothing to go by, and in how many runs."""
+    """The oracles that could not evaluate runs, with the number of runs."""
     counted = Counter((run.case.substrate, *one) for run in runs for one in run.unjudged.items())
     return [
         f"{oracle} in {number} run{'s' * (number != 1)} on `{substrate}`: {why}"
@@ -168,7 +168,7 @@ def _unjudged(runs: Iterable[Run]) -> list[str]:
 
 
 def _words(result: Result) -> list[str]:
-    """How it ended, in a line."""
+    """The result in one line."""
     ended = sum(run.as_expected for run in result.runs)
     cpu = sum(run.cpu_s for run in result.runs)
     words = [f"{ended} of {len(result.runs)} runs finished ({cpu:.1f} s of CPU)"]
@@ -184,16 +184,18 @@ def _words(result: Result) -> list[str]:
 
 
 def _shown(result: Result) -> list[str]:
-    """The metrics that the plan asks for, or those of its checks."""
+    """The metrics of the plan, or those of its checks."""
     spec = result.plan.spec
     wanted = spec.metrics or [check.metric for check in spec.check]
     if not wanted:
-        wanted = [name for name in USUAL if any(run.metrics.get(name) is not None for run in result.runs)]
+        wanted = [
+            name for name in DEFAULT_METRICS if any(run.metrics.get(name) is not None for run in result.runs)
+        ]
     return list(dict.fromkeys(wanted))
 
 
 def _tables(result: Result, console: Console) -> None:
-    """The runs one by one; or where they are many, the cases over their seeds, or metrics by parameter."""
+    """A table of the runs; for many runs, a table of the cases or of metrics by parameter."""
     if len(result.runs) <= MOST_RUNS:
         console.print(_runs(result, console.width))
         return
@@ -218,7 +220,7 @@ def _tables(result: Result, console: Console) -> None:
 
 
 def _failing(result: Result, console: Console) -> None:
-    """The runs in which checks fail, a few of each check, with the command that repeats each."""
+    """Some of the runs in which checks fail, with the commands that repeat them."""
     runs = {(run.case.id, run.seed): run for run in result.runs}
     for check in result.plan.spec.check:
         failing = [one for one in result.verdicts if one.check is check and not one.holds]
@@ -236,7 +238,7 @@ def _failing(result: Result, console: Console) -> None:
 
 
 def _distributions(result: Result) -> Table:
-    """A row a metric, where a row a run would be too many."""
+    """A table with one row per metric, for many runs."""
     known = table.metrics()
     done = [run for run in result.runs if run.done]
     grid = terminal.grid()
@@ -252,7 +254,7 @@ def _distributions(result: Result) -> Table:
 
 
 def _runs(result: Result, width: int) -> Table:
-    """A row a run; where a column for each parameter is wider than the terminal, one column has them all."""
+    """A table with one row per run. If the columns of all parameters exceed the width, one column has all settings."""
     factors = list(dict.fromkeys(name for case in result.plan.cases for name in case.varied))
     heads, rows = _rows(result, factors)
     widths = [max(len(head), *(len(row[n]) for row in rows)) for n, head in enumerate(heads)] if rows else []
@@ -272,7 +274,7 @@ def _runs(result: Result, width: int) -> Table:
 
 
 def _rows(result: Result, factors: list[str]) -> tuple[list[str], list[list[str]]]:
-    """The headings and the cells of the table of runs: what varies, the seed, the metrics, the findings."""
+    """Headings and cells of the table of runs: varied parameters, seed, metrics, findings."""
     plan, known = result.plan, table.metrics()
     # Scripts have no metrics.
     wanted = _shown(result) if any(run.metrics for run in result.runs) else []
@@ -292,7 +294,7 @@ def _rows(result: Result, factors: list[str]) -> tuple[list[str], list[list[str]
 
 
 def _checks(result: Result) -> Table:
-    """A row a check, and one for each run in which it fails, up to a few."""
+    """A table with one row per check."""
     grid = terminal.grid()
     for name in ("check", "in", "observed", "", "why"):
         grid.add_column(name, overflow="fold", justify="right" if name == "observed" else "left")
@@ -339,7 +341,7 @@ def _partner(check: Check) -> str:
 
 
 def _range(values: list[float | None], metric: str) -> str:
-    """The smallest and the largest, or one where they read the same."""
+    """The smallest and the largest value, or one if their texts are equal."""
     unit = table.metrics()[metric].unit
     known = [value for value in values if value is not None]
     ends = [number(value, unit) for value in (min(known), max(known))] if known else ["-"]
