@@ -1,11 +1,11 @@
-"""tcpassay puts a TCP to the test in every environment that matters.
+"""tcpassay tests TCP implementations in a wide range of environments.
 
-This package is the control plane: it reads plans, runs their cases on the data plane (`tcpassay._native`) and
-shows what came of them. The command is `tcpassay`; its entry is `tcpassay.cli`.
+This package is the control plane: it reads plans, runs their cases on the data plane (`tcpassay._native`) and shows the
+results. The command `tcpassay` is implemented in `tcpassay.cli`.
 """
 
-# The command imports this package before it can deal with an interrupt (`__main__`), so that next to nothing is
-# imported here: not even `typing`, whose constant this is to type checkers.
+# The command imports this package before it can handle an interrupt (`__main__`). Therefore hardly anything is
+# imported here, not even `typing`, whose constant `TYPE_CHECKING` is defined here for type checkers.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
@@ -17,7 +17,7 @@ __all__ = ["__version__", "load"]
 
 
 def __getattr__(name: str) -> str:
-    """The version, which the native module knows, when somebody asks for it."""
+    """Returns the version, which is read from the native module when it is needed."""
     if name == "__version__":
         from tcpassay._native import __version__  # noqa: PLC0415 - start-up time
 
@@ -26,9 +26,10 @@ def __getattr__(name: str) -> str:
 
 
 def load(folder: "str | PathLike[str]") -> "Results":
-    """The results in `folder`, as polars frames; `tcpassay.results` describes them.
+    """Reads the results in `folder` as polars frames; see `tcpassay.results`.
 
-    Raises `tcpassay.errors.UserError` when it holds none; damaged files are listed in `Results.problems`.
+    Raises `tcpassay.errors.UserError` if the folder contains no results. Damaged files are listed in
+    `Results.problems`.
     """
     from tcpassay import results  # noqa: PLC0415 - polars is most of the start-up time
 

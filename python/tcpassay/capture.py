@@ -1,8 +1,8 @@
-"""One capture point of `packets.pcapng` by itself.
+"""Extraction of one capture point from `packets.pcapng`.
 
-A recording has a capture point at each host and at the bottleneck, so each segment stands in it up to three times, and
-a program that takes the file for one wire sees phantom retransmissions. A file of one point is what a capture at that
-place would be.
+A recording has a capture point at each host and at the bottleneck. It contains each segment up to three times, and
+programs that treat the file as one wire show retransmissions that do not exist. A file with one point corresponds to a
+capture at that place.
 """
 
 import struct
@@ -12,12 +12,12 @@ from typing import Final
 _SECTION: Final = 0x0A0D0D0A
 _INTERFACE: Final = 1
 _PACKET: Final = 6
-"""Types of blocks (draft-ietf-opsawg-pcapng sections 4.1 to 4.3)."""
+"""Block types (draft-ietf-opsawg-pcapng sections 4.1 to 4.3)."""
 _SHORTEST: Final = 12
 
 
 def one_point(capture: bytes, point: int) -> bytes:
-    """The packets of the capture point with this place, as a capture of its own."""
+    """The packets of the capture point with this index, as a separate capture."""
     made, interfaces = bytearray(), 0
     for kind, block in _blocks(capture):
         if kind == _SECTION:
@@ -32,7 +32,7 @@ def one_point(capture: bytes, point: int) -> bytes:
 
 
 def counted(capture: bytes) -> dict[int, int]:
-    """How many packets each capture point has."""
+    """The number of packets of each capture point."""
     counts: dict[int, int] = {}
     for kind, block in _blocks(capture):
         if kind == _PACKET:
@@ -42,7 +42,7 @@ def counted(capture: bytes) -> dict[int, int]:
 
 
 def _blocks(capture: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and bytes of each block of a little-endian capture, which is what the data plane writes."""
+    """Type and bytes of each block of a little-endian capture, the format of the data plane."""
     at = 0
     while at + _SHORTEST <= len(capture):
         kind, length = struct.unpack_from("<2I", capture, at)

@@ -1,17 +1,16 @@
-"""What some runs have in common that the others do not: the values that may be the cause of what was found in them."""
+"""Parameter values that some runs have in common and the other runs do not have: possible causes of their findings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 _EACH: Final = 4
-"""Runs for each of several values that the runs have, for the values to be told: several values of a few runs are a
-coincidence."""
+"""Minimum number of runs per value. Several values of few runs are a coincidence and are not listed."""
 
 Values = Mapping[str, str]
 
 
 def common(having: Sequence[Values], runs: Sequence[Values]) -> dict[str, list[str]]:
-    """The parameters in which the runs `having` differ from the rest of `runs`, with the values that they have."""
+    """The parameters in which the runs `having` differ from the rest of `runs`, with their values."""
     names = dict.fromkeys(name for run in runs for name in run)
     found = {}
     for name in names:
@@ -25,10 +24,10 @@ def common(having: Sequence[Values], runs: Sequence[Values]) -> dict[str, list[s
 
 
 def words(having: Sequence[Values], runs: Sequence[Values]) -> str:
-    """The same as text, with the number of runs that have these values: `stack.cc=reno (2 of 3 runs with that)`."""
+    """The values as text with the number of runs: `stack.cc=reno (2 of 3 runs with that)`."""
     names = dict.fromkeys(name for run in runs for name in run)
     if len(having) == 1 and len(names) > _EACH:
-        return "only one run"  # every value of it is shared
+        return "only one run"  # all values are shared
     parts = common(having, runs)
     if not parts:
         return "no setting that only they have"

@@ -168,7 +168,7 @@ def _package(tool: str, package: str) -> Check:
 
 
 def host() -> list[Check]:
-    """Root, namespaces and the tools that configure them; what this kernel lacks, and what works without."""
+    """Checks root, namespaces and tools; also features that the kernel lacks but that are not required."""
     root = os.geteuid() == 0
     checks = [
         Check("root", "ok", "yes")
@@ -194,7 +194,7 @@ def host() -> list[Check]:
 
 
 def _queues() -> Iterator[Check]:
-    """What the kernel has to make paths of, as the agent finds it by trying in a namespace of its own."""
+    """The queueing disciplines and devices of the kernel, which the agent tries in a separate namespace."""
     bare = {"link.delay": "0s"}
     try:
         lacks = _refused(bare)
@@ -226,7 +226,7 @@ def _queues() -> Iterator[Check]:
 
 
 def _refused(triples: dict[str, Any]) -> str:
-    """Why the agent refuses a case on this kernel; empty when it does not."""
+    """The reason why the agent refuses a case on this kernel; empty if it accepts the case."""
     try:
         check_case(triples, "/", "host")
     except _native.CaseError as error:
@@ -235,7 +235,7 @@ def _refused(triples: dict[str, Any]) -> str:
 
 
 def _namespaces() -> Check:
-    """Whether a network namespace with a pair of devices can be made; it is gone with the process that made it."""
+    """Whether a network namespace with a veth pair can be created; it is removed with its process."""
     command = ["unshare", "--net", "ip", "link", "add", "assay0", "type", "veth", "peer", "name", "assay1"]
     if not (shutil.which("unshare") and _tool("ip")):
         return Check(
@@ -265,7 +265,7 @@ def _controllers() -> Check:
 
 
 def _bpf(agent: Path | None) -> list[Check]:
-    """Programs of ours in the kernel: steps that mark, the limiter, model controllers on the real kernel."""
+    """Checks BPF: step marking, the limiter, model controllers on the real kernel."""
     left = "without it queue.ecn_mark, `limiter` and controllers of the model are refused; all else works"
     if agent is None:
         return [Check("BPF", "worse", "only the agent can tell", how_to_get_agent())]
@@ -287,17 +287,17 @@ def _bpf(agent: Path | None) -> list[Check]:
 
 
 def _no_agent(error: UserError) -> Check:
-    """The remedy stands in the message already, for those who meet it elsewhere."""
+    """The message of the error contains the remedy already."""
     remedy = how_to_get_agent()
     return Check("agent", "missing", str(error).removesuffix(f"; {remedy}"), remedy)
 
 
 def _lacks(agent: Path, *question: str) -> str:
-    """What the agent says is missing; empty when nothing is."""
+    """The features that are missing according to the agent; empty if none."""
     told = subprocess.run([agent, *question], capture_output=True, text=True, check=False)  # noqa: S603
     return told.stderr.strip() if told.returncode else ""
 
 
 def _tool(name: str) -> str | None:
-    # An ordinary user's path often lacks the folders of the administrator.
+    # The path of ordinary users often lacks the folders of administration tools.
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

@@ -1,7 +1,7 @@
-"""What the user got wrong, and where.
+"""Errors of the user, with their positions.
 
-A bug of ours is a traceback. Everything else is a `UserError`: for each problem one line with the value, what is
-allowed and the place, and exit code 2.
+Internal errors are tracebacks. All other errors are a `UserError`: one line per problem with the value, the allowed
+values and the position; the exit code is 2.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in which file; `line` counts from 1, and is 0 when the file as a whole is meant."""
+    """A position in a file; `line` counts from 1, and 0 means the whole file."""
 
     file: Path
     line: int = 0
@@ -22,7 +22,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: the value and what is allowed instead, and where it stands."""
+    """A single error: the value, the allowed values, and the position."""
 
     message: str
     place: Place | None = None
@@ -32,7 +32,7 @@ class Problem:
 
 
 class UserError(Exception):
-    """Something, or several things, that the user can put right."""
+    """One or several errors of the user."""
 
     def __init__(self, message: str, place: Place | None = None) -> None:
         super().__init__(message, place)
@@ -40,7 +40,7 @@ class UserError(Exception):
 
     @classmethod
     def several(cls, problems: Iterable[Problem]) -> "UserError":
-        """All that was found at once; there must be something."""
+        """All errors found at once; there must be at least one."""
         found = tuple(problems)
         error = cls(found[0].message, found[0].place)
         error.problems = found

@@ -1,6 +1,6 @@
-"""What stands between the command and the world around it: odd descriptors, few of them, interrupts, full output.
+"""Protection of the command against its environment: closed descriptors, few descriptors, interrupts, full disks.
 
-It imports nothing that is slow or can fail, because it is there before the rest is imported.
+The module imports nothing that is slow or can fail, because it runs before all other imports.
 """
 
 import contextlib
@@ -17,32 +17,33 @@ from typing import Any, Final, Self
 USER: Final = 2
 INTERRUPTED: Final = 130
 _FEWEST: Final = 64
-"""Open files without which importing the libraries fails in odd ways."""
+"""Minimum number of open files; with fewer, importing libraries fails with unclear errors."""
 _WANTED: Final = 1024
 _TOO_MANY: Final = {errno.EMFILE, errno.ENFILE}
-# What a terminal obeys: C0 but for tab and line feed, DEL, C1, and what reverses the direction of text.
+# Control characters of terminals: C0 except tab and line feed, DEL, C1, and characters that change the text
+# direction.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """The text with an escape, as JSON has them, in the place of each character that a terminal would obey."""
+    """Replaces each control character by an escape as in JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Clean:
-    """A text stream that lets no control characters through; `rich` goes past it and cleans for itself."""
+    """A text stream that escapes control characters; `rich` bypasses it and cleans its own output."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
-        """Writes the text, cleaned."""
+        """Writes the text without control characters."""
         self._stream.write(clean(text))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
-        """Writes the lines, cleaned."""
+        """Writes the lines without control characters."""
         for line in lines:
             self.write(line)
 
@@ -51,9 +52,8 @@ class Clean:
 
 
 def prepare() -> None:
-    """Makes the process fit to run a command, or ends it with a message."""
-    # A closed standard stream would give its number to the next file that is opened, which what is printed would
-    # then be written into.
+    """Prepares the process for a command, or ends it with a message."""
+    # The next opened file would get the number of a closed standard stream, and output would be written into it.
     for number in range(3):
         try:
             os.fstat(number)
@@ -62,7 +62,7 @@ def prepare() -> None:
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # A name that is not UTF-8 can be told, too.
+        # Also names that are not UTF-8 can be printed.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.stdout, sys.stderr = Clean(sys.stdout), Clean(sys.stderr)
     _descriptors()
@@ -85,7 +85,7 @@ def _descriptors() -> None:
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Calls `command`, and turns what the environment does to it into a message and an exit code."""
+    """Calls `command` and converts failures of the environment to a message and an exit code."""
     try:
         try:
             command()
@@ -96,7 +96,7 @@ def guarded(command: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         end("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        end("", 128 + signal.SIGPIPE)  # whoever read has gone, as after `| head`
+        end("", 128 + signal.SIGPIPE)  # the reader has closed the pipe, as with `| head`
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         if error.errno in _TOO_MANY:
@@ -107,7 +107,7 @@ def guarded(command: Callable[[], object]) -> None:
 
 
 def _flush() -> None:
-    """Raises `OSError` when what was printed cannot be written, as on a full disk."""
+    """Raises `OSError` if output cannot be written, as on a full disk."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -118,7 +118,7 @@ def _flush() -> None:
 
 
 def end(message: str, code: int = USER) -> None:
-    """Ends the process with a message, and without another attempt to write what could not be written."""
+    """Ends the process with a message, without a further attempt to write the pending output."""
     with contextlib.suppress(OSError, ValueError):
         if message:
             sys.stderr.write(f"tcpassay: {message}\n")
@@ -129,9 +129,10 @@ def end(message: str, code: int = USER) -> None:
 
 
 class Stop:
-    """An interrupt (SIGINT, SIGTERM, SIGHUP) as a `KeyboardInterrupt`, once; what follows it changes nothing.
+    """Converts the first interrupt (SIGINT, SIGTERM, SIGHUP) to a `KeyboardInterrupt`; later ones have no effect.
 
-    `with Stop() as stop:` around what may be interrupted; `stop.ignore()` before what must not be.
+    Use `with Stop() as stop:` around code that may be interrupted, and `stop.ignore()` before code that must not be
+    interrupted.
     """
 
     SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -148,11 +149,11 @@ class Stop:
         self.asked = True
 
     def ignore(self) -> None:
-        """From now on nothing is interrupted."""
+        """Ignores further interrupts."""
         self._deaf = True
 
     def check(self) -> None:
-        """Raises `KeyboardInterrupt` when one came and was lost, in a place that cannot pass it on."""
+        """Raises `KeyboardInterrupt` if an interrupt was lost in code that cannot propagate it."""
         if self.asked and not self._deaf:
             raise KeyboardInterrupt
 

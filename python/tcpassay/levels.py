@@ -1,8 +1,8 @@
 """Metrics by the levels of parameters: means with confidence intervals, for runs of a plan or of a result folder.
 
-A mean over the runs of a level says what to expect of a case like these; its interval is Student's, with 95 %
-confidence, from the spread between runs. Runs of one case that took the same steps with every seed count once: they
-are no evidence more.
+The mean over the runs of a level estimates the value for similar cases; its interval is Student's with 95 % confidence,
+computed from the variation between runs. Runs of one case that are identical for several seeds count once, because they
+are not independent.
 """
 
 import math
@@ -21,7 +21,7 @@ NORMAL: Final = 1.960
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run that was done."""
+    """A completed run."""
 
     case: str
     seed: int
@@ -36,7 +36,7 @@ class Mean:
 
     mean: float
     half: float | None
-    """Half the width of its confidence interval; `None` for a single run."""
+    """Half the width of the confidence interval; `None` for a single run."""
     count: int
 
 
@@ -49,7 +49,7 @@ class Grid:
     across: str | None
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    """The levels of `across`; one empty text without it."""
+    """The levels of `across`; one empty text if there is none."""
     cells: Mapping[tuple[str, str], Mean]
 
 
@@ -63,7 +63,7 @@ def mean(values: Sequence[float]) -> Mean:
 
 
 def distinct(runs: Sequence[Measured]) -> list[Measured]:
-    """The runs without those of a case that took the same steps as another of its seeds."""
+    """The runs without duplicates: runs of a case that are identical to those of another seed."""
     kept: dict[tuple[str, object], Measured] = {}
     for run in runs:
         kept.setdefault((run.case, run.trace or run.seed), run)
@@ -71,7 +71,7 @@ def distinct(runs: Sequence[Measured]) -> list[Measured]:
 
 
 def factors(runs: Sequence[Measured]) -> list[str]:
-    """The parameters that have several levels in these runs, in the order of the plan."""
+    """The parameters with several levels in these runs, in the order of the plan."""
     seen: dict[str, set[str]] = {}
     for run in runs:
         for name, value in run.varied.items():
@@ -80,7 +80,7 @@ def factors(runs: Sequence[Measured]) -> list[str]:
 
 
 def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = None) -> Grid:
-    """A metric by the levels of a parameter, or of two; runs without the metric or the parameter do not count."""
+    """A metric by the levels of one or two parameters. Runs without the metric or the parameter are ignored."""
     groups: dict[tuple[str, str], list[float]] = {}
     rows: dict[str, None] = {}
     columns: dict[str, None] = {}
@@ -97,7 +97,7 @@ def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = 
 
 
 def telling(runs: Sequence[Measured], metric: str) -> list[tuple[str, float]]:
-    """The parameters, and the share of the metric's variance that the levels of each explain, the largest first."""
+    """The parameters with the share of the metric's variance that their levels explain, largest first."""
     ranked = []
     for name in factors(runs):
         groups: dict[str, list[float]] = {}

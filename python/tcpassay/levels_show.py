@@ -1,4 +1,4 @@
-"""Tables of metrics by parameter and by case, for people."""
+"""Tables of metrics by parameter and by case, as text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,13 +11,13 @@ from tcpassay.levels import Grid, Mean, Measured
 from tcpassay.plan import table
 
 CONTROLLER: Final = "stack.cc"
-"""The parameter across, where it varies: what most plans compare."""
+"""The parameter of the columns if it varies, because most plans compare controllers."""
 _SHARE: Final = 0.01
-"""Share of a metric's variance below which no parameter is worth a table."""
+"""A parameter that explains a smaller share of the variance of a metric gets no table."""
 
 
 def choose(runs: Sequence[Measured], metric: str) -> tuple[str, str | None] | None:
-    """The two parameters by which a metric is best read: the controller across, and down what explains most."""
+    """The parameters of a table: the controller as columns, and the one with the largest effect as rows."""
     ranked = [name for name, share in levels.telling(runs, metric) if share >= _SHARE]
     if not ranked:
         return None
@@ -27,7 +27,7 @@ def choose(runs: Sequence[Measured], metric: str) -> tuple[str, str | None] | No
 
 
 def grid(one: Grid, console: Console) -> None:
-    """A row for each level of one parameter, a column for each of the other; each cell with its interval."""
+    """One row per level of one parameter, one column per level of the other; each cell with its interval."""
     unit = table.metrics()[one.metric].unit if one.metric in table.metrics() else ""
     beside = f" and {one.across}" if one.across else ""
     console.print(
@@ -45,14 +45,14 @@ def grid(one: Grid, console: Console) -> None:
 
 
 def cell(value: Mean, unit: str) -> str:
-    """`96.5 ± 1.2 Mbit/s`, in one unit."""
+    """As in `96.5 ± 1.2 Mbit/s`, in one unit."""
     if value.half is None:
         return terminal.number(value.mean, unit)
     return terminal.interval(value.mean, value.half, unit)
 
 
 def cases(runs: Sequence[Measured], metrics: Sequence[str], console: Console) -> None:
-    """A row for each case: what varies, and each metric over its seeds."""
+    """One row per case: the varied parameters, and each metric averaged over its seeds."""
     known = table.metrics()
     names = levels.factors(runs)
     drawn = terminal.grid()

@@ -1,4 +1,4 @@
-"""The tables of parameters and metrics for people, readable at any width."""
+"""The tables of parameters and metrics as text, for any width of the terminal."""
 
 import fnmatch
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from tcpassay.plan.document import suggest
 Row = TypeVar("Row")
 
 _TABLE: Final = 140
-"""Columns from which on parameters are a table; in fewer each is a paragraph."""
+"""Minimum width of a table of parameters; on a narrower terminal each parameter is a paragraph."""
 _INDENT: Final = 4
 
 
 def chosen(known: Mapping[str, Row], names: Sequence[str] | None, what: str) -> list[Row]:
     """The rows that `names` select: by name, by pattern (`rtt_*`), or by a part of the name.
 
-    Raises `UserError` for a name that selects nothing.
+    Raises `UserError` for a name without a match.
     """
     if not names:
         return list(known.values())
@@ -40,7 +40,7 @@ def chosen(known: Mapping[str, Row], names: Sequence[str] | None, what: str) -> 
 
 
 def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool) -> None:
-    """A table where it fits, otherwise a paragraph each; with `full` also levels and parameters of controllers."""
+    """A table, or a paragraph per parameter on a narrow terminal; `full` adds levels and controller parameters."""
     if console.width >= _TABLE and not full:
         grid = terminal.grid("path", "unit", "allowed", "default", "substrates", "meaning")
         for row in rows:
@@ -65,7 +65,7 @@ def parameters(rows: Sequence[table.Parameter], console: Console, *, full: bool)
 
 
 def metrics(rows: Sequence[table.Metric], console: Console) -> None:
-    """A table: its last column is folded."""
+    """A table whose last column is wrapped."""
     grid = terminal.grid("name", "unit", "meaning")
     for row in rows:
         grid.add_row(*map(escape, (row.name, row.unit, row.doc)))

@@ -1,8 +1,8 @@
-"""Files that a command writes where the user says (`--out`, `--junit`): whole or not at all, and never over a device.
+"""Output files of options such as `--out` and `--junit`: written completely or not at all, never replacing a device.
 
-A regular file is written under a temporary name beside it and renamed, so that a failure leaves the old content. A
-device or a pipe has no content to be kept and must not be replaced by a file: it is opened and written. Links are
-followed. Block devices, sockets and folders are refused.
+A regular file is written under a temporary name in the same folder and renamed, so that a failure preserves the old
+content. A device or a pipe has no content to preserve and must not be replaced by a file: it is opened and written.
+Symbolic links are followed. Block devices, sockets and folders are refused.
 """
 
 import contextlib
@@ -24,20 +24,20 @@ _REFUSED: Final = (
 
 
 def write(target: Path, content: str | bytes, what: str = "the file") -> None:
-    """Write `content` to `target`; folders that are missing above it are made. Raises `UserError`.
+    """Writes `content` to `target` and creates missing parent folders. Raises `UserError`.
 
-    `what` is how an error names the content, as in "cannot write the report".
+    `what` is the name of the content in error messages, as in "cannot write the report".
     """
     with opened(target, what) as file:
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
 def write_whole(target: Path, content: str | bytes) -> None:
-    """Writes a file of a result folder whole or not at all. Raises `OSError`."""
+    """Writes a file of a result folder completely or not at all. Raises `OSError`."""
     draft = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)  # or a link that somebody put there would be written through
+        draft.unlink(missing_ok=True)  # Otherwise a link that another user created would be followed.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode())
@@ -50,9 +50,10 @@ def write_whole(target: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def opened(target: Path, what: str = "the file") -> Iterator[IO[bytes]]:
-    """A file to write in pieces; it becomes `target` when the block ends without an error. Raises `UserError`.
+    """Opens a file for writing in parts; it becomes `target` if the block ends without an error. Raises `UserError`.
 
-    Only errors of the operating system while writing become a `UserError`; others pass, and `target` stays as it was.
+    Only errors of the operating system while writing become a `UserError`. After other exceptions `target` is
+    unchanged.
     """
     try:
         with _opened(target) as file:
@@ -62,16 +63,16 @@ def opened(target: Path, what: str = "the file") -> Iterator[IO[bytes]]:
 
 
 def reason(error: OSError) -> str:
-    """The reason of the operating system in lower case, as it stands inside a sentence."""
+    """The error message of the operating system in lower case, for use in a sentence."""
     if error.errno == errno.ENXIO:
         return "nothing reads from this pipe"
     return (error.strerror or type(error).__name__).lower()
 
 
 def check(target: Path | None, what: str = "the file") -> None:
-    """Raise the `UserError` of a `target` that cannot be written, before work is done whose result would go there.
+    """Raises the `UserError` of a `target` that cannot be written, before its content is computed.
 
-    Nothing is said of `None`, an option that was not given.
+    `None`, an option that was not given, is accepted.
     """
     if target is None:
         return
@@ -95,7 +96,7 @@ def _opened(target: Path) -> Iterator[IO[bytes]]:
         return
     real = Path(os.path.realpath(target))
     real.parent.mkdir(parents=True, exist_ok=True)
-    # A fixed prefix: the name of the target may already be as long as a name can be.
+    # The prefix is constant, because the name of the target may already have the maximum length.
     handle, draft = tempfile.mkstemp(prefix=".tcpassay-", dir=real.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -109,7 +110,7 @@ def _opened(target: Path) -> Iterator[IO[bytes]]:
 
 
 def _direct(target: Path) -> bool:
-    """Whether `target` is written directly, not replaced. Raises `OSError` for what cannot be written."""
+    """Whether `target` is written directly instead of being replaced. Raises `OSError`."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -121,14 +122,14 @@ def _direct(target: Path) -> bool:
 
 
 def _device(target: Path) -> IO[bytes]:
-    # Without O_NONBLOCK, opening a pipe that nobody reads would wait for ever.
+    # Without O_NONBLOCK, opening a pipe without a reader would block forever.
     handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     os.set_blocking(handle, True)
     return os.fdopen(handle, "wb")
 
 
 def _mode(file: Path) -> int:
-    """The permissions of a file that is replaced; for a new one what the umask leaves."""
+    """The permissions of the replaced file; for a new file those of the umask."""
     try:
         return stat.S_IMODE(file.stat().st_mode)
     except FileNotFoundError:

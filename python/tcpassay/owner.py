@@ -1,15 +1,16 @@
-"""Who may change a result folder: one process at a time, for as long as it lives.
+"""Ownership of a result folder: one process at a time may change it.
 
 An owner holds two locks:
 
-* beside the folder, on `.NAME.lock`: it holds while the folder is removed and made again under the same name;
-* in the folder, on `.tcpassay.lock`: it holds when the folder is moved, or reached by another name.
+* `.NAME.lock` beside the folder: it remains valid if the folder is removed and created again under the same name;
+* `.tcpassay.lock` in the folder: it remains valid if the folder is moved or accessed under another name.
 
-The kernel drops a lock when the process ends, however it ends, so that the file of a dead owner is no obstacle. The
-locks are those of flock(2), which Linux passes to the server for files on NFS (nfs(5), `local_lock`). Where the
-folder above cannot be written, there is no lock beside; there the folder cannot be removed and made again either.
+The kernel releases the locks when the process ends for any reason, so that a lock file of a dead owner has no effect.
+The locks are those of flock(2), which Linux forwards to the server for files on NFS (nfs(5), `local_lock`). If the
+parent folder is not writable, there is no lock beside the folder; in this case the folder cannot be removed and created
+again either.
 
-The file of a lock is removed by its owner. Who has just locked a file therefore looks whether it still has its name.
+The owner removes its lock files. After locking a file, a process therefore checks that the file still has its name.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from tcpassay.errors import Place, UserError
 
 INSIDE: Final = ".tcpassay.lock"
 _LONGEST: Final = 200
-"""Bytes of a folder's name that fit into the name of a file beside it."""
+"""Maximum length of a folder's name for which a lock file beside it is possible."""
 _UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -33,11 +34,11 @@ class BusyError(UserError):
 
 
 class LostError(UserError):
-    """The folder was removed, or another one has its name."""
+    """The folder was removed, or another folder has its name."""
 
 
 class _Lock:
-    """A locked file. Raises `BlockingIOError` when another process has it, and `OSError` when it cannot be had."""
+    """A locked file. Raises `BlockingIOError` if another process holds the lock, otherwise `OSError`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -51,17 +52,17 @@ class _Lock:
             except BaseException:
                 os.close(self._handle)
                 raise
-            os.close(self._handle)  # its owner has removed it meanwhile
+            os.close(self._handle)  # the previous owner removed it meanwhile
 
     def holds(self) -> bool:
-        """Whether the locked file is the one that has the name."""
+        """Whether the locked file still has its name."""
         try:
             return os.path.samestat(os.fstat(self._handle), self.file.lstat())
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
-        """Removes the file, and lets go of it."""
+        """Removes the file and releases the lock."""
         with contextlib.suppress(OSError):
             if self.holds():
                 self.file.unlink()
@@ -79,7 +80,7 @@ class Owner:
 
     @classmethod
     def take(cls, path: Path) -> Self:
-        """Becomes the owner of `path`, which may not exist yet. Raises `BusyError`, and `UserError` without locks."""
+        """Takes ownership of `path`, which may not exist yet. Raises `BusyError` or `UserError`."""
         owner = cls(path)
         real = Path(os.path.realpath(path))
         try:
@@ -92,7 +93,7 @@ class Owner:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Becomes the owner of a folder that exists."""
+        """Takes ownership of an existing folder."""
         owner = cls.take(path)
         try:
             owner.enter(path)
@@ -102,7 +103,7 @@ class Owner:
         return owner
 
     def enter(self, folder: Path) -> None:
-        """Locks the folder itself, which is `path` or gets this name later (`renamed`)."""
+        """Locks the folder itself, which is `path` or is renamed to it later (`renamed`)."""
         try:
             self._lock(folder / INSIDE)
             self._folder = folder.stat()
@@ -110,7 +111,7 @@ class Owner:
             raise _unlockable(error, folder) from error
 
     def renamed(self) -> None:
-        """The folder that was entered has now the name `path`."""
+        """Records that the locked folder now has the name `path`."""
         self._locks[-1].file = self.path / INSIDE
 
     def _lock(self, file: Path) -> None:
@@ -121,7 +122,7 @@ class Owner:
             raise BusyError(message, Place(self.path)) from None
 
     def check(self) -> None:
-        """Raises `LostError` when the folder is no longer the one that was entered."""
+        """Raises `LostError` if the folder is no longer the locked one."""
         try:
             same = self._folder is not None and os.path.samestat(self._folder, self.path.stat())
         except FileNotFoundError:
@@ -131,7 +132,7 @@ class Owner:
             raise LostError(message, Place(self.path))
 
     def release(self) -> None:
-        """Gives the folder up."""
+        """Releases the ownership."""
         if os.getpid() != self._process:
             return
         while self._locks:
@@ -139,7 +140,7 @@ class Owner:
 
 
 def beside(name: str, what: str) -> str:
-    """The name of a file or folder beside one with this name."""
+    """The name of a related file or folder in the same parent folder."""
     raw = os.fsencode(name)
     return f".{name if len(raw) <= _LONGEST else seal.checksum(raw)}.{what}"
 

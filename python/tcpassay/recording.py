@@ -1,8 +1,8 @@
-"""A recording's folder as the data plane writes it, read as far as it is asked for.
+"""Reads the folder of a recording, as far as its parts are needed.
 
-`recording.json` says what ran and which tables there are; tables are Parquet. What is missing or damaged is a
-`DamagedError` that names the file, and says nothing about the other files. The layout is described by the data plane
-(`Recording::write`); numbers are in the units that the columns' names say.
+`recording.json` contains the header and the list of tables; tables are Parquet files. A missing or damaged file raises
+`DamagedError` with the name of the file and does not affect the other files. The data plane documents the format
+(`Recording::write`); the names of columns contain their units.
 """
 
 import contextlib
@@ -55,14 +55,14 @@ def schema(table: str, columns: Iterable[str] | None = None) -> "dict[str, pl.Da
 
 
 def carried(flow: Mapping[str, Any]) -> int:
-    """Payload that a flow's sender sent; where nobody looked at packets, what its receiver read."""
+    """Payload sent by a flow's sender; without packet counters, the bytes that its receiver read."""
     counters = flow.get("counters") or {}
     sent = counters.get("sent_bytes")
     return int((counters.get("read_bytes") or 0) if sent is None else sent)
 
 
 class DamagedError(UserError):
-    """A file of results that cannot be used: it is missing, cut short, or not what it should be."""
+    """A file of results that is missing, truncated or damaged."""
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(why, Place(file))
@@ -70,9 +70,9 @@ class DamagedError(UserError):
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object, or a `DamagedError`, also when its checksum is wrong.
+    """Reads a JSON object. Raises `DamagedError`, also for a wrong checksum.
 
-    Only files of this format must have one; whether another format can be read, the caller says.
+    Only files of this format must have a checksum; the caller decides whether another format is accepted.
     """
     raw = read_bytes(file)
     whole = seal.is_whole(raw)
@@ -90,7 +90,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def read_bytes(file: Path, checksum: str | None = None) -> bytes:
-    """A file of results, or a `DamagedError`, also when it has not this checksum."""
+    """Reads a file of results. Raises `DamagedError`, also for a wrong checksum."""
     try:
         raw = regular.read_bytes(file, links=False)
     except OSError as error:
@@ -102,7 +102,7 @@ def read_bytes(file: Path, checksum: str | None = None) -> bytes:
 
 @contextlib.contextmanager
 def understood(file: Path) -> Iterator[None]:
-    """Makes a `DamagedError` of what goes wrong when a file is whole and yet says what cannot be."""
+    """Converts errors about inconsistent content of an undamaged file to `DamagedError`."""
     import polars as pl  # noqa: PLC0415 - start-up time
 
     try:
@@ -123,7 +123,7 @@ def understood(file: Path) -> Iterator[None]:
 def read_table(
     file: Path, columns: list[str] | None = None, needed: Iterable[str] = (), checksum: str | None = None
 ) -> "pl.DataFrame":
-    """A Parquet file, or a `DamagedError`, also when it has not the columns that are needed or not this checksum."""
+    """Reads a Parquet file. Raises `DamagedError`, also for missing columns or a wrong checksum."""
     import polars as pl  # noqa: PLC0415 - start-up time
 
     raw = read_bytes(file, checksum)
@@ -157,7 +157,7 @@ def _is_entry(entry: object) -> bool:
 
 
 class Recording:
-    """What one run of one case left behind."""
+    """The recording of one run of one case."""
 
     def __init__(self, folder: Path, index: dict[str, Any]) -> None:
         self.folder = folder
@@ -166,13 +166,13 @@ class Recording:
 
     @classmethod
     def open(cls, folder: Path) -> "Recording":
-        """Read `recording.json`; tables are read when they are asked for. Raises `DamagedError`."""
+        """Reads `recording.json`; tables are read when needed. Raises `DamagedError`."""
         file = folder / "recording.json"
         return cls.of(folder, read_json(file))
 
     @classmethod
     def of(cls, folder: Path, index: dict[str, Any]) -> "Recording":
-        """With `recording.json` as it was read. Raises `DamagedError`."""
+        """Creates a recording from `recording.json` that was read before. Raises `DamagedError`."""
         file = folder / "recording.json"
         if index.get("format") != FORMAT:
             raise DamagedError(file, f"its format is {index.get('format')}; this version reads {FORMAT}")
@@ -192,53 +192,53 @@ class Recording:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What ran, and how it ended."""
+        """The case, the software versions, and how the run ended."""
         header: dict[str, Any] = self.index["header"]
         return header
 
     @property
     def hosts(self) -> list[str]:
-        """Names of the hosts; tables refer to them by place."""
+        """Names of the hosts; tables refer to hosts by index."""
         hosts: list[str] = self.index["hosts"]
         return hosts
 
     @property
     def flows(self) -> list[dict[str, Any]]:
-        """One direction of a connection each; tables refer to them by place."""
+        """The directions of all connections; tables refer to flows by index."""
         flows: list[dict[str, Any]] = self.index["flows"]
         return flows
 
     @property
     def duration_ns(self) -> int:
-        """When the run ended, from its start."""
+        """Duration of the run."""
         return int(self.header["duration_ns"])
 
     @property
     def case(self) -> dict[str, str]:
-        """What the case says beyond the defaults: the full path of a parameter, and its value as text."""
+        """The settings that differ from the defaults: the full path of a parameter, and its value as text."""
         return {
             "/".join(filter(None, (row["entity"], row["parameter"]))): row["value"]
             for row in self.header["case"]
         }
 
     def file(self, table: str) -> Path:
-        """Where a table stands, when the run left it."""
+        """The path of a table, if the run has it."""
         return self.folder / f"{table}.parquet"
 
     def holds(self, file: str) -> bool:
-        """Whether the run left this file."""
+        """Whether the recording contains this file."""
         return file in self.index["files"]
 
     def has(self, table: str) -> bool:
-        """Whether the run left this table."""
+        """Whether the recording contains this table."""
         return f"{table}.parquet" in self.index["files"]
 
     def content(self, name: str) -> bytes:
-        """The bytes of one of its files. Raises `DamagedError` when its checksum is wrong."""
+        """The content of a file. Raises `DamagedError` for a wrong checksum."""
         return read_bytes(self.folder / name, self.index["files"][name]["xxh3"])
 
     def table(self, table: str, columns: list[str] | None = None) -> "pl.DataFrame":
-        """A table, or some of its columns; without rows when the run did not collect it. Raises `DamagedError`."""
+        """A table, or some of its columns; without rows if the run did not collect it. Raises `DamagedError`."""
         if not self.has(table):
             import polars as pl  # noqa: PLC0415 - start-up time
 
@@ -253,17 +253,17 @@ class Recording:
 
     @cached_property
     def events(self) -> "pl.DataFrame":
-        """The event log, one row an event."""
+        """The event log, one row per event."""
         return self.table("events")
 
     @cached_property
     def series(self) -> "pl.DataFrame":
-        """Time series: a row an interval and entity."""
+        """Time series: one row per interval and entity."""
         return self.table("series")
 
     @cached_property
     def deliveries(self) -> "pl.DataFrame":
-        """Each packet's arrival at its receiver."""
+        """The arrival of each packet at its receiver."""
         return self.table("deliveries")
 
     @cached_property
@@ -273,5 +273,5 @@ class Recording:
 
     @cached_property
     def completions(self) -> "pl.DataFrame":
-        """Flows, requests and rounds that ended."""
+        """Flows, requests and barrier rounds that ended."""
         return self.table("completions")

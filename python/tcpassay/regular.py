@@ -1,4 +1,4 @@
-"""Reading files that must be regular files, so that a pipe or a device in their place neither hangs nor never ends."""
+"""Reading of regular files only, because a pipe or a device could block or never end."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ _KINDS: Final = (
 
 
 class IrregularError(OSError):
-    """Something that is not a regular file, or is larger than what is expected there."""
+    """A file that is not regular, or that is larger than allowed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(0, why)
@@ -24,8 +24,8 @@ class IrregularError(OSError):
 def read_bytes(file: Path, *, largest: int | None = None, links: bool = True) -> bytes:
     """The content of a regular file of at most `largest` bytes.
 
-    Without `links`, a symbolic link in its place is refused: in a result folder it leads out of the folder. Raises
-    `OSError`, of which `IrregularError` says what the file is instead.
+    Without `links`, a symbolic link is refused, because it leads out of a result folder. Raises `OSError`;
+    `IrregularError` contains the type of the file.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     status = file.stat() if links else file.lstat()
@@ -36,7 +36,7 @@ def read_bytes(file: Path, *, largest: int | None = None, links: bool = True) ->
         check(status.st_mode)
         if largest is not None and status.st_size > largest:
             raise IrregularError(f"it has {status.st_size} bytes; allowed are {largest}")
-        # A file of /proc says that it has no bytes, and may have many.
+        # A file of /proc reports a size of zero but may have content.
         content = opened.read(-1 if largest is None else largest + 1)
     if largest is not None and len(content) > largest:
         raise IrregularError(f"it has more than the {largest} bytes that are allowed")

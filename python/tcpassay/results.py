@@ -70,7 +70,7 @@ Table = Literal["events", "series", "deliveries", "latency", "completions"]
 
 
 def load(folder: str | PathLike[str]) -> "Results":
-    """The results in `folder`. Raises `UserError` when it holds none; damage is listed in `Results.problems`."""
+    """Reads the results in `folder`. Raises `UserError` if there are none; damage is listed in `Results.problems`."""
     path = Path(folder)
     if not any((path / name).exists() for name in (RESULT, METRICS, RECORDINGS)):
         raise UserError(f"there are no results: neither {RESULT} nor {RECORDINGS}", Place(path))
@@ -78,7 +78,7 @@ def load(folder: str | PathLike[str]) -> "Results":
 
 
 class Results:
-    """What running a plan left behind."""
+    """The results of a plan."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ class Results:
 
     @property
     def problems(self) -> list[Problem]:
-        """Files that could not be used; this looks at all of them but the tables of recordings."""
+        """Files that could not be used; checks all files except the tables of recordings."""
         _ = self.metrics, self.findings, self.plan
         for name, said in self._sums.items():
             if name != METRICS:
@@ -98,7 +98,7 @@ class Results:
 
     @property
     def noted(self) -> list[Problem]:
-        """Files that could not be used, of those that were read until now."""
+        """Files that could not be used, among those read so far."""
         return [self._problems[file] for file in sorted(self._problems)]
 
     def _look(self, file: Path, checksum: str) -> None:
@@ -111,7 +111,7 @@ class Results:
         self._problems.setdefault(error.file, error.problems[0])
 
     def place_of(self, run: dict[str, Any]) -> Path:
-        """The folder of a run's recording. Raises `DamagedError` when what leads there is a link."""
+        """The folder of a run's recording. Raises `DamagedError` if its path contains a link."""
         folder: Path = self.folder / run["recording"]
         for part in (folder.parent, folder):
             if part.is_symlink():
@@ -127,7 +127,7 @@ class Results:
 
     @cached_property
     def index(self) -> dict[str, Any]:
-        """`result.json`; empty when it is missing or damaged."""
+        """`result.json`; empty if it is missing or damaged."""
         try:
             index = read_json(self.folder / RESULT)
         except DamagedError as error:
@@ -145,7 +145,7 @@ class Results:
 
     @property
     def _sums(self) -> dict[str, str]:
-        """Checksums of files, by their names in the folder; names that lead elsewhere are left out."""
+        """Checksums of files by their names in the folder; names outside the folder are omitted."""
         return {
             name: said
             for name, said in self.index.get("files", {}).items()
@@ -154,13 +154,13 @@ class Results:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the plan was run on."""
+        """The environment in which the plan was run."""
         made: dict[str, Any] = self.index.get("environment", {})
         return made
 
     @cached_property
     def plan(self) -> str:
-        """The plan, as it was written; empty when it is missing or damaged."""
+        """The plan as written; empty if it is missing or damaged."""
         file = self.folder / "plan.toml"
         try:
             raw = regular.read_bytes(file, links=False)
@@ -176,9 +176,11 @@ class Results:
 
     @cached_property
     def runs(self) -> list[dict[str, Any]]:
-        """Each case with each seed: `case`, `seed`, `triples`, `varied`, `outcome`, `message`, `recording`, `metrics`.
+        """Each case with each seed.
 
-        From `result.json`, or without it from the recordings that there are.
+        `case`, `seed`, `triples`, `varied`, `outcome`, `message`, `recording`, `metrics`.
+
+        The data comes from `result.json`, or from the recordings if that is missing.
         """
         runs = self.index.get("runs")
         if isinstance(runs, list):
@@ -202,7 +204,7 @@ class Results:
 
     @cached_property
     def _ended(self) -> dict[tuple[str, int], dict[str, Any]]:
-        """What the journal knows of runs that ended."""
+        """The ended runs according to the journal."""
         try:
             with Journal.peek(self.folder) as journal:
                 ended = {}
@@ -223,7 +225,7 @@ class Results:
             return {}
 
     def _so_far(self, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The runs with what the journal knows of them."""
+        """The runs, updated from the journal."""
         made = []
         for run in runs:
             said = dict(self._ended.get((run["case"], run["seed"]), {}))
@@ -252,10 +254,10 @@ class Results:
 
     @cached_property
     def cases(self) -> pl.DataFrame:
-        """One row a run: `case`, `seed`, `outcome`, `message`, `recording`, and the value of each thing that varies.
+        """One row per run: `case`, `seed`, `outcome`, `message`, `recording`, and the value of each factor.
 
-        A parameter is a column of numbers in the unit of `tcpassay params` (seconds, bytes, bit/s, packets or 1) where
-        all its values are of one kind, of truth values where all are switches, and of texts otherwise.
+        A parameter is a column of numbers in the unit of `tcpassay params` (seconds, bytes, bit/s, packets or 1) if all
+        its values are of one kind, of Booleans if all are switches, and of texts otherwise.
         """
         varied = list(dict.fromkeys(name for run in self.runs for name in run.get("varied") or {}))
         own = _RUN | {"outcome": pl.String(), "message": pl.String(), "recording": pl.String()}
@@ -266,14 +268,14 @@ class Results:
 
     @cached_property
     def data(self) -> pl.DataFrame:
-        """One row a run: its columns of `cases`, then those of `metrics`; null where a run was not measured."""
+        """One row per run: the columns of `cases`, then those of `metrics`; null if a run was not measured."""
         metrics = self.metrics
         clash = [name for name in metrics.columns if name in self.cases.columns and name not in _RUN]
         return self.cases.join(metrics.drop(clash), on=list(_RUN), how="left", maintain_order="left")
 
     @cached_property
     def parameters(self) -> pl.DataFrame:
-        """All that the cases set: `case`, `parameter`, `value`."""
+        """All settings of the cases: `case`, `parameter`, `value`."""
         rows = {
             (run["case"], name): as_text(value)
             for run in self.runs
@@ -284,7 +286,7 @@ class Results:
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """One row a run that was done: `case`, `seed`, and each metric in its own unit; null where it has none."""
+        """One row per completed run: `case`, `seed`, and each metric in its unit; null if it has none."""
         if self._goes_on:
             return self._measured()
         try:
@@ -293,7 +295,7 @@ class Results:
             _check_keys(file, frame)
         except DamagedError as error:
             measured = self._measured()
-            # Where no case was done there is nothing to measure.
+            # No case completed.
             if len(measured) or (self.folder / METRICS).exists():
                 self._note(error)
             return measured
@@ -305,7 +307,7 @@ class Results:
         return frame.select(pl.col("case"), pl.col("seed").cast(pl.Int64), pl.col(numbers).cast(pl.Float64))
 
     def _measured(self) -> pl.DataFrame:
-        """The metrics that are told with the runs."""
+        """The metrics stored with the runs."""
         measured = [run for run in self.runs if run.get("metrics")]
         names = list(dict.fromkeys(name for run in measured for name in run["metrics"]))
         rows = [[run["case"], run["seed"], *map(run["metrics"].get, names)] for run in measured]
@@ -331,14 +333,14 @@ class Results:
 
     @cached_property
     def findings(self) -> pl.DataFrame:
-        """One row a finding; `found` has their evidence."""
+        """One row per finding; `found` contains the evidence."""
         rows = [[getattr(one, name) for name in _FINDING] for one in self.found]
         return pl.DataFrame(rows, schema=_FINDING, orient="row")
 
     def recording(self, case: str, seed: int | None = None) -> Recording:
-        """What a run left behind; without `seed`, that of the first.
+        """The recording of a run; without `seed`, that of the first seed.
 
-        The first characters of a case's id are enough where no other begins with them. Raises `UserError`.
+        An unambiguous prefix of a case's id is sufficient. Raises `UserError`.
         """
         run = self._run(case, seed)
         place = run.get("recording")
@@ -350,7 +352,7 @@ class Results:
         return Recording.open(self.place_of(run))
 
     def case(self, text: str) -> str:
-        """The id of the one case that is meant: itself, or its first characters. Raises `UserError`."""
+        """The id of the case with this id or unambiguous prefix. Raises `UserError`."""
         ids = sorted({str(run["case"]) for run in self.runs})
         meant = [text] if text in ids else [one for one in ids if text and one.startswith(text)]
         if not meant:
@@ -372,7 +374,7 @@ class Results:
         return wanted[0]
 
     def table(self, table: Table, case: str, seed: int | None = None) -> pl.DataFrame:
-        """A table of a run; empty when it was not collected or is damaged (see `problems`)."""
+        """A table of a run; empty if it was not collected or is damaged (see `problems`)."""
         try:
             recording = self.recording(case, seed)
             with understood(recording.folder / "recording.json"):
@@ -386,11 +388,11 @@ class Results:
         return self.table("events", case, seed)
 
     def series(self, case: str, seed: int | None = None) -> pl.DataFrame:
-        """The time series of a run: a row an interval and entity."""
+        """The time series of a run: one row per interval and entity."""
         return self.table("series", case, seed)
 
     def deliveries(self, case: str, seed: int | None = None) -> pl.DataFrame:
-        """Each packet's arrival in a run."""
+        """The arrival of each packet in a run."""
         return self.table("deliveries", case, seed)
 
     def latency(self, case: str, seed: int | None = None) -> pl.DataFrame:
@@ -398,7 +400,7 @@ class Results:
         return self.table("latency", case, seed)
 
     def completions(self, case: str, seed: int | None = None) -> pl.DataFrame:
-        """What ended in a run: flows, requests, rounds."""
+        """The completions of a run: flows, requests, barrier rounds."""
         return self.table("completions", case, seed)
 
     def __repr__(self) -> str:
@@ -414,7 +416,7 @@ def _check_keys(file: Path, frame: pl.DataFrame) -> None:
 
 
 def _is_good(run: Any) -> bool:
-    """Whether a run in `result.json` says what a run can say; its recording can only be where its name says."""
+    """Whether a run in `result.json` has valid fields; its recording must have the path that follows from its name."""
     if not isinstance(run, dict) or not is_run(run.get("case"), run.get("seed")):
         return False
     place = run.get("recording")
@@ -428,7 +430,7 @@ def _is_number(value: object) -> bool:
 
 
 def _why_not(run: Mapping[str, Any]) -> str:
-    """Why a run left no recording."""
+    """The reason why a run has no recording."""
     outcome = run.get("outcome")
     if outcome == "done":
         return "the plan did not keep that of this run ([keep])"
@@ -436,11 +438,11 @@ def _why_not(run: Mapping[str, Any]) -> str:
 
 
 _SI: Final = {"a length of time": Fraction(1, 10**9)}
-"""The unit in which a kind of value is told, in the unit that `quantity` has; 1 for the others."""
+"""The displayed unit of a kind of value, in the unit of `quantity`; 1 for the others."""
 
 
 def typed(name: str, values: list[Any]) -> pl.Series:
-    """A column of a parameter's values: numbers where all are of one kind, truth values where all are switches."""
+    """The column of a parameter: numbers if all values are of one kind, Booleans if all are switches."""
     said = [as_text(value) for value in values]
     known = [quantity(text) for text in said if text is not None]
     kinds = {one.kind for one in known}
@@ -456,7 +458,7 @@ def typed(name: str, values: list[Any]) -> pl.Series:
 
 
 def as_text(value: Any) -> str | None:
-    """A value as the data plane prints it."""
+    """A value in the format of the data plane."""
     if value is None:
         return None
     return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""Scratch folders that do not stay behind when the process that made them is killed.
+"""Temporary folders that are removed even if their process was killed.
 
-All of a user's lie in one folder, `tcpassay-<uid>` of the system's folder for temporary files, each with a lock that
-its process holds; the kernel lets go of a lock when its process ends, however that comes about. Whoever makes a
-scratch folder first removes those whose lock nobody holds.
+All temporary folders of a user are in `tcpassay-<uid>` in the system's folder for temporary files. Each has a lock file
+that its process holds; the kernel releases the lock when the process ends. A process that creates a temporary folder
+first removes those without a held lock.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _OWNER: Final = "owner.lock"
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A folder of its own, which is removed at the end, or by the next process when this one is killed."""
+    """A temporary folder that is removed at the end, or by the next process if this one is killed."""
     home = _home()
     if home is None:
         with tempfile.TemporaryDirectory(prefix="tcpassay-") as lone:
@@ -39,7 +39,7 @@ def folder() -> Iterator[Path]:
 
 
 def _home() -> Path | None:
-    """The folder of this user's; `None` when somebody else has made it, or others may write to it."""
+    """The folder of this user; `None` if another user created it or can write to it."""
     home = Path(tempfile.gettempdir()) / f"tcpassay-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         home.mkdir(mode=0o700)
@@ -49,7 +49,7 @@ def _home() -> Path | None:
 
 
 def _sweep(home: Path) -> None:
-    """Removes what nobody owns; the caller holds the lock of the whole, so that nothing is only half made."""
+    """Removes folders without an owner; the caller holds the global lock, so that no folder is incomplete."""
     for entry in os.scandir(home):
         if not entry.is_dir(follow_symlinks=False):
             continue
@@ -60,7 +60,7 @@ def _sweep(home: Path) -> None:
 
 
 def _lock(file: Path) -> int | None:
-    """The open file with its lock, which is made when it is not there; `None` when somebody holds it."""
+    """The open and locked file, which is created if missing; `None` if another process holds the lock."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""Checksums by which damage to a result folder is noticed when it is read.
+"""Checksums that detect damage to a result folder.
 
-A JSON file of ours ends with a key `xxh3`: the XXH3 (64 bits) of all bytes before the line of that key. The data plane
-writes `recording.json` in the same form. Other files have their checksum in one of these. A checksum tells accidental
-damage; who changes a file on purpose can write a new one.
+A JSON file ends with a key `xxh3`: the XXH3 (64 bits) of all bytes before the line of that key. The data plane writes
+`recording.json` in the same format. Checksums of other files are stored in one of these files. A checksum detects
+accidental damage, not deliberate changes.
 """
 
 from typing import Final
@@ -16,23 +16,23 @@ checksum = _native.checksum
 
 
 def seal(text: str) -> str:
-    """The text of a JSON object, whose closing brace stands in a line of its own, with its checksum as the last key."""
+    """Adds the checksum to the text of a JSON object as its last key; the closing brace must be on a separate line."""
     body = text.removesuffix(_END) + ",\n"
     return body + _last(body.encode()).decode()
 
 
 def unseal(text: str) -> str:
-    """The text before it was sealed."""
+    """The text without its checksum."""
     return text[:-_LINE].removesuffix(",\n") + _END
 
 
 def is_whole(raw: bytes) -> bool:
-    """Whether a sealed text is as it was when it was sealed; false for one that was never sealed."""
+    """Whether a text with a checksum is unchanged; false for a text without checksum."""
     return raw[-_LINE:] == _last(raw[:-_LINE])
 
 
 def has_seal(raw: bytes) -> bool:
-    """Whether the text ends as a sealed one does, with the right checksum or a wrong one."""
+    """Whether the text ends with a checksum, correct or not."""
     return b'"xxh3"' in raw[-2 * _LINE :]
 
 

@@ -1,4 +1,4 @@
-"""Which recording a command means: the folder of one, or a run of a result folder."""
+"""Selection of the recording for a command: the folder of a recording, or a run of a result folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +10,18 @@ from tcpassay.results import as_text, load
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A recording and what to call it."""
+    """A recording and its label."""
 
     label: str
     recording: Recording
 
 
 def sources(folder: Path, cases: list[str], seed: int | None) -> list[Source]:
-    """The recordings that are meant, in the order of `cases`; without these, all of one seed. Raises `UserError`.
+    """The selected recordings in the order of `cases`.
 
-    `folder` is that of one recording or of the results of a plan, where the first characters of an id name a case.
+    Without `cases`, all recordings of one seed. Raises `UserError`.
+
+    `folder` is a recording or the results of a plan; in the latter, a prefix of an id selects a case.
     """
     if (folder / "recording.json").exists():
         if cases:
@@ -40,7 +42,7 @@ def sources(folder: Path, cases: list[str], seed: int | None) -> list[Source]:
     for case in wanted:
         first = next((run for run in kept if run["case"] == case and seed in {None, run["seed"]}), None)
         if first is None and cases:
-            # Says whether the seed or the recording is missing.
+            # Reports whether the seed or the recording is missing.
             made.append(Source(case, results.recording(case, seed)))
         elif first is not None:
             values = (as_text(value) for value in (first.get("varied") or {}).values())
@@ -52,7 +54,7 @@ def sources(folder: Path, cases: list[str], seed: int | None) -> list[Source]:
 
 
 def source(folder: Path, case: str | None, seed: int | None) -> Source:
-    """The one recording that is meant. Raises `UserError`."""
+    """The selected recording. Raises `UserError`."""
     found = sources(folder, [case] if case else [], seed)
     if len(found) > 1:
         some = ", ".join(one.recording.folder.name for one in found[:3])

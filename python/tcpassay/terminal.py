@@ -1,4 +1,4 @@
-"""What all commands print alike: a console, a table, a value with its unit, JSON. It knows nothing of the rest."""
+"""Common output functions of all commands: a console, tables, values with units, JSON."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ _SCALED: Final = {"s", "bit/s", "B"}
 
 
 class _Clean:
-    """Lets no control characters of a plan, a script or a result folder reach the terminal."""
+    """Removes control characters of plans, scripts and result folders from terminal output."""
 
     def __init__(self, shown: RenderableType) -> None:
         self._shown = shown
@@ -45,14 +45,14 @@ class _Hook(RenderHook):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output, or standard error, as wide as the terminal.
+    """Standard output or standard error with the width of the terminal.
 
-    A pipe (`tcpassay params | less`) is as wide as the terminal that standard error goes to; where there is none, what
-    is read later should not be folded.
+    A pipe (`tcpassay params | less`) has the width of the terminal of standard error; without one, lines are not
+    wrapped.
     """
     stream: Any = sys.stderr if stderr else sys.stdout
-    # Rich looks past one stand-in for a stream; while it shows progress there are two, and its own control characters
-    # would not get through `guard.Clean`.
+    # Rich resolves one replaced stream; during progress display there are two, and rich's own control characters
+    # would not pass through `guard.Clean`.
     while (within := getattr(stream, "rich_proxied_file", None)) is not None:
         stream = within
     made = Console(file=stream, width=None if stderr or stream.isatty() else _width())
@@ -67,7 +67,7 @@ def _width() -> int:
 
 
 def grid(*columns: str) -> Table:
-    """A table without lines; long cells of these columns are folded."""
+    """A table without lines; long cells of these columns are wrapped."""
     made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         made.add_column(column, overflow="fold")
@@ -75,7 +75,7 @@ def grid(*columns: str) -> Table:
 
 
 def print_json(value: Any) -> None:
-    """A value on standard output."""
+    """Prints a value to standard output."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
@@ -88,7 +88,7 @@ def interval(mean: float, half: float, unit: str) -> str:
 
 
 def _short(value: float) -> str:
-    """Two significant digits, without an exponent for what is below a million."""
+    """Two significant digits, without an exponent below a million."""
     return f"{value:.2g}" if abs(value) < 99.5 or abs(value) >= 1e6 else f"{value:.0f}"  # noqa: PLR2004
 
 
@@ -98,7 +98,7 @@ def _prefix(value: float, unit: str) -> tuple[float, str]:
 
 
 def number(value: float | None, unit: str) -> str:
-    """A value with three or four significant digits and a prefix, `198 ms`."""
+    """A value with three or four significant digits and a prefix, as in `198 ms`."""
     if value is None or not math.isfinite(value):
         return "-"
     if unit not in _SCALED or value == 0:

@@ -1,6 +1,5 @@
-"""Covering arrays: cases from a space of parameters, and an independent count of what they cover.
+"""Covering arrays: cases from a space of parameters, and an independent count of their coverage.
 
-Start at `space` (what cases are drawn from), then `generate` (strategies) and `verify` (coverage). `network`
-is the solver that both rest on, `contradiction` says which constraints cannot all hold, `coverwise_model`
-speaks with the generator.
+Main modules: `space` (the space of cases), `generate` (strategies) and `verify` (coverage). `network` is the solver of
+both. `contradiction` finds constraints that contradict each other. `coverwise_model` is the interface to the generator.
 """

@@ -1,9 +1,9 @@
-"""Constraints that cannot all hold, and levels that the constraints leave no case for.
+"""Contradictory constraints, and levels that no allowed case has.
 
-Each is explained by a smallest set of constraints: without any one of them the contradiction is gone. It is
-found by deletion: drop one constraint after the other and keep those whose absence makes the rest possible;
-as many questions to the solver as there are constraints in the component. There may be other sets of the same
-kind; the plan has no case until each of them is resolved.
+Each is explained by a minimal set of constraints: without any one of them the contradiction disappears. The set is
+found by deletion: each constraint is removed in turn and kept only if the rest is satisfiable without it. This takes
+one solver call per constraint of the component. Other minimal sets may exist; the plan has no case until all of them
+are resolved.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from tcpassay.plan.quantity import Value
 
 
 class ContradictionError(UserError):
-    """The constraints leave no case. `constraints` is a smallest set of them that does."""
+    """The constraints allow no case. `constraints` is a minimal contradictory set."""
 
     def __init__(self, constraints: Sequence[Constraint]) -> None:
         self.constraints = tuple(constraints)
@@ -32,12 +32,12 @@ class ContradictionError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class DeadLevel:
-    """A level that no case can have."""
+    """A level that no allowed case has."""
 
     parameter: str
     level: Value
     constraints: tuple[Constraint, ...]
-    """A smallest set of constraints that rules it out."""
+    """A minimal set of constraints that excludes it."""
 
     def __str__(self) -> str:
         why = "; ".join(str(constraint) for constraint in self.constraints)
@@ -45,7 +45,7 @@ class DeadLevel:
 
 
 def check(space: Space) -> None:
-    """Raise `ContradictionError` when the constraints leave no case."""
+    """Raises `ContradictionError` if the constraints allow no case."""
     network = Network(space.sizes, space.tables)
     for part in network.parts.values():
         if not part.satisfiable():
@@ -53,7 +53,7 @@ def check(space: Space) -> None:
 
 
 def dead_levels(space: Space, most: int | None = None) -> list[DeadLevel]:
-    """The levels, the first `most` of them, that no case can have, of a space without contradiction."""
+    """The first `most` levels that no allowed case has, for a space without contradiction."""
     network = Network(space.sizes, space.tables)
     found: list[DeadLevel] = []
     for variable, component in enumerate(network.component):
@@ -71,7 +71,7 @@ def dead_levels(space: Space, most: int | None = None) -> list[DeadLevel]:
 
 
 def _smallest(network: Network, fixed: Mapping[int, int]) -> list[Table]:
-    """A smallest set of the network's tables that allows nothing which agrees with `fixed`."""
+    """A minimal set of tables of the network that allows nothing compatible with `fixed`."""
     kept = list(network.tables)
     for table in network.tables:
         fewer = [other for other in kept if other is not table]

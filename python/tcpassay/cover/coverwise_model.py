@@ -1,17 +1,15 @@
-"""The covering-array generator, coverwise (pinned: its arrays may change from version to version).
+"""The interface to the covering-array generator coverwise (pinned, because its arrays may change between versions).
 
-coverwise sees neither names nor values: parameters are `p0, p1, ...`, levels are their indices, and each part
-of a constraint that looks at values is sent as the set of indices for which it holds. So its rules for
-comparing texts and numbers (it ignores upper and lower case, and knows no units) never matter, and its limits
-on the length of texts are far.
+coverwise receives neither names nor values: parameters are `p0, p1, ...`, levels are their indices, and each part of a
+constraint about values is sent as the set of indices for which it holds. Its rules for comparing texts and numbers (it
+ignores case and has no units) and its limit on the length of texts therefore have no effect.
 
-What it gives: mixed strength (`subModels`), constraints with implied infeasibility, extension that keeps the
-existing rows as a prefix, determinism for a seed of 32 bits. What is done here instead: invalid values (it
-pairs each with all others in nearly one case a pair, ten times more than needed; see `generate`), strengths
-above the number of parameters (it refuses them; here they mean the full product), and parameters with one
-level (left out).
+Used features: mixed strength (`subModels`), constraints with implied infeasibility, extension that keeps the existing
+rows as a prefix, determinism for a 32-bit seed. Implemented here instead: invalid values (coverwise generates nearly
+one case per pair, ten times more than needed; see `generate`), strengths above the number of parameters (coverwise
+rejects them; here they mean the full product), and parameters with one level (omitted).
 
-Nothing here is believed: `verify` counts what the rows cover.
+`verify` counts the coverage of the rows independently.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +39,7 @@ _SEEDS: Final = 1 << 32
 
 
 def covering(space: Space, demands: Sequence[Demand], seed: int, rows: Rows) -> Rows:
-    """Extend by what the demands miss: first the valid cases, then those of each invalid level."""
+    """Extends the rows by the missing combinations: first valid cases, then those of each invalid level."""
     existing = matrix(rows, len(space.parameters))
     invalid = existing >= np.array(space.sizes)
     valid = existing[~invalid.any(axis=1)]
@@ -62,17 +60,17 @@ def covering_array(
     existing: Matrix,
     dropped: frozenset[int] = frozenset(),
 ) -> Matrix:
-    """Rows that meet all demands; `existing` rows come first, unchanged.
+    """Rows that satisfy all demands; the `existing` rows come first, unchanged.
 
-    `dropped` parameters are left out, with the constraints that mention them: their column is 0.
-    Raises `UserError` when the generator cannot take the model. The space must be free of contradiction.
+    `dropped` parameters and the constraints that mention them are omitted; their column is 0. Raises `UserError` if the
+    generator rejects the model. The space must have no contradiction.
     """
     used = [v for v in space.free if v not in dropped]
     everything = Demand(tuple(used), 1)
     kept = [d for d in (_restrict(d, used) for d in demands) if d.parameters]
     if not used:
         return existing if len(existing) else np.zeros((1, len(space.parameters)), dtype=np.int32)
-    # The strength of the whole is that of the strongest demand on all parameters; others become sub-models.
+    # The global strength is that of the strongest demand on all parameters; the other demands become sub-models.
     whole = max(
         (d for d in kept if d.parameters == everything.parameters),
         key=lambda d: d.strength,
@@ -86,7 +84,7 @@ def covering_array(
         "subModels": [
             {"parameters": [f"p{v}" for v in d.parameters], "strength": d.strength}
             for d in kept
-            # What the whole implies is left out, so that naming a family of its strength changes no row.
+            # Demands implied by the global one are omitted, so that a family with the global strength changes no row.
             if d.parameters != everything.parameters and d.strength > whole.strength
         ],
     }
@@ -136,7 +134,7 @@ def _constraints(space: Space, dropped: frozenset[int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Translator:
-    """An expression over names and values to coverwise's form over indices, or a bool."""
+    """Translates an expression over names and values to coverwise's form over indices, or to a bool."""
 
     space: Space
 
@@ -146,7 +144,8 @@ class _Translator:
                 both = zip(self._levels(left), self._levels(right), strict=True)
                 return self._in(left, [i for i, (a, b) in enumerate(both) if compare(a, operator, b)])
             case Comparison(left, operator, right):
-                # One alternative for each set of right levels, so that `a <= b` takes as many as `b` has.
+                # One alternative per set of right levels, so that `a <= b` has as many alternatives as `b` has
+                # levels.
                 groups: dict[tuple[int, ...], list[int]] = {}
                 for i, a in enumerate(self._levels(left)):
                     fits = tuple(j for j, b in enumerate(self._levels(right)) if compare(a, operator, b))

@@ -54,28 +54,28 @@ class Full:
     """Every allowed combination."""
 
     limit: int = 100_000
-    """More cases than this are refused before they are made."""
+    """The maximum number of cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class TWay:
-    """A covering array of one strength over all parameters, and of others over families of them."""
+    """A covering array of one strength over all parameters, and of other strengths over families."""
 
     strength: int = 2
     families: tuple[Family, ...] = ()
 
     def demands(self, space: Space) -> list[Demand]:
-        """What must be covered. The first demand is that on all parameters.
+        """The required coverage. The first demand applies to all parameters.
 
-        Raises `UserError` for a strength out of range or a family that names no parameter.
+        Raises `UserError` for a strength out of range or a family without parameters.
         """
         return self.stages(space)[-1]
 
     def stages(self, space: Space) -> list[list[Demand]]:
-        """What is covered one after the other, the last being all.
+        """The stages of construction; the last one includes everything.
 
-        First pairs of all parameters, then the families in their order, then higher strengths of all parameters:
-        so a plan keeps its cases when its strength grows, and when a family is added or grows at strength 2.
+        The order is: pairs of all parameters, the families, higher strengths of all parameters. A plan therefore keeps
+        its cases when its strength increases, and when a family is added or strengthened at strength 2.
         """
         _in_range(self.strength, "the plan")
         members = []
@@ -95,19 +95,19 @@ class TWay:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Different combinations, drawn with equal probability; all of them when there are fewer."""
+    """Different combinations, drawn with equal probability; all combinations if there are fewer."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The default case and its departures to the lowest and the highest level."""
+    """The default case, and the cases with lowest and highest levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneAtATime:
-    """The default case and each level that is not in it."""
+    """The default case, and one case for each other level."""
 
 
 Strategy = Full | TWay | Random | Boundary | OneAtATime
@@ -120,7 +120,7 @@ class Suite:
     space: Space
     rows: Rows
     notes: tuple[str, ...] = field(default=())
-    """What the strategy could not do, each as a sentence."""
+    """Limitations of the result, each as a sentence."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -134,10 +134,9 @@ class Suite:
 def generate(
     space: Space, strategy: Strategy, seed: int = 0, existing: Iterable[Mapping[str, Value]] = ()
 ) -> Suite:
-    """The cases that `strategy` wants, after the `existing` ones.
+    """The cases of `strategy`, after the `existing` ones.
 
-    Raises `UserError`: a contradiction, a product above the limit, an existing case that is not one of the
-    space.
+    Raises `UserError` for a contradiction, a product above the limit, or an existing case outside the space.
     """
     if space.tables:
         from tcpassay.cover.contradiction import check  # noqa: PLC0415 - numpy is a quarter of the start-up time
@@ -168,12 +167,12 @@ def generate(
 
 
 def count(space: Space) -> int:
-    """The number of allowed combinations of valid levels, exact, without making them."""
+    """The exact number of allowed combinations of valid levels, without generating them."""
     return _network(space).count() if space.tables else prod(space.sizes)
 
 
 def _network(space: Space, but: int | None = None) -> "Network":
-    """The solver, without the constraints that mention a parameter."""
+    """The solver without the constraints that mention a parameter."""
     from tcpassay.cover.network import Network  # noqa: PLC0415 - numpy is a quarter of the start-up time
 
     return Network(space.sizes, tuple(table for table in space.tables if but not in table.scope))
@@ -201,7 +200,7 @@ def _check_existing(space: Space, rows: Rows) -> None:
 
 
 def _refused(space: Space, variable: int, level: int) -> list[int]:
-    """The case for one invalid level, as close to the default as the other constraints allow."""
+    """The case for one invalid level that is closest to the default under the other constraints."""
     row = _network(space, but=variable).nearest(_default(space), {})
     if row is None:
         raise AssertionError("fewer constraints cannot contradict each other when all do not")
@@ -228,7 +227,7 @@ def _random(space: Space, wanted: int, seed: int) -> list[list[int]]:
     draw, rng = network.sampler(), random.Random(seed)  # noqa: S311  (reproducible is the point)
     most = min(wanted, network.count())
     rows: dict[tuple[int, ...], None] = {}
-    # When all combinations are asked for, drawing until the last one came takes number * log(number) draws.
+    # When all combinations are requested, drawing until the last one is found would take number * log(number) draws.
     while len(rows) < most:
         rows.setdefault(tuple(draw(rng)))
     return [list(row) for row in rows]
@@ -279,7 +278,7 @@ def _boundaries(space: Space) -> Iterator[tuple[list[int], Mapping[int, int]]]:
 
 
 def _ends(levels: Sequence[Value]) -> tuple[int, int] | None:
-    """The lowest and the highest level that have an order; of several kinds the first one counts."""
+    """The lowest and the highest ordered level; with several kinds of values, those of the first kind."""
     meanings = [(n, meaning) for n, level in enumerate(levels) if (meaning := quantity(level)).ordered]
     lowest = highest = meanings[0] if meanings else None
     if lowest is None or highest is None:
@@ -293,6 +292,6 @@ def _ends(levels: Sequence[Value]) -> tuple[int, int] | None:
 
 
 def _extended(existing: Rows, wanted: Iterable[Sequence[int]]) -> Rows:
-    """The existing rows, then each wanted one that is not there yet."""
+    """The existing rows, then the wanted rows that are not among them."""
     seen = {tuple(row) for row in existing}
     return [*existing, *(list(row) for row in dict.fromkeys(map(tuple, wanted)) if row not in seen)]

@@ -1,13 +1,13 @@
-"""The solver: which combinations of levels the constraints leave possible, how many, and which lies nearest.
+"""The solver: which combinations of levels the constraints allow, how many, and which is closest to a given one.
 
-Variable elimination over tables (Dechter, "Bucket elimination", 1999). A variable is eliminated by combining
-all tables that mention it and reducing the variable's axis: with AND and OR the result says what is possible,
-with * and + how often, with + and min at what least cost. It is exact and needs no search.
+It uses variable elimination over tables (Dechter, "Bucket elimination", 1999). A variable is eliminated by combining
+all tables that mention it and reducing its axis: AND and OR give feasibility, * and + the number of solutions, + and
+min the lowest cost. The method is exact and needs no search.
 
-Cost: with n parameters and tables of at most d levels, O(n d^(w+1)), where w is the width of the constraint
-graph under the elimination order (min-size). Chains, stars and trees of constraints have w = 1, whatever n.
-The worst case, all parameters tied to all others, is exponential; a table beyond `LARGEST` entries is refused
-with a message instead.
+Cost: with n parameters and tables of at most d levels, O(n d^(w+1)), where w is the width of the constraint graph under
+the elimination order (min-size). Chains, stars and trees of constraints have w = 1 for any n. In the worst case, when
+all parameters are connected, the cost is exponential; a table with more than `LARGEST` entries is rejected with a
+message.
 """
 
 import random
@@ -26,9 +26,9 @@ from tcpassay.cover.tables import Allowed, Table
 from tcpassay.errors import UserError
 
 LARGEST: Final = 1 << 25
-"""Entries of a table met while eliminating."""
+"""Maximum number of entries of a table during elimination."""
 _IMPOSSIBLE: Final = 1 << 40
-"""A cost that no sum of real costs reaches."""
+"""A cost above every sum of real costs."""
 
 Array = NDArray[Any]
 
@@ -36,7 +36,7 @@ Array = NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class _Factor:
     scope: tuple[int, ...]
-    """Rising."""
+    """In ascending order."""
     table: Array
 
 
@@ -55,25 +55,25 @@ _COST: Final = _Semiring(np.add, np.minimum.reduce, np.array(0))
 
 @dataclass(frozen=True)
 class Network:
-    """Variables `0..n` with `sizes` levels, and the tables that tie them together."""
+    """Variables `0..n` with `sizes` levels, and the tables that connect them."""
 
     sizes: tuple[int, ...]
     tables: tuple[Table, ...]
 
     def satisfiable(self, fixed: Mapping[int, int] | None = None) -> bool:
-        """Whether any assignment that agrees with `fixed` is allowed by every table."""
+        """Whether all tables allow some assignment compatible with `fixed`."""
         factors = _fix([_Factor(t.scope, t.allowed) for t in self.tables], fixed or {})
         return bool(self._eliminate(factors, (), _POSSIBLE).table)
 
     def count(self) -> int:
-        """The number of allowed assignments, exact."""
+        """The exact number of allowed assignments."""
         factors = [_Factor(t.scope, t.allowed.astype(object) * 1) for t in self.tables]
         tied = {variable for factor in factors for variable in factor.scope}
         loose = prod(size for variable, size in enumerate(self.sizes) if variable not in tied)
         return int(self._eliminate(factors, (), _COUNT).table) * loose
 
     def project(self, scope: tuple[int, ...]) -> Allowed:
-        """Which combinations of the variables of `scope` (rising) have an allowed completion."""
+        """The combinations of the variables of `scope` (ascending) that have an allowed completion."""
         kept = self._eliminate([_Factor(t.scope, t.allowed) for t in self.tables], scope, _POSSIBLE)
         shape = tuple(self.sizes[v] for v in scope)
         allowed: Allowed = np.broadcast_to(_axes(kept, scope), shape)
@@ -81,9 +81,9 @@ class Network:
 
     @cached_property
     def component(self) -> tuple[int, ...]:
-        """For each variable a number that it shares with those it is tied to, directly or through others.
+        """The component of each variable; connected variables have the same number.
 
-        It is -1 when no table mentions the variable.
+        The number is -1 if no table mentions the variable.
         """
         root = list(range(len(self.sizes)))
 
@@ -101,16 +101,16 @@ class Network:
 
     @cached_property
     def parts(self) -> Mapping[int, "Network"]:
-        """For each component the network with its tables only."""
+        """For each component, the network with its tables only."""
         return {
             c: Network(self.sizes, tuple(t for t in self.tables if self.component[t.scope[0]] == c))
             for c in sorted(set(self.component) - {-1})
         }
 
     def nearest(self, wanted: Sequence[int], fixed: Mapping[int, int]) -> list[int] | None:
-        """An allowed assignment that agrees with `fixed` and departs from `wanted` in the fewest variables.
+        """An allowed assignment compatible with `fixed` that differs from `wanted` in the fewest variables.
 
-        `None` when there is none. Which of several is chosen depends on nothing but the network.
+        `None` if there is none. The choice among several depends only on the network.
         """
         factors = _fix(
             [_Factor(t.scope, np.where(t.allowed, 0, _IMPOSSIBLE).astype(np.int64)) for t in self.tables],
@@ -128,7 +128,7 @@ class Network:
         return row
 
     def sampler(self) -> Callable[[random.Random], list[int]]:
-        """A function that draws one allowed assignment, each with the same probability."""
+        """A function that draws allowed assignments with equal probability."""
         factors = [_Factor(t.scope, t.allowed.astype(object) * 1) for t in self.tables]
         factors += [_Factor((v,), np.ones(size, dtype=object)) for v, size in enumerate(self.sizes)]
         buckets, rest = self._buckets(factors, (), _COUNT)
@@ -150,7 +150,7 @@ class Network:
         return draw
 
     def all(self) -> Rows:
-        """Every allowed assignment, in lexical order. The caller checks `count` first."""
+        """All allowed assignments in lexical order. The caller checks `count` first."""
         factors = [_Factor(t.scope, t.allowed) for t in self.tables]
         factors += [_Factor((v,), np.ones(size, dtype=np.bool_)) for v, size in enumerate(self.sizes)]
         buckets, rest = self._buckets(factors, (), _POSSIBLE)
@@ -167,7 +167,7 @@ class Network:
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """The order of elimination: next is always the variable whose combined table is smallest."""
+        """The elimination order: the variable with the smallest combined table is next."""
         neighbours: dict[int, set[int]] = {v: set() for v in range(len(self.sizes))}
         for table in self.tables:
             for a, b in combinations(table.scope, 2):
@@ -189,7 +189,7 @@ class Network:
     def _buckets(
         self, factors: list[_Factor], keep: tuple[int, ...], ring: _Semiring
     ) -> tuple[list[tuple[int, _Factor]], _Factor]:
-        """Eliminate all but `keep`: each variable's combined table before its reduction, and what is left."""
+        """Eliminates all variables except `keep`; returns their combined tables and the remaining tables."""
         buckets = []
         for v in self._order:
             if v in keep:
@@ -221,7 +221,7 @@ class Network:
 
 
 def _axes(factor: _Factor, scope: Iterable[int]) -> Array:
-    """The factor's table with an axis for each variable of a larger scope, so that tables broadcast."""
+    """The table of the factor with an axis for each variable of a larger scope, for broadcasting."""
     lengths = dict(zip(factor.scope, np.shape(factor.table), strict=True))
     return np.reshape(factor.table, tuple(lengths.get(v, 1) for v in scope))
 
@@ -237,13 +237,13 @@ def _fix(factors: list[_Factor], fixed: Mapping[int, int]) -> list[_Factor]:
 
 
 def _slice(bucket: _Factor, variable: int, row: Sequence[int]) -> Array:
-    """The bucket's table along `variable`, all others as in `row`."""
+    """The table of the bucket along `variable`, with the other variables as in `row`."""
     part: Array = bucket.table[tuple(slice(None) if v == variable else row[v] for v in bucket.scope)]
     return part
 
 
 def _below(rng: random.Random, limit: int) -> int:
-    """A number from 0 to `limit` - 1, from `getrandbits` alone, which Python keeps across versions."""
+    """A number from 0 to `limit` - 1, from `getrandbits`, which is stable between versions of Python."""
     bits = limit.bit_length()
     while (number := rng.getrandbits(bits)) >= limit:
         pass

@@ -1,19 +1,19 @@
-"""Counts what cases cover, and trusts nothing that the generator says.
+"""Counts the coverage of cases independently of the generator.
 
-A tuple is a choice of levels for t parameters. It is valid when some complete case that the constraints allow
-contains it, and covered when one of the given cases that are allowed does. Coverage is covered over valid
-tuples; the missing ones are listed. Parameters with one level are left out: they would pad the count with
-tuples of a lower strength.
+A tuple is a choice of levels for t parameters. It is valid if some complete case that the constraints allow contains
+it, and covered if one of the given allowed cases contains it. Coverage is the ratio of covered to valid tuples; missing
+tuples are listed. Parameters with one level are omitted, because they would add tuples of a lower strength.
 
-Validity comes from the solver (`network`): for the parameters of a tuple that belong to one component of the
-constraint graph, the projection of all that the component allows, computed once for each set of parameters.
-An allowed case proves its own tuples valid, and a tuple with an impossible pair is not; the solver decides
-the rest. Coverage comes from marking the cases' tuples in a table. For n parameters of d levels and m cases:
-O(C(n, t) (m + t^2 d^t)), plus one elimination for each pair, and at most one for each set of up to t
-parameters, within a component: exponential only in the width of the constraints.
+Validity is computed by the solver (`network`): for the parameters of a tuple that belong to one component of the
+constraint graph, the projection of all allowed combinations, computed once per set of parameters. The tuples of an
+allowed case are valid, and a tuple with an impossible pair is not; the solver decides the others. Coverage is computed
+by marking the tuples of the cases in a table. For n parameters of d levels and m cases the cost is O(C(n, t) (m + t^2
+d^t)), plus one elimination per pair and at most one per set of up to t parameters within a component, which is
+exponential only in the width of the constraints.
 
-Cases with an invalid level cover no valid tuple. They are counted apart: for each invalid level, which valid
-levels of the other parameters it was met with; the constraints that mention its parameter do not judge those.
+Cases with an invalid level cover no valid tuple. They are counted separately: for each invalid level, the valid levels
+of the other parameters with which it was combined; the constraints that mention its parameter do not apply to these
+cases.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,29 +37,29 @@ Tuple = dict[str, Value]
 
 INVALID: Final = "invalid values"
 EXAMPLES: Final = 10
-"""Missing tuples that a line lists unless told otherwise."""
+"""Maximum number of listed missing tuples per line, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The coverage of one demand: all parameters, a family, or the invalid levels, at one strength."""
+    """The coverage of one demand at one strength: all parameters, a family, or the invalid levels."""
 
     name: str
     """`all parameters`, the name of a family, or `invalid values`."""
     strength: int
     parameters: int
-    """How many parameters vary in it."""
+    """Number of parameters that vary."""
     total: int
     """Valid tuples."""
     covered: int
     excluded: int
-    """Tuples that the constraints leave no case for."""
+    """Number of tuples that the constraints exclude."""
     examples: tuple[Tuple, ...]
     """The first missing tuples."""
 
     @property
     def missing(self) -> int:
-        """Valid tuples that no case covers."""
+        """Number of valid tuples that no case covers."""
         return self.total - self.covered
 
     @property
@@ -69,18 +69,18 @@ class Line:
 
     @property
     def invalid(self) -> bool:
-        """Whether it counts what invalid levels were met with."""
+        """Whether the line is about combinations with invalid levels."""
         return self.name == INVALID
 
     @property
     def ratio(self) -> float:
-        """From 0 to 1; 1 when there is nothing to cover."""
+        """From 0 to 1; 1 if there is nothing to cover."""
         return self.covered / self.total if self.total else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """A case that counts for nothing because it is not allowed."""
+    """A case that is ignored because it is not allowed."""
 
     case: int
     """From 0."""
@@ -89,7 +89,7 @@ class Forbidden:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a set of cases covers."""
+    """The coverage of a set of cases."""
 
     lines: tuple[Line, ...]
     cases: int
@@ -104,10 +104,10 @@ class Report:
 def verify(
     space: Space, cases: Iterable[Mapping[str, Value]], strategy: TWay, examples: int | None = EXAMPLES
 ) -> Report:
-    """The coverage for each strength up to that of `strategy` and for each of its families.
+    """The coverage at each strength up to that of `strategy` and for each of its families.
 
-    `examples` limits the missing tuples listed for each line; `None` lists all. Raises `UserError` for a case
-    that is not one of the space at all.
+    `examples` limits the listed missing tuples per line; `None` lists all. Raises `UserError` for a case outside the
+    space.
     """
     return verify_rows(space, space.rows(cases), strategy, examples)
 
@@ -180,9 +180,9 @@ class _Counter:
     def tuples(
         self, parameters: Sequence[int], strength: int
     ) -> Iterator[tuple[tuple[int, ...], Allowed, Allowed]]:
-        """For each set of `strength` parameters, what is valid and what is covered, flat over levels."""
+        """For each set of `strength` parameters, the valid and the covered tuples, as flat arrays over levels."""
         columns = np.ascontiguousarray(self.rows.T).astype(np.int64)
-        # Sets that begin alike follow each other, so the code of the beginning is kept.
+        # Sets with a common prefix are consecutive, so that the code of the prefix is reused.
         codes: list[Codes] = [np.zeros(len(self.rows), dtype=np.int64)]
         before: tuple[int, ...] = ()
         for scope in combinations(sorted(parameters), strength):
@@ -198,10 +198,10 @@ class _Counter:
             yield scope, self._valid(scope, covered), covered
 
     def _valid(self, scope: tuple[int, ...], covered: Allowed) -> Allowed:
-        """What is valid.
+        """The valid tuples.
 
-        What every pair of a tuple allows bounds it from above, what allowed cases cover from below; only
-        where the two differ is the solver asked.
+        The pairs of a tuple give an upper bound, the allowed cases a lower bound; the solver is used only where they
+        differ.
         """
         component = self.network.component
         parts = [
@@ -224,7 +224,7 @@ class _Counter:
         return valid.reshape(-1)
 
     def _projection(self, part: tuple[int, ...]) -> Allowed | None:
-        """What the constraints leave of parameters of one component; `None` for everything."""
+        """The allowed combinations of parameters of one component; `None` for all combinations."""
         if part not in self._projections:
             allowed = self.network.parts[self.network.component[part[0]]].project(part)
             self._projections[part] = None if allowed.all() else allowed
@@ -243,10 +243,10 @@ class _Counter:
 
 
 def _refused(space: Space, rows: Matrix, invalid: NDArray[np.int64], examples: int | None) -> list[Line]:
-    """For each invalid level, the levels of other parameters that it was met with, in allowed rows.
+    """For each invalid level, the levels of other parameters with which it was combined in allowed rows.
 
-    `invalid` is for each row the parameter with an invalid level, or -1. A list of one line, or of none without
-    an invalid level.
+    `invalid` is for each row the parameter with an invalid level, or -1. The result has one line, or none without an
+    invalid level.
     """
     total = covered = excluded = 0
     missing: list[Tuple] = []

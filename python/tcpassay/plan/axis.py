@@ -1,8 +1,8 @@
-"""The values of an axis: a list is one already; ranges and distributions are made into one here.
+"""The values of an axis: lists, ranges and distributions.
 
-Values are rounded to four significant digits and written with a unit that fits, so that a person can read a case
-and no rounding of the machine's logarithm ever shows. A draw depends on its seed and on the parameter's path alone:
-another axis beside it changes nothing.
+Values are rounded to four significant digits and written with a suitable unit, so that cases are readable and rounding
+errors of logarithms do not appear. The drawn values depend only on the seed and on the path of the parameter; other
+axes have no effect.
 """
 
 import math
@@ -20,7 +20,7 @@ from tcpassay.plan.quantity import Quantity, quantity
 
 _DIGITS: Final = Context(prec=4, rounding=ROUND_HALF_EVEN)
 _TRIES: Final = 100
-"""Draws for each value that is still wanted; a distribution of few different values must end."""
+"""Maximum number of draws per missing value, because a distribution may have few different values."""
 _UNITS: Final = {
     "a length of time": ("ns", "us", "ms", "s"),
     "a number of bytes": ("B", "KB", "MB", "GB"),
@@ -29,7 +29,7 @@ _UNITS: Final = {
 
 
 class AxisError(Exception):
-    """An axis that says no values: what is wrong, and the key that says it."""
+    """An invalid axis: the error, and the key that causes it."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ def values(path: str, axis: model.Axis) -> list[model.Scalar]:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Two amounts of one kind, and how to write what lies between."""
+    """Two amounts of one kind, and the format of values between them."""
 
     kind: str
     start: Fraction
@@ -84,7 +84,7 @@ class _Ends:
         return made
 
     def between(self, share: float, *, log: bool) -> Fraction:
-        """What lies at `share` of the way, rounded."""
+        """The value at `share` of the distance, rounded."""
         assert self.end is not None  # noqa: S101 - for the type checker; all that ask have both ends
         if log:
             if self.start <= 0:
@@ -94,7 +94,7 @@ class _Ends:
         return self.rounded(self.start + Fraction(share) * (self.end - self.start))
 
     def rounded(self, amount: Fraction) -> Fraction:
-        """Four significant digits, a whole number of the smallest unit, and not beyond the ends."""
+        """Rounds to four significant digits and to an integer multiple of the smallest unit, within the ends."""
         decimal = _DIGITS.divide(Decimal(amount.numerator), Decimal(amount.denominator))
         made = Fraction(decimal)
         if self.whole:
@@ -103,7 +103,7 @@ class _Ends:
         return made if self.end is None else min(made, self.end)
 
     def written(self, amount: Fraction) -> model.Scalar:
-        """The amount as a plan writes it."""
+        """The amount in the format of a plan."""
         if self.kind == "a number":
             if self.percent:
                 return f"{_decimal(amount * 100)}%"
@@ -125,12 +125,12 @@ def _amount(key: str, value: model.Scalar) -> Quantity:
 
 
 def _decimal(amount: Fraction) -> str:
-    """Exactly, without an exponent; what has four digits and powers of ten is a finite decimal."""
+    """Exact, without an exponent; a number with four digits and a power of ten is a finite decimal."""
     text = f"{Decimal(amount.numerator) / Decimal(amount.denominator):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@lru_cache(maxsize=100, typed=True)  # a plan's axes are looked at again and again
+@lru_cache(maxsize=100, typed=True)  # the axes of a plan are read many times
 def _range(
     path: str, start: model.Scalar, end: model.Scalar, steps: int, scale: str
 ) -> tuple[model.Scalar, ...]:
@@ -165,7 +165,7 @@ def _normal(path: str, axis: model.Normal) -> list[model.Scalar]:
 
     def at(u: float) -> Fraction:
         share = low + u * (high - low)
-        # Beyond sixteen digits the tails are the ends.
+        # Beyond sixteen digits the tails equal the ends.
         if not 0 < share < 1:
             return ends.start if share <= 0 else (ends.end or ends.rounded(Fraction(bell.mean)))
         return ends.rounded(Fraction(bell.inv_cdf(share)))
@@ -207,8 +207,8 @@ def _choice(path: str, axis: model.Choice) -> list[model.Scalar]:
 
 
 def _uniform(path: str, seed: int, count: int) -> Iterator[float]:
-    """Numbers from 0 to 1 of the stream that is named after the parameter."""
-    # Python keeps `random()` of a seed that is a text across versions.
+    """Numbers from 0 to 1 of the random stream named after the parameter."""
+    # The sequence of `random()` for a text seed does not change between versions of Python.
     stream = random.Random(f"{seed} {path}")  # noqa: S311 - reproducible is the point
     for _ in range(count):
         yield stream.random()

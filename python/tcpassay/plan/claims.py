@@ -1,6 +1,6 @@
-"""What a plan says, held against itself and against the tables: names that there are not, what is said twice.
+"""Consistency checks of a plan: unknown names, and settings that occur twice.
 
-All of it is about the plan file alone; what its cases come to is `combine` and the data plane's business.
+They use the plan file and the tables only; `combine` and the data plane check the cases.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from tcpassay.plan.quantity import Quantity, quantity
 from tcpassay.substrate import substrate_of
 
 COLUMNS: Final = frozenset(("case", "seed", "outcome", "message", "recording", "substrate", "script"))
-"""Of the tables of results, beside what varies and the metrics."""
+"""Columns of result tables besides varied parameters and metrics."""
 
 
 def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """All that is wrong with what the plan says, in an order that puts causes before their effects."""
+    """All problems of the plan; causes precede their consequences."""
     ill = list(chain(_substrates(spec, doc), _names(spec, doc), _axes(spec, doc), _constraints(spec, doc)))
     yield from ill or chain(
         _set_twice(spec, doc),
@@ -32,7 +32,7 @@ def problems(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """What this version does not have, or what is needed to know what a case is there."""
+    """Unknown substrates, or missing requirements of a substrate that are needed to check cases."""
     for index, name in enumerate(spec.substrates):
         place = doc.place("substrates", index)
         if name in spec.substrates[:index]:
@@ -41,7 +41,7 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
         try:
             substrate_of(name).check({}, str(doc.file.parent))
         except _native.CaseError:
-            pass  # a case that says nothing may be one that cannot be run there
+            pass  # the default case may be one that the substrate does not support
         except UserError as error:
             yield from (
                 Problem(f"`substrates[{index}]` = `{name}`: {e.message}", place) for e in error.problems
@@ -49,7 +49,7 @@ def _substrates(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _names(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Names of metrics, oracles and groups."""
+    """Unknown metrics, oracles and groups."""
     known = table.metrics()
     for index, metric in enumerate(spec.metrics):
         if metric not in known:
@@ -83,7 +83,7 @@ def _axes(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Constraints that cannot be read, or name what there is not."""
+    """Constraints that cannot be parsed, or that contain unknown names."""
     known = [*table.parameters(), *spec.groups]
     for index, text in enumerate(spec.constraints):
         place = doc.place("constraints", index)
@@ -103,7 +103,7 @@ def _constraints(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> str:
-    """Why a parameter or a group never has a value: a constraint with it would say nothing. Empty when it may."""
+    """The reason why a parameter or group never has a value, which makes a constraint useless; empty otherwise."""
     if name in spec.groups:
         levels = list(spec.groups[name])
         return "" if show(value) in levels else f"allowed are {', '.join(f'`{level}`' for level in levels)}"
@@ -116,7 +116,7 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
         try:
             substrate_of(substrate).check({plain: value}, base)
         except _native.CaseError as error:
-            # Errors with another path are about a case that holds nothing else.
+            # Errors with another path concern a case without other settings.
             wrong = next(
                 (why for path, other, _, why in error.args[0] if path == plain and other is None), ""
             )
@@ -126,7 +126,7 @@ def _never(spec: model.PlanFile, name: str, value: model.Scalar, base: str) -> s
 
 
 def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """A parameter belongs to one of: the fixed ones, an axis, a group; a group's levels override the fixed value."""
+    """A parameter may be set in one place: `fixed`, an axis or a group; levels of a group override a fixed value."""
     owners: dict[str, tuple[str, tuple[Step, ...]]] = {
         path: ("fixed", ("fixed", path)) for path in spec.fixed
     }
@@ -152,9 +152,9 @@ def _set_twice(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _overrides(owner: tuple[str, tuple[Step, ...]], where: tuple[Step, ...], doc: Document) -> bool:
-    """Whether what stands at `where` is a group that may override a fixed value.
+    """Whether the setting at `where` is a group that may override a fixed value.
 
-    What an extending plan fixes must not be overridden by a group of its base: it would have no effect.
+    A value that an extending plan fixes must not be overridden by a group of its base, because it would have no effect.
     """
     name, there = owner
     if name != "fixed" or where[0] != "groups":
@@ -163,7 +163,7 @@ def _overrides(owner: tuple[str, tuple[Step, ...]], where: tuple[Step, ...], doc
 
 
 def _levels(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Levels of a factor that mean the same."""
+    """Levels of a factor with the same meaning."""
     for name, among in expand.factors(spec).items():
         yield from _same(name, [(level.value, doc.place(*level.path)) for level in among])
 
@@ -182,7 +182,7 @@ def _same(name: str, values: list[tuple[model.Scalar, Place]]) -> Iterator[Probl
 
 
 def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Values that must be refused, of what is no parameter of its own, or that are allowed at the same time."""
+    """Negative values of unknown parameters, or values that are allowed at the same time."""
     varying = expand.factors(spec)
     members = {
         path: group for group, sets in spec.groups.items() for level in sets.values() for path in level
@@ -215,7 +215,7 @@ def _negative(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """Families of what does not vary."""
+    """Families with factors that do not vary."""
     if not isinstance(spec.strategy, model.TWay):
         return
     owner = {name: name for name in expand.factors(spec)}
@@ -235,7 +235,7 @@ def _families(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
 
 
 def _lists(spec: model.PlanFile, doc: Document) -> Iterator[Problem]:
-    """What is listed twice, and figures to be dropped from a base that is not there."""
+    """Duplicates in lists, and figures to drop that the base does not have."""
     if spec.drop_figures:
         yield Problem(
             "`drop_figures` is for figures of a plan that this one extends, and it extends none",

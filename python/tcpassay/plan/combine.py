@@ -1,4 +1,4 @@
-"""Which combinations of what a plan varies become cases: its space, its strategy, its cases."""
+"""The combinations of a plan that become cases: space, strategy, cases."""
 
 import contextlib
 import itertools
@@ -19,25 +19,25 @@ from tcpassay.plan.quantity import quantity
 from tcpassay.plan.refusals import Refusals
 
 MOST_TUPLES: Final = 20_000_000
-"""Combinations that a covering array may have to cover; beyond, generating takes hours."""
+"""Maximum number of combinations of a covering array; generating more takes hours."""
 MOST_RUNS: Final = 10_000_000
-"""Cases, seeds and repetitions multiplied; more is a slip of the pen."""
+"""Maximum number of runs (cases times seeds times repetitions); a larger number is a mistake."""
 MOST_NOTES: Final = 20
-"""Levels that no case can have that are told."""
+"""Maximum number of notes about levels that no case has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The cases of a plan, and what they were drawn from."""
+    """The cases of a plan, and the space from which they were selected."""
 
     cases: list[Case]
     suite: Suite
     notes: tuple[str, ...]
-    """What a reader of the plan should know although it is no mistake, each as a sentence."""
+    """Notes for the author of the plan that are not errors, each as a sentence."""
 
 
 def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
-    """The cases that the plan's strategy chooses. Raises `UserError` for all that is wrong with them."""
+    """The cases of the plan's strategy. Raises `UserError` with all errors in them."""
     with _placed(doc.place("constraints")):
         space = space_of(spec, doc)
         suite = _suite(spec, doc, space)
@@ -53,7 +53,7 @@ def cases(spec: model.PlanFile, doc: Document, most_problems: int) -> Cases:
             if refusals.full:
                 break
     if spec.scripts and not (spec.fixed or spec.axes or spec.groups or spec.negative):
-        made.clear()  # a plan of scripts alone; the case that sets nothing is not meant
+        made.clear()  # a plan that contains only scripts; it has no case without settings
     problems = dict.fromkeys([*refusals.problems(), *_twins(made, doc)])
     if problems:
         raise UserError.several(itertools.islice(problems, most_problems))
@@ -71,7 +71,7 @@ def _dead(space: Space) -> list[str]:
 
 
 def strategy_of(spec: model.PlanFile) -> generate.Strategy:
-    """The plan's strategy as the generator knows it."""
+    """The plan's strategy in the form of the generator."""
     match spec.strategy:
         case model.Full():
             return generate.Full(spec.limits.cases)
@@ -87,13 +87,13 @@ def strategy_of(spec: model.PlanFile) -> generate.Strategy:
 
 
 def family_name(family: model.Family) -> str:
-    """What to call a family: its members, without what they have in common."""
+    """The name of a family: its members without their common prefix."""
     return " x ".join(name.split(".")[-1] for name in family.of)
 
 
 @contextlib.contextmanager
 def _placed(place: Place) -> Iterator[None]:
-    """Gives an error from the generator, which knows no files, a place."""
+    """Adds a position to an error of the generator, which has none."""
     try:
         yield
     except UserError as error:
@@ -103,7 +103,7 @@ def _placed(place: Place) -> Iterator[None]:
 
 
 def space_of(spec: model.PlanFile, doc: Document) -> Space:
-    """What varies, and what the constraints and the negative values need beside it."""
+    """The factors, and the parameters that constraints and negative values need in addition."""
     varying = factors(spec)
     constraints = [
         constraint_parser.parse(text, doc.place("constraints", index))
@@ -144,19 +144,19 @@ def _unset(spec: model.PlanFile, path: str) -> model.Scalar:
 
 
 def default(path: str) -> model.Scalar:
-    """The value of a parameter that a plan does not set; empty for a name that is none."""
+    """The value of a parameter that a plan does not set; empty for an unknown name."""
     row = table.parameters().get(path.rpartition("/")[2])
     return row.default if row else ""
 
 
 def _simplest(name: str, among: Sequence[Level]) -> int:
-    """The number of the level that is the parameter's default, or the first."""
+    """The index of the level that is the parameter's default, or of the first level."""
     wanted = quantity(default(name))
     return next((n for n, level in enumerate(among) if quantity(level.value) == wanted), 0)
 
 
 def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
-    """The rows that the strategy chooses, after what can be said about their number without making them."""
+    """The rows of the strategy; errors about their number are raised before they are generated."""
     limit = spec.limits.cases
     place = doc.place("strategy") if "strategy" in doc.data else doc.place("axes")
     match spec.strategy:
@@ -198,11 +198,11 @@ def _suite(spec: model.PlanFile, doc: Document, space: Space) -> Suite:
 
 
 def _few_enough(space: Space, strength: int, limit: int, place: Place) -> None:
-    """Raises `UserError` when a covering array of this strength must have more cases than `limit`.
+    """Raises `UserError` if a covering array of this strength needs more cases than `limit`.
 
-    A covering array has at least a case for each combination of the levels of any `strength` parameters; the parameters
-    with the most levels tell most. Where constraints mention one of them, fewer combinations may be allowed, and the
-    bound is taken from those that no constraint mentions.
+    A covering array has at least one case for each combination of levels of any `strength` parameters; the parameters
+    with the most levels give the largest lower bound. If constraints mention one of them, fewer combinations may be
+    allowed, and the bound uses the parameters that no constraint mentions.
     """
     tied = {v for one in space.tables for v in one.scope}
     free = sorted((v for v in space.free if v not in tied), key=lambda v: -space.sizes[v])[:strength]
@@ -217,7 +217,7 @@ def _few_enough(space: Space, strength: int, limit: int, place: Place) -> None:
 
 
 def tuples(sizes: Iterable[int], strength: int) -> int:
-    """The number of combinations of levels of any `strength` parameters, or of all when they are fewer."""
+    """The number of combinations of levels of any `strength` parameters, or of all if there are fewer."""
     listed = list(sizes)
     if len(listed) <= strength:
         return math.prod(listed)

@@ -38,7 +38,7 @@ from tcpassay.plan.quantity import Value
 _OPERATORS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _KEYWORDS: Final = {"IF", "THEN", "ELSE", "AND", "OR", "NOT", "IN", "LIKE", "TRUE", "FALSE"}
 _DEEPEST: Final = 50
-"""Levels of NOT and parentheses; more is not a constraint that anyone reads, and would exhaust the stack."""
+"""Maximum nesting of NOT and parentheses; deeper constraints would exhaust the stack."""
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+)
@@ -53,7 +53,7 @@ _TOKEN: Final = re.compile(
 
 
 class ConstraintError(UserError):
-    """Not a constraint: where in the text (lines and columns from 1), what was expected, what was found."""
+    """A syntax error: its position in the text (lines and columns from 1), the expected and the found token."""
 
     def __init__(self, text: str, offset: int, expected: str, found: str, place: Place | None) -> None:
         before = text[:offset]
@@ -72,14 +72,14 @@ class ConstraintError(UserError):
 @dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
-    """`parameter`, `text`, `number`, `word`, `end`; a keyword or a mark is its own kind."""
+    """`parameter`, `text`, `number`, `word`, `end`; keywords and symbols are their own kind."""
     text: str
     offset: int
     written: str
 
 
 def parse(text: str, place: Place | None = None) -> Constraint:
-    """Read one constraint; `place` is where in the plan file it stands.
+    """Parses one constraint; `place` is its position in the plan file.
 
     Raises `ConstraintError`.
     """
@@ -244,7 +244,7 @@ class _Parser:
         return _Token(kind, text, match.start(), written)
 
     def _unreadable(self, offset: int) -> tuple[str, str]:
-        """What was expected, and found, where no token starts."""
+        """The expected and the found text where no token starts."""
         char = self._text[offset]
         if char == '"':
             return (

@@ -59,7 +59,7 @@ class Like:
 
 
 Leaf = Relation | Member | Like
-"""What looks at one parameter."""
+"""A relation about one parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +103,20 @@ def rule(condition: Expression, then: Expression, otherwise: Expression | None =
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint of a plan or of the parameter table, with what is needed to name it in a message."""
+    """A constraint of a plan or of the parameter table, with the data for messages about it."""
 
     expression: Expression
     text: str
-    """As the user wrote it."""
+    """The text as written by the user."""
     place: Place | None = field(default=None, compare=False)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters that it mentions, each once, in order of mention."""
+        """The parameters of the constraint, each once, in order of occurrence."""
         return tuple(dict.fromkeys(mentioned(self.expression)))
 
     def holds(self, case: Case) -> bool:
-        """Whether a case that gives every mentioned parameter a valid value is allowed."""
+        """Whether a case with valid values for all parameters of the constraint is allowed."""
         return holds(self.expression, case)
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class Constraint:
 
 
 def mentioned(expression: Expression) -> Iterator[str]:
-    """The parameters in order of mention, with repetitions."""
+    """The parameters in order of occurrence, with repetitions."""
     match expression:
         case Comparison(left, _, right):
             yield left
@@ -140,7 +140,7 @@ def mentioned(expression: Expression) -> Iterator[str]:
 
 
 def compared(expression: Expression) -> Iterator[tuple[str, Value]]:
-    """What is said to be equal or not, as parameter and value: a mistake when it can never be."""
+    """The comparisons for equality as parameter and value; a comparison that can never hold is a mistake."""
     match expression:
         case Relation(parameter, "=" | "<>", value):
             yield parameter, value
@@ -156,7 +156,7 @@ def compared(expression: Expression) -> Iterator[tuple[str, Value]]:
 
 
 def holds(expression: Expression, case: Case) -> bool:
-    """Whether the expression is true of a case that gives every mentioned parameter a value."""
+    """Whether the expression is true for a case with values for all parameters of the constraint."""
     match expression:
         case Comparison(left, operator, right):
             return compare(case[left], operator, case[right])
@@ -171,7 +171,7 @@ def holds(expression: Expression, case: Case) -> bool:
 
 
 def accepts(leaf: Leaf, value: Value) -> bool:
-    """Whether the leaf is true when its parameter has this value."""
+    """Whether the relation is true if its parameter has this value."""
     match leaf:
         case Relation(_, operator, right):
             return compare(value, operator, right)
@@ -183,7 +183,7 @@ def accepts(leaf: Leaf, value: Value) -> bool:
 
 
 def compare(left: Value, operator: Operator, right: Value) -> bool:
-    """`left operator right` as quantities; an order between values that have none is false."""
+    """`left operator right` as quantities; an order between values without order is false."""
     a, b = _quantity(type(left).__name__, left), _quantity(type(right).__name__, right)
     match operator:
         case "=":
@@ -202,7 +202,7 @@ def compare(left: Value, operator: Operator, right: Value) -> bool:
 
 @cache
 def _quantity(_type: str, value: Value) -> Quantity:
-    # The type is part of the key because True == 1 == 1.0 and they mean different things.
+    # The type is part of the key because True == 1 == 1.0 and they have different meanings.
     return quantity(value)
 
 

@@ -1,4 +1,4 @@
-"""What the cases of a plan cover, counted by the independent verifier, and how large the plan is."""
+"""The coverage of the cases of a plan, counted by the independent verifier, and the size of the plan."""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -10,33 +10,33 @@ from tcpassay.plan import combine, model
 from tcpassay.plan.read import Plan
 
 _LARGE: Final = 2_000_000
-"""Combinations of three beyond which a plan of another strategy than `t-way` is counted at strength 2 only."""
+"""A plan with more combinations of three parameters and another strategy than `t-way` is counted at strength 2 only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large a plan is."""
+    """The size of a plan."""
 
     factors: int
-    """Axes and groups of more than one level."""
+    """Number of axes and groups with several levels."""
     product: int
-    """Combinations of their levels."""
+    """Number of combinations of their levels."""
     allowed: int
-    """Those that the constraints allow."""
+    """Number of combinations that the constraints allow."""
     cases: int
     refused: int
-    """Of the cases, those that must be refused."""
+    """Number of cases that must be refused."""
     seeds: int
     repetitions: int
 
     @property
     def runs(self) -> int:
-        """Every case with every seed, so often."""
+        """Number of runs: cases times seeds times repetitions."""
         return self.cases * self.seeds * self.repetitions
 
 
 def sizes(plan: Plan) -> Sizes:
-    """How large the plan is; counted without making the product."""
+    """The size of the plan, computed without generating all combinations."""
     space = plan.suite.space
     return Sizes(
         factors=len(space.free),
@@ -50,14 +50,17 @@ def sizes(plan: Plan) -> Sizes:
 
 
 def coverage(plan: Plan) -> verify.Report:
-    """What the cases cover: what a `t-way` strategy promises, and for others all pairs and triples."""
+    """The coverage of the cases.
+
+    At the strengths of a `t-way` strategy, for other strategies of all pairs and triples.
+    """
     space = plan.suite.space
-    if not space.parameters:  # nothing varies
+    if not space.parameters:  # no parameter varies
         return verify.Report((), len(plan.cases))
     report = verify.verify_rows(space, plan.suite.rows, _counted(plan.spec, space))
     if plan.spec.strategy.kind == "t-way":
         return report
-    # Other strategies try each invalid value once; what else is in that case proves nothing.
+    # Other strategies use each invalid value in one case, whose other values prove nothing.
     return replace(report, lines=tuple(line for line in report.lines if not line.invalid))
 
 
@@ -70,7 +73,7 @@ def _counted(spec: model.PlanFile, space: Space) -> generate.TWay:
 
 
 def as_json(line: verify.Line) -> dict[str, Any]:
-    """A line of a coverage table for a program."""
+    """A line of the coverage table as JSON."""
     return {
         "name": line.name,
         "strength": line.strength,

@@ -1,4 +1,4 @@
-"""TOML text with the place of every key, so that each error can say `file:line`."""
+"""TOML documents with the position of every key, so that each error can contain `file:line`."""
 
 import difflib
 from collections.abc import Container, Iterable, Mapping
@@ -11,23 +11,23 @@ from tcpassay.errors import Place, UserError
 
 Step = str | int
 
-# A plan is written by hand or by a script; beyond this it is the wrong file.
+# A plan is written by hand or by a script; a larger file is not a plan.
 LARGEST = 16 * 1024 * 1024
 MOST_KEYS = 20_000
-"""Keys of a plan, in all its tables; to look through ten times as many takes minutes."""
+"""Maximum number of keys in all tables of a plan; ten times as many take minutes to check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a TOML file says, and where."""
+    """The content of a TOML file with positions."""
 
     file: Path
     data: dict[str, Any]
     places: dict[tuple[Step, ...], Place]
-    """Of every key and element; in another file where a plan extends one."""
+    """The position of every key and element; keys of a base plan have positions in another file."""
 
     def place(self, *path: Step) -> Place:
-        """The place of `path`, or of the nearest thing around it that has one."""
+        """The position of `path`, or of the closest enclosing element that has one."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else Place(self.file)
@@ -42,16 +42,16 @@ def read_text(file: Path) -> str:
         raise UserError(f"cannot read the file: {reason}", Place(file)) from None
     except UnicodeDecodeError as error:
         raise UserError(f"not UTF-8 text (byte {error.start}); TOML is", Place(file)) from None
-    except ValueError:  # a NUL in its name
+    except ValueError:  # a NUL in the file name
         raise UserError("cannot read the file: this is no name of a file", Place(file)) from None
 
 
 def parse(text: str, file: Path) -> Document:
-    """TOML text as a document; `file` is only named in errors."""
+    """Parses TOML text; `file` is used in errors only."""
     try:
         data, places = _native.read_toml(text)
     except _native.TomlError as error:
-        # The line is not quoted: whoever names another file as a plan shall not see its content in a log.
+        # The line is not quoted, because the content of a file that was named by mistake must not appear in logs.
         message, line, column = error.args
         raise UserError(
             f"not TOML: {' '.join(message.split())} (column {column})", Place(file, line)
@@ -63,7 +63,7 @@ def parse(text: str, file: Path) -> Document:
 
 
 def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[str] = ()) -> None:
-    """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` mean the same.
+    """Joins the dotted keys of a section: `stack.cc = 1` and `"stack.cc" = 1` are equivalent.
 
     A table with one of `leaf_keys` is a value.
     """
@@ -99,6 +99,6 @@ def flatten(document: Document, section: tuple[str, ...], leaf_keys: Container[s
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` when something known looks like the word, otherwise nothing."""
+    """`; did you mean ...?` if a known word is similar, otherwise an empty text."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""

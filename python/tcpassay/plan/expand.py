@@ -1,8 +1,8 @@
-"""A case of a plan, and how it comes from the levels of what varies.
+"""The cases of a plan, created from the levels of its factors.
 
-A plan varies factors: an axis (one parameter, a list of values) and a group (several parameters that change
-together, a name for each set). `combine` says which combinations of their levels become cases; here each becomes
-what it sets, is shown to the data plane, and gets its name.
+A factor is an axis (a parameter with a list of values) or a group (parameters that change together, with a name for
+each set of values). `combine` selects the combinations of levels. This module converts each combination to settings,
+checks it with the data plane, and computes its name.
 """
 
 import hashlib
@@ -20,52 +20,52 @@ from tcpassay.substrate import substrate_of
 
 CONTROLLER: Final = "stack.cc"
 SUBSTRATE: Final = "substrate"
-"""What varies in a plan that names several; no parameter has this name."""
+"""The factor of a plan with several substrates; no parameter has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A packetdrill script that is a case, and how it is run."""
+    """A packetdrill script as a case, with its options."""
 
     file: str
     """Relative to the plan."""
     profile: str
     loose: bool
-    """Whether window, PSH and SYN options do not count."""
+    """Whether window, PSH and SYN options are ignored."""
     options: tuple[tuple[str, str], ...] = ()
-    """Of packetdrill's command line, without their dashes."""
+    """Command-line options of packetdrill without dashes."""
 
     def as_json(self) -> dict[str, Any]:
-        """As a worker and `result.json` have it."""
+        """The form for workers and `result.json`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of a plan."""
+    """A case of a plan."""
 
     id: str
-    """Function of what the case says beyond the defaults, so that a case keeps its name when a plan grows."""
+    """A hash of the settings that differ from the defaults, so that a case keeps its name when a plan is extended."""
     triples: dict[str, model.Scalar]
-    """Parameter and value, as the plan gives them."""
+    """Parameters and values as in the plan."""
     varied: dict[str, model.Scalar]
-    """The value of each factor, in the plan's order."""
+    """The value of each factor, in the order of the plan."""
     expect: Literal["done", "refused"] = "done"
-    """What must become of its runs: a case with a value from `negative` must be refused."""
+    """The expected outcome of its runs: a case with a value from `negative` must be refused."""
     negative: str = ""
     """The parameter whose value must be refused."""
     substrate: str = "model"
-    """Where it runs."""
+    """The substrate of the case."""
     script: Script | None = None
-    """What is run, where that is no traffic over a path that parameters describe."""
+    """The script, if the case is a packetdrill script."""
 
     @property
     def label(self) -> str:
-        """What makes the case differ from the others of its plan."""
+        """The settings that distinguish the case from the others of its plan."""
         return ", ".join(f"{name.split('.')[-1]}={show(value)}" for name, value in self.varied.items())
 
     def matches(self, selector: Mapping[str, model.Scalar | list[model.Scalar]]) -> bool:
-        """Whether everything that the selector names has the value, or one of the values."""
+        """Whether each name of the selector has the value, or one of the values."""
         said = {SUBSTRATE: self.substrate} | self.triples | self.varied
         for name, wanted in selector.items():
             values = wanted if isinstance(wanted, list) else [wanted]
@@ -76,7 +76,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One value of a factor: what it sets, and where the plan says so."""
+    """A level of a factor: its settings, and its position in the plan."""
 
     value: model.Scalar
     triples: dict[str, model.Scalar]
@@ -84,17 +84,17 @@ class Level:
 
 
 def show(value: model.Scalar) -> str:
-    """A value as the data plane prints it."""
+    """A value in the format of the data plane."""
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def same(a: model.Scalar, b: model.Scalar) -> bool:
-    """Equality as the data plane sees it: `"10"` and 10 are the same, 1 and true are not."""
+    """Equality as in the data plane: `"10"` and 10 are equal, 1 and true are not."""
     return show(a) == show(b)
 
 
 def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
-    """What varies, in the order of the file: axes, then groups."""
+    """The factors in the order of the file: axes, then groups."""
     made = {
         path: [
             Level(value, {path: value}, ("axes", path, i)) for i, value in enumerate(axis.values(path, one))
@@ -107,24 +107,24 @@ def factors(spec: model.PlanFile) -> dict[str, list[Level]]:
 
 
 def levels(spec: model.PlanFile) -> dict[str, list[model.Scalar]]:
-    """The values of each factor, and of where cases run."""
+    """The levels of each factor, including the substrates."""
     made: dict[str, list[model.Scalar]] = {SUBSTRATE: list(spec.substrates)}
     return made | {name: [level.value for level in among] for name, among in factors(spec).items()}
 
 
 class Expander:
-    """Turns rows, the numbers of levels, into cases, and asks the data plane about them."""
+    """Converts rows of level indices to cases, and checks them with the data plane."""
 
     def __init__(self, spec: model.PlanFile, doc: Document, space: Space) -> None:
         self.spec = spec
         self.doc = doc
         self.space = space
-        # The space may hold parameters that do not vary, for constraints to mention; only these do.
+        # The space may contain parameters that do not vary, for use in constraints; they are excluded here.
         self.factors = factors(spec)
         self._base = str(doc.file.parent)
 
     def case(self, row: Sequence[int]) -> tuple[dict[str, model.Scalar], dict[str, model.Scalar], str]:
-        """What the row sets, what varies, and the parameter of an invalid value."""
+        """The settings of the row, its factors, and the parameter of an invalid value."""
         triples, varied, negative = dict(self.spec.fixed), {}, ""
         for parameter, number in zip(self.space.parameters, row, strict=True):
             if number >= len(parameter.levels):
@@ -137,7 +137,7 @@ class Expander:
         return triples, varied, negative
 
     def errors(self, triples: Mapping[str, model.Scalar]) -> list[tuple[str, str | None, str | None, str]]:
-        """Why the first substrate that refuses what a case sets does so; empty when none does."""
+        """The errors of the first substrate that refuses a case; empty if none does."""
         for name in self.spec.substrates:
             try:
                 substrate_of(name).check(triples, self._base)
@@ -147,7 +147,7 @@ class Expander:
         return []
 
     def cases(self, row: Sequence[int]) -> list[Case]:
-        """The cases of a row, one a substrate. Raises `CaseError` when one of them refuses it."""
+        """The cases of a row, one per substrate. Raises `CaseError` if a substrate refuses it."""
         triples, varied, negative = self.case(row)
         made = []
         for name in self.spec.substrates:
@@ -167,12 +167,15 @@ class Expander:
         try:
             said = check(rest, self._base)
         except _native.CaseError:
-            # Without the value that must be refused another one may be; a name is needed all the same.
+            # Without the value that must be refused, another value may be refused; the case still needs a name.
             said = {path: show(value) for path, value in rest.items() if show(value) != _default(path)}
         return name_of(said | where | {negative: show(triples[negative])})
 
     def setter(self, path: str, row: Sequence[int]) -> tuple[Step, ...] | None:
-        """Where the plan sets, in this row, `path` or what it is an address of; `None` where it does not."""
+        """The position in the plan that sets `path`, or a parameter that it addresses, in this row.
+
+        `None` if there is none.
+        """
         for name in dict.fromkeys((path, path.rpartition("/")[2])):
             for parameter, number in zip(self.space.parameters, row, strict=True):
                 level = self.factors.get(parameter.name, [])[number : number + 1]
@@ -185,14 +188,14 @@ class Expander:
     def problem(
         self, error: tuple[str, str | None, str | None, str], row: Sequence[int], more: str = ""
     ) -> Problem:
-        """What the data plane said about the case of a row, with the places of what it is about."""
+        """An error of the data plane about the case of a row, with the positions of the settings involved."""
         path, other, read, why = error
         why = _elsewhere(path, read) or why
         triples = self.case(row)[0]
         value = show(triples[path]) if path in triples and read is not None else read
         said = f"`{path}`: {why}" if value is None else f"`{path}` = `{value}`: {why}"
         here, there = self.setter(path, row), other and self.setter(other, row)
-        # A contradiction with a default stands where the plan set the other of the two.
+        # A contradiction with a default is reported at the setting of the other parameter.
         place = self.doc.place(*(here or there or ("fixed", path)))
         if here and there:
             second = self.doc.place(*there)
@@ -201,7 +204,10 @@ class Expander:
 
 
 def _elsewhere(path: str, value: str | None) -> str:
-    """That a value is for other substrates, where the model refuses one that the table allows; otherwise empty."""
+    """A hint that other substrates support the value, if the model refuses a value that the table allows.
+
+    Otherwise empty.
+    """
     row = table.parameters().get(path.rpartition("/")[2])
     if row is None or row.path != CONTROLLER or value not in row.choices or value in row.levels:
         return ""
@@ -212,12 +218,12 @@ def _elsewhere(path: str, value: str | None) -> str:
 
 
 def beside(place: Place, other: Place) -> str:
-    """How to name a place in a message that stands at another: its line, and its file where that differs."""
+    """The name of a position in a message at another position: its line, and its file if that differs."""
     return f"line {place.line}" if place.file == other.file else str(place)
 
 
 def name_of(said: Mapping[str, str]) -> str:
-    """The name of a case that says this beyond the defaults."""
+    """The name of a case with these settings that differ from the defaults."""
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

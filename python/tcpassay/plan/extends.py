@@ -27,15 +27,15 @@ from tcpassay.plan.document import Document, Step
 BY_ENTRY: Final = ("fixed", "axes", "negative", "groups", "collect", "limits", "keep")
 ADDED: Final = ("constraints", "check", "figure")
 LONGEST: Final = 20
-"""Plans that extend one another; nobody could say any more what such a plan says."""
+"""Maximum number of plans that extend one another."""
 _FILE: Final = re.compile(r"(^|=)((?:trace|file):)([^/\s]\S*)")
 _OBJECT: Final = re.compile(r"[^/\s]\S*\.o")
 
 
 def load(text: str, file: Path) -> Document:
-    """The document with everything that it extends merged into it, its paths flat.
+    """The document merged with all plans that it extends, with flat paths.
 
-    Raises `UserError` for what is no TOML, a base that cannot be read, and a plan that extends itself.
+    Raises `UserError` for invalid TOML, a base that cannot be read, and a plan that extends itself.
     """
     return _load(text, file, ())
 
@@ -100,10 +100,10 @@ def merged(base: Document, own: Document) -> Document:
 
 
 def _drop_figures(base: Document, own: Document) -> None:
-    """Takes the figures that `own` drops out of `base`. Raises `UserError` for one that is not there."""
+    """Removes the figures that `own` drops from `base`. Raises `UserError` for an unknown figure."""
     dropped = own.data.get("drop_figures")
     if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
-        return  # the model of plans says what is wrong
+        return  # the model of plans reports the error
     figures = base.data.get("figure")
     figures = figures if isinstance(figures, list) else []
     known = [name for name in map(_file_of, figures) if name]
@@ -127,11 +127,12 @@ def _drop_figures(base: Document, own: Document) -> None:
 
 
 def _merge(made: Document, base: Document, own: Document, key: str) -> None:
-    """The table of the base, its entries replaced by those of the plan."""
+    """The table of the base, with entries replaced by those of the plan."""
     lower, upper = base.data[key], own.data.get(key, {})
     made.data[key] = {}
     made.places[key,] = (own if key in own.data else base).place(key)
-    # A group may leave a fixed value to its levels that do not set it; with an axis both would be said.
+    # A group may leave a fixed value to its levels that do not set it; together with an axis the parameter would be
+    # set twice.
     taken = _owned(own.data, groups=key == "axes") if key in ("fixed", "axes") else set()
     for entry in [*lower, *(entry for entry in upper if entry not in lower)]:
         if entry in upper:
@@ -141,7 +142,7 @@ def _merge(made: Document, base: Document, own: Document, key: str) -> None:
 
 
 def _owned(data: Mapping[str, Any], *, groups: bool) -> set[str]:
-    """The parameters that a plan sets in `fixed` and `axes`, and with `groups` in those, too."""
+    """The parameters that a plan sets in `fixed` and `axes`, and with `groups` also in groups."""
     owned: set[str] = set()
     for key in ("fixed", "axes"):
         if isinstance(data.get(key), dict):
@@ -155,7 +156,7 @@ def _owned(data: Mapping[str, Any], *, groups: bool) -> set[str]:
 
 
 def _put(made: Document, source: Document, path: tuple[str, ...]) -> None:
-    """Takes what `source` says at `path`, with its places."""
+    """Copies the value at `path` from `source`, with its positions."""
     value = source.data
     inside = made.data
     for step in path[:-1]:
@@ -188,7 +189,7 @@ def _file_of(figure: Any) -> str | None:
 
 
 def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tuple[tuple[Step, ...], Place]]:
-    """The places of a value and of everything inside it."""
+    """The positions of a value and of all its elements."""
     if path in source.places:
         yield path, source.places[path]
     inner: Iterator[tuple[Step, Any]] = iter(())
@@ -201,7 +202,7 @@ def _places(source: Document, path: tuple[Step, ...], value: Any) -> Iterator[tu
 
 
 def _scripts_relative(entries: Any, folder: Path) -> None:
-    """Names the files of scripts as seen from another folder, where they are what they should be."""
+    """Rewrites the file names of scripts relative to another folder."""
     for entry in entries if isinstance(entries, list) else ():
         files = entry.get("files") if isinstance(entry, dict) else None
         if isinstance(files, list):
@@ -209,7 +210,7 @@ def _scripts_relative(entries: Any, folder: Path) -> None:
 
 
 def _relative(value: Any, folder: Path) -> Any:
-    """The same with the file names in it, as `trace:<file>` and `<path>.o`, as seen from another folder."""
+    """Rewrites the file names in a value, as in `trace:<file>` and `<path>.o`, relative to another folder."""
     if isinstance(value, dict):
         return {key: _relative(inner, folder) for key, inner in value.items()}
     if isinstance(value, list):

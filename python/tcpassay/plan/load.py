@@ -1,7 +1,7 @@
-"""Cases whose applications offer more than a link can carry: its queue grows for as long as the run lasts.
+"""Notes about cases whose offered load exceeds the rate of a link, so that its queue grows during the whole run.
 
-That may be meant, but a p99 of such a run measures how long it was. Only what is known before the run is counted: open
-loops (`app.arrival` with a rate), paced writers and competing UDP, on every link between senders and receivers.
+This may be intended, but a p99 of such a run depends on its duration. Only loads known before the run are counted: open
+loops (`app.arrival` with a rate), paced sources and background UDP, on every link between senders and receivers.
 """
 
 import re
@@ -28,26 +28,26 @@ _READ: Final = (
 )  # fmt: skip
 _PER_SECOND: Final = re.compile(r"(\d+(?:\.\d+)?)/s")
 _LABEL: Final = 100
-"""Characters of a case's settings that a note shows; the case's name leads to longer ones."""
+"""Maximum number of characters of a case's settings in a note; the name of the case identifies longer ones."""
 _Known = dict[tuple[tuple[str, str], ...], "_Load | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """The link of a case that has most to carry for its rate."""
+    """The link of a case with the highest load relative to its rate."""
 
     link: str
     offered: Fraction
-    """Bits a second."""
+    """In bit/s."""
     capacity: Fraction
     senders: frozenset[Fraction]
-    """What each sender offers to it, without what is the same."""
+    """The load of each sender, without duplicates."""
     count: int
-    """Senders."""
+    """Number of senders."""
 
 
 def notes(cases: Iterable[Case], base: Path = Path()) -> list[str]:
-    """A sentence when cases offer more than a link carries; nothing otherwise. `base` is where files are named from."""
+    """A note if the offered load of cases exceeds the rate of a link. `base` is the folder of relative file names."""
     over: list[tuple[Case, _Load]] = []
     total = 0
     known: _Known = {}
@@ -81,7 +81,7 @@ def _some(number: int, total: int) -> str:
 
 
 def _most(triples: Mapping[str, Scalar], base: Path, known: _Known) -> _Load | None:
-    """The link that has most to carry for its rate; `None` when that is not known. Equal cases are counted once."""
+    """The link with the highest load relative to its rate; `None` if unknown. Equal cases are counted once."""
     read = {path: str(value) for path, value in triples.items() if path.rpartition("/")[2] in _READ}
     key = tuple(sorted(read.items()))
     if key not in known:
@@ -120,7 +120,7 @@ def _counted(read: Mapping[str, str], base: Path) -> _Load | None:
     ]
     if not known:
         return None
-    # Of links that are as busy the one that the data meet last is named, as that of a star.
+    # Among links with equal load, the last one on the data path is named, as the bottleneck of a star.
     most = max(busy for busy, _, _ in known)
     _, hop, rate = min((one for one in known if one[0] == most), key=lambda one: one[1][0])
     each = senders[hop]
@@ -130,7 +130,7 @@ def _counted(read: Mapping[str, str], base: Path) -> _Load | None:
 def _by_flow(
     net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str]
 ) -> list[Fraction] | None:
-    """Bits a second that the application of each pair of hosts offers; `None` when one is not known."""
+    """The offered load of the application of each pair of hosts in bit/s; `None` if one is unknown."""
     sends, receives = {flow.sender for flow in net.flows}, {flow.receiver for flow in net.flows}
     pairs: dict[str, int] = {}
     for flow in net.flows:
@@ -141,7 +141,7 @@ def _by_flow(
         addresses = tuple(dict.fromkeys((flow.sender, *sides)))
         said = {path: value(path, addresses) or plain(path) for path in _OF_SENDER}
         each = _each(said)
-        # Arrivals are those of a sender, whose receivers share them; paced writers are those of a pair.
+        # Arrivals are per sender and distributed over its receivers; paced sources are per pair.
         return each if each is None or said["app.workload"] == "paced" else each / pairs[flow.sender]
 
     loads = [of(flow) for flow in net.flows]
@@ -149,7 +149,7 @@ def _by_flow(
 
 
 def _background(net: Network, said: str, capacities: list[Fraction | None]) -> list[Fraction] | None:
-    """Bits a second of competing traffic, by flow; `None` when that is not known."""
+    """The load of background traffic by flow in bit/s; `None` if unknown."""
     kind, _, share = said.partition(":")
     beside = [Fraction(0)] * len(net.flows)
     if kind == "udp":
@@ -165,7 +165,7 @@ def _background(net: Network, said: str, capacities: list[Fraction | None]) -> l
 
 
 def _each(said: Mapping[str, str]) -> Fraction | None:
-    """Bits a second that one sender offers, or a paced one to each receiver."""
+    """The offered load of one sender in bit/s; for a paced source, to each receiver."""
     workload = said["app.workload"]
     if workload == "paced":
         written, flows = _amount(said["app.rate"], _RATE), _amount(said["app.flows"], "a number")

@@ -1,7 +1,7 @@
-"""The links that the data of a case cross, with their rates, as far as a plan knows them before it runs.
+"""The links on the data path of a case with their rates, as far as they are known before a run.
 
-The data plane builds the network itself (crates/case/src/topology); this is what the note
-about offered load needs of it.
+The data plane builds the network (crates/case/src/topology); this module provides the part that the note about offered
+load needs.
 """
 
 import re
@@ -17,22 +17,22 @@ from typing import Final
 _COUNTED: Final = re.compile(r"(dumbbell|star):(\d+)")
 _RACKS: Final = re.compile(r"racks:(\d+)x(\d+)")
 MOST_FLOWS: Final = 4096
-"""Pairs of hosts in a network that is looked at."""
+"""Maximum number of pairs of hosts in an analysed network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link, from where data enter to where they leave."""
+    """A link with its two nodes in the direction of data."""
 
     name: str
     group: str
     ends: tuple[str, str]
     rate: str | None = None
-    """What the file of a topology says."""
+    """The rate in the topology file."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """What a parameter may be addressed to, the most specific first."""
+        """The addresses of parameters that apply to the link, the most specific first."""
         return (self.name,) if self.name == self.group else (self.name, self.group)
 
 
@@ -47,7 +47,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Links and flows of a topology."""
+    """The links and flows of a topology."""
 
     shape: str
     links: tuple[Link, ...]
@@ -56,7 +56,7 @@ class Network:
 
 @lru_cache(maxsize=64)
 def network(topology: str, rack_hosts: int, base: Path) -> Network | None:
-    """The network of a topology; `None` when it is too large, or when its file cannot be used."""
+    """The network of a topology; `None` if it is too large or if its file is invalid."""
     if topology == "pair":
         return _routed(
             "pair", (Link("bottleneck", "bottleneck", ("sender", "receiver")),), [("sender", "receiver")]
@@ -113,12 +113,15 @@ def _of_file(file: Path) -> Network | None:
         ]
         flows = [(flow["from"], flow["to"]) for flow in said["flows"]]
         return None if len(flows) > MOST_FLOWS else _routed("file", links, flows)
-    except (OSError, ValueError, KeyError, TypeError):  # the check of the cases says what is wrong with it
+    except (OSError, ValueError, KeyError, TypeError):  # the check of the cases reports the error
         return None
 
 
 def _routed(shape: str, links: Iterable[Link], flows: Iterable[tuple[str, str]]) -> Network | None:
-    """With the paths of the flows: fewest links, ties by the order of the links; `None` when a flow has none."""
+    """The network with the paths of the flows.
+
+    Fewest links, ties by the order of links; `None` if a flow has no path.
+    """
     links = tuple(links)
     at: dict[str, list[int]] = {}
     for index, link in enumerate(links):
@@ -141,9 +144,9 @@ def _routed(shape: str, links: Iterable[Link], flows: Iterable[tuple[str, str]])
 
 
 def _next_links(links: tuple[Link, ...], at: dict[str, list[int]], to: str) -> dict[str, tuple[int, bool]]:
-    """By node, the link that leads to a host, and whether it is crossed forward.
+    """For each node, the link towards a host, and whether it is used in the forward direction.
 
-    Hosts, which have one link, forward nothing.
+    Hosts have one link and do not forward.
     """
     found: dict[str, tuple[int, bool]] = {}
     queue = deque([to])
@@ -164,9 +167,9 @@ def rates(
     net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str],
     amount: Callable[[str], Fraction | None],
 ) -> list[Fraction | None]:  # fmt: skip
-    """Bits a second of each link; `None` where they vary.
+    """The rate of each link in bit/s; `None` if it varies.
 
-    `value` is a parameter as it is addressed, `plain` as it holds without an address, `amount` reads a rate.
+    `value` returns a parameter with an address, `plain` without an address; `amount` parses a rate.
     """
     main = [net.shape in {"racks", "file"} or link.group == "bottleneck" for link in net.links]
     every: list[Fraction | None] = []
@@ -197,7 +200,7 @@ def _access(
     net: Network, value: Callable[[str, tuple[str, ...]], str | None], plain: Callable[[str], str],
     amount: Callable[[str], Fraction | None],
 ) -> Fraction | None:  # fmt: skip
-    """Access links of a star are as fast as the bottleneck, those of a dumbbell ten times as fast."""
+    """The rate of access links: that of the bottleneck in a star, ten times as much in a dumbbell."""
     rate = amount(value("link.rate", ("bottleneck",)) or plain("link.rate"))
     return rate if rate is None or net.shape != "dumbbell" else 10 * rate
 
@@ -205,7 +208,7 @@ def _access(
 def _uplink(
     net: Network, every: list[Fraction | None], uplink: Link, said: Fraction | None
 ) -> Fraction | None:
-    """`rack.uplink`, or the sum of what the rack's hosts have."""
+    """`rack.uplink`, or the sum of the rates of the rack's hosts."""
     if said is not None:
         return said
     hosts = [

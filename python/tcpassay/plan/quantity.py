@@ -1,9 +1,8 @@
-"""What a value means in a comparison: a number, a time, a number of bytes or packets, a rate or a text.
+"""The meaning of a value in a comparison: a number, a time, a number of bytes or packets, a rate or a text.
 
-The suffixes are those of the data plane (`crates/units/src/parse.rs`, `p` and `%` in
-`crates/case/src/params`), so that `"1500us"` and `"1.5ms"` are equal in a constraint when they are equal in a
-run; likewise `true`, `"true"` and `"on"` are one switch position. Values stay as the user wrote them
-everywhere else; nothing here rounds.
+The suffixes are those of the data plane (`crates/units/src/parse.rs`, `p` and `%` in `crates/case/src/params`), so that
+`"1500us"` and `"1.5ms"` are equal in a constraint if they are equal in a run. `true`, `"true"` and `"on"` are equal,
+too. In other modules values stay as the user wrote them. No value is rounded.
 """
 
 import math
@@ -15,7 +14,7 @@ from typing import Final
 from tcpassay.errors import UserError
 
 Value = bool | int | float | str
-"""One level of a parameter, as a plan file gives it."""
+"""A level of a parameter, as in a plan file."""
 
 _SUFFIXES: Final[dict[str, tuple[str, Fraction]]] = {
     "": ("a number", Fraction(1)),
@@ -45,24 +44,27 @@ _NUMBER_AND_SUFFIX: Final = re.compile(r"(-?[0-9]{1,30}(?:\.[0-9]{1,30})?)([A-Za
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The meaning of a value: equal when kind and amount are; only amounts of the same kind have an order."""
+    """The meaning of a value.
+
+    Values are equal if kind and amount are equal; only amounts of the same kind are ordered.
+    """
 
     kind: str
-    """What it is, in words that fit an error message: `a length of time`, `a text`."""
+    """The kind, in words for error messages: `a length of time`, `a text`."""
     amount: Fraction | str
-    """In the smallest unit of its kind (ns, bytes, packets, bit/s, 1); the text itself for a text."""
+    """In the smallest unit of its kind (ns, bytes, packets, bit/s, 1); for a text the text itself."""
 
     @property
     def ordered(self) -> bool:
-        """Whether it can be less than another of its kind."""
+        """Whether values of this kind are ordered."""
         return isinstance(self.amount, Fraction)
 
     def comparable(self, other: "Quantity") -> bool:
-        """Whether one of the two can be less than the other."""
+        """Whether the two values are ordered relative to each other."""
         return self.ordered and self.kind == other.kind
 
     def less(self, other: "Quantity") -> bool:
-        """Whether this is less; false when the two have no order."""
+        """Whether this value is less; false if the two are not ordered."""
         return (
             self.comparable(other)
             and isinstance(self.amount, Fraction)
@@ -72,7 +74,7 @@ class Quantity:
 
 
 def quantity(value: Value) -> Quantity:
-    """What `value` means. What is not a number with a known suffix is a text; upper and lower case differ.
+    """The meaning of `value`. A value that is not a number with a known suffix is a text; case matters.
 
     Raises `UserError` for a number that is not finite.
     """

@@ -1,7 +1,7 @@
-"""From the text of a plan file to its cases, or to a list of what is wrong and where.
+"""Reads the text of a plan file and returns its cases, or a list of errors with positions.
 
-Nothing is run, and nothing written, before the whole plan has been read and every case of it accepted by the data
-plane: an error in the last case must not cost the time of the first.
+Nothing is run or written before the whole plan has been read and the data plane has accepted every case, so that an
+error in the last case is found first.
 """
 
 import itertools
@@ -21,23 +21,23 @@ from tcpassay.plan.document import Document, Step
 from tcpassay.plan.expand import Case, same, show
 from tcpassay.plan.quantity import quantity
 
-# Problems shown at once.
+# Maximum number of problems in one error.
 MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan file that has been read and found good."""
+    """A valid plan."""
 
     file: Path
     text: str
-    """What repeats the plan without any other plan: as it was written, or resolved where it extends one."""
+    """A text that repeats the plan without other plans: the original text, or the merged one if it extends a plan."""
     spec: model.PlanFile
     cases: list[Case]
     suite: Suite = field(repr=False, compare=False)
-    """The space that the cases are drawn from, and their rows in it."""
+    """The space of the cases, and their rows in it."""
     notes: tuple[str, ...] = ()
-    """What its author should know although it is no mistake."""
+    """Notes for the author that are not errors."""
 
     def with_seeds(self, seeds: list[int]) -> "Plan":
         """The same plan with other seeds."""
@@ -47,12 +47,12 @@ class Plan:
         return replace(self, spec=spec, text=_resolved(spec, self.file))
 
     def select(self, selector: model.Selector) -> list[Case]:
-        """The cases that a selector means, of those that are to be done and have metrics, which scripts have not."""
+        """The cases of a selector that are expected to complete and have metrics, which scripts have not."""
         meant = (case for case in self.cases if case.expect == "done" and case.script is None)
         return [case for case in meant if case.matches(selector)]
 
     def partner(self, case: Case, changed: model.Selector) -> Case:
-        """The case that differs from `case` in what `changed` says only. Raises `KeyError` without one."""
+        """The case that differs from `case` only in the values of `changed`. Raises `KeyError` if there is none."""
         return self._by_varied[_key(case.varied | changed)]
 
     @cached_property
@@ -65,14 +65,14 @@ def _key(varied: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def read_file(file: Path, strength: int | None = None) -> Plan:
-    """Reads a plan file, or raises all that is wrong with it; see `read`."""
+    """Reads a plan file, or raises all its errors; see `read`."""
     return read(document.read_text(file), file, strength)
 
 
 def read(text: str, file: Path, strength: int | None = None) -> Plan:
-    """Reads the text of a plan; `file` is named in errors and is where its relative file names start.
+    """Reads the text of a plan; `file` is used in errors and for relative file names.
 
-    With a `strength` the plan is read as if its strategy were `t-way` of it.
+    With `strength` the strategy is replaced by `t-way` of this strength.
     """
     doc = extends.load(text, file)
     if strength is not None:
@@ -92,7 +92,7 @@ def read(text: str, file: Path, strength: int | None = None) -> Plan:
 
 
 def _misplaced(doc: Document) -> Iterator[Problem]:
-    """Keys of the whole plan that stand below the header of a table, and so belong to that table."""
+    """Keys of the plan below the header of a table, which therefore belong to that table."""
     tops = {field.alias or name for name, field in model.PlanFile.model_fields.items()}
     sections: dict[str, set[str]] = {"fixed": set(), "axes": set(), "negative": set()}
     for name, kind in (("collect", model.Collect), ("limits", model.Limits), ("keep", model.Keep)):
@@ -127,7 +127,7 @@ def _fail_if(problems: Iterable[Problem]) -> None:
 
 
 def _references(plan: Plan, doc: Document) -> Iterator[Problem]:
-    """Metrics and selectors that name nothing, and pairs that are not there."""
+    """Unknown metrics, selectors without a case, and missing partner cases."""
     known = table.metrics()
     for index, check in enumerate(plan.spec.check):
         here: tuple[Step, ...] = ("check", index)
@@ -163,13 +163,13 @@ _KINDS: Final = {
     "bit/s": "a rate",
     "packets": "a number of packets",
 }
-"""What a value with a unit must be, by the unit of the metric."""
+"""The kind of a value with a unit, by the unit of the metric."""
 MOST_INTERVALS: Final = 10_000_000
-"""Intervals of the series in one run; more would take gigabytes."""
+"""Maximum number of series intervals in one run; more would take gigabytes."""
 
 
 def _value_problems(check: model.Check, place: Place) -> Iterator[Problem]:
-    """A threshold whose unit is not that of its metric."""
+    """A threshold whose unit differs from that of its metric."""
     if not isinstance(check.value, str):
         return
     kind, unit = quantity(check.value).kind, table.metrics()[check.metric].unit
@@ -183,7 +183,7 @@ def _value_problems(check: model.Check, place: Place) -> Iterator[Problem]:
 
 
 def _series_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
-    """An interval of the series that is too short for the length of the runs."""
+    """A series interval that is too short for the duration of the runs."""
     if plan.spec.collect.series == "off":
         return
     interval = quantity(plan.spec.collect.series).amount
@@ -203,7 +203,7 @@ def _series_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
 
 
 def _warmup_problems(plan: Plan, doc: Document) -> Iterator[Problem]:
-    """A warm-up that leaves nothing of a case to be measured."""
+    """A warm-up as long as a case."""
     warmup = quantity(plan.spec.collect.warmup).amount
     usual = table.parameters()["app.duration"].default
     for case in plan.cases:

@@ -1,8 +1,8 @@
-"""Cases that the data plane refuses: what is wrong, and the constraint that would leave them out.
+"""Cases that the data plane refuses: the errors, and the constraint that excludes the cases.
 
-A refused case is never dropped in silence: what a plan covers must be what it says. So the plan is refused, with the
-constraint that its author may add. It is found by asking the data plane about the neighbours of a refused case: a
-factor matters when another of its levels makes the refusal go away.
+Refused cases are not omitted silently, because the plan would then not have its defined coverage. The plan is refused
+with a constraint that its author may add. The constraint is found by checking neighbours of a refused case with the
+data plane: a factor is relevant if another of its levels is accepted.
 """
 
 import itertools
@@ -18,32 +18,32 @@ from tcpassay.plan.constraints import compare
 from tcpassay.plan.expand import Expander
 
 Error = tuple[str, str | None, str | None, str]
-"""Path, the other path that it contradicts, value, what is wrong."""
+"""Path, conflicting path, value, error."""
 Rule = tuple[str, str | None]
-"""What a refusal is about: the same for all cases that break the same rule."""
+"""The identity of a rule: equal for all cases that violate the same rule."""
 
 _MOST_QUESTIONS: Final = 5_000
-"""To the data plane about one refusal, a second's worth; a plan of longer lists gets no suggestion."""
+"""Maximum number of checks per refusal, about a second; plans with longer lists get no suggestion."""
 _RELATIONS: Final[tuple[Literal["=", "<=", ">=", "<", ">"], ...]] = ("=", "<=", ">=", "<", ">")
 
 
 class _TooManyError(Exception):
-    """More would have to be asked than a suggestion is worth."""
+    """The search for a suggestion needs too many checks."""
 
 
 @dataclass(slots=True)
 class _Refusal:
-    """A rule that cases break, and which of them."""
+    """A violated rule, and the cases that violate it."""
 
     rule: Rule
     error: Error
     row: list[int]
     among: dict[int, frozenset[int]]
-    """For factors that matter, the levels with which the rule is broken."""
+    """For relevant factors, the levels that violate the rule."""
     pair: tuple[int, int] | None = None
-    """Two factors that contradict each other where the others are as in `among`."""
+    """Two factors that contradict each other if the others have levels in `among`."""
     bad: dict[int, frozenset[int]] = field(default_factory=dict)
-    """For each level of the first of the pair the levels of the second that it cannot meet."""
+    """For each level of the first factor of the pair, the incompatible levels of the second."""
     count: int = 0
 
     def holds(self, row: Sequence[int]) -> bool:
@@ -53,7 +53,7 @@ class _Refusal:
 
 
 class Refusals:
-    """Collects what the data plane refuses of a plan's `total` cases."""
+    """Collects the refusals of the `total` cases of a plan."""
 
     def __init__(self, expander: Expander, total: int, most: int) -> None:
         self._expander = expander
@@ -64,11 +64,11 @@ class Refusals:
 
     @property
     def full(self) -> bool:
-        """Whether there is enough to show."""
+        """Whether enough refusals have been collected."""
         return len(self._found) >= self._most
 
     def add(self, row: list[int], errors: Iterable[Error]) -> None:
-        """A case that was refused."""
+        """Adds a refused case."""
         for error in errors:
             rule = error[:2]
             known = [one for one in self._found if one.rule == rule and one.holds(row)]
@@ -79,7 +79,7 @@ class Refusals:
                 one.count += 1
 
     def problems(self) -> Iterator[Problem]:
-        """Each thing that is wrong, with its place and what to do."""
+        """The errors, each with its position and suggestion."""
         for one in self._found:
             more = ""
             if one.pair is not None:
@@ -115,11 +115,12 @@ class Refusals:
             if len(levels) < space.sizes[v]:
                 among[v] = levels
         if len(among) <= 1:
-            # The value itself, or what is fixed: each value is a problem of its own.
+            # Each value or fixed setting is a separate problem.
             return _Refusal(rule, error, row, {v: frozenset([row[v]]) for v in among})
         first, second = self._ends(rule, row, list(among))
         others = {v: levels for v, levels in among.items() if v not in (first, second)}
-        # What does not matter in this case may matter in another of the same rule: there it is tried again.
+        # A factor that is irrelevant for this case may be relevant for another one with the same rule, where it is
+        # tried again.
         rest = [v for v in space.free if v not in among]
         pairs = [
             (a, b)
@@ -138,14 +139,14 @@ class Refusals:
         return _Refusal(rule, error, row, others, (first, second), bad)
 
     def _always_broken(self, rule: Rule, row: list[int], rest: Sequence[int]) -> bool:
-        """Whether a case breaks the rule, and with each other level of what is not to matter."""
+        """Whether the rule is violated by a case with every other level of the factors assumed irrelevant."""
         sizes = self._expander.space.sizes
         return self._broken(rule, row) and all(
             self._broken(rule, _changed(row, {v: n})) for v in rest for n in range(sizes[v]) if n != row[v]
         )
 
     def _ends(self, rule: Rule, row: Sequence[int], among: list[int]) -> tuple[int, int]:
-        """The factors that set the two parameters of the rule, as far as they matter; others in their place."""
+        """The factors of the two parameters of the rule, if they are relevant; otherwise other factors."""
         index = self._expander.space.index
         setters = [self._expander.setter(path, row) for path in rule if path]
         named = [index[str(where[1])] for where in setters if where and where[0] != "fixed"]
@@ -153,7 +154,7 @@ class Refusals:
         return order[0], order[1]
 
     def _constraints(self, one: _Refusal) -> Iterator[str]:
-        """Constraints that leave out exactly the cases of a refusal."""
+        """Constraints that exclude exactly the cases of a refusal."""
         assert one.pair is not None  # noqa: S101 - for the type checker
         a, b = one.pair
         space = self._expander.space
@@ -180,7 +181,7 @@ class Refusals:
                 yield _rule([*conditions, self._in(a, frozenset(levels))], self._in(b, good))
 
     def _in(self, v: int, levels: frozenset[int]) -> str:
-        """That a factor has one of these levels, not all and not none, said the shorter way."""
+        """The condition that a factor has one of these levels (not all and not none), in its shorter form."""
         parameter = self._expander.space.parameters[v]
         others = frozenset(range(len(parameter.levels))) - levels
         chosen, single, several = (
@@ -205,7 +206,7 @@ def _quoted(text: str) -> str:
 
 
 def _literal(value: model.Scalar) -> str:
-    """A value as a constraint writes it."""
+    """A value in the syntax of constraints."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The JSON schema of plan files: the format's model, and the parameters and metrics of the tables."""
+"""The JSON schema of plan files, from the model of the format and the tables of parameters and metrics."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tcpassay.plan.model import AXES, PlanFile
 
 
 def schema() -> dict[str, Any]:
-    """JSON schema, draft 2020-12, with every parameter's values, default and documentation for the editor."""
+    """JSON schema, draft 2020-12, with the values, default and documentation of every parameter for editors."""
     made = PlanFile.model_json_schema()
     made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     made["title"] = "tcpassay plan"
@@ -56,7 +56,7 @@ def _axis(of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested() -> dict[str, Any]:
-    # `stack.cc = "reno"` without quotes is a table `stack`; the reader checks what it holds.
+    # `stack.cc = "reno"` without quotes is a table `stack`; the reader checks its content.
     return {"type": "object"}
 
 

@@ -1,7 +1,8 @@
-"""Cases of a plan that are packetdrill scripts: which files, as which stack, where.
+"""Cases of a plan that are packetdrill scripts: files, stacks, substrates.
 
-A script is a case like any other: it has a name, is journaled, chosen and made again; what it expects and does not get
-is a finding. Nothing of the plan's parameters reaches it, because a script says itself what it needs.
+Such a case has a name and supports the journal, selection and repetition like other cases; a deviation from the
+script's expectations is a finding. The parameters of the plan do not apply to it, because a script contains its own
+settings.
 """
 
 import re
@@ -17,13 +18,13 @@ from tcpassay.plan.expand import SUBSTRATE, Case, Script, name_of
 from tcpassay.script.files import REAL, profile_of
 
 SCRIPT: Final = "script"
-"""What tells these cases apart; no parameter has this name."""
+"""The factor that distinguishes these cases; no parameter has this name."""
 PROFILE: Final = "stack.profile"
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
 def cases(spec: model.PlanFile, doc: Document) -> list[Case]:
-    """The scripts of a plan as cases, each once. Raises `UserError` for all that is wrong with what names them."""
+    """The scripts of a plan as cases, each once. Raises `UserError` with all errors."""
     made: dict[str, Case] = {}
     problems: list[Problem] = []
     for number, entry in enumerate(spec.scripts):
@@ -45,7 +46,7 @@ def cases(spec: model.PlanFile, doc: Document) -> list[Case]:
 
 
 def _settings(entry: model.Scripts, doc: Document, number: int) -> Iterator[Problem]:
-    """Profiles and options that there are not."""
+    """Unknown profiles and options."""
     known = table.parameters()[PROFILE].choices
     for profile in _listed(entry.profile):
         if profile not in known:
@@ -74,10 +75,10 @@ def _options(entry: model.Scripts) -> Iterator[tuple[str, str]]:
 
 
 def _files(wanted: str, base: Path) -> list[str]:
-    """The scripts that a name, a folder or a pattern means, relative to `base`."""
+    """The scripts of a name, a folder or a pattern, relative to `base`."""
     try:
         if _PATTERN.search(wanted):
-            # A pattern may climb, which `Path.glob` does not.
+            # A pattern may contain `..`, which `Path.glob` does not support.
             parts = Path(wanted).parts
             fixed = next(n for n, part in enumerate(parts) if _PATTERN.search(part))
             top = Path(*parts[:fixed])
@@ -114,7 +115,7 @@ def _cases(spec: model.PlanFile, entry: model.Scripts, file: str, base: Path) ->
 
 
 def _said(file: Path) -> str:
-    """The profile that a script names, of those that cases have."""
+    """The profile in the first line of a script, if cases support it."""
     said = profile_of(file)
     if said not in table.parameters()[PROFILE].choices:
         raise UserError(f"`{said}` is not a profile", Place(file, 1))

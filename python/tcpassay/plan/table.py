@@ -8,7 +8,7 @@ from typing import Any, Final
 from tcpassay import _native
 from tcpassay.plan.quantity import quantity
 
-# By the kind of a value that a parameter takes.
+# Types of values by kind of parameter.
 UNITS: Final = {
     "a length of time": "s",
     "a number of bytes": "B",
@@ -20,7 +20,7 @@ UNITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One knob of an entity."""
+    """A parameter of an entity."""
 
     path: str
     kind: str
@@ -33,7 +33,7 @@ class Parameter:
     choices: list[str] = field(default_factory=list)
     controllers: dict[str, dict[str, Any]] = field(default_factory=dict)
     unit: str = field(init=False)
-    """That a number of it is counted in, `s`, `B`, `bit/s`, `packets` or 1; empty for words."""
+    """The unit of its numbers: `s`, `B`, `bit/s`, `packets` or 1; empty for words."""
 
     def __post_init__(self) -> None:
         kinds = (quantity(level).kind for level in (*self.levels, self.default))
@@ -43,13 +43,13 @@ class Parameter:
 
     @property
     def entity(self) -> str:
-        """The part of the path that says whose knob it is."""
+        """The part of the path that names the entity."""
         return self.path.split(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number that is computed from a recording."""
+    """A metric of a recording."""
 
     name: str
     unit: str
@@ -58,14 +58,14 @@ class Metric:
 
 @cache
 def parameters() -> dict[str, Parameter]:
-    """Every parameter by its path, in the table's order."""
+    """All parameters by path, in the order of the table."""
     rows = (Parameter(**row) for row in json.loads(_native.params_json()))
     return {row.path: row for row in rows}
 
 
 @cache
 def metrics() -> dict[str, Metric]:
-    """Every metric by its name, in the table's order."""
+    """All metrics by name, in the order of the table."""
     rows = (Metric(**row) for row in json.loads(_native.metrics_json()))
     return {row.name: row for row in rows}
 

@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a plan, in this project's words: the value, what is allowed, the place."""
+"""Conversion of pydantic's errors about a plan to messages with the value, the allowed values and the position."""
 
 import json
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ FIGURES: dict[str, type[model.Panel]] = {
 
 
 def problems(error: ValidationError, doc: Document) -> Iterator[Problem]:
-    """A problem for each place, in the order of the document's model."""
+    """One problem per position, in the order of the model."""
     seen = set()
     for one in error.errors(include_url=False):
         path, missing = _real_path(one["loc"], doc.data)
         if path in seen:
-            continue  # each branch of a union complains
+            continue  # every branch of a union reports an error
         seen.add(path)
         yield Problem(_message(one, path, missing, doc), doc.place(*path))
 
 
 def _real_path(loc: tuple[Step, ...], data: Any) -> tuple[tuple[Step, ...], str]:
-    """Pydantic's location without the names of union branches, and the key that is missing at its end."""
+    """Pydantic's location without the names of union branches, with the missing key at its end."""
     path: list[Step] = []
     for step in loc:
         inside = step in data if isinstance(data, dict) else isinstance(data, list) and isinstance(step, int)
@@ -66,7 +66,7 @@ SIZE = "a number of bytes, as in `1GiB` (B KB MB GB KiB MiB GiB)"
 SCALAR = "a text, a number, true or false"
 AXIS = "a list of values, in [ ], or `{ from, to, steps }`, or `{ distribution, count, ... }` (docs/plan.md)"
 AXIS_KINDS = [kind for kind in model.AXES if kind != "range"]
-# What is allowed where a value has the wrong type or form, by pydantic's name of the error.
+# The allowed values for a value of a wrong type or form, by pydantic's name of the error.
 ALLOWED = {
     "list_type": "a list, in [ ]",
     "dict_type": "a table of `parameter = value`",
@@ -106,7 +106,7 @@ def _allowed(error: Any, path: tuple[Step, ...], doc: Document) -> str:  # noqa:
 
 
 def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, PLR0912 - a table
-    """Where the place alone says what is allowed, whichever way the value misses it."""
+    """The allowed values at positions where they do not depend on the error."""
     match path:
         case ("axes", _, "seed") | ("strategy", "seed") | ("seeds", int()):
             return f"a whole number from 0 to {2**63 - 1}"
@@ -154,7 +154,7 @@ def _allowed_at(path: tuple[Step, ...]) -> str | None:  # noqa: C901, PLR0911, P
 
 
 def dotted(path: tuple[Step, ...]) -> str:
-    """A path as it is written in an error, `check[0].metric`."""
+    """A path in the format of error messages, as in `check[0].metric`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step

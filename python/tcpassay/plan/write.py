@@ -1,4 +1,4 @@
-"""A plan as TOML text: what a result folder holds where the plan as it was written is not all of it."""
+"""A plan as TOML text, for result folders of plans that extend others."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml(spec: model.PlanFile, comment: str) -> str:
-    """The text of a plan that says the same without extending another."""
+    """The text of an equivalent plan that extends no other plan."""
     data = spec.model_dump(by_alias=True, exclude_unset=True, exclude={"extends"})
     lines = [f"# {line}" for line in comment.splitlines()]
     tables = {key: value for key, value in data.items() if isinstance(value, dict) or _is_tables(value)}
@@ -22,7 +22,7 @@ def toml(spec: model.PlanFile, comment: str) -> str:
 
 
 def _table(path: tuple[str, ...], value: Any, lines: list[str]) -> None:
-    """A table of entries, of which lists of tables become tables of their own; or a list of such tables."""
+    """A table of entries, with lists of tables as separate tables; or a list of such tables."""
     name = ".".join(map(_key, path))
     for one, header in (
         [(value, f"[{name}]")] if isinstance(value, dict) else [(v, f"[[{name}]]") for v in value]
@@ -46,7 +46,7 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    # A JSON string is a TOML string, but for one character that TOML wants escaped.
+    # A JSON string is a TOML string except for one character that TOML requires to be escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

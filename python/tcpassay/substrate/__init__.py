@@ -1,7 +1,7 @@
-"""Where cases run: who says whether a case can run there, and who runs it.
+"""Substrates: the interface for checking and running cases on the model, a guest or this machine.
 
-A plan names substrates, `model`, `kernel`, `kernel:NAME` or `host`; everything that depends on which it is stands
-behind `Substrate`, so that plans, workers and replay know none by name.
+A plan names substrates: `model`, `kernel`, `kernel:NAME` or `host`. Plans, workers and replay use the interface
+`Substrate` and do not depend on a particular substrate.
 """
 
 import platform
@@ -13,11 +13,11 @@ from tcpassay.substrate.base import Substrate
 from tcpassay.substrate.model import Model
 
 BUILT: Final = ("model", "kernel", "kernel:NAME", "host")
-"""What a plan may name in this version."""
+"""The substrates that plans may use in this version."""
 
 
 def substrate_of(name: str) -> Substrate:
-    """The substrate of this name. Raises `UserError` for one that this version does not have."""
+    """The substrate of this name. Raises `UserError` for an unknown name."""
     kind, _, which = name.partition(":")
     if kind == "kernel":
         from tcpassay.substrate.kernel import Kernel  # noqa: PLC0415 - a worker of the model starts without it
@@ -34,7 +34,7 @@ def substrate_of(name: str) -> Substrate:
 
 @cache
 def release(name: str) -> str | None:
-    """The Linux that a substrate runs, with the hash of what it was built from; `None` for the model."""
+    """The Linux version of a substrate with the hash of its source; `None` for the model."""
     kind, _, which = name.partition(":")
     if kind == "host":
         return platform.release()

@@ -1,4 +1,4 @@
-"""The agent: where its program is, what it says of a case, and what a request to it and its end mean.
+"""The agent: its location, its check of cases, and the format of requests.
 
 It runs cases in guests (`substrate.kernel`) and on this machine's kernel (`substrate.host`).
 """
@@ -16,7 +16,7 @@ from tcpassay.errors import UserError
 
 
 def agent_program() -> Path:
-    """The agent's program: `$TCPASSAY_AGENT`, or the one beside this package. Raises `UserError` when there is none."""
+    """The path of the agent: `$TCPASSAY_AGENT`, or the one of this package. Raises `UserError` if there is none."""
     given = os.environ.get("TCPASSAY_AGENT")
     place = Path(given) if given else Path(__file__).parent.parent / "tcpassay-agent"
     if not os.access(place, os.X_OK):
@@ -25,7 +25,7 @@ def agent_program() -> Path:
 
 
 def how_to_get_agent() -> str:
-    """What whoever has no agent can do: in the project's sources, or with a wheel that was built without one."""
+    """Instructions to obtain the agent, in a source tree or for a wheel that was built without it."""
     sources = Path(__file__).parents[3]
     if (sources / "crates" / "agent").is_dir():
         return f"make -C {sources} agent"
@@ -33,7 +33,10 @@ def how_to_get_agent() -> str:
 
 
 def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str]:
-    """What a case sets beyond the defaults. Raises `CaseError` for what this substrate (or `host`) cannot do."""
+    """The settings of a case that differ from the defaults.
+
+    Raises `CaseError` for settings that this substrate does not support.
+    """
     answer = _checker(agent_program(), *where).ask(json.dumps({"triples": triples, "base": base}))
     if "errors" in answer:
         raise _native.CaseError([(e["path"], e["other"], e["value"], e["why"]) for e in answer["errors"]])
@@ -42,7 +45,7 @@ def check_case(triples: dict[str, Any], base: str, *where: str) -> dict[str, str
 
 
 class _Checker:
-    """An agent that is asked about one case after the other; it ends with this process."""
+    """An agent process that checks cases; it ends with this process."""
 
     def __init__(self, program: Path, *where: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -50,7 +53,7 @@ class _Checker:
         )
 
     def ask(self, line: str) -> dict[str, Any]:
-        """The answer to a line."""
+        """Sends a line and returns the answer."""
         into, out = self._process.stdin, self._process.stdout
         if into is None or out is None:
             raise RuntimeError("it is started with both piped")
@@ -73,7 +76,7 @@ def _checker(program: Path, *where: str) -> _Checker:
 def request(
     triples: dict[str, Any], seed: int, base: str, collect: dict[str, Any], folder: str
 ) -> dict[str, Any]:
-    """A case as the agent reads it, in a guest and on this machine's kernel: paths are absolute."""
+    """A case in the format of the agent, in a guest and on this machine's kernel; paths are absolute."""
     return {
         "triples": triples,
         "seed": seed,
@@ -84,7 +87,7 @@ def request(
 
 
 def memory_kills() -> int:
-    """How many processes this machine has killed for want of memory."""
+    """The number of processes that the system has killed because of memory shortage."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -93,5 +96,5 @@ def memory_kills() -> int:
 
 
 def killed_outside(code: int) -> bool:
-    """Whether a process of this exit code was ended by somebody who had no business with it."""
+    """Whether the exit code means that an unrelated process ended the process."""
     return -code in {signal.SIGKILL, signal.SIGTERM}

@@ -1,4 +1,4 @@
-"""What a substrate is, and a recording that it wrote itself."""
+"""The interface of a substrate, and a recording that a substrate wrote itself."""
 
 import hashlib
 import json
@@ -14,25 +14,25 @@ _EVENTS: Final = re.compile(r'"events\.parquet":\{[^{}]*\},|,?"events\.parquet":
 
 
 def without_events(index: str) -> str:
-    """`recording.json` as it is when the event log is not collected; nothing else depends on that."""
+    """`recording.json` without the event log; only the entry of the event log differs."""
     lean, found = _EVENTS.subn("", index, count=1)
     return seal.seal(seal.unseal(lean)) if found else index
 
 
 class Folder:
-    """A recording that was written where the request wanted it, with all that was collected; as `_native.Ran`."""
+    """A recording in the requested folder with all collected data; interface as `_native.Ran`."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._text = (self._folder / "recording.json").read_text(encoding="utf-8")
 
     def __len__(self) -> int:
-        """Rows of its event log."""
+        """Number of rows of the event log."""
         log = json.loads(self._text)["files"].get("events.parquet", {"rows": 0})
         return int(log["rows"])
 
     def digest(self) -> str:
-        """Of `recording.json` without the event log; it holds the checksums of all tables."""
+        """The digest of `recording.json` without the event log; it contains the checksums of all tables."""
         return hashlib.sha256(without_events(self._text).encode()).hexdigest()[:16]
 
     def write(self, folder: str, events: bool) -> None:  # noqa: ARG002, FBT001 - as `_native.Ran`
@@ -44,25 +44,28 @@ class Folder:
 
 
 Left = _native.Ran | Folder
-"""What a run left: in memory, or where the request wanted it."""
+"""The artifacts of a run: in memory, or in the requested folder."""
 Answer = dict[str, Any]
 
 
 class Substrate(Protocol):
-    """Where a case runs."""
+    """The interface of a substrate."""
 
     real_time: bool
-    """Time is the machine's: one run at a time, and none is like another."""
+    """Runs take real time: only one run at a time, and runs are not repeatable."""
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
-        """What the case sets beyond the defaults. Raises `CaseError` for what cannot be done there."""
+        """The settings of a case that differ from the defaults.
+
+        Raises `CaseError` if the substrate does not support them.
+        """
 
     def ready(self) -> None:
-        """Raises `UserError` when nothing can be run there, with what to do."""
+        """Raises `UserError` with instructions if the substrate cannot run here."""
 
     def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
-        """Runs the case of a worker's request; a recording is there when it is done.
+        """Runs the case of a worker's request; the recording exists afterwards if the outcome is `done`.
 
-        The answer has `outcome` and `message`, `trace` and `metrics` when it is done, and `elsewhere_s`, the CPU
-        seconds that other processes than this one took.
+        The answer has `outcome` and `message`; for `done` also `trace` and `metrics`; and `elsewhere_s`, the CPU
+        seconds of processes other than this one.
         """

@@ -1,7 +1,7 @@
-"""Runs one case on the kernel of this machine, in real time: `tcpassay-agent host`, which needs root.
+"""Runs a case on the kernel of this machine in real time: `tcpassay-agent host`, which needs root.
 
-The agent makes everything in namespaces of its own that the kernel takes away with it, and it ends with this process;
-two of them never run at a time. What it is asked and what it answers is as in `substrate/kernel.py`.
+The agent creates all objects in its own namespaces, which the kernel removes with it, and it ends with this process.
+Only one agent runs at a time. Requests and answers are those of `substrate/kernel.py`.
 """
 
 import json
@@ -17,14 +17,14 @@ from tcpassay.errors import UserError
 from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
 from tcpassay.substrate.base import Answer, Folder, Left, Triples
 
-# Wall time after which a case is given up, when the request says nothing.
+# Real time after which a case is stopped, if the request has no limit.
 PATIENCE_S: Final = 600.0
-# How long a run waits for the machine to be quiet; then it runs all the same, and the recording says how busy it was.
+# Maximum time that a run waits for the machine to be idle; the recording contains the load.
 QUIET_S: Final = 10.0
 
 
 def ready() -> None:
-    """Raises `UserError` when nothing can be run here, with what to do."""
+    """Raises `UserError` with instructions if cases cannot run here."""
     agent_program()
     if os.geteuid() != 0:
         raise UserError(
@@ -44,12 +44,12 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     quiet_s: float = QUIET_S,
     bare: dict[str, bool] | None = None,
 ) -> dict[str, Any]:
-    """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
+    """Runs a case and writes its recording to `folder`; errors become the outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
-    when it is done `trace` and `metrics`, and `outside` when somebody else killed
-    the agent. With `bare` the two hosts of a pair are joined by nothing but a cable;
-    its `taps` let packets be seen all the same, and its `copy` lets bulk receivers copy what they read.
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`;
+    for `done` also `trace` and `metrics`; and `outside` if an unrelated process killed the agent. With `bare` the two
+    hosts of a pair are connected by a veth pair only; its `taps` collect packets nevertheless, and its `copy` lets bulk
+    receivers copy the data that they read.
     """
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     case = request(triples, seed, base, collect, folder) | {"patience_s": quiet_s, "bare": bare}
@@ -75,7 +75,7 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
 
 
 def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> dict[str, Any]:
-    """What the agent answered."""
+    """The answer of the agent as an outcome."""
     try:
         answer = json.loads(ran.stdout)
     except ValueError:
@@ -96,20 +96,23 @@ def _outcome(ran: subprocess.CompletedProcess[str], *, starved: bool) -> dict[st
 
 
 class Host:
-    """The kernel of this machine, in real time."""
+    """The kernel of this machine in real time."""
 
     real_time = True
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
-        """What the case sets beyond the defaults, as the agent reads it; as root also what this kernel has not."""
+        """The settings that differ from the defaults, according to the agent.
+
+        As root it also checks the features of the kernel.
+        """
         return check_case(dict(triples), base, "host")
 
     def ready(self) -> None:
-        """Root and an agent are needed."""
+        """Requires root and an agent."""
         ready()
 
     def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
-        """Runs a case, which ends with the request's `seconds`."""
+        """Runs a case with the time limit `seconds` of the request."""
         asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
         answer = run_case(**asked, patience_s=request.get("seconds") or PATIENCE_S)
         answer["elsewhere_s"] = answer.pop("cpu_s")

@@ -1,8 +1,8 @@
-"""Runs one case in a guest: a User-Mode Linux in virtual time whose init is the agent.
+"""Runs a case in a guest: a User-Mode Linux in virtual time with the agent as init.
 
-The guest is a process of the user who runs it and needs no privilege. It is started in a scratch folder that holds a
-link to the agent and the case, with a command line that never differs but for the seed (the kernel draws from it), and
-leaves its answer there. Whatever else it does (panic, no end, no memory) is an outcome with the end of its console.
+The guest is a process of the user and needs no privileges. It starts in a temporary folder with a link to the agent and
+the case, and writes its answer there. Its command line is constant except for the seed, because the kernel mixes it
+into its random numbers. A panic, a timeout or memory exhaustion becomes an outcome with the end of its console output.
 """
 
 import contextlib
@@ -25,22 +25,22 @@ from tcpassay.scratch import folder as scratch_folder
 from tcpassay.substrate.agent import agent_program, check_case, killed_outside, memory_kills, request
 from tcpassay.substrate.base import Answer, Folder, Left, Triples
 
-# The guest's clock at boot; the agent counts on it.
+# The guest's clock at boot; the agent uses the same value.
 BOOT_NS: Final = 1_000_000_000_000_000_000
-# Memory of the guest. TCP's buffers do not depend on it: the agent sets them.
+# Memory of the guest. TCP's buffers do not depend on it, because the agent sets them.
 MEMORY: Final = "512M"
-# Wall time after which a guest is given up, when the request says nothing.
+# Real time after which a guest is stopped, if the request has no limit.
 PATIENCE_S: Final = 600.0
-# Bytes that a guest may write to its console.
+# Maximum console output of a guest in bytes.
 _CONSOLE: Final = 1 << 18
-# How much of a console is kept with an outcome.
+# Length of the console output that is stored with an outcome.
 LAST_WORDS: Final = 2000
 
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
-# What a guest says when one of its processes, which are processes of this machine, is ended by a signal from here
-# (arch/um/os-Linux/skas/process.c and mem.c, start_up.c): it is gone (ESRCH), or its status is SIGKILL or SIGTERM
-# (3967 and 0xf7f: stopped by it) instead of a trap. A process that a fault of its own has stopped is still there, and
-# its status names that fault. That its init was killed the guest says also of an init that ended by its own fault.
+# Console messages if a process of the guest, which is a process of this machine, was ended by a signal from this
+# machine (arch/um/os-Linux/skas/process.c, mem.c, start_up.c): the process does not exist (ESRCH), or its status is
+# SIGKILL or SIGTERM (3967 and 0xf7f: stopped by it) instead of a trap. A process that failed by itself still exists,
+# and its status shows the fault. The message that init was killed also appears for an init that failed by itself.
 _PROCESS_KILLED: Final = re.compile(
     r"(?i:ptrace)[ _].*failed, (?:op = \d+, |pid = \d+, )?errno = 3$"
     r"|Failed to continue (?:stub|new process), pid = \d+, errno = 3$"
@@ -53,10 +53,10 @@ _PROCESS_KILLED: Final = re.compile(
     r"|(?:check_ptrace|check_sysemu|start_userspace) ?: expected .*got status = (?:9|15|3967)$",
     re.MULTILINE,
 )
-# A guest whose init runs ends with exit code 1 and no word more only for SIGTERM and SIGINT (arch/um/os-Linux/main.c,
-# last_ditch_exit).
+# A guest with a running init ends with exit code 1 and without further output only after SIGTERM and SIGINT
+# (arch/um/os-Linux/main.c, last_ditch_exit).
 _BOOTED: Final = "as init process"
-# How often the console of a running guest is looked at, in seconds: a guest that waits for a killed process never ends.
+# Interval of checks of a running guest's console in seconds; a guest that waits for a killed process never ends.
 _LOOK_S: Final = 5.0
 _SPLICE_F_NONBLOCK: Final = 2
 _MEMORY: Final = re.compile(r"Out of memory|out_of_memory|page allocation failure")
@@ -73,12 +73,12 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
     patience_s: float = PATIENCE_S,
     tamper: list[tuple[str, str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Runs a case and writes its recording to `folder`; what goes wrong in it becomes its outcome.
+    """Runs a case and writes its recording to `folder`; errors become the outcome.
 
-    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`,
-    and when it is done `trace` and `metrics`; `outside` when somebody else killed the guest, which says nothing of the
-    case. `tamper` is for tests of the probes: namespaces, `ip` or `tc`, and a line that changes the path behind the
-    agent's back.
+    The answer has `outcome` (`done`, `refused`, `path`, `failed`, `crashed`, `timeout`, `memory`), `message`, `cpu_s`;
+    for `done` also `trace` and `metrics`; and `outside` if an unrelated process killed the guest, so that the outcome
+    is invalid. `tamper` is for tests of the path probes: namespaces, `ip` or `tc`, and a command that changes the path
+    without the agent.
     """
     image = store.find(kernel).image
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
@@ -105,13 +105,13 @@ class Ended:
 
     console: str
     late: bool
-    """It had to be ended."""
+    """It was stopped because of the time limit."""
     code: int
-    """Of its process; a signal is negative."""
+    """Exit code of its process; a signal is negative."""
 
     @property
     def outside(self) -> bool:
-        """Whether somebody else ended the guest or one of its processes, so that what it answers means nothing."""
+        """Whether an unrelated process ended the guest or one of its processes, so that its answer is invalid."""
         asked_to_end = self.code == 1 and not _PANIC.search(self.console) and _BOOTED in self.console
         killed = killed_outside(self.code) or asked_to_end or _PROCESS_KILLED.search(self.console) is not None
         return killed and not self.late
@@ -120,23 +120,25 @@ class Ended:
 def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
     """Starts the guest and waits for its end."""
     command = [
-        # It ends with this process, which may be killed: nobody else knows of it.
+        # The guest ends with this process, even if this process is killed.
         *("setpriv", "--pdeathsig", "KILL"),
         *("setarch", "-R", str(image)),
         *("root=none", "rootfstype=hostfs", "rw", "init=/proc/self/cwd/init", "con0=null,fd:1"),
         *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
         f"rand-seed={seed}",
     ]
-    # The tunable keeps a static glibc from registering what a guest must not; HOME is where UML puts its pid file.
+    # The tunable prevents a static glibc from registering restartable sequences, which a guest does not support; UML
+    # writes its pid file to HOME.
     environment = {
         "HOME": str(scratch),
         "PATH": "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
         "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
     }
-    # The console is a pipe that nobody reads before the end: reading would signal the guest that there is room, at an
-    # instant of the machine's, and what interrupts a kernel is part of its randomness. Who writes more must wait.
+    # The console is a pipe that is read only after the end. Reading it earlier would send a signal to the guest at a
+    # random time, which would change the kernel's random numbers. A guest with more output than the pipe holds
+    # blocks.
     read, write = os.pipe()
-    with contextlib.suppress(OSError):  # an ordinary user may have used up what there is; then it is less
+    with contextlib.suppress(OSError):  # an ordinary user may have reached the limit of pipe sizes
         fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, _CONSOLE)
     with os.fdopen(read, "rb", buffering=0) as words:
         with os.fdopen(write, "wb", buffering=0) as console:
@@ -152,7 +154,7 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
         try:
             code = _wait(guest, read, patience_s)
         finally:
-            # The guest's processes are of its own session; none of them outlives it.
+            # The guest's processes are in its session and are killed with it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(guest.pid, signal.SIGKILL)
             guest.wait()
@@ -162,7 +164,7 @@ def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
 
 
 def _wait(guest: subprocess.Popen[bytes], console: int, patience_s: float) -> int | None:
-    """The guest's exit code; that of a kill when one of its processes was killed; `None` when it takes too long."""
+    """The exit code of the guest, or that of a kill if one of its processes was killed; `None` at the time limit."""
     ends = time.monotonic() + patience_s
     while (left := ends - time.monotonic()) > 0:
         try:
@@ -174,7 +176,7 @@ def _wait(guest: subprocess.Popen[bytes], console: int, patience_s: float) -> in
 
 
 def _peek(console: int) -> str:
-    """What the pipe holds, which stays there: unlike a read, tee(2) tells the writer nothing."""
+    """The content of the pipe, which is not consumed: unlike a read, tee(2) does not signal the writer."""
     read, write = os.pipe()
     with os.fdopen(read, "rb", buffering=0) as copy, os.fdopen(write, "wb", buffering=0):
         with contextlib.suppress(OSError):
@@ -184,7 +186,7 @@ def _peek(console: int) -> str:
 
 
 def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> dict[str, Any]:
-    """What the guest left behind, as an outcome."""
+    """The result of the guest as an outcome."""
     end = ended.console.strip()[-LAST_WORDS:]
     if ended.late:
         return {"outcome": "timeout", "message": f"the guest was ended after {patience_s:g} s\n{end}"}
@@ -207,7 +209,7 @@ def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool)
 
 
 def _answered(answer: dict[str, Any], end: str) -> dict[str, Any]:
-    """The outcome that a guest's answer names."""
+    """The outcome in a guest's answer."""
     if answer["ended"] in {"duration", "finished"}:
         return {
             "outcome": "done",
@@ -225,7 +227,7 @@ def _answered(answer: dict[str, Any], end: str) -> dict[str, Any]:
 
 
 class Kernel:
-    """A Linux of its own for each case, in virtual time."""
+    """A separate Linux for each case, in virtual time."""
 
     real_time = False
 
@@ -233,16 +235,16 @@ class Kernel:
         self._name = name
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
-        """What the case sets beyond the defaults, as the agent reads it."""
+        """The settings that differ from the defaults, according to the agent."""
         return check_case(dict(triples), base)
 
     def ready(self) -> None:
-        """An agent and a kernel are needed."""
+        """Requires an agent and a kernel."""
         agent_program()
         store.find(self._name)
 
     def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
-        """Runs a case in a guest, which has its own memory and ends with the request's `seconds`."""
+        """Runs a case in a guest, which has its own memory, with the time limit `seconds` of the request."""
         asked = {name: request[name] for name in ("triples", "base", "seed", "collect", "folder")}
         patience = request.get("seconds") or PATIENCE_S
         answer = run_case(**asked, kernel=self._name, patience_s=patience)

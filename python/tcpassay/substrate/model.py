@@ -17,14 +17,14 @@ class Model:
     real_time = False
 
     def check(self, triples: Triples, base: str) -> dict[str, str]:
-        """What the case sets beyond the defaults."""
+        """The settings that differ from the defaults."""
         return _native.check_case(triples, base)
 
     def ready(self) -> None:
-        """It always is."""
+        """The model is always available."""
 
     def run(self, request: dict[str, Any]) -> tuple[Answer, Left | None]:
-        """Runs a case within the request's `memory`."""
+        """Runs a case within the request's `memory` limit."""
         asked = {name: request[name] for name in ("triples", "base", "seed", "collect")}
         with at_most(request["memory"]):
             run = _native.run_held(**asked)
@@ -40,9 +40,9 @@ class Model:
 
 @contextlib.contextmanager
 def at_most(memory: int | None) -> Iterator[None]:
-    """Lets this process take so many bytes more, for the time of a simulation.
+    """Limits the additional memory of this process during a simulation.
 
-    Not for longer: libraries reserve addresses, which cost nothing, by the gigabyte.
+    The limit ends afterwards, because libraries reserve gigabytes of address space without using memory.
     """
     before = resource.getrlimit(resource.RLIMIT_AS)
     try:
@@ -57,11 +57,11 @@ def at_most(memory: int | None) -> Iterator[None]:
 
 
 def _addressed() -> int:
-    """Bytes of address space that this process has now."""
+    """The size of this process's address space in bytes."""
     return int(os.pread(_statm(os.getpid()), 64, 0).split()[0]) * resource.getpagesize()
 
 
 @cache
 def _statm(process: int) -> int:
-    """The file stays open: to open it takes longer than all else that a limit costs."""
+    """The file stays open, because opening it takes longer than the rest of the check."""
     return os.open(f"/proc/{process}/statm", os.O_RDONLY)
