@@ -117,3 +117,16 @@ def _finds_the_stalls(folder: Path) -> None:
     assert set(blamed["stack.dctcp_receiver"]) == {"clear-timer"}
     assert set(blamed["nic.gro"]) == {True}
     assert 1 not in set(blamed["app.flows"])
+    done = subprocess.run(
+        [sys.executable, "-m", "tcpassay", "isolate", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (cause,) = json.loads(done.stdout)["causes"]
+    assert cause["proven"] is True
+    said = {one["path"]: one["value"] for one in cause["cause"]}
+    assert said["queue.ecn_mark"] == "data"
+    assert said["stack.dctcp_receiver"] == "clear-timer"
+    assert said["stack.ecn"] == "dctcp"
+    assert said["nic.gro"] is True

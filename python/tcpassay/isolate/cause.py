@@ -6,7 +6,7 @@ from typing import Any
 
 from tcpassay.isolate.experiment import Rate
 from tcpassay.isolate.ran import Effect
-from tcpassay.isolate.triples import Triple, Triples, mapping_of, triples_of
+from tcpassay.isolate.triples import Triple, Triples, mapping_of
 from tcpassay.plan.model import Scalar
 
 
@@ -106,6 +106,16 @@ class Cause:
         gone = {row.triple for row in self.proof if row.gone}
         return self.complete and gone == set(self.triples)
 
+    @property
+    def required(self) -> frozenset[Triple]:
+        """Triples that stand there only because others need them: with another value the effect is there as well."""
+        return frozenset(row.triple for row in self.proof if row.rate.present)
+
+    @property
+    def core(self) -> Triples:
+        """The cause without what is only required."""
+        return frozenset(self.triples) - self.required
+
     def case_triples(self) -> dict[str, Scalar]:
         """What a case sets that shows the cause."""
         return mapping_of({*self.triples, *self.run})
@@ -133,6 +143,7 @@ class Cause:
                 }
                 for one in self.triples
             ],
+            "required": sorted(one.path for one in self.required),
             "run": mapping_of(self.run),
             "shown": self.rate.shown,
             "runs": self.rate.runs,
@@ -159,6 +170,5 @@ class Cause:
 
 def same_cause(one: Cause, other: Cause) -> bool:
     """Whether two findings have the same cause."""
-    return one.substrate == other.substrate and triples_of(
-        {t.path: t.text for t in one.triples}
-    ) == triples_of({t.path: t.text for t in other.triples})
+    said = ({(t.path, t.text) for t in cause.core} for cause in (one, other))
+    return one.substrate == other.substrate and next(said) == next(said)

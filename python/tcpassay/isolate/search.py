@@ -1,17 +1,40 @@
 """The search for one cause: guesses from the plan's cases, delta debugging, the proof."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
 
 from tcpassay.isolate.cause import Reset
 from tcpassay.isolate.ddmin import Close, ddmin, spared
 from tcpassay.isolate.experiment import Experiment
+from tcpassay.isolate.shrink import ladder, written
 from tcpassay.isolate.symptoms import Suspicion
-from tcpassay.isolate.triples import Triple, Triples, mapping_of
+from tcpassay.isolate.triples import DURATION, Triple, Triples, mapping_of
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.table import parameters
 
-MOST_ALTERNATIVES = 4
+MOST_ALTERNATIVES: Final = 4
 """Values of a parameter that are tried in a proof where its default cannot be."""
+EARLY: Final = 8
+"""Runs are made shorter that last so many times as long as the effect takes to show."""
+SHORT_NS: Final = 10**9
+
+
+def shortened(experiment: Experiment, whole: Triples, first_ns: int) -> Experiment:
+    """The experiment with shorter runs, where the effect shows early in long ones.
+
+    A run at the default rates may be far more expensive than the plan's. Four times as long as the effect takes, and at
+    least a second, leaves time for it to show where less is set. Raises `ExhaustedError`.
+    """
+    said = next((one.value for one in experiment.always if one.path == DURATION), None)
+    whole_ns = None if said is None else quantity(said).amount
+    if not isinstance(whole_ns, Fraction) or not first_ns or whole_ns < EARLY * max(first_ns, SHORT_NS):
+        return experiment
+    enough = max(4 * first_ns, SHORT_NS)
+    short = next((one for one in ladder(Fraction(enough), whole_ns) if one >= enough), whole_ns)
+    made = replace(experiment, always=frozenset({Triple(DURATION, written(short, "a length of time", ""))}))
+    return made if made.first([whole]) is not None else experiment
 
 
 def close_of(experiment: Experiment) -> Close[Triple]:

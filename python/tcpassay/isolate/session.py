@@ -16,7 +16,7 @@ from tcpassay.isolate.isolation import Isolation, Options
 from tcpassay.isolate.ran import Effect, Runs
 from tcpassay.isolate.reproduce import Unreproduced, why_not
 from tcpassay.isolate.runner import ExhaustedError, Runner
-from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, symptoms
+from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
 from tcpassay.isolate.triples import DURATION, Setting, Triples, contains, mapping_of, triples_of
 from tcpassay.owner import Owner
 from tcpassay.plan import constraint_parser, extends
@@ -146,6 +146,7 @@ class Session:
             self.made.unreproduced.append(Unreproduced(effect, symptom.case, symptom.seed, why))
             self.left.pop((symptom.case, symptom.seed, effect), None)
             return
+        experiment = search.shortened(experiment, whole, _first_ends(symptom, effect))
         cause = Cause(
             effect, symptom.substrate, symptom.case, symptom.seed, whole, tuple(sorted(whole, key=str)),
             experiment.always, rate, experiment.trials.seeds, complete=False,
@@ -168,8 +169,9 @@ class Session:
         (cause.rate,) = experiment.rates([frozenset(found)])
         cause.effects = experiment.effects(frozenset(found))
         cause.proof = search.proof(experiment, cause.triples)
-        least = min((row.rate.runs for row in cause.proof if row.gone), default=0)
-        cause.miss = miss(cause.rate, least) if least else 0.0
+        # A reset without randomness cannot hide an effect; of the others the fewest runs tell the least.
+        drawn = [row.rate.runs for row in cause.proof if row.gone and not row.rate.alike]
+        cause.miss = miss(cause.rate, min(drawn)) if drawn else 0.0
         self._merge(cause)
         self._shrink(cause, experiment)
 
@@ -177,7 +179,7 @@ class Session:
         """Finds the effects of the plan's runs that need the cause, though they do not show with it alone."""
         others: dict[Effect, list[Symptom]] = {}
         for (_, _, effect), symptom in self.left.items():
-            same = symptom.substrate == cause.substrate and contains(symptom.triples, cause.triples)
+            same = symptom.substrate == cause.substrate and contains(symptom.triples, cause.core)
             if same and effect not in cause.effects | {cause.effect}:
                 others.setdefault(effect, []).append(symptom)
         for effect, among in others.items():
@@ -207,7 +209,7 @@ class Session:
         for (case, seed, effect), symptom in list(self.left.items()):
             mine = (case, seed) == (cause.case, cause.seed) and effect == cause.effect
             same = symptom.substrate == cause.substrate and effect in cause.effects | cause.consequences
-            if mine or (cause.complete and same and contains(symptom.triples, cause.triples)):
+            if mine or (cause.complete and same and contains(symptom.triples, cause.core)):
                 cause.explains.append((case, seed, effect))
                 del self.left[case, seed, effect]
         twin = next((one for one in self.made.causes if one.complete and same_cause(one, cause)), None)
@@ -247,3 +249,9 @@ class Session:
         having = [s for s in self.there if effect in s.effects and s.substrate == symptom.substrate]
         cases = {run["case"] for run in done}
         return len(done) if len(cases) > 1 and len(having) == len(done) else 0
+
+
+def _first_ends(symptom: Symptom, effect: Effect) -> int:
+    """When the last row of the evidence of a finding's first occurrence was logged, in nanoseconds."""
+    rows = [one.events[-1].time_ns for one in symptom.findings if one.events and effect_of(one) == effect]
+    return min(rows, default=0)

@@ -67,7 +67,14 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
         )
     if cause.triples:
         console.print(grid)
-    console.print(f"  {escape(_rest(cause))}", highlight=False, style="dim")
+    if cause.required:
+        named = ", ".join(sorted(one.path for one in cause.required))
+        console.print(
+            f"  {escape(named)}: other values do as well; the default does not go with the rest",
+            highlight=False,
+        )
+    for line in _rest(cause):
+        console.print(f"  {escape(line)}", highlight=False, style="dim")
     _effects(cause, console)
     _proof(cause, console)
     if cause.smallest is not None:
@@ -80,11 +87,11 @@ def _cause(cause: Cause, number: int, of: int, console: Console) -> None:
     console.print(f"  {_many(cause.runs, 'run')}, {cause.cpu_s:.1f} s of CPU\n", highlight=False, style="dim")
 
 
-def _rest(cause: Cause) -> str:
+def _rest(cause: Cause) -> tuple[str, str]:
     run = ", ".join(f"{one.path}={one.text}" for one in sorted(cause.run, key=str))
     beside = f" ({run})" if run else ""
-    where = "" if cause.substrate == "model" else f"on {cause.substrate}, "
-    return f"{where}all else at its default{beside}; isolated from case {cause.case} seed {cause.seed}"
+    where = "" if cause.substrate == "model" else f" on {cause.substrate}"
+    return f"all else at its default{beside}", f"isolated from case {cause.case} seed {cause.seed}{where}"
 
 
 def _effects(cause: Cause, console: Console) -> None:
@@ -111,6 +118,8 @@ def _proof(cause: Cause, console: Console) -> None:
     if not cause.proof:
         return
     said = "With any one triple reset the finding is gone:" if cause.proven else "With one triple reset:"
+    if cause.proven and not all(row.gone for row in cause.proof):
+        said = "With any one triple reset to its default the finding is gone:"
     console.print(f"\n  {said}", highlight=False)
     grid = terminal.grid("  triple", "reset to", "finding in")
     for row in cause.proof:
@@ -122,8 +131,13 @@ def _proof(cause: Cause, console: Console) -> None:
             f"[{colour}]{escape(_rate(row.rate))}[/]",
         )
     console.print(grid)
+    if any(row.rate.alike for row in cause.proof):
+        said = "all, none: a case without random events is the same with every seed."
+        console.print(f"  {said}", highlight=False, style="dim")
     if cause.miss:
-        said = f"A reset that leaves it as frequent would pass unnoticed with at most {cause.miss:.2%}."
+        said = (
+            f"Had a reset left the finding as frequent, that would show: error rate {cause.miss:.1%} at most."
+        )
         console.print(f"  {said}", highlight=False, style="dim")
 
 
@@ -131,7 +145,7 @@ def _rate(rate: Rate) -> str:
     if not rate.runs:
         return rate.problem or "not run"
     if rate.alike:
-        return f"{'all' if rate.shown else 'none'} (no randomness)"
+        return "all" if rate.shown else "none"
     return f"{rate.shown} of {rate.runs} runs"
 
 

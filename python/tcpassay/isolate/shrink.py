@@ -129,5 +129,9 @@ def _less(path: str, floor: Fraction, unit: str, set_: Triple | None, run: Tripl
     if top is None:
         return run
     rest = frozenset(one for one in run if one.path != path)
-    steps = [rest | {Triple(path, written(one, unit, ""))} for one in ladder(floor / 2, top)]
+    # Other rates than powers of ten are not simpler than the default.
+    amounts = [
+        one for one in ladder(floor / 2, top) if unit != "a rate" or str(one.numerator).strip("0") == "1"
+    ]
+    steps = [rest | {Triple(path, written(one, unit, ""))} for one in amounts]
     return least(steps, shows) or run
