@@ -84,11 +84,11 @@ def test_a_run_becomes_short_and_slow_and_sends_little() -> None:
         seconds = (amount(one, "app.duration") or 0) / 1e9
         rate = amount(one, "link.rate") or 1e9
         size = amount(one, "app.flow_size")
-        return seconds >= 0.03 and rate >= 5e6 and (size is None or size >= 3000)
+        return seconds >= 0.03 and rate >= 8e6 and (size is None or size >= 3000)
 
     assert mapping_of(shorter(triples_of({"stack.cc": "cubic"}), run, shows)) == {
         "app.duration": "50ms",
-        "link.rate": "5Mbit",
+        "link.rate": "10Mbit",
         "app.flow_size": "5KB",
     }
 
