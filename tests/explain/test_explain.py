@@ -1,6 +1,8 @@
 """`tcpassay explain` on runs of the model: the stall of the old DCTCP receiver, beside the repaired one."""
 
+import base64
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tcpassay.cli import app
 from tcpassay.errors import UserError
 from tcpassay.explain import explain
 from tcpassay.explain.svg import drawn
+from tcpassay.report import model
 from tcpassay.seal import seal
 
 PLAN = """\
@@ -104,6 +107,15 @@ def test_terminal_json_and_drawing_say_the_same(results: Path, tmp_path: Path) -
     )
     assert "silence of" in texts
     assert "is owed: not sent, no timer set" in texts
+
+
+def test_the_report_shows_the_drawing_with_its_finding(results: Path) -> None:
+    shutil.rmtree(results / "explain", ignore_errors=True)
+    assert not any(one["drawing"] for one in model.build(load(results)).data["findings"])
+    assert CliRunner().invoke(app, ["explain", str(results), "late-ack"]).exit_code == 0
+    shown = [one for one in model.build(load(results)).data["findings"] if one["drawing"]]
+    assert [one["oracle"] for one in shown] == ["late-ack"]
+    assert b"silence of" in base64.b64decode(shown[0]["drawing"])
 
 
 def test_names_in_a_drawing_are_text(results: Path) -> None:

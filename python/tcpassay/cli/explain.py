@@ -16,7 +16,11 @@ def explain(
     ],
     lines: Annotated[int, typer.Option(min=10, max=100_000, help="About how many lines are shown.")] = 60,
     svg: Annotated[
-        Path | None, typer.Option(help="Draw the sequence diagram into this file, too.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            help="Draw the sequence diagram into this file, too; the report shows it in any case.",
+            metavar="FILE",
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -26,18 +30,21 @@ def explain(
     first event in which the two differ is marked.
     """
     from tcpassay.explain import explain as explained  # noqa: PLC0415 - start-up time
+    from tcpassay.explain import files  # noqa: PLC0415 - start-up time
     from tcpassay.explain.show import show  # noqa: PLC0415 - start-up time
+    from tcpassay.explain.svg import drawn  # noqa: PLC0415 - start-up time
 
     done = explained(folder, finding, most=lines)
     if json_:
         terminal.print_json(done.as_json())
     else:
         show(done, terminal.console())
+    drawing = drawn(done)
     if svg is not None:
-        from tcpassay.explain.svg import drawn  # noqa: PLC0415 - start-up time
-
-        output.write(svg, drawn(done).encode())
+        output.write(svg, drawing)
         typer.echo(str(svg), err=json_)
+    if problem := files.keep(folder, done.of, drawing):
+        typer.echo(problem, err=True)
 
 
 def add(app: typer.Typer) -> None:

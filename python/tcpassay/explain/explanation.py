@@ -53,6 +53,9 @@ class Explanation:
 
     name: str
     finding: Finding
+    """As the run that is shown has it."""
+    of: Finding
+    """As the plan has it."""
     isolated: bool
     """The run that is shown sets nothing but the cause; otherwise it is the plan's."""
     connection: Connection
@@ -114,6 +117,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
     return Explanation(
         name,
         told,
+        next(one for one in symptom.findings if effect_of(one) == effect),
         work.isolated,
         here,
         found,

@@ -4,9 +4,11 @@ Large tables are columns: for each parameter the places of its levels, for each 
 sorts and computes its statistics from them, so that one copy of the data serves every view.
 """
 
+import base64
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
@@ -14,6 +16,7 @@ import polars as pl
 from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.compare.direction import direction
+from tcpassay.explain import files as explained
 from tcpassay.judge.finding import Finding, Severity
 from tcpassay.judge.registry import ORACLES
 from tcpassay.plan import table
@@ -56,7 +59,7 @@ def build(results: Results) -> Report:
         "metrics": list(planned.metrics) if planned else [],
         "checks": [check for check in index.get("checks") or [] if isinstance(check, dict)],
         "fixed": fixed,
-        "findings": _findings(results.found),
+        "findings": _findings(results.found, results.folder),
         "oracles": {name: oracle.as_json() for name, oracle in ORACLES.items()},
         "coverage": _coverage(runs, factors, planned),
     }
@@ -107,7 +110,7 @@ def first_end(finding: Finding) -> int:
     return max((row.time_ns for row in finding.events), default=finding.start_ns)
 
 
-def _findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
+def _findings(found: Iterable[Finding], folder: Path) -> list[dict[str, Any]]:
     ordered = sorted(found, key=lambda one: (one.severity is not Severity.ERROR, one.oracle, one.title))
     made = []
     for place, one in enumerate(ordered):
@@ -115,6 +118,8 @@ def _findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
         value["events"] = value["events"][:ROWS] if place < EVIDENCE else []
         value["rows"] = len(one.events)
         value["first_end_ns"] = first_end(one)
+        drawing = explained.kept(folder, one)
+        value["drawing"] = "" if drawing is None else base64.b64encode(drawing).decode("ascii")
         made.append(value)
     return made
 

@@ -69,6 +69,13 @@
         finding.oracle,
       ),
       h(finding.text.includes("\n") ? "pre" : "p", {}, finding.text),
+      // An image runs no scripts, whatever stands in the result folder.
+      finding.drawing &&
+        h("img", {
+          class: "drawing",
+          src: `data:image/svg+xml;base64,${finding.drawing}`,
+          alt: `Sequence of events: ${finding.title}`,
+        }),
       !alone && finding.replay && command(finding.replay),
       evidence(finding),
     );
