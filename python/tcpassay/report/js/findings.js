@@ -43,6 +43,20 @@
   };
 
   // One finding in full; alone on the page of its run, which has the command already.
+  // The sequence diagram that `tcpassay explain` drew. An image runs no scripts, whatever is in the result folder.
+  const drawing = (finding) =>
+    finding.drawing &&
+    h("img", {
+      class: "drawing",
+      src: `data:image/svg+xml;base64,${finding.drawing}`,
+      alt: `Sequence of events: ${finding.title}`,
+    });
+
+  // Of several findings the one that is shown: one that was explained, or the most frequent one.
+  const example = (found) =>
+    found.find((finding) => finding.drawing) ??
+    found.reduce((best, finding) => (finding.count > best.count ? finding : best));
+
   const card = (finding, { alone = false, selected = false } = {}) => {
     const where = finding.run === null ? null : state.toRun(finding.run, span(finding), finding);
     return h(
@@ -69,13 +83,7 @@
         finding.oracle,
       ),
       h(finding.text.includes("\n") ? "pre" : "p", {}, finding.text),
-      // An image runs no scripts, whatever stands in the result folder.
-      finding.drawing &&
-        h("img", {
-          class: "drawing",
-          src: `data:image/svg+xml;base64,${finding.drawing}`,
-          alt: `Sequence of events: ${finding.title}`,
-        }),
+      drawing(finding),
       !alone && finding.replay && command(finding.replay),
       evidence(finding),
     );
@@ -266,7 +274,8 @@
       oracle && h("p", { class: "why" }, h("b", {}, "Why this is wrong: "), oracle.why),
       shared(found, shown),
       spread(found, shown),
-      card(found.reduce((best, finding) => (finding.count > best.count ? finding : best))),
+      card(example(found)),
+      !example(found).drawing && others.flat().filter((finding) => finding.drawing).slice(0, 1).map(drawing),
       oracle &&
         h(
           "details",
@@ -286,7 +295,7 @@
           "details",
           { class: "evidence" },
           h("summary", {}, badge(of[0].severity), `${of[0].title}: ${plural(of.length, "finding")} at the same time`),
-          card(of.reduce((best, finding) => (finding.count > best.count ? finding : best))),
+          card(example(of)),
           of.length > 1 && table(columns, of, { most: 50, label: of[0].title }),
         ),
       ),
