@@ -65,12 +65,14 @@ kernel: setup agent ## Linux 6.1 for the substrate `kernel`, once (about ten min
 	@sh tools/kernel.sh $(BIN)/tcpassay
 	$(BIN)/python -m pytest --quiet tests/kernel
 
-demo: setup ## A sweep around the paper's rate limiter: the oracles find the stalls, a report shows them, isolation finds the cause
+demo: setup ## A sweep around the paper's rate limiter: oracles find the stalls, isolation their cause, and a sequence diagram explains one
 	@$(BIN)/tcpassay run plans/demo.toml --jobs $(JOBS) --out $(OUT)/demo --force || [ $$? -eq 1 ]
-	@$(BIN)/tcpassay report $(OUT)/demo
-	@$(BIN)/python tools/demo.py $(OUT)/demo
 	@echo; echo "Which of the settings cause it:"; echo
 	@$(BIN)/tcpassay isolate $(OUT)/demo --jobs $(JOBS) --budget 60s || [ $$? -eq 130 ]
+	@echo; echo "What happens:"; echo
+	@$(BIN)/tcpassay explain $(OUT)/demo late-ack
+	@$(BIN)/tcpassay report $(OUT)/demo
+	@$(BIN)/python tools/demo.py $(OUT)/demo
 
 # One seed of every case, two more of those in which losses are drawn.
 fidelity: setup agent ## The model beside Linux 6.1: a covering array on both, and docs/fidelity.md (needs `make kernel`; half an hour of CPU)
