@@ -1,13 +1,13 @@
-"""What differs between two results: each metric over all pairs of runs.
+"""The comparison of two results: each metric over all pairs of runs.
 
-Runs of the model and the kernel are repeated bit for bit, so a difference within one pair is exact and has no error to
-be estimated. What varies is the effect from case to case (and from seed to seed), and that is what the interval is
-about: what to expect of a case like these. The unit is therefore the case, its seeds averaged, when there are enough
-cases for a test, and otherwise the run.
+Runs on the model and on kernels are deterministic, so that the difference within a pair is exact and has no measurement
+error. The interval describes the variation of the effect between cases (and seeds), that is, the effect to be expected
+for similar cases. The statistical unit is therefore the case, averaged over its seeds, if there are enough cases for a
+test, and otherwise the run.
 
-For each metric, pairs that are equal are counted and set aside; of the others it is asked whether they moved one way
-(Wilcoxon's signed ranks) and by how much (Hodges and Lehmann's shift, with its interval). Where all values are positive
-that is done with logarithms, so the effect is a ratio and a case at 1 Mbit/s counts as much as one at 10 Gbit/s;
+For each metric, equal pairs are counted and excluded. For the others the test is whether they changed in one direction
+(Wilcoxon's signed ranks) and by how much (Hodges and Lehmann's shift, with its interval). If all values are positive,
+logarithms are used, so that the effect is a ratio and a case at 1 Mbit/s has the same weight as one at 10 Gbit/s;
 otherwise the effect is a difference. Swapping the sides inverts every effect and changes nothing else.
 """
 
@@ -31,14 +31,14 @@ from tcpassay.plan.document import suggest
 from tcpassay.results import METRICS, RESULT, Results
 
 _ROUNDING: Final = 1e-12
-"""Relative difference below which two numbers differ by how they were added up."""
+"""Relative difference that is attributed to the order of additions."""
 _LARGEST: Final = 3
 _FACTOR: Final = 2
-"""From here on a ratio is said as a factor, not in percent."""
+"""A larger ratio is written as a factor instead of a percentage."""
 
 
 class Verdict(StrEnum):
-    """What is known about a metric."""
+    """The result for a metric."""
 
     IDENTICAL = "identical"
     """Every pair is equal."""
@@ -46,81 +46,81 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     HIGHER = "higher"
-    """Higher, where neither way is good."""
+    """Higher, for a metric without a preferred direction."""
     LOWER = "lower"
     FEW = "too few pairs"
-    """They differ, but no test could tell from chance with so few of them."""
+    """The pairs differ, but there are too few of them for a test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compare."""
+    """Options of a comparison."""
 
     confidence: float = 0.95
     correction: Method = "holm"
     threshold: float = 0.05
-    """A metric regresses when it is worse by this share or more, and significantly so."""
+    """A metric is a regression if it is significantly worse by at least this share."""
     each: float | None = None
-    """When set, one run that is worse by this share or more is a regression by itself."""
+    """If set, a single run that is worse by at least this share is a regression."""
     metrics: frozenset[str] | None = None
-    """Those to be compared; all by default."""
+    """The compared metrics; all by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A run and how it moved."""
+    """A run and its change."""
 
     case: str
     seed: int
     a: float
     b: float
     change: float
-    """On the effect's scale: a ratio or a difference."""
+    """On the scale of the effect: a ratio or a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What the second side did to a metric, compared with the first."""
+    """The change of a metric from the first side to the second."""
 
     metric: str
     good: Direction
     verdict: Verdict
     unit: Literal["case", "run"]
-    """What was counted."""
+    """The statistical unit."""
     pairs: int
     up: int
     down: int
-    """Of the pairs; the others are equal."""
+    """Among the pairs; the others are equal."""
     missing: int
-    """Pairs of which one side has no value."""
+    """Number of pairs of which one side has no value."""
     median_a: float | None
     median_b: float | None
     scale: Literal["ratio", "difference"]
     estimate: float | None
-    """Of the pairs that differ: what b is over a, or more than a."""
+    """Over the pairs that differ: the ratio b / a, or the difference b - a."""
     low: float | None
     high: float | None
     p: float | None
     p_adjusted: float | None
     regressed: bool
     largest: tuple[Moved, ...]
-    """Runs that moved most, in the bad direction first when there is one."""
+    """Runs with the largest changes, in the bad direction first if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Findings of one oracle that one side has and the other has not, in paired runs."""
+    """Findings of one oracle that only one side has, in paired runs."""
 
     oracle: str
     new: tuple[tuple[str, int], ...]
-    """Runs (case and seed of the second side) that have them only there."""
+    """Runs (case and seed of the second side) that have them only on the second side."""
     gone: tuple[tuple[str, int], ...]
-    """Runs (case and seed of the first side) that had them only there."""
+    """Runs (case and seed of the first side) that have them only on the first side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two results, compared."""
+    """The comparison of two results."""
 
     a: str
     b: str
@@ -129,23 +129,23 @@ class Comparison:
     effects: tuple[Effect, ...]
     findings: tuple[Change, ...]
     broken: tuple[tuple[str, int, str], ...]
-    """Runs that were done on the first side and not on the second: case, seed, outcome."""
+    """Runs that completed on the first side and not on the second: case, seed, outcome."""
     problems: tuple[str, ...] = field(default=())
     """Files that could not be used."""
     exact: Exact | None = None
-    """Which pairs are identical, where both sides are deterministic."""
+    """The identical pairs, if both sides are deterministic."""
     skipped: tuple[Skipped, ...] = ()
-    """Metrics that mean different things on the two sides."""
+    """Metrics with different definitions on the two sides."""
     versions: tuple[str, ...] = ()
-    """What differs between the programs and the plans that made the two results."""
+    """Differences between the versions and the plans of the two results."""
     unfinished: int = 0
-    """Pairs of which at least the first side did not end with metrics."""
+    """Number of pairs whose run on the first side has no metrics."""
     repeated: int = 0
-    """Pairs that are the runs of another seed again, because nothing in them is drawn: they are no evidence more."""
+    """Number of pairs that repeat the runs of another seed because the case has no random events."""
 
     @property
     def regressions(self) -> list[str]:
-        """What got worse beyond what is allowed, in words; nothing is good news."""
+        """The regressions in words; empty if there are none."""
         said = [f"{effect.metric}: {describe(effect)}" for effect in self.effects if effect.regressed]
         said += [
             f"{change.oracle}: new in {_many(len(change.new), 'run')}"
@@ -162,7 +162,7 @@ class Comparison:
 
     @property
     def incomplete(self) -> list[str]:
-        """Why the comparison is not one of all runs of both sides, each as a sentence."""
+        """The reasons why the comparison does not include all runs of both sides, each as a sentence."""
         said = [f"damaged: {problem}" for problem in self.problems]
         for side, runs, other in (("a", self.pairing.only_a, "b"), ("b", self.pairing.only_b, "a")):
             if runs:
@@ -177,7 +177,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """No metric differs significantly, no finding is new or gone, no run broke, and nothing was left out."""
+        """Whether no metric differs significantly, findings are equal, and all runs completed and were compared."""
         calm = {Verdict.IDENTICAL, Verdict.SAME}
         changed = any(change.new or change.gone for change in self.findings)
         exact = self.exact is not None and self.exact.failed
@@ -185,7 +185,7 @@ class Comparison:
         return quiet and all(effect.verdict in calm for effect in self.effects)
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The comparison as a JSON object."""
         options = asdict(self.options)
         options["metrics"] = None if self.options.metrics is None else sorted(self.options.metrics)
         return {
@@ -212,9 +212,9 @@ class Comparison:
 
 
 def compare(a: Results, b: Results, options: Options | None = None, sides: Sides | None = None) -> Comparison:
-    """Compare two results, or two parts of one that `sides` selects.
+    """Compares two results, or two parts of one selected by `sides`.
 
-    Raises `UserError` when nothing can be compared: results that cannot be read, no pairs, no such metric.
+    Raises `UserError` if nothing can be compared: unreadable results, no pairs, an unknown metric.
     """
     chosen = options or Options()
     for side in (a, b):
@@ -261,7 +261,7 @@ def _many(number: int, what: str) -> str:
 
 
 def _seeds(comparison: Comparison, side: str) -> str:
-    """Seeds that only one side ran, as the end of a sentence about its runs without a partner."""
+    """Seeds that only one side has, as the end of a sentence about runs without a partner."""
     pairing = comparison.pairing
     alone, others = (pairing.only_a, pairing.only_b) if side == "a" else (pairing.only_b, pairing.only_a)
     paired = {two.b["seed"] for two in pairing.pairs} | {run["seed"] for run in others}
@@ -270,7 +270,7 @@ def _seeds(comparison: Comparison, side: str) -> str:
 
 
 def _readable(results: Results) -> None:
-    """Raises `UserError` for a result whose list of runs cannot be read: what is missing there would not be seen."""
+    """Raises `UserError` if the list of runs of a result cannot be read, because missing runs would go unnoticed."""
     if not isinstance(results.index.get("runs"), list):
         damage = [
             problem for problem in _damage(results) if problem.place and problem.place.file.name == RESULT
@@ -283,7 +283,7 @@ def _readable(results: Results) -> None:
 
 
 def _damage(results: Results) -> list[Problem]:
-    """The damaged files that a comparison reads: recordings are not among them."""
+    """The damaged files among those that a comparison reads; recordings are not among them."""
     rows = set(results.metrics.select("case", "seed").iter_rows())
     _ = results.found
     damaged = [one for one in results.noted if one.place is None or one.place.file.parent == results.folder]
@@ -297,7 +297,7 @@ def _damage(results: Results) -> list[Problem]:
 
 
 def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], list[str]]:
-    """The metrics that mean something else on the other side, and those that are compared."""
+    """The metrics with different definitions on the two sides, and the compared metrics."""
     both = [name for name in _columns(a) if name in _columns(b)]
     if options.metrics is not None:
         for name in sorted(options.metrics - set(both)):
@@ -319,7 +319,7 @@ def _columns(results: Results) -> list[str]:
 
 
 def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[tuple[str, int], bool]:
-    """By case and seed of the second side, whether the metrics of a pair are equal to the last bit."""
+    """By case and seed of the second side, whether all metrics of the pair are equal."""
     left, right = _values(a, [two.a for two in pairs]), _values(b, [two.b for two in pairs])
     alike = np.ones(len(pairs), dtype=np.bool_)
     for name in names:
@@ -330,7 +330,7 @@ def _equal(a: Results, b: Results, pairs: list[Pair], names: list[str]) -> dict[
 
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
-    """The pairs of a case that differ in the steps of their runs; of those that do not, the first."""
+    """The pairs of a case without those that repeat the runs of another seed."""
     kept: dict[object, Pair] = {}
     for two in pairs:
         traces = two.a.get("trace"), two.b.get("trace")
@@ -344,7 +344,7 @@ def _effects(a: Results, b: Results, pairs: list[Pair], options: Options, names:
 
 
 def _values(results: Results, runs: list[dict[str, Any]]) -> dict[str, Reals]:
-    """Each metric of the runs, in their order; NaN where there is none."""
+    """Each metric of the runs, in their order; NaN if it is absent."""
     frame = results.metrics.unique(["case", "seed"], keep="first", maintain_order=True)
     asked = pl.DataFrame(
         {"case": [run["case"] for run in runs], "seed": [run["seed"] for run in runs]},
@@ -399,7 +399,7 @@ def _effect(name: str, a: Reals, b: Reals, pairs: list[Pair], options: Options) 
 
 
 def _units(moved: Reals, pairs: list[Pair], enough: int) -> tuple[Literal["case", "run"], Reals]:
-    """What the test counts: cases, with their seeds averaged, or runs when there are too few cases."""
+    """The statistical units: cases averaged over their seeds, or runs if there are too few cases."""
     cases: dict[str, list[float]] = {}
     for two, x in zip(pairs, moved, strict=True):
         cases.setdefault(two.a["case"], []).append(float(x))
@@ -415,7 +415,7 @@ def _one_regressed(good: Direction, a: Reals, b: Reals, options: Options) -> boo
 
 
 def _worse(good: Direction, a: float, b: float) -> float:
-    """By what share `b` is worse than `a`; negative when it is better. From or to nothing it is infinite."""
+    """The share by which `b` is worse than `a`; negative if it is better, infinite from or to zero."""
     if good == "higher":
         a, b = b, a
     if a == b:
@@ -442,7 +442,7 @@ def _largest(
 
 
 def _corrected(effects: list[Effect], options: Options) -> tuple[Effect, ...]:
-    """The verdicts, once it is known how many metrics were tested."""
+    """The verdicts after the correction for the number of tested metrics."""
     tested = [effect for effect in effects if effect.p is not None]
     adjusted = dict(
         zip((e.metric for e in tested), adjust([e.p or 0.0 for e in tested], options.correction), strict=True)
@@ -464,12 +464,12 @@ def _judged(effect: Effect, p: float | None, options: Options) -> Effect:
 
 
 def _beyond(effect: Effect, threshold: float) -> bool:
-    """Whether an effect for the worse is as large as the threshold."""
+    """Whether a worse effect reaches the threshold."""
     if effect.estimate is None or effect.median_a is None:
         return False
     if effect.scale == "ratio":
         return _worse(effect.good, 1.0, effect.estimate) >= threshold
-    # Any difference is beyond a share of nothing.
+    # Any difference exceeds a share of zero.
     return abs(effect.estimate) >= threshold * abs(effect.median_a)
 
 
@@ -497,7 +497,7 @@ def _found(results: Results) -> dict[str, set[tuple[str, int]]]:
 
 
 def describe(effect: Effect) -> str:
-    """An effect in words: `+3.2 % (+1.1 % to +5.0 %)`, or `x 2.1 (x 1.9 to x 2.3)`, in one form throughout."""
+    """An effect in words: `+3.2 % (+1.1 % to +5.0 %)`, or `x 2.1 (x 1.9 to x 2.3)`."""
     if effect.estimate is None:
         return "equal in every pair"
     values = [value for value in (effect.estimate, effect.low, effect.high) if value is not None]

@@ -1,4 +1,4 @@
-"""Correction for many comparisons: of a hundred metrics, five differ at the level of 5 % by chance alone."""
+"""Correction for multiple tests: of a hundred metrics, five differ at the level of 5 % by chance."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -17,10 +17,10 @@ def method(name: str) -> Method:
 
 
 def adjust(p_values: Sequence[float], method: Method) -> list[float]:
-    """P values to be compared with the level as if each were alone.
+    """Adjusted p values, which are compared with the level individually.
 
-    `holm` keeps the chance of any false alarm below the level (Holm 1979); `bh` keeps the share of false alarms
-    among the alarms below it (Benjamini and Hochberg 1995), and finds more.
+    `holm` limits the probability of any false positive (Holm 1979); `bh` limits the share of false positives among the
+    positives (Benjamini and Hochberg 1995) and is more sensitive.
     """
     n = len(p_values)
     if method == "none":

@@ -1,7 +1,7 @@
-"""Whether two results measured the same thing: metrics whose definition differs are not compared.
+"""Metrics whose definition differs between two results and which are therefore not compared.
 
-Some metrics depend on how the plan collects: means over the intervals of the series change with the interval, and a
-warm-up changes what is left out. Such a difference says nothing about TCP.
+Some metrics depend on the collection settings of the plan: means over the intervals of the series depend on the
+interval, and a warm-up changes the excluded time. Such a difference is not caused by TCP.
 """
 
 import tomllib
@@ -28,20 +28,20 @@ BY_SERIES: Final = frozenset(
 )
 """Metrics that are computed over the intervals of the series."""
 WHOLE: Final = "in the whole run"
-"""What the table says of metrics that a warm-up does not change."""
+"""Text in the table of metrics for metrics that do not depend on the warm-up."""
 _DEFAULTS: Final = {"series": "10ms", "warmup": "0s"}
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Metrics that are not compared, and why."""
+    """Metrics that are not compared, and the reason."""
 
     metrics: tuple[str, ...]
     why: str
 
 
 def skipped(a: Results, b: Results, names: list[str]) -> list[Skipped]:
-    """Of the metrics `names`, those whose definition differs between two results."""
+    """The metrics among `names` whose definition differs between two results."""
     made: list[Skipped] = []
     left, right = _collect(a), _collect(b)
     for key, changes in (("series", _by_series), ("warmup", _by_warmup)):
@@ -68,7 +68,7 @@ def _by_warmup(name: str) -> bool:
 
 
 def _collect(results: Results) -> dict[str, str | None]:
-    """The settings of [collect] that change metrics; `None` where the plan cannot be read."""
+    """The settings of [collect] that change metrics; `None` if the plan cannot be read."""
     try:
         said: Any = tomllib.loads(results.plan).get("collect", {})
     except (ValueError, RecursionError):
@@ -86,14 +86,14 @@ def _same(a: str, b: str) -> bool:
 
 
 def versions(a: Results, b: Results) -> list[str]:
-    """What differs between the plans and the programs that made two results, each as a sentence."""
+    """Differences between the plans and the program versions of two results, each as a sentence."""
     said = []
     for name, what in (("tcpassay", "tcpassay"), ("tables", "tables of parameters and metrics")):
         one, other = a.environment.get(name), b.environment.get(name)
         if one and other and one != other:
             said.append(f"{what}: {one} in a, {other} in b")
     ours, theirs = _dict(a.environment.get("substrates")), _dict(b.environment.get("substrates"))
-    # Plans that name different kernels are told apart by the substrate of their runs.
+    # Plans with different kernels are distinguished by the substrate of their runs.
     said += [
         f"Linux of the substrate `{name}`: {ours[name]} in a, {theirs[name]} in b"
         for name in ours

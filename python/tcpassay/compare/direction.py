@@ -1,4 +1,4 @@
-"""Which way of each metric is good. What is neither may differ, but never counts as a regression."""
+"""The preferred direction of each metric. A metric without one may differ but is never a regression."""
 
 import fnmatch
 from typing import Final, Literal
@@ -39,5 +39,5 @@ _GOOD: Final[tuple[tuple[str, Direction], ...]] = (
 
 
 def direction(metric: str) -> Direction:
-    """Which way of a metric is good: the first pattern that fits says."""
+    """The preferred direction of a metric, from the first matching pattern."""
     return next((good for pattern, good in _GOOD if fnmatch.fnmatchcase(metric, pattern)), "neither")

@@ -1,7 +1,6 @@
-"""Pairs of runs that are repeated bit for bit: each is identical or not, without any statistics.
+"""Pairs of deterministic runs, which are identical or not, without statistics.
 
-On the model and on `kernel` a run is a function of case, seed and version. A pair that differs there is a result by
-itself, however few such pairs there are.
+On the model and on `kernel` a run is a function of case, seed and version. Any pair that differs is therefore a result.
 """
 
 from dataclasses import dataclass
@@ -14,26 +13,26 @@ _REAL_TIME = ("host", "remote")
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """How many pairs of deterministic runs are identical, and which are not."""
+    """The number of identical pairs of deterministic runs, and the pairs that differ."""
 
     identical: int
     different: tuple[tuple[str, int], ...]
     """Case and seed of the second side."""
     common: str
-    """What the pairs that differ have in common; empty when none differs."""
+    """The values that the pairs that differ have in common; empty if none differs."""
     expected: bool
-    """Whether a difference is what was asked about: a parameter tells the two sides apart."""
+    """Whether differences are expected, because a parameter distinguishes the two sides."""
 
     @property
     def failed(self) -> bool:
-        """Whether runs differ that should have been the same."""
+        """Whether runs differ that should be identical."""
         return bool(self.different) and not self.expected
 
 
 def exact(pairing: Pairing, equal: dict[tuple[str, int], bool]) -> Exact | None:
-    """The verdict over the pairs; `None` when some were made in real time, where none is like another.
+    """The result over the pairs; `None` if some runs were made in real time.
 
-    `equal` says by case and seed of the second side whether all metrics that are compared are equal.
+    `equal` contains by case and seed of the second side whether all compared metrics are equal.
     """
     if not pairing.pairs or any(_real_time(run) for two in pairing.pairs for run in (two.a, two.b)):
         return None
@@ -54,7 +53,7 @@ def exact(pairing: Pairing, equal: dict[tuple[str, int], bool]) -> Exact | None:
 
 
 def _kernels(name: str, values: tuple[str | None, str | None]) -> bool:
-    """Whether the sides are two kernels, which a plan runs to see whether they do the same."""
+    """Whether the sides are two kernels, whose comparison is the purpose of the plan."""
     return name == SUBSTRATE and all((value or "").partition(":")[0] == "kernel" for value in values)
 
 

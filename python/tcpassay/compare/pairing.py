@@ -1,7 +1,8 @@
-"""Which run of one result belongs to which of the other: the one that differs only in what is compared.
+"""Pairing of the runs of two results: runs that differ only in the compared parameters.
 
-Two results may be of one plan on two versions, or of two plans that differ in a controller or a profile. A parameter
-that has one value throughout one side and another throughout the other side is what is compared, and does not count.
+The two results may be of one plan with two versions, or of two plans that differ in a controller or a profile. A
+parameter with one constant value on one side and another constant value on the other side is a compared parameter and
+is ignored for pairing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,10 @@ from tcpassay.errors import Place, UserError
 from tcpassay.results import Results, as_text
 
 SUBSTRATE: Final = "substrate"
-"""Where a run was made; pairs are made of runs of the same substrate, or of two that tell the sides apart."""
+"""The substrate of a run.
+
+Pairs consist of runs on the same substrate, or on two substrates that distinguish the sides.
+"""
 
 Where = Mapping[str, str]
 Run = dict[str, Any]
@@ -20,18 +24,18 @@ Run = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What of two results is compared."""
+    """The compared parts of two results."""
 
     where_a: Where = field(default_factory=dict)
-    """Parameters and their values: only such runs of the first."""
+    """Parameters and values that select runs of the first side."""
     where_b: Where = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
-    """Parameters that do not count when runs are paired."""
+    """Parameters that are ignored for pairing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two runs that differ only in what is compared."""
+    """Two runs that differ only in the compared parameters."""
 
     a: Run
     b: Run
@@ -45,11 +49,11 @@ class Pairing:
     only_a: list[Run]
     only_b: list[Run]
     compared: dict[str, tuple[str | None, str | None]]
-    """Parameters that tell the two sides apart, with the value of each; `None` is the default."""
+    """Parameters that distinguish the sides, with the value of each side; `None` is the default."""
 
 
 def pair(a: Results, b: Results, sides: Sides) -> Pairing:
-    """Pair the runs of two results, or of two parts of one. Raises `UserError` when that cannot be done."""
+    """Pairs the runs of two results, or of two parts of one. Raises `UserError` if this is impossible."""
     left, right = _select(a, sides.where_a), _select(b, sides.where_b)
     compared = _compared(left, right)
     apart = set(compared) | sides.ignore

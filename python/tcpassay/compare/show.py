@@ -1,4 +1,4 @@
-"""A comparison for people."""
+"""A comparison as text."""
 
 from collections.abc import Mapping
 
@@ -11,16 +11,16 @@ from tcpassay.compare.exact import Exact
 from tcpassay.terminal import number
 
 _MOST = 8
-"""Pairs that differ that are listed."""
+"""Maximum number of listed pairs that differ."""
 _WIDE = 110
-"""Columns that a row of the table needs."""
+"""Minimum width of the table."""
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.FEW: "yellow"}
 
 
 def show(
     comparison: Comparison, console: Console, units: Mapping[str, str], *, everything: bool = False
 ) -> None:
-    """Print what differs, values with the `units` of their metrics; with `everything`, also what does not."""
+    """Prints the differences, with the `units` of the metrics; `everything` also prints metrics that do not differ."""
     pairing = comparison.pairing
     console.print(f"a: {escape(comparison.a)}\nb: {escape(comparison.b)}", highlight=False)
     for name, (a, b) in pairing.compared.items():
@@ -68,7 +68,7 @@ def _many(number: int, what: str) -> str:
 
 
 def _exact(exact: Exact, console: Console) -> None:
-    """How many pairs of deterministic runs are identical, and which are not."""
+    """Prints the number of identical pairs of deterministic runs, and the pairs that differ."""
     console.print(f"   {exact.identical} identical, {len(exact.different)} different", highlight=False)
     if not exact.different:
         return
@@ -98,7 +98,7 @@ _COLUMNS = ("b against a (interval)", "median a", "median b", "up", "down", "of"
 
 
 def _effects(effects: list[Effect], units: Mapping[str, str], console: Console) -> None:
-    """A table, or where the terminal is too narrow for one, two lines for each metric."""
+    """Prints a table, or two lines per metric on a narrow terminal."""
     if console.width < _WIDE:
         for e in effects:
             cells = _cells(e, units)

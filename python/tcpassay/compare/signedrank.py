@@ -1,11 +1,11 @@
-"""The signed-rank test of paired differences, and the shift that goes with it.
+"""The signed-rank test of paired differences, and the corresponding estimate of their shift.
 
 Frank Wilcoxon, "Individual Comparisons by Ranking Methods" (1945); Joseph Hodges and Erich Lehmann, "Estimates of
-Location Based on Rank Tests" (1963). The test asks of each pair only which side is higher and how it ranks among the
-differences: no normal distribution, no equal variances, and one wild pair has no more weight than its rank.
+Location Based on Rank Tests" (1963). The test uses only the sign of each difference and its rank. It assumes neither
+normal distributions nor equal variances, and an outlier has only the weight of its rank.
 
-The distribution is exact, also with ties, up to `EXACT` differences (each pattern of signs is as likely as another when
-the sides do not differ); beyond that it is the normal one with the correction for ties. Nothing is drawn at random.
+The distribution is exact, also with ties, up to `EXACT` differences (without an effect, all patterns of signs are
+equally likely). Above, it is the normal approximation with correction for ties. No random numbers are used.
 """
 
 import math
@@ -19,24 +19,24 @@ Reals = npt.NDArray[np.float64]
 
 EXACT: Final = 100
 _ALL_PAIRS: Final = 1500
-"""Differences up to which all their averages are held at once; a million numbers."""
+"""Maximum number of differences for which all pairwise averages are stored; a million numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far the differences lie from zero."""
+    """The shift of the differences from zero."""
 
     estimate: float
-    """The median of the averages of all pairs of differences, each with itself too."""
+    """The median of the averages of all pairs of differences, including each with itself."""
     low: float | None
     high: float | None
-    """Ends of the confidence interval; `None` when there are too few differences for one."""
+    """Ends of the confidence interval; `None` if there are too few differences."""
     p: float
-    """How likely ranks as uneven as these are when the sides do not differ; two-sided."""
+    """Two-sided p value."""
 
 
 def shift(differences: Reals, confidence: float = 0.95) -> Shift:
-    """The shift of some differences, none of them zero. There must be one at least."""
+    """The shift of at least one difference; none may be zero."""
     if len(differences) == 0 or (differences == 0).any():
         raise AssertionError("a shift is of differences that are not zero")
     ordered = np.sort(differences)
@@ -49,12 +49,12 @@ def shift(differences: Reals, confidence: float = 0.95) -> Shift:
 
 
 def fewest(alpha: float) -> int:
-    """How many differences a test at this level needs before it can find anything."""
+    """The number of differences that a test at this level needs to be significant."""
     return math.ceil(1 - math.log2(alpha))
 
 
 def _ranks(sizes: Reals) -> npt.NDArray[np.int64]:
-    """Twice the rank of each; equal ones share the mean of their ranks, and twice that is whole."""
+    """Twice the rank of each difference; ties have the mean of their ranks, so that twice the rank is an integer."""
     _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     made: npt.NDArray[np.int64] = (2 * last - counts + 1)[inverse]
@@ -68,13 +68,13 @@ def _p_value(differences: Reals) -> float:
     if len(ranks) <= EXACT:
         return min(1.0, 2 * float(_null(ranks)[: smaller + 1].sum()))
     variance = float((ranks.astype(np.float64) ** 2).sum()) / 4
-    # Half a rank for continuity; ranks are doubled here.
+    # Half a rank as continuity correction; ranks are doubled here.
     z = max(0.0, total / 2 - smaller - 1) / math.sqrt(variance)
     return math.erfc(z / math.sqrt(2))
 
 
 def _null(ranks: npt.NDArray[np.int64]) -> Reals:
-    """The probability of each sum of ranks when every sign is a fair coin."""
+    """The probability of each rank sum if every sign has probability 1/2."""
     chances = np.zeros(int(ranks.sum()) + 1)
     chances[0] = 1.0
     top = 0
@@ -86,7 +86,7 @@ def _null(ranks: npt.NDArray[np.int64]) -> Reals:
 
 
 def _cut(n: int, tail: float) -> int | None:
-    """The largest sum of ranks whose lower tail is at most `tail`; `None` when even the smallest one's is more."""
+    """The largest rank sum whose lower tail is at most `tail`; `None` if there is none."""
     if n <= EXACT:
         cumulative = np.cumsum(_null(2 * np.arange(1, n + 1))[::2])
         cut = int(np.searchsorted(cumulative, tail * (1 + 1e-12), "right")) - 1
@@ -97,7 +97,7 @@ def _cut(n: int, tail: float) -> int | None:
 
 
 def _quantile(tail: float) -> float:
-    """The normal distribution's quantile with this upper tail, by bisection."""
+    """The quantile of the normal distribution with this upper tail, by bisection."""
     low, high = 0.0, 40.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -106,7 +106,7 @@ def _quantile(tail: float) -> float:
 
 
 def kth(ordered: Reals, k: int) -> float:
-    """The k-th smallest, from 1, of the averages of all pairs of sorted numbers, each with itself too."""
+    """The k-th smallest, from 1, of the averages of all pairs of sorted numbers, including each with itself."""
     if len(ordered) > _ALL_PAIRS:
         return kth_by_bisection(ordered, k)
     i, j = np.triu_indices(len(ordered))
@@ -115,7 +115,7 @@ def kth(ordered: Reals, k: int) -> float:
 
 
 def kth_by_bisection(ordered: Reals, k: int) -> float:
-    """The same, to the last bit or two, without holding the averages."""
+    """The same within the last bits, without storing the averages."""
     low, high = float(ordered[0]), float(ordered[-1])
     places = np.arange(len(ordered))
     while True:

@@ -1,6 +1,6 @@
-"""Figures of a plan, drawn from the recordings in its result folder and from nothing else.
+"""Figures of a plan, drawn only from the recordings in its result folder.
 
-Drawing never costs results: an error of one figure becomes a sentence, and the other figures are drawn.
+An error in a figure becomes a message and does not affect other figures or results.
 """
 
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from tcpassay.run.folder import Folder
 
 @dataclass(slots=True)
 class Drawn:
-    """What became of the figures of a plan."""
+    """The result of drawing the figures of a plan."""
 
     files: list[str] = field(default_factory=list)
-    """Their names in the result folder."""
+    """File names in the result folder."""
     problems: list[str] = field(default_factory=list)
-    """Each figure that was not drawn, or not in full, as a sentence."""
+    """Messages about figures that were not drawn, or not completely."""
 
 
 def draw(plan: Plan, folder: Folder, done: set[tuple[str, int]]) -> Drawn:
     """Draws every figure of the plan as SVG and PNG.
 
-    A figure shows the runs of one seed, the plan's first. `done` has the runs (case and seed) that left a recording; a
-    case without one is left out of the figure.
+    A figure shows the runs of the plan's first seed. `done` contains the runs (case and seed) with a recording; cases
+    without one are omitted from the figure.
     """
     drawn = Drawn()
     for figure in plan.spec.figure:
@@ -66,7 +66,7 @@ def _draw(figure: model.Figure, plan: Plan, folder: Folder, done: set[tuple[str,
 
 
 def _missing(absent: int, of: int, seed: int) -> str:
-    """Why cases are not in a figure; empty when all are."""
+    """The reasons why cases are not in a figure; empty if all are."""
     if not absent:
         return ""
     which = f"none of its {of} cases has" if absent == of else f"{absent} of its {of} cases do not have"

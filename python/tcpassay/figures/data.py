@@ -1,4 +1,4 @@
-"""What figures need of a recording, as arrays in SI units."""
+"""The data of figures from a recording, as arrays in SI units."""
 
 import re
 from functools import cached_property
@@ -19,17 +19,17 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0
 
 
 def seconds(text: str) -> float:
-    """A length of time with its unit, `10ms`; the plan's model has checked its form."""
+    """A duration with its unit, as in `10ms`; the model of plans has checked its format."""
     number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", text).groups()  # type: ignore[union-attr]
     return float(number) * _UNITS[unit]
 
 
 class NoDataError(Exception):
-    """A recording does not have what is to be drawn; the text says what is missing."""
+    """The recording lacks data for the figure; the text names it."""
 
 
 class Recording:
-    """A recording's folder, read as far as it is asked for."""
+    """A recording's folder; its parts are read when needed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,12 +45,12 @@ class Recording:
 
     @cached_property
     def flows(self) -> list[int]:
-        """Places of the flows that carried data."""
+        """Indices of the flows that carried data."""
         return [i for i, flow in enumerate(self.index["flows"]) if carried(flow)]
 
     @property
     def interval(self) -> float:
-        """Length of the intervals of the series."""
+        """Length of the series intervals."""
         return float(self.index["series_interval_ns"]) * 1e-9
 
     @property
@@ -72,12 +72,12 @@ class Recording:
 
     @property
     def dropped(self) -> int:
-        """Packets that were dropped anywhere."""
+        """Number of packets dropped in the network."""
         return sum(device["counters"]["drops"] for device in self.index["devices"])
 
     @property
     def timed_out(self) -> int:
-        """Retransmission timeouts of all flows."""
+        """Number of retransmission timeouts of all flows."""
         return sum(self.index["flows"][flow]["tcp"]["timeouts"] or 0 for flow in self.flows)
 
     @cached_property
@@ -94,7 +94,7 @@ class Recording:
 
     @cached_property
     def _watched(self) -> int:
-        """The flow to look at when one must do: the first of those that timed out most."""
+        """The flow for figures of a single flow: the first one with the largest number of timeouts."""
         if not self.flows:
             raise NoDataError("no flow carried data")
         return max(self.flows, key=lambda flow: self.index["flows"][flow]["tcp"]["timeouts"] or 0)
@@ -103,19 +103,19 @@ class Recording:
         return str(self.index["flows"][flow]["name"])
 
     def throughput(self) -> tuple[Array, Array]:
-        """Start of each interval, and the bits a second that all flows together delivered in it, headers included."""
+        """Start of each interval, and the delivered rate of all flows in it in bit/s, including headers."""
         names = [self._name(flow) for flow in self.flows]
         rows = self._series.filter(pl.col("entity").is_in(names))
         summed = rows.group_by("time_ns").agg(pl.col("wire_bytes").sum()).sort("time_ns")
         return _array(summed["time_ns"]) * 1e-9, _array(summed["wire_bytes"]) * 8 / self.interval
 
     def flow_throughput(self, flow: int) -> tuple[Array, Array]:
-        """Start of each interval, and the bits a second that this flow delivered in it, headers included."""
+        """Start of each interval, and the delivered rate of this flow in it in bit/s, including headers."""
         time, octets = self._entity(self._name(flow), "wire_bytes")
         return time, octets * 8 / self.interval
 
     def cwnd(self) -> tuple[Array, Array]:
-        """Congestion window of one flow in bytes: of the one that timed out most, or else the first."""
+        """Congestion window in bytes of the flow with most timeouts, otherwise of the first flow."""
         return self._entity(self._name(self._watched), "cwnd_bytes")
 
     def backlog(self) -> tuple[Array, Array]:
@@ -132,7 +132,7 @@ class Recording:
         return "events.parquet" in self.index["files"]
 
     def rtt(self) -> tuple[Array, Array]:
-        """Round-trip times as the senders measured them; without an event log, their smoothed value by interval."""
+        """Round-trip time samples of the senders; without an event log, the smoothed value by interval."""
         if not self.flows:
             raise NoDataError("no flow carried data")
         if not self.logged:
@@ -144,7 +144,7 @@ class Recording:
         return _array(rows["time_ns"]) * 1e-9, _array(rows["value_ns"]) * 1e-9
 
     def rtt_distribution(self) -> tuple[Array, Array]:
-        """Round-trip times in increasing order, and the share of samples up to each."""
+        """Round-trip times in ascending order, and the share of samples up to each."""
         if "latency.parquet" not in self.index["files"]:
             raise NoDataError("no distribution of latency")
         rows = pl.read_parquet(self._opened.content("latency.parquet")).filter(pl.col("kind") == "rtt")
@@ -155,16 +155,18 @@ class Recording:
         return _array(counts["value_ns"]) * 1e-9, total / total[-1]
 
     def timeouts(self) -> Array:
-        """When retransmission timers fired."""
+        """Times at which retransmission timers fired."""
         if not self.logged:
             return np.empty(0)
         rows = self._events("timer_fire").filter(pl.col("why") == "Rto", pl.col("flow").is_in(self.flows))
         return _array(rows["time_ns"]) * 1e-9
 
     def sent(self) -> tuple[Array, Array, Mask]:
-        """When a flow sent each segment, the position after its last byte, whether it was sent again.
+        """For each segment of a flow.
 
-        The flow is the one that timed out most, or else the first.
+        The time of sending, the position after its last byte, and whether it is a retransmission.
+
+        The flow is the one with most timeouts, otherwise the first.
         """
         if not self.logged:
             raise NoDataError("no event log")

@@ -1,4 +1,4 @@
-"""The kinds of figures, and which function draws each."""
+"""The kinds of figures with their drawing functions."""
 
 import itertools
 import math
@@ -18,26 +18,26 @@ from tcpassay.plan.expand import Case, show
 
 Shown = Sequence[tuple[str, Path]]
 
-# A range of values beyond this ratio is shown on a logarithmic axis.
+# A larger range of values has a logarithmic axis.
 WIDE = 20
-# More points than this are drawn as a picture inside the SVG.
+# A larger number of points is embedded in the SVG as a bitmap.
 MANY = 5_000
 
 
-# Columns of a timeline with more than four cases, which then has several bands of rows.
+# Number of columns of a timeline with more than four cases, which has several bands of rows.
 COLUMNS = 3
 ACROSS = 4
-# Cases that a figure shows at most. One that shows more is too large to be looked at, or for a PNG.
+# Maximum number of cases in a figure; more would be unreadable or too large for a PNG.
 MOST_TIMELINES = 24
 MOST_PANELS = 48
 MOST_SEQUENCES = 12
 MOST_DISTRIBUTIONS = style.PAIRS
-# Beyond so many lines the medians stand in the legend, where they do not cover each other.
+# With more lines the medians are listed in the legend, where they do not overlap.
 BESIDE = 6
 
 
 def name(case: Case, figure: model.Panel) -> str:
-    """What a case is called in a figure: the label of each varied value, or the value itself."""
+    """The name of a case in a figure: the label of each varied value, or the value itself."""
     values = [show(value) for factor, value in case.varied.items() if _varies(factor, figure)]
     return ", ".join(figure.labels.get(value, value) for value in values)
 
@@ -48,7 +48,7 @@ def _varies(factor: str, figure: model.Panel) -> bool:
 
 
 def most(figure: model.Figure) -> int:
-    """How many cases a figure shows at most."""
+    """The maximum number of cases of a figure."""
     match figure:
         case model.Timeline():
             return min(MOST_TIMELINES, MOST_PANELS // len(figure.series))
@@ -59,7 +59,7 @@ def most(figure: model.Figure) -> int:
 
 
 def left_out(figure: model.Figure, cases: int) -> str:
-    """What a figure says when it does not show all of its cases; empty when it does."""
+    """The note of a figure that does not show all its cases; otherwise empty."""
     if cases <= most(figure):
         return ""
     return (
@@ -68,7 +68,7 @@ def left_out(figure: model.Figure, cases: int) -> str:
 
 
 def draw(figure: model.Figure, shown: Shown) -> dict[str, bytes]:
-    """The figure by file suffix; of more cases than fit the first, with a line that says so."""
+    """The figure by file suffix; if there are too many cases, the first ones with a note."""
     recordings = [(label, Recording(folder)) for label, folder in shown[: most(figure)]]
     remark = left_out(figure, len(shown))
     with style.styled():
@@ -85,9 +85,9 @@ def draw(figure: model.Figure, shown: Shown) -> dict[str, bytes]:
 
 
 def timeline(figure: model.Timeline, recordings: list[tuple[str, Recording]], remark: str = "") -> Any:
-    """One row a series, one column a case; rows share their scale, so that cases compare at a glance.
+    """One row per series, one column per case; rows have a common scale, so that cases can be compared.
 
-    With more than four cases there are several bands of such rows, which share their scales, too.
+    With more than four cases there are several bands of rows, which have common scales, too.
     """
     rows, cases = len(figure.series), len(recordings)
     columns = cases if cases <= ACROSS else COLUMNS
@@ -150,7 +150,7 @@ def _throughput(axes: Axes, recording: Recording) -> None:
 
 
 def _flows(axes: Axes, recording: Recording) -> None:
-    """A lane a flow, so that one that stands still is seen beside those that fill its place."""
+    """One lane per flow, so that a stalled flow is visible beside the active ones."""
     lanes = [recording.flow_throughput(flow) for flow in recording.flows]
     top = max((float(bits.max()) for _, bits in lanes if len(bits)), default=1.0)
     for place, (time, bits) in enumerate(reversed(lanes)):
@@ -165,7 +165,7 @@ def _flows(axes: Axes, recording: Recording) -> None:
 
 
 def counted(recording: Recording) -> str:
-    """How often the sender timed out, and how many packets were lost."""
+    """The number of the sender's timeouts and of lost packets."""
     timeouts, lost = recording.timed_out, recording.dropped
     return f"{plural(timeouts, 'timeout')}, {plural(lost, 'packet')} dropped"
 
@@ -176,7 +176,7 @@ def plural(count: int, thing: str) -> str:
 
 
 def number(value: float) -> str:
-    """Without a needless fraction."""
+    """Without an unnecessary fraction."""
     return f"{value:.3g}"
 
 
@@ -217,7 +217,7 @@ PANELS: dict[str, Callable[[Axes, Recording], None]] = {
 
 
 def _row(axes: Axes) -> Iterator[Line2D]:
-    """The lines of all axes that share this one's scale."""
+    """The maximum of all axes with this scale."""
     for sibling in axes.get_shared_y_axes().get_siblings(axes):
         yield from sibling.get_lines()
 
@@ -236,7 +236,7 @@ def _scale(axes: Axes, kind: str) -> None:
 
 
 def log_axis(axes: Axes, which: str = "y") -> None:
-    """A logarithmic axis whose numbers are written out: 0.1, 1, 10."""
+    """A logarithmic axis with decimal labels: 0.1, 1, 10."""
     axis = axes.yaxis if which == "y" else axes.xaxis
     (axes.set_yscale if which == "y" else axes.set_xscale)("log")
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
@@ -248,7 +248,7 @@ def log_axis(axes: Axes, which: str = "y") -> None:
 
 
 def sequence(figure: model.Sequence, recordings: list[tuple[str, Recording]], remark: str = "") -> Any:
-    """The sender's sequence number against time; each stall shaded, with its length."""
+    """The sender's sequence number over time; each stall is shaded and labelled with its length."""
     drawn = style.figure(height=0.5 + 2.6 * len(recordings))
     grid = drawn.subplots(len(recordings), 1, sharex=True, squeeze=False)
     style.title(drawn, figure.title, remark)
@@ -314,13 +314,13 @@ def _sequence(axes: Axes, label: str, recording: Recording, figure: model.Sequen
 def distribution(
     figure: model.Distribution, recordings: list[tuple[str, Recording]], remark: str = ""
 ) -> Any:
-    """Cumulative distribution of the RTT; the medians beside the lines, or in the legend where there are many lines."""
+    """Cumulative distribution of the RTT with medians beside the lines, or in the legend for many lines."""
     many = len(recordings) > BESIDE
     below = 0.16 * math.ceil(len(recordings) / 2) if many else 0.0
     drawn = style.figure(height=2.6 + below, width=style.WIDTH if many else style.WIDTH * 0.7)
     axes = drawn.subplots()
     style.title(drawn, figure.title)
-    if remark:  # the legend may stand where other figures say this
+    if remark:  # the legend may occupy the place of the note in other figures
         axes.set_title(style.fold(remark, style.WIDTH), fontsize=7, color="#444444")
     for index, (label, recording) in enumerate(recordings):
         color, dashes = style.line(index)

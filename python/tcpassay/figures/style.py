@@ -1,4 +1,7 @@
-"""How figures look: readable in two columns of a proceedings page, by colour-blind eyes, the same bytes each time."""
+"""The style of figures.
+
+Readable in two-column proceedings and for colour-blind readers, with identical bytes for identical data.
+"""
 
 import textwrap
 import warnings
@@ -12,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colours: told apart with any kind of colour vision.
+# Okabe and Ito's colours, distinguishable with any kind of colour vision.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2",
     "#E69F00",
@@ -25,11 +28,11 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 CYCLE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 LINES = ("-", "--", "-.", ":")
 PAIRS = len(CYCLE) * len(LINES)
-"""Lines that a reader can tell apart: each has its own pair of colour and dashes."""
+"""Number of distinguishable lines: each has its own pair of colour and dashes."""
 
-# Inches: the text width of a two-column page.
+# In inches: the text width of a two-column page.
 WIDTH = 7.0
-# Characters of a title in an inch, at its size.
+# Characters of a title per inch, at its font size.
 _PER_INCH = 14
 _MOST_LINES = 3
 
@@ -56,7 +59,7 @@ RC: Any = {
     "svg.hashsalt": "tcpassay",
     "svg.fonttype": "path",
     "path.simplify": True,
-    # Titles and labels are plain text: `$` begins no formula.
+    # Titles and labels are plain text: `$` does not start a formula.
     "text.parse_math": False,
     "text.usetex": False,
 }
@@ -66,45 +69,45 @@ PNG_DPI = 200
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw inside: matplotlib's settings are restored afterwards. A reader's own `matplotlibrc` changes nothing."""
+    """Context for drawing: matplotlib's settings are restored afterwards, and the user's `matplotlibrc` is ignored."""
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(RC)
-        # A warning would stand on the terminal of a run, or end it. The one that can occur: a character of a title that
-        # the font does not have, which is drawn as a box.
+        # A warning would appear on the terminal or end the run. The only possible one is about a character that the
+        # font lacks, which is drawn as a box.
         warnings.simplefilter("ignore")
         yield
 
 
 def line(index: int) -> tuple[str, str]:
-    """Colour and dashes of the line with this number; different for the first `PAIRS` of them."""
+    """Colour and dashes of the line with this index; different for the first `PAIRS` lines."""
     colours, dashes = len(CYCLE), len(LINES)
-    # With both counted up at once, half of the pairs come; from then on the dashes are one further.
+    # Incrementing both together gives half of the pairs; from then on the dashes are shifted by one.
     return CYCLE[index % colours], LINES[(index + index // (PAIRS // 2)) % dashes]
 
 
 def plain(text: str) -> str:
-    """A text of the user's as one line without control characters."""
+    """A text of the user as one line without control characters."""
     return " ".join("".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text).split())
 
 
 def fold(text: str, inches: float) -> str:
-    """A title in as many lines as the width needs, at most three."""
+    """A title wrapped to the width, with at most three lines."""
     width = max(8, int(inches * _PER_INCH))
     return "\n".join(textwrap.wrap(plain(text), width, max_lines=_MOST_LINES, placeholder=" \u2026"))
 
 
 def figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure, in inches, that needs no display."""
+    """An empty figure, with its size in inches, that needs no display."""
     made = Figure(figsize=(width, height))
     FigureCanvasAgg(made)
     return made
 
 
 def save(drawn: Figure) -> dict[str, bytes]:
-    """The figure as SVG and PNG, without dates or versions, so that equal data make equal files."""
+    """The figure as SVG and PNG without dates or versions, so that equal data gives equal files."""
     files = {}
-    # The layout is most of the work, and the same for both.
+    # The layout takes most of the time and is the same for both formats.
     engine = drawn.get_layout_engine()
     if engine is not None:
         engine.execute(drawn)
@@ -117,7 +120,7 @@ def save(drawn: Figure) -> dict[str, bytes]:
 
 
 def note(axes: Axes, text: str) -> None:
-    """A remark in the upper right corner of the axes."""
+    """A note in the upper right corner of the axes."""
     axes.annotate(
         text,
         (1, 1),
@@ -133,7 +136,7 @@ def note(axes: Axes, text: str) -> None:
 
 
 def title(drawn: Figure, text: str, remark: str = "") -> None:
-    """The title above a figure, and a smaller line below it of what the figure leaves out."""
+    """The title above a figure, and below it a smaller line about omitted cases."""
     width = float(drawn.get_figwidth())
     if text:
         drawn.suptitle(fold(text, width), fontsize=9.5, fontweight="bold")
@@ -142,14 +145,14 @@ def title(drawn: Figure, text: str, remark: str = "") -> None:
 
 
 def absent(axes: Axes, why: str) -> None:
-    """Says in empty axes why nothing is drawn."""
+    """A text in empty axes with the reason why nothing is drawn."""
     axes.annotate(
         why, (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", fontsize=7, color="#444444"
     )
 
 
 def heading(axes: Axes, label: str, remark: str, inches: float = WIDTH) -> None:
-    """What the axes, which are so wide, show, and a smaller line of remark below it."""
+    """The heading of the axes, and a smaller note below it."""
     axes.set_title(fold(label, inches), pad=14 if label else None)
     axes.annotate(
         remark,

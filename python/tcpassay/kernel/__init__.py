@@ -1,5 +1,5 @@
-"""Linux kernels for the substrate `kernel`: User-Mode Linux, built from Debian's sources or from any tree.
+"""Linux kernels for the substrate `kernel`: User-Mode Linux, built from Debian's sources or from any source tree.
 
-`linux.config` is what such a kernel is made of, `patches/` what is changed in it and why (GPL-2.0, as the kernel is). A
-kernel is built out of tree into the cache and found again by the hash of source, configuration and patches.
+`linux.config` is the kernel configuration; `patches/` contains the patches with their reasons (GPL-2.0, like the
+kernel). A kernel is built out of tree into the cache and identified by the hash of source, configuration and patches.
 """

@@ -1,4 +1,4 @@
-"""Builds a kernel: a patched copy of the source, our configuration, make, and the image into the store."""
+"""Builds a kernel: a patched copy of the source, the configuration of tcpassay, make, and the image in the store."""
 
 import fcntl
 import hashlib
@@ -24,8 +24,8 @@ TOOLS: Final = {
     "make": "make", "gcc": "gcc", "flex": "flex", "bison": "bison", "bc": "bc", "patch": "patch", "tar": "tar",
     "xz": "xz-utils",
 }  # fmt: skip
-"""What a build needs, and Debian's package of it."""
-# A fault when they did not take effect; others depend on the version.
+"""The programs that a build needs, with Debian's packages."""
+# Options that must take effect; others depend on the version.
 NEEDED: Final = {
     "UML_TIME_TRAVEL_SUPPORT",
     "STATIC_LINK",
@@ -41,16 +41,16 @@ _STEP: Final = re.compile(r"^  ([A-Z]\w*) +(?:\[M\] +)?(\S+)")
 _MOST_WORDS: Final = 12
 
 Stepped = Callable[[str], None]
-"""Called with the name of each file that make has made."""
+"""Called with the name of each file that make has built."""
 
 
 def missing_tools() -> list[str]:
-    """Debian packages that a build here lacks."""
+    """The Debian packages that are missing for a build."""
     return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
 
 
 def build(source: Source, name: str, *, jobs: int, say: Say, stepped: Stepped) -> tuple[Kernel, bool]:
-    """The kernel of this source, and whether it had to be built. Raises `UserError` with the compiler's own words."""
+    """The kernel of this source, and whether it was built now. Raises `UserError` with the compiler's messages."""
     if missing := missing_tools():
         raise UserError(
             f"to build a kernel here lack: {', '.join(missing)} (Debian: apt-get install {' '.join(missing)})"
@@ -84,7 +84,7 @@ def build(source: Source, name: str, *, jobs: int, say: Say, stepped: Stepped) -
         )
         store.write(kernel)
         if isinstance(source, Debian):
-            # A package does not change by a file; a tree does, and is compiled again only there.
+            # A package changes only as a whole; a tree changes by file and is recompiled incrementally.
             for part in ("source", "pristine", "build", "manifest.json"):
                 _drop(place / part)
     return kernel, True
@@ -103,7 +103,7 @@ def _key(source: Source, applied: list[str], digest: str | None = None) -> str:
 
 @contextmanager
 def alone(place: Path) -> Iterator[None]:
-    """Holds the folder of a kernel against other builders. Raises `UserError` when one is at work."""
+    """Locks the folder of a kernel against other builds. Raises `UserError` if another build is active."""
     with (place / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

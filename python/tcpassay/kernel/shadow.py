@@ -1,7 +1,6 @@
-"""The patched copy of a source that is built, refreshed so that a build compiles again only what changed.
+"""The patched copy of a kernel source, updated so that a build recompiles only changed files.
 
-What a patch touches is kept as it was beside the copy; the patched file is written only when it differs from what
-stands.
+The original of each patched file is kept beside the copy. The patched file is written only if its content changes.
 """
 
 import hashlib
@@ -15,8 +14,8 @@ from typing import Final
 from tcpassay.errors import UserError
 from tcpassay.kernel.source import Say, Source, Stat, last_line, run
 
-# Without the first a kernel does all but the older DCTCP receivers, without the last all but RED that is served by a
-# link; without the others it is slower.
+# Without the first patch a kernel lacks the older DCTCP receivers, without the last one RED that is served by a link;
+# the other patches only improve speed.
 OPTIONAL: Final = {
     "0004-tcp-dctcp-selectable-receiver",
     "0005-um-faults-of-sixteen-pages",
@@ -35,35 +34,35 @@ class Patch:
 
     @property
     def touches(self) -> list[str]:
-        """Paths of the files that it changes."""
+        """Paths of the files that the patch changes."""
         return [line[6:].split("\t")[0] for line in self.text.splitlines() if line.startswith("+++ b/")]
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What a refreshed copy is of."""
+    """The state of an updated copy."""
 
     tree: Path
     digest: str
-    """Of the source's state and the patches."""
+    """The hash of the source's state and the patches."""
     patches: list[str]
-    """Names of those that are in it."""
+    """Names of the applied patches."""
 
 
 def patches() -> list[Patch]:
-    """This package's patches, in order."""
+    """The patches of this package, in order."""
     folder = Path(__file__).parent / "patches"
     return [Patch(file.stem, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.patch"))]
 
 
 def refresh(source: Source, folder: Path, wanted: list[Patch], say: Say) -> Copy:
-    """Makes `folder/source` the source with the patches. Raises `UserError` when one that is needed does not apply."""
+    """Updates `folder/source` to the patched source. Raises `UserError` if a required patch does not apply."""
     tree, pristine, manifest = folder / "source", folder / "pristine", folder / "manifest.json"
     before = _read(manifest)
     now = source.files(say)
     changed = [name for name, stat in now.items() if before.get(name) != stat]
     if changed:
-        # Should this process die now, the next one copies again.
+        # If this process dies now, the next one copies all files again.
         _write(manifest, {name: stat for name, stat in before.items() if name in now and name not in changed})
     for name in before.keys() - now.keys():
         (tree / name).unlink(missing_ok=True)
@@ -80,7 +79,7 @@ def refresh(source: Source, folder: Path, wanted: list[Patch], say: Say) -> Copy
 def _keep_pristine(tree: Path, pristine: Path, touched: list[str], fresh: set[str]) -> None:
     for name in touched:
         kept = pristine / name
-        # "" stands for a source that comes as a whole.
+        # The key "" denotes a source that changes only as a whole.
         if (name in fresh or "" in fresh or not kept.exists()) and (tree / name).exists():
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(tree / name, kept)

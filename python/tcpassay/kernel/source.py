@@ -1,6 +1,6 @@
-"""Where a kernel's source comes from: Debian's package of a version, or a tree of the user's.
+"""The sources of a kernel: Debian's package of a version, or a source tree of the user.
 
-A source fills and refreshes a copy that may be patched: the user's own tree is only read.
+A source updates a copy that is then patched; the user's tree is not modified.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from typing import Final, Protocol
 from tcpassay.errors import UserError
 
 Stat = tuple[int, int]
-"""Size and time of change of a file, ns."""
+"""Size and modification time of a file in ns."""
 Say = Callable[[str], None]
 
-# Not read by a build of User-Mode Linux, and a quarter of the whole. Kconfig's own files there are.
+# Folders that a build of User-Mode Linux does not read, a quarter of the tree. Kconfig files in them are needed.
 UNREAD: Final = ("Documentation/", "drivers/gpu/drm/amd/include/", "tools/testing/")
 
 
@@ -28,17 +28,17 @@ class Source(Protocol):
     """A kernel's source."""
 
     name: str
-    """What the kernel is called when nobody says."""
+    """The default name of the kernel."""
 
     @property
     def words(self) -> str:
-        """For people, and for `kernel.json`."""
+        """The description for users and for `kernel.json`."""
 
     def files(self, say: Say) -> dict[str, Stat]:
-        """Every file that a build may read, by its path."""
+        """All files that a build may read, by path."""
 
     def copy(self, names: list[str], into: Path, say: Say) -> None:
-        """Puts these files, which `files` named, under a folder, with their modes and times of change."""
+        """Copies these files of `files` to a folder, with modes and modification times."""
 
 
 def read_by_a_build(name: str) -> bool:
@@ -48,7 +48,7 @@ def read_by_a_build(name: str) -> bool:
 
 @dataclass
 class Debian:
-    """`linux-source-<version>`: installed, or fetched by apt into the cache, which needs no root."""
+    """`linux-source-<version>`: installed, or downloaded by apt into the cache without root."""
 
     version: str
     downloads: Path
@@ -58,7 +58,7 @@ class Debian:
 
     @property
     def words(self) -> str:
-        """As above."""
+        """See `Source`."""
         return f"Debian linux-source-{self.version} ({self._digest[:12]})"
 
     @cached_property
@@ -103,7 +103,7 @@ class Debian:
             (unpacked / inside).replace(target)
 
     def files(self, say: Say) -> dict[str, Stat]:
-        """One pseudo file: an archive changes as a whole."""
+        """A single pseudo file, because an archive changes as a whole."""
         say(f"reading {self._tarball}")
         return {"": (self._tarball.stat().st_size, int(self._digest[:15], 16))}
 
@@ -125,7 +125,10 @@ class Debian:
 
 @dataclass
 class Tree:
-    """A Linux tree of the user's: what git lists of it, with changes; without git, what does not look built."""
+    """A Linux source tree of the user.
+
+    The files known to git with their changes; without git, all files except build products.
+    """
 
     path: Path
 
@@ -144,7 +147,7 @@ class Tree:
 
     @property
     def words(self) -> str:
-        """As above."""
+        """See `Source`."""
         described = (
             run(["git", "-C", str(self.path), "describe", "--always", "--dirty"]) if self._in_git else None
         )
@@ -157,14 +160,14 @@ class Tree:
         return (self.path / ".git").exists() and shutil.which("git") is not None
 
     def files(self, say: Say) -> dict[str, Stat]:
-        """Size and time of change of each."""
+        """Size and modification time of each file."""
         say(f"reading {self.path}")
         found: dict[str, Stat] = {}
         for name in self._names():
             try:
                 stat = os.lstat(self.path / name)
             except FileNotFoundError:
-                continue  # listed by git, and deleted
+                continue  # listed by git and deleted
             found[name] = (stat.st_size, stat.st_mtime_ns)
         return found
 
@@ -193,7 +196,7 @@ class Tree:
                     yield name
 
     def copy(self, names: list[str], into: Path, say: Say) -> None:
-        """Copies them one by one."""
+        """Copies the files one by one."""
         if names:
             say(f"copying {len(names)} files of {self.path}")
         for name in names:
@@ -204,7 +207,7 @@ class Tree:
 
 
 def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program without a shell and hears what it says."""
+    """Runs a program without a shell and returns its output."""
     return subprocess.run(  # noqa: S603
         command,
         cwd=cwd,
@@ -217,6 +220,6 @@ def run(command: list[str], cwd: Path | None = None) -> subprocess.CompletedProc
 
 
 def last_line(text: str) -> str:
-    """What a program said at last."""
+    """The last line of a program's output."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else "it does not say why"

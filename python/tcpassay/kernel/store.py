@@ -1,7 +1,7 @@
-"""Where built kernels live: a folder each in the user's cache, with what it was built from.
+"""The store of built kernels: one folder per kernel in the user's cache, with the description of its source.
 
-A kernel is whole when `kernel.json` stands, which is written last; a folder without it is a build that did not end,
-and goes on where it stopped when the same is built again.
+A kernel is complete if `kernel.json` exists, which is written last. A folder without it is an interrupted build, which
+continues when the same kernel is built again.
 """
 
 import json
@@ -19,47 +19,47 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel that can be started."""
+    """A complete kernel."""
 
     name: str
     release: str
-    """As `uname -r` says in it."""
+    """The release according to `uname -r`."""
     source: str
-    """What it was built from, in words."""
+    """The description of the source."""
     key: str
     """Hash of source, configuration, patches and compiler."""
     built: str
-    """When, UTC."""
+    """Time of the build, UTC."""
     seconds: float
-    """What the build took, wall time."""
+    """Duration of the build in real time."""
     patches: list[str]
     absent: list[str]
-    """Symbols of the configuration that this version does not have."""
+    """Configuration symbols that this version does not have."""
 
     @property
     def folder(self) -> Path:
-        """What `remove` removes."""
+        """The folder that `remove` deletes."""
         return folder(self.name)
 
     @property
     def image(self) -> Path:
-        """The program."""
+        """The executable."""
         return self.folder / "linux"
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The form for `--json`."""
         return asdict(self) | {"image": str(self.image)}
 
 
 def cache() -> Path:
-    """`$TCPASSAY_CACHE`, or `tcpassay` in the user's cache."""
+    """`$TCPASSAY_CACHE`, or `tcpassay` in the user's cache folder."""
     if given := os.environ.get("TCPASSAY_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tcpassay"
 
 
 def folder(name: str) -> Path:
-    """Of the kernel with this name, whether or not there is one. Raises `UserError` for what is no name."""
+    """The folder of the kernel with this name, existing or not. Raises `UserError` for an invalid name."""
     if not NAME.fullmatch(name):
         raise UserError(
             f"`{name}`: a kernel's name has at most 64 letters, digits and `.`, `_`, `+`, `-`, "
@@ -69,14 +69,14 @@ def folder(name: str) -> Path:
 
 
 def kernels() -> list[Kernel]:
-    """All that are whole, by name."""
+    """All complete kernels by name."""
     home = cache() / "kernels"
     names = sorted(entry.name for entry in home.iterdir()) if home.is_dir() else []
     return [kernel for name in names if NAME.fullmatch(name) and (kernel := read(name))]
 
 
 def read(name: str) -> Kernel | None:
-    """The kernel with this name, when it is whole."""
+    """The kernel with this name, if it is complete."""
     place = folder(name)
     try:
         kernel = Kernel(**json.loads((place / "kernel.json").read_text(encoding="utf-8")))
@@ -86,7 +86,7 @@ def read(name: str) -> Kernel | None:
 
 
 def find(name: str | None = None) -> Kernel:
-    """The kernel with this name, or the only one, or Debian's 6.1. Raises `UserError` that lists what there is."""
+    """The kernel with this name, or the only one, or Debian's 6.1. Raises `UserError` with the list of kernels."""
     known = kernels()
     for kernel in known:
         if kernel.name == (name or ("6.1" if len(known) > 1 else known[0].name)):
@@ -97,7 +97,7 @@ def find(name: str | None = None) -> Kernel:
 
 
 def write(kernel: Kernel) -> None:
-    """Says that the kernel in its folder is whole."""
+    """Marks the kernel in its folder as complete."""
     file = kernel.folder / "kernel.json"
     draft = file.with_suffix(".new")
     draft.write_text(json.dumps(asdict(kernel), indent=2) + "\n", encoding="utf-8")
@@ -105,7 +105,7 @@ def write(kernel: Kernel) -> None:
 
 
 def remove(name: str) -> None:
-    """Removes a kernel, also one whose build did not end. Raises `UserError` when there is nothing."""
+    """Removes a kernel, complete or not. Raises `UserError` if there is none."""
     place = folder(name)
     if not place.is_dir():
         find(name)

@@ -1,8 +1,8 @@
-"""How complete what was run is: which combinations of levels the cases that were done have met.
+"""The coverage of the completed cases: the combinations of levels that they contain.
 
-Counted by the verifier of covering arrays (`tcpassay.cover.verify`) from the runs themselves, not from what a generator
-promised: a case that crashed covers nothing. What is possible at all is what the constraints of the folder's plan
-leave; where the plan cannot be read, every combination of the levels that were seen.
+The verifier of covering arrays (`tcpassay.cover.verify`) counts it from the runs, so that a case that crashed covers
+nothing. The constraints of the folder's plan define the possible combinations; if the plan cannot be read, all
+combinations of the observed levels are possible.
 """
 
 from collections.abc import Sequence
@@ -22,38 +22,38 @@ from tcpassay.plan import combine
 from tcpassay.report.factors import Codes, Factor, Planned, constant, text_of
 
 COUNTED: Final = 300_000
-"""Combinations of levels up to which a strength is counted that the plan does not ask for."""
+"""Maximum number of combinations at strengths that the plan does not require."""
 STRONGEST: Final = 4
 EXAMPLES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two parameters, by place: how many cases met each pair of their levels."""
+    """Two parameters by index, with the number of cases for each pair of their levels."""
 
     first: int
     second: int
     counts: Codes
-    """By level of the first and of the second; -1 where the constraints leave no case."""
+    """By level of the first and of the second parameter; -1 if the constraints exclude the pair."""
 
     @property
     def total(self) -> int:
-        """Pairs of levels that are possible."""
+        """Number of possible pairs of levels."""
         return int((self.counts >= 0).sum())
 
     @property
     def covered(self) -> int:
-        """Pairs of levels that were met."""
+        """Number of covered pairs of levels."""
         return int((self.counts > 0).sum())
 
 
 def bare(names: Sequence[str], sizes: Sequence[int]) -> Space:
-    """A space without constraints, whose levels are numbers: what is known where the plan cannot be read."""
+    """A space without constraints and with numbers as levels, used if the plan cannot be read."""
     return Space(tuple(Parameter(name, tuple(range(size))) for name, size in zip(names, sizes, strict=True)))
 
 
 def lines(space: Space, rows: Matrix, asked: generate.Strategy | None = None) -> list[verify.Line]:
-    """The coverage at each strength that the plan asks for, or that is counted in a moment, and of its families."""
+    """The coverage at each strength of the plan, at further strengths that are fast to count, and of the families."""
     families = asked.families if isinstance(asked, generate.TWay) else ()
     strength = asked.strength if isinstance(asked, generate.TWay) else 2
     sizes = [space.sizes[v] for v in space.free]
@@ -65,7 +65,10 @@ def lines(space: Space, rows: Matrix, asked: generate.Strategy | None = None) ->
 
 
 def pairs(space: Space, rows: Matrix) -> list[Pair]:
-    """Every pair of parameters that vary. `rows` has a row a case and a column a parameter: the place of its level."""
+    """All pairs of varied parameters.
+
+    `rows` has a row per case and a column per parameter with the index of its level.
+    """
     impossible = _impossible(space)
     made = []
     for a, b in combinations(space.free, 2):
@@ -79,7 +82,7 @@ def pairs(space: Space, rows: Matrix) -> list[Pair]:
 
 
 def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
-    """For pairs of parameters that constraints tie together, the pairs of levels that they leave no case for."""
+    """For pairs of parameters connected by constraints, the pairs of levels that the constraints exclude."""
     if not space.tables:
         return {}
     network = Network(space.sizes, space.tables)
@@ -90,15 +93,15 @@ def _impossible(space: Space) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
             if a in tied or b in tied:
                 made[a, b] = ~network.project((a, b))
     except UserError:
-        # Too much to solve: such a pair counts as one that was not met.
+        # Too expensive to solve: such a pair counts as not covered.
         return {}
     return made
 
 
 def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
-    """Of the cases that were done, each counted once however many seeds it has.
+    """The coverage of the completed cases, each counted once for all seeds.
 
-    Those that were refused, as they had to be, count for the invalid values alone.
+    Cases that were refused as expected count only for the invalid values.
     """
     ended = [n for n, run in enumerate(runs) if run.get("outcome") in {"done", run.get("expect", "done")}]
     first = {str(runs[n]["case"]): n for n in reversed(ended)}
@@ -116,7 +119,7 @@ def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned |
         codes[:, v] = place[factor.codes[rows]]
     invalid = (codes >= np.array(space.sizes, dtype=np.int32)).any(axis=1)
     refused = np.array([runs[n]["outcome"] != "done" for n in rows], dtype=np.bool_)
-    # A level that the plan does not have, and a negative one that was not refused, cover nothing.
+    # A level outside the plan, and a negative level that was not refused, cover nothing.
     codes, valid = codes[(invalid == refused) & (codes >= 0).all(axis=1)], codes[~invalid & ~refused]
     valid = valid[(valid >= 0).all(axis=1)]
     texts = {
@@ -159,6 +162,6 @@ def report(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned |
 
 
 def _places(factor: Factor, parameter: Parameter) -> npt.NDArray[np.int32]:
-    """For each level of the page, which has amounts in rising order, its place in the space; -1 for others."""
+    """For each level of the page (amounts in ascending order) its index in the space; -1 for others."""
     levels = [text_of(level) for level in parameter.all_levels]
     return np.array([levels.index(text) if text in levels else -1 for text in factor.levels], dtype=np.int32)

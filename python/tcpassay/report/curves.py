@@ -1,7 +1,7 @@
-"""What the page of one run draws: its series, its events and its sequence numbers, thinned to what a screen shows.
+"""The curves of the page of one run: series, events and sequence numbers, reduced to the resolution of a screen.
 
-Everything comes from the recording. Throughput counts bytes that reached the receiver, with headers; the round-trip
-time is each of the sender's samples where there is an event log, else its smoothed value.
+All data comes from the recording. Throughput counts bytes with headers that arrived at the receiver. The round-trip
+time consists of the sender's samples if there is an event log, and of its smoothed value otherwise.
 """
 
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ from tcpassay.report import thin
 from tcpassay.report.pack import Pack
 
 POINTS: Final = 2_000
-"""Most points of a curve."""
+"""Maximum number of points of a curve."""
 BARS: Final = 4_000
-"""Most bars of a flow in the time-sequence graph."""
+"""Maximum number of bars of a flow in the time-sequence graph."""
 TICKS: Final = 1_000
-"""Most marks of one kind of event."""
+"""Maximum number of marks of one kind of event."""
 FLOWS: Final = 8
-"""Most flows of which each has curves of its own."""
+"""Maximum number of flows with their own curves."""
 SEQUENCES: Final = 4
-"""Most flows in the time-sequence graph."""
+"""Maximum number of flows in the time-sequence graph."""
 COUNTS: Final = 400
-"""Most bars of marks and drops."""
+"""Maximum number of bars of marks and drops."""
 EXACT: Final = 6_000
-"""Most points that are kept whole around findings, of each curve."""
+"""Maximum number of points of each curve that are kept unreduced around findings."""
 
 _LANES: Final = (
     ("timeout", "RTO fires", (pl.col("kind") == "timer_fire") & (pl.col("why") == "Rto")),
@@ -45,7 +45,7 @@ _LANES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a finding points at: its flow is drawn before others, and nothing of its window is left out."""
+    """The flow and time window of a finding: the flow has priority, and its window is not reduced."""
 
     flow: str
     start_ns: float
@@ -53,7 +53,7 @@ class Watched:
 
 
 def pack(recording: Recording, *, watched: Iterable[Watched] = ()) -> str:
-    """The curves of a recording. Raises `DamagedError`, also for columns or counters that are not there."""
+    """The curves of a recording. Raises `DamagedError`, also for missing columns or counters."""
     try:
         return _Curves(recording, list(watched)).pack()
     except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
@@ -82,7 +82,7 @@ class _Curves:
 
         self.senders = senders
         self.ranked = sorted(senders, key=rank)
-        # Shown in the recording's order, so that a flow has the same colour in every panel.
+        # In the order of the recording, so that a flow has the same colour in every panel.
         self.shown = sorted(self.ranked[:FLOWS])
 
     def pack(self) -> str:
@@ -145,7 +145,7 @@ class _Curves:
         return _floats(rows["time_ns"]), _floats(rows[column])
 
     def _curve(self, name: str, time: thin.Floats, values: thin.Floats, **more: Any) -> list[dict[str, Any]]:
-        """A curve in a list, or nothing where there is nothing to draw."""
+        """A list with a curve, or an empty list if there is no data."""
         if not len(time):
             return []
         kept = self._kept(time, values)
@@ -192,7 +192,7 @@ class _Curves:
         return {"key": key, "title": title, "unit": unit, "curves": curves}
 
     def _windows(self) -> dict[str, Any]:
-        """Congestion windows, and the slow-start thresholds of few flows."""
+        """Congestion windows, and slow-start thresholds if there are few flows."""
         panel = self._of_flows("cwnd", "Congestion window", "B", "cwnd_bytes")
         for place in self.shown:
             name = self._name(place)
@@ -225,7 +225,7 @@ class _Curves:
         return {"key": "queue", "title": "Queue", "unit": "B", "curves": curves}
 
     def _counts(self) -> dict[str, Any] | None:
-        """Marks and drops of the bottleneck, or of all devices where none is the bottleneck."""
+        """Marks and drops of the bottleneck, or of all devices if there is no bottleneck."""
         interval = self.recording.index.get("series_interval_ns")
         if not interval:
             return None
@@ -254,7 +254,7 @@ class _Curves:
         return (array[order] for array in both)
 
     def _distributions(self) -> Iterable[dict[str, Any]]:
-        """Latencies of all flows together, of the bottleneck's queue, and times to completion."""
+        """Latencies of all flows together and of the bottleneck's queue, and completion times."""
         latency = self.recording.latency
         senders = [self._name(place) for place in self.senders]
         queue = [str(self._bottleneck["name"])] if self._bottleneck else []
@@ -318,7 +318,7 @@ class _Curves:
                 made[key] = [self.packed.add(array) for array in self._bars(time, low, low + length)]
                 made[f"{key}_of"] = len(rows)
             acks = own.filter(pl.col("kind") == "in", pl.col("ack") > 0)
-            # What is acknowledged never falls; an ACK that was overtaken says nothing.
+            # The acknowledged position never decreases; a reordered ACK is ignored.
             time, ack = _floats(acks["time_ns"]), np.maximum.accumulate(_floats(acks["ack"]))
             kept = self._kept(time, ack)
             made["acked"] = [self.packed.add(time[kept]), self.packed.add(ack[kept])]

@@ -1,4 +1,4 @@
-"""What varies between the runs: the parameters, their levels, and what the plan says of both."""
+"""The factors of the runs: parameters, their levels, and the corresponding data of the plan."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,44 +20,44 @@ Codes = npt.NDArray[np.int64]
 ABSENT: Final = "(default)"
 """The level of a parameter that a run does not set."""
 NONE: Final = "\N{EN DASH}"
-"""The level of what has no meaning for a run."""
+"""The level of a parameter that does not apply to a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A parameter, or a group of them, and the level that each run gives it."""
+    """A parameter or a group, and its level in each run."""
 
     name: str
     levels: tuple[str, ...]
-    """Those of the plan, and others that runs have."""
+    """The levels of the plan, and further levels of the runs."""
     codes: Codes
     ordered: bool
-    """Whether its levels are amounts of one kind; they stand in rising order then."""
+    """Whether the levels are amounts of one kind; they are then in ascending order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What the plan in the folder says of the space that its cases are drawn from."""
+    """The space of the plan in the folder."""
 
     space: Space
     strategy: generate.Strategy
     metrics: tuple[str, ...]
-    """Those that the plan wants to see."""
+    """The metrics named in the plan."""
 
     @classmethod
     def of(cls, results: Results) -> "Planned | None":
-        """From `plan.toml`; nothing when it cannot be read, or is not the plan of these runs."""
+        """Reads `plan.toml`; `None` if it cannot be read or is not the plan of these runs."""
         try:
             doc = extends.load(results.plan, results.folder / "plan.toml")
             spec = PlanFile.model_validate(doc.data)
             space = combine.space_of(spec, doc)
         except (UserError, ValidationError):
             return None
-        # What constraints mention may have one level in the plan; then no run says it. What has one beside negative
-        # values is said by the runs that must be refused alone.
+        # A parameter in constraints may have one level in the plan; then no run contains it. A parameter with one
+        # level and negative values is contained only in runs that must be refused.
         names = {parameter.name for parameter in space.parameters}
         varying = {parameter.name for parameter in space.parameters if len(parameter.levels) > 1}
-        # Scripts have no part in the space.
+        # Scripts do not belong to the space.
         cases = [run for run in results.runs if not run.get("script")]
         said = {name for run in cases for name in run.get("varied") or {}}
         return (
@@ -66,20 +66,20 @@ class Planned:
 
 
 def constant(parameter: Parameter, runs: int) -> Factor:
-    """The factor of a parameter that has one level in the plan."""
+    """The factor of a parameter with one level in the plan."""
     return Factor(
         parameter.name, (text_of(parameter.levels[0]),), np.zeros(runs, dtype=np.int64), ordered=False
     )
 
 
 def varied(results: Results, planned: Planned | None) -> list[Factor]:
-    """What varies, in the plan's order, with the levels of the plan whether a run has them or not."""
+    """The factors in the order of the plan, with its levels even if no run has them."""
     known = {one.name: one for one in planned.space.parameters} if planned else {}
     made = []
     for name in dict.fromkeys(name for run in results.runs for name in run.get("varied") or {}):
         levels = [text_of(level) for level in known[name].levels] if name in known else []
         unsaid = levels[known[name].default] if levels else ABSENT
-        # A script has no part in the space, and what is none has no script.
+        # A script does not belong to the space, and other cases have no script.
         without = [bool(run.get("script")) or name == "script" for run in results.runs]
         said = [as_text((run.get("varied") or {}).get(name)) for run in results.runs]
         values: list[str | None] = [
@@ -91,7 +91,7 @@ def varied(results: Results, planned: Planned | None) -> list[Factor]:
 
 
 def text_of(value: Any) -> str:
-    """A level as the page shows it."""
+    """The text of a level on the page."""
     return as_text(value) or ""
 
 
@@ -109,7 +109,7 @@ def _factor(name: str, values: list[str | None], known: list[str]) -> Factor:
 
 
 def settings(runs: list[dict[str, Any]], taken: set[str]) -> tuple[list[Factor], dict[str, str]]:
-    """What the cases set beside what varies by name: members of groups, and what all share."""
+    """The settings of the cases besides the factors: members of groups, and settings that all cases have in common."""
     names = dict.fromkeys(name for run in runs for name in run.get("triples") or {} if name not in taken)
     members, fixed = [], {}
     for name in names:

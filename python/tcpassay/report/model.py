@@ -1,7 +1,7 @@
-"""What a report says, taken from a result folder: everything but the curves of single runs.
+"""The data of a report from a result folder, except the curves of single runs.
 
-Large tables are columns: for each parameter the places of its levels, for each metric a number a run. The page filters,
-sorts and computes its statistics from them, so that one copy of the data serves every view.
+Large tables are stored as columns: for each parameter the indices of its levels, for each metric a number per run. The
+page filters, sorts and computes its statistics from them, so that one copy of the data serves every view.
 """
 
 import base64
@@ -26,23 +26,23 @@ from tcpassay.report.pack import Pack
 from tcpassay.results import Results, as_text
 
 EVIDENCE: Final = 2_000
-"""Findings that keep their rows of evidence in the page."""
+"""Maximum number of findings whose rows of evidence are stored in the page."""
 ROWS: Final = 16
-"""Most rows of evidence of one finding."""
+"""Maximum number of evidence rows of one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the page is told."""
+    """The data of the page."""
 
     data: dict[str, Any]
-    """What is small: texts, findings, checks, coverage."""
+    """Small data: texts, findings, checks, coverage."""
     runs: str
-    """What is large, as a pack."""
+    """Large data, as a pack."""
 
 
 def build(results: Results) -> Report:
-    """What `results` hold. Damaged files are listed in the report, and the rest is used."""
+    """The data of `results`. Damaged files are listed in the report, and the other files are used."""
     index, runs = results.index, results.runs
     planned = Planned.of(results)
     factors = varied(results, planned)
@@ -64,13 +64,13 @@ def build(results: Results) -> Report:
         "coverage": _coverage(runs, factors, planned),
     }
     packed = _runs(results, factors, members)
-    # Last, because reading is what finds the damage.
+    # Last, because damage is detected while reading.
     data["problems"] = [str(problem) for problem in results.problems]
     return Report(data, packed)
 
 
 def _coverage(runs: list[dict[str, Any]], factors: list[Factor], planned: Planned | None) -> dict[str, Any]:
-    """Of the cases that parameters make; scripts are in no space, but where there is nothing else."""
+    """The coverage of the cases made of parameters; scripts are included only if there are no other cases."""
     ours = [n for n, run in enumerate(runs) if not run.get("script")] or list(range(len(runs)))
     shown = [
         replace(factor, codes=factor.codes[ours])
@@ -81,7 +81,7 @@ def _coverage(runs: list[dict[str, Any]], factors: list[Factor], planned: Planne
 
 
 def _environment(said: Mapping[str, Any]) -> dict[str, str | None]:
-    """As lines; what is nested is one line, and the history of the folder's sessions is left out."""
+    """The environment as lines; nested values are one line, and the history of sessions is omitted."""
     made: dict[str, str | None] = {}
     for name, value in said.items():
         if isinstance(value, dict):
@@ -104,7 +104,7 @@ def _plan(results: Results) -> dict[str, str]:
 
 
 def first_end(finding: Finding) -> int:
-    """When the first occurrence ends: what its evidence shows, or all of it where it happened once."""
+    """The end of the first occurrence: that of its evidence, or of the whole finding if it occurred once."""
     if finding.count == 1:
         return finding.end_ns
     return max((row.time_ns for row in finding.events), default=finding.start_ns)
@@ -157,7 +157,7 @@ def _runs(results: Results, factors: list[Factor], members: list[Factor]) -> str
 
 
 def _metrics(results: Results, pack: Pack) -> list[dict[str, Any]]:
-    """The metrics that at least one run has, in the table's order; others follow."""
+    """The metrics that at least one run has, in the order of the table, then unknown ones."""
     known = table.metrics()
     wanted = results.cases.select("case", "seed")
     frame = wanted.join(

@@ -1,8 +1,8 @@
-"""Numbers inside an HTML page: a header in JSON and typed arrays, compressed, in base64.
+"""Numbers in an HTML page: a JSON header and typed arrays, compressed and base64-encoded.
 
-The bytes before compression: the length of the header as a little-endian 32-bit number, the header, and each array from
-the next multiple of eight on. The header's `arrays` lists [type, offset, length] of each; elsewhere in the header an
-array is meant by its place in that list. `js/pack.js` is the reader.
+The bytes before compression are: the length of the header as a little-endian 32-bit number, the header, and each array
+at the next multiple of eight. The header's `arrays` lists [type, offset, length] of each array; other parts of the
+header refer to an array by its index in this list. `js/pack.js` is the reader.
 """
 
 import base64
@@ -23,25 +23,25 @@ _ALIGN: Final = 8
 
 
 class Pack:
-    """Arrays that are being collected."""
+    """The arrays of a pack under construction."""
 
     def __init__(self) -> None:
         self._arrays: list[tuple[str, bytes, int]] = []
 
     def add(self, values: npt.ArrayLike, kind: str = "f8") -> int:
-        """Keep an array; its place is what the header says instead of it. Absent values are NaN."""
+        """Adds an array and returns its index for the header. Absent values are NaN."""
         array = np.ascontiguousarray(values, dtype=TYPES[kind])
         self._arrays.append((kind, array.tobytes(), len(array)))
         return len(self._arrays) - 1
 
     def text(self, header: dict[str, Any]) -> str:
-        """The whole, in base64."""
+        """The complete pack in base64."""
         offset, listed = 0, []
         for kind, raw, length in self._arrays:
             listed.append([kind, offset, length])
             offset += len(raw) + -len(raw) % _ALIGN
         head = json.dumps(header | {"arrays": listed}, allow_nan=False, separators=(",", ":")).encode()
-        # Offsets count from the first array, so that the header's own length does not matter to them.
+        # Offsets are relative to the first array and do not depend on the length of the header.
         head += b" " * (-(4 + len(head)) % _ALIGN)
         body = [len(head).to_bytes(4, "little"), head]
         body += [raw + b"\0" * (-len(raw) % _ALIGN) for _, raw, _ in self._arrays]
@@ -49,7 +49,7 @@ class Pack:
 
 
 def read(text: str) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
-    """The header and the arrays of a pack, for tests and for other readers of the page."""
+    """The header and the arrays of a pack, for tests and other readers of the page."""
     raw = gzip.decompress(base64.b64decode(text))
     size = int.from_bytes(raw[:4], "little")
     header: dict[str, Any] = json.loads(raw[4 : 4 + size])

@@ -1,7 +1,8 @@
-"""The HTML file: template, style, scripts, chart library and data, in one file that asks nobody for anything.
+"""The HTML file: template, style, scripts, chart library and data in one file without network requests.
 
-The page's own content security policy forbids every request and every script but those written here (by their hashes),
-so that a hostile name in a result folder stays a name. Data stand in `<script>` elements of types that are not run.
+The content security policy of the page forbids all requests and all scripts except those written here (identified by
+their hashes), so that a malicious name in a result folder cannot execute. Data is stored in `<script>` elements of
+types that are not executed.
 """
 
 import base64
@@ -18,13 +19,13 @@ SCRIPTS: Final = (
     "base", "units", "stats", "pack", "data", "state", "charts", "filters", "summary", "findings", "checks", "coverage",
     "distributions", "levels", "tradeoff", "runs", "timeline", "sequence", "case", "app",
 )  # fmt: skip
-"""The page's scripts, in the order in which they need each other."""
+"""The scripts of the page in the order of their dependencies."""
 
 
 def page(title: str, chunks: Iterable[tuple[str, str]], report: Any) -> Iterator[str]:
-    """The file, piece by piece, so that it never stands in memory as a whole.
+    """The file in parts, so that it is never completely in memory.
 
-    `chunks` are packs by the id of their element; `report` is called after the last of them and gives the JSON value.
+    `chunks` are packs by the id of their element; `report` is called after the last of them and returns the JSON value.
     """
     scripts = [_file("vendor/echarts.min.js"), *(_file(f"js/{name}.js") for name in SCRIPTS)]
     environment = jinja2.Environment(
@@ -43,9 +44,9 @@ def page(title: str, chunks: Iterable[tuple[str, str]], report: Any) -> Iterator
 
 
 def embedded(value: Any) -> Markup:
-    """A value as JSON that cannot end the element it stands in."""
+    """A value as JSON that cannot close its element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    # U+2028 and U+2029 are harmless in JSON, but not for everybody who reads a page's source.
+    # U+2028 and U+2029 are valid in JSON, but some tools that read the source of a page do not accept them.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - nothing in it is special in HTML any more

@@ -1,7 +1,7 @@
-"""Fewer points for the same picture: what is left out would not have been seen.
+"""Reduction of curves to fewer points with the same appearance.
 
-A curve on a screen has some hundred columns of pixels; of the points in one column only the lowest and the highest
-are seen. Extremes are what a report is read for, so they are kept exactly; nothing is averaged.
+A curve on a screen has several hundred columns of pixels, and only the minimum and maximum of the points in a column
+are visible. These extremes are kept exactly; no values are averaged.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def within(time: Floats, windows: Iterable[tuple[float, float]], most: int) -> Flags:
-    """Which points lie in any of the windows, both ends included; none of them when they are more than `most`."""
+    """The points in any of the windows, including both ends; none if there are more than `most`."""
     inside = np.zeros(len(time), dtype=np.bool_)
     for start, end in windows:
         inside[np.searchsorted(time, start) : np.searchsorted(time, end, "right")] = True
@@ -23,9 +23,11 @@ def within(time: Floats, windows: Iterable[tuple[float, float]], most: int) -> F
 
 
 def extremes(time: Floats, values: Floats, most: int) -> Indices:
-    """Places of at most `most` points, rising: the first, the last, and of each bin of time the lowest and the highest.
+    """Indices of at most `most` points in ascending order.
 
-    `time` must not fall and must have no gaps in the sense of NaN; `most` is at least 4.
+    The first, the last, and the minimum and maximum of each time bin.
+
+    `time` must not decrease and must contain no NaN; `most` is at least 4.
     """
     if most < 4:  # noqa: PLR2004 - both ends, and one bin
         raise ValueError(f"{most} points are too few; at least 4")
@@ -40,9 +42,9 @@ def extremes(time: Floats, values: Floats, most: int) -> Indices:
 
 
 def spans(time: Floats, low: Floats, high: Floats, most: int) -> tuple[Floats, Floats, Floats]:
-    """At most `most` bars from `low` to `high`: those of one bin of time become one that spans them all.
+    """At most `most` bars from `low` to `high`: the bars of one time bin are replaced by one that spans them.
 
-    It stands at the time of the first of them.
+    Its time is that of the first of them.
     """
     if len(time) <= most:
         return time, low, high
@@ -51,7 +53,7 @@ def spans(time: Floats, low: Floats, high: Floats, most: int) -> tuple[Floats, F
 
 
 def sums(time: Floats, counts: Floats, width: float) -> tuple[Floats, Floats]:
-    """Counts summed over bins of `width`: the start of each bin that has any, and its sum."""
+    """Counts summed over bins of `width`: the start of each bin with counts, and its sum."""
     if not len(time):
         return time, counts
     bins = np.floor(time / width)
@@ -60,9 +62,11 @@ def sums(time: Floats, counts: Floats, width: float) -> tuple[Floats, Floats]:
 
 
 def quantiles(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """A distribution function in some hundred points: values, and the share of all that is at most as large.
+    """A distribution function with several hundred points.
 
-    `values` rise. Both ends are kept, and the tail to one in a million.
+    Values, and the share of all values that are at most as large.
+
+    `values` are in ascending order. Both ends are kept, and the tail up to one in a million.
     """
     share = np.cumsum(counts) / counts.sum()
     tails = 1 - np.logspace(-2, -6, 60)
@@ -72,7 +76,7 @@ def quantiles(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _starts(time: Floats, bins: int) -> Indices:
-    """Where each of `bins` equal bins of time that is not empty begins."""
+    """The start of each non-empty bin of `bins` equal time bins."""
     span = time[-1] - time[0]
     if span <= 0:
         return np.zeros(1, dtype=np.int64)

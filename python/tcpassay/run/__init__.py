@@ -1,1 +1,1 @@
-"""Running a plan: the pool, the result folder, checks, what a person sees."""
+"""Running a plan: worker processes, result folder, checks, terminal output."""

@@ -17,29 +17,29 @@ OVER: dict[str, Callable[[list[float]], float]] = {
 }
 
 MOST_NAMED = 6
-"""Parameters beyond which the id alone says which case is meant."""
+"""With more varied parameters, a case is identified by its id alone."""
 
 Metrics = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A check on one run, or on a statistic over several."""
+    """The result of a check for one run or for a statistic over several runs."""
 
     check: Check
     subject: str
     holds: bool
     observed: float | None
     limit: float | None
-    """What the observed value was compared with: the check's value, times the partner's metric if it asks so."""
+    """The limit: the value of the check, multiplied by the metric of the partner case if the check has `times`."""
     note: str = ""
     case: str = ""
-    """The id of the case, where the verdict is about one run; where it is about several, of the run that decides it."""
+    """The id of the case; for a verdict about several runs, that of the deciding run."""
     seed: int | None = None
-    """The seed of that run."""
+    """The seed of this run."""
 
     def as_json(self) -> dict[str, object]:
-        """For the machine-readable result."""
+        """The form for JSON."""
         return {
             "metric": self.check.metric,
             "op": self.check.op,
@@ -56,14 +56,14 @@ class Verdict:
 
 
 def judge(plan: Plan, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]:
-    """Every check of the plan on every run that it selects; a run without the metric does not hold."""
+    """Applies every check of the plan to the runs that it selects; a check fails for a run without the metric."""
     return [verdict for check in plan.spec.check for verdict in _judge(plan, check, measured)]
 
 
 def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -> list[Verdict]:
     selected = [case for case in plan.select(check.where) if case.expect == "done"]
     partners = {case.id: _partner(plan, check, case) for case in selected}
-    # Where only some cases were chosen to run, a check is about those that can be judged.
+    # If only some cases were selected to run, a check applies to those that ran.
     runs = [(case, seed) for case in selected if partners[case.id] for seed in plan.spec.seeds]
     if not runs or (check.over != "each" and not all(partners.values())):
         return []
@@ -86,7 +86,7 @@ def _judge(plan: Plan, check: Check, measured: dict[tuple[str, int], Metrics]) -
 
 
 def _deciding(check: Check, observed: list[float]) -> int:
-    """The run that speaks most against the check: with the least value where a great one is wanted, and so on."""
+    """The run with the most unfavourable value for the check."""
     if check.op in {">", ">="}:
         return observed.index(min(observed))
     if check.op in {"<", "<="}:
@@ -95,7 +95,7 @@ def _deciding(check: Check, observed: list[float]) -> int:
 
 
 def _partner(plan: Plan, check: Check, case: Case) -> Case | None:
-    """The case whose metric is the measure, the case itself where there is no other, or none if that does not run."""
+    """The partner case of a check, the case itself if there is none, or `None` if the partner does not run."""
     if check.times is None:
         return case
     free = {name: value for name, value in case.varied.items() if name not in check.times}
@@ -113,7 +113,7 @@ def _pair(
 
 
 def _subject(plan: Plan, case: Case, seed: int) -> str:
-    """A run in words: its id, and what varies where that is not too much to be read."""
+    """A run in words: its id, and the varied values if they are few."""
     seeds = f" seed {seed}" if len(plan.spec.seeds) > 1 else ""
     label = f": {case.label}" if case.label and len(case.varied) <= MOST_NAMED else ""
     return f"case {case.id}{seeds}{label}"

@@ -1,4 +1,4 @@
-"""Which cases of a plan are meant: by the values that they have, or by their ids."""
+"""Selection of cases of a plan by their values or ids."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from tcpassay.plan.read import Plan
 
 
 def choose(plan: Plan, texts: Iterable[str]) -> frozenset[str] | None:
-    """The ids of the cases that `PATH=VALUE` and ids select; `None`, which is all, when nothing is said.
+    """The ids of the cases selected by `PATH=VALUE` and ids; `None` (all cases) without selection.
 
-    Several values of one parameter are alternatives, several parameters must all be so; ids may be cut short. Raises
-    `UserError` for what selects nothing.
+    Several values of one parameter are alternatives; several parameters must all match; ids may be abbreviated. Raises
+    `UserError` for a selection without cases.
     """
     values: dict[str, set[str]] = defaultdict(set)
     ids: list[str] = []
@@ -42,7 +42,7 @@ def choose(plan: Plan, texts: Iterable[str]) -> frozenset[str] | None:
 
 
 def _name(name: str, plan: Plan) -> str:
-    """The parameter that is meant; its last part is enough, as the tables print it, where only one has it."""
+    """The parameter with this name; the last part of its path is sufficient if it is unambiguous."""
     known = dict.fromkeys(path for case in plan.cases for path in _said(case))
     if name in known:
         return name

@@ -1,4 +1,4 @@
-"""What a plan was run on, and by which versions. A run of the model does not depend on the machine."""
+"""The machine and the versions with which a plan was run. A run on the model does not depend on the machine."""
 
 import hashlib
 import os
@@ -18,13 +18,13 @@ _LIBRARIES = ("numpy", "polars")
 
 @cache
 def table_version() -> str:
-    """A digest of the tables of parameters and metrics: what a case and its numbers mean."""
+    """A digest of the tables of parameters and metrics, which define the meaning of cases and results."""
     tables = _native.params_json() + _native.metrics_json()
     return hashlib.sha256(tables.encode()).hexdigest()[:12]
 
 
 def environment(substrates: Iterable[str]) -> dict[str, Any]:
-    """The machine and the versions, and what the substrates run."""
+    """The machine, the versions, and the systems of the substrates."""
     return {
         "tcpassay": __version__,
         "tables": table_version(),
@@ -41,7 +41,7 @@ def environment(substrates: Iterable[str]) -> dict[str, Any]:
 
 
 def load() -> list[float] | None:
-    """The load average over 1, 5 and 15 minutes, where the system tells it."""
+    """The load average over 1, 5 and 15 minutes, if the system provides it."""
     try:
         return [round(value, 2) for value in os.getloadavg()]
     except OSError:

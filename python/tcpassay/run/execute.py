@@ -1,4 +1,4 @@
-"""Runs what waits in a session: cases to processes, answers into the journal, then checks, then figures."""
+"""Execution of the pending runs of a session: cases to processes, answers to the journal, then checks and figures."""
 
 import contextlib
 import itertools
@@ -22,20 +22,20 @@ from tcpassay.run.session import Session
 from tcpassay.run.settings import Settings
 
 MOST_ATTEMPTS: Final = 3
-"""How often a run is begun whose process is killed from outside, before that is what came of it."""
+"""Maximum number of attempts of a run whose process is killed from outside."""
 
 
 class Executor(Protocol):
-    """What runs requests somewhere, and yields the index and the answer of each as they come, some at a time.
+    """An executor runs requests and yields indices and answers as they complete, several at a time.
 
-    An answer whose `kept` is set has left its recording in the request's `folder`.
+    An answer with `kept` has left its recording in the `folder` of the request.
     """
 
     name: str
     jobs: int
 
     def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
-        """Runs every request; requests are taken when there is room for them."""
+        """Runs all requests; a request is taken when a process is available for it."""
 
 
 class Local:
@@ -47,18 +47,18 @@ class Local:
         self.jobs = jobs
 
     def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
-        """Runs every request."""
+        """Runs all requests."""
         return Pool(self.jobs, limits).run(requests)
 
 
 class Watch(Protocol):
-    """Who is told how far it is."""
+    """The interface for progress."""
 
     def begin(self, runs: Iterable[Run]) -> None:
-        """All the runs, those that ended before with what came of them."""
+        """Receives all runs, including those that ended before."""
 
     def finished(self, run: Run) -> None:
-        """One more has ended."""
+        """Receives a run that ended."""
 
 
 class Full(Exception):  # noqa: N818 - it says what happened
@@ -66,9 +66,11 @@ class Full(Exception):  # noqa: N818 - it says what happened
 
 
 def execute(session: Session, executor: Executor, watch: Watch | None = None) -> Result:
-    """Runs all that waits; an interrupt, a budget or a full disk leaves a readable result of what ended.
+    """Runs all pending runs.
 
-    Raises `UserError` when the results cannot be written; they can be resumed.
+    After an interrupt, a time limit or a full disk the results of the ended runs are readable.
+
+    Raises `UserError` if the results cannot be written; the run can then be resumed.
     """
     with Stop() as stop:
         return _execute(session, executor, watch, stop)
@@ -89,7 +91,7 @@ def _execute(session: Session, executor: Executor, watch: Watch | None, stop: St
         elif session.plan.spec.figure:
             done = {(run.case.id, run.seed) for run in session.result("running").runs if run.kept}
             drawn = figures.draw(session.plan, session.folder, done)
-        # Writing the result takes no time; another interrupt must not tear it.
+        # Writing the result is fast, and a further interrupt must not interrupt it.
         stop.ignore()
     except KeyboardInterrupt:
         stop.ignore()
@@ -132,7 +134,7 @@ def _stopped(session: Session, reason: str) -> UserError:
 def _run_all(
     session: Session, settings: Settings, executor: Executor, watch: Watch | None, stop: Stop
 ) -> bool:
-    """Whether nothing waits any more; false when the budget ended before."""
+    """Whether no run is pending; false if the time limit was reached."""
     ends = None if settings.budget is None else time.monotonic() + settings.budget
     killed: Counter[int] = Counter()
     while session.journal.counts().waiting:
@@ -152,7 +154,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
     killed: Counter[int],
     stop: Stop,
 ) -> None:
-    """Runs what waits now; what was ended from outside waits again."""
+    """Runs the pending runs; those ended from outside become pending again."""
     claims: dict[int, tuple[Claim, str]] = {}
     numbers = itertools.count()
     ahead: deque[Claim] = deque()
@@ -163,7 +165,7 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
             claim = ahead.popleft() if ahead else session.journal.claim()
             if claim is None:
                 return
-            # A path by hand: what is done for each of ten thousand runs counts.
+            # The path is built directly, because this code is executed for tens of thousands of runs.
             place = f"{work}/{claim.number}-{claim.attempt}"
             claims[next(numbers)] = claim, place
             yield _request(session, settings, claim) | {"base": base, "folder": place}
@@ -181,16 +183,16 @@ def _run_some(  # noqa: PLR0913, PLR0917 - what `_run_all` has
             for (claim, _), run in zip(ended, runs, strict=True):
                 if watch and claim.case["repetition"] == 1:
                     watch.finished(run)
-    for claim in ahead:  # claimed when the time of the plan was nearly up
+    for claim in ahead:  # claimed shortly before the time limit of the plan
         session.journal.release(claim)
 
 
 def _ended(session: Session, claim: Claim, answer: Answer, place: str, killed: Counter[int]) -> bool:
-    """Whether an answer is what came of the run; then its recording has its place."""
+    """Whether an answer is final for the run; its recording is then moved to its place."""
     if answer["outcome"] == "unwritable":
         raise Full(answer["message"])
     if answer.pop("outside", False):
-        # Who killed the process we do not know; it says nothing about the run.
+        # The process was killed from outside; its answer is not valid for the run.
         killed[claim.number] += 1
         if killed[claim.number] < MOST_ATTEMPTS:
             session.journal.release(claim)
@@ -208,12 +210,12 @@ def _request(session: Session, settings: Settings, claim: Claim) -> dict[str, An
 
 
 def _take(folder: Folder, claim: Claim, answer: Answer, workplace: str) -> None:
-    """Gives the recording its place, or removes what a run that broke off left."""
+    """Moves the recording to its place, or removes the files of an incomplete run."""
     folder.owner.check()
     try:
         if answer.get("kept"):
             place = folder.recording(claim.case["case"], claim.case["seed"])
-            if place.exists():  # this run was made before, and its end was not recorded
+            if place.exists():  # the run was made before, but its end was not recorded
                 shutil.rmtree(place)
             Path(workplace).rename(place)
         elif answer["outcome"] not in {"done", "refused"}:

@@ -34,7 +34,7 @@ from tcpassay.owner import INSIDE, LostError, Owner, beside
 JOURNAL: Final = "journal.sqlite"
 RESULT: Final = "result.json"
 WORK: Final = ".work"
-# Everything that is written into a result folder, in the order in which it is removed.
+# All entries of a result folder in the order in which they are removed.
 FILES: Final = (
     RESULT, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "plan.toml", "metrics.parquet", "findings.json", "report.html",
 )  # fmt: skip
@@ -42,7 +42,7 @@ FOLDERS: Final = ("recordings", "inputs", "figures", "isolate", "explain", WORK)
 _LEFT: Final = re.compile(
     r"\..+\.partial|\.journal-.+\.new(-\w+)?|\.tcpassay-.+|journal\.sqlite-owner-\d+|\.tcpassay\.lock"
 )
-"""Names of files that a process that was killed may leave."""
+"""Names of files that a killed process may leave."""
 _OURS: Final = re.compile(rb'\{\s*"format": \d+,\s*"tcpassay": ')
 _CASE: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_-]{0,63}")
 
@@ -52,19 +52,19 @@ class UnwritableError(UserError):
 
 
 class Folder:
-    """A result folder that is being written, by its owner."""
+    """A result folder during writing, used by its owner."""
 
     def __init__(self, path: Path, owner: Owner, made: Path | None = None) -> None:
         self.path = path
         self.owner = owner
         self.made = made or path
-        """Where the folder stands until it is published."""
+        """The location of the folder before it is published."""
 
     @classmethod
     def create(cls, path: Path, *, replace: bool) -> "Folder":
-        """Makes the folder, or says why it cannot be; on an error nothing is left behind.
+        """Creates the folder. On an error nothing is left behind.
 
-        It is not there for others before `publish`. What the last owner did not finish to make is removed.
+        The folder is not visible to others before `publish`. Incomplete files of the previous owner are removed.
         """
         try:
             str(path).encode()
@@ -103,7 +103,7 @@ class Folder:
             real = Path(os.path.realpath(path))
             made = real.with_name(beside(real.name, "new"))
             if made.is_dir() and (not any(made.iterdir()) or (made / INSIDE).exists()):
-                shutil.rmtree(made)  # its maker is dead, or we would not own the place
+                shutil.rmtree(made)  # its creator is dead; otherwise this process could not own the place
             made.mkdir()
             owner.enter(made)
         folder = cls(path, owner, made)
@@ -115,7 +115,7 @@ class Folder:
         return folder
 
     def publish(self) -> None:
-        """Gives a folder that is made its name."""
+        """Renames a complete folder to its final name."""
         if self.made != self.path:
             try:
                 self.made.rename(self.path if not self.path.is_symlink() else os.path.realpath(self.path))
@@ -127,7 +127,7 @@ class Folder:
             self.owner.renamed()
 
     def abandon(self) -> None:
-        """Removes a folder that could not be made, and gives it up."""
+        """Removes a folder that could not be completed, and releases it."""
         with contextlib.suppress(OSError):
             if self.made != self.path:
                 shutil.rmtree(self.made)
@@ -137,7 +137,7 @@ class Folder:
 
     @classmethod
     def existing(cls, path: Path) -> "Folder":
-        """A folder that has results already, now owned by this process. Raises `UserError`."""
+        """An existing folder with results, now owned by this process. Raises `UserError`."""
         if not any((path / mark).is_file() for mark in (RESULT, JOURNAL)):
             half = (path / INSIDE).exists()
             what = (
@@ -155,27 +155,27 @@ class Folder:
         return folder
 
     def close(self) -> None:
-        """Gives the folder up."""
+        """Releases the folder."""
         self.owner.release()
 
     @property
     def work(self) -> Path:
-        """Where recordings are made."""
+        """The location of recordings during their creation."""
         return self.path / WORK
 
     def recording(self, case: str, seed: int) -> Path:
-        """Where the recording of a run stands."""
+        """The location of the recording of a run."""
         return self.path / self.name(case, seed)
 
     @staticmethod
     def name(case: str, seed: int) -> str:
-        """The same, as it is named in the folder. Raises `ValueError` for what is no name of a case or no seed."""
+        """The same, relative to the folder. Raises `ValueError` for an invalid id or seed."""
         if not is_run(case, seed):
             raise ValueError(f"{case!r} with seed {seed!r} is no run")
         return f"recordings/{case}-{seed}"
 
     def begin_work(self) -> None:
-        """An empty place for recordings to be made; what another process did not finish goes."""
+        """Creates an empty folder for recordings; incomplete files of other processes are removed."""
         self.end_work()
         try:
             self.work.mkdir()
@@ -183,11 +183,14 @@ class Folder:
             raise UnwritableError(f"it cannot be made: {_reason(error)}", Place(self.work)) from error
 
     def end_work(self) -> None:
-        """Removes what was not finished."""
+        """Removes incomplete files."""
         shutil.rmtree(self.work, ignore_errors=True)
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Writes a file whole or not at all. Raises `UnwritableError`, and `LostError` for a folder that is gone."""
+        """Writes a file completely or not at all.
+
+        Raises `UnwritableError`, and `LostError` if the folder was removed.
+        """
         if self.made == self.path:
             self.owner.check()
         try:
@@ -198,7 +201,7 @@ class Folder:
             ) from error
 
     def repair(self, name: str, content: str) -> None:
-        """Writes a file again that is not what it must be."""
+        """Writes a file again if its content is wrong."""
         try:
             if regular.read_bytes(self.path / name, links=False) == content.encode():
                 return
@@ -208,7 +211,7 @@ class Folder:
 
 
 def is_run(case: object, seed: object) -> bool:
-    """Whether these are an id of a case and a seed, which together may become the name of a folder."""
+    """Whether these are a valid id and a valid seed, which may become part of a folder name."""
     named = isinstance(case, str) and _CASE.fullmatch(case) is not None
     return named and isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64
 
@@ -218,7 +221,7 @@ def _reason(error: OSError) -> str:
 
 
 def _refuse(path: Path, *, replace: bool) -> None:
-    """Raises `UserError` for a folder whose content is not to be replaced."""
+    """Raises `UserError` for a folder whose content must not be replaced."""
     if not path.is_dir() or _is_unfinished(path):
         return
     if not _is_ours(path):
@@ -236,7 +239,7 @@ def _refuse(path: Path, *, replace: bool) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the folder has results, whole or damaged."""
+    """Whether the folder contains results, complete or damaged."""
     if (path / JOURNAL).is_file():
         return True
     try:
@@ -246,12 +249,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Whether there is nothing, or only what an interrupted beginning left."""
+    """Whether the folder is empty or contains only an interrupted start."""
     if any((path / mark).exists() for mark in (RESULT, JOURNAL)):
         return False
     if (path / INSIDE).exists():
         return True
-    # Folders without any file in them: earlier versions left such ones, and nothing can be lost with them.
+    # Folders without files: earlier versions left them, and they contain no data.
     return all(
         entry.name in FOLDERS and not entry.is_symlink() and entry.is_dir() and _is_bare(entry)
         for entry in path.iterdir()
@@ -263,7 +266,7 @@ def _is_bare(folder: Path) -> bool:
 
 
 def _clear(path: Path) -> None:
-    """Removes what is ours, the journal and the result first. Raises `OSError`."""
+    """Removes the files of tcpassay, the journal and the result first. Raises `OSError`."""
     for name in FILES:
         (path / name).unlink(missing_ok=True)
     for name in FOLDERS:
@@ -281,11 +284,13 @@ def _remove(folder: Path) -> None:
     if stat.S_ISDIR(mode):
         shutil.rmtree(folder)
     else:
-        folder.unlink()  # a link is removed, not what it leads to
+        folder.unlink()  # a link is removed, not its target
 
 
 def _no_links(path: Path) -> None:
-    """Raises `UserError` when an entry of the folder is a link: writing through it would change something elsewhere."""
+    """Raises `UserError` if an entry of the folder is a link, because writing through it would change a file
+    elsewhere.
+    """
     for name in (*FILES, *FOLDERS):
         if (path / name).is_symlink():
             message = "it is a symbolic link; results are not written through links"

@@ -1,4 +1,4 @@
-"""Findings of a plan in short: by oracle, with what the runs that have them share, and the command that repeats one."""
+"""Summary of the findings of a plan by oracle, with common values of the runs and a command that repeats one."""
 
 from collections import defaultdict
 from typing import Any, Final
@@ -11,11 +11,11 @@ from tcpassay.plan.expand import show as value_text
 from tcpassay.run.result import Result, Run
 
 MOST: Final = 10
-"""Commands that are printed for one oracle; `findings.json` has them all."""
+"""Maximum number of commands per oracle; `findings.json` contains all."""
 
 
 def show(result: Result, console: Console) -> None:
-    """Print a row an oracle, and below it a command for each run in which it found something."""
+    """Prints a row per oracle, and below it commands for runs with findings."""
     by_oracle = group(result.runs)
     if not by_oracle:
         return
@@ -42,7 +42,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def group(runs: list[Run]) -> dict[str, list[tuple[Run, list[dict[str, Any]]]]]:
-    """The runs in which each oracle found something, with what it found: errors first, then the most frequent."""
+    """The runs with findings by oracle: errors first, then by number of runs."""
     made: dict[str, list[tuple[Run, list[dict[str, Any]]]]] = defaultdict(list)
     for run in runs:
         for oracle in dict.fromkeys(one["oracle"] for one in run.findings):
@@ -56,8 +56,8 @@ def _breaks(found: list[tuple[Run, list[dict[str, Any]]]]) -> bool:
 
 
 def shared(having: list[Run], runs: list[Run]) -> str:
-    """Values that all runs with a finding have and not all others, and how many of the runs with them have it."""
-    # Values that are there to be refused are not what the others have.
+    """Values that all runs with a finding have and not all others, with the number of runs with these values."""
+    # Values of negative cases are not compared with the others.
     return common.words([_values(run) for run in having], [_values(run) for run in runs if run.done])
 
 

@@ -1,8 +1,8 @@
-"""Files that values name, as in `link.rate = "trace:uplink.txt"`, or are: the result folder keeps a copy of each.
+"""Input files of values, as in `link.rate = "trace:uplink.txt"`; the result folder contains a copy of each.
 
-A case names a file relative to the plan. The copies stand in `inputs/` so that the same names find them; where a name
-climbs out of the plan's folder (`../uplink.txt`), the base lies as deep as is needed. A file with an absolute name
-stays where it is.
+File names in cases are relative to the plan. The copies in `inputs/` have the same relative names; if a name leaves the
+plan's folder (`../uplink.txt`), the base folder is placed at a sufficient depth. A file with an absolute name is not
+copied.
 """
 
 import os
@@ -19,7 +19,7 @@ from tcpassay.seal import checksum
 
 FOLDER: Final = "inputs"
 _DEEPER: Final = "below"
-# Of a value that is a file: `stack.cc_engine = "mine.o"`.
+# For a value that is a file name itself: `stack.cc_engine = "mine.o"`.
 _OBJECT: Final = ".o"
 _BASE: Final = re.compile(rf"{FOLDER}(/{_DEEPER})*")
 
@@ -49,17 +49,17 @@ def _called(script: str, base: Path) -> set[str]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # the value is no name of a file
+    except (OSError, ValueError):  # the value is not a file name
         return False
 
 
 def is_base(text: str) -> bool:
-    """Whether this is a base as `copy` gives it."""
+    """Whether this is a base in the format of `copy`."""
     return _BASE.fullmatch(text) is not None
 
 
 def are_sums(value: object) -> bool:
-    """Whether this is what `copy` says of its copies: names below `inputs/`, and a checksum of each."""
+    """Whether these are checksums in the format of `copy`: names below `inputs/`, each with a checksum."""
     return isinstance(value, dict) and all(
         isinstance(said, str) and name == os.path.normpath(name) and name.startswith(f"{FOLDER}/")
         for name, said in value.items()
@@ -69,7 +69,7 @@ def are_sums(value: object) -> bool:
 def copy(plan: Plan, source: Path, folder: Path) -> tuple[Path, dict[str, str]]:
     """Copies the files that the plan's cases name relative to `source`.
 
-    Returns the new base, and the checksum of each copy by its name, both relative to `folder`. Raises `OSError`.
+    Returns the new base, and the checksum of each copy by name, both relative to `folder`. Raises `OSError`.
     """
     found = names(plan, source)
     base = Path(FOLDER, *[_DEEPER] * _climbs(found))
@@ -85,7 +85,7 @@ def copy(plan: Plan, source: Path, folder: Path) -> tuple[Path, dict[str, str]]:
 
 
 def damaged(sums: dict[str, str], folder: Path) -> Iterator[str]:
-    """The names of copies in `folder` whose checksums are not these."""
+    """The names of copies in `folder` with a different checksum."""
     for name, said in sums.items():
         try:
             if checksum(regular.read_bytes(folder / name, links=False)) != said:

@@ -1,23 +1,23 @@
-"""The journal: which cases a run has, which were begun, and what came of each, safe against `kill -9`.
+"""The journal: the cases of a run, their state, and their results. It survives `kill -9`.
 
-One SQLite file in WAL mode. A case is recorded before it runs (`claim`) and after (`finish`), each in a
-transaction of its own, so a process that dies at any moment leaves every case either finished, with outcome
-and payload, or not: then it is claimed again, from the start. A finished case is never claimed again.
+It is one SQLite file in WAL mode. A case is recorded before it runs (`claim`) and after (`finish`), each in a separate
+transaction. If a process dies at any time, every case is therefore either finished, with outcome and payload, or it is
+claimed again from its start. A finished case is never claimed again.
 
-Several processes may work on one journal. Each holds a lock on a file of its own while it lives; the kernel
-drops it when the process ends, however it ends, and the next `open` or `claim` returns the cases of the dead
-to those that wait. (A process id would not do: ids are reused, and say nothing across containers.)
+Several processes may use one journal. Each holds a lock on its own file while it is alive; the kernel releases the lock
+when the process ends for any reason, and the next `open` or `claim` makes the cases of dead processes pending again.
+(Process ids are not suitable: they are reused, and they are not valid across containers.)
 
-`synchronous=NORMAL`: a commit survives the death of the process at once, and a power failure once the WAL has
-been synchronised, at the latest at the next checkpoint. After a power failure the last finished cases may run
-again; the file is whole either way (sqlite.org/wal.html). It must stand on a local file system, as WAL needs
-shared memory.
+`synchronous=NORMAL`: a commit survives the death of the process immediately, and a power failure once the WAL has been
+synchronised, at the latest at the next checkpoint. After a power failure the last finished cases may run again; the
+file is consistent in any case (sqlite.org/wal.html). It must be on a local file system, because WAL needs shared
+memory.
 
-Every row carries checksums of what it says, and the journal says how many cases there are, so that accidental damage
-is noticed: `open` and `peek` refuse a journal whose cases are damaged; an outcome that is damaged is told by `entries`
-and can be forgotten (`forget`), so that its case runs again.
+Every row has checksums of its content, and the journal contains the number of cases, so that accidental damage is
+detected: `open` and `peek` reject a journal with damaged cases; `entries` reports a damaged outcome, which can be
+removed (`forget`) so that its case runs again.
 
-The journal does not know how a case is run, nor what the payload means.
+The journal does not depend on how a case is run or on the meaning of the payload.
 """
 
 import contextlib
@@ -91,10 +91,10 @@ class Journal:
         order: Sequence[int] | None = None,
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the journal of a run of the plan with digest `plan`, whole or not at all.
+        """Creates the journal of a run of the plan with digest `plan`, completely or not at all.
 
-        `order` gives the numbers of the cases in the order in which they are to run; `notes` are kept with the
-        journal as they are. Raises `JournalError` when the folder has a journal already or cannot be written.
+        `order` contains the numbers of the cases in the order of execution; `notes` are stored unchanged. Raises
+        `JournalError` if the folder has a journal already or cannot be written.
         """
         path = folder / NAME
         if path.exists():
@@ -105,13 +105,13 @@ class Journal:
             handle, name = tempfile.mkstemp(prefix=".journal-", suffix=".new", dir=folder)
         except OSError as error:
             raise JournalError(f"a journal cannot be written: {error.strerror}", Place(path)) from error
-        # As any other file that this user makes.
+        # With the permissions of other files of this user.
         os.fchmod(handle, 0o666 & ~umask())
         os.close(handle)
         try:
             with translated(path), contextlib.closing(connect(Path(name))) as database:
-                # Not in WAL mode yet: there, what does not fit on the disk when the connection is closed stays in the
-                # WAL, without an error.
+                # Not in WAL mode yet: in WAL mode, data that does not fit on the disk when the connection is closed
+                # stays in the WAL without an error.
                 database.executescript("BEGIN;" + SCHEMA)
                 set_values(database, {"version": _VERSION, "plan": plan})
                 set_notes(database, notes or {})
@@ -130,7 +130,7 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, plan: str | None = None, clock: Callable[[], float] = time.time) -> Self:
-        """Open the journal of a run, and return the cases of processes that died to those that wait.
+        """Opens the journal of a run, and makes the cases of dead processes pending again.
 
         With `plan`, the run must be of the plan with this digest. Raises `JournalError`.
         """
@@ -149,7 +149,7 @@ class Journal:
 
     @classmethod
     def peek(cls, folder: Path) -> Self:
-        """Open the journal to read it only; whoever works on it is not disturbed. Raises `JournalError`."""
+        """Opens the journal read-only, without effect on processes that use it. Raises `JournalError`."""
         path = folder / NAME
         check_files(path)
         with translated(path):
@@ -162,20 +162,20 @@ class Journal:
             return journal
 
     def claim(self) -> Claim | None:
-        """The next case to run, recorded as begun; `None` when no case waits.
+        """Claims the next case and records its start; `None` if no case is pending.
 
-        When others still run some, they may come back later if their process dies.
+        Cases of other processes may become pending again if these processes die.
         """
         return next(iter(self.exchange([], claims=1)), None)
 
     def finish(self, claim: Claim, outcome: Outcome, payload: Json | None = None) -> None:
-        """Record what came of a claimed case. It will never be claimed again."""
+        """Records the result of a claimed case, which is never claimed again."""
         self.exchange([(claim, outcome, payload)], claims=0)
 
     def exchange(
         self, ended: Sequence[tuple[Claim, Outcome, Json | None]], claims: int | None = None
     ) -> list[Claim]:
-        """`finish` for each, and `claim` for as many or `claims`, in one transaction: most of its cost is its own."""
+        """`finish` for each case, and `claim` for as many or `claims`, in one transaction, whose cost dominates."""
         with self._transaction() as database:
             now = self._clock()
             self._finish(database, ended, now)
@@ -218,7 +218,7 @@ class Journal:
             raise AssertionError(f"one of the cases {numbers} is finished by a process that does not run it")
 
     def release(self, claim: Claim) -> None:
-        """Give a claimed case back unfinished, as when the user stops the run."""
+        """Returns a claimed case unfinished, for example when the user stops the run."""
         with self._transaction() as database:
             database.execute(
                 "UPDATE cases SET owner = NULL WHERE number = ? AND owner = ? AND outcome IS NULL",
@@ -226,12 +226,15 @@ class Journal:
             )
 
     def reopen(self, outcomes: Iterable[Outcome]) -> int:
-        """Forget what came of the cases that ended so: they wait again. How many they are."""
+        """Removes the results of the cases with these outcomes, so that they are pending again.
+
+        Returns their number.
+        """
         with self._transaction() as database:
             return sum(database.execute(f"{FORGET} outcome = ?", (outcome,)).rowcount for outcome in outcomes)
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Forget what came of these cases: they wait again."""
+        """Removes the results of these cases, so that they are pending again."""
         with self._transaction() as database:
             database.executemany(f"{FORGET} number = ?", [(number,) for number in numbers])
 
@@ -242,10 +245,10 @@ class Journal:
         order: Sequence[int] | None = None,
         notes: Mapping[str, str] | None = None,
     ) -> int:
-        """Put these cases in the place of those there are, and keep what came of the ones that are in both.
+        """Replaces the cases by these, and keeps the results of cases that are in both sets.
 
-        All at once or not at all. `plan` is the digest of the plan that now holds. How many finished cases are no
-        longer among them is returned; what came of those is forgotten.
+        The change is atomic. `plan` is the digest of the new plan. Returns the number of finished cases that are not in
+        the new set; their results are removed.
         """
         with self._transaction() as database:
             database.execute("CREATE TEMP TABLE old AS SELECT * FROM cases WHERE outcome IS NOT NULL")
@@ -271,25 +274,25 @@ class Journal:
         return int(gone)
 
     def note(self, **notes: str) -> None:
-        """Keep something with the journal, in the place of what had its name."""
+        """Stores a note in the journal, replacing one with the same name."""
         with self._transaction() as database:
             set_notes(database, notes)
 
     @property
     def notes(self) -> dict[str, str]:
-        """What was kept with the journal."""
+        """The stored notes."""
         with translated(self._folder / NAME):
             rows = self._database.execute("SELECT key, value FROM meta WHERE key LIKE 'note.%'").fetchall()
         return {key.removeprefix("note."): value for key, value in rows}
 
     def others(self) -> int:
-        """How many other living processes have the journal open."""
+        """The number of other living processes that have the journal open."""
         with self._transaction() as database:
             self._release_dead_in(database)
             return int(database.execute("SELECT count(*) - 1 FROM owners").fetchone()[0])
 
     def entries(self) -> Iterator[Entry]:
-        """All cases in the order of the plan, read in batches: what ends meanwhile may show or not."""
+        """All cases in the order of the plan, read in batches; cases that end meanwhile may or may not be included."""
         last = -1
         while True:
             with translated(self._folder / NAME):
@@ -318,7 +321,7 @@ class Journal:
                 return
 
     def counts(self) -> Counts:
-        """How many cases wait, run, and have ended in which way."""
+        """The numbers of pending, running and finished cases by outcome."""
         with translated(self._folder / NAME):
             rows = self._database.execute(
                 "SELECT outcome, owner IS NOT NULL, count(*) FROM cases GROUP BY 1, 2"
@@ -329,12 +332,12 @@ class Journal:
 
     @property
     def plan(self) -> str:
-        """The digest of the plan that the run is of."""
+        """The digest of the plan."""
         with translated(self._folder / NAME):
             return str(self._database.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()[0])
 
     def close(self) -> None:
-        """Give back what is claimed and let go of the file."""
+        """Returns claimed cases and closes the file."""
         if os.getpid() != self._process:
             return
         with contextlib.suppress(sqlite3.Error):
@@ -360,7 +363,7 @@ class Journal:
     def _check(self, plan: str | None) -> None:
         path = self._folder / NAME
         self._database.text_factory = read_text
-        # With its indices: what is missing there would never be claimed.
+        # With its indices, without which cases might never be claimed.
         problem = self._database.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if problem != "ok":
             raise damaged(path, " ".join(problem.split()))
@@ -386,7 +389,7 @@ class Journal:
             )
 
     def _meta(self, path: Path) -> dict[str, str]:
-        """What the journal says of itself. Raises `JournalError` when it is damaged."""
+        """The metadata of the journal. Raises `JournalError` if it is damaged."""
         meta = {}
         for key, value, said in self._database.execute("SELECT key, value, checksum FROM meta"):
             if said != checksum_of(key, value):
@@ -400,7 +403,10 @@ class Journal:
         return self._folder / f"{NAME}-owner-{owner}"
 
     def _register(self) -> None:
-        """Become an owner: locked before anyone can see it, or it would look dead."""
+        """Registers this process as an owner.
+
+        Its file is locked before it is visible; otherwise it would appear dead.
+        """
         with self._transaction() as database:
             cursor = database.execute("INSERT INTO owners (pid) VALUES (?)", (self._process,))
             self._owner = int(cursor.lastrowid or 0)
@@ -422,7 +428,7 @@ class Journal:
                 database.execute("UPDATE cases SET owner = NULL WHERE owner = ?", (owner,))
                 database.execute("DELETE FROM owners WHERE id = ?", (owner,))
                 self._lock_path(owner).unlink(missing_ok=True)
-        # An owner that nobody knows is nobody: only damage leaves such a one.
+        # An unknown owner exists only in a damaged journal.
         database.execute(
             "UPDATE cases SET owner = NULL WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM owners)"
         )
@@ -441,7 +447,7 @@ class Journal:
             raise AssertionError("a journal was used in a fork of the process that opened it")
         with translated(self._folder / NAME):
             try:
-                # In here, because an interrupt may come right after it.
+                # Inside the block, because an interrupt may occur immediately afterwards.
                 self._database.execute("BEGIN IMMEDIATE")
                 yield self._database
                 self._database.execute("COMMIT")

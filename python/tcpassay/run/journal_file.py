@@ -1,4 +1,4 @@
-"""The file of a journal: how it is made, published, locked and opened, and SQLite's errors in the user's words."""
+"""The file of a journal: creation, publication, locks, opening, and messages for errors of SQLite."""
 
 import contextlib
 import fcntl
@@ -18,11 +18,11 @@ _NO_SPACE: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQL
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 MINE: Final[set[Path]] = set()
-"""Lock files that this process holds: its own locks do not stop it, so it would take itself for dead."""
+"""Lock files of this process. Its own locks do not block it, so that it would consider itself dead."""
 
 
 def alive(path: Path) -> bool:
-    """Whether some process holds the lock."""
+    """Whether a process holds the lock."""
     if path in MINE:
         return True
     try:
@@ -39,7 +39,7 @@ def alive(path: Path) -> bool:
 
 
 def damaged(path: Path, why: str) -> JournalError:
-    """What is raised for a journal that cannot be read any more."""
+    """The error for a journal that cannot be read."""
     message = (
         f"the journal is damaged: {why}; what result.json says can still be read (load, report, compare), but the run "
         "cannot go on: start it anew with --force or into another folder"
@@ -48,7 +48,9 @@ def damaged(path: Path, why: str) -> JournalError:
 
 
 def check_files(path: Path) -> None:
-    """Raises `JournalError` unless the journal is a file, and its companions are where SQLite expects them."""
+    """Raises `JournalError` unless the journal is a regular file, and SQLite's additional files are in the expected
+    place.
+    """
     for file in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
         if file.is_symlink():
             raise JournalError("it is a symbolic link, which is not followed here", Place(file))
@@ -59,14 +61,14 @@ def check_files(path: Path) -> None:
 
 
 def check_closed(made: Path, path: Path) -> None:
-    """Raises `NoSpaceError` when closing a database did not bring all of it into its file."""
+    """Raises `NoSpaceError` if closing a database did not write all its data to the file."""
     wal = made.with_name(f"{made.name}-wal")
     if wal.exists() and wal.stat().st_size:
         raise NoSpaceError("the journal cannot be written, so the disk is most likely full", Place(path))
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection; `read_only` where the folder cannot be written, so that nobody else changes the file either."""
+    """Opens a connection; with `read_only` if the folder is not writable, so that no other process changes the file."""
     how = "immutable=1" if read_only else "mode=rw"
     database = sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
@@ -76,14 +78,14 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def umask() -> int:
-    """The mask for new files, which can only be read by setting it."""
+    """The umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 def publish(made: Path, path: Path) -> None:
-    """Give a file its name, unless another took it meanwhile (a rename would replace that)."""
+    """Gives a file its name unless another file has it (a rename would replace that file)."""
     try:
         path.hardlink_to(made)
     except FileExistsError as error:
@@ -93,7 +95,7 @@ def publish(made: Path, path: Path) -> None:
 
 
 def synchronise(path: Path) -> None:
-    """Waits until a file or a folder is on the disk."""
+    """Synchronises a file or a folder with the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -103,7 +105,7 @@ def synchronise(path: Path) -> None:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """What SQLite says, in the user's words."""
+    """Converts an error of SQLite to a message for users."""
     try:
         yield
     except sqlite3.Error as error:

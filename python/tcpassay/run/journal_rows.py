@@ -1,4 +1,4 @@
-"""The rows of a journal: their schema, what they say of cases, and the checksums that tell damage."""
+"""The rows of a journal: schema, content, and checksums that detect damage."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,29 +12,29 @@ from tcpassay.errors import UserError
 from tcpassay.seal import checksum
 
 CASES: Final = "cases"
-"""The key under which the number of cases is kept."""
+"""The key of the number of cases."""
 Json = Mapping[str, Any]
 
 
 class Outcome(StrEnum):
-    """What came of a case."""
+    """The outcome of a case."""
 
     DONE = "done"
-    """It ran to its end."""
+    """It completed."""
     FAILED = "failed"
-    """It ended with an error of its own."""
+    """It failed with an internal error."""
     CRASHED = "crashed"
     """Its process died."""
     TIMEOUT = "timeout"
-    """It took longer than its limit."""
+    """It exceeded its time limit."""
     MEMORY = "memory"
-    """It ran out of memory."""
+    """It exceeded its memory limit."""
     PATH = "path"
-    """The path was not what the case asks for, so that nothing was sent over it."""
+    """The path differs from the one that the case requests, so that no traffic was sent."""
     UNSUPPORTED = "unsupported"
-    """A script that needs what the model or the runner lacks."""
+    """A script needs a feature that the model or the runner lacks."""
     REFUSED = "refused"
-    """Its values were refused, as they are for a case with an invalid value."""
+    """Its values were refused, as expected for a case with an invalid value."""
 
 
 SCHEMA: Final = f"""
@@ -59,50 +59,50 @@ CREATE INDEX running ON cases (owner) WHERE owner IS NOT NULL;
 
 
 class JournalError(UserError):
-    """The journal cannot be used: it is missing, damaged, of another plan, or cannot be written."""
+    """The journal cannot be used: it is missing, damaged, of another plan, or not writable."""
 
 
 class NoSpaceError(JournalError):
-    """There is no space left. What was recorded before stays; the run can be resumed."""
+    """No disk space is left. Recorded data is kept; the run can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A case that this process is to run."""
+    """A case that this process has claimed."""
 
     number: int
     case: dict[str, Any]
     attempt: int
-    """From 1; more when a process died while it had the case."""
+    """From 1; greater if a process with the case died."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the journal knows of a case."""
+    """The entry of a case."""
 
     number: int
     """From 0, in the order of the plan."""
     case: dict[str, Any]
     outcome: Outcome | None
-    """`None` for a case that waits or runs."""
+    """`None` for a pending or running case."""
     payload: dict[str, Any] | None
     running: bool
     attempts: int
-    """How often it was claimed."""
+    """Number of claims."""
     seconds: float | None
-    """Wall time from claim to finish; the case may have waited for the one before it."""
+    """Real time from claim to finish; it may include waiting for the previous case."""
     damaged: bool = False
-    """Whether it had ended, and what came of it cannot be read any more; then `outcome` is `None`."""
+    """Whether it had ended and its result is damaged; `outcome` is then `None`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many cases are where."""
+    """The numbers of cases by state."""
 
     waiting: int
     running: int
     finished: dict[Outcome, int]
-    """By outcome, those that occur."""
+    """By outcome, without zeros."""
 
     @property
     def total(self) -> int:
@@ -111,7 +111,7 @@ class Counts:
 
 
 def insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[int] | None) -> None:
-    """Adds the cases of a plan, to be claimed in this order, and notes how many there are."""
+    """Adds the cases of a plan in the order in which they are claimed, and stores their number."""
     positions = None if order is None else {number: position for position, number in enumerate(order)}
     count = 0
     for number, case in enumerate(cases):
@@ -125,12 +125,12 @@ def insert(database: sqlite3.Connection, cases: Iterable[Json], order: Sequence[
 
 
 def set_notes(database: sqlite3.Connection, notes: Mapping[str, str]) -> None:
-    """Keeps notes of the run, in the place of those of the same names."""
+    """Stores notes, replacing those with the same names."""
     set_values(database, {f"note.{name}": value for name, value in notes.items()})
 
 
 def set_values(database: sqlite3.Connection, values: Mapping[str, str]) -> None:
-    """Keeps values of the table `meta`, each with its checksum."""
+    """Stores values in the table `meta`, each with its checksum."""
     rows = [(key, value, checksum_of(key, value)) for key, value in values.items()]
     database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", rows)
 
@@ -141,21 +141,21 @@ FORGET: Final = (
 
 
 def checksum_of(*parts: object) -> str:
-    """The checksum of what a row says."""
+    """The checksum of a row."""
     return checksum("\0".join(map(str, parts)).encode(errors="surrogateescape"))
 
 
 def outcome_checksum(number: int, outcome: str, payload: str | None) -> str:
-    """The checksum of what came of a case."""
+    """The checksum of the result of a case."""
     return checksum_of(number, outcome, "none" if payload is None else payload)
 
 
 def read_text(raw: bytes) -> str:
-    """A text of the database, also one that damage has made no UTF-8: its checksum tells it."""
+    """A text of the database, which damage may have made invalid UTF-8; the checksum detects this."""
     return raw.decode(errors="surrogateescape")
 
 
 def dumps(value: Json) -> str:
     """A value as JSON."""
-    # Four times as quick as the standard library's, and every run passes here several times.
+    # Four times as fast as the standard library, and this code is executed several times per run.
     return to_json(value).decode()

@@ -1,4 +1,4 @@
-"""The result of a plan as JUnit XML, which continuous integration shows: a test for each run and for each check."""
+"""The result of a plan as JUnit XML for continuous integration: a test for each run and for each check."""
 
 import re
 from typing import Final
@@ -8,13 +8,15 @@ from tcpassay.run.checks import Verdict
 from tcpassay.run.result import Result, Run
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not have."""
+"""Characters that XML 1.0 does not allow."""
 
 
 def junit(result: Result) -> str:
-    """JUnit XML: runs that ended otherwise than they must are errors, findings that break a rule and checks failures.
+    """JUnit XML: runs with an unexpected outcome are errors.
 
-    Runs that were not made are skipped. The text of a failure has the command that repeats its run.
+    Findings that violate a rule and failed checks are failures.
+
+    Runs that were not made are skipped. The text of a failure contains the command that repeats its run.
     """
     name = result.plan.spec.name
     root = ET.Element("testsuites", name=f"tcpassay run {name}")

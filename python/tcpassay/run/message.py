@@ -1,7 +1,7 @@
-"""Messages between a process and its workers, which are the same program: a length, then a pickle.
+"""Messages between a process and its workers, which run the same program: a length, then a pickle.
 
-JSON would do, but to write the numbers of an answer as text took a worker a tenth of a millisecond, half a per cent of
-a run. Neither end listens to anybody else.
+JSON would also work, but writing the numbers of an answer as text takes a worker a tenth of a millisecond, half a
+percent of a run. Neither side accepts messages from other processes.
 """
 
 import pickle
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 Message = dict[str, Any]
 
 _LENGTH: Final = 8
-"""Bytes of the length, little-endian."""
+"""Size of the length field in bytes, little-endian."""
 
 
 def pack(message: Message) -> bytes:
@@ -21,7 +21,7 @@ def pack(message: Message) -> bytes:
 
 
 def take(received: bytearray) -> Iterator[Message]:
-    """The messages that are there as a whole, each taken away from what was received."""
+    """The complete messages, which are removed from the received bytes."""
     while len(received) >= _LENGTH:
         end = _LENGTH + int.from_bytes(received[:_LENGTH], "little")
         if len(received) < end:
@@ -32,6 +32,6 @@ def take(received: bytearray) -> Iterator[Message]:
 
 
 def receive(stream: BinaryIO) -> Iterator[Message]:
-    """The messages of a stream as they come, until it ends."""
+    """The messages of a stream until its end."""
     while len(length := stream.read(_LENGTH)) == _LENGTH:
         yield pickle.loads(stream.read(int.from_bytes(length, "little")))  # noqa: S301 - from who started us

@@ -1,9 +1,9 @@
 """Runs requests on an existing Ray cluster (the extra `tcpassay[ray]`).
 
-One actor a CPU. Each has a worker process of its own, as the pool on this machine has, so that a run that crashes,
-hangs or eats memory comes to the same outcome there as here, and the numbers are the same to the last bit. Nodes need
-not share a file system: the files that a plan names go to the actors, recordings that are kept come back. Every node
-must have the same version of tcpassay; an actor that has another says so before anything is run.
+There is one actor per CPU. Each has its own worker process, as in the local pool, so that runs that crash, hang or
+exhaust memory have the same outcomes, and the numbers are identical. The nodes need no shared file system: the files
+that a plan names are sent to the actors, and kept recordings are sent back. Every node must have the same version of
+tcpassay; an actor with another version is detected before runs are made.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ from tcpassay.run.pool import Answer, Limits, Request, Single
 
 SCHEME: Final = "ray"
 _ATTEMPTS: Final = 3
-"""To join a cluster."""
+"""Attempts to join a cluster."""
 _KNOCK_SECONDS: Final = 10
 _STOP_SECONDS: Final = 10
 _MOST_FAILURES: Final = 3
-"""Actors in a row that do not start."""
+"""Maximum number of consecutive actors that do not start."""
 _LOOK: Final = 5.0
-"""How often it is looked whether there is a CPU left, in seconds."""
+"""Interval of checks for available CPUs in seconds."""
 Version = tuple[str, str]
 
 
 class Remote:
-    """What an actor does: the node's side."""
+    """The code of an actor on its node."""
 
     def __init__(self, limits: Limits, files: dict[str, bytes]) -> None:
         self._single = Single(limits)
@@ -50,11 +50,11 @@ class Remote:
             target.write_bytes(content)
 
     def version(self) -> Version:
-        """Of tcpassay and its tables, on this node."""
+        """The version of tcpassay and its tables on this node."""
         return __version__, table_version()
 
     def ask(self, request: Request, base: str) -> tuple[Answer, bytes]:
-        """The answer, and the recording as an archive when it is kept; `base` is relative to the copies' folder."""
+        """The answer, and the recording as an archive if it is kept; `base` is relative to the folder of the copies."""
         there = self._home / base
         there.mkdir(parents=True, exist_ok=True)
         place = self._home / "recording"
@@ -66,7 +66,7 @@ class Remote:
                 shutil.rmtree(left, ignore_errors=True)
 
     def stop(self) -> None:
-        """Ends the worker and removes what it had."""
+        """Ends the worker and removes its files."""
         self._single.stop()
         shutil.rmtree(self._home, ignore_errors=True)
 
@@ -77,12 +77,12 @@ class OnRay:
     name = SCHEME
 
     def __init__(self, address: str, jobs: int | None) -> None:
-        """Connects: `ray` is the cluster that this machine belongs to, `ray://HOST:PORT` one elsewhere.
+        """Connects: `ray` is the cluster of this machine, `ray://HOST:PORT` a remote one.
 
         Raises `UserError`.
         """
         self._ray = _module()
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what its future default is
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the default of future versions
         try:
             _knock(os.environ.get("RAY_ADDRESS", "") if address == SCHEME else address)
             self._connect("auto" if address == SCHEME else address)
@@ -99,9 +99,9 @@ class OnRay:
         self.jobs = min(jobs or cores, cores)
 
     def _connect(self, address: str) -> None:
-        """Joins the cluster, in some attempts.
+        """Joins the cluster, with several attempts.
 
-        Behind its client port a process is started for us, for which Ray does not wait as long as a busy machine needs.
+        Behind the client port Ray starts a process for this client; its time limit is too short for a busy machine.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -114,10 +114,10 @@ class OnRay:
                 return
 
     def run(self, requests: Iterable[Request], limits: Limits) -> Generator[list[tuple[int, Answer]]]:
-        """Runs every request; an actor that is lost with its node costs what it was doing, which is made again.
+        """Runs all requests; the request of an actor whose node is lost is repeated.
 
-        Where the CPUs that are left are fewer than before, those do the rest. Raises `UserError` when none are left, or
-        the cluster cannot be reached any more.
+        If fewer CPUs are left than before, they process the remaining requests. Raises `UserError` if none are left, or
+        if the cluster is not reachable.
         """
         waiting = enumerate(requests)
         fleet = _Fleet(self._ray, limits)
@@ -145,7 +145,7 @@ class OnRay:
 
 @dataclass(slots=True)
 class _Task:
-    """What an actor was asked: a request, or, at first, its version."""
+    """The task of an actor: a request, or at first its version."""
 
     actor: Any
     index: int = -1
@@ -153,7 +153,7 @@ class _Task:
 
 
 class _Fleet:
-    """Actors, and what each is doing. An actor whose node has no CPU free waits to be started, and nobody for it."""
+    """The actors and their tasks. An actor without a free CPU waits to be started without blocking others."""
 
     def __init__(self, ray: Any, limits: Limits) -> None:
         self._ray = ray
@@ -165,28 +165,28 @@ class _Fleet:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way."""
+        """Whether a request is in progress."""
         return any(task.request is not None for task in self._tasks.values())
 
     def idle(self) -> list[Any]:
-        """Actors that have started and have nothing to do."""
+        """Actors that have started and have no task."""
         return [
             actor for actor in self.actors if all(task.actor is not actor for task in self._tasks.values())
         ]
 
     def start(self, files: dict[str, bytes]) -> None:
-        """One more actor, once there is a CPU for it."""
+        """Adds an actor, which starts when a CPU is available."""
         self._files = self._files or files
         actor = self._ray.remote(Remote).options(num_cpus=1).remote(self._limits, self._files)
         self.actors.append(actor)
         self._tasks[actor.version.remote()] = _Task(actor)
 
     def ask(self, actor: Any, index: int, request: Request) -> None:
-        """Hands a request to an idle actor."""
+        """Passes a request to an idle actor."""
         self._tasks[actor.ask.remote(request, _relative(request["base"]))] = _Task(actor, index, request)
 
     def answers(self) -> Iterator[tuple[int, Answer]]:
-        """Waits for something to happen, but not for ever."""
+        """Waits for answers with a timeout."""
         ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=_LOOK)
         for reference in ready:
             task = self._tasks.pop(reference)
@@ -208,7 +208,7 @@ class _Fleet:
                 yield task.index, _unpacked(answer, archive, Path(task.request["folder"]))
 
     def _unstarted(self, error: Exception) -> None:
-        """An actor did not come to life: its node was lost just then, or it cannot."""
+        """Handles an actor that did not start, because its node was lost or because it cannot start."""
         self._failures += 1
         if self._failures > _MOST_FAILURES:
             last = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
@@ -255,7 +255,7 @@ def _module() -> Any:
 
 
 def _wanted() -> str:
-    """Ray as the extra `ray` of this package asks for it, with its version."""
+    """The version of Ray that the extra `ray` of this package requires."""
     with contextlib.suppress(PackageNotFoundError):
         for wanted in requires("tcpassay") or ():
             name, _, marker = wanted.partition(";")
@@ -265,14 +265,14 @@ def _wanted() -> str:
 
 
 def _knock(address: str) -> None:
-    """Raises `OSError` when nobody listens there; Ray itself goes on trying for minutes."""
+    """Raises `OSError` if no process listens there; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
 
 
 def _root(base: Path) -> Path:
-    """The folder of the copies that a base lies in."""
+    """The folder of copies that contains a base."""
     return next((each for each in (base, *base.parents) if each.name == inputs.FOLDER), base)
 
 

@@ -1,4 +1,4 @@
-"""The comparisons of a check."""
+"""The comparison operators of checks."""
 
 import operator
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""Runs requests on a few worker processes, within limits; a worker that dies costs its own request and no other.
+"""Runs requests on worker processes with limits. A worker that dies affects only its own request.
 
-Time is measured from when a request is the first of its process to its answer, memory is what is resident of the
-process. Whoever goes beyond is killed, and the request gets that as its answer.
+Time is measured from the moment when a request is the first of its process to its answer; memory is the resident size
+of the process. A process that exceeds a limit is killed, and its request receives the corresponding answer.
 
-While requests are short, each process has some more in its pipe already, so that it need not wait until its answer has
-been dealt with, and several answers are dealt with at once: to wake this process between two requests costs more than
-what it then does. Long ones are handed out when a process is free: the last of them shall not wait for each other.
+For short requests, each process has further requests in its pipe, so that it need not wait until its answer has been
+processed, and several answers are processed together: waking this process between two requests costs more than the
+processing. Long requests are assigned when a process is free, so that the last ones do not wait for each other.
 """
 
 import contextlib
@@ -29,66 +29,66 @@ from tcpassay.run.worker import MEMORY
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
-# How much of what a dead worker said is looked at, and how much of its beginning and its end is kept.
+# Limits on the evaluated output of a dead worker, and on the parts of its beginning and end that are stored.
 MOST_WORDS = 1 << 20
 LAST_WORDS = 1000
-# How long a request with a limit of its own (`seconds`) has after it to say how that ended.
+# Additional time of a request with its own limit (`seconds`) to report how it ended.
 GRACE = 10.0
-# What the interpreter is started with; the number of this process follows.
+# Arguments of the interpreter; the id of this process follows.
 WORKER = ["-m", "tcpassay.run.worker"]
 _LOOK: Final = 0.1
-"""How often memory is looked at, in seconds."""
+"""Interval of memory checks in seconds."""
 _SHORT: Final = 1.0
-"""Seconds: a process whose last request took less gets the next one ahead."""
+"""In seconds: a process whose last request was shorter receives the next one in advance."""
 _AHEAD: Final = 0.5
-"""Seconds of work that a process gets ahead when its requests are shorter than that."""
+"""Seconds of work that a process receives in advance if its requests are short."""
 _MOST_AHEAD: Final = 12
-"""Requests that a process gets ahead: the next may be long ones, for which another process is free."""
+"""Maximum number of requests in advance: the next ones may be long, and another process may be free for them."""
 _AHEAD_BYTES: Final = 1 << 14
-"""Of the requests ahead: they must fit the pipe, or we would wait for a process that may be waiting for us."""
+"""Size limit of requests in advance: they must fit the pipe; otherwise both processes could wait for each other."""
 _PAUSE: Final = 0.2
-"""Seconds that answers may wait to be dealt with, while every process has work ahead."""
+"""Maximum time in seconds that answers may wait while every process has further requests."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-# How Rust's allocator ends a process, and what glibc's says when a thread cannot be had.
+# Messages of Rust's allocator when it ends a process, and of glibc when a thread cannot be created.
 _NO_MEMORY: Final = ("memory allocation of", "Cannot allocate memory", "MemoryError")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may take."""
+    """The limits of a request."""
 
     seconds: float | None = None
     memory: int | None = None
-    """Bytes."""
+    """In bytes."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """A process, what it said beside its answers, and the requests that it has."""
+    """A process, its output besides answers, and its requests."""
 
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
     queue: deque[tuple[int, Request]] = field(default_factory=deque)
-    """The first is the one that it is busy with."""
+    """The first one is in progress."""
     since: float = 0.0
-    """When that became the first."""
+    """The time at which the first one started."""
     said: int = 0
-    """Where in `errors` it begins."""
+    """Start of its output in `errors`."""
     pace: float = math.inf
-    """Seconds that a request took lately."""
+    """Recent duration of a request in seconds."""
     sizes: deque[int] = field(default_factory=deque)
-    """Bytes of each request in the queue."""
+    """Size of each request in the queue in bytes."""
     killed: int = 0
-    """How often the kernel had killed for want of memory when the process began."""
+    """The kernel's count of out-of-memory kills when the process started."""
     received: bytearray = field(default_factory=bytearray)
     held: bytes = b""
-    """A request that is too long to wait in the pipe."""
+    """A request that is too long for the pipe."""
     ended: bool = False
     """Whether it is known to be dead."""
 
     @classmethod
     def start(cls) -> "Worker":
-        """A fresh process, waiting."""
+        """Starts a process."""
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this
             [sys.executable, *WORKER, str(os.getpid())],
@@ -96,12 +96,12 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env=MEMORY | os.environ | {"POLARS_MAX_THREADS": "1"},  # the processes are one a core already
+            env=MEMORY | os.environ | {"POLARS_MAX_THREADS": "1"},  # there is one process per core already
         )
         return cls(process, errors, killed=_oom_kills())
 
     def ask(self, key: int, request: Request) -> None:
-        """Hands a request over."""
+        """Assigns a request."""
         packed = message.pack(request)
         if not self.queue:
             self._first(self.errors.seek(0, 2))
@@ -115,13 +115,13 @@ class Worker:
 
     @property
     def grace(self) -> float:
-        """Seconds beyond the limit for the process to end by itself what it has started."""
+        """Seconds beyond the limit in which the process may end its child processes."""
         return GRACE if self.queue and self.queue[0][1].get("seconds") else 0.0
 
     def _write(self, packed: bytes) -> None:
         if self.process.stdin is None:
             raise RuntimeError("a worker is started with its input piped")
-        # A worker that has just died is found by the end of its output.
+        # The death of a worker is detected by the end of its output.
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(packed)
             self.process.stdin.flush()
@@ -133,7 +133,7 @@ class Worker:
             self.held = b""
 
     def hungry(self) -> bool:
-        """Whether it can have one more request."""
+        """Whether it can receive another request."""
         if not self.queue:
             return True
         if self.held or self.pace > _SHORT:
@@ -142,7 +142,7 @@ class Worker:
 
     @property
     def busy_for(self) -> float:
-        """Seconds for which it certainly needs nobody, as far as the last requests tell."""
+        """Seconds for which it has enough requests, estimated from the last ones."""
         return self.pace * (len(self.queue) - 1) / 2 if len(self.queue) > 1 and not self.held else 0.0
 
     def _ahead(self) -> int:
@@ -153,7 +153,7 @@ class Worker:
         return self.queue.popleft()[0]
 
     def read(self) -> Iterator[tuple[int, Answer]]:
-        """What has arrived, answers by their keys; the last may be the death of the process."""
+        """The received answers by key; the last one may be that of a process that died."""
         if self.process.stdout is None:
             raise RuntimeError("a worker is started with its output piped")
         chunk = self.process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ class Worker:
             yield key, answer
 
     def _death(self) -> Answer:
-        """The answer for a request whose process ended; `outside` when somebody else ended it."""
+        """The answer for a request whose process ended; `outside` if an unrelated process ended it."""
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         words = self.last_words()
@@ -184,7 +184,7 @@ class Worker:
         return {"outcome": "memory" if starved else "crashed", "message": said, "outside": outside}
 
     def over(self, limits: Limits, *, weigh: bool) -> Iterator[tuple[int, Answer]]:
-        """The answer for a request that went beyond a limit, after its process has been killed."""
+        """The answer for a request that exceeded a limit, after its process has been killed."""
         if not self.queue:
             return
         answer = None
@@ -206,12 +206,12 @@ class Worker:
             return 0
 
     def last_words(self) -> str:
-        """What the process wrote to standard error since the request, as far as it fits."""
+        """The output of the process to standard error since the start of the request, shortened."""
         self.errors.seek(self.said)
         return self.errors.read(MOST_WORDS).decode(errors="replace").strip()
 
     def stop(self) -> None:
-        """Ends the process, whatever it does."""
+        """Kills the process."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.errors):
@@ -223,7 +223,7 @@ class Worker:
 class Pool:
     """Worker processes on this machine.
 
-    With `stay` idle processes outlive a call of `run` and serve the next one, until `close`.
+    With `stay` idle processes remain after a call of `run` and serve the next one, until `close`.
     """
 
     def __init__(self, jobs: int, limits: Limits, *, stay: bool = False) -> None:
@@ -232,14 +232,14 @@ class Pool:
         self._stay = stay
         self._workers: list[Worker] = []
         self._weighed = 0.0
-        """When memory was last looked at."""
+        """Time of the last memory check."""
         self._selector = selectors.DefaultSelector()
 
     def run(self, requests: Iterable[Request]) -> Generator[list[tuple[int, Answer]]]:
-        """Runs every request, and yields indices and answers as they come, some at a time.
+        """Runs all requests, and yields indices and answers as they complete, several at a time.
 
-        Requests are taken when a process is free for them. The processes end with the generator, unless they `stay` and
-        have nothing to do when it ends.
+        A request is taken when a process is free for it. The processes end with the generator, unless they `stay` and
+        are idle at its end.
         """
         waiting = enumerate(requests)
         returned: deque[tuple[int, Request]] = deque()
@@ -250,7 +250,7 @@ class Pool:
                     return
                 answers = list(self._answers())
                 for worker in [worker for worker in self._workers if worker.ended]:
-                    # What it had not begun is nobody's fault.
+                    # Requests that were not started are returned.
                     returned.extend(worker.queue)
                     self._bury(worker)
                 if answers:
@@ -262,13 +262,13 @@ class Pool:
                 self._selector.close()
 
     def close(self) -> None:
-        """Ends the processes that stayed."""
+        """Ends the idle processes."""
         for worker in list(self._workers):
             self._bury(worker)
         self._selector.close()
 
     def _feed(self, waiting: Iterator[tuple[int, Request]], returned: deque[tuple[int, Request]]) -> None:
-        """Gives the processes what they can have: those that are idle first, then those that are to be, then ahead."""
+        """Assigns requests: to idle processes first, then to new processes, then in advance."""
         for worker in [worker for worker in self._workers if not worker.queue]:
             if worker.process.poll() is not None:
                 self._bury(worker)
@@ -304,7 +304,7 @@ class Pool:
         worker.stop()
 
     def _answers(self) -> Iterator[tuple[int, Answer]]:
-        """Waits for something to happen, and yields what requests came to."""
+        """Waits for events and yields completed requests."""
         if len(self._workers) == self._jobs:
             time.sleep(min(_PAUSE, *(worker.busy_for for worker in self._workers)))
         for ready, _ in self._selector.select(self._patience()):
@@ -317,7 +317,7 @@ class Pool:
             yield from worker.over(self._limits, weigh=weigh)
 
     def _patience(self) -> float | None:
-        """How long nothing needs to be looked at."""
+        """The time until the next check."""
         if self._limits.memory is not None:
             return _LOOK
         if self._limits.seconds is None:
@@ -327,14 +327,14 @@ class Pool:
 
 
 class Single:
-    """One worker process that is asked again and again; for executors that have their own way to wait."""
+    """A single worker process for repeated use, for executors with their own event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._worker: Worker | None = None
 
     def ask(self, request: Request) -> Answer:
-        """The answer, however the request ends."""
+        """The answer, regardless of how the request ends."""
         if self._worker is None or self._worker.process.poll() is not None:
             self.stop()
             self._worker = Worker.start()
@@ -355,14 +355,14 @@ class Single:
 
 
 def _shortened(words: str) -> str:
-    """The beginning, which says what happened, and the end; between them may be a long backtrace."""
+    """The beginning of a text, which contains the cause, and its end; a long backtrace between them is omitted."""
     if len(words) <= 2 * LAST_WORDS:
         return words
     return f"{words[:LAST_WORDS]}\n[...]\n{words[-LAST_WORDS:]}"
 
 
 def _oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory."""
+    """The number of processes that the kernel has killed because of memory shortage."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""One run of a result folder again, from the folder alone, compared with what it left behind the first time."""
+"""Repeats a run from its result folder and compares it with the original."""
 
 import os
 import shutil
@@ -26,12 +26,12 @@ from tcpassay.substrate.base import without_events
 
 INDEX = "recording.json"
 _SHOWN = 3
-"""Ids that are listed where several are meant."""
+"""Maximum number of listed ids if a prefix is ambiguous."""
 
 
 @dataclass(slots=True)
 class Replayed:
-    """A run that was made again."""
+    """A repeated run."""
 
     case: str
     seed: int
@@ -41,30 +41,30 @@ class Replayed:
     trace: str
     recorded_outcome: str
     recorded_trace: str | None
-    """What the result says of the first time; `None` when it does not."""
+    """The trace of the original run in the result; `None` if it has none."""
     files: dict[str, bool]
-    """The files of the recording that was kept, and whether they have the same bytes now."""
+    """The files of the kept recording, and whether the repeated files are identical."""
     digest: bool | None
-    """Whether all that was collected the first time is the same by its checksums; `None` when nothing tells."""
+    """Whether all originally collected data is identical according to the checksums; `None` if unknown."""
     findings: list[Finding]
     folder: Path | None
-    """Where the new recording stands, if it was asked for."""
+    """The folder of the new recording, if requested."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        """Whether the run was the same, as far as it can be compared."""
+        """Whether the run is identical, as far as it can be compared."""
         told = self.recorded_trace in {None, self.trace} and self.outcome == self.recorded_outcome
         return told and all(self.files.values()) and self.digest is not False
 
     @property
     def damaged(self) -> list[str]:
-        """Files of the kept recording that differ although the run took the same steps: they were changed since."""
+        """Files of the kept recording that differ although the runs are identical: they were changed afterwards."""
         told = self.recorded_trace == self.trace and self.outcome == self.recorded_outcome
         return [name for name, same in self.files.items() if not same] if told else []
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The form for JSON."""
         return {
             "case": self.case,
             "seed": self.seed,
@@ -84,9 +84,9 @@ class Replayed:
 
 
 def replay(path: Path, case: str, seed: int | None, out: Path | None, *, packets: bool = False) -> Replayed:
-    """Repeats a run of the results in `path`; `case` may be the beginning of an id.
+    """Repeats a run of the results in `path`; `case` may be a prefix of an id.
 
-    The recording goes to `out`, with the event log, and with packets if they are asked for. Raises `UserError`.
+    The recording is written to `out` with the event log, and with packets if requested. Raises `UserError`.
     """
     results = load(path)
     run = _run(results, case, seed)
@@ -130,9 +130,9 @@ def again(  # noqa: PLR0913 - what identifies a run, and two switches
     packets: bool = False,
     triples: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """Makes a run of the results in `path` again, with the event log; its recording goes to `place`.
+    """Repeats a run of the results in `path` with the event log; its recording is written to `place`.
 
-    `triples` is what the case sets instead of what it did. Raises `UserError` when the substrate cannot be used or the
+    `triples` replaces the settings of the case. Raises `UserError` if the substrate is not available or if the
     recording cannot be written.
     """
     collect = wanted_of(spec)
@@ -178,7 +178,7 @@ def _run(results: Results, case: str, seed: int | None) -> dict[str, Any]:
 
 
 def spec_of(results: Results) -> tuple[PlanFile, list[str]]:
-    """What the plan says about running; cases are not made again. Defaults when it cannot be read."""
+    """The plan's settings for running, without generating its cases. Defaults if it cannot be read."""
     keys = ("name", "collect", "oracles", "limits")
     try:
         data = tomllib.loads(results.plan)
@@ -201,7 +201,7 @@ def _versions(results: Results, run: dict[str, Any], notes: list[str]) -> None:
 
 
 def base_of(path: Path) -> Path:
-    """Where names of files in the cases start."""
+    """The base folder of file names in cases."""
     try:
         with Journal.peek(path) as journal:
             base = journal.notes.get("base", "")
@@ -211,7 +211,7 @@ def base_of(path: Path) -> Path:
 
 
 def _within(run: dict[str, Any], results: Results) -> None:
-    """Raises `UserError` when the run needs a file of the folder that is damaged or missing, or is none of it."""
+    """Raises `UserError` if the run needs a damaged or missing file of the folder, or a file outside of it."""
     sums = results.index.get("files", {})
     copied = {name: said for name, said in sums.items() if name.startswith(f"{inputs.FOLDER}/")}
     for name in inputs.damaged(copied, results.folder):
@@ -251,7 +251,7 @@ def _ask(request: dict[str, Any], spec: PlanFile) -> Answer:
 
 
 def _compared(kept: Path, made: Path, *, more: bool) -> dict[str, bool]:
-    """Each file that was kept: whether it was made again with the same bytes."""
+    """For each kept file, whether the repeated file is identical."""
     same = {}
     try:
         files = sorted(kept.iterdir())
@@ -271,7 +271,7 @@ def _compared(kept: Path, made: Path, *, more: bool) -> dict[str, bool]:
 
 
 def _index(kept: Path, made: Path, *, whole: bool) -> bool:
-    """The new one lists an event log; the old one does only if it has it."""
+    """The new index lists an event log; the old one may not."""
     new = made.read_text(encoding="utf-8")
     try:
         return regular.read_bytes(kept, links=False) == (new if whole else without_events(new)).encode()
@@ -280,7 +280,7 @@ def _index(kept: Path, made: Path, *, whole: bool) -> bool:
 
 
 def words(done: Replayed) -> str:  # noqa: PLR0911 - one sentence for each case
-    """In a line, whether it was the same."""
+    """The result of the comparison in one line."""
     if done.recorded_trace is None:
         return f"trace {done.trace}; the result does not say what it was before"
     if not done.same:

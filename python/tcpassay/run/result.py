@@ -1,4 +1,4 @@
-"""What a plan came to, and the files that say so: `result.json`, `metrics.parquet`, `findings.json`."""
+"""The result of a plan, and its files: `result.json`, `metrics.parquet`, `findings.json`."""
 
 import hashlib
 import shlex
@@ -24,7 +24,7 @@ Status = Literal["running", "complete", "interrupted", "budget", "no space"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One case with one seed, and what came of it."""
+    """A case with a seed, and its result."""
 
     case: Case
     seed: int
@@ -32,16 +32,16 @@ class Run:
     message: str = ""
     trace: str = ""
     digest: str = ""
-    """Checksum of all that was recorded but the event log."""
+    """Checksum of all recorded data except the event log."""
     metrics: dict[str, float | None] = field(default_factory=dict)
     cpu_s: float = 0.0
     simulation_s: float = 0.0
-    """The part of `cpu_s` in which the data plane simulated and computed the metrics."""
+    """The part of `cpu_s` for simulation and metrics in the data plane."""
     kept: bool = False
     findings: list[dict[str, Any]] = field(default_factory=list)
-    """As `Finding.as_json` gives them, without case, seed and command."""
+    """In the form of `Finding.as_json`, without case, seed and command."""
     unjudged: dict[str, str] = field(default_factory=dict)
-    """Oracles that were asked and cannot judge it, and why."""
+    """Oracles that could not evaluate the run, with the reason."""
 
     @property
     def done(self) -> bool:
@@ -50,12 +50,12 @@ class Run:
 
     @property
     def begun(self) -> bool:
-        """Whether anything is known of it."""
+        """Whether the run has started."""
         return self.outcome != "not run"
 
     @property
     def as_expected(self) -> bool:
-        """Whether it ended as its case says that it must."""
+        """Whether it has the outcome that its case expects."""
         return self.outcome == self.case.expect
 
 
@@ -66,7 +66,7 @@ _ANSWER: Final[dict[str, tuple[type, ...]]] = {
 
 
 def is_answer(value: object) -> bool:
-    """Whether what a journal says of a run that ended is what a worker can have answered."""
+    """Whether an ended run in a journal has the form of a worker's answer."""
     return isinstance(value, dict) and all(
         name in Run.__dataclass_fields__ and isinstance(part, _ANSWER.get(name, (object,)))
         for name, part in value.items()
@@ -75,12 +75,12 @@ def is_answer(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a plan came to."""
+    """The result of a plan."""
 
     plan: Plan
     folder: Folder
     file: str
-    """The plan's file, as it was named when the results were begun."""
+    """The plan's file, as named when the results were created."""
     status: Status
     runs: list[Run]
     judged: bool
@@ -88,28 +88,28 @@ class Result:
     verdicts: list[checks.Verdict] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
     figure_problems: list[str] = field(default_factory=list)
-    """Figures that were not drawn, or not in full; it says nothing about the runs."""
+    """Figures that were not drawn, or not completely; independent of the runs."""
     undetermined: list[dict[str, Any]] = field(default_factory=list)
     """Repetitions that differ from the first run of the same case and seed."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Checksums of copied files."""
     sums: dict[str, str] = field(default_factory=dict)
-    """Checksums of the files that were written beside `result.json`."""
+    """Checksums of the files written beside `result.json`."""
 
     @property
     def errors(self) -> int:
-        """Findings that break a rule."""
+        """Findings that violate a rule."""
         return sum(one["severity"] == "error" for run in self.runs for one in run.findings)
 
     @property
     def ok(self) -> bool:
-        """Every run ended as it must, every check holds, and no finding breaks a rule."""
+        """Whether every run has its expected outcome, all checks passed, and no finding violates a rule."""
         complete = self.status == "complete" and all(run.as_expected for run in self.runs)
         held = all(verdict.holds for verdict in self.verdicts)
         return complete and held and not self.errors and not self.undetermined
 
     def as_json(self) -> dict[str, Any]:
-        """The machine-readable result."""
+        """The form for JSON."""
         return {
             "format": FORMAT,
             "tcpassay": __version__,
@@ -167,7 +167,7 @@ class Result:
                 yield Finding.from_json(one).of(run.case.id, run.seed, self.replay(run))
 
     def write(self) -> None:
-        """Writes the files, each whole or not at all, the one that says that the others are there last."""
+        """Writes the files, each completely or not at all; the one that lists the others is the last."""
         if self.status != "running":
             self._write_metrics()
             if self.judged:
@@ -183,7 +183,7 @@ class Result:
             metrics: dict[str, Any] = {}
             for run in done:
                 metrics.update(run.metrics)
-            # Some ninety metrics of each run: what is done for each of them counts.
+            # About ninety metrics per run, so that the speed of this loop matters.
             of_metric = [run.metrics.get for run in done]
             texts = [{path: str(value) for path, value in run.case.varied.items()} for run in done]
             columns: list[tuple[str, list[Any]]] = [
@@ -192,14 +192,14 @@ class Result:
                 *((path, [text.get(path) for text in texts]) for path in varied),
                 *((name, [get(name) for get in of_metric]) for name in metrics),
             ]
-            # Polars would write it as well, but is most of the start-up time.
+            # Polars could write it, too, but accounts for most of the start-up time.
             content = _native.parquet(columns)
             self.folder.write(METRICS, content)
             self.sums[METRICS] = checksum(content)
 
 
 def as_text(value: dict[str, Any]) -> str:
-    """JSON that people can read and that is quickly written: a line for each element of a list."""
+    """Readable JSON that is fast to write, with one line per list element."""
     lines = []
     for name, part in value.items():
         text = _json(part)

@@ -1,7 +1,7 @@
-"""A result folder that is being worked on: begun, resumed, or extended by a plan that grew.
+"""A result folder in use: created, resumed, or extended.
 
-The journal has the last word on all that must survive: the plan's text, the runs and what came of each, who works here.
-Files beside it can be made again from it.
+The journal contains all data that must survive: the plan's text, the runs with their results, the active processes. The
+other files can be recreated from it.
 """
 
 import contextlib
@@ -33,22 +33,22 @@ _MOST_SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """How the runs of a plan are begun."""
+    """Options for starting the runs of a plan."""
 
     chosen: frozenset[str] | None = None
     """Only cases with these ids."""
     shuffle: int | None = None
-    """The seed of the order; without it the order is the plan's."""
+    """The seed of a random order; `None` uses the order of the plan."""
     retry: frozenset[Outcome] = frozenset()
-    """Runs that ended so before are made again."""
+    """Runs with these outcomes are repeated."""
 
 
 class Session:
-    """An open result folder. Close it when done, or use it in a `with` statement."""
+    """An open result folder. Call `close`, or use it in a `with` statement."""
 
     def __init__(self, plan: Plan, folder: Folder, journal: Journal, damaged: int = 0) -> None:
         self.damaged = damaged
-        """Runs that had ended, are damaged in the journal, and are made again."""
+        """Number of ended runs that are damaged in the journal and are repeated."""
         self.plan = plan
         self.folder = folder
         self.journal = journal
@@ -57,7 +57,7 @@ class Session:
 
     @classmethod
     def begin(cls, plan: Plan, out: Path, how: Beginning, *, replace_: bool) -> Self:
-        """Makes the folder and its journal; on an error nothing is left behind. Raises `UserError`."""
+        """Creates the folder and its journal; on an error nothing is left behind. Raises `UserError`."""
         plan = _chosen(plan, how)
         folder = Folder.create(out, replace=replace_)
         try:
@@ -86,9 +86,9 @@ class Session:
 
     @classmethod
     def resume(cls, path: Path, *, force: bool, retry: frozenset[Outcome] = frozenset()) -> Self:
-        """Opens a folder whose runs did not all end, or ended in a way that is to be tried again.
+        """Opens a folder with runs that did not end, or that are to be repeated.
 
-        `force`: also when this program is another version.
+        `force` accepts results of another version.
         """
         with contextlib.ExitStack() as on_error:
             folder = Folder.existing(path)
@@ -113,9 +113,9 @@ class Session:
 
     @classmethod
     def extend(cls, plan: Plan, path: Path, how: Beginning, *, force: bool) -> Self:
-        """Opens a folder for a plan that has grown since, and keeps the runs that both have.
+        """Opens a folder for an extended plan, and keeps the runs that both plans have.
 
-        `force`: also when runs are lost, or when the kept ones were made in another way than the plan now says.
+        `force` accepts that runs are removed, or that the kept ones were collected differently from the current plan.
         """
         plan = _chosen(plan, how)
         with contextlib.ExitStack() as on_error:
@@ -143,12 +143,12 @@ class Session:
         return session
 
     def _describe(self) -> None:
-        """Writes what a reader of the folder needs before the first run has ended."""
+        """Writes the files for readers of the folder before the first run has ended."""
         self.folder.write("plan.toml", self.plan.text)
         self.result("running").write()
 
     def begin_work(self, jobs: int, executor: str, load: list[float] | None) -> None:
-        """Notes in the journal that work begins now, and on what."""
+        """Records the start of work and the environment in the journal."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         begun = {"started": now, "jobs": jobs, "executor": executor, "load": load}
         sessions = [
@@ -158,7 +158,7 @@ class Session:
         self._note(sessions=json.dumps(sessions))
 
     def end_work(self, load: list[float] | None) -> None:
-        """Notes when work ended."""
+        """Records the end of work."""
         *earlier, last = json.loads(self.notes["sessions"])
         last |= {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "load_at_end": load}
         self._note(sessions=json.dumps([*earlier, last]))
@@ -169,18 +169,18 @@ class Session:
 
     @property
     def base(self) -> Path:
-        """Where names of files in the cases start."""
+        """The base folder of file names in cases."""
         return self.folder.path / self.notes["base"]
 
     def entry_run(self, entry: Entry) -> Run:
-        """What the journal knows of a run."""
+        """The journal's entry of a run."""
         case, seed = self.cases[str(entry.case["case"])], int(entry.case["seed"])
         if entry.outcome is None:
             return Run(case, seed)
         return Run(case, seed, str(entry.outcome), **(entry.payload or {}))
 
     def result(self, status: Status, judged: bool = False) -> Result:  # noqa: FBT001, FBT002 - a fact
-        """The result as the journal has it."""
+        """The result according to the journal."""
         runs: dict[tuple[str, int], Run] = {}
         again: dict[tuple[str, int], list[Run]] = {}
         different = []
@@ -213,7 +213,7 @@ class Session:
         )
 
     def finish(self, answered: Iterable[tuple[Claim, dict[str, Any]]], ahead: deque[Claim]) -> list[Run]:
-        """Records what came of some runs, and claims as many, which are put to those that are `ahead`."""
+        """Records the results of runs, and claims as many new ones, which are added to those that are `ahead`."""
         ended, runs = [], []
         for claim, answer in answered:
             said = {name: value for name, value in answer.items() if name != "outcome"}
@@ -225,7 +225,7 @@ class Session:
         return runs
 
     def close(self) -> None:
-        """Gives back what was claimed, and lets go of the folder."""
+        """Returns the claimed runs and releases the folder."""
         self.journal.close()
         self.folder.close()
 
@@ -243,7 +243,7 @@ def _chosen(plan: Plan, how: Beginning) -> Plan:
 
 
 def _runs(plan: Plan) -> Iterator[dict[str, Any]]:
-    """What is to be run, in the order in which results are listed."""
+    """The runs, in the order in which results are listed."""
     for case in plan.cases:
         for seed in plan.spec.seeds:
             for repetition in range(1, plan.spec.repetitions + 1):
@@ -278,7 +278,7 @@ def _notes(plan: Plan, base: Path, copied: dict[str, str]) -> dict[str, str]:
 
 
 def _checked(notes: dict[str, str], path: Path) -> dict[str, str]:
-    """What a journal notes, after what becomes part of a path in it was checked."""
+    """The notes of a journal, after checking the parts that become paths."""
     if missing := {"plan", "file", "base", "inputs", "tables", "version"} - set(notes):
         raise UserError(f"the journal is damaged: it does not note `{min(missing)}`", Place(path / JOURNAL))
     if not inputs.is_base(notes["base"]):
@@ -300,7 +300,7 @@ def _is_session(value: object) -> bool:
 
 
 def _planned(journal: Journal, path: Path) -> list[dict[str, Any]]:
-    """The runs that the journal names, after all of them were found to be runs."""
+    """The runs of the journal, after checking their form."""
     runs = [entry.case for entry in journal.entries()]
     for run in runs:
         known = isinstance(run, dict) and is_run(run.get("case"), run.get("seed"))
@@ -311,14 +311,14 @@ def _planned(journal: Journal, path: Path) -> list[dict[str, Any]]:
 
 
 def _same_inputs(notes: dict[str, str], path: Path) -> None:
-    """Raises `UserError` when a copied file is not what it was: the runs that are left would be other runs."""
+    """Raises `UserError` if a copied file has changed, because the remaining runs would differ."""
     for name in inputs.damaged(json.loads(notes["inputs"]), path):
         message = "it is damaged or missing: its checksum is not that in the journal; run the plan anew with --force"
         raise UserError(message, Place(path / name))
 
 
 def _forget_damaged(journal: Journal) -> int:
-    """Has runs made again whose outcome is damaged; how many they are."""
+    """Makes runs with a damaged result pending again, and returns their number."""
     damaged = [
         entry.number
         for entry in journal.entries()
@@ -330,7 +330,7 @@ def _forget_damaged(journal: Journal) -> int:
 
 
 def _open(path: Path, on_error: contextlib.ExitStack) -> Journal:
-    """The journal, for this process alone."""
+    """The journal, used by this process only."""
     journal = Journal.open(path)
     on_error.callback(journal.close)
     if journal.others():
@@ -374,7 +374,7 @@ def _same_version(notes: dict[str, str], path: Path) -> None:
 
 
 def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
-    """What the kept runs left behind must be what the plan now asks of all."""
+    """Checks that the kept runs were collected and judged as the current plan requires."""
     before = read(notes["plan"], path / notes["base"] / "plan.toml").spec
     for name in ("collect", "oracles", "keep"):
         if getattr(before, name) != getattr(plan.spec, name):
@@ -386,7 +386,7 @@ def _same_manner(notes: dict[str, str], plan: Plan, path: Path) -> None:
 
 
 def _median(runs: list[Run]) -> Run:
-    """Repetitions in real time as one run: its metrics are the medians; all of them have to be done."""
+    """Repetitions in real time as one run with the medians of the metrics; all of them must have completed."""
     if failed := next((run for run in runs if run.begun and not run.done), None):
         return failed
     values: dict[str, list[float]] = {}
@@ -402,7 +402,7 @@ def _median(runs: list[Run]) -> Run:
 
 
 def _difference(entry: Entry, first: Run, run: Run) -> dict[str, Any]:
-    """Two runs of the same case and seed that differ, though the substrate is deterministic."""
+    """Two runs of the same case and seed that differ on a deterministic substrate."""
     return {
         "case": run.case.id,
         "seed": run.seed,

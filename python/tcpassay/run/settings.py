@@ -1,4 +1,4 @@
-"""What a plan says about running: limits, what to judge, what to keep."""
+"""The settings of a plan for running: limits, oracles, kept recordings."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from tcpassay.plan.read import Plan
 from tcpassay.run.pool import Limits
 
 SMALL: Final = 50
-"""Runs of a plan up to which it may be small."""
+"""Maximum number of runs of a small plan."""
 SMALL_DETAILED: Final = 10
-"""The same where [collect] asks for the event log, packets or deliveries, which take megabytes a run."""
+"""The same if [collect] enables the event log, packets or deliveries, which take megabytes per run."""
 SMALL_ROWS: Final = 1_000_000
-"""Rows of all series together up to which a plan is small; some 30 MB."""
+"""Maximum number of rows of all series of a small plan, about 30 MB."""
 DURATION: Final = table.parameters()["app.duration"].default
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the runs of a plan are to be made."""
+    """The settings for the runs of a plan."""
 
     limits: Limits
-    """Of a run."""
+    """The limits of a run."""
     budget: float | None
-    """Seconds of real time for all that one command does."""
+    """Maximum real time of one command in seconds."""
     oracles: list[str] | None
-    """Names; none when empty, all when `None`."""
+    """Names of oracles; an empty list means none, `None` means all."""
     keep: str
     sample: float
-    """Share of the recordings that are kept though nothing was found in them."""
+    """Share of the recordings without findings that are kept."""
     collect: dict[str, Any]
-    """As the data plane has it."""
+    """In the form of the data plane."""
     drawn: frozenset[str]
-    """Cases that figures show, with the plan's first seed."""
+    """Cases shown in figures, with the plan's first seed."""
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -55,11 +55,11 @@ class Settings:
 
     @property
     def judges(self) -> bool:
-        """Whether oracles look at the runs."""
+        """Whether oracles evaluate the runs."""
         return self.oracles != []
 
     def request(self, plan: Plan, case: Case, seed: int) -> dict[str, Any]:
-        """What a worker is asked; without where to read and write."""
+        """The request to a worker, without the paths."""
         return {
             **({"script": case.script.as_json()} if case.script else {}),
             "triples": case.triples,
@@ -87,7 +87,7 @@ class Settings:
 
 
 def small(plan: Plan) -> bool:
-    """Whether all recordings of a plan together are so small that they stay when the plan says nothing about it."""
+    """Whether all recordings of a plan together are small enough to be kept by default."""
     spec = plan.spec
     detailed = spec.collect.events or spec.collect.packets or spec.collect.deliveries
     if len(plan.cases) * len(spec.seeds) > (SMALL_DETAILED if detailed else SMALL):
@@ -100,7 +100,7 @@ def small(plan: Plan) -> bool:
 
 
 def _rows(case: Case, interval: float) -> float:
-    """About how many rows the series of a run have: one for each flow, and for each queue, in each interval."""
+    """The approximate number of series rows of a run: one per interval for each flow and each queue."""
     duration = quantity(case.triples.get("app.duration", DURATION)).amount
     flows = quantity(case.triples.get("app.flows", 1)).amount
     if not isinstance(duration, Fraction) or not isinstance(flows, Fraction):
@@ -109,25 +109,25 @@ def _rows(case: Case, interval: float) -> float:
 
 
 def limits_of(spec: PlanFile) -> Limits:
-    """What one run may take."""
+    """The limits of a run."""
     return Limits(_amount(spec.limits.case_time, 10**9), int(_amount(spec.limits.case_memory)))
 
 
 def oracles_of(spec: PlanFile) -> list[str] | None:
-    """The oracles that judge: none when empty, all when `None`."""
+    """The oracles: an empty list means none, `None` means all."""
     if isinstance(spec.oracles, bool):
         return None if spec.oracles else []
     return list(spec.oracles)
 
 
 def wanted_of(spec: PlanFile) -> dict[str, Any]:
-    """What to collect, as the data plane has it."""
+    """The data to collect, in the form of the data plane."""
     series = None if spec.collect.series == "off" else spec.collect.series
     return spec.collect.model_dump() | {"series": series}
 
 
 def lot(case: str, seed: int) -> float:
-    """A number from 0 to 1 for a run: the same on every machine, and in a plan that grew."""
+    """A number from 0 to 1 for a run, which is the same on every machine and in extended plans."""
     return int(hashlib.sha256(f"{case}-{seed}".encode()).hexdigest()[:8], 16) / 2**32
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: progress on standard error, a summary on standard output."""
+"""Terminal output of a run: progress on standard error, a summary on standard output."""
 
 import shlex
 import statistics
@@ -48,7 +48,7 @@ class Progress:
             _TimeLeft(),
             console=console,
             transient=True,
-            refresh_per_second=4,  # drawing costs CPU that the runs could have
+            refresh_per_second=4,  # drawing uses CPU time that the runs need
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(escape(name), start=False, total=None, found=self._words())
@@ -300,7 +300,7 @@ def _checks(result: Result) -> Table:
         grid.add_column(name, overflow="fold", justify="right" if name == "observed" else "left")
     for check in result.plan.spec.check:
         verdicts = [verdict for verdict in result.verdicts if verdict.check is check]
-        if not verdicts:  # none of the runs that it is about were chosen
+        if not verdicts:  # none of its runs were selected
             continue
         failing = [verdict for verdict in verdicts if not verdict.holds]
         word = "[green]holds[/]" if not failing else "[bold red]FAILS[/]"

@@ -1,7 +1,7 @@
-"""A process that runs cases: requests in, answers out, as `tcpassay.run.message` packs them.
+"""A worker process that runs cases: it receives requests and sends answers in the format of `tcpassay.run.message`.
 
-It imports next to nothing before it must judge, so that starting one is cheap, and keeps standard output for the
-protocol: what else is printed goes to standard error. It ends when its parent does.
+It imports few modules before the first oracle is called, so that it starts quickly. Standard output is reserved for the
+protocol; other output goes to standard error. It ends when its parent ends.
 """
 
 import ctypes
@@ -87,7 +87,7 @@ def _done(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judged(request: dict[str, Any], run: Left, metrics: dict[str, float | None]) -> dict[str, Any]:
-    """What oracles find, from memory where it is there; then the recording is written, if it is to be kept."""
+    """Calls the oracles, on the log in memory if possible, and writes the recording if it is to be kept."""
     found, silent = [], {}
     folder = Path(request["folder"])
     if request["oracles"] != [] and len(run):
@@ -118,22 +118,22 @@ def _fails(checks: list[tuple[str, str, float]], metrics: dict[str, float | None
 
 
 def _end_with(parent: int) -> None:
-    """Has the kernel end this process when its parent ends, however that comes about."""
+    """Ends this process when its parent ends for any reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
 
 
 def _keep_memory() -> None:
-    """What this process starts, as an agent or a guest, does not inherit its memory's settings."""
+    """Child processes, such as an agent or a guest, do not inherit the memory settings."""
     if all(os.environ.get(name) == value for name, value in MEMORY.items()):
         for name in MEMORY:
             del os.environ[name]
 
 
 def main() -> None:
-    """Serves requests until standard input ends."""
-    # The parent decides what an interrupt means; it ends this process by closing its input, or by force.
+    """Serves requests until the end of standard input."""
+    # The parent handles interrupts; it ends this process by closing its input or by killing it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with(int(sys.argv[1]))
     _keep_memory()
@@ -141,7 +141,7 @@ def main() -> None:
     os.dup2(2, 1)
     for request in message.receive(sys.stdin.buffer):
         answer = work(request)
-        # The next request may be here already: what is said from here on belongs to it.
+        # The next request may have arrived already; further output belongs to it.
         packed = memoryview(message.pack(answer | {"said": os.fstat(2).st_size}))
         while packed:
             packed = packed[os.write(answers, packed) :]

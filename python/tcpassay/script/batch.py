@@ -1,6 +1,6 @@
-"""Runs the scripts of a command where they are wanted, each script on the model in a worker process.
+"""Runs the scripts of a command on the selected target; on the model each script has a worker process.
 
-A script that ends the process that runs it, or takes too much time or memory, is `crashed`; the others go on.
+A script whose process dies or exceeds its time or memory limit is `crashed`; the other scripts are not affected.
 """
 
 import contextlib
@@ -14,22 +14,22 @@ from tcpassay.script import linux, model
 from tcpassay.script.results import Result
 
 SECONDS: Final = 120.0
-"""What a script may take on the model by the clock of the machine; the longest public one takes less than one."""
+"""Time limit of a script on the model in real time; the longest public script takes less than a second."""
 
 
 def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
-    """Runs scripts where they are wanted, in this order: against the model, in a guest, or on this host's kernel."""
+    """Runs scripts on the selected target in this order: on the model, in a guest, or on the kernel of this host."""
     if wanted.on != "model":
         yield from linux.run(files, wanted)
     elif ("allow-shell", "") in wanted.options:
-        # Its commands talk to the user, whose terminal a worker process does not have.
+        # Its commands use the terminal of the user, which a worker process does not have.
         yield from (model.run(file, wanted) for file in files)
     else:
         yield from _apart(files, wanted)
 
 
 def _apart(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
-    """Each script in a worker process; one that ends badly costs its own result and no other."""
+    """Runs each script in a worker process, whose failure affects only its own script."""
     requests = [model.request(file, wanted) for file in files]
     pool = Pool(max(1, min(os.cpu_count() or 1, len(files) // 8)), Limits(SECONDS, model.MEMORY))
     ready: dict[int, Result] = {}

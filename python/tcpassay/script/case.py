@@ -31,19 +31,19 @@ _OUTCOMES: Final = {
     "crashed": "crashed",
 }
 _TITLES: Final = {"fail": "the script expects something else", "time": "right but for time"}
-# What real time changes from run to run is no part of what a run is compared by.
+# Real time varies from run to run and is excluded from the comparison of runs.
 _OF_THE_MACHINE: Final = ("attempts",)
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request whose `script` is what `Script.as_json` gave; the file is relative to `base`."""
+    """The answer to a request whose `script` is the result of `Script.as_json`; the file is relative to `base`."""
     asked, place = request["script"], Path(request["base"]) / request["script"]["file"]
     kind, _, which = request["substrate"].partition(":")
     options = tuple((name, value) for name, value in asked["options"])
     wanted = model.Wanted(asked["profile"], asked["loose"], options, kind, which or None)
     started, elsewhere = time.process_time(), _children()
     try:
-        # On the model it runs in this process, which is a worker already.
+        # On the model it runs in this process, which is a worker process.
         result = model.run(place, wanted) if kind == "model" else next(linux.run([place], wanted))
     except UserError as error:
         return {"outcome": "failed", "message": str(error)}
@@ -72,13 +72,13 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _children() -> float:
-    """CPU seconds of the guests and agents that this process has seen end."""
+    """CPU seconds of terminated guests and agents of this process."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _finding(result: Result, where: str) -> dict[str, Any]:
-    """The mismatch, with the place in the script and what `tcpassay script` prints below it."""
+    """The mismatch with its position in the script and the details that `tcpassay script` prints."""
     at = result.virtual_time_usecs * 1000
     hint = [f"It passes with --tolerance_usecs={result.drift_usecs}."] if result.status == "time" else []
     text = "\n".join([f"{where}: {result.reason}", *hint, *result.printed, *result.details])

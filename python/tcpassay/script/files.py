@@ -1,4 +1,7 @@
-"""Files of packetdrill scripts: arguments, folders, the profile of a first line, shell scripts that a script calls."""
+"""Files of packetdrill scripts.
+
+Arguments, folders, the profile in the first line, shell scripts that a script calls.
+"""
 
 import contextlib
 import re
@@ -10,18 +13,18 @@ from tcpassay import regular
 from tcpassay.errors import Place, Problem, UserError
 
 LONGEST: Final = 4 << 20
-"""Bytes of a script; the runner refuses longer ones."""
+"""Maximum size of a script in bytes, as in the runner."""
 LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of a script whose first line is read; a larger file is no script."""
+"""Maximum size of a file whose first line is read; a larger file is not a script."""
 REAL: Final = "linux"
-"""The profile of today's Linux, so of what runs in a guest or on a host."""
+"""The profile of current Linux, which is that of guests and hosts."""
 _SAID: Final = re.compile(r"\s*//\s*profile:\s*(\S+)\s*$")
 _SHELL_FILE: Final = 1 << 16
-"""Bytes of a shell script that a script calls."""
+"""Maximum size of a shell script that a script calls."""
 _COMMANDS: Final = re.compile(r"`([^`]*)`")
 _CALLED: Final = re.compile(r"(?:^|[\s;&|])([\w.][\w./-]*\.sh)(?=[\s;&|]|$)")
 
-# Options of the original that take no value; every other one does.
+# Options of packetdrill without a value; all others have one.
 FLAGS: Final = frozenset(
     (
         "strict_segments",
@@ -86,7 +89,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 
 def profile_of(file: Path) -> str:
-    """The profile that the first line of a script names; `linux` when it names none. Raises `UserError`."""
+    """The profile in the first line of a script; `linux` if there is none. Raises `UserError`."""
     try:
         said = _SAID.match(
             regular.read_bytes(file, largest=LARGEST).partition(b"\n")[0].decode(errors="replace")
@@ -97,14 +100,14 @@ def profile_of(file: Path) -> str:
 
 
 def shell_files(text: str, file: Path) -> dict[str, Path]:
-    """The shell scripts beside `file` that its commands call, by the relative name that they call them by."""
+    """The shell scripts in the folder of `file` that its commands call, by relative name."""
     called = {name for command in _COMMANDS.findall(text) for name in _CALLED.findall(command)}
     found = {name: file.parent / name for name in sorted(called)}
     return {name: path for name, path in found.items() if path.is_file()}
 
 
 def shell_options(text: str, file: Path) -> Iterator[tuple[str, str]]:
-    """The shell scripts that a script calls, as options of the runner; those of more than 64 KiB are left out."""
+    """The shell scripts that a script calls, as options of the runner; those above 64 KiB are omitted."""
     for name, path in shell_files(text, file).items():
         with contextlib.suppress(OSError), path.open("rb") as opened:
             body = opened.read(_SHELL_FILE + 1)
@@ -113,9 +116,9 @@ def shell_options(text: str, file: Path) -> Iterator[tuple[str, str]]:
 
 
 def read(file: Path) -> str:
-    """The text of a script, cut after one byte more than the runner accepts. Raises `UserError`."""
+    """The text of a script, truncated to one byte more than the runner accepts. Raises `UserError`."""
     try:
-        regular.check(file.stat().st_mode)  # a pipe might never end, or never begin
+        regular.check(file.stat().st_mode)  # a pipe could block or never end
         with file.open("rb") as opened:
             return opened.read(LONGEST + 1).decode("utf-8", errors="replace")
     except OSError as error:

@@ -1,8 +1,8 @@
-"""packetdrill scripts on a real Linux: in a guest in virtual time, or on this host's own kernel, as root.
+"""packetdrill scripts on a real Linux: in a guest in virtual time, or as root on the kernel of this host.
 
-One guest runs all scripts, one after the other, each in a process and a network namespace of its own; its time is
-virtual, so that only the kernel's ticks are uncertain. A script that ends the guest is `crashed`, and the rest runs in
-another. On the host time is real: a script that fails is run again, and the result says how often.
+One guest runs all scripts one after the other, each in its own process and network namespace. Its time is virtual, so
+that only the kernel's ticks are uncertain. A script that ends the guest is `crashed`, and the others run in another
+guest. On the host time is real: a failed script is repeated, and the result contains the number of attempts.
 """
 
 import json
@@ -22,12 +22,12 @@ from tcpassay.substrate import kernel as guest
 from tcpassay.substrate.agent import agent_program
 
 PLACES: Final = ("model", "kernel", "host")
-# Attempts on a host, whose time is real, and of guests that somebody kills.
+# Attempts on a host, where time is real, and for guests that another process kills.
 ATTEMPTS: Final = 3
-# What a script may take: by the guest's clock, and by the host's.
+# Time limits of a script, by the guest's clock and by the host's.
 VIRTUAL_LIMIT_S: Final = 100_000
 REAL_LIMIT_S: Final = 100
-# Of the guest's random numbers.
+# Seed of the guest's random numbers.
 SEED: Final = 1
 
 Request = dict[str, Any]
@@ -52,15 +52,15 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
 
 
 def request(text: str, *, loose: bool, options: Iterable[tuple[str, str]], limit_s: int) -> Request:
-    """What the agent is asked: see `crates/agent/src/script`."""
+    """The request to the agent; see `crates/agent/src/script`."""
     return {"text": text, "loose": loose, "options": [list(pair) for pair in options], "limit_s": limit_s}
 
 
 def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Report]:
-    """The reports of scripts that ran in a guest. Raises `UserError` when there is none, or when it does not begin.
+    """The reports of scripts that ran in a guest. Raises `UserError` if there is no guest or if it does not start.
 
-    A script during which the guest ended is `crashed`; another guest runs those after it. A guest that somebody else
-    killed says nothing: its scripts are run again, up to three times.
+    A script during which the guest ended is `crashed`; another guest runs the remaining ones. If an unrelated process
+    killed a guest, its scripts are repeated, up to three times.
     """
     image = store.find(kernel).image
     reports: list[Report] = []
@@ -76,11 +76,11 @@ def on_kernel(requests: list[Request], *, kernel: str | None = None) -> list[Rep
 
 
 class _KilledError(Exception):
-    """Somebody else killed the guest or a process of it."""
+    """An unrelated process killed the guest or one of its processes."""
 
 
 def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
-    """The reports of the scripts that one guest has dealt with, at least one."""
+    """The reports of the scripts that one guest processed, at least one."""
     with scratch_folder() as place:
         (place / "init").symlink_to(agent_program())
         (place / "scripts.json").write_text(json.dumps(requests), encoding="utf-8")
@@ -103,7 +103,7 @@ def _in_guest(image: Path, requests: list[Request]) -> list[Report]:
 
 
 def _lines(file: Path) -> list[Report] | None:
-    """The reports that a guest wrote before it ended; `None` when it did not get as far as the first script."""
+    """The reports that a guest wrote before it ended; `None` if it ended before the first script."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -112,13 +112,13 @@ def _lines(file: Path) -> list[Report] | None:
     for line in text.splitlines():
         try:
             found.append(json.loads(line))
-        except ValueError:  # the last may be cut
+        except ValueError:  # the last one may be truncated
             break
     return found
 
 
 def on_host(requests: list[Request]) -> Iterator[Report]:
-    """The reports of scripts that run on this host's kernel, each tried up to three times. Raises `UserError`."""
+    """The reports of scripts on this host's kernel, each tried up to three times. Raises `UserError`."""
     if os.geteuid() != 0:
         raise UserError("`--on host` needs root: a network namespace, a TUN device and real-time priority")
     for one in requests:
@@ -154,7 +154,7 @@ def _checked(report: Report) -> Report:
 
 
 def crashed(why: str) -> Report:
-    """The report of a script that ended what ran it."""
+    """The report of a script that ended its process."""
     return {
         "status": "crashed",
         "line": None,

@@ -13,15 +13,15 @@ from tcpassay.script.files import profile_of, read, shell_options
 from tcpassay.script.results import Result
 
 MEMORY: Final = 1 << 30
-"""Bytes that a script may take on the model."""
+"""Memory limit of a script on the model in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is made with."""
+    """The settings of a run."""
 
     profile: str | None
-    """Of the model; nothing for what the first line of a script says."""
+    """The profile of the model; `None` uses the first line of the script."""
     loose: bool
     options: tuple[tuple[str, str], ...]
     on: str = "model"
@@ -36,17 +36,17 @@ _OLDER = {
         (("sysctl", "net.ipv4.tcp_syn_linear_timeouts=0"),),
     ),
 }
-"""Other versions and settings, which public scripts may have been written for: what to say, profile, options."""
+"""Older versions and settings for which public scripts may have been written: description, profile, options."""
 
 
 def run(file: Path, wanted: Wanted) -> Result:
-    """Runs one script against the model, in this process. Where it does not pass, the reason says with what it does."""
+    """Runs one script on the model. If it fails, the reason includes the settings with which it passes."""
     asked = request(file, wanted)
     return Result.of(file, asked["profile"], answer(asked))
 
 
 def request(file: Path, wanted: Wanted) -> dict[str, Any]:
-    """What `answer` needs. Raises `UserError` for a file that cannot be read and a profile that there is not."""
+    """The arguments of `answer`. Raises `UserError` for an unreadable file or an unknown profile."""
     text = read(file)
     place = None
     if (profile := wanted.profile) is None:
@@ -61,7 +61,7 @@ def request(file: Path, wanted: Wanted) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _told(place: Place | None) -> Iterator[None]:
-    """What the data plane finds wrong with a request is told with its place."""
+    """An error of the data plane about a request, with its position."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Results of packetdrill scripts, as a table, JSON, JUnit XML and Markdown."""
+"""Results of packetdrill scripts as a table, JSON, JUnit XML and Markdown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ STATUSES: Final = ("pass", "time", "fail", "unsupported", "syntax", "crashed")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one script."""
+    """The result of a script."""
 
     file: Path
     profile: str
-    """Of the model; or the release of the kernel that it ran on."""
+    """The profile of the model, or the release of the kernel."""
     status: str
     line: int | None
     column: int | None
@@ -31,7 +31,7 @@ class Result:
 
     @property
     def place(self) -> str:
-        """`file:line:column`, or the file when nothing in it is to blame."""
+        """`file:line:column`, or the file if no position in it is involved."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else str(self.file)
 
     def as_json(self) -> dict[str, Any]:
@@ -54,13 +54,13 @@ class Result:
 
     @staticmethod
     def of(file: Path, profile: str, report: dict[str, Any]) -> "Result":
-        """The result of what the runner reports."""
+        """The result from a report of the runner."""
         lists = {name: tuple(report[name]) for name in ("details", "printed")}
         return Result(file=file, profile=profile, **report | lists)
 
 
 def counts(results: Iterable[Result]) -> dict[str, Counter[str]]:
-    """How often each status came, by folder."""
+    """The number of scripts with each status, by folder."""
     made: dict[str, Counter[str]] = {}
     for result in results:
         made.setdefault(str(result.file.parent), Counter())[result.status] += 1
@@ -81,7 +81,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def junit(results: Sequence[Result]) -> str:
-    """JUnit XML, a suite a folder: unsupported scripts are skipped, syntax errors and crashes are errors."""
+    """JUnit XML with one suite per folder: unsupported scripts are skipped, syntax errors and crashes are errors."""
     root = ET.Element("testsuites", name="tcpassay script")
     for folder, found in counts(results).items():
         suite = ET.SubElement(
@@ -120,14 +120,14 @@ def junit(results: Sequence[Result]) -> str:
 
 
 def shown(text: str) -> str:
-    """A text without control characters, which a terminal would obey and XML does not allow."""
+    """A text without control characters, which terminals interpret and XML forbids."""
     return "".join(
         each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text
     )
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """A table: script, profile, result, reason."""
+    """A table with script, profile, result and reason."""
     lines = ["| script | profile | result | reason |", "| --- | --- | --- | --- |"]
     for result in results:
         where = f"line {result.line}: " if result.line else ""
