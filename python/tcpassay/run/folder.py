@@ -288,9 +288,7 @@ def _remove(folder: Path) -> None:
 
 
 def _no_links(path: Path) -> None:
-    """Raises `UserError` if an entry of the folder is a link, because writing through it would change a file
-    elsewhere.
-    """
+    """Raises `UserError` if an entry is a link, because writing through it would change another file."""
     for name in (*FILES, *FOLDERS):
         if (path / name).is_symlink():
             message = "it is a symbolic link; results are not written through links"

@@ -48,9 +48,7 @@ def damaged(path: Path, why: str) -> JournalError:
 
 
 def check_files(path: Path) -> None:
-    """Raises `JournalError` unless the journal is a regular file, and SQLite's additional files are in the expected
-    place.
-    """
+    """Raises `JournalError` unless the journal and SQLite's additional files are regular files in their place."""
     for file in (path, path.with_name(f"{NAME}-wal"), path.with_name(f"{NAME}-shm")):
         if file.is_symlink():
             raise JournalError("it is a symbolic link, which is not followed here", Place(file))
