@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use tcpassay_case::QueueKind;
 use tcpassay_case::params::Substrate;
 use tcpassay_linux::sys;
 
@@ -75,7 +76,7 @@ impl Environment {
     }
 
     /// Returns true if a queue of this kind can be served as by a link: in a guest whose kernel has patch 0008.
-    pub fn link_serves(&self, kind: &str) -> bool {
+    pub fn link_serves(&self, kind: QueueKind) -> bool {
         !self.is_host() && crate::netns::qdiscs::decides(kind) && std::path::Path::new(LINK_MAJOR).exists()
     }
 

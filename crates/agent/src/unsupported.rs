@@ -3,11 +3,11 @@
 use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::module_parameters;
-use crate::traffic::cc_engine::{CcEngine, PARAMETER};
+use crate::traffic::cc_engine::PARAMETER;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::params::{Setting, Value};
 use tcpassay_case::topology::Shape;
-use tcpassay_case::{Case, CaseError, HostSettings, LinkSettings, Mark};
+use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, QueueKind};
 use tcpassay_tcp::{EcnMode, Pacing};
 use tcpassay_units::Dur;
 use tcpassay_workload::Behaviour;
@@ -67,10 +67,10 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             }
             _ => {}
         }
-        if link.queue.kind == "dualpi2" {
+        if link.queue.kind == QueueKind::DualPi2 {
             refuse(at("queue.kind"), "Linux has it from 6.17 on; the model has it");
-        } else if !environment.has(link.queue.kind) {
-            let why = format!("this kernel has no `{}` (CONFIG_NET_SCH_*)", link.queue.kind);
+        } else if !environment.has(link.queue.kind.name()) {
+            let why = format!("this kernel has no `{}` (CONFIG_NET_SCH_*)", link.queue.kind.name());
             refuse(at("queue.kind"), &why);
         }
         if !environment.has("netem") {
@@ -108,12 +108,12 @@ fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Settin
         if !is("stack.profile", "rfc") && !is("stack.profile", "linux") {
             refuse(at("stack.profile"), "a kernel is what it is: linux, or nothing said");
         }
-        let engine = CcEngine::of(case, i);
-        controller(host, &engine, environment, &mut |path, why| refuse(at(path), why));
+        let engine = &host.engine;
+        controller(host, environment, &mut |path, why| refuse(at(path), why));
         if host.stack.ecn == EcnMode::Accurate {
             refuse(at("stack.ecn"), "Linux before 6.18 has no accurate ECN; the model has");
         }
-        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" && engine != CcEngine::Shim {
+        if host.stack.ecn == EcnMode::Dctcp && host.cc != "dctcp" && *engine != CcEngine::Shim {
             refuse(at("stack.ecn"), "Linux echoes each mark only with stack.cc = dctcp; the model with any");
         }
         if is("stack.tlp", "open-only") {
@@ -148,7 +148,7 @@ fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Settin
             }
             _ => {}
         }
-        if engine == CcEngine::Kernel && !environment.is_host() {
+        if *engine == CcEngine::Kernel && !environment.is_host() {
             if let Err(why) = module_parameters::parameters(host, module_parameters::hystart(case, i)) {
                 refuse(at("stack.cc"), &why);
             }
@@ -173,12 +173,8 @@ fn hosts(case: &Case, environment: &Environment, refuse: &mut impl FnMut((Settin
 }
 
 /// What of a host's controller cannot be had from who decides there.
-fn controller(
-    host: &HostSettings,
-    engine: &CcEngine,
-    environment: &Environment,
-    refuse: &mut impl FnMut(&str, &str),
-) {
+fn controller(host: &HostSettings, environment: &Environment, refuse: &mut impl FnMut(&str, &str)) {
+    let engine = &host.engine;
     if let (CcEngine::Shim | CcEngine::Object(_), Some(why)) = (engine, &environment.no_bpf) {
         refuse(PARAMETER, why);
     } else if let (CcEngine::Shim, Err(why)) = (engine, tcpassay_bpf::shim::available()) {

@@ -1,14 +1,14 @@
 //! A checked case: settings of every host, link and application.
 
-use crate::given::{Given, Scope};
+use crate::given::{Given, Scope, split};
 use crate::pace::Pace;
-use crate::params::grammar::{Buffers, LinkRate};
-use crate::params::{Setting, Value};
-use crate::settings::{HostSettings, LinkSettings};
+use crate::params::grammar::LinkRate;
+use crate::params::{HostSettings, LinkSettings, NetworkSettings, QueuePlace, Setting, Value};
 use crate::topology::{Net, Routes, Shape};
 use std::collections::BTreeMap;
+use tcpassay_measure::Triple;
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
-use tcpassay_workload::{BackgroundTraffic, HostPair, TrafficPart, TrafficSchedule, WorkloadSpec};
+use tcpassay_workload::{HostPair, TrafficPart, TrafficSchedule, WorkloadSpec};
 
 /// A complete and consistent case.
 #[derive(Clone, Debug)]
@@ -22,12 +22,10 @@ pub struct Case {
     pub hosts: Vec<HostSettings>,
     /// In the order of [`Net::links`].
     pub links: Vec<LinkSettings>,
-    /// `switch.buffers`.
-    pub buffers: Buffers,
+    /// What holds for the whole network.
+    pub network: NetworkSettings,
     /// `app.*` of each distinct set of flow groups: what they do and between whom.
     pub apps: Vec<(WorkloadSpec, Vec<HostPair>)>,
-    /// `app.background`.
-    pub background: BackgroundTraffic,
     /// When the run ends at the latest.
     pub end: Dur,
     /// Traces of `link.rate = trace:<file>`, by file name.
@@ -38,6 +36,15 @@ impl Case {
     /// The triples that are not at their default: the shortest case that does the same.
     pub fn to_triples(&self) -> BTreeMap<String, Value> {
         self.given.to_triples()
+    }
+
+    /// The triples of [`Case::to_triples`] as rows of a recording.
+    pub fn recorded(&self) -> Vec<Triple> {
+        let row = |(full, value): (String, Value)| {
+            let (entity, parameter) = split(&full);
+            Triple { entity: entity.to_owned(), parameter: parameter.to_owned(), value: value.to_string() }
+        };
+        self.to_triples().into_iter().map(row).collect()
     }
 
     /// The setting of `path` at host `i`, and where it was said: a row at its default has the plain path.
@@ -52,16 +59,18 @@ impl Case {
 
     /// The setting of a row that holds for the whole network.
     pub fn setting(&self, path: &str) -> Setting {
-        self.given.whole().get(path)
+        self.given.whole().find(path).0
     }
 
     /// Whether the queue of `link` stands in the sending host, above its NIC: `queue.place`.
     pub fn stands_at_sender(&self, link: usize) -> bool {
         let queue = &self.links[link].queue;
         match queue.place {
-            "sender" => true,
-            "link" => false,
-            _ => matches!(self.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
+            QueuePlace::Sender => true,
+            QueuePlace::Link => false,
+            QueuePlace::Auto | QueuePlace::Undescribed => {
+                matches!(self.net.shape, Shape::Pair) && queue.kind.is_shaper()
+            }
         }
     }
 
@@ -98,7 +107,7 @@ impl Case {
             LinkRate::Trace(name) => self.traces.get(name).map_or(Rate::from_bits_per_sec(1), Pace::mean),
         };
         match settings.queue.rate {
-            Some(rate) if matches!(settings.queue.kind, "htb" | "tbf") => wire.min(rate),
+            Some(rate) if settings.queue.kind.is_shaper() => wire.min(rate),
             _ => wire,
         }
     }
@@ -117,7 +126,7 @@ impl Case {
         let all: Vec<HostPair> = self.apps.iter().flat_map(|(_, pairs)| pairs.iter().copied()).collect();
         let (s, r) = self.net.flows[0];
         let capacity = self.bottleneck_rate(s, r).expect("checked: flows have paths");
-        if let Some(part) = self.background.part(&all, capacity) {
+        if let Some(part) = self.network.background.part(&all, capacity) {
             plan.push(part);
         }
         plan

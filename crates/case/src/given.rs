@@ -1,10 +1,8 @@
 //! What a case says: parsed triples, and the most specific of them for an entity.
 
 use crate::error::CaseError;
-use crate::params::{self, ParamSpec, Setting, Substrate, Value};
+use crate::params::{self, ParamSpec, Row, Setting, Substrate, Value};
 use std::collections::BTreeMap;
-use std::str::FromStr;
-use tcpassay_units::{Bytes, Dur};
 
 /// The parsed triples of a case by full path (`link.delay`, `sender/stack.ecn`).
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -70,8 +68,7 @@ impl Given {
             };
             return Err(format!("{here} cannot honour it; substrates that can are {}", row.substrates));
         }
-        let whole = ["topology", "rack.hosts", "switch.buffers", "app.background"];
-        if !address.is_empty() && whole.contains(&row.path) {
+        if !address.is_empty() && params::table::is_of_network(row) {
             return Err("it holds for the whole network and takes no address".to_owned());
         }
         row.kind.parse(value)
@@ -160,17 +157,28 @@ impl Scope<'_> {
         self.given.substrate
     }
 
-    /// The setting of `path`, and the full path at which it was given (or the plain path of a default).
-    pub fn find(&self, path: &str) -> (Setting, String) {
+    /// The setting of a row, and the full path at which it was given (or the plain path of a default).
+    fn of(&self, row: &ParamSpec) -> (Setting, String) {
         let plain = if self.plain { Some("") } else { None };
         for address in self.addresses.iter().copied().chain(plain) {
-            let full = join(address, path);
+            let full = join(address, row.path);
             if let Some(setting) = self.given.rows.get(&full) {
                 return (setting.clone(), full);
             }
         }
-        let row = params::find(path).unwrap_or_else(|| panic!("{path} is not in the table"));
-        (row.default_setting(), path.to_owned())
+        (row.default_setting(), row.path.to_owned())
+    }
+
+    /// Applies the settings of rows in their order.
+    pub fn apply<S>(&self, rows: &[Row<S>], settings: &mut S) {
+        for row in rows {
+            (row.set)(settings, &self.of(&row.spec).0);
+        }
+    }
+
+    /// As [`Scope::of`], by path. Panics if the table does not have it.
+    pub fn find(&self, path: &str) -> (Setting, String) {
+        self.of(params::find(path).unwrap_or_else(|| panic!("{path} is not in the table")))
     }
 
     /// Where `path` was set, for errors.
@@ -178,89 +186,9 @@ impl Scope<'_> {
         self.find(path).1
     }
 
-    /// The setting of `path`.
-    pub fn get(&self, path: &str) -> Setting {
-        self.find(path).0
-    }
-
-    pub fn on(&self, path: &str) -> bool {
-        match self.get(path) {
-            Setting::Bool(b) => b,
-            other => panic!("{path} = {other} is no switch"),
-        }
-    }
-
-    /// A switch, or `None` for what the profile says.
-    pub fn switch(&self, path: &str) -> Option<bool> {
-        match self.get(path) {
-            Setting::Bool(b) => Some(b),
-            Setting::Word(_) => None,
-            other => panic!("{path} = {other} is no switch"),
-        }
-    }
-
-    pub fn word(&self, path: &str) -> &'static str {
-        match self.get(path) {
-            Setting::Word(w) => w,
-            other => panic!("{path} = {other} is no word"),
-        }
-    }
-
-    pub fn chance(&self, path: &str) -> f64 {
-        match self.get(path) {
-            Setting::Probability(p) => p,
-            other => panic!("{path} = {other} is no probability"),
-        }
-    }
-
-    pub fn dur(&self, path: &str) -> Dur {
-        self.maybe_dur(path).unwrap_or_else(|| panic!("{path} is no length of time"))
-    }
-
-    pub fn bytes(&self, path: &str) -> Bytes {
-        self.maybe_bytes(path).unwrap_or_else(|| panic!("{path} is no number of bytes"))
-    }
-
-    pub fn int(&self, path: &str) -> u32 {
-        self.maybe_int(path).unwrap_or_else(|| panic!("{path} is no whole number"))
-    }
-
-    /// A length of time, or `None` for a word.
-    pub fn maybe_dur(&self, path: &str) -> Option<Dur> {
-        if let Setting::Dur(d) = self.get(path) { Some(d) } else { None }
-    }
-
-    /// A number of bytes, or `None` for a word.
-    pub fn maybe_bytes(&self, path: &str) -> Option<Bytes> {
-        if let Setting::Bytes(b) = self.get(path) { Some(b) } else { None }
-    }
-
-    /// A rate, or `None` for a word.
-    pub fn maybe_rate(&self, path: &str) -> Option<tcpassay_units::Rate> {
-        if let Setting::Rate(r) = self.get(path) { Some(r) } else { None }
-    }
-
-    /// A whole number, or `None` for a word.
-    pub fn maybe_int(&self, path: &str) -> Option<u32> {
-        if let Setting::Int(n) = self.get(path) {
-            Some(u32::try_from(n).expect("ranges of the table fit 32 bits"))
-        } else {
-            None
-        }
-    }
-
-    /// A text read by its grammar, or `None` for a word.
-    pub fn maybe<T: FromStr<Err = String>>(&self, path: &str) -> Option<T> {
-        if let Setting::Text(t) = self.get(path) {
-            Some(t.parse().expect("the table's check read it before"))
-        } else {
-            None
-        }
-    }
-
-    /// A text read by its grammar.
-    pub fn read<T: FromStr<Err = String>>(&self, path: &str) -> T {
-        self.maybe(path).unwrap_or_else(|| panic!("{path} is no text"))
+    /// Whether the case sets `path` itself instead of leaving it to the profile.
+    pub fn sets(&self, path: &str) -> bool {
+        self.find(path).0 != Setting::Word("profile")
     }
 
     /// The controllers' parameters that hold here.

@@ -29,6 +29,7 @@ pub use case::Case;
 pub use error::CaseError;
 pub use files::{ReadFile, read_file};
 pub use idle::{IdlePath, completion};
-pub use settings::{
-    Adaptive, HostSettings, Jitter, LinkSettings, Mark, NicSettings, QueueSettings, SmallQueues,
+pub use params::{
+    Adaptive, CcEngine, DrawnBy, HostSettings, Jitter, LinkSettings, Mark, NetworkSettings, NicSettings,
+    QueueKind, QueuePlace, QueueSettings, ServedBy, SmallQueues, SocketBuffers,
 };

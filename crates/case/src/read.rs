@@ -6,13 +6,12 @@ use crate::files::{ReadFile, read_file};
 use crate::given::Given;
 use crate::pace::Pace;
 use crate::params::grammar::LinkRate;
-use crate::params::{Setting, Substrate, Value};
-use crate::rules;
-use crate::settings::{HostSettings, LinkSettings};
+use crate::params::{LinkSettings, Setting, Substrate, Value, table};
 use crate::topology::{Net, Routes, Shape};
+use crate::{rules, settings};
 use std::collections::BTreeMap;
 use tcpassay_units::{Dur, Rate};
-use tcpassay_workload::{BackgroundTraffic, HostIndex, HostPair, WorkloadSpec};
+use tcpassay_workload::{HostIndex, HostPair, WorkloadSpec};
 
 impl Case {
     /// Reads and checks triples. Files that values name are read from the working directory.
@@ -43,16 +42,12 @@ impl Case {
     ) -> Result<Case, Vec<CaseError>> {
         let mut errors = Vec::new();
         let given = Given::parse(substrate, triples, &mut errors);
-        let whole = given.whole();
-        let shape: Shape = whole.read("topology");
-        let net = match Net::of(&shape, whole.int("rack.hosts"), read) {
+        let network = settings::network(&given.whole());
+        let net = match Net::of(&network.shape, network.rack_hosts, read) {
             Ok(net) => net,
             Err(why) => {
-                errors.push(CaseError::new(
-                    "topology",
-                    Some(&Value::Text(whole.get("topology").to_string())),
-                    why,
-                ));
+                let topology = given.whole().find("topology").0;
+                errors.push(CaseError::new("topology", Some(&Value::Text(topology.to_string())), why));
                 return Err(errors);
             }
         };
@@ -60,13 +55,11 @@ impl Case {
         let routes = Routes::of(&net);
         let mut case = Case {
             hosts: (0..net.hosts.len())
-                .map(|i| HostSettings::of(&given.scope(&net.host_addresses(i), true)))
+                .map(|i| settings::host(&given.scope(&net.host_addresses(i), true)))
                 .collect(),
             links: Vec::new(),
-            buffers: whole.read("switch.buffers"),
             apps: Vec::new(),
-            background: BackgroundTraffic::read(&whole.get("app.background").to_string())
-                .expect("the table checked it"),
+            network,
             end: Dur::ZERO,
             traces: BTreeMap::new(),
             routes,
@@ -90,7 +83,7 @@ impl Case {
         let link = &self.net.links[i];
         let names = self.net.link_addresses(i);
         let scope = self.given.scope(&names, link.main);
-        let mut settings = LinkSettings::of(&scope);
+        let mut settings = settings::link(&scope);
         let addressed = |path: &str| scope.place(path).contains('/');
         if !link.main && !addressed("link.delay") {
             settings.delay = Dur::ZERO;
@@ -125,7 +118,7 @@ impl Case {
 
     /// `rack.uplink`, or the sum of the rack's host links.
     fn uplink_rate(&self, i: usize) -> LinkRate {
-        if let Some(rate) = self.given.whole().maybe_rate("rack.uplink") {
+        if let Some(rate) = self.network.rack_uplink {
             return LinkRate::Fixed(rate);
         }
         let racks = [self.net.links[i].from, self.net.links[i].to];
@@ -133,7 +126,7 @@ impl Case {
         for (j, link) in self.net.links.iter().enumerate() {
             if link.group == "access" && (racks.contains(&link.from) || racks.contains(&link.to)) {
                 let scope_names = self.net.link_addresses(j);
-                if let LinkRate::Fixed(rate) = self.given.scope(&scope_names, true).read("link.rate") {
+                if let LinkRate::Fixed(rate) = settings::link(&self.given.scope(&scope_names, true)).rate {
                     sum += rate.bits_per_sec();
                 }
             }
@@ -143,7 +136,7 @@ impl Case {
 
     /// Access links of a star are as fast as the bottleneck, those of a dumbbell ten times as fast.
     fn access_rate(&self) -> LinkRate {
-        let bottleneck = self.given.scope(&["bottleneck"], true).read("link.rate");
+        let bottleneck = settings::link(&self.given.scope(&["bottleneck"], true)).rate;
         match bottleneck {
             LinkRate::Fixed(rate) if matches!(self.net.shape, Shape::Dumbbell(_)) => {
                 LinkRate::Fixed(Rate::from_bits_per_sec(rate.bits_per_sec().saturating_mul(10)))
@@ -162,11 +155,11 @@ impl Case {
         for &(sender, receiver) in &self.net.flows {
             let names = self.net.host_addresses(sender);
             let scope = self.host_scope(&names);
-            let values: Vec<(&str, Setting, String)> = SPEC_ROWS
+            let values: Vec<(&str, Setting, String)> = table::WORKLOAD
                 .iter()
-                .map(|path| {
-                    let (setting, place) = scope.find(path);
-                    (*path, setting, place)
+                .map(|row| {
+                    let (setting, place) = scope.find(row.path);
+                    (row.path, setting, place)
                 })
                 .filter(|(path, setting, _)| *path != "app.mix" || *setting != Setting::Word("none"))
                 .collect();
@@ -222,25 +215,3 @@ impl Case {
         }
     }
 }
-
-/// The rows that the workload crate reads.
-const SPEC_ROWS: [&str; 18] = [
-    "app.workload",
-    "app.mix",
-    "app.flows",
-    "app.flow_size",
-    "app.arrival",
-    "app.start",
-    "app.duration",
-    "app.request",
-    "app.response",
-    "app.concurrency",
-    "app.reuse",
-    "app.think",
-    "app.rate",
-    "app.burst",
-    "app.gap",
-    "app.write_size",
-    "app.read_size",
-    "app.read_rate",
-];

@@ -4,8 +4,7 @@ use crate::case::Case;
 use crate::error::CaseError;
 use crate::given::Scope;
 use crate::params::grammar::{Buffers, LinkRate};
-use crate::params::{Setting, Substrate};
-use crate::settings::Mark;
+use crate::params::{HEADERS, HostSettings, Mark, QueueKind, QueuePlace, Setting, Substrate};
 use crate::topology::Shape;
 use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
 use tcpassay_units::Bytes;
@@ -36,19 +35,18 @@ impl Rules<'_> {
         self.errors.push(CaseError::between((&a.1, &a.0), (&b.1, &b.0), why));
     }
 
-    fn host(mut self, host: &crate::settings::HostSettings) {
+    fn host(mut self, host: &HostSettings) {
         let stack = &host.stack;
         if host.cc == "dctcp" && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.cc", "stack.ecn", "dctcp needs stack.ecn = dctcp at both ends");
         }
-        let receiver = self.scope.get("stack.dctcp_receiver");
-        if receiver != Setting::Word("profile") && stack.ecn != EcnMode::Dctcp {
+        if self.scope.sets("stack.dctcp_receiver") && stack.ecn != EcnMode::Dctcp {
             self.refuse("stack.dctcp_receiver", "stack.ecn", "a DCTCP receiver needs stack.ecn = dctcp");
         }
-        if stack.mss.get() + crate::settings::HEADERS > host.mtu.get() {
+        if stack.mss.get() + HEADERS > host.mtu.get() {
             self.refuse("stack.mss", "stack.mtu", "a segment and 40 bytes of headers must fit in the MTU");
         }
-        if host.nic.tso && self.scope.bytes("nic.gso_max") <= stack.mss {
+        if host.nic.tso && host.nic.gso_max <= stack.mss {
             let why = format!("tso needs a super-segment larger than the MSS of {}", stack.mss);
             self.refuse("nic.gso_max", "stack.mtu", &why);
         }
@@ -68,10 +66,10 @@ impl Rules<'_> {
         }
         // What a profile does with SACK it leaves by itself where there is none, as a kernel does; what a case asks for it must get.
         if !stack.sack && self.scope.substrate() == Substrate::Model {
-            let asked = |path: &str| self.scope.get(path) != Setting::Word("profile");
-            let (detection, recovery) = (asked("stack.loss_detection"), asked("stack.recovery"));
-            let tlp = asked("stack.tlp");
-            if self.scope.switch("stack.dsack") == Some(true) {
+            let (detection, recovery) =
+                (self.scope.sets("stack.loss_detection"), self.scope.sets("stack.recovery"));
+            let tlp = self.scope.sets("stack.tlp");
+            if self.scope.find("stack.dsack").0 == Setting::Bool(true) {
                 self.refuse("stack.dsack", "stack.sack", "DSACK is reported in SACK blocks");
             }
             if detection && matches!(stack.loss_detection, LossDetection::Rack { .. }) {
@@ -84,18 +82,18 @@ impl Rules<'_> {
                 self.refuse("stack.tlp", "stack.sack", "the tail loss probe needs SACK (RFC 8985 section 3)");
             }
         }
-        if stack.undo.eifel && !stack.timestamps && self.scope.get("stack.undo") != Setting::Word("profile") {
+        if stack.undo.eifel && !stack.timestamps && self.scope.sets("stack.undo") {
             self.refuse("stack.undo", "stack.timestamps", "Eifel compares timestamps (RFC 3522)");
         }
         self.controller(host);
     }
 
     /// Values of `stack.cc.<name>`: those of plain paths only where the controller has them.
-    fn controller(&mut self, host: &crate::settings::HostSettings) {
+    fn controller(&mut self, host: &HostSettings) {
         if self.scope.substrate() != Substrate::Model {
             return;
         }
-        let values = tcpassay_cc::Params { values: host.cc_values.clone(), ..tcpassay_cc::Params::default() };
+        let values = host.cc_params(&host.cc, tcpassay_cc::Params::default().rng);
         if let Err(why) = tcpassay_cc::build(&host.cc, &values) {
             let cc = self.scope.find("stack.cc");
             self.errors.push(CaseError::new(
@@ -159,7 +157,7 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
         let slow = if syn > settings.delay { "link.rate" } else { "link.delay" };
         refuse(slow, "app.duration", "the run ends before a SYN and its answer can have crossed the link");
     }
-    let shaper = matches!(queue.kind, "htb" | "tbf");
+    let shaper = queue.kind.is_shaper();
     if shaper && queue.rate.is_none() {
         refuse("queue.kind", "queue.rate", "a shaper needs its rate");
     }
@@ -171,20 +169,20 @@ fn link(case: &Case, i: usize, errors: &mut Vec<CaseError>) {
     {
         refuse("queue.burst", "stack.mtu", "a bucket smaller than a packet passes none");
     }
-    if queue.kind == "red" && queue.red.0 >= queue.red.1 {
+    if queue.kind == QueueKind::Red && queue.red_min >= queue.red_max {
         refuse("queue.red_min", "queue.red_max", "the lower threshold is below the upper");
     }
-    if queue.mark == Mark::Data && !matches!(queue.kind, "fifo" | "htb" | "tbf") {
+    if queue.mark == Mark::Data && !shaper && queue.kind != QueueKind::Fifo {
         refuse(
             "queue.ecn_mark",
             "queue.kind",
             "the step marks data in fifo, htb and tbf; others mark with queue.ecn = on",
         );
     }
-    if queue.place == "sender" && !matches!(case.net.shape, Shape::Pair) {
+    if queue.place == QueuePlace::Sender && !matches!(case.net.shape, Shape::Pair) {
         refuse("queue.place", "topology", "a queue in the sending host is for topology = pair");
     }
-    if matches!(settings.rate, LinkRate::Trace(_)) && (shaper || queue.kind != "fifo") {
+    if matches!(settings.rate, LinkRate::Trace(_)) && (shaper || queue.kind != QueueKind::Fifo) {
         refuse("link.rate", "queue.kind", "a link with a trace has a fifo");
     }
     if settings.jitter.size > settings.delay {
@@ -202,7 +200,7 @@ fn mtu(case: &Case) -> Bytes {
 }
 
 fn switch(case: &Case, errors: &mut Vec<CaseError>) {
-    if case.buffers == Buffers::Port {
+    if case.network.buffers == Buffers::Port {
         return;
     }
     let whole = case.given.whole();
@@ -213,12 +211,12 @@ fn switch(case: &Case, errors: &mut Vec<CaseError>) {
         let why = "there is no switch; dumbbell, star, racks and file have one";
         errors.push(CaseError::between((&buffers.1, &buffers.0), (&other.1, &other.0), why));
     }
-    if case.links.iter().any(|l| l.queue.kind != "fifo") {
+    if case.links.iter().any(|l| l.queue.kind != QueueKind::Fifo) {
         let other = at("queue.kind");
         let why = "ports of a shared or dual buffer are fifo";
         errors.push(CaseError::between((&buffers.1, &buffers.0), (&other.1, &other.0), why));
     }
-    let (Buffers::Shared(size) | Buffers::Dual(size)) = case.buffers else { return };
+    let (Buffers::Shared(size) | Buffers::Dual(size)) = case.network.buffers else { return };
     if size < mtu(case) {
         let other = at("stack.mtu");
         errors.push(CaseError::between(

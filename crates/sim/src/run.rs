@@ -9,7 +9,7 @@ use tcpassay_case::Case;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_measure::{
     CapturePoint, CollectOptions, Collector, Device, DeviceCounters, EntitySeries, EnvironmentProperty,
-    Histogram, Latency, LatencyKind, Recording, SeriesColumn, Triple,
+    Histogram, Latency, LatencyKind, Recording, SeriesColumn,
 };
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Time};
 use tcpassay_workload::{BackgroundTraffic, HostIndex, UdpSource};
@@ -138,7 +138,7 @@ fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, collect: Coll
     if collect.packets {
         built.net.watch(bottleneck.node);
     }
-    let datagrams = match &case.background {
+    let datagrams = match &case.network.background {
         BackgroundTraffic::Udp(rate) => {
             let (from, to) = case.net.flows[0];
             Some((from, to, UdpSource::new(*rate, Time::ZERO)))
@@ -253,7 +253,7 @@ fn finish(
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     "model".clone_into(&mut header.substrate);
     header.seed = seed.0;
-    header.case = triples(case);
+    header.case = case.recorded();
     header.complete = matches!(ended, EndReason::Duration | EndReason::Finished);
     header.bottleneck = Some(u32::try_from(busiest(built)).expect("few devices"));
     recording.hosts = host_names(&case.net);
@@ -320,22 +320,11 @@ fn count_other_elements(built: &BuiltNetwork, recording: &mut Recording) {
     }
 }
 
-/// All triples of the case that differ from the defaults of the parameter table.
-fn triples(case: &Case) -> Vec<Triple> {
-    case.to_triples()
-        .into_iter()
-        .map(|(full, value)| {
-            let (entity, parameter) = full.split_once('/').unwrap_or(("", &full));
-            Triple { entity: entity.to_owned(), parameter: parameter.to_owned(), value: value.to_string() }
-        })
-        .collect()
-}
-
 fn device_row(net: &Network, device: &crate::build::DeviceNode, stats: Option<&QueueStats>) -> Device {
     let c = net.counters(device.node);
     Device {
         name: device.name.clone(),
-        kind: device.kind.clone(),
+        kind: device.kind.name().to_owned(),
         rate: device.rate,
         counters: DeviceCounters {
             packets: c.packets_out,

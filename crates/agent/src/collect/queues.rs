@@ -244,7 +244,7 @@ mod tests {
     fn a_queue_is_found_by_interface_and_handle() {
         let monitored = MonitoredQueue {
             name: "queue.bottleneck".to_owned(),
-            kind: "red".to_owned(),
+            kind: tcpassay_case::QueueKind::Red,
             rate: tcpassay_units::Rate::from_mbit(10),
             dev: 0,
             handle: 0x10,

@@ -12,8 +12,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use tcpassay_bpf::limiter;
-use tcpassay_case::Case;
-use tcpassay_case::params::Setting;
+use tcpassay_case::{Case, QueueKind, ServedBy};
 use tcpassay_linux::netlink::{Netlink, Qdisc};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
@@ -242,10 +241,10 @@ fn set_link_service(case: &Case, topology: &NetnsTopology) -> Result<(), Failure
     if topology.devices.iter().flat_map(|d| &d.queues).any(|line| line.contains(&root)) {
         return write_and_check(LINK_MAJOR, &crate::netns::qdiscs::LINK.to_string());
     }
-    let by = |link: usize| case.link_setting(link, "queue.served_by").0;
-    let red = (0..case.links.len()).any(|link| {
-        case.links[link].queue.kind == "red" && !matches!(by(link), Setting::Word("token-bucket"))
-    });
+    let red = case
+        .links
+        .iter()
+        .any(|link| link.queue.kind == QueueKind::Red && link.queue.served_by == ServedBy::Link);
     if red {
         let why = "RED below a token bucket never sees itself idle (docs/kernel.md), and this kernel has nothing else; \
                    build it anew (`tcpassay kernel build`), or say queue.served_by = token-bucket";

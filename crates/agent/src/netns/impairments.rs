@@ -9,10 +9,9 @@
 
 use crate::environment::Environment;
 use std::collections::{BTreeMap, VecDeque};
-use tcpassay_case::draws::{Chances, Draws, Losses};
-use tcpassay_case::params::Setting;
+use tcpassay_case::draws::{Chances, Distribution, Draws, Losses};
 use tcpassay_case::params::grammar::{LossModel, Reorder};
-use tcpassay_case::{Case, LinkSettings};
+use tcpassay_case::{Case, DrawnBy, LinkSettings};
 use tcpassay_units::{Bytes, Dur, Rate, Seed, Stream};
 
 /// A packet that an impairment can damage.
@@ -440,7 +439,7 @@ fn only_here(link: &LinkSettings) -> bool {
 
 /// Returns true if the random streams of the model impair the packets of a link, instead of netem. In real time it is always netem.
 pub fn drawn_here(case: &Case, link: usize, environment: &Environment) -> bool {
-    !environment.is_host() && !matches!(case.link_setting(link, "link.drawn_by").0, Setting::Word("netem"))
+    !environment.is_host() && case.links[link].drawn_by == DrawnBy::Model
 }
 
 /// Returns true if a link has a relay.
@@ -462,7 +461,7 @@ pub fn left_to_netem(link: &LinkSettings) -> LinkSettings {
 /// The smallest delay of a link with jitter. The wire has this delay, and the relay adds the rest.
 fn wire_delay(link: &LinkSettings) -> Dur {
     // Quantiles are cut at four standard deviations (crates/case/src/draws/delay.rs).
-    let most = if link.jitter.distribution == "uniform" { 1 } else { 4 };
+    let most = if link.jitter.distribution == Distribution::Uniform { 1 } else { 4 };
     link.delay.saturating_sub(link.jitter.size * most)
 }
 

@@ -11,8 +11,10 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * RED's weight is the model's 0.002 by choice of `burst`, the only way in which `tc` lets it be said.
 
+use tcpassay_case::draws::Distribution;
+use tcpassay_case::params::DISTRIBUTIONS;
 use tcpassay_case::params::grammar::{Limit, LossModel};
-use tcpassay_case::{LinkSettings, Mark, QueueSettings};
+use tcpassay_case::{LinkSettings, Mark, QueueKind, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// More packets than a case has.
@@ -33,8 +35,8 @@ pub fn is_step(line: &str) -> bool {
 }
 
 /// Whether it matters to a discipline that it is asked for a packet only when the one before it has left.
-pub fn decides(kind: &str) -> bool {
-    matches!(kind, "red" | "codel" | "fq_codel" | "pie" | "fq")
+pub fn decides(kind: QueueKind) -> bool {
+    matches!(kind, QueueKind::Red | QueueKind::CoDel | QueueKind::FqCoDel | QueueKind::Pie | QueueKind::Fq)
 }
 
 fn bits(rate: Rate) -> String {
@@ -88,8 +90,8 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, forward: bool) -> String
         if jitter.correlation > 0.0 {
             say(percent(jitter.correlation));
         }
-        if jitter.distribution != "uniform" {
-            say(format!("distribution {}", jitter.distribution));
+        if jitter.distribution != Distribution::Uniform {
+            say(format!("distribution {}", DISTRIBUTIONS.name_of(jitter.distribution)));
         }
     } else if !link.delay.is_zero() {
         say(format!("delay {}", exact(link.delay)));
@@ -166,13 +168,13 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
         let lines = self::queue(dev, &queue, raised(rate), mtu + Bytes::new(14), shaping);
         return lines.into_iter().map(|line| line.replace(" stab overhead -14", "")).collect();
     }
-    if shaping.real && queue.kind != "tbf" {
+    if shaping.real && queue.kind != QueueKind::Tbf {
         // A shaper slower than the link leaves the link nothing to do.
         lines.extend(real_htb(dev, served.min(rate), mtu, queue.burst));
-    } else if queue.kind == "htb" {
+    } else if queue.kind == QueueKind::Htb {
         let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600))).get();
         lines.extend(htb(dev, served, burst));
-    } else if queue.kind == "tbf" {
+    } else if queue.kind == QueueKind::Tbf {
         let burst = queue.burst.unwrap_or_else(|| served.bytes_in(Dur::from_millis(1)).max(mtu * 10));
         lines.push(tbf(dev, served, mtu, Some(burst)));
     } else {
@@ -227,8 +229,8 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
         words
     };
     match queue.kind {
-        "red" => {
-            let (min, max, p) = queue.red;
+        QueueKind::Red => {
+            let (min, max, p) = (queue.red_min, queue.red_max, queue.red_probability);
             let burst = red_burst(min.get(), mtu.get());
             let ecn = if queue.ecn { " ecn" } else { "" };
             format!(
@@ -239,15 +241,15 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
                 bits(rate)
             )
         }
-        "codel" => format!("codel limit {}{} {ecn}", packets(1000), times("target", "interval")),
-        "fq_codel" => format!(
+        QueueKind::CoDel => format!("codel limit {}{} {ecn}", packets(1000), times("target", "interval")),
+        QueueKind::FqCoDel => format!(
             "fq_codel limit {} quantum {}{} {ecn}",
             packets(10_240),
             mtu.get() + 14,
             times("target", "interval")
         ),
-        "pie" => format!("pie limit {}{} {ecn}", packets(1000), times("target", "tupdate")),
-        "fq" => format!("fq limit {}", packets(10_000)),
+        QueueKind::Pie => format!("pie limit {}{} {ecn}", packets(1000), times("target", "tupdate")),
+        QueueKind::Fq => format!("fq limit {}", packets(10_000)),
         _ if queue.mark == Mark::Data && !shaping.program => {
             let step = queue.threshold.get();
             format!(
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_decides_about_packets_is_served_as_a_link_serves_it_unless_a_token_bucket_is_asked_for() {
-        let red = QueueSettings { kind: "red", ..QueueSettings::plain() };
+        let red = QueueSettings { kind: QueueKind::Red, ..QueueSettings::plain() };
         let roots = |link| {
             let shaping = Shaping { link, ..VIRTUAL };
             queue("c1a", &red, Rate::from_mbit(20), Bytes::new(1500), shaping)
@@ -324,7 +326,7 @@ mod tests {
     fn a_step_is_told_from_red() {
         let threshold = Bytes::new(30_000);
         let step = QueueSettings { mark: Mark::Data, threshold, ..QueueSettings::plain() };
-        let red = QueueSettings { kind: "red", ecn: true, ..QueueSettings::plain() };
+        let red = QueueSettings { kind: QueueKind::Red, ecn: true, ..QueueSettings::plain() };
         let steps = |settings: &QueueSettings| {
             let lines = queue("c1a", settings, Rate::from_gbit(1), Bytes::new(1500), VIRTUAL);
             lines.iter().filter(|line| is_step(line)).count()

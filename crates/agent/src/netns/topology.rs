@@ -14,10 +14,9 @@ use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use tcpassay_bpf::limiter;
-use tcpassay_case::params::Setting;
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
 use tcpassay_case::topology::{Node, Port, Shape};
-use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueSettings};
+use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
 use tcpassay_units::{Bytes, Rate};
 
 /// The folder in which `ip netns` looks for namespaces.
@@ -54,7 +53,7 @@ pub struct MonitoredQueue {
     /// The name, which is the same in the model.
     pub name: String,
     /// The kind of the queue discipline.
-    pub kind: String,
+    pub kind: QueueKind,
     /// The rate at which the queue is served.
     pub rate: Rate,
     /// Index into [`NetnsTopology::devices`].
@@ -226,13 +225,11 @@ impl NetnsTopology {
             }
             let plain = QueueSettings::plain();
             let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            let link_serves =
-                !matches!(case.link_setting(index, "queue.served_by").0, Setting::Word("token-bucket"));
             let shaping = Shaping {
                 supers: above_nic || self.keeps_super_segments,
                 real: self.real,
                 program: self.bpf_marks,
-                link: link_serves && environment.link_serves(queue.kind),
+                link: settings.queue.served_by == ServedBy::Link && environment.link_serves(queue.kind),
             };
             self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
             self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
@@ -297,13 +294,13 @@ impl NetnsTopology {
         qdiscs::line_rate(&self.devices[dev].name, rate, mtu, queue, shaping)
     }
 
-    fn watch(&mut self, link: &str, kind: &str, rate: Rate, dev: usize, main: bool) {
+    fn watch(&mut self, link: &str, kind: QueueKind, rate: Rate, dev: usize, main: bool) {
         if main {
             self.bottleneck = self.monitored.len();
         }
         self.monitored.push(MonitoredQueue {
             name: format!("queue.{link}"),
-            kind: kind.to_owned(),
+            kind,
             rate,
             dev,
             handle: qdiscs::INNER,

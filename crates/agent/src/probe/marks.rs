@@ -12,7 +12,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::Limit;
 use tcpassay_case::topology::Port;
-use tcpassay_case::{Case, Mark, QueueSettings};
+use tcpassay_case::{Case, Mark, QueueKind, QueueSettings};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Rate};
@@ -106,7 +106,7 @@ pub(super) fn measure(
     let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
     // The shortest average of RED in `tc` is over two packets; it exceeds the threshold when the backlog is twice the threshold.
     let aim = 2 * queue.threshold.get() + 16 * mtu;
-    let bucket = if monitored.kind == "tbf" {
+    let bucket = if monitored.kind == QueueKind::Tbf {
         monitored.rate.bytes_in(tcpassay_units::Dur::from_millis(1)).get().max(10 * mtu)
     } else {
         0

@@ -18,7 +18,7 @@ use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_case::params::grammar::{LinkRate, LossModel};
-use tcpassay_case::{Case, Mark};
+use tcpassay_case::{Case, Mark, QueueKind};
 use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_address;
 use tcpassay_units::{Bytes, Dur, Rate};
@@ -157,7 +157,8 @@ fn back_to_back(
     let monitored = &topology.monitored[topology.bottleneck];
     let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
     let queue = &case.links[link].queue;
-    let bucket = if monitored.kind == "tbf" { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
+    let bucket =
+        if monitored.kind == QueueKind::Tbf { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };
     let burst = refilled(queue.burst.map_or(bucket, Bytes::get), monitored.rate, &case.links[link].rate);
     let step = if queue.mark == Mark::Data { queue.threshold.get() } else { 0 };
     let n = ((burst + 2 * step + monitored.rate.bytes_in(prober.pace.train).get()) / mtu + 64)

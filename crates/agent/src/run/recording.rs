@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use tcpassay_case::Case;
 use tcpassay_linux::netlink::Qdisc;
-use tcpassay_measure::{Device, DeviceCounters, Recording, Triple};
+use tcpassay_measure::{Device, DeviceCounters, Recording};
 use tcpassay_units::Time;
 
 /// Counters by group and name.
@@ -87,7 +87,7 @@ pub fn assemble(
     environment.name().clone_into(&mut header.substrate);
     header.system = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
     header.seed = request.seed;
-    header.case = triples(case);
+    header.case = case.recorded();
     header.complete =
         parts.path.mismatch.is_none() && lost == 0 && lost_events == 0 && !collectors.trace.missed();
     header.bottleneck = Some(u32::try_from(collectors.topology.bottleneck).expect("few devices"));
@@ -138,7 +138,7 @@ fn impairment_counters(counts: ImpairmentCounts) -> [(String, u64); 7] {
 fn devices(topology: &NetnsTopology, queues: &[Qdisc], max_backlog: &BTreeMap<String, u64>) -> Vec<Device> {
     let device = |(monitored, qdisc): (&crate::netns::topology::MonitoredQueue, &Qdisc)| Device {
         name: monitored.name.clone(),
-        kind: monitored.kind.clone(),
+        kind: monitored.kind.name().to_owned(),
         rate: Some(monitored.rate),
         counters: DeviceCounters {
             packets: qdisc.packets,
@@ -150,15 +150,6 @@ fn devices(topology: &NetnsTopology, queues: &[Qdisc], max_backlog: &BTreeMap<St
         },
     };
     topology.monitored.iter().zip(queues).map(device).collect()
-}
-
-/// The case as the recording has it: entity, parameter, value.
-fn triples(case: &Case) -> Vec<Triple> {
-    let triple = |(full, value): (String, tcpassay_case::params::Value)| {
-        let (entity, parameter) = full.split_once('/').unwrap_or(("", &full));
-        Triple { entity: entity.to_owned(), parameter: parameter.to_owned(), value: value.to_string() }
-    };
-    case.to_triples().into_iter().map(triple).collect()
 }
 
 #[cfg(test)]
@@ -178,7 +169,7 @@ mod tests {
     #[test]
     fn a_parameter_of_one_entity_is_split_into_entity_and_parameter() {
         let case = case(Substrate::Kernel, &[("link.rate", "2Gbit"), ("receiver/stack.cc", "cubic")]);
-        let found: Vec<_> = triples(&case).into_iter().map(|t| (t.entity, t.parameter, t.value)).collect();
+        let found: Vec<_> = case.recorded().into_iter().map(|t| (t.entity, t.parameter, t.value)).collect();
         let wanted = |entity: &str, parameter: &str, value: &str| {
             (entity.to_owned(), parameter.to_owned(), value.to_owned())
         };

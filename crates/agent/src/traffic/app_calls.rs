@@ -3,7 +3,6 @@
 use crate::traffic::endpoint::IoMode;
 use crate::traffic::runtime::TrafficRuntime;
 use std::os::fd::AsFd;
-use tcpassay_case::params::Setting;
 use tcpassay_linux::sys;
 use tcpassay_units::Bytes;
 use tcpassay_workload::{ConnKey, SocketId, Sockets};
@@ -53,7 +52,7 @@ impl Sockets for AppCalls<'_, '_> {
             }
             return Bytes::ZERO;
         }
-        if self.runtime.case.host_setting(self.host, "app.blocking").0 == Setting::Bool(true) {
+        if self.runtime.case.hosts[self.host].blocking {
             return self.runtime.write_blocking(at, n).unwrap_or_else(|e| {
                 self.fail(format!("a writer: {e}"));
                 Bytes::ZERO

@@ -9,37 +9,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tcpassay_bpf::objects::Objects;
 use tcpassay_bpf::shim::{Outcome, Shim, Spec};
-use tcpassay_case::Case;
-use tcpassay_case::params::Setting;
-use tcpassay_cc::Params;
+use tcpassay_case::{Case, CcEngine};
 use tcpassay_tcp::EcnMode;
 use tcpassay_units::Seed;
 use tcpassay_workload::TrafficSchedule;
 
 /// The path of the parameter.
 pub const PARAMETER: &str = "stack.cc_engine";
-
-/// The engine of a host.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CcEngine {
-    /// The controller of Linux.
-    Kernel,
-    /// The controller of `cc`, through BPF.
-    Shim,
-    /// The controller in this object file.
-    Object(String),
-}
-
-impl CcEngine {
-    /// The engine of a host of the case.
-    pub fn of(case: &Case, host: usize) -> CcEngine {
-        match case.host_setting(host, PARAMETER).0 {
-            Setting::Word("shim") => CcEngine::Shim,
-            Setting::Text(path) => CcEngine::Object(path),
-            _ => CcEngine::Kernel,
-        }
-    }
-}
 
 /// The names of controllers in the kernel, by host and `stack.cc`. Controllers of Linux are not contained: their names are the same.
 pub type KernelCcNames = BTreeMap<(usize, String), String>;
@@ -61,10 +37,10 @@ impl CcEngines {
             let own = &case.hosts[host].cc;
             let asked = plan.parts().iter().map(|part| part.cc.as_deref().unwrap_or(own));
             for cc in asked.collect::<std::collections::BTreeSet<_>>() {
-                let name = match CcEngine::of(case, host) {
+                let name = match &case.hosts[host].engine {
                     CcEngine::Kernel => continue,
                     CcEngine::Shim => all.shim(case, host, cc, seed)?,
-                    CcEngine::Object(path) => all.object(&path, base)?,
+                    CcEngine::Object(path) => all.object(path, base)?,
                 };
                 all.names.insert((host, cc.to_owned()), name);
             }
@@ -76,13 +52,7 @@ impl CcEngines {
         let settings = &case.hosts[host];
         let mut spec = Spec::new(cc);
         spec.dctcp_ecn = settings.stack.ecn == EcnMode::Dctcp;
-        spec.params = Params {
-            values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
-            byte_counting: settings.stack.byte_counting,
-            hystart: settings.stack.hystart,
-            arithmetic: settings.stack.cc_arithmetic,
-            rng: seed.stream(&format!("cc.{cc}")),
-        };
+        spec.params = settings.cc_params(cc, seed.stream(&format!("cc.{cc}")));
         let is_same = |other: &Spec| {
             let (a, b) = (&other.params, &spec.params);
             other.controller == spec.controller

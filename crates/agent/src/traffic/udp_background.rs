@@ -29,7 +29,7 @@ pub struct UdpBackground {
 impl UdpBackground {
     /// The background traffic of a case; `None` if the case has none.
     pub fn of(case: &Case, namespaces: &mut NetnsSet) -> Result<Option<UdpBackground>, Failure> {
-        let BackgroundTraffic::Udp(rate) = &case.background else { return Ok(None) };
+        let BackgroundTraffic::Udp(rate) = &case.network.background else { return Ok(None) };
         let wrong = |e: std::io::Error| format!("app.background: {e}");
         let (sender, receiver) = case.net.flows[0];
         let mut open = |host: usize| -> Result<OwnedFd, Failure> {

@@ -11,8 +11,7 @@ pub use correlated::CorrelatedUniform;
 pub use delay::{Delays, Distribution};
 pub use loss::{LossProcess, Losses};
 
-use crate::params::grammar;
-use crate::settings::{Jitter, LinkSettings};
+use crate::params::{Jitter, LinkSettings, grammar};
 use tcpassay_units::{Seed, Stream};
 
 /// Decides of one packet after another whether something happens to it.
@@ -52,14 +51,14 @@ impl Draws {
     pub fn forward(link: &LinkSettings, name: &str, seed: Seed) -> Draws {
         let stream = |what: &str, kind: &str| seed.stream(&format!("{what}.{name}.{kind}"));
         let chances = |p: f64, what: &str| (p > 0.0).then(|| Chances::new(p, stream(what, what)));
-        let Jitter { size, correlation, .. } = link.jitter;
+        let Jitter { size, correlation, distribution } = link.jitter;
         Draws {
             losses: losses(link).map(|model| Losses::new(model, stream("loss", "loss"))),
             corrupt: chances(link.corrupt, "corrupt"),
             duplicate: chances(link.duplicate, "duplicate"),
             delays: (!size.is_zero()).then(|| {
                 let stream = stream("jitter", "jitter");
-                Delays::new(link.delay, size, correlation, distribution(link), stream)
+                Delays::new(link.delay, size, correlation, distribution, stream)
             }),
         }
     }
@@ -89,14 +88,4 @@ pub fn losses(link: &LinkSettings) -> Option<LossProcess> {
 pub fn ack_losses(link: &LinkSettings) -> Option<LossProcess> {
     let model = LossProcess::Bernoulli { probability: link.ack_loss, correlation: 0.0 };
     (link.ack_loss > 0.0).then_some(model)
-}
-
-/// The shape of the jitter.
-pub fn distribution(link: &LinkSettings) -> Distribution {
-    match link.jitter.distribution {
-        "normal" => Distribution::Normal,
-        "pareto" => Distribution::Pareto,
-        "paretonormal" => Distribution::ParetoNormal,
-        _ => Distribution::Uniform,
-    }
 }

@@ -1,11 +1,17 @@
 //! Parameters of the application.
 
+use super::host::HostSettings;
 use super::kind::Kind;
+use super::network::NetworkSettings;
+use super::row::{Row, put};
 use super::spec::{ParamSpec, Substrates};
+use tcpassay_tcp::Keepalive;
 use tcpassay_units::{Bytes, Dur};
 use tcpassay_workload::{BackgroundTraffic, SpecError, WorkloadSpec};
 
 type P = ParamSpec;
+type Host = Row<HostSettings>;
+type Network = Row<NetworkSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
 
@@ -26,7 +32,8 @@ const BUFFER: Kind =
     Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) });
 const CALL: Kind = Kind::Or(&["auto"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000) });
 
-pub(super) const ROWS: &[ParamSpec] = &[
+/// What the applications do. The workload crate reads these rows ([`Spec::read`]).
+pub(super) const WORKLOAD: &[ParamSpec] = &[
     P::new(
         "app.workload",
         Kind::Choice(&["bulk", "rpc", "rpc-open", "onoff", "paced", "incast", "mix"]),
@@ -180,74 +187,112 @@ pub(super) const ROWS: &[ParamSpec] = &[
         MKH,
         "Rate at which the receiving application reads; a slow reader closes the window",
     ),
-    P::new(
+];
+
+/// The options of the sockets of a host.
+pub(super) const SOCKETS: &[Host] = &[
+    Host::new(
         "app.sndbuf",
         BUFFER,
         "auto",
         &["auto", "64KB", "4MB"],
         MKH,
         "Send buffer (SO_SNDBUF, as effective bytes)",
+        |h, v| h.buffers.send = v.bytes(),
     ),
-    P::new(
+    Host::new(
         "app.rcvbuf",
         BUFFER,
         "auto",
         &["auto", "64KB", "4MB"],
         MKH,
         "Receive buffer (SO_RCVBUF, as effective bytes)",
+        |h, v| h.buffers.receive = v.bytes(),
     ),
-    P::new("app.nodelay", Kind::Bool, "off", &["off", "on"], MKH, "TCP_NODELAY: Nagle's algorithm off"),
-    P::new(
+    Host::new(
+        "app.nodelay",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        MKH,
+        "TCP_NODELAY: Nagle's algorithm off",
+        |h, v| put(&mut h.stack.nodelay, v.switch()),
+    ),
+    Host::new(
         "app.cork",
         Kind::Bool,
         "off",
         &["off", "on"],
         MKH,
         "TCP_CORK: hold partial segments, at most 200 ms",
+        |h, v| put(&mut h.stack.cork, v.switch()),
     ),
-    P::new(
+    Host::new(
         "app.notsent_lowat",
         Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(4_000_000_000) }),
         "off",
         &["off", "128KB"],
         MKH,
         "TCP_NOTSENT_LOWAT: writable only while less than this is unsent",
+        |h, v| h.stack.notsent_lowat = v.bytes(),
     ),
-    P::new("app.quickack", Kind::Bool, "off", &["off", "on"], MKH, "TCP_QUICKACK, kept on: no delayed ACKs"),
-    P::new("app.blocking", Kind::Bool, "off", &["off", "on"], Substrates::KH, "Blocking sockets"),
-    P::new(
+    Host::new(
+        "app.quickack",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        MKH,
+        "TCP_QUICKACK, kept on: no delayed ACKs",
+        |h, v| put(&mut h.stack.quickack, v.switch()),
+    ),
+    Host::new(
+        "app.blocking",
+        Kind::Bool,
+        "off",
+        &["off", "on"],
+        Substrates::KH,
+        "Blocking sockets",
+        |h, v| put(&mut h.blocking, v.switch()),
+    ),
+    Host::new(
         "app.keepalive",
         Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
         "off",
         &["off", "1s"],
         MKH,
         "Idle time before the first keepalive probe; probes follow at a tenth of it, nine at most",
+        |h, v| h.stack.keepalive = v.dur().map(|idle| Keepalive { idle, interval: idle / 10, count: 9 }),
     ),
-    P::new(
+    Host::new(
         "app.user_timeout",
         Kind::Or(&["off"], &Kind::Dur { min: Dur::from_millis(1), max: Dur::from_secs(86_400) }),
         "off",
         &["off", "5s"],
         MKH,
         "TCP_USER_TIMEOUT: abort when data stay unacknowledged so long (RFC 5482)",
+        |h, v| put(&mut h.stack.user_timeout, v.dur().map(Some)),
     ),
-    P::new(
+    Host::new(
         "app.linger",
         Kind::Or(&["off"], &Kind::DUR),
         "off",
         &["off", "0s"],
         MKH,
         "SO_LINGER: close waits so long for the data, then resets; 0s resets at once",
-    ),
-    P::new(
-        "app.background",
-        Kind::Text {
-            form: "`none`, `bulk:<n>[:<cc>]`, `poisson:<percent>%` (of the bottleneck) or `udp:<rate>`",
-            check: |text| BackgroundTraffic::read(text).map(drop).map_err(|why| why.why),
-        },
-        "none",
-        &["none", "bulk:1:cubic", "poisson:30%", "udp:100Mbit"],
-        MKH,
-        "Competing traffic over the same path",
+        |h, v| h.linger = v.dur(),
     ),
 ];
+
+/// Traffic beside that of the test.
+pub(super) const BACKGROUND: &[Network] = &[Network::new(
+    "app.background",
+    Kind::Text {
+        form: "`none`, `bulk:<n>[:<cc>]`, `poisson:<percent>%` (of the bottleneck) or `udp:<rate>`",
+        check: |text| BackgroundTraffic::read(text).map(drop).map_err(|why| why.why),
+    },
+    "none",
+    &["none", "bulk:1:cubic", "poisson:30%", "udp:100Mbit"],
+    MKH,
+    "Competing traffic over the same path",
+    |n, v| n.background = BackgroundTraffic::read(&v.to_string()).expect("the row checks its text"),
+)];

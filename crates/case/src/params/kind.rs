@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// A value as it stands in a plan file or on the command line.
@@ -97,6 +98,56 @@ pub enum Setting {
     Word(&'static str),
     /// A text that passed its grammar's check.
     Text(String),
+}
+
+impl Setting {
+    /// A switch; `None` for a word.
+    pub fn switch(&self) -> Option<bool> {
+        if let Setting::Bool(on) = self { Some(*on) } else { None }
+    }
+
+    /// A whole number; `None` for a word. Panics if it does not fit 32 bits: the ranges of the table do.
+    pub fn int(&self) -> Option<u32> {
+        if let Setting::Int(n) = self {
+            Some(u32::try_from(*n).expect("ranges of the table fit 32 bits"))
+        } else {
+            None
+        }
+    }
+
+    /// A probability; `None` for a word.
+    pub fn probability(&self) -> Option<f64> {
+        if let Setting::Probability(p) = self { Some(*p) } else { None }
+    }
+
+    /// A length of time; `None` for a word.
+    pub fn dur(&self) -> Option<Dur> {
+        if let Setting::Dur(d) = self { Some(*d) } else { None }
+    }
+
+    /// A number of bytes; `None` for a word.
+    pub fn bytes(&self) -> Option<Bytes> {
+        if let Setting::Bytes(bytes) = self { Some(*bytes) } else { None }
+    }
+
+    /// A rate; `None` for a word.
+    pub fn rate(&self) -> Option<Rate> {
+        if let Setting::Rate(rate) = self { Some(*rate) } else { None }
+    }
+
+    /// A word; `None` for any other setting.
+    pub fn word(&self) -> Option<&'static str> {
+        if let Setting::Word(word) = self { Some(word) } else { None }
+    }
+
+    /// A text, read by its grammar; `None` for a word. Panics if the grammar is not that of the row.
+    pub fn parsed<T: FromStr<Err = String>>(&self) -> Option<T> {
+        if let Setting::Text(text) = self {
+            Some(text.parse().expect("the row checks its text"))
+        } else {
+            None
+        }
+    }
 }
 
 impl fmt::Display for Setting {

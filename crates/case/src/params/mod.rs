@@ -15,15 +15,28 @@
 
 mod app;
 pub mod grammar;
+mod host;
 mod json;
 mod kind;
-mod net;
+mod link;
+mod network;
 mod nic;
+mod queue;
+mod row;
 mod spec;
-mod stack;
-mod table;
+pub(crate) mod stack;
+pub(crate) mod table;
+mod words;
 
+pub(crate) use host::HEADERS;
+pub use host::{CcEngine, HostSettings, SmallQueues, SocketBuffers};
 pub use json::to_json;
 pub use kind::{Kind, Setting, Value};
+pub use link::{DISTRIBUTIONS, DrawnBy, Jitter, LinkSettings};
+pub use network::NetworkSettings;
+pub use nic::{Adaptive, NicSettings};
+pub use queue::{Mark, QueueKind, QueuePlace, QueueSettings, ServedBy};
+pub use row::Row;
 pub use spec::{ParamSpec, Substrate, Substrates};
-pub use table::{TABLE, find, nearest, rows};
+pub use table::{find, nearest, rows};
+pub use words::Words;

@@ -1,23 +1,108 @@
-//! Parameters of network interfaces.
+//! Network interfaces: the settings of a NIC, and the parameters that set them.
 
 use super::kind::Kind;
-use super::spec::{ParamSpec, Substrates};
-use tcpassay_units::{Bytes, Dur};
+use super::row::{Row, put};
+use super::spec::Substrates;
+use super::words::Words;
+use tcpassay_units::{Bytes, Dur, Rate};
 
-type P = ParamSpec;
+type P = Row<NicSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
+/// Sizes of super-segments.
 const SUPER: Kind = Kind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
+/// Delays of interrupts.
 const COALESCE: Kind = Kind::Dur { min: Dur::ZERO, max: Dur::from_millis(100) };
 
-pub(super) const ROWS: &[ParamSpec] = &[
-    P::new("nic.tso", Kind::Bool, "off", &["off", "on"], MKH, "TCP segmentation offload")
+/// The settings of a network interface.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NicSettings {
+    /// `nic.tso`.
+    pub tso: bool,
+    /// `nic.gso_max`.
+    pub gso_max: Bytes,
+    /// `nic.gro`.
+    pub gro: bool,
+    /// `nic.gro_max`.
+    pub gro_max: Bytes,
+    /// `nic.gro_timeout`.
+    pub gro_timeout: Dur,
+    /// `nic.lro_order` is `stale-hash`.
+    pub stale_hash: bool,
+    /// `nic.rx_usecs`.
+    pub rx_delay: Dur,
+    /// `nic.rx_frames`; 0: none.
+    pub rx_frames: u32,
+    /// `nic.rx_cost`.
+    pub rx_cost: Dur,
+    /// `nic.tx_usecs`.
+    pub tx_delay: Dur,
+    /// `nic.adaptive`.
+    pub adaptive: Adaptive,
+    /// `nic.rate`; `None` follows the link.
+    pub rate: Option<Rate>,
+    /// `nic.queue` in packets; `None` is unlimited.
+    pub queue: Option<u32>,
+    /// `nic.ecn_threshold`.
+    pub mark_above: Option<Bytes>,
+    /// `nic.ring` in packets; `None` is unlimited.
+    pub ring: Option<u32>,
+}
+
+/// `nic.adaptive`: interrupt coalescing that follows the load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Adaptive {
+    /// Coalescing is as set.
+    Off,
+    /// Coalescing follows the load.
+    On,
+    /// The firmware ignores the setting and coalesces by a rule of its own.
+    Hidden,
+}
+
+impl NicSettings {
+    /// A NIC without offloads that follows its link.
+    pub(crate) fn plain() -> NicSettings {
+        NicSettings {
+            tso: false,
+            gso_max: Bytes::new(65_536),
+            gro: false,
+            gro_max: Bytes::new(65_536),
+            gro_timeout: Dur::ZERO,
+            stale_hash: false,
+            rx_delay: Dur::ZERO,
+            rx_frames: 0,
+            rx_cost: Dur::ZERO,
+            tx_delay: Dur::ZERO,
+            adaptive: Adaptive::Off,
+            rate: None,
+            queue: None,
+            mark_above: None,
+            ring: None,
+        }
+    }
+}
+
+static LRO_ORDER: Words<bool, 2> = Words::new([("arrival", false), ("stale-hash", true)]);
+static ADAPTIVE: Words<Adaptive, 3> =
+    Words::new([("off", Adaptive::Off), ("on", Adaptive::On), ("hidden", Adaptive::Hidden)]);
+
+pub(super) const ROWS: &[P] = &[
+    P::new("nic.tso", Kind::Bool, "off", &["off", "on"], MKH, "TCP segmentation offload",
+        |n, v| put(&mut n.tso, v.switch()),
+)
         .needs("with it, nic.gso_max > MSS"),
-    P::new("nic.gso_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest super-segment handed to the NIC")
+    P::new("nic.gso_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest super-segment handed to the NIC",
+        |n, v| put(&mut n.gso_max, v.bytes()),
+)
         .needs("nic.gso_max > MSS when nic.tso is on"),
-    P::new("nic.gro", Kind::Bool, "off", &["off", "on"], MKH, "Generic receive offload: merges segments in order")
+    P::new("nic.gro", Kind::Bool, "off", &["off", "on"], MKH, "Generic receive offload: merges segments in order",
+        |n, v| put(&mut n.gro, v.switch()),
+)
         .needs("packets with different ECN marks or flags never merge"),
-    P::new("nic.gro_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest merged segment"),
+    P::new("nic.gro_max", SUPER, "65536B", &["65536B", "16KB"], MKH, "Largest merged segment",
+        |n, v| put(&mut n.gro_max, v.bytes()),
+),
     P::new(
         "nic.gro_timeout",
         COALESCE,
@@ -25,17 +110,21 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["0s", "20us"],
         MKH,
         "How long a merge may wait for its next segment (gro_flush_timeout); 0s ends it with its interrupt",
-    ),
+        |n, v| put(&mut n.gro_timeout, v.dur()),
+),
     P::new(
         "nic.lro_order",
-        Kind::Choice(&["arrival", "stale-hash"]),
+        Kind::Choice(LRO_ORDER.names()),
         "arrival",
         &["arrival", "stale-hash"],
         M,
         "Order in which a batch reaches the stack; stale-hash: sorted by an RSS hash the hardware no longer computes",
-    )
+        |n, v| n.stale_hash = LRO_ORDER.of(v),
+)
     .needs("stale-hash needs nic.gro = on"),
-    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Receive interrupt delay (ethtool rx-usecs)"),
+    P::new("nic.rx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Receive interrupt delay (ethtool rx-usecs)",
+        |n, v| put(&mut n.rx_delay, v.dur()),
+),
     P::new(
         "nic.rx_frames",
         Kind::Int { min: 0, max: 4096 },
@@ -43,7 +132,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["0", "32"],
         M,
         "Packets that raise the receive interrupt at once (ethtool rx-frames); 0: only the delay does",
-    ),
+        |n, v| put(&mut n.rx_frames, v.int()),
+),
     P::new(
         "nic.rx_cost",
         COALESCE,
@@ -51,16 +141,20 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["0s", "1us"],
         M,
         "Time of the host's processor for each received packet: batches grow with load; 0s: as fast as you like",
-    ),
-    P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Transmit completion delay (ethtool tx-usecs)"),
+        |n, v| put(&mut n.rx_cost, v.dur()),
+),
+    P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Transmit completion delay (ethtool tx-usecs)",
+        |n, v| put(&mut n.tx_delay, v.dur()),
+),
     P::new(
         "nic.adaptive",
-        Kind::Choice(&["off", "on", "hidden"]),
+        Kind::Choice(ADAPTIVE.names()),
         "off",
         &["off", "on", "hidden"],
         M,
         "Coalescing that follows the load; hidden: a firmware that ignores the setting (RTTs of 60 us or 1.2 ms)",
-    ),
+        |n, v| n.adaptive = ADAPTIVE.of(v),
+),
     P::new(
         "nic.rate",
         Kind::Or(&["auto"], &Kind::Rate),
@@ -68,7 +162,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["auto", "10Gbit", "25Gbit"],
         MKH,
         "Line rate; auto: the link's (in a dumbbell ten times the bottleneck's)",
-    ),
+        |n, v| n.rate = v.rate(),
+),
     P::new(
         "nic.queue",
         Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 1_000_000 }),
@@ -76,7 +171,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["unlimited", "1000"],
         MKH,
         "Packets that the host queues above the NIC (txqueuelen)",
-    ),
+        |n, v| n.queue = v.int(),
+),
     P::new(
         "nic.ecn_threshold",
         Kind::Or(&["off"], &Kind::Bytes { min: Bytes::new(1), max: Bytes::new(1_000_000_000_000) }),
@@ -84,7 +180,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["off", "30KB"],
         M,
         "Backlog of the host's own queue above which ECN-capable packets are marked CE, as switches do",
-    ),
+        |n, v| n.mark_above = v.bytes(),
+),
     P::new(
         "nic.ring",
         Kind::Or(&["unlimited"], &Kind::Int { min: 1, max: 65_536 }),
@@ -92,5 +189,6 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["unlimited", "512"],
         M,
         "Descriptors of the receive ring: packets of one interrupt beyond it are dropped",
-    ),
+        |n, v| n.ring = v.int(),
+),
 ];

@@ -1,11 +1,19 @@
-//! Parameters of the stack. A row whose default is `profile` takes what `stack.profile` says.
+//! Parameters of the stack. A row whose default is `profile` leaves the setting of `stack.profile` as it is.
 
 use super::grammar::{Abc, DelayedAck, LossDetection, Pacing, Undo, check};
-use super::kind::Kind;
-use super::spec::{ParamSpec, Substrates};
+use super::host::{CcEngine, HEADERS, HostSettings, SmallQueues};
+use super::kind::{Kind, Setting};
+use super::row::{Row, put};
+use super::spec::Substrates;
+use super::words::Words;
+use tcpassay_cc::{Arithmetic, HystartDetect, HystartMode};
+use tcpassay_tcp::{
+    AckCheck, AfterIdle, DctcpReceiver, EcnForm, EcnMode, Nagle, Profile, PrrBound, Recovery, RecoveryExit,
+    StackFlavor, Tlp, TsoAutosize,
+};
 use tcpassay_units::{Bytes, Dur};
 
-type P = ParamSpec;
+type P = Row<HostSettings>;
 const MKH: Substrates = Substrates::MKH;
 const MK: Substrates = Substrates::MK;
 const M: Substrates = Substrates::M;
@@ -46,16 +54,137 @@ fn object_file(text: &str) -> Result<(), String> {
     if object { Ok(()) } else { Err("its name ends in `.o`".to_owned()) }
 }
 
-pub(super) const ROWS: &[ParamSpec] = &[
+/// The smallest MTU: a packet has room for its headers and some payload.
+const SMALLEST_MTU: Bytes = Bytes::new(256);
+
+fn engine(setting: &Setting) -> CcEngine {
+    match setting {
+        Setting::Word("shim") => CcEngine::Shim,
+        Setting::Text(path) => CcEngine::Object(path.clone()),
+        _ => CcEngine::Kernel,
+    }
+}
+
+fn small_queues(setting: &Setting) -> SmallQueues {
+    match setting {
+        Setting::Bytes(bytes) => SmallQueues::Bytes(*bytes),
+        Setting::Word("auto") => SmallQueues::Auto,
+        _ => SmallQueues::Off,
+    }
+}
+
+const fn hystart(train: bool, delay: bool) -> HystartMode {
+    HystartMode::Linux(HystartDetect { train, delay })
+}
+
+/// The profiles by name.
+pub(crate) static PROFILE_NAMES: Words<Profile, 5> = Words::new([
+    (Profile::Rfc.name(), Profile::Rfc),
+    (Profile::Linux.name(), Profile::Linux),
+    (Profile::Linux46.name(), Profile::Linux46),
+    (Profile::FreeBsd.name(), Profile::FreeBsd),
+    (Profile::FreeBsdRack.name(), Profile::FreeBsdRack),
+]);
+static ECN: Words<EcnMode, 4> = Words::new([
+    ("off", EcnMode::Off),
+    ("classic", EcnMode::Classic),
+    ("dctcp", EcnMode::Dctcp),
+    ("accurate", EcnMode::Accurate),
+]);
+static ECN_FORM: Words<Option<EcnForm>, 3> =
+    Words::new([("profile", None), ("rfc", Some(EcnForm::Rfc)), ("linux", Some(EcnForm::Linux))]);
+static DCTCP_RECEIVER: Words<Option<DctcpReceiver>, 4> = Words::new([
+    ("profile", None),
+    ("clear-timer", Some(DctcpReceiver::ClearTimer)),
+    ("rearm", Some(DctcpReceiver::Rearm)),
+    ("immediate", Some(DctcpReceiver::Immediate)),
+]);
+static ACK_CHECK: Words<Option<AckCheck>, 3> = Words::new([
+    ("profile", None),
+    ("always", Some(AckCheck::Always)),
+    ("if-scheduled-on-slow-path", Some(AckCheck::IfScheduledOnSlowPath)),
+]);
+static RTO_FLOOR: Words<Option<bool>, 3> =
+    Words::new([("profile", None), ("rto", Some(false)), ("variance", Some(true))]);
+static RECOVERY: Words<Option<Recovery>, 5> = Words::new([
+    ("profile", None),
+    ("newreno", Some(Recovery::NewReno)),
+    ("sack", Some(Recovery::Sack)),
+    ("prr", Some(Recovery::Prr)),
+    ("freebsd", Some(Recovery::FreeBsd { pipe: false })),
+]);
+static PRR_BOUND: Words<Option<PrrBound>, 3> = Words::new([
+    ("profile", None),
+    ("safe-ack", Some(PrrBound::SafeAck)),
+    ("repair", Some(PrrBound::Repair)),
+]);
+static RECOVERY_EXIT: Words<Option<RecoveryExit>, 4> = Words::new([
+    ("profile", None),
+    ("ssthresh", Some(RecoveryExit::Ssthresh)),
+    ("rfc3782-less-careful", Some(RecoveryExit::Rfc3782LessCareful)),
+    ("rfc6582", Some(RecoveryExit::Rfc6582)),
+]);
+static CWR: Words<Option<bool>, 3> =
+    Words::new([("profile", None), ("at-once", Some(false)), ("prr", Some(true))]);
+static TLP: Words<Option<Tlp>, 4> = Words::new([
+    ("profile", None),
+    ("off", Some(Tlp::Off)),
+    ("open-only", Some(Tlp::OpenOnly)),
+    ("on", Some(Tlp::On)),
+]);
+static HYSTART: Words<Option<HystartMode>, 6> = Words::new([
+    ("profile", None),
+    ("off", Some(HystartMode::Off)),
+    ("hystart++", Some(HystartMode::PlusPlus)),
+    ("linux", Some(hystart(true, true))),
+    ("linux-train", Some(hystart(true, false))),
+    ("linux-delay", Some(hystart(false, true))),
+]);
+static FLAVOR: Words<Option<StackFlavor>, 4> = Words::new([
+    ("profile", None),
+    ("rfc", Some(StackFlavor::Rfc)),
+    ("linux", Some(StackFlavor::Linux)),
+    ("freebsd", Some(StackFlavor::FreeBsd)),
+]);
+static ARITHMETIC: Words<Option<Arithmetic>, 4> = Words::new([
+    ("profile", None),
+    ("rfc", Some(Arithmetic::Rfc)),
+    ("linux", Some(Arithmetic::Linux)),
+    ("freebsd", Some(Arithmetic::FreeBsd)),
+]);
+static AFTER_IDLE: Words<Option<AfterIdle>, 4> = Words::new([
+    ("profile", None),
+    ("off", Some(AfterIdle::Keep)),
+    ("on", Some(AfterIdle::Restart)),
+    ("decay", Some(AfterIdle::Decay)),
+]);
+static NAGLE: Words<Option<Nagle>, 4> = Words::new([
+    ("profile", None),
+    ("all", Some(Nagle::All)),
+    ("idle", Some(Nagle::Idle)),
+    ("small", Some(Nagle::Small)),
+]);
+static TSO_AUTOSIZE: Words<Option<TsoAutosize>, 4> = Words::new([
+    ("profile", None),
+    ("off", Some(TsoAutosize::Off)),
+    ("rate", Some(TsoAutosize::Rate)),
+    ("rate-and-rtt", Some(TsoAutosize::RateAndRtt)),
+]);
+
+pub(super) const ROWS: &[P] = &[
     P::new(
         "stack.profile",
-        Kind::Choice(&["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"]),
+        Kind::Choice(PROFILE_NAMES.names()),
         "rfc",
         &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
         "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
-    ),
-    P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller")
+// The other rows change the settings of the profile, so that they are made from it first (`settings::host`).
+        |_, _| (),
+),
+    P::new("stack.cc", Kind::Choice(KNOWN), "reno", CONTROLLERS, MKH, "Congestion controller",
+        |h, v| put(&mut h.cc, v.word().map(str::to_owned)),
+)
         .needs("dctcp needs stack.ecn = dctcp at both ends; the model has the first five, a kernel all but mvegas"),
     P::new(
         "stack.cc_engine",
@@ -64,16 +193,18 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["kernel", "shim"],
         Substrates::H,
         "Who decides: Linux's own stack.cc, the model's code through BPF, or the one controller of an object file",
-    )
+        |h, v| h.engine = engine(v),
+)
     .needs("shim has the first five of stack.cc"),
     P::new(
         "stack.ecn",
-        Kind::Choice(&["off", "classic", "dctcp", "accurate"]),
+        Kind::Choice(ECN.names()),
         "off",
         &["off", "classic", "dctcp", "accurate"],
         MKH,
         "Explicit congestion notification: RFC 3168, RFC 8257's per-packet echo, RFC 9768's counters",
-    )
+        |h, v| h.stack.ecn = ECN.of(v),
+)
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.ecn_option",
@@ -82,16 +213,18 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         M,
         "Accurate ECN with its TCP option, which counts bytes (RFC 9768 section 3.2.3), not by the three flags alone",
-    )
+        |h, v| put(&mut h.stack.ecn_option, v.switch()),
+)
     .needs("stack.ecn = accurate"),
     P::new(
         "stack.ecn_form",
-        Kind::Choice(&["profile", "rfc", "linux"]),
+        Kind::Choice(ECN_FORM.names()),
         "profile",
         &["profile", "rfc", "linux"],
         M,
         "Accurate ECN's option where a counter moved (RFC 9768 section 3.2.3.3), or Linux's on every segment, all ECN-capable",
-    )
+        |h, v| put(&mut h.stack.ecn_form, ECN_FORM.of(v)),
+)
     .needs("stack.ecn = accurate"),
     P::new(
         "stack.delayed_ack",
@@ -106,29 +239,40 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "off", "2,40ms", "2,200ms"],
         MKH,
         "Acknowledge every n segments or after the timeout; the first k at once (a kernel: `off`)",
-    ),
+        |h, v| put(&mut h.stack.delayed_ack, v.parsed::<DelayedAck>().map(|text| text.0)),
+),
     P::new(
         "stack.dctcp_receiver",
-        Kind::Choice(&["profile", "clear-timer", "rearm", "immediate"]),
+        Kind::Choice(DCTCP_RECEIVER.names()),
         "profile",
         &["profile", "immediate", "rearm", "clear-timer"],
         MK,
         "On a change of CE with an ACK delayed: clear its timer (the bug), arm it again, acknowledge at once",
-    )
+        |h, v| put(&mut h.stack.dctcp_receiver, DCTCP_RECEIVER.of(v)),
+)
     .needs("stack.ecn = dctcp"),
     P::new(
         "stack.ack_check",
-        Kind::Choice(&["profile", "always", "if-scheduled-on-slow-path"]),
+        Kind::Choice(ACK_CHECK.names()),
         "profile",
         &["profile", "always", "if-scheduled-on-slow-path"],
         M,
         "When an arriving segment asks whether an ACK is due (Linux's slow path asks only if one is scheduled)",
-    ),
-    P::new("stack.sack", Kind::SWITCH, "profile", ON_OFF, MKH, "Selective acknowledgements (RFC 2018)"),
-    P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)")
+        |h, v| put(&mut h.stack.ack_check, ACK_CHECK.of(v)),
+),
+    P::new("stack.sack", Kind::SWITCH, "profile", ON_OFF, MKH, "Selective acknowledgements (RFC 2018)",
+        |h, v| put(&mut h.stack.sack, v.switch()),
+),
+    P::new("stack.dsack", Kind::SWITCH, "profile", ON_OFF, MKH, "Duplicate SACK (RFC 2883)",
+        |h, v| { put(&mut h.stack.dsack, v.switch()); h.stack.dsack &= h.stack.sack; },
+)
         .needs("on needs stack.sack"),
-    P::new("stack.timestamps", Kind::SWITCH, "profile", ON_OFF, MKH, "Timestamps and PAWS (RFC 7323)"),
-    P::new("stack.window_scale", Kind::SWITCH, "profile", ON_OFF, MKH, "Window scaling (RFC 7323)"),
+    P::new("stack.timestamps", Kind::SWITCH, "profile", ON_OFF, MKH, "Timestamps and PAWS (RFC 7323)",
+        |h, v| put(&mut h.stack.timestamps, v.switch()),
+),
+    P::new("stack.window_scale", Kind::SWITCH, "profile", ON_OFF, MKH, "Window scaling (RFC 7323)",
+        |h, v| put(&mut h.stack.window_scale, v.switch()),
+),
     P::new(
         "stack.initial_window",
         Kind::Or(PROFILE, &Kind::Int { min: 1, max: 1000 }),
@@ -136,7 +280,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "2", "10"],
         MKH,
         "Initial window in segments (RFC 6928: 10)",
-    ),
+        |h, v| put(&mut h.stack.initial_window, v.int()),
+),
     P::new(
         "stack.initial_rto",
         RTO,
@@ -144,7 +289,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "1s"],
         M,
         "Retransmission timeout before a measurement",
-    )
+        |h, v| put(&mut h.stack.rto.initial, v.dur()),
+)
     .needs("stack.min_rto <= stack.initial_rto <= stack.max_rto"),
     P::new(
         "stack.min_rto",
@@ -153,7 +299,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "200ms", "10ms"],
         MKH,
         "Smallest retransmission timeout",
-    )
+        |h, v| put(&mut h.stack.rto.min, v.dur()),
+)
     .needs("stack.min_rto <= stack.max_rto"),
     P::new(
         "stack.rto_slop",
@@ -162,16 +309,20 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "0s", "200ms"],
         M,
         "Added to the timeout for the peer's delayed ACK (FreeBSD)",
-    ),
-    P::new("stack.max_rto", RTO, "profile", &["profile", "60s"], M, "Largest retransmission timeout"),
+        |h, v| put(&mut h.stack.rto.slop, v.dur()),
+),
+    P::new("stack.max_rto", RTO, "profile", &["profile", "60s"], M, "Largest retransmission timeout",
+        |h, v| put(&mut h.stack.rto.max, v.dur()),
+),
     P::new(
         "stack.rto_floor",
-        Kind::Choice(&["profile", "rto", "variance"]),
+        Kind::Choice(RTO_FLOOR.names()),
         "profile",
         &["profile", "rto", "variance"],
         M,
         "Where min_rto enters: max(min, srtt + 4 rttvar) (RFC 6298), or srtt + max(min, 4 rttvar) (Linux)",
-    ),
+        |h, v| put(&mut h.stack.rto.min_on_variance, RTO_FLOOR.of(v)),
+),
     P::new(
         "stack.loss_detection",
         Kind::Or(
@@ -185,41 +336,46 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "dupthresh", "dupthresh:adaptive", "rack", "rack:dsack"],
         MKH,
         "How loss is detected: duplicate ACKs (RFC 5681, 6675) or RACK (RFC 8985)",
-    )
+        |h, v| put(&mut h.stack.loss_detection, v.parsed::<LossDetection>().map(|text| text.0)),
+)
     .needs("rack needs stack.sack"),
     P::new(
         "stack.recovery",
-        Kind::Choice(&["profile", "newreno", "sack", "prr", "freebsd"]),
+        Kind::Choice(RECOVERY.names()),
         "profile",
         &["profile", "newreno", "sack", "prr", "freebsd"],
         M,
         "What recovery sends: RFC 6582, RFC 6675, RFC 9937, FreeBSD without PRR",
-    )
+        |h, v| put(&mut h.stack.recovery, RECOVERY.of(v)),
+)
     .needs("sack and freebsd need stack.sack"),
     P::new(
         "stack.prr_bound",
-        Kind::Choice(&["profile", "safe-ack", "repair"]),
+        Kind::Choice(PRR_BOUND.names()),
         "profile",
         &["profile", "safe-ack", "repair"],
         M,
         "How fast PRR fills the flight again below ssthresh: RFC 9937, or Linux 4.3 to 5.x",
-    ),
+        |h, v| put(&mut h.stack.prr_bound, PRR_BOUND.of(v)),
+),
     P::new(
         "stack.recovery_exit",
-        Kind::Choice(&["profile", "ssthresh", "rfc3782-less-careful", "rfc6582"]),
+        Kind::Choice(RECOVERY_EXIT.names()),
         "profile",
         &["profile", "ssthresh", "rfc6582", "rfc3782-less-careful"],
         M,
         "cwnd on leaving recovery",
-    ),
+        |h, v| put(&mut h.stack.recovery_exit, RECOVERY_EXIT.of(v)),
+),
     P::new(
         "stack.cwr",
-        Kind::Choice(&["profile", "at-once", "prr"]),
+        Kind::Choice(CWR.names()),
         "profile",
         &["profile", "at-once", "prr"],
         M,
         "Reduction on ECE: cwnd = ssthresh at once (RFC 3168), or step by step by PRR (Linux)",
-    ),
+        |h, v| put(&mut h.stack.cwr_by_prr, CWR.of(v)),
+),
     P::new(
         "stack.undo",
         Kind::Or(
@@ -233,41 +389,48 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "off", "eifel", "eifel+dsack", "rack-restore"],
         M,
         "Proofs that undo a false recovery (RFC 3522, RFC 3708, FreeBSD RACK)",
-    ),
+        |h, v| put(&mut h.stack.undo, v.parsed::<Undo>().map(|text| text.0)),
+),
     P::new(
         "stack.tlp",
-        Kind::Choice(&["profile", "off", "open-only", "on"]),
+        Kind::Choice(TLP.names()),
         "profile",
         &["profile", "off", "open-only", "on"],
         MKH,
         "Tail loss probe (RFC 8985 section 7); open-only: not after ECE (Linux before 4.15)",
-    )
+        |h, v| put(&mut h.stack.tlp, TLP.of(v)),
+)
     .needs("on and open-only need stack.sack"),
-    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)"),
+    P::new("stack.frto", Kind::SWITCH, "profile", ON_OFF, MKH, "Detects spurious timeouts (RFC 5682)",
+        |h, v| put(&mut h.stack.frto, v.switch()),
+),
     P::new(
         "stack.hystart",
-        Kind::Choice(&["profile", "off", "hystart++", "linux", "linux-train", "linux-delay"]),
+        Kind::Choice(HYSTART.names()),
         "profile",
         &["profile", "off", "hystart++", "linux"],
         MK,
         "What ends slow start early: HyStart++ (RFC 9406; model), or in CUBIC Linux's HyStart, by ACK trains, delay or both",
-    ),
+        |h, v| put(&mut h.stack.hystart, HYSTART.of(v)),
+),
     P::new(
         "stack.flavor",
-        Kind::Choice(&["profile", "rfc", "linux", "freebsd"]),
+        Kind::Choice(FLAVOR.names()),
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
         "How what does not belong is answered: stray resets and SYNs, challenge ACKs, SYNs in TIME-WAIT (RFC 9293 with 5961)",
-    ),
+        |h, v| put(&mut h.stack.flavor, FLAVOR.of(v)),
+),
     P::new(
         "stack.cc_arithmetic",
-        Kind::Choice(&["profile", "rfc", "linux", "freebsd"]),
+        Kind::Choice(ARITHMETIC.names()),
         "profile",
         &["profile", "rfc", "linux", "freebsd"],
         M,
         "CUBIC, DCTCP and Reno as the RFCs have them, or as Linux, in whole segments and milliseconds, or as FreeBSD reduces",
-    ),
+        |h, v| put(&mut h.stack.cc_arithmetic, ARITHMETIC.of(v)),
+),
     P::new(
         "stack.pacing",
         Kind::Or(
@@ -278,15 +441,17 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "off", "on"],
         MKH,
         "Spread a window over its round trip (on: 200%,120%, as Linux)",
-    ),
+        |h, v| put(&mut h.stack.pacing, v.parsed::<Pacing>().map(|text| text.0)),
+),
     P::new(
         "stack.slow_start_after_idle",
-        Kind::Choice(&["profile", "off", "on", "decay"]),
+        Kind::Choice(AFTER_IDLE.names()),
         "profile",
         &["profile", "off", "on", "decay"],
         MKH,
         "After idle: keep the window, restart (RFC 5681), or halve it once an RTO (RFC 2861, Linux)",
-    ),
+        |h, v| put(&mut h.stack.after_idle, AFTER_IDLE.of(v)),
+),
     P::new(
         "stack.abc",
         Kind::Or(
@@ -300,7 +465,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "per-ack", "2", "all"],
         M,
         "How slow start counts an ACK (RFC 3465)",
-    ),
+        |h, v| put(&mut h.stack.byte_counting, v.parsed::<Abc>().map(|text| text.0)),
+),
     P::new(
         "stack.limited_transmit",
         Kind::SWITCH,
@@ -308,7 +474,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         M,
         "New data on the first duplicate ACKs (RFC 3042)",
-    ),
+        |h, v| put(&mut h.stack.limited_transmit, v.switch()),
+),
     P::new(
         "stack.early_retransmit",
         Kind::SWITCH,
@@ -316,24 +483,27 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         M,
         "A lower threshold for small flights (RFC 5827)",
-    ),
+        |h, v| put(&mut h.stack.early_retransmit, v.switch()),
+),
     P::new(
         "stack.nagle",
-        Kind::Choice(&["profile", "all", "idle", "small"]),
+        Kind::Choice(NAGLE.names()),
         "profile",
         &["profile", "all", "idle", "small"],
         M,
         "What a small segment waits for: all data acknowledged (RFC 896), but for a burst from idle (BSD), the last small one (Linux)",
-    )
+        |h, v| put(&mut h.stack.nagle, NAGLE.of(v)),
+)
     .needs("app.nodelay = off"),
     P::new(
         "stack.mtu",
-        Kind::Bytes { min: super::net::SMALLEST_MTU, max: Bytes::new(9216) },
+        Kind::Bytes { min: SMALLEST_MTU, max: Bytes::new(9216) },
         "1500B",
         &["1500B", "9000B"],
         MKH,
         "Largest IP packet",
-    )
+        |h, v| put(&mut h.mtu, v.bytes()),
+)
     .needs("equal along a path"),
     P::new(
         "stack.mss",
@@ -342,7 +512,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["auto", "536B"],
         MKH,
         "Largest segment announced; auto: MTU less 40 bytes of headers",
-    )
+        |h, v| h.stack.mss = v.bytes().unwrap_or(Bytes::new(h.mtu.get() - HEADERS)),
+)
     .needs("stack.mss + 40 <= stack.mtu"),
     P::new(
         "stack.rcv_autotune",
@@ -351,7 +522,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         MKH,
         "The receive buffer follows the rate (dynamic right-sizing)",
-    ),
+        |h, v| h.buffers.autotune = v.switch(),
+),
     P::new(
         "stack.max_rwnd",
         Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(1_000_000_000) }),
@@ -359,7 +531,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "65535B", "6MB"],
         MKH,
         "Largest receive window that autotuning reaches",
-    ),
+        |h, v| h.buffers.max_window = v.bytes(),
+),
     P::new(
         "stack.max_sndbuf",
         Kind::Or(PROFILE, &Kind::Bytes { min: Bytes::new(2_048), max: Bytes::new(4_000_000_000) }),
@@ -367,7 +540,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "64KB", "4MB"],
         MKH,
         "Largest send buffer that following the window reaches",
-    ),
+        |h, v| h.buffers.max_send = v.bytes(),
+),
     P::new(
         "stack.fastopen",
         Kind::Bool,
@@ -375,7 +549,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["off", "on"],
         M,
         "TCP Fast Open (RFC 7413): from the second connection to a server on the first bytes go with the SYN",
-    )
+        |h, v| put(&mut h.fastopen, v.switch()),
+)
     .needs("the same at both ends of a connection"),
     P::new(
         "stack.small_queues",
@@ -384,7 +559,8 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["off", "auto"],
         M,
         "TCP small queues: bytes a connection may have below it in its own host (auto: 1 ms of pacing, as Linux)",
-    ),
+        |h, v| h.small_queues = small_queues(v),
+),
     P::new(
         "stack.tso_defer",
         Kind::SWITCH,
@@ -392,15 +568,17 @@ pub(super) const ROWS: &[ParamSpec] = &[
         ON_OFF,
         M,
         "Wait for window rather than send a small super-segment (Linux)",
-    ),
+        |h, v| put(&mut h.stack.tso_defer, v.switch()),
+),
     P::new(
         "stack.tso_autosize",
-        Kind::Choice(&["profile", "off", "rate", "rate-and-rtt"]),
+        Kind::Choice(TSO_AUTOSIZE.names()),
         "profile",
         &["profile", "off", "rate", "rate-and-rtt"],
         MKH,
         "Length of super-segments: a millisecond of the rate (Linux), and more for short round trips (since 5.18)",
-    ),
+        |h, v| put(&mut h.stack.tso_autosize, TSO_AUTOSIZE.of(v)),
+),
     P::new(
         "stack.syn_retries",
         COUNT,
@@ -408,7 +586,9 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "6"],
         MKH,
         "Retransmissions of a SYN before giving up",
-    ),
+// With a row of its own all retransmissions count, those with the same interval included.
+        |h, v| if let Some(n) = v.int() { (h.stack.syn_retries, h.stack.syn_linear) = (n, 0); },
+),
     P::new(
         "stack.retries",
         COUNT,
@@ -416,7 +596,12 @@ pub(super) const ROWS: &[ParamSpec] = &[
         &["profile", "15"],
         MKH,
         "Retransmissions of data before giving up",
-    ),
-    P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT"),
-    P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], MKH, "Length of FIN-WAIT-2 of an orphan"),
+        |h, v| put(&mut h.stack.retries, v.int()),
+),
+    P::new("stack.time_wait", RTO, "profile", &["profile", "60s"], M, "Length of TIME-WAIT",
+        |h, v| put(&mut h.stack.time_wait, v.dur()),
+),
+    P::new("stack.fin_wait2", RTO, "profile", &["profile", "60s"], MKH, "Length of FIN-WAIT-2 of an orphan",
+        |h, v| put(&mut h.stack.fin_wait2, v.dur()),
+),
 ];

@@ -1,15 +1,47 @@
 //! All rows of the table, and how they are found.
 
+use super::host::HostSettings;
+use super::link::LinkSettings;
+use super::network::NetworkSettings;
+use super::nic::NicSettings;
+use super::queue::QueueSettings;
+use super::row::Row;
 use super::spec::ParamSpec;
-use super::{app, net, nic, stack};
+use super::{app, link, network, nic, queue, stack};
 
-/// Every parameter, in the order of the entities. The parameters of controllers (`stack.cc.<name>`) are not rows:
-/// they are declared by the controllers themselves ([`tcpassay_cc::params`]) and joined in [`to_json`](super::to_json).
-pub const TABLE: [&[ParamSpec]; 4] = [app::ROWS, stack::ROWS, nic::ROWS, net::ROWS];
+/// The parameters of the workload of a host's applications.
+pub(crate) static WORKLOAD: &[ParamSpec] = app::WORKLOAD;
+/// The parameters of sockets and of the stack of a host.
+pub(crate) static HOST: [&[Row<HostSettings>]; 2] = [app::SOCKETS, stack::ROWS];
+/// The parameters of the NIC of a host.
+pub(crate) static NIC: &[Row<NicSettings>] = nic::ROWS;
+/// The parameters of a link.
+pub(crate) static LINK: &[Row<LinkSettings>] = link::ROWS;
+/// The parameters of the queue of a link.
+pub(crate) static QUEUE: &[Row<QueueSettings>] = queue::ROWS;
+/// The parameters of the whole network.
+pub(crate) static NETWORK: [&[Row<NetworkSettings>]; 2] = [app::BACKGROUND, network::ROWS];
 
-/// All rows in order.
+/// Every parameter, in the order of the documentation. The parameters of controllers (`stack.cc.<name>`) are not rows:
+/// the controllers declare them ([`tcpassay_cc::params`]), and [`to_json`](super::to_json) adds them.
 pub fn rows() -> impl Iterator<Item = &'static ParamSpec> {
-    TABLE.iter().copied().flatten()
+    (WORKLOAD.iter())
+        .chain(specs(app::SOCKETS))
+        .chain(specs(app::BACKGROUND))
+        .chain(specs(stack::ROWS))
+        .chain(specs(NIC))
+        .chain(specs(LINK))
+        .chain(specs(QUEUE))
+        .chain(specs(network::ROWS))
+}
+
+fn specs<S>(rows: &'static [Row<S>]) -> impl Iterator<Item = &'static ParamSpec> {
+    rows.iter().map(|row| &row.spec)
+}
+
+/// Whether a row holds for the whole network, so that it takes no address.
+pub(crate) fn is_of_network(spec: &ParamSpec) -> bool {
+    NETWORK.iter().copied().flatten().any(|row| row.spec.path == spec.path)
 }
 
 /// The row of `path`.

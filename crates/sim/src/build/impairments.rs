@@ -29,7 +29,7 @@ pub(super) fn jitter(link: &LinkSettings) -> Option<JitterSpec> {
         delay: link.delay,
         jitter: link.jitter.size,
         correlation: link.jitter.correlation,
-        distribution: draws::distribution(link),
+        distribution: link.jitter.distribution,
         keep_order: false,
     })
 }

@@ -31,7 +31,7 @@ use crate::element::{
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
 use tcpassay_case::params::grammar::{Buffers, LinkRate, Reorder};
 use tcpassay_case::topology::{Net, Node, Port, Shape};
-use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueSettings, SmallQueues};
+use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 /// The network of a case.
@@ -50,7 +50,7 @@ pub(crate) struct BuiltNetwork {
 /// A queue or link of the recording.
 pub(crate) struct DeviceNode {
     pub name: String,
-    pub kind: String,
+    pub kind: QueueKind,
     pub rate: Option<Rate>,
     pub node: NodeId,
 }
@@ -102,7 +102,7 @@ pub(crate) fn build(case: &Case, seed: Seed) -> BuiltNetwork {
     for name in &case.net.switches {
         let node = b.net.add(name, SwitchSpec);
         b.switches.push(node);
-        if let Buffers::Shared(size) = case.buffers {
+        if let Buffers::Shared(size) = case.network.buffers {
             let pool = b.net.add_shared_buffer(size);
             b.shared_buffers.push(pool);
         }
@@ -230,7 +230,7 @@ impl Builder<'_> {
             Node::Host(i) => Some(&case.hosts[i]),
             Node::Switch(_) => None,
         };
-        let at_sender = queued && host.is_some() && stands_at_sender(case, queue);
+        let at_sender = queued && host.is_some() && case.stands_at_sender(port.link);
         if at_sender {
             let host = host.expect("a sender");
             let port_spec = PortSpec {
@@ -306,7 +306,7 @@ impl Builder<'_> {
         let mark_above = (queue.mark == Mark::Data).then_some(queue.threshold);
         let mark_above = mark_above.or_else(|| nic.and_then(|n| n.mark_above));
         let buffers = match self.ends(port).from {
-            Node::Switch(at) => Some((at, case.buffers)),
+            Node::Switch(at) => Some((at, case.network.buffers)),
             Node::Host(_) => None,
         };
         let limit = nic.and_then(|n| n.queue).map_or_else(|| limit(queue), QueueLimit::packets);
@@ -321,10 +321,10 @@ impl Builder<'_> {
                     DisciplineSpec::DualBuffer(DualBufferSpec { limit: QueueLimit::bytes(size), mark_above });
                 self.net.add(name, PortSpec::new(dual, pace, delay))
             }
-            (_, "fifo", Pace::Fixed(rate)) => {
+            (_, QueueKind::Fifo, Pace::Fixed(rate)) => {
                 self.net.add(name, LinkSpec { limit, mark_above, ..LinkSpec::new(rate, delay) })
             }
-            (_, "fifo", pace) => {
+            (_, QueueKind::Fifo, pace) => {
                 let fifo = DisciplineSpec::Fifo(FifoSpec { limit, mark_above });
                 self.net.add(name, PortSpec::new(fifo, pace, delay))
             }
@@ -336,7 +336,7 @@ impl Builder<'_> {
         }
     }
 
-    fn device(&mut self, port: Port, node: NodeId, kind: &str, rate: Option<Rate>) {
+    fn device(&mut self, port: Port, node: NodeId, kind: QueueKind, rate: Option<Rate>) {
         let main = self.case.net.links[port.link].main;
         let bottleneck = main && port.forward;
         if bottleneck {
@@ -352,7 +352,7 @@ impl Builder<'_> {
         }
         self.queues[port.link][usize::from(!port.forward)] = Some(node);
         let name = format!("queue.{}", self.name(port));
-        self.devices.push(DeviceNode { name, kind: kind.to_owned(), rate, node });
+        self.devices.push(DeviceNode { name, kind, rate, node });
     }
 
     /// Connects the end of the wire to the next node, and sets the egress path of a host.
@@ -370,7 +370,7 @@ impl Builder<'_> {
             let marker = AckEceMarker { queue: node, above: queue.threshold };
             path.push(self.net.add(&format!("mark.{}", self.name(port)), marker));
         }
-        if let (Node::Switch(at), Buffers::Dual(_)) = (ends.to, case.buffers) {
+        if let (Node::Switch(at), Buffers::Dual(_)) = (ends.to, case.network.buffers) {
             let band = self.band(port, at);
             path.push(self.net.add(&format!("ingress.{}", self.name(port)), IngressTagSpec { band }));
         }
@@ -421,16 +421,7 @@ fn fixed(rate: &LinkRate) -> Option<Rate> {
     }
 }
 
-/// Whether the queue is in the sending host.
-fn stands_at_sender(case: &Case, queue: &QueueSettings) -> bool {
-    match queue.place {
-        "sender" => true,
-        "link" => false,
-        _ => matches!(case.net.shape, Shape::Pair) && matches!(queue.kind, "htb" | "tbf"),
-    }
-}
-
-/// The names of the hosts of the topology, for recordings.
+/// Hosts of the topology by name, for recordings.
 pub(crate) fn host_names(net: &Net) -> Vec<String> {
     net.hosts.iter().map(|h| h.name.clone()).collect()
 }

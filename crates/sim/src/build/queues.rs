@@ -5,7 +5,7 @@ use crate::element::{
     QueueSpec, RedSpec, TbfSpec,
 };
 use tcpassay_case::params::grammar;
-use tcpassay_case::{Mark, QueueSettings};
+use tcpassay_case::{Mark, QueueKind, QueuePlace, QueueSettings};
 use tcpassay_units::{Bytes, Dur, Rate};
 
 /// `queue.limit`, or the default limit of the discipline for `auto`.
@@ -13,7 +13,7 @@ fn limit_or(queue: &QueueSettings, auto: QueueLimit) -> QueueLimit {
     match queue.limit {
         Some(grammar::Limit::Bytes(bytes)) => QueueLimit::bytes(bytes),
         Some(grammar::Limit::Packets(n)) => QueueLimit::packets(n),
-        None if queue.place == "none" => QueueLimit::NONE,
+        None if queue.place == QueuePlace::Undescribed => QueueLimit::NONE,
         None => auto,
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
     let fifo = DisciplineSpec::Fifo(FifoSpec { limit: limit(queue), mark_above });
     let shaped = || queue.rate.expect("checked: a shaper has a rate");
     match queue.kind {
-        "htb" => {
+        QueueKind::Htb => {
             // The default of tc: the bytes that pass in a tick of a nanosecond, and 1600 bytes.
             let burst = queue.burst.unwrap_or(mtu.max(Bytes::new(1600)));
             if queue.classes == 1 {
@@ -47,7 +47,7 @@ pub(super) fn spec(queue: &QueueSettings, mtu: Bytes, rate: Rate) -> QueueSpec {
                 QueueSpec::Htb(HtbSpec::equal(shaped(), queue.classes, burst, fifo))
             }
         }
-        "tbf" => {
+        QueueKind::Tbf => {
             let burst = queue.burst.unwrap_or_else(|| shaped().bytes_in(Dur::from_millis(1)).max(mtu * 10));
             QueueSpec::Tbf(TbfSpec { rate: shaped(), burst, inner: fifo })
         }
@@ -60,10 +60,10 @@ fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) ->
     // Linux's size of a full frame: the MTU and an Ethernet header.
     let frame = mtu + Bytes::new(14);
     match queue.kind {
-        "red" => DisciplineSpec::Red(RedSpec {
-            min: queue.red.0,
-            max: queue.red.1,
-            max_p: queue.red.2,
+        QueueKind::Red => DisciplineSpec::Red(RedSpec {
+            min: queue.red_min,
+            max: queue.red_max,
+            max_p: queue.red_probability,
             weight: 0.002,
             gentle: false,
             ecn: queue.ecn,
@@ -71,15 +71,15 @@ fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) ->
             packet_time: rate.time_for(mtu),
             limit: limit(queue),
         }),
-        "codel" => {
+        QueueKind::CoDel => {
             DisciplineSpec::CoDel(codel(queue, frame, packets_or(queue, mtu, QueueLimit::packets(1000))))
         }
-        "fq_codel" => DisciplineSpec::FqCoDel(FqCoDelSpec {
+        QueueKind::FqCoDel => DisciplineSpec::FqCoDel(FqCoDelSpec {
             codel: codel(queue, frame, packets_or(queue, mtu, FqCoDelSpec::LINUX.codel.limit)),
             quantum: frame,
             ..FqCoDelSpec::LINUX
         }),
-        "pie" => DisciplineSpec::Pie(PieSpec {
+        QueueKind::Pie => DisciplineSpec::Pie(PieSpec {
             target: queue.target.unwrap_or(PieSpec::RFC.target),
             update: queue.interval.unwrap_or(PieSpec::RFC.update),
             ecn: queue.ecn,
@@ -87,20 +87,20 @@ fn plain(queue: &QueueSettings, mtu: Bytes, rate: Rate, fifo: DisciplineSpec) ->
             limit: packets_or(queue, mtu, PieSpec::RFC.limit),
             ..PieSpec::RFC
         }),
-        "fq" => DisciplineSpec::Fq(FqSpec {
+        QueueKind::Fq => DisciplineSpec::Fq(FqSpec {
             quantum: frame * 2,
             initial_quantum: frame * 10,
             limit: packets_or(queue, mtu, FqSpec::LINUX.limit),
             ..FqSpec::LINUX
         }),
-        "dualpi2" => DisciplineSpec::DualPi2(DualPi2Spec {
+        QueueKind::DualPi2 => DisciplineSpec::DualPi2(DualPi2Spec {
             target: queue.target.unwrap_or(DualPi2Spec::LINUX.target),
             update: queue.interval.unwrap_or(DualPi2Spec::LINUX.update),
             mtu: frame,
             limit: limit_or(queue, DualPi2Spec::LINUX.limit),
             ..DualPi2Spec::LINUX
         }),
-        _ => fifo,
+        QueueKind::Fifo | QueueKind::Htb | QueueKind::Tbf => fifo,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::data_path::{HostRecorder, NextAction, serve, tell_tally, transmit};
 use super::endpoint::{Endpoint, FlowEntry, NONE};
 use crate::engine::{Core, FlowKey, HostId, Packet, PacketId, Route, TimerId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tcpassay_case::{HostSettings, SmallQueues};
 use tcpassay_measure::{self as measure, Collector};
@@ -435,13 +435,7 @@ impl Stacks {
         if own.is_some() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
             Arc::make_mut(&mut config).ecn = EcnMode::Off;
         }
-        let params = tcpassay_cc::Params {
-            values: if cc == settings.cc { settings.cc_values.clone() } else { BTreeMap::new() },
-            byte_counting: config.byte_counting,
-            hystart: config.hystart,
-            arithmetic: config.cc_arithmetic,
-            rng: self.seed.stream(&format!("cc.{name}")),
-        };
+        let params = settings.cc_params(cc, self.seed.stream(&format!("cc.{name}")));
         (config, tcpassay_cc::build(cc, &params).expect("the case was checked"))
     }
 

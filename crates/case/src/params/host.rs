@@ -1,0 +1,170 @@
+//! The settings of a host: its stack, its controller, its sockets, its NIC.
+
+use super::nic::NicSettings;
+use std::collections::BTreeMap;
+use tcpassay_tcp::{Config, MemoryRules, Profile, RecvBuffer, RecvMemory, Skbs};
+use tcpassay_units::{Bytes, Dur, Stream};
+
+/// The size of IPv4 and TCP headers without options.
+pub(crate) const HEADERS: u64 = 40;
+
+/// The settings of a host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostSettings {
+    /// The settings of the TCP, with the socket options of `app.*` and the segmentation offload of the NIC.
+    pub stack: Config,
+    /// The profile from which they started.
+    pub profile: Profile,
+    /// `stack.cc`.
+    pub cc: String,
+    /// The parameters `stack.cc.<name>` of the controller.
+    pub cc_values: BTreeMap<String, f64>,
+    /// `stack.cc_engine`.
+    pub engine: CcEngine,
+    /// `stack.mtu`.
+    pub mtu: Bytes,
+    /// `stack.small_queues`.
+    pub small_queues: SmallQueues,
+    /// `stack.fastopen`.
+    pub fastopen: bool,
+    /// What is asked of the socket buffers.
+    pub buffers: SocketBuffers,
+    /// `app.blocking`.
+    pub blocking: bool,
+    /// `app.linger`.
+    pub linger: Option<Dur>,
+    /// `nic.*`.
+    pub nic: NicSettings,
+}
+
+/// `stack.cc_engine`: which code decides the windows of the senders of this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CcEngine {
+    /// The controller of Linux.
+    Kernel,
+    /// The controller of the model, through BPF.
+    Shim,
+    /// The controller in this BPF object file.
+    Object(String),
+}
+
+/// `stack.small_queues`: how much a connection may have in the queues of its own host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SmallQueues {
+    /// No bound.
+    Off,
+    /// The bytes of a millisecond at the connection's rate, at least two super-segments (Linux's `tcp_small_queue_check`).
+    Auto,
+    /// This many bytes.
+    Bytes(Bytes),
+}
+
+/// What is asked of the socket buffers. `None` leaves a value to the profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketBuffers {
+    /// `app.sndbuf`.
+    pub send: Option<Bytes>,
+    /// `app.rcvbuf`.
+    pub receive: Option<Bytes>,
+    /// `stack.max_sndbuf`.
+    pub max_send: Option<Bytes>,
+    /// `stack.max_rwnd`.
+    pub max_window: Option<Bytes>,
+    /// `stack.rcv_autotune`.
+    pub autotune: Option<bool>,
+}
+
+impl HostSettings {
+    /// The settings of a profile, before any other parameter changes them.
+    pub(crate) fn of_profile(profile: Profile) -> HostSettings {
+        HostSettings {
+            stack: Config::profile(profile),
+            profile,
+            cc: "reno".to_owned(),
+            cc_values: BTreeMap::new(),
+            engine: CcEngine::Kernel,
+            mtu: Bytes::new(1500),
+            small_queues: SmallQueues::Off,
+            fastopen: false,
+            buffers: SocketBuffers::default(),
+            blocking: false,
+            linger: None,
+            nic: NicSettings::plain(),
+        }
+    }
+
+    /// Derives what follows from several parameters, after all of them were set.
+    pub(crate) fn finish(&mut self) {
+        self.stack.tso = self.nic.tso.then_some(self.nic.gso_max);
+        if self.profile == Profile::Linux {
+            self.linux_buffers();
+        } else {
+            self.plain_buffers();
+        }
+    }
+
+    /// The parameters of the controller `cc` at this host. The values of `stack.cc.<name>` are for the host's own controller.
+    pub fn cc_params(&self, cc: &str, rng: Stream) -> tcpassay_cc::Params {
+        tcpassay_cc::Params {
+            values: if cc == self.cc { self.cc_values.clone() } else { BTreeMap::new() },
+            byte_counting: self.stack.byte_counting,
+            hystart: self.stack.hystart,
+            arithmetic: self.stack.cc_arithmetic,
+            rng,
+        }
+    }
+
+    /// Buffers as Linux 6.1 counts them, including the overhead of each packet. A window is half of its buffer.
+    fn linux_buffers(&mut self) {
+        /// `SKB_TRUESIZE` of an empty buffer: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
+        const BUFFER: Bytes = Bytes::new(768);
+        /// The default and the maximum of `tcp_rmem`.
+        const RMEM: (u64, u64) = (131_072, 6 << 20);
+        /// `net.core.rmem_max`, which also bounds the window scale (`tcp_select_initial_window`).
+        const RMEM_MAX: u64 = 212_992;
+        /// The default of `tcp_wmem`.
+        const WMEM: u64 = 16_384;
+        let (c, asked) = (&mut self.stack, self.buffers);
+        c.send_buffer = asked.send;
+        c.max_send_buffer = asked.max_send.unwrap_or(c.max_send_buffer);
+        let initial = Bytes::new(WMEM).min(c.max_send_buffer);
+        c.skbs = Some(Skbs { overhead: BUFFER, headers: Bytes::new(192), initial });
+        let max = asked.max_window.map_or(RMEM.1, |window| 2 * window.get());
+        let fixed = asked.receive.map(Bytes::get);
+        let size = fixed.unwrap_or(RMEM.0.min(max));
+        c.recv_buffer = match fixed {
+            Some(size) => RecvBuffer::Fixed(Bytes::new(size / 2)),
+            None => RecvBuffer::Auto { initial: Bytes::new(size / 2), max: Bytes::new(max.max(RMEM_MAX)) },
+        };
+        c.recv_memory = Some(RecvMemory {
+            size: Bytes::new(size),
+            max: Bytes::new(max),
+            locked: fixed.is_some() || asked.autotune == Some(false),
+            shrink: false,
+            passive: false,
+            ip: Bytes::new(20),
+            gso: None,
+            rules: MemoryRules::Half,
+            buffer: Some(BUFFER),
+        });
+    }
+
+    /// Buffers without overhead. `app.*` takes precedence over `stack.*`, and `stack.*` over the profile.
+    fn plain_buffers(&mut self) {
+        let (c, asked) = (&mut self.stack, self.buffers);
+        c.send_buffer = asked.send;
+        c.max_send_buffer = asked.max_send.unwrap_or(c.max_send_buffer);
+        let (initial, max) = match c.recv_buffer {
+            RecvBuffer::Fixed(size) => (size, size),
+            RecvBuffer::Auto { initial, max } => (initial, max),
+        };
+        let max = asked.max_window.unwrap_or(max);
+        let tunes = asked.autotune.unwrap_or(matches!(c.recv_buffer, RecvBuffer::Auto { .. }));
+        c.recv_buffer = match asked.receive {
+            Some(size) => RecvBuffer::Fixed(size),
+            // A buffer that starts at its maximum has nothing to tune. It starts at Linux's 64 KiB.
+            None if tunes => RecvBuffer::Auto { initial: initial.min(max).min(Bytes::new(65_536)), max },
+            None => RecvBuffer::Fixed(max),
+        };
+    }
+}

@@ -1,0 +1,266 @@
+//! Links: the settings of a link, and the parameters that set them.
+
+use super::grammar::{LinkRate, LossModel, Policer, Reorder, Slot, check};
+use super::kind::Kind;
+use super::queue::QueueSettings;
+use super::row::{Row, put};
+use super::spec::Substrates;
+use super::words::Words;
+use crate::draws::Distribution;
+use tcpassay_units::{Bytes, Dur, Rate};
+
+type P = Row<LinkSettings>;
+const MKH: Substrates = Substrates::MKH;
+const MK: Substrates = Substrates::MK;
+
+/// The settings of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkSettings {
+    /// `link.rate`.
+    pub rate: LinkRate,
+    /// `link.delay`.
+    pub delay: Dur,
+    /// `link.jitter`, `link.jitter_correlation`, `link.jitter_distribution`.
+    pub jitter: Jitter,
+    /// `link.loss`.
+    pub loss: f64,
+    /// `link.loss_correlation`.
+    pub loss_correlation: f64,
+    /// `link.loss_model`.
+    pub loss_model: LossModel,
+    /// `link.ack_loss`.
+    pub ack_loss: f64,
+    /// `link.ack_thinning`.
+    pub ack_thinning: u32,
+    /// `link.ack_thinning_wait`.
+    pub ack_thinning_wait: Dur,
+    /// `link.reorder`.
+    pub reorder: Reorder,
+    /// `link.drawn_by`.
+    pub drawn_by: DrawnBy,
+    /// `link.duplicate`.
+    pub duplicate: f64,
+    /// `link.corrupt`.
+    pub corrupt: f64,
+    /// `link.policer`: rate and burst.
+    pub policer: Option<(Rate, Bytes)>,
+    /// `link.slot`: the shortest and the longest gap, and the number of packets of a slot.
+    pub slot: Option<(Dur, Dur, u32)>,
+    /// `queue.*`.
+    pub queue: QueueSettings,
+}
+
+/// The variation of the delay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Jitter {
+    /// The size of the variation. Zero means no jitter.
+    pub size: Dur,
+    /// The correlation of one packet with the next, from 0 to 1.
+    pub correlation: f64,
+    /// The distribution of the variation.
+    pub distribution: Distribution,
+}
+
+/// `link.drawn_by`: what decides about single packets of a link of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DrawnBy {
+    /// The random streams of the model.
+    Model,
+    /// The queue discipline `netem` of Linux.
+    Netem,
+}
+
+impl LinkSettings {
+    /// A link that only transmits, at 1 Gbit/s.
+    pub(crate) fn plain() -> LinkSettings {
+        LinkSettings {
+            rate: LinkRate::Fixed(Rate::from_gbit(1)),
+            delay: Dur::ZERO,
+            jitter: Jitter { size: Dur::ZERO, correlation: 0.0, distribution: Distribution::Uniform },
+            loss: 0.0,
+            loss_correlation: 0.0,
+            loss_model: LossModel::Bernoulli,
+            ack_loss: 0.0,
+            ack_thinning: 1,
+            ack_thinning_wait: Dur::ZERO,
+            reorder: Reorder::Off,
+            drawn_by: DrawnBy::Model,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            policer: None,
+            slot: None,
+            queue: QueueSettings::plain(),
+        }
+    }
+}
+
+/// The distributions of jitter, with the words of `tc`.
+pub static DISTRIBUTIONS: Words<Distribution, 4> = Words::new([
+    ("uniform", Distribution::Uniform),
+    ("normal", Distribution::Normal),
+    ("pareto", Distribution::Pareto),
+    ("paretonormal", Distribution::ParetoNormal),
+]);
+static DRAWN_BY: Words<DrawnBy, 2> = Words::new([("model", DrawnBy::Model), ("netem", DrawnBy::Netem)]);
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "link.rate",
+        Kind::Text {
+            form: "a rate, as in `1Gbit`, or `trace:<file>` (lines of `ms`, one 1500-byte opportunity each, or of `seconds,rate`)",
+            check: check::<LinkRate>,
+        },
+        "1Gbit",
+        &["1Gbit", "100Mbit", "10Gbit"],
+        MKH,
+        "Capacity, both ways",
+        |l, v| put(&mut l.rate, v.parsed()),
+    ),
+    P::new(
+        "link.delay",
+        Kind::DUR,
+        "50us",
+        &["50us", "5ms", "50ms"],
+        MKH,
+        "One-way delay of the path",
+        |l, v| put(&mut l.delay, v.dur()),
+    ),
+    P::new(
+        "link.jitter",
+        Kind::DUR,
+        "0s",
+        &["0s", "1ms"],
+        MKH,
+        "Random delay added, as netem's (plus or minus). A packet overtakes the one before it when its delay is shorter by more than the time between them, so that nothing is reordered only where twice the jitter is less than what the shortest packet takes on the wire",
+        |l, v| put(&mut l.jitter.size, v.dur()),
+    ),
+    P::new(
+        "link.jitter_correlation",
+        Kind::Probability,
+        "0",
+        &["0", "25%"],
+        MKH,
+        "Correlation of one packet's jitter with the next",
+        |l, v| put(&mut l.jitter.correlation, v.probability()),
+    ),
+    P::new(
+        "link.jitter_distribution",
+        Kind::Choice(DISTRIBUTIONS.names()),
+        "uniform",
+        &["uniform", "normal", "pareto"],
+        MKH,
+        "Distribution of the jitter, as netem's",
+        |l, v| l.jitter.distribution = DISTRIBUTIONS.of(v),
+    ),
+    P::new(
+        "link.loss",
+        Kind::Probability,
+        "0",
+        &["0", "0.1%", "1%"],
+        MKH,
+        "Loss probability of a packet",
+        |l, v| put(&mut l.loss, v.probability()),
+    ),
+    P::new(
+        "link.loss_correlation",
+        Kind::Probability,
+        "0",
+        &["0", "25%"],
+        MKH,
+        "Correlation of one loss with the next",
+        |l, v| put(&mut l.loss_correlation, v.probability()),
+    ),
+    P::new(
+        "link.loss_model",
+        Kind::Text {
+            form: "`bernoulli`, `gilbert-elliott:<p>,<r>[,<bad>,<good>]` or `list:<n>,<n>,...`",
+            check: check::<LossModel>,
+        },
+        "bernoulli",
+        &["bernoulli", "gilbert-elliott:1%,25%", "list:100"],
+        MKH,
+        "How losses are chosen; `list` drops exactly these data packets, counted from 1 (not on `host`)",
+        |l, v| put(&mut l.loss_model, v.parsed()),
+    ),
+    P::new(
+        "link.ack_loss",
+        Kind::Probability,
+        "0",
+        &["0", "10%"],
+        MKH,
+        "Loss probability of pure ACKs on the return path",
+        |l, v| put(&mut l.ack_loss, v.probability()),
+    ),
+    P::new(
+        "link.ack_thinning",
+        Kind::Int { min: 1, max: 1000 },
+        "1",
+        &["1", "3"],
+        MK,
+        "The return path forwards one pure ACK of a connection in so many, the newest, when the last of them comes (RFC 3449 section 5.2.1); ACKs with SACK, duplicates and ACKs whose ECN flags change are not thinned",
+        |l, v| put(&mut l.ack_thinning, v.int()),
+    ),
+    P::new(
+        "link.ack_thinning_wait",
+        Kind::Dur { min: Dur::from_micros(1), max: Dur::from_secs(1) },
+        "10ms",
+        &["10ms", "1ms"],
+        MK,
+        "The longest time for which `link.ack_thinning` holds an ACK, from the first of those that it thins together: then the newest is forwarded, however few came",
+        |l, v| put(&mut l.ack_thinning_wait, v.dur()),
+    ),
+    P::new(
+        "link.reorder",
+        Kind::Text { form: "`off`, `<probability>:<gap>` or `reverse-burst:<n>`", check: check::<Reorder> },
+        "off",
+        &["off", "1%:5", "reverse-burst:4"],
+        MK,
+        "Reordering: with this probability a packet is held until `gap` others have passed it, or bursts arrive reversed; what is held goes at the latest after four times what those packets take on the wire",
+        |l, v| put(&mut l.reorder, v.parsed()),
+    ),
+    P::new(
+        "link.drawn_by",
+        Kind::Choice(DRAWN_BY.names()),
+        "model",
+        &["model", "netem"],
+        Substrates::K,
+        "Who draws losses, damage, duplicates and jitter of a kernel's link: the random streams of the model, so that with the same seed the same packets meet the same fate on both (a relay, which costs the machine some 100 us a packet), or netem (docs/kernel.md)",
+        |l, v| l.drawn_by = DRAWN_BY.of(v),
+    ),
+    P::new(
+        "link.duplicate",
+        Kind::Probability,
+        "0",
+        &["0", "1%"],
+        MKH,
+        "Probability that a packet arrives twice",
+        |l, v| put(&mut l.duplicate, v.probability()),
+    ),
+    P::new(
+        "link.corrupt",
+        Kind::Probability,
+        "0",
+        &["0", "0.1%"],
+        MKH,
+        "Probability that a packet arrives damaged (the checksum drops it)",
+        |l, v| put(&mut l.corrupt, v.probability()),
+    ),
+    P::new(
+        "link.policer",
+        Kind::Text { form: "`off` or `<rate>,<burst>`", check: check::<Policer> },
+        "off",
+        &["off", "500Mbit,100KB"],
+        MK,
+        "Drops what exceeds a token bucket",
+        |l, v| put(&mut l.policer, v.parsed::<Policer>().map(|text| text.0)),
+    ),
+    P::new(
+        "link.slot",
+        Kind::Text { form: "`off` or `<shortest>,<longest>[,<packets>]`", check: check::<Slot> },
+        "off",
+        &["off", "1ms,5ms"],
+        MKH,
+        "Bursty scheduling as of a shared radio: packets leave only in slots (netem's slot)",
+        |l, v| put(&mut l.slot, v.parsed::<Slot>().map(|text| text.0)),
+    ),
+];

@@ -1,0 +1,81 @@
+//! The network as a whole: its settings, and the parameters that set them.
+
+use super::grammar::{Buffers, check};
+use super::kind::Kind;
+use super::row::{Row, put};
+use super::spec::Substrates;
+use crate::topology::Shape;
+use tcpassay_units::Rate;
+use tcpassay_workload::BackgroundTraffic;
+
+type P = Row<NetworkSettings>;
+/// The settings of the whole network. Their parameters take no address.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkSettings {
+    /// `topology`.
+    pub shape: Shape,
+    /// `rack.hosts`.
+    pub rack_hosts: u32,
+    /// `rack.uplink`; `None` is the sum of the rates of the hosts.
+    pub rack_uplink: Option<Rate>,
+    /// `switch.buffers`.
+    pub buffers: Buffers,
+    /// `app.background`.
+    pub background: BackgroundTraffic,
+}
+
+impl NetworkSettings {
+    /// Two hosts and a link.
+    pub(crate) fn pair() -> NetworkSettings {
+        NetworkSettings {
+            shape: Shape::Pair,
+            rack_hosts: 4,
+            rack_uplink: None,
+            buffers: Buffers::Port,
+            background: BackgroundTraffic::None,
+        }
+    }
+}
+
+pub(super) const ROWS: &[P] = &[
+    P::new(
+        "switch.buffers",
+        Kind::Text { form: "`port`, `shared:<bytes>` or `dual:<bytes>`", check: check::<Buffers> },
+        "port",
+        &["port", "shared:12MB", "dual:200KB"],
+        Substrates::M,
+        "Output buffers of a switch: each port its own, one shared, or two a port served round robin",
+        |n, v| put(&mut n.buffers, v.parsed()),
+    )
+    .needs("shared and dual need a topology with a switch, and queue.kind = fifo"),
+    P::new(
+        "topology",
+        Kind::Text {
+            form: "`pair`, `dumbbell:<n>`, `star:<n>`, `racks:<storage>x<worker>` or `file:<toml>`",
+            check: check::<Shape>,
+        },
+        "pair",
+        &["pair", "dumbbell:2", "star:2", "racks:3x3"],
+        Substrates::MKH,
+        "Who is joined to whom",
+        |n, v| put(&mut n.shape, v.parsed()),
+    ),
+    P::new(
+        "rack.hosts",
+        Kind::Int { min: 1, max: 256 },
+        "4",
+        &["4", "16"],
+        Substrates::M,
+        "Hosts of each rack (topology racks)",
+        |n, v| put(&mut n.rack_hosts, v.int()),
+    ),
+    P::new(
+        "rack.uplink",
+        Kind::Or(&["auto"], &Kind::Rate),
+        "auto",
+        &["auto", "40Gbit"],
+        Substrates::M,
+        "Rate between a rack's switch and the spine; auto: the sum of its hosts'",
+        |n, v| n.rack_uplink = v.rate(),
+    ),
+];
