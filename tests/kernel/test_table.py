@@ -58,7 +58,7 @@ def why_not(path: str, level: str, *where: str, **more: Any) -> str | None:
 def documented() -> set[tuple[str, str]]:
     """Row and value of the table of refusals."""
     text = (Path(__file__).parents[2] / "docs" / "kernel.md").read_text(encoding="utf-8")
-    section = text.partition("### What is refused")[2].partition("\n## ")[0]
+    section = text.partition("### Refused settings")[2].partition("\n## ")[0]
     cells = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
     return {(row.strip(" `"), value) for row, values in cells for value in re.findall(r"`([^`]*)`", values)}
 
